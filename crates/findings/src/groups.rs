@@ -29,3 +29,20 @@ impl PerGroup<f64> {
         other.difference().total_cmp(&self.difference())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_difference_comes_first_not_the_largest_time() {
+        let mut all =
+            [(9.0, 8.0), (3.0, 0.5), (0.0, 4.0), (5.0, 4.5)].map(|(asked, usual)| PerGroup { asked, usual });
+        all.sort_by(PerGroup::largest_first);
+        assert_eq!(all.map(|one| one.difference()), [2.5, 1.0, 0.5, -4.0]);
+        let mut one = PerGroup { asked: 1, usual: 2 };
+        *one.of(true) += 10;
+        *one.of(false) += 20;
+        assert_eq!(one, PerGroup { asked: 11, usual: 22 });
+    }
+}

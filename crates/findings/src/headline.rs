@@ -118,3 +118,138 @@ pub fn joined_if_alike(recorded: &Recorded, path: &Path) -> Option<(Path, Joined
     };
     is_worth(more.ns).then_some((joined, more))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{FUTEX, Story, call, disk};
+    use crate::{cause_tree, rows};
+    use wakepath_critical_path::Via;
+
+    fn row(total_ns: u64, own_ns: u64) -> Row {
+        Row { total_ns, own_ns, ..Row::default() }
+    }
+
+    #[test]
+    fn the_headline_is_the_largest_part_and_the_time_of_others_is_a_part_of_its_own() {
+        let name = Comm::new(b"app");
+        let told = |rows: &[(RowKey, Row)], window_ns: u64| {
+            headline(rows, window_ns).map(|part| (part.key.clone(), part.ns, part.of_others, part.is_most))
+        };
+        let (ran, disk) = (RowKey::Running(name), RowKey::Disk(None));
+        // The thread ran for 25 of 60 ns itself; a disk is waited for by whichever thread.
+        let rows = [(ran.clone(), row(60, 25)), (disk.clone(), row(40, 10))];
+        assert_eq!(told(&rows, 100), Some((disk.clone(), 40, false, false)));
+        let rows = [(ran.clone(), row(70, 20)), (disk.clone(), row(30, 0))];
+        assert_eq!(told(&rows, 100), Some((ran.clone(), 50, true, false)), "half is not most");
+        assert_eq!(told(&rows, 99), Some((ran.clone(), 50, true, true)));
+        // Among equal ones the first.
+        let rows = [(ran.clone(), row(50, 50)), (disk.clone(), row(50, 50))];
+        assert_eq!(told(&rows, 100), Some((ran, 50, false, false)));
+        assert_eq!(told(&[(disk, row(0, 0))], 0), None);
+        assert_eq!(told(&[], 0), None);
+    }
+
+    #[test]
+    fn the_doers_of_a_row_are_the_other_threads_with_a_twentieth_of_its_time() {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        let names: [(&[u8], u64); 4] = [(b"build", 500), (b"app", 360), (b"pack", 47), (b"link", 48)];
+        for (i, (name, ns)) in (0..).zip(names) {
+            let other = story.thread(10 + i, 7, name, 7);
+            let wait = story.wait(ns, own, None, call(FUTEX, 3), Via::Wakeup, other);
+            story.then(ns, other, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        story.then(300, own, None, SegmentKind::Running, Cause::None);
+        // One row of all that ran: 1255 ns, 955 of others, of which a twentieth is 47.
+        let story = story.finish();
+        let evidence = story.evidence();
+        let mut whole = Row::default();
+        for (_, row) in rows(&evidence) {
+            whole.total_ns += row.total_ns;
+            whole.own_ns += row.own_ns;
+            row.users.into_iter().for_each(|(name, ns)| *whole.users.entry(name).or_default() += ns);
+            whole.threads.extend(row.threads);
+        }
+        assert_eq!((whole.total_ns, whole.own_ns), (1255, 300));
+        let found = doers(&evidence, &whole);
+        let names = [&b"build"[..], b"app", b"link"].map(Comm::new);
+        assert_eq!((found.names, found.threads), (names.to_vec(), 3));
+        assert_eq!(found.processes, BTreeSet::from([10, 11, 13].map(Tid)));
+    }
+
+    #[test]
+    fn the_awaited_thread_is_the_one_for_which_most_timed_out() {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        let [short, long] = [8, 9].map(|tid| story.thread(tid, 7, b"holder", 7));
+        let mut wait = |by, ns, number, timed_out| {
+            let wait = story.wait(ns, own, None, call(number, 3), Via::Lock, by);
+            story.waits[wait.0 as usize].timed_out = timed_out;
+            story.then(ns, by, Some(wait), SegmentKind::Running, Cause::None);
+        };
+        wait(short, 40, FUTEX, true);
+        wait(long, 500, 7, false);
+        wait(long, 30, FUTEX, true);
+        wait(long, 20, FUTEX, true);
+        wait(short, 9, 7, true);
+        let story = story.finish();
+        let found = awaited(&story.evidence()).expect("waits that timed out");
+        assert_eq!((found.thread, found.ns, found.call.map(|call| call.number)), (long, 550, Some(FUTEX)));
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        story.then(5, own, None, SegmentKind::BlockDevice, disk(false));
+        assert_eq!(awaited(&story.finish().evidence()), None);
+    }
+
+    #[test]
+    fn time_outs_are_joined_where_they_take_a_hundredth_of_the_window() {
+        let trace = wakepath_scenario::text::parse(
+            "thread own tid=7
+             thread other tid=8
+             0 c0 idle switch own
+             10 c0 own switch idle blocked call=7:0x1000
+             20 c0 idle/timer waking own
+             20 c0 idle switch own
+             21 c0 own switch idle blocked call=7:0x1000
+             30 c0 idle switch other
+             31 c0 other waking own
+             31 c0 other switch own
+             2000 c0 own switch idle",
+        );
+        let recorded = wakepath_names::testing::read(&trace.expect("a trace").events);
+        let joined = |to: u64| {
+            let [from, to] = [0, to].map(wakepath_clock::Stamp::from_ns);
+            let window = wakepath_critical_path::Window { thread: ThreadIndex(0), from, to };
+            let path = active_by(&recorded.graph, window, Timeouts::Joined);
+            joined_if_alike(&recorded, &path).map(|(path, sum)| (path.algorithm, sum.waits, sum.ns))
+        };
+        let found = [31, 1099, 1100].map(joined);
+        assert_eq!(found[0], Some((Algorithm::JoinedIfAlike, 1, 10)));
+        assert_eq!((found[1], found[2]), (found[0], None));
+    }
+
+    #[test]
+    fn the_root_of_a_tree_has_the_whole_window() {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        let other = story.thread(8, 1, b"db", 8);
+        story.then(3, own, None, SegmentKind::Running, Cause::None);
+        for (ns, number) in [(4, 0), (6, 0), (5, 1)] {
+            let wait = story.wait(ns, own, None, call(number, 3), Via::Packet, other);
+            story.then(ns, other, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        let story = story.finish();
+        let tree = cause_tree(&story.evidence());
+        let told: Vec<_> = tree
+            .nodes
+            .iter()
+            .map(|node| {
+                (node.parent, node.total.ns.asked, node.waits, node.call.as_ref().map(|call| call.number))
+            })
+            .collect();
+        assert_eq!(told, [(None, 18, 1, None), (Some(0), 10, 2, Some(0)), (Some(0), 5, 1, Some(1))]);
+        assert_eq!(tree.nodes[0].children, [1, 2]);
+        assert_eq!(tree.nodes[0].leaves.len(), 1);
+    }
+}

@@ -462,6 +462,40 @@ mod tests {
     }
 
     #[test]
+    fn a_mix_is_called_by_its_parts_exactly_at_the_limits() {
+        let mix = |[measured, sampled, inferred, ambiguous]: [u64; 4]| {
+            BasisMix { measured, sampled, inferred, ambiguous }.certainty()
+        };
+        for (parts, certainty) in [
+            ([0, 0, 0, 0], Certainty::Inferred),
+            ([9900, 0, 100, 0], Certainty::Measured),
+            ([9899, 0, 101, 0], Certainty::MostlyMeasured),
+            ([5001, 4999, 0, 0], Certainty::MostlyMeasured),
+            ([5000, 5000, 0, 0], Certainty::Inferred),
+            ([0, 9900, 100, 0], Certainty::Sampled),
+            ([0, 9899, 101, 0], Certainty::Inferred),
+            ([0, 9900, 0, 100], Certainty::Sampled),
+            ([0, 9899, 0, 101], Certainty::PartlyAmbiguous),
+            ([4000, 500, 500, 5000], Certainty::PartlyAmbiguous),
+            ([4000, 500, 499, 5001], Certainty::Ambiguous),
+        ] {
+            assert_eq!(mix(parts), certainty, "{parts:?}");
+        }
+        let mut mix = BasisMix::default();
+        let rule = wakepath_critical_path::Rule::LastCompletion;
+        for (basis, ns) in [
+            (Basis::Measured, 1),
+            (Basis::Sampled, 20),
+            (Basis::Inferred(rule), 300),
+            (Basis::Ambiguous, 4000),
+        ] {
+            mix.add(basis, ns);
+            mix.add(basis, ns);
+        }
+        assert_eq!(mix, BasisMix { measured: 2, sampled: 40, inferred: 600, ambiguous: 8000 });
+    }
+
+    #[test]
     fn a_mix_never_claims_more_than_nearly_all_of_it_bears() {
         let mix = |measured, inferred, ambiguous| {
             BasisMix { measured, sampled: 0, inferred, ambiguous }.certainty()

@@ -92,3 +92,84 @@ impl Tally {
         seen
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{checkout, checkout_stacks, function};
+
+    fn site(name: &str, line: u32, caller: Caller) -> Site {
+        let found = function(name, Some("app"), Some(("app.c", line)));
+        Site { caller, ..Site::new(found, false, None) }
+    }
+
+    /// The functions by name, each with its number and that of its most frequent caller.
+    fn seen(tally: &Tally) -> Vec<(String, u64, Option<String>)> {
+        let name = |found: &Found| match found {
+            Found::Function(function) => function.name.clone(),
+            other => format!("{other:?}"),
+        };
+        let caller = |caller: &Caller| match caller {
+            Caller::Function(found) => name(found),
+            Caller::Guess(found) => format!("{}?", name(found)),
+            other => format!("{other:?}"),
+        };
+        let all = tally.seen();
+        all.iter().map(|seen| (name(&seen.function.found), seen.count, seen.caller.map(caller))).collect()
+    }
+
+    #[test]
+    fn lines_of_a_function_are_one_and_its_most_frequent_caller_is_named() {
+        let by = |name: &str| Caller::Function(function(name, Some("app"), None));
+        let mut tally = Tally::default();
+        for (site, count) in [
+            (site("parse", 10, by("main")), 3),
+            (site("parse", 11, by("reload")), 5),
+            (site("parse", 12, by("main")), 4),
+            (site("sort", 20, Caller::Nobody), 30),
+            (site("hash", 30, Caller::Unknown), 2),
+            (site("copy", 40, by("second")), 6),
+            (site("copy", 41, by("first")), 6),
+        ] {
+            tally.add(&site, count);
+        }
+        assert_eq!(tally.total(), 56);
+        let text = |name: &str| Some(name.to_owned());
+        let expected = [
+            ("sort", 30, None),
+            ("copy", 12, text("first")),
+            ("parse", 12, text("main")),
+            ("hash", 2, text("Unknown")),
+        ];
+        assert_eq!(seen(&tally), expected.map(|(name, count, caller)| (name.to_owned(), count, caller)));
+        let functions: Vec<_> = tally.seen().into_iter().map(|seen| seen.function.clone()).collect();
+        let lines = |frame: &Frame| matches!(&frame.found, Found::Function(Function { line: Some(_), .. }));
+        assert!(!functions.iter().any(lines));
+    }
+
+    #[test]
+    fn a_caller_that_is_the_same_nameless_place_says_nothing_and_a_recursion_does() {
+        let mut tally = Tally::default();
+        let place = Found::Replaced(b"app".to_vec());
+        let nameless = |caller: Found| Site::new(place.clone(), false, Some(caller));
+        tally.add(&nameless(place.clone()), 3);
+        assert_eq!(tally.seen()[0].caller, None);
+        tally.add(&nameless(Found::Replaced(b"lib".to_vec())), 1);
+        assert!(tally.seen()[0].caller.is_some());
+        let mut tally = Tally::default();
+        let walk = function("walk", Some("app"), None);
+        tally.add(&Site::new(walk.clone(), false, Some(walk)), 2);
+        assert_eq!(seen(&tally), [("walk".to_owned(), 2, Some("walk".to_owned()))]);
+    }
+
+    #[test]
+    fn waits_at_unknown_sites_count_in_the_whole_alone() {
+        let story = checkout();
+        let stacks = checkout_stacks(&story.path);
+        let known = stacks.of_wait(wakepath_critical_path::WaitId(0)).and_then(|stack| stack.site);
+        assert!(known.is_some());
+        let mut tally = Tally::default();
+        tally.add_sites(&stacks, &Sites::from([(known, 7), (None, 4)]));
+        assert_eq!((tally.total(), tally.seen().iter().map(|seen| seen.count).sum::<u64>()), (11, 7));
+    }
+}

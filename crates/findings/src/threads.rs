@@ -194,6 +194,75 @@ mod tests {
     }
 
     #[test]
+    fn all_times_of_a_thread_add_up_and_the_one_that_lost_most_is_asked_about() {
+        let of = |thread: u32, [waiting_ns, runnable_ns, throttled_ns]: [u64; 3], running_ns| ThreadTimes {
+            thread: ThreadIndex(thread),
+            running_ns,
+            runnable_ns,
+            throttled_ns,
+            waiting_ns,
+            waiting_inferred_ns: 1,
+            idle_ns: 1000,
+            idle_inferred_ns: 500,
+            sleeping_ns: 20_000,
+            undecided_ns: 300_000,
+            unknown_ns: 4_000_000,
+            longest: None,
+        };
+        let one = of(3, [1, 20, 300], 50_000_000);
+        assert_eq!((one.slowed_ns(), one.asleep_ns(), one.total_ns()), (321, 21_000, 54_321_321));
+        assert_eq!(thread_to_ask(&[], &[one.clone(), of(4, [9; 3], 0)]), Some(ThreadIndex(3)));
+        assert_eq!(thread_to_ask(&[], &[]), None);
+        let hang = Hang {
+            thread: ThreadIndex(9),
+            since: Stamp::from_ns(5),
+            began_before: false,
+            state: None,
+            call: None,
+            lock: None,
+            proved: false,
+            killed: None,
+        };
+        assert_eq!(thread_to_ask(&[hang], &[one]), Some(ThreadIndex(9)));
+    }
+
+    #[test]
+    fn threads_come_in_the_order_of_what_they_lost_and_those_that_did_not_live_are_left_out() {
+        let trace = wakepath_scenario::text::parse(
+            "thread reader tid=7
+             thread worker tid=8
+             thread late tid=9
+             0 c0 idle switch reader
+             10 c0 reader switch worker blocked=uninterruptible call=74:3
+             20 c0 worker waking reader
+             30 c0 worker switch reader runnable
+             40 c0 reader switch worker blocked=uninterruptible call=74:3
+             70 c0 worker waking reader
+             70 c0 worker switch reader runnable
+             75 c0 reader switch worker runnable
+             100 c0 worker switch idle",
+        );
+        let recorded = read(&trace.expect("a trace").events);
+        let all: Vec<_> = recorded.graph.threads().map(|(thread, _)| thread).collect();
+        let of = |from: u64, to: u64| {
+            threads(&recorded, &all, Stamp::from_ns(from), Stamp::from_ns(to), &mut Pools::unknown())
+        };
+        let told = |times: &[ThreadTimes]| -> Vec<_> {
+            let one = |one: &ThreadTimes| {
+                let longest = one.longest.map(|wait| (wait.from.ns(), wait.to.ns(), wait.undecided));
+                (one.thread.0, one.running_ns, one.runnable_ns, one.waiting_ns, longest)
+            };
+            times.iter().map(one).collect()
+        };
+        let whole = told(&of(0, 100));
+        assert_eq!(whole[0], (0, 25, 35, 40, Some((40, 70, false))), "{whole:?}");
+        // Cut by the window, the first wait is the longer one.
+        assert_eq!(told(&of(5, 45))[0].4, Some((10, 20, false)));
+        // Equal waits: the first one.
+        assert_eq!(told(&of(0, 50))[0].4, Some((10, 20, false)));
+    }
+
+    #[test]
     fn a_blocked_thread_is_idle_only_where_that_is_shown() {
         use BlockedClass::{Idle, Sleeping, Undecided, Waiting};
         for (what, blocked, ends, class, inferred) in [
