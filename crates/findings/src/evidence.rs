@@ -149,6 +149,27 @@ mod tests {
     use crate::testing::checkout;
 
     #[test]
+    fn own_are_the_windows_process_and_its_descendants_but_no_kernel_thread() {
+        use crate::testing::Story;
+        use wakepath_critical_path::{Cause, SegmentKind};
+
+        let own = |first: (u32, u32)| {
+            let mut story = Story::default();
+            let own = story.thread(first.0, first.1, b"first", 7);
+            story.thread(8, 7, b"child", 7);
+            story.thread_of(8, 9, 7, b"its thread", 7);
+            story.thread(20, 1, b"other", 7);
+            story.thread(80, 2, b"kworker/0:1", 0);
+            story.then(5, own, None, SegmentKind::Running, Cause::None);
+            let story = story.finish();
+            [0, 1, 2, 3, 4].map(|thread| story.evidence().is_own(ThreadIndex(thread)))
+        };
+        assert_eq!(own((7, 1)), [true, true, true, false, false]);
+        // The path of a kernel thread has no own ones: it works for others.
+        assert_eq!(own((81, 2)), [false; 5]);
+    }
+
+    #[test]
     fn samples_count_for_the_threads_asked_about_while_they_had_the_name() {
         let story = checkout();
         let evidence = story.evidence();

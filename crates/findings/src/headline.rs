@@ -218,15 +218,17 @@ mod tests {
              2000 c0 own switch idle",
         );
         let recorded = wakepath_names::testing::read(&trace.expect("a trace").events);
-        let joined = |to: u64| {
-            let [from, to] = [0, to].map(wakepath_clock::Stamp::from_ns);
+        let by = |from: u64, to: u64, timeouts| {
+            let [from, to] = [from, to].map(wakepath_clock::Stamp::from_ns);
             let window = wakepath_critical_path::Window { thread: ThreadIndex(0), from, to };
-            let path = active_by(&recorded.graph, window, Timeouts::Joined);
+            let path = active_by(&recorded.graph, window, timeouts);
             joined_if_alike(&recorded, &path).map(|(path, sum)| (path.algorithm, sum.waits, sum.ns))
         };
-        let found = [31, 1099, 1100].map(joined);
+        let found = [31, 1099, 1100].map(|to| by(0, to, Timeouts::Joined));
         assert_eq!(found[0], Some((Algorithm::JoinedIfAlike, 1, 10)));
         assert_eq!((found[1], found[2]), (found[0], None));
+        assert_eq!(by(0, 31, Timeouts::AsTheyAre), None, "that was not asked for");
+        assert_eq!(by(31, 60, Timeouts::Joined), None, "no time-out");
     }
 
     #[test]

@@ -134,6 +134,89 @@ mod tests {
     }
 
     #[test]
+    fn a_deadlock_concerns_windows_of_its_threads_that_reach_the_end_and_no_others() {
+        let trace = wakepath_scenario::text::parse(
+            "thread left tid=7
+             thread right tid=8 tgid=7
+             thread other tid=9
+             0 c1 idle switch other
+             1 c0 idle switch left
+             10 c0 left switch right blocked call=202:0x1000 op=128 value=2 claim=right
+             20 c0 right switch idle blocked call=202:0x2000 op=128 value=2 claim=left
+             50 c1 other switch idle blocked call=0:3
+             100 c0 idle switch idle",
+        );
+        let recorded = read(&trace.expect("a trace").events);
+        let of = |tid: u32, to: u64| {
+            let window = Window {
+                thread: recorded.with_tid(wakepath_event::Tid(tid))[0],
+                from: Stamp::from_ns(5),
+                to: Stamp::from_ns(to),
+            };
+            let waits = waits_of_window(&recorded, window);
+            (waits.still_waiting.map(|hang| hang.since.ns()), waits.killed.is_some(), waits.deadlocks.len())
+        };
+        assert_eq!(
+            [of(7, 100), of(8, 100), of(9, 100)],
+            [(Some(10), false, 1), (Some(20), false, 1), (Some(50), false, 0)]
+        );
+        assert_eq!([of(7, 99), of(9, 60)], [(None, false, 0); 2], "not up to the end");
+        let other = recorded.with_tid(wakepath_event::Tid(9)).to_vec();
+        let open =
+            |to: u64| open_waits_of_threads(&recorded, &other, Stamp::from_ns(to), &mut Pools::unknown());
+        assert_eq!((open(100).deadlocks.len(), open(100).undecided), (0, 1));
+        assert_eq!(open(99), OpenWaits::default());
+    }
+
+    #[test]
+    fn the_killed_wait_of_a_window_is_its_threads_own_else_the_longest_of_a_descendants_main_thread() {
+        let trace = wakepath_scenario::text::parse(
+            "thread asked tid=10
+             thread helper tid=11 tgid=10
+             thread child tid=20 parent=10
+             thread inner tid=21 tgid=20 parent=10
+             thread stranger tid=30
+             thread killer tid=99
+             0 c0 idle started
+             0 c1 idle switch killer
+             0 c0 idle switch stranger
+             1 c0 stranger switch inner blocked call=0:5
+             5 c0 inner switch child blocked call=0:4
+             10 c0 child switch asked blocked call=0:3
+             20 c0 asked switch helper blocked call=61:20
+             25 c0 helper switch idle blocked call=0:6
+             300 c1 killer waking stranger
+             300 c1 killer waking inner
+             300 c1 killer waking child
+             301 c0 idle switch stranger
+             302 c0 stranger signal 9 cut=0 sent=300 by=killer
+             303 c0 stranger exit
+             304 c0 stranger switch inner dead
+             305 c0 inner signal 9 cut=0 sent=300 by=killer
+             306 c0 inner exit
+             307 c0 inner switch child dead
+             308 c0 child signal 9 cut=0 sent=300 by=killer
+             309 c0 child exit
+             310 c0 child switch idle dead
+             500 c0 idle stopped",
+        );
+        let recorded = read(&trace.expect("a trace").events);
+        let killed = |tid: u32, from: u64, to: u64| {
+            let thread = recorded.with_tid(wakepath_event::Tid(tid))[0];
+            let window = Window { thread, from: Stamp::from_ns(from), to: Stamp::from_ns(to) };
+            let killed = waits_of_window(&recorded, window).killed;
+            killed.map(|hang| (recorded.graph.thread(hang.thread).tid().0, hang.since.ns()))
+        };
+        assert_eq!(killed(10, 0, 400), Some((20, 10)), "of a descendant");
+        assert_eq!(killed(11, 0, 400), Some((20, 10)), "of one of its process");
+        assert_eq!(killed(21, 0, 400), Some((21, 5)), "its own");
+        assert_eq!(killed(30, 0, 400), Some((30, 1)), "its own, and no other");
+        // The wait ended at 300.
+        assert_eq!([killed(10, 299, 300), killed(10, 300, 400)], [Some((20, 10)), None]);
+        assert_eq!([killed(10, 0, 299), killed(10, 350, 400)], [None, None]);
+    }
+
+    #[test]
     fn open_waits_have_the_classes_of_ended_ones() {
         let trace = wakepath_scenario::text::parse(
             "thread accepts tid=7 blocked=interruptible call=43:3

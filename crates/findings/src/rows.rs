@@ -8,6 +8,8 @@
 //! Rows regroup the path's segments and lose none, so they add up to the window.
 
 mod classes;
+#[cfg(test)]
+mod drawn;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -256,6 +256,7 @@ mod tests {
         };
         let whole = told(&of(0, 100));
         assert_eq!(whole[0], (0, 25, 35, 40, Some((40, 70, false))), "{whole:?}");
+        assert!(of(5000, 6000).is_empty());
         // Cut by the window, the first wait is the longer one.
         assert_eq!(told(&of(5, 45))[0].4, Some((10, 20, false)));
         // Equal waits: the first one.
@@ -316,6 +317,27 @@ mod tests {
             let is_long = matches!(class, Waiting | Undecided);
             assert_eq!(longest, is_long.then_some((10, 90, class == Undecided)), "{what}");
         }
+    }
+
+    #[test]
+    fn a_user_thread_outside_of_a_call_waits_and_where_calls_are_not_recorded_it_is_undecided() {
+        let trace = wakepath_scenario::text::parse(
+            "thread server tid=7
+             0 c0 idle switch server
+             10 c0 server switch idle blocked
+             90 c0 idle waking server
+             90 c0 idle switch server
+             100 c0 server switch idle",
+        );
+        let mut recorded = read(&trace.expect("a trace").events);
+        let of = |recorded: &Recorded| {
+            let [from, to] = [0, 100].map(Stamp::from_ns);
+            let times = threads(recorded, recorded.with_tid(Tid(7)), from, to, &mut Pools::unknown());
+            (times[0].waiting_ns, times[0].undecided_ns)
+        };
+        assert_eq!(of(&recorded), (80, 0));
+        recorded.tracer = Some(wakepath_names::Name::from("lttng"));
+        assert_eq!(of(&recorded), (0, 80));
     }
 
     const SEVERAL: &str = "one of several packets";
