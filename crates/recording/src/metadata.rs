@@ -196,3 +196,40 @@ pub(crate) fn recording_facts(facts: &Facts) -> Result<RecordingFacts, MetadataE
 
 /// The bytes of metadata that are read.
 pub(crate) const MAX_METADATA_BYTES: u64 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use wakepath_ctf::tsdl;
+
+    use super::*;
+
+    #[test]
+    fn the_facts_come_back_as_they_were_written_and_stamps_have_their_clock() {
+        for offset_ns in [1_750_000_000_123_456_789, 5, 0, -1_500_000_000] {
+            let facts = RecordingFacts {
+                uuid: *b"\x00recording test\xff",
+                format: FORMAT,
+                host: HostIdentity {
+                    name: "web3".to_owned(),
+                    boot_id: "67e2237c-99e6-488f-b6e0-82e34227d61c".to_owned(),
+                    kernel_release: "6.18.0".to_owned(),
+                    machine: "x86_64".to_owned(),
+                    cpus: 4,
+                },
+                offset_ns,
+                wakepath: "0.1.0".to_owned(),
+                options: "-- sleep 1".to_owned(),
+                cgroup: Some("/user.slice".to_owned()),
+            };
+            let written = metadata(&facts);
+            let read = tsdl::read_facts(&tsdl::write(&written)).expect("what was written");
+            assert_eq!(recording_facts(&read), Ok(facts), "{offset_ns}");
+            for stream in written.streams {
+                let stamp = stream.event_header.fields.first().map(|field| &field.ty);
+                let has_clock =
+                    matches!(stamp, Some(FieldType::Integer(stamp)) if stamp.clock.as_deref() == Some(CLOCK));
+                assert!(has_clock, "{stamp:?}");
+            }
+        }
+    }
+}

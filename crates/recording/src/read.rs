@@ -50,7 +50,7 @@ pub struct Recording {
 }
 
 /// The number of events between two reports of progress: a few a second.
-const PROGRESS_EVENTS: u64 = 1 << 21;
+const PROGRESS_EVENTS: u64 = if cfg!(test) { 1 << 10 } else { 1 << 21 };
 
 impl RecordingFormat for Recording {
     type Error = OpenError;
@@ -288,5 +288,30 @@ fn cpu_of(buffer: Buffer, number: u32) -> Cpu {
     match buffer {
         Buffer::Life => Cpu::UNKNOWN,
         Buffer::Sched | Buffer::Net => Cpu::numbered(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic;
+
+    #[test]
+    fn reading_reports_its_progress_and_what_it_cannot_read() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("rec");
+        let machine = synthetic::Machine { cpus: 1, threads_per_cpu: 3, events: 3000, seed: 7 };
+        synthetic::write(&path, &machine).expect("room");
+        std::fs::write(path.join("kernel/notes"), "mine").expect("room");
+        let recording = Recording::open(&path).expect("a recording");
+        let (mut each, mut read, mut progress) = (Vec::new(), Vec::new(), Vec::new());
+        let problems = recording.for_each(|event| each.push(event.clone()));
+        assert_eq!(
+            recording.read(|event| read.push(event.clone()), |events| progress.push(events)),
+            problems
+        );
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(each == read && each.len() > 3000, "{} and {}", each.len(), read.len());
+        assert_eq!(progress, (1..=each.len() as u64 / 1024).map(|n| n * 1024).collect::<Vec<_>>());
     }
 }

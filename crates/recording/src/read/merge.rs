@@ -18,7 +18,7 @@ pub(super) fn merge(
     // Sorted, with the next one last: most runs end a few places from there, where inserting is cheaper than any
     // tree. The first stamps are not known yet: all cursors begin at stamp 0.
     let mut heads: Vec<(u64, usize)> = (0..cursors.len()).rev().map(|index| (0, index)).collect();
-    while let Some((_, index)) = heads.pop() {
+    while let Some((next, index)) = heads.pop() {
         let limit = match heads.last() {
             None => u64::MAX,
             // The lower index goes first where stamps are equal.
@@ -26,7 +26,9 @@ pub(super) fn merge(
             // Greater than the stamp just popped, so not 0.
             Some(&(stamp, _)) => stamp.saturating_sub(1),
         };
+        debug_assert!(next <= limit, "a cursor goes on");
         if let Head::At(stamp) = cursors[index].run(limit, emit) {
+            debug_assert!(stamp > limit, "all events up to the limit are out");
             insert(&mut heads, (stamp, index));
         }
     }

@@ -139,7 +139,7 @@ fn the_mark_at_the_end_of_a_stream_is_no_record_of_it() {
 }
 
 /// The small recording's files and what is in them, by stream.
-fn written() -> Vec<(&'static str, Vec<u8>, Vec<Event>)> {
+pub fn written() -> Vec<(&'static str, Vec<u8>, Vec<Event>)> {
     let (_folder, path) = made::place();
     let events = events();
     made::record(&path, &events, PER_PACKET);
@@ -154,7 +154,7 @@ fn written() -> Vec<(&'static str, Vec<u8>, Vec<Event>)> {
 }
 
 /// The losses in a stream, its other events, and its problems.
-fn read(name: &str, bytes: &[u8]) -> (Vec<Event>, Vec<Event>, Vec<ReadProblem>) {
+pub fn read(name: &str, bytes: &[u8]) -> (Vec<Event>, Vec<Event>, Vec<ReadProblem>) {
     let mut events: Vec<Event> = Vec::new();
     let problems = read_stream(name, bytes, made::UUID, made::RELEASE, |event| {
         assert!(events.last().is_none_or(|last| last.at <= event.at), "out of order: {event:?}");
@@ -169,7 +169,7 @@ fn is_loss(event: &Event) -> bool {
 }
 
 /// Where packets begin, and where records end, in a stream that is as it was written.
-fn boundaries(bytes: &[u8]) -> (Vec<usize>, Vec<usize>) {
+pub fn boundaries(bytes: &[u8]) -> (Vec<usize>, Vec<usize>) {
     let (mut packets, mut records, mut at) = (Vec::new(), Vec::new(), 0);
     while at < bytes.len() {
         packets.push(at);

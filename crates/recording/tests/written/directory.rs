@@ -198,3 +198,42 @@ fn other_directories_stay_where_they_are() {
         assert_eq!(names(folder.path()), before);
     }
 }
+
+#[test]
+fn a_recording_is_recognised_by_what_wrote_its_metadata() {
+    let (folder, path) = made::place();
+    drop(create(&path).expect("a new recording"));
+    assert!(Recording::recognises(&path));
+    assert!(!Recording::recognises(folder.path()), "another directory");
+    assert!(!Recording::recognises(&path.join("kernel/metadata")), "a file");
+    let metadata = path.join("kernel/metadata");
+    let text = fs::read_to_string(&metadata).expect("a text");
+    fs::write(&metadata, text.replace("\"wakepath\"", "\"another\"")).expect("room");
+    assert!(!Recording::recognises(&path), "of another tracer");
+    fs::write(&metadata, "nonsense").expect("room");
+    assert!(Recording::recognises(&path), "a recording whose metadata is damaged is one");
+}
+
+#[test]
+fn the_place_of_a_recording_is_known_under_each_name_that_it_gets() {
+    let (folder, path) = made::place();
+    let old = folder.path().join("wakepath.rec.old");
+    let first = create(&path).expect("a new recording");
+    let place = first.place();
+    assert_eq!(
+        (place.asked(), place.present().ok(), place.moved_running()),
+        (&*path, Some(path.clone()), None)
+    );
+    let second = Writer::replace(&path, &made::host(), &made::options()).expect("a new recording");
+    assert_eq!(place.present().ok(), Some(old.clone()));
+    assert_eq!(second.place().moved_running(), Some(old.clone()));
+    assert_eq!(second.place().present().ok(), Some(path.clone()));
+    let elsewhere = folder.path().join("kept");
+    fs::rename(&old, &elsewhere).expect("a free name");
+    assert_eq!(place.present().ok(), Some(elsewhere.clone()));
+    fs::remove_dir_all(&elsewhere).expect("one's own");
+    assert!(place.present().is_err(), "it is gone");
+    drop(second);
+    let third = Writer::replace(&path, &made::host(), &made::options()).expect("a new recording");
+    assert_eq!(third.place().moved_running(), None, "the one before had ended");
+}

@@ -2,6 +2,7 @@
 
 mod babeltrace2;
 mod damage;
+mod damages;
 mod directory;
 mod made;
 mod room;
