@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use iced_x86::{
-    Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
-};
+use iced_x86::{Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 
 use crate::instruction::decode;
 
@@ -47,10 +45,11 @@ impl Body {
 
     /// Whether the code runs on behind the part.
     fn decode_part(&mut self, address: u64, code: &[u8], ranges: &[Range<u64>]) -> bool {
-        let mut at = 0;
+        let mut rest = code;
         let mut falls_on = true;
-        while at < code.len() {
-            let Some(instruction) = decode(&code[at..], address.wrapping_add(at as u64)) else {
+        while !rest.is_empty() {
+            let at = address.wrapping_add((code.len() - rest.len()) as u64);
+            let Some(instruction) = decode(rest, at) else {
                 self.whole = false;
                 return true;
             };
@@ -72,7 +71,7 @@ impl Body {
                 }
                 _ => {}
             }
-            at += instruction.len();
+            rest = &rest[instruction.len()..];
             self.instructions.push(instruction);
         }
         falls_on
@@ -192,7 +191,61 @@ fn is_system_call(instruction: &Instruction) -> bool {
 
 fn writes_stack_pointer(instruction: &Instruction) -> bool {
     let compares = matches!(instruction.mnemonic(), Mnemonic::Cmp | Mnemonic::Test);
-    let to_register = instruction.op_count() > 0 && instruction.op0_kind() == OpKind::Register;
     instruction.is_stack_instruction()
-        || !compares && to_register && instruction.op0_register().full_register() == Register::RSP
+        || !compares && instruction.op0_register().full_register() == Register::RSP
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(parts: &[(u64, &[u8])]) -> Body {
+        let parts: Vec<_> = parts.iter().map(|&(address, code)| (address, code.to_vec())).collect();
+        Body::of(&parts, true)
+    }
+
+    #[test]
+    fn code_runs_out_of_a_function_unless_its_last_instruction_or_what_is_before_padding_stops_it() {
+        // push %rbp, nop, ud2, int3, ret, syscall.
+        for (code, falls_out) in [
+            (&[0x55][..], true),
+            (&[0x55, 0x90], true),
+            (&[0x0f, 0x0b], false),
+            (&[0x0f, 0x0b, 0x90], false),
+            (&[0x0f, 0x0b, 0x55], true),
+            (&[0x55, 0xcc], false),
+            (&[0xc3], false),
+            (&[0xc3, 0x90], false),
+            (&[0x0f, 0x05], true),
+        ] {
+            let body = of(&[(0x1000, code)]);
+            assert_eq!((body.falls_out, body.whole), (falls_out, true), "{code:x?}");
+        }
+        let cut = of(&[(0x1000, &[0x55, 0x48])]);
+        assert_eq!((cut.whole, cut.falls_out), (false, false), "half an instruction");
+    }
+
+    /// `cmp 0x10(%r14),%rsp`, `jbe` to the code that makes room, and what comes behind; arguments are saved around the call.
+    #[test]
+    fn the_place_behind_a_stack_check_is_passed_once_by_each_call() {
+        const CHECK: [u8; 10] = [0x49, 0x3b, 0x66, 0x10, 0x0f, 0x86, 0xf6, 0x0f, 0, 0];
+        const SAVED: [u8; 5] = [0x48, 0x89, 0x44, 0x24, 0x08];
+        let check_and = |behind: &[u8]| [&CHECK, behind].concat();
+        // `call`, `mov` and `jmp` back to 0x1000.
+        let call = [0xe8, 0, 0x10, 0, 0];
+        let jump_from = |at: i32| [&[0xe9][..], &(0x1000 - at - 5).to_le_bytes()].concat();
+        let room = [&SAVED[..], &call, &SAVED, &jump_from(0x200f)].concat();
+        let behind = |code: &[u8], room: &[u8]| of(&[(0x1000, code), (0x2000, room)]).behind_stack_check();
+        let code = check_and(&[0x55, 0xc3]);
+        assert_eq!(behind(&code, &room), Some(0x100a));
+        assert_eq!(behind(&CHECK, &room), None, "nothing is behind it");
+        let without_call = [&SAVED[..], &jump_from(0x2005)].concat();
+        assert_eq!(behind(&code, &without_call), None, "it makes no room");
+        let elsewhere = [&call[..], &jump_from(0x2006)].concat();
+        assert_eq!(behind(&code, &elsewhere), None, "it goes back to another place");
+        // `sub $8,%rsp` before the check; a loop back to the place behind it.
+        let moved = [&[0x48, 0x83, 0xec, 0x08][..], &check_and(&[0x55, 0xc3])].concat();
+        assert_eq!(behind(&moved, &room), None, "the stack is in use by then");
+        assert_eq!(behind(&check_and(&[0x55, 0xeb, 0xfd]), &room), None, "a loop leads there");
+    }
 }

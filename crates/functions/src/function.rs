@@ -117,3 +117,22 @@ impl fmt::Display for FunctionNote {
         f.write_str(text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::FunctionNote::{
+        AlsoInlined, CalledOnce, Copy, ExceptionsPass, NeverReturns, PartlyInlined, StacksSwitch,
+    };
+
+    #[test]
+    fn each_note_has_a_sentence_of_its_own() {
+        let all =
+            [CalledOnce, NeverReturns, ExceptionsPass, StacksSwitch, Copy, PartlyInlined, AlsoInlined(2)];
+        let sentences: BTreeSet<_> = all.map(|note| note.to_string()).into_iter().collect();
+        assert!(sentences.len() == all.len() && sentences.iter().all(|one| one.len() > 20), "{sentences:?}");
+        assert!(AlsoInlined(1).to_string().contains("(1 place)"));
+        assert!(AlsoInlined(2).to_string().contains("(2 places)"));
+    }
+}

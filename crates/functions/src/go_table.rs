@@ -93,7 +93,7 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GoTable, STACK_CHECK, is_old};
+    use super::{GoTable, STACK_CHECK, is_old, text_of_module};
 
     /// Two functions, `main.f` at 0 and `main.g` at 32, up to 64; as Go 1.20 writes them.
     fn table() -> Vec<u8> {
@@ -146,5 +146,29 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn functions_come_in_order() {
+        let offsets = |first: u32, second: u32| {
+            let mut table = table();
+            let rest = table.len() - 36;
+            table[rest..rest + 4].copy_from_slice(&first.to_le_bytes());
+            table[rest + 8..rest + 12].copy_from_slice(&second.to_le_bytes());
+            GoTable::of(&table)
+                .map(|found| found.functions.iter().map(|&(offset, _)| offset).collect::<Vec<_>>())
+        };
+        assert_eq!(offsets(0, 32), Some(vec![0, 32]));
+        assert_eq!(offsets(32, 32), Some(vec![32, 32]), "one of no length");
+        assert_eq!(offsets(33, 32), None);
+        assert_eq!(offsets(0, 64), Some(vec![0, 64]), "the last one may have no length");
+        assert_eq!(offsets(0, 65), None, "behind the end");
+    }
+
+    #[test]
+    fn the_table_of_a_module_has_the_beginning_of_the_code_behind_six_slices() {
+        let module: Vec<u8> = (0..30_u64).flat_map(u64::to_le_bytes).collect();
+        assert_eq!(text_of_module(&module), Some(22));
+        assert_eq!(text_of_module(&module[..183]), None);
     }
 }

@@ -189,6 +189,9 @@ fn a_pattern_that_means_too_many_is_refused() {
     let error = refusal(&library, "f*");
     assert!(error.contains("matches 1025 functions, more than 1024: narrow the pattern"), "{error}");
     assert_eq!(find(&library, "f1*").unwrap().functions.len(), 136);
+    let source: String = (0..MAX_FOUND).map(|n| function(&format!("f{n}"), "ret")).collect();
+    let library = programs.assemble("most.s", &source);
+    assert_eq!(find(&library, "f*").unwrap().functions.len(), MAX_FOUND);
 }
 
 #[test]
