@@ -84,6 +84,10 @@ fn lines() -> String {
             let end = packets[number + 1];
             one(format!("packet {number} missing"), &[&bytes[..packet], &bytes[end..]].concat());
             one(format!("packet {number} twice"), &[&bytes[..end], &bytes[packet..]].concat());
+            for more in [1, 3, 6, 9, 12, 15, 20, 30] {
+                let damage = format!("packet {number} events +{more}, cut at 130");
+                one(damage, &changed(&bytes[..packet + 130], (packet + 72, 4), more));
+            }
             for cut in [10, 80, 90, 130] {
                 one(format!("packet {number} cut at {cut}"), &bytes[..packet + cut]);
             }
@@ -105,6 +109,14 @@ fn lines() -> String {
                         format!("record {number} {field} {how}"),
                         &changed(&bytes, (begin + at, size), change),
                     );
+                }
+            }
+            // Two stamps the wrong way round, and a packet that ends at either of them, or elsewhere.
+            let packet = packets.iter().copied().filter(|&packet| packet < begin).max().unwrap_or(0);
+            for more in [-1500, 1500] {
+                for end in [-1500, -500, 200, 500, 1000, 1500] {
+                    let swapped = changed(&changed(&bytes, (begin, 8), more), (packet + 32, 8), end);
+                    one(format!("record {number} stamp {more:+}, packet end {end:+}"), &swapped);
                 }
             }
             let (before, behind) = (&bytes[..begin], &bytes[end..]);
