@@ -181,8 +181,11 @@ mod tests {
     const SHIFT: u32 = 10;
     const LASTS: i64 = 1 << SHIFT;
 
-    /// Cells by their index, each with the points above and below, ns within the cell and from the line of equal rates.
-    fn cells(of: &[(u64, [Vec<(i64, i64)>; 2])], limits: Limits) -> Cells {
+    /// The points above and below of a cell: ns within it and from the line of equal rates.
+    type Sides = [Vec<(i64, i64)>; 2];
+
+    /// Cells by their index.
+    fn cells(of: &[(u64, Sides)], limits: Limits) -> Cells {
         let mut ends: Option<(i64, i64)> = None;
         let cells = of.iter().map(|(index, sides)| {
             let sides = sides.each_ref().map(|side| {
@@ -268,7 +271,7 @@ mod tests {
     fn a_plan_is_one_line_where_that_costs_no_more_than_two() {
         let exchange = |within: i64, off: i64, room: i64| [vec![(within, off + room)], vec![(within, off)]];
         let limits = Limits { rate_ppm: 1200, bend_ppb_per_s: 0 };
-        let parts = |of: &[(u64, [Vec<(i64, i64)>; 2])]| -> Vec<(i64, i64)> {
+        let parts = |of: &[(u64, Sides)]| -> Vec<(i64, i64)> {
             cells(of, limits).plan().iter().map(|part| (part.from, part.to)).collect()
         };
         let (first, last) = (exchange(100, 0, 10), exchange(900, 0, 10));

@@ -22,8 +22,8 @@ const CELL: i64 = 1 << 27;
 
 fn solve(packets: &[Packet], limits: Limits, window: (i64, i64)) -> Solution {
     let mut solver = Solver::new(limits);
-    let here = |x: i64| Stamp::from_ns(HERE.strict_add_signed(x));
-    let there = |y: i64| Stamp::from_ns(THERE.strict_add_signed(y));
+    let here = |x: i64| Stamp::from_ns(HERE.wrapping_add_signed(x));
+    let there = |y: i64| Stamp::from_ns(THERE.wrapping_add_signed(y));
     for packet in packets {
         match *packet {
             Forward(x, y) => solver.forward(here(x), there(y)),
@@ -44,7 +44,7 @@ fn solve(packets: &[Packet], limits: Limits, window: (i64, i64)) -> Solution {
 /// The other clock's stamp and the largest error, ns.
 fn at(solution: &Solution, x: i64) -> (i64, Option<u64>) {
     let transform = solution.transform.as_ref().expect("linked");
-    let (at, error) = transform.convert(Stamp::from_ns(HERE.strict_add_signed(x)));
+    let (at, error) = transform.convert(Stamp::from_ns(HERE.wrapping_add_signed(x)));
     (at.ns() as i64 - THERE as i64, error.ns())
 }
 
