@@ -268,6 +268,35 @@ mod tests {
     }
 
     #[test]
+    fn a_header_is_compared_if_each_place_saw_it_once_and_there_were_fewer_than_four() {
+        let sample = |hash: u64, at: u64, interface: u32| {
+            let Traffic::Packet(_, packet) = packet(0, 1, interface) else { unreachable!("a packet") };
+            Sample { hash, at, place: Place::of(&packet) }
+        };
+        // The hash, and the interfaces that saw it.
+        let sightings: [(u64, &[u32]); 6] =
+            [(1, &[1]), (2, &[1, 2]), (3, &[1, 1]), (4, &[1, 2, 3]), (5, &[1, 2, 1]), (6, &[1, 2, 3, 4])];
+        let samples = sightings.iter().flat_map(|&(hash, interfaces)| {
+            (0..).zip(interfaces).map(move |(at, &interface)| sample(hash, 10 * hash + at, interface))
+        });
+        let stream = Stream { samples: samples.collect(), limit: u64::MAX };
+        let once: Vec<_> = stream.once().map(|sample| (sample.hash, sample.at)).collect();
+        assert_eq!(once, [(1, 10), (2, 20), (4, 40)]);
+    }
+
+    #[test]
+    fn a_stream_of_as_many_packets_as_are_kept_has_no_limit() {
+        for (count, kept, limit) in [(9, 9, u64::MAX), (10, 10, u64::MAX), (11, 10, 9), (12, 10, 9)] {
+            let Traffic::Packet(_, packet) = packet(0, 1, 1) else { unreachable!("a packet") };
+            let place = Place::of(&packet);
+            let samples = (0..count).rev().map(|hash| Sample { hash, at: 0, place }).collect();
+            let mut stream = Stream { samples, limit: u64::MAX };
+            stream.prune(10);
+            assert_eq!((stream.samples.len(), stream.limit), (kept, limit), "{count}");
+        }
+    }
+
+    #[test]
     fn of_too_many_streams_those_of_the_smallest_hashes_are_kept() {
         let address = |port: u16| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         let flow = |id: u64| Flow { source: address(id as u16), target: address(80), protocol: 6 };
