@@ -71,7 +71,12 @@ fn every_code_has_its_sentence() {
     section("cost of recording", costs());
     #[cfg(feature = "collect")]
     section("spans that came", spans());
-    expect_file!["../tests/sentences.txt"].assert_eq(&table);
+    if cfg!(feature = "collect") {
+        expect_file!["../tests/sentences.txt"].assert_eq(&table);
+    } else {
+        // The last section is that of a build that records.
+        assert!(include_str!("../tests/sentences.txt").starts_with(&table), "{table}");
+    }
 }
 
 #[cfg(feature = "collect")]
