@@ -76,7 +76,9 @@ mod tests {
         let files = [(sleep.as_path(), sleep.as_path()), (other.as_path(), other.as_path())];
         // Spawned is not yet run.
         let began = std::time::Instant::now();
-        while other_processes(&files, &[])[0] < 3 && began.elapsed().as_secs() < 10 {}
+        while other_processes(&files, &[])[0] < 3 && began.elapsed().as_secs() < 10 {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
         let found =
             [other_processes(&files, &[]), other_processes(&files, &[sleeping[0].id(), sleeping[2].id()])];
         for child in &mut sleeping {

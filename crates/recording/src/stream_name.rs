@@ -26,3 +26,19 @@ pub(crate) fn stream_of_name(name: &str) -> Option<(Buffer, u32)> {
 pub(crate) fn is_stream_name(name: &str) -> bool {
     stream_of_name(name).is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_named_after_its_buffer_and_its_cpu_in_one_way() {
+        assert_eq!(stream_of_name("sched_0"), Some((Buffer::Sched, 0)));
+        assert_eq!(stream_of_name("net_16383"), Some((Buffer::Net, 16_383)));
+        assert_eq!(stream_of_name("life_late"), Some((Buffer::Life, 1)));
+        for name in ["sched_16384", "sched_007", "net_+1", "sched_", "cpu_0", "metadata", ""] {
+            assert!(stream_of_name(name).is_none() && !is_stream_name(name), "{name}");
+        }
+        assert!(is_stream_name("life") && is_stream_name("net_1"));
+    }
+}

@@ -92,3 +92,25 @@ impl Problems {
         self.listed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_hundred_problems_are_listed_and_the_others_counted() {
+        for (count, listed, more) in
+            [(0, 0, None), (100, 100, None), (101, 101, Some(1)), (103, 101, Some(3))]
+        {
+            let mut problems = Problems::new("kernel/life".to_owned());
+            (0..count).for_each(|offset| problems.add(offset, ReadFault::RecordInside));
+            let found = problems.finish();
+            assert_eq!(found.len(), listed, "{count}");
+            let last = found.last().and_then(|last| match last.fault {
+                ReadFault::More(more) => Some((last.offset, more)),
+                _ => None,
+            });
+            assert_eq!(last, more.map(|more| (99, more)), "{count}");
+        }
+    }
+}

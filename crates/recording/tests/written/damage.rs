@@ -136,6 +136,17 @@ fn the_mark_at_the_end_of_a_stream_is_no_record_of_it() {
     assert_eq!(of(&recording), of(&plain));
     assert!(recording.streams().iter().all(|stream| stream.closed == stream.buffer.counts()));
     assert!(plain.streams().iter().all(|stream| !stream.closed));
+    let packets = |recording: &Recording| recording.streams().iter().map(|s| s.packets).collect::<Vec<_>>();
+    assert_eq!((packets(&plain), packets(&recording)), (vec![3; 3], vec![3; 3]));
+    // A last packet that says it has no records is none.
+    let name = unmarked.join("kernel/sched_0");
+    let mut bytes = std::fs::read(&name).expect("a stream");
+    let (ends, _) = boundaries(&bytes);
+    bytes[ends[2] + 72..ends[2] + 76].fill(0);
+    std::fs::write(&name, &bytes).expect("room");
+    let damaged = Recording::open(&unmarked).expect("a recording");
+    let sched = damaged.streams().iter().find(|stream| stream.name == "sched_0").expect("a stream");
+    assert_eq!((sched.closed, sched.packets), (false, 3));
 }
 
 /// The small recording's files and what is in them, by stream.

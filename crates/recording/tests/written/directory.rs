@@ -237,3 +237,19 @@ fn the_place_of_a_recording_is_known_under_each_name_that_it_gets() {
     let third = Writer::replace(&path, &made::host(), &made::options()).expect("a new recording");
     assert_eq!(third.place().moved_running(), None, "the one before had ended");
 }
+
+#[test]
+fn needs_root_a_recording_of_another_user_is_not_moved() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!(
+            "skipped: not root; it would have shown that a recording of another user stays where it is"
+        );
+        return;
+    }
+    let (_folder, path) = made::place();
+    drop(create(&path).expect("a new recording"));
+    std::os::unix::fs::chown(&path, Some(1234), None).expect("as root");
+    let error = rotate(&path).expect_err("it is another user's");
+    assert!(matches!(error, RotateError::Another { owner: 1234, .. }), "{error}");
+    assert!(path.join("kernel/metadata").exists());
+}

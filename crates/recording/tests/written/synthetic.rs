@@ -1,5 +1,7 @@
 //! Made recordings: a machine has the same bytes each time, and they are those of its program.
 
+use wakepath_event::{EventSource as _, RecordingFormat as _};
+use wakepath_recording::Recording;
 use wakepath_recording::synthetic::{self, Machine};
 
 use crate::made::place;
@@ -16,8 +18,12 @@ fn hash(bytes: &[u8]) -> u64 {
 #[test]
 fn a_made_recording_has_the_same_bytes_each_time() {
     let (_folder, path) = place();
-    let machine = Machine { cpus: 2, threads_per_cpu: 3, events: 80_000, seed: 1 };
+    let machine = Machine { cpus: 2, threads_per_cpu: 6, events: 80_000, seed: 1 };
     let events = synthetic::write(&path, &machine).expect("room");
+    let recording = Recording::open(&path).expect("a recording");
+    let made = recording.description();
+    assert_eq!((&*made.host.name, made.host.cpus), ("synthetic", 2));
+    assert_eq!(made.realtime_offset_ns, Some(1_750_000_000_000_000_000 - i128::from(synthetic::BEGIN)));
     let streams = ["life", "net_0", "net_1", "sched_0", "sched_1"].map(|name| {
         let bytes = std::fs::read(path.join("kernel").join(name)).expect("a stream");
         (name, bytes.len(), hash(&bytes))
@@ -26,11 +32,11 @@ fn a_made_recording_has_the_same_bytes_each_time() {
     assert_eq!(
         streams,
         [
-            ("life", 1_296, 0xe7cf_8d9a_11fc_5d7a),
-            ("net_0", 53_072, 0xa7c7_9f50_c5a8_d93b),
-            ("net_1", 55_328, 0x60e0_f30b_ecb9_71bb),
-            ("sched_0", 1_216_080, 0xd639_f0c9_053f_3677),
-            ("sched_1", 1_219_616, 0x6396_7da9_38f8_b5fa),
+            ("life", 1_656, 0x6e97_a128_f774_77e9),
+            ("net_0", 57_392, 0x636f_0e90_f631_e2aa),
+            ("net_1", 58_400, 0x1fe5_29af_8742_39d9),
+            ("sched_0", 1_219_392, 0x9e6e_444e_4305_ac19),
+            ("sched_1", 1_209_200, 0xca99_71e3_169a_4cef),
         ]
     );
 }
