@@ -104,6 +104,7 @@ mod tests {
             "exception.message",
             "messaging.destination.name",
             "net.peers",
+            "x.wakepath.y",
         ] {
             assert!(!list.has(dropped), "{dropped}");
         }

@@ -107,10 +107,10 @@ mod tests {
 
     #[test]
     fn the_first_error_ends_writing_and_is_kept() {
-        let mut calls = 0;
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&calls);
         let sink = move |_: &[u8]| {
-            calls += 1;
-            if calls == 2 { Err("no room".to_owned()) } else { Ok(()) }
+            if count.fetch_add(1, Ordering::Relaxed) == 1 { Err("no room".to_owned()) } else { Ok(()) }
         };
         let counts = Arc::new(Counts::default());
         let (queue, thread) = Queue::start(Box::new(sink), Arc::clone(&counts)).expect("a thread");
@@ -121,6 +121,7 @@ mod tests {
         thread.join().expect("its end");
         let received = counts.received();
         assert_eq!((received.spans, received.unwritten), (2, 6));
+        assert_eq!(calls.load(Ordering::Relaxed), 2, "the error is the last call");
         assert_eq!(received.why_unwritten.as_deref(), Some("no room"));
     }
 }

@@ -58,7 +58,7 @@ impl Service {
         let (parts, body) = request.into_parts();
         let (signal, protocol) = match recognise(&parts) {
             Ok(known) => known,
-            Err(response) => return response,
+            Err(response) => return *response,
         };
         let most = match protocol {
             Protocol::Grpc => MAX_MESSAGE_BYTES + GRPC_PREFIX_BYTES,
@@ -228,7 +228,7 @@ const METHODS: [(&str, Signal); 4] = [
 ];
 
 /// The subject of a request, by its path and headers; the answer where it is none of OTLP.
-fn recognise(parts: &Parts) -> Result<(Signal, Protocol), Response<Body>> {
+fn recognise(parts: &Parts) -> Result<(Signal, Protocol), Box<Response<Body>>> {
     let path = parts.uri.path();
     let of = |known: [(&str, Signal); 4]| {
         known.iter().find(|(known, _)| *known == path).map(|(_, signal)| *signal)
@@ -236,21 +236,22 @@ fn recognise(parts: &Parts) -> Result<(Signal, Protocol), Response<Body>> {
     let content_type = parts.headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     let content_type = content_type.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
     if content_type == b"application/grpc" || content_type == b"application/grpc+proto" {
-        let unknown = || Status::unimplemented("not a service of OTLP").into_http();
+        let unknown = || Box::new(Status::unimplemented("not a service of OTLP").into_http());
         return of(METHODS).map(|signal| (signal, Protocol::Grpc)).ok_or_else(unknown);
     }
     let encoding = if content_type == b"application/json" { Encoding::Json } else { Encoding::Protobuf };
     let Some(signal) = of(PATHS) else {
-        return Err(answer::error(StatusCode::NOT_FOUND, encoding, "not a path of OTLP: POST /v1/traces"));
+        let text = "not a path of OTLP: POST /v1/traces";
+        return Err(answer::error(StatusCode::NOT_FOUND, encoding, text).into());
     };
     if parts.method != Method::POST {
         let mut response = answer::error(StatusCode::METHOD_NOT_ALLOWED, encoding, "only POST");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-        return Err(response);
+        return Err(response.into());
     }
     if encoding == Encoding::Protobuf && content_type != b"application/x-protobuf" {
         let text = "the content type is neither application/x-protobuf nor application/json";
-        return Err(answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, encoding, text));
+        return Err(answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, encoding, text).into());
     }
     Ok((signal, Protocol::Http(encoding)))
 }

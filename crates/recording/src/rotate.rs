@@ -94,7 +94,7 @@ fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
     for (name, kind) in names {
         let is_spans = name == SPANS && kind == FileType::RegularFile;
         has_spans |= is_spans;
-        if !is_spans && !(name == "kernel" && kind == FileType::Directory) {
+        if !(is_spans || name == "kernel" && kind == FileType::Directory) {
             return Err(foreign(format!("it holds {}", name.to_string_lossy().escape_debug())));
         }
     }

@@ -96,6 +96,8 @@ fn an_error_of_the_backend_by_grpc_is_the_clients() {
         let _ = gate.recv();
         Ok(())
     }));
+    // Dropped before the receiver, which waits for its sink.
+    let let_go = let_go;
     let served = Served::with(to(backend.address));
     let large = || request("shop", vec![span(1, &"x".repeat(3 << 20))]);
     let error = (0..8).find_map(|_| export(served.address, false, large()).err()).expect("no room there");

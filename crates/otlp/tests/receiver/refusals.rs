@@ -77,6 +77,8 @@ fn a_full_queue_asks_to_send_again_and_loses_nothing() {
         let _ = gate.recv();
         Ok(())
     }));
+    // Dropped before the receiver, which waits for its sink.
+    let let_go = let_go;
     let body = batch();
     let answers: Vec<_> = (0..20).map(|_| post(served.address, "/v1/traces", &[PROTOBUF], &body)).collect();
     let accepted = answers.iter().filter(|answer| answer.status == 200).count();
