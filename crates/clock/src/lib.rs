@@ -37,6 +37,10 @@ pub enum Local {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {}
 
+/// A host's `CLOCK_REALTIME`: ns since 1970, UTC, as its administrator or its time server sets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wall {}
+
 /// The clock that an analysis reports in: the monotonic clock of the reference host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reference {}

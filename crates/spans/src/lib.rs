@@ -1,0 +1,24 @@
+//! Spans of distributed tracing, and the requests that they make up.
+//!
+//! [`read`] takes the files in which spans are kept: OTLP as protobuf and as JSON, and Jaeger's JSON. A [`Request`] is
+//! a service's local root span with the spans below it; [`requests`] finds them, and their tree. [`span_path`] is
+//! the chain of spans that a request's end waited for, by their times alone. [`Work`] is the span that each thread works
+//! for.
+//!
+//! This crate knows no recording and opens no file. Names are untrusted bytes.
+
+mod id;
+mod path;
+mod read;
+mod request;
+mod span;
+#[cfg(test)]
+mod testing;
+mod work;
+
+pub use id::{SpanId, TraceId};
+pub use path::{SpanSegment, span_path};
+pub use read::{Dropped, ReadError, Reader, read};
+pub use request::{ParentOfRequest, Request, RequestIndex, Requests, requests};
+pub use span::{Kind, Operation, OperationIndex, Service, ServiceIndex, Span, SpanIndex, Spans};
+pub use work::{Stint, Work};

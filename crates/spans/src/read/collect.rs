@@ -1,0 +1,149 @@
+//! Checks spans, and gives each service and operation its place.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use indexmap::IndexSet;
+use wakepath_clock::Stamp;
+
+use crate::{Kind, Operation, OperationIndex, Service, ServiceIndex, Span, SpanId, Spans, TraceId};
+
+/// The attribute of a span with the OS thread in which it began: wakepath's plug-ins write it.
+pub(super) const TID: &str = "wakepath.tid";
+
+/// The longest name that is kept, bytes.
+const MAX_NAME_BYTES: usize = 1024;
+
+/// The numbers of spans that were left out, by the reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Dropped {
+    /// They have no identity, or an empty one.
+    pub without_id: u64,
+    /// They end before they begin, or never.
+    pub without_length: u64,
+    /// A span with the same identity came before: exporters repeat what was not acknowledged.
+    pub repeated: u64,
+    /// There is no room for more.
+    pub too_many: u64,
+}
+
+impl Dropped {
+    /// The number of those that are missing in the answer: all but repeated ones.
+    pub const fn missing(&self) -> u64 {
+        self.without_id + self.without_length + self.too_many
+    }
+}
+
+/// A span as a file describes it.
+#[derive(Debug, Default)]
+pub(super) struct Described<'a> {
+    pub(super) trace: Option<TraceId>,
+    pub(super) id: Option<SpanId>,
+    pub(super) parent: Option<SpanId>,
+    pub(super) name: &'a str,
+    pub(super) kind: Kind,
+    /// ns since 1970.
+    pub(super) from_ns: u64,
+    /// ns since 1970.
+    pub(super) to_ns: u64,
+    pub(super) failed: bool,
+    pub(super) tid: Option<u32>,
+}
+
+/// The spans so far.
+#[derive(Debug)]
+pub(super) struct Collector {
+    spans: Vec<Span>,
+    services: IndexSet<Service>,
+    operations: IndexSet<Operation>,
+    seen: HashSet<(TraceId, SpanId)>,
+    dropped: Dropped,
+    resolution_ns: u64,
+}
+
+impl Default for Collector {
+    fn default() -> Self {
+        Self {
+            spans: Vec::new(),
+            services: IndexSet::new(),
+            operations: IndexSet::new(),
+            seen: HashSet::new(),
+            dropped: Dropped::default(),
+            resolution_ns: 1,
+        }
+    }
+}
+
+impl Collector {
+    /// The place of a service.
+    pub(super) fn service(&mut self, mut service: Service) -> Option<ServiceIndex> {
+        for name in std::iter::once(&mut service.name).chain(&mut service.instance).chain(&mut service.host) {
+            *name = shortened(name);
+        }
+        place(&mut self.services, service).map(ServiceIndex)
+    }
+
+    /// Says that times are of this unit, ns.
+    pub(super) fn measured_in(&mut self, resolution_ns: u64) {
+        self.resolution_ns = self.resolution_ns.max(resolution_ns);
+    }
+
+    /// Takes a span of a service.
+    pub(super) fn span(&mut self, service: Option<ServiceIndex>, span: &Described<'_>) {
+        let (Some(trace), Some(id)) = (span.trace, span.id) else {
+            self.dropped.without_id += 1;
+            return;
+        };
+        if span.from_ns == 0 || span.to_ns < span.from_ns {
+            self.dropped.without_length += 1;
+            return;
+        }
+        if !self.seen.insert((trace, id)) {
+            self.dropped.repeated += 1;
+            return;
+        }
+        let Some(service) = service.filter(|_| u32::try_from(self.spans.len()).is_ok()) else {
+            self.dropped.too_many += 1;
+            return;
+        };
+        let of_service = self.services[service.0 as usize].name.clone();
+        let operation = Operation { service: of_service, name: shortened(span.name) };
+        let Some(operation) = place(&mut self.operations, operation).map(OperationIndex) else {
+            self.dropped.too_many += 1;
+            return;
+        };
+        self.spans.push(Span {
+            trace,
+            id,
+            parent: span.parent.filter(|parent| *parent != id),
+            service,
+            operation,
+            kind: span.kind,
+            from: Stamp::from_ns(span.from_ns),
+            to: Stamp::from_ns(span.to_ns),
+            failed: span.failed,
+            tid: span.tid,
+        });
+    }
+
+    pub(super) fn finish(mut self) -> (Spans, Dropped) {
+        self.spans.sort_by_key(|span| (span.from, std::cmp::Reverse(span.to), span.trace, span.id));
+        let spans = Spans {
+            spans: self.spans,
+            services: self.services.into_iter().collect(),
+            operations: self.operations.into_iter().collect(),
+            resolution_ns: self.resolution_ns,
+        };
+        (spans, self.dropped)
+    }
+}
+
+/// The place of a value among all different ones.
+fn place<T: Hash + Eq>(all: &mut IndexSet<T>, value: T) -> Option<u32> {
+    u32::try_from(all.insert_full(value).0).ok()
+}
+
+/// A name, cut at the longest length.
+fn shortened(name: &str) -> Box<str> {
+    name[..name.floor_char_boundary(MAX_NAME_BYTES)].into()
+}

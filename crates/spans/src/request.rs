@@ -1,0 +1,237 @@
+//! Requests: a service's local root spans, and their tree.
+
+use std::collections::HashMap;
+
+use crate::{Kind, SpanId, SpanIndex, Spans};
+
+/// The place of a request in [`Requests::requests`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestIndex(pub u32);
+
+/// The span that a request is a part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ParentOfRequest {
+    /// None: its trace begins with it.
+    None,
+    /// A span that is not among these: it was not sampled, its service was not heard, or it has not ended.
+    Missing(SpanId),
+    /// A span of another request.
+    Span(SpanIndex),
+}
+
+/// A request to one service: its local root span, and the spans of the same service below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The local root span.
+    pub root: SpanIndex,
+    /// The span that it is a part of.
+    pub parent: ParentOfRequest,
+    /// The spans of the service that belong to it, in order of time, and the root among them.
+    pub spans: Vec<SpanIndex>,
+}
+
+/// All requests.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Requests {
+    /// The requests, in order of time.
+    pub requests: Vec<Request>,
+    /// The request of each span.
+    of_span: Vec<RequestIndex>,
+    /// The spans below each span, of all services, in order of time.
+    children: Vec<Vec<SpanIndex>>,
+    /// The number of spans that were their own ancestors. One of each such circle was taken as a root.
+    pub circles: u64,
+}
+
+impl Requests {
+    /// A request.
+    pub fn request(&self, index: RequestIndex) -> &Request {
+        &self.requests[index.0 as usize]
+    }
+
+    /// The request of a span.
+    pub fn of_span(&self, index: SpanIndex) -> RequestIndex {
+        self.of_span[index.0 as usize]
+    }
+
+    /// The spans right below a span, of all services, in order of time.
+    pub fn children(&self, index: SpanIndex) -> &[SpanIndex] {
+        &self.children[index.0 as usize]
+    }
+
+    /// The request that a request is a part of.
+    pub fn parent(&self, index: RequestIndex) -> Option<RequestIndex> {
+        match self.request(index).parent {
+            ParentOfRequest::Span(span) => Some(self.of_span(span)),
+            ParentOfRequest::None | ParentOfRequest::Missing(_) => None,
+        }
+    }
+
+    /// Whether a request is another one, or a part of it.
+    pub fn is_part(&self, mut part: RequestIndex, whole: RequestIndex) -> bool {
+        loop {
+            if part == whole {
+                return true;
+            }
+            // Without circles this ends: a parent is one step nearer to the root.
+            match self.parent(part) {
+                Some(parent) => part = parent,
+                None => return false,
+            }
+        }
+    }
+}
+
+/// The requests of these spans.
+pub fn requests(spans: &Spans) -> Requests {
+    let by_id: HashMap<_, _> = spans.iter().map(|(index, span)| ((span.trace, span.id), index)).collect();
+    let mut parents: Vec<_> =
+        spans.iter().map(|(_, span)| by_id.get(&(span.trace, span.parent?)).copied()).collect();
+    let circles = cut_circles(&mut parents);
+    let mut children = vec![Vec::new(); parents.len()];
+    for ((index, _), parent) in spans.iter().zip(&parents) {
+        if let Some(parent) = parent {
+            children[parent.0 as usize].push(index);
+        }
+    }
+    let is_root = |index: SpanIndex, parent: Option<SpanIndex>| {
+        let span = spans.span(index);
+        parent.is_none_or(|parent| spans.span(parent).service != span.service)
+            || matches!(span.kind, Kind::Server | Kind::Consumer)
+    };
+    let mut requests = Vec::new();
+    let mut of_span: Vec<Option<RequestIndex>> = vec![None; parents.len()];
+    for ((index, span), parent) in spans.iter().zip(&parents) {
+        if !is_root(index, *parent) {
+            continue;
+        }
+        let parent = match (parent, span.parent) {
+            (Some(parent), _) => ParentOfRequest::Span(*parent),
+            // A parent that was cut off is among the spans.
+            (None, Some(id)) if !by_id.contains_key(&(span.trace, id)) => ParentOfRequest::Missing(id),
+            (None, _) => ParentOfRequest::None,
+        };
+        let number = u32::try_from(requests.len()).expect("no more requests than spans, which have 32 bits");
+        of_span[index.0 as usize] = Some(RequestIndex(number));
+        requests.push(Request { root: index, parent, spans: Vec::new() });
+    }
+    let mut way = Vec::new();
+    for (index, _) in spans.iter() {
+        let mut at = index;
+        let request = loop {
+            match of_span[at.0 as usize] {
+                Some(request) => break request,
+                None => {
+                    way.push(at);
+                    at = parents[at.0 as usize].expect("what has no parent is a root");
+                }
+            }
+        };
+        way.drain(..).for_each(|span| of_span[span.0 as usize] = Some(request));
+        requests[request.0 as usize].spans.push(index);
+    }
+    Requests { requests, of_span: of_span.into_iter().flatten().collect(), children, circles }
+}
+
+/// Takes the parent from one span of each circle: from the first in time.
+fn cut_circles(parents: &mut [Option<SpanIndex>]) -> u64 {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Visit {
+        None,
+        OnWay,
+        Done,
+    }
+    let mut visits = vec![Visit::None; parents.len()];
+    let (mut circles, mut way) = (0, Vec::new());
+    for start in 0..parents.len() {
+        let mut at = start;
+        while visits[at] == Visit::None {
+            visits[at] = Visit::OnWay;
+            way.push(at);
+            match parents[at] {
+                Some(parent) => at = parent.0 as usize,
+                None => break,
+            }
+        }
+        // The way met itself.
+        if let Some(place) = way.iter().position(|on_way| *on_way == at)
+            && let Some(first) = way[place..].iter().min()
+            && parents[at].is_some()
+        {
+            parents[*first] = None;
+            circles += 1;
+        }
+        way.drain(..).for_each(|on_way| visits[on_way] = Visit::Done);
+    }
+    circles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{drawn, letter};
+
+    /// The requests of a drawing: each with the letters of its spans, and the letter of the span that it is a part of.
+    fn listed(drawing: &str) -> Vec<String> {
+        let spans = drawn(drawing);
+        let requests = requests(&spans);
+        let one = |request: &Request| {
+            let own: String = request.spans.iter().map(|&span| letter(&spans, span)).collect();
+            assert_eq!(request.spans.iter().filter(|span| **span == request.root).count(), 1, "{drawing}");
+            match request.parent {
+                ParentOfRequest::None => own,
+                ParentOfRequest::Missing(_) => format!("{own} of a missing span"),
+                ParentOfRequest::Span(span) => format!("{own} of {}", letter(&spans, span)),
+            }
+        };
+        requests.requests.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_request_is_a_local_root_with_the_spans_of_its_service_below_it() {
+        let drawing = "
+            a   ==========
+            b<a .=!!!=....
+            c<b ..!!!.....
+            D<c ...=......
+            E<D ...=......
+            f<a ......=...";
+        // `D` is a call that another service answers, and `E` a call within that service to itself.
+        assert_eq!(listed(drawing), ["abcf", "D of c", "E of D"]);
+    }
+
+    #[test]
+    fn a_span_whose_parent_is_not_among_the_spans_begins_a_request() {
+        assert_eq!(listed("b<z ===\n c<b .=."), ["bc of a missing span"]);
+    }
+
+    #[test]
+    fn spans_that_are_their_own_ancestors_have_a_first_one() {
+        let drawing = "
+            a<c ====
+            b<a .===
+            c<b ..==
+            d<c ...=
+            e<e ...=";
+        assert_eq!(listed(drawing), ["abcd", "e"]);
+        assert_eq!(requests(&drawn(drawing)).circles, 1, "a span that is its own parent has none");
+        let two = "a<b ==\n b<a .=\n c<d ==\n d<c .=\n e ==";
+        assert_eq!(requests(&drawn(two)).circles, 2);
+        assert_eq!(listed(two).len(), 3);
+    }
+
+    #[test]
+    fn a_part_of_a_request_is_a_part_however_far_below_it() {
+        let spans = drawn("A ======\n B<A .====\n C<B ..==\n D<A ...=\n E ===");
+        let requests = requests(&spans);
+        let request = |of: char| {
+            let index = spans.iter().find(|(index, _)| letter(&spans, *index) == of).expect("it is drawn").0;
+            requests.of_span(index)
+        };
+        for (part, whole, expected) in
+            [('C', 'A', true), ('A', 'A', true), ('A', 'C', false), ('C', 'D', false), ('E', 'A', false)]
+        {
+            assert_eq!(requests.is_part(request(part), request(whole)), expected, "{part} of {whole}");
+        }
+    }
+}

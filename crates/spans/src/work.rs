@@ -1,0 +1,191 @@
+//! The span that each thread works for, at every moment (L19 §4.3.2, Algorithm 1).
+//!
+//! The active span of a thread is the one that began last among those that are open. Other than in the paper, a span ends where
+//! its end is, and not where the same thread has the event: one that ends elsewhere does not stay on top for ever. The
+//! time behind a thread's last event counts too, until its last span ends.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+
+use wakepath_clock::Stamp;
+
+use crate::SpanIndex;
+
+/// The time that a thread works for a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stint<T, C> {
+    /// The thread.
+    pub thread: T,
+    /// The beginning.
+    pub from: Stamp<C>,
+    /// The end.
+    pub to: Stamp<C>,
+    /// The span.
+    pub span: SpanIndex,
+}
+
+/// The active span of each thread.
+#[derive(Debug, Clone)]
+pub struct Work<T, C> {
+    /// The pieces of time with an active span, in order, without overlap.
+    by_thread: HashMap<T, Vec<Piece<C>>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Piece<C> {
+    from: Stamp<C>,
+    to: Stamp<C>,
+    span: SpanIndex,
+}
+
+impl<T: Hash + Eq, C: Copy + Ord> Work<T, C> {
+    /// The active spans of threads with these stints.
+    pub fn new(stints: impl IntoIterator<Item = Stint<T, C>>) -> Self {
+        let mut all: HashMap<T, Vec<Piece<C>>> = HashMap::new();
+        for Stint { thread, from, to, span } in stints {
+            all.entry(thread).or_default().push(Piece { from, to, span });
+        }
+        Self { by_thread: all.into_iter().map(|(thread, stints)| (thread, active(stints))).collect() }
+    }
+
+    /// The active span of a thread from then to then, piece by piece, without gap or overlap; `None` where it has none.
+    pub fn between(
+        &self,
+        thread: &T,
+        from: Stamp<C>,
+        to: Stamp<C>,
+    ) -> Vec<(Stamp<C>, Stamp<C>, Option<SpanIndex>)> {
+        if from >= to {
+            return Vec::new();
+        }
+        let pieces = self.by_thread.get(thread).map_or(&[][..], Vec::as_slice);
+        let first = pieces.partition_point(|piece| piece.to <= from);
+        let (mut at, mut between) = (from, Vec::new());
+        for piece in pieces[first..].iter().take_while(|piece| piece.from < to) {
+            if at < piece.from {
+                between.push((at, piece.from, None));
+                at = piece.from;
+            }
+            let until = piece.to.min(to);
+            between.push((at, until, Some(piece.span)));
+            at = until;
+        }
+        if at < to {
+            between.push((at, to, None));
+        }
+        between
+    }
+}
+
+/// The active one of these stints of one thread at each time.
+fn active<C: Copy + Ord>(mut stints: Vec<Piece<C>>) -> Vec<Piece<C>> {
+    stints.retain(|stint| stint.from < stint.to);
+    // The longer one of two that begin together is around the other.
+    stints.sort_by_key(|stint| (stint.from, Reverse(stint.to), stint.span));
+    let mut ends: Vec<(Stamp<C>, usize)> =
+        stints.iter().enumerate().map(|(place, stint)| (stint.to, place)).collect();
+    ends.sort();
+    let mut pieces: Vec<Piece<C>> = Vec::new();
+    let mut open: BTreeSet<usize> = BTreeSet::new();
+    let (mut next, mut ends) = (0, ends.into_iter().peekable());
+    let mut since = Stamp::MIN;
+    while let Some(&(end, ended)) = ends.peek() {
+        let begun = stints.get(next).filter(|stint| stint.from < end).map(|stint| stint.from);
+        let now = begun.unwrap_or(end);
+        if let Some(&top) = open.last()
+            && since < now
+        {
+            let span = stints[top].span;
+            match pieces.last_mut() {
+                Some(last) if last.to == since && last.span == span => last.to = now,
+                _ => pieces.push(Piece { from: since, to: now, span }),
+            }
+        }
+        since = now;
+        if begun.is_some() {
+            open.insert(next);
+            next += 1;
+        } else {
+            open.remove(&ended);
+            ends.next();
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Reference;
+
+    use super::*;
+
+    /// The active spans of one thread in a drawing, a line for each span, a column for each ns; `.` for none.
+    fn check(drawing: &str, expected: &str) {
+        let stints = (0..).zip(drawing.lines()).map(|(number, line)| {
+            let line = line.trim();
+            Stint {
+                thread: 7,
+                from: Stamp::<Reference>::from_ns(line.find('=').expect("it begins") as u64),
+                to: Stamp::from_ns(line.rfind('=').expect("it ends") as u64 + 1),
+                span: SpanIndex(number),
+            }
+        });
+        let work = Work::new(stints);
+        let end = expected.len() as u64;
+        let at = Stamp::from_ns;
+        let letters = |from, to| -> String {
+            let mut then = at(from);
+            let mut letters = String::new();
+            for (from, to, span) in work.between(&7, at(from), at(to)) {
+                assert_eq!(from, then, "without gap or overlap");
+                assert!(from < to, "no piece is empty");
+                let letter = span.map_or('.', |span| char::from(b'a' + span.0 as u8));
+                letters.extend((from.ns()..to.ns()).map(|_| letter));
+                then = to;
+            }
+            assert_eq!(then, at(to));
+            letters
+        };
+        assert_eq!(letters(0, end), expected, "{drawing}");
+        // Any part of it is the same part of the whole.
+        for from in 0..end {
+            for to in from..=end {
+                assert_eq!(letters(from, to), expected[from as usize..to as usize], "{from} to {to}");
+            }
+        }
+        assert_eq!(work.between(&8, at(0), at(end)), [(at(0), at(end), None)], "another thread");
+    }
+
+    #[test]
+    fn the_span_that_began_last_is_the_active_one() {
+        check(
+            "========..
+             .=====....
+             ..=.......
+             ...==.....",
+            "abcddbaa..",
+        );
+    }
+
+    #[test]
+    fn a_span_may_end_after_the_one_around_it() {
+        check(
+            ".=====...
+             ..======.",
+            ".abbbbbb.",
+        );
+    }
+
+    #[test]
+    fn the_longer_of_two_that_begin_together_is_around_the_other() {
+        check("..==..\n..====", "..aabb");
+        check("..====\n..==..", "..bbaa");
+    }
+
+    #[test]
+    fn one_that_begins_as_another_ends_follows_it() {
+        check("==....\n..==..\n====..", "aabb..");
+        check("==....\n..==..", "aabb..");
+    }
+}
