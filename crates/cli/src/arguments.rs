@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::output::Colour;
-use crate::{completion, exit_code, export, info, latency, path, sync};
+use crate::{completion, exit_code, export, info, latency, path, requests, sync};
 #[cfg(feature = "collect")]
 use crate::{doctor, record};
 
@@ -42,6 +42,7 @@ pub enum Verb {
     Path(path::PathArguments),
     Info(info::InfoArguments),
     Latency(latency::LatencyArguments),
+    Requests(requests::RequestsArguments),
     Export(export::ExportArguments),
     Sync(sync::SyncArguments),
     #[cfg(feature = "collect")]

@@ -22,6 +22,7 @@ mod parse;
 mod path;
 #[cfg(feature = "collect")]
 mod record;
+mod requests;
 mod sync;
 
 use std::process::ExitCode;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Verb::Info(info) => info::run(info, &output),
         #[cfg(feature = "collect")]
         Verb::Doctor(doctor) => doctor::run(doctor, &output),
+        Verb::Requests(requests) => requests::run(requests, &output),
         Verb::Latency(latency) => latency::run(latency, &output),
         Verb::Export(export) => export::run(export, &output),
         Verb::Sync(sync) => sync::run(sync, &output),

@@ -77,7 +77,7 @@ impl Output {
         answer: &A,
         as_json: bool,
         json: fn(&A, &mut dyn Write) -> io::Result<()>,
-        text: fn(&A, Layout) -> String,
+        text: impl FnOnce(&A, Layout) -> String,
     ) -> io::Result<()> {
         if as_json { self.write(|out| json(answer, out)) } else { self.text(&text(answer, self.layout)) }
     }

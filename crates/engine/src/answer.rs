@@ -45,6 +45,13 @@ pub enum Question {
     },
     /// A thread, over its whole life in the recording or a part of it.
     Thread,
+    /// A request, over the time of its local root span, in the thread in which that began.
+    Request {
+        /// The name of the service.
+        service: Name,
+        /// The name of the span.
+        operation: Name,
+    },
 }
 
 /// Why a window took its time.

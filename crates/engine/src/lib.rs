@@ -22,6 +22,7 @@ mod problem;
 mod query;
 #[cfg(feature = "collect")]
 pub mod record;
+pub mod requests;
 mod source;
 #[cfg(feature = "collect")]
 pub mod spans;

@@ -22,6 +22,7 @@ mod syscall;
 pub mod testing;
 mod thread;
 mod unit;
+mod wall_clock;
 
 pub use code::CodeNames;
 pub use descriptor::{CallKey, CallName, Object, SetSize, TimerEnd, call_name};
@@ -39,3 +40,4 @@ pub use survey::{Command, Counts, FrameCounts, Session, Survey};
 pub use syscall::CallSet;
 pub use thread::{ThreadInfo, worker_family};
 pub use unit::Unit;
+pub use wall_clock::WallClock;

@@ -16,6 +16,7 @@ mod latency;
 mod overview;
 mod path;
 mod profiles;
+mod requests;
 #[cfg(test)]
 mod shape;
 mod sync;
@@ -31,6 +32,7 @@ pub use latency::recorded_latency;
 pub use overview::overview;
 pub use path::path;
 pub use profiles::{NoProfiles, profiles};
+pub use requests::{request, requests};
 pub use sync::sync;
 
 use std::io::{self, BufWriter, Write};

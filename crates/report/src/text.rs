@@ -13,6 +13,7 @@ mod info;
 mod latency;
 mod overview;
 mod path;
+mod requests;
 mod segments;
 #[cfg(feature = "collect")]
 mod spans;
@@ -32,6 +33,7 @@ pub use latency::live_latency;
 pub use latency::{other_processes, recorded_latency};
 pub use overview::{candidate, overview};
 pub use path::path;
+pub use requests::{request, requests};
 pub use segments::segments;
 #[cfg(feature = "collect")]
 pub use spans::{spans_awaited, spans_received};

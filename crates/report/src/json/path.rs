@@ -25,42 +25,52 @@ use crate::wording;
 
 /// Writes the document of a path.
 pub fn path(answer: &PathAnswer, out: &mut dyn Write) -> io::Result<()> {
+    write(out, &PathJson { head: HeadJson::new("wakepath.path/1", &answer.head), body: body(answer) })
+}
+
+/// All of the document but its head.
+pub(super) fn body<'a>(answer: &'a PathAnswer<'_>) -> impl Serialize + use<'a> {
     let documents = Documents(answer);
     let path = &answer.path;
     let hang = |hang: &Hang| hang_document(answer.recorded, &answer.head, hang, path.window.to);
-    write(
-        out,
-        &PathJson {
-            head: HeadJson::new("wakepath.path/1", &answer.head),
-            window: documents.window(),
-            question: documents.question(),
-            algorithm: match path.algorithm {
-                Algorithm::Active => "active",
-                Algorithm::Joined | Algorithm::JoinedIfAlike => "joined",
-                Algorithm::Exact => "exact",
-            },
-            joined: path.joined.into(),
-            if_joined: answer.if_joined.as_deref().map(|other| documents.if_joined(other)),
-            contributors: answer.contributors.iter().map(|part| documents.contributor(part)).collect(),
-            still_waiting: answer.still_waiting.as_ref().map(hang),
-            killed: answer.killed.as_ref().map(hang),
-            deadlocks: answer.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
-            samples: documents.samples(),
-            waits: Many(|| path.waits.iter().enumerate().map(|(id, wait)| documents.wait(id as u64, wait))),
-            segments: Many(|| {
-                // One numbering for waits and segments: an id means one thing in a document.
-                let first = path.waits.len() as u64;
-                let segments = path.segments.iter().enumerate();
-                segments.map(move |(number, segment)| Documents(answer).segment(first, number, segment))
-            }),
+    BodyJson {
+        window: documents.window(),
+        question: documents.question(),
+        algorithm: match path.algorithm {
+            Algorithm::Active => "active",
+            Algorithm::Joined | Algorithm::JoinedIfAlike => "joined",
+            Algorithm::Exact => "exact",
         },
-    )
+        joined: path.joined.into(),
+        if_joined: answer.if_joined.as_deref().map(|other| documents.if_joined(other)),
+        contributors: answer.contributors.iter().map(|part| documents.contributor(part)).collect(),
+        still_waiting: answer.still_waiting.as_ref().map(hang),
+        killed: answer.killed.as_ref().map(hang),
+        deadlocks: answer.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
+        samples: documents.samples(),
+        waits: Many(move || {
+            let waits = path.waits.iter().enumerate();
+            waits.map(move |(id, wait)| Documents(answer).wait(id as u64, wait))
+        }),
+        segments: Many(move || {
+            // One numbering for waits and segments: an id means one thing in a document.
+            let first = path.waits.len() as u64;
+            let segments = path.segments.iter().enumerate();
+            segments.map(move |(number, segment)| Documents(answer).segment(first, number, segment))
+        }),
+    }
 }
 
 #[derive(Serialize)]
-struct PathJson<'a, W: Serialize, S: Serialize> {
+struct PathJson<B: Serialize> {
     #[serde(flatten)]
     head: HeadJson,
+    #[serde(flatten)]
+    body: B,
+}
+
+#[derive(Serialize)]
+struct BodyJson<'a, W: Serialize, S: Serialize> {
     window: WindowJson<'a>,
     question: QuestionJson,
     algorithm: &'static str,
@@ -207,6 +217,7 @@ impl<'a> Documents<'a> {
                 status: *status,
             },
             Question::Thread => QuestionJson { by: "thread", words: None, status: None },
+            Question::Request { .. } => QuestionJson { by: "request", words: None, status: None },
         }
     }
 

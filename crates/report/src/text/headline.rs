@@ -18,6 +18,9 @@ pub fn headline(answer: &PathAnswer, rows: &[(RowKey, Row)]) -> Line {
         Question::Command { .. } if answer.subject().comm.bytes().is_empty() => String::from("the command"),
         Question::Command { .. } => wording::comm(answer.subject().comm),
         Question::Thread => wording::who(answer.recorded, &answer.subject()),
+        Question::Request { service, operation } => {
+            format!("{} {}", wording::name(service), wording::name(operation))
+        }
     };
     let thread = answer.recorded.graph.last_successor(answer.path.window.thread);
     let own_killed = answer.killed.as_ref().filter(|hang| hang.thread == thread);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wakepath_engine::{Algorithm, PathAnswer};
+use wakepath_engine::{Algorithm, PathAnswer, Question};
 use wakepath_event::Comm;
 use wakepath_findings::{Certainty, Evidence, PartKey, Row, RowKey, Waits, rows};
 use wakepath_names::{CallName, Object, call_name};
@@ -46,8 +46,21 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
         Algorithm::JoinedIfAlike => "--join-timeouts --tree",
         Algorithm::Exact => "--exact --tree",
     };
-    footer::next(&mut screen, source, answer.recorded, Some(String::from(flags)));
+    let question = match &answer.question {
+        Question::Request { .. } => {
+            let [from, to] = [window.from, window.to].map(|at| seconds(at.since(answer.head.origin)));
+            format!("--tid {} --from {from} --to {to} {flags}", answer.subject().tid.0)
+        }
+        Question::Command { .. } | Question::Thread => String::from(flags),
+    };
+    footer::next(&mut screen, source, answer.recorded, Some(question));
     screen.into_text()
+}
+
+/// Seconds, to the nanosecond: `1.5`.
+fn seconds(ns: u64) -> String {
+    let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn table(screen: &mut Screen, evidence: &Evidence<'_>, rows: &[(RowKey, Row)]) {

@@ -1,0 +1,222 @@
+//! Requests on recordings and spans that the tests write: how long they took, which request blocked which, and files of
+//! spans that are none.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use wakepath_harness::made::{Made, made};
+
+/// `cart` waits for a mutex that `pay` holds, which waited for it while `stock` held it.
+const LOCKS: &str = "
+thread cart tid=10
+thread stock tid=11 tgid=10
+thread pay tid=12 tgid=10
+0 c0 idle started
+0 c0 idle switch cart
+0 c1 idle switch stock
+0 c2 idle switch pay
+50 c2 pay switch idle blocked call=202:0x1000 op=128 value=2 claim=stock
+100 c0 cart switch idle blocked call=202:0x1000 op=128 value=2 claim=stock
+350 c1 stock waking pay
+350 c2 idle switch pay
+500 c2 pay waking cart
+510 c0 idle switch cart
+600 c0 cart switch idle blocked call=35:0
+700 c1 stock switch idle blocked call=35:0
+800 c2 pay switch idle blocked call=35:0
+";
+
+/// The recording's clock in realtime, ns.
+const REALTIME: u64 = 1_795_229_921_310_000_000;
+
+/// A span of the service `shop`: the digit that its ids are made of, its parent's, its name, its time, its thread.
+fn span(id: char, parent: Option<char>, name: &str, (from, to): (u64, u64), tid: Option<u32>) -> Value {
+    let mut span = json!({
+        "traceId": id.to_string().repeat(32),
+        "spanId": id.to_string().repeat(16),
+        "name": name,
+        "kind": 2,
+        "startTimeUnixNano": (REALTIME + from).to_string(),
+        "endTimeUnixNano": (REALTIME + to).to_string(),
+    });
+    if let Some(parent) = parent {
+        span["parentSpanId"] = parent.to_string().repeat(16).into();
+        span["traceId"] = parent.to_string().repeat(32).into();
+        span["kind"] = 3.into();
+    }
+    if let Some(tid) = tid {
+        span["attributes"] = json!([{"key": "wakepath.tid", "value": {"intValue": tid.to_string()}}]);
+    }
+    span
+}
+
+fn write_spans(made: &Made, spans: &[Value]) {
+    let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
+    let document =
+        json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": spans}]}]});
+    fs::write(made.folder().join("spans.json"), document.to_string()).expect("a file");
+}
+
+fn locks() -> Made {
+    let made = made(LOCKS, &[]);
+    write_spans(
+        &made,
+        &[
+            span('a', None, "GET /cart", (0, 600), Some(10)),
+            span('b', None, "PUT /stock", (0, 360), Some(11)),
+            span('c', None, "POST /pay", (0, 520), Some(12)),
+            // Later on, and for another one.
+            span('d', None, "POST /pay", (530, 790), Some(12)),
+        ],
+    );
+    made
+}
+
+fn run(made: &Made, arguments: &[&str]) -> (i32, String, String) {
+    made.run([&["requests"], arguments].concat())
+}
+
+#[test]
+fn a_request_is_blocked_by_those_whose_threads_had_its_locks() {
+    let made = locks();
+    let (code, out, err) = run(&made, &["wakepath.rec", "spans.json", "--request", "aaaa"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert_eq!(
+        out.lines().next(),
+        Some(
+            "shop GET /cart was blocked by shop PUT /stock, request bbbbbbbbbbbbbbbb, for 250 ns of 600 ns (42%,"
+        )
+    );
+    assert!(out.contains("\nshop GET /cart took 600 ns"), "{out}");
+    assert!(out.contains(" 41.7%   250 ns  shop PUT /stock, request bbbbbbbbbbbbbbbb\n"), "{out}");
+    assert!(out.contains(" 25.0%   150 ns  shop POST /pay, request cccccccccccccccc\n"), "{out}");
+    assert!(
+        out.contains("next: wakepath path --tid 10 --from 0 --to 0.0000006 --tree\n"),
+        "the thread in the time of the request: {out}"
+    );
+    // The command that it offers is one.
+    let (code, out, err) = made.run(["path", "--tid", "10", "--from", "0", "--to", "0.0000006", "--tree"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+}
+
+#[test]
+fn the_document_of_a_request_has_its_path_and_the_requests_of_each_piece_of_it() {
+    let made = locks();
+    let (code, out, _) = run(&made, &["wakepath.rec", "spans.json", "--slowest", "1", "--json"]);
+    assert_eq!(code, 0);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let request = &document["request"];
+    assert_eq!((&request["operation"], &request["join"]), (&json!("GET /cart"), &json!("thread")));
+    assert_eq!((&request["from_ns"], &request["to_ns"]), (&json!(0), &json!(600)));
+    let blocked: Vec<_> = document["blocked_by"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| (&one["operation"], &one["total_ns"]))
+        .collect();
+    assert_eq!(blocked, [(&json!("PUT /stock"), &json!(250)), (&json!("POST /pay"), &json!(150))]);
+    // Pieces tile the path, and each lies within its segment.
+    let mut at = 0;
+    let mut by_request = std::collections::BTreeMap::<String, i64>::new();
+    for piece in document["pieces"].as_array().expect("a list") {
+        let [from, to] = ["from_ns", "to_ns"].map(|key| piece[key].as_i64().expect("a time"));
+        let segment = &document["segments"][piece["segment"].as_u64().expect("a place") as usize];
+        assert!(
+            segment["from_ns"].as_i64() <= Some(from) && Some(to) <= segment["to_ns"].as_i64(),
+            "{piece}"
+        );
+        assert_eq!(from, at);
+        at = to;
+        let trace = piece["trace_id"].as_str().map_or(String::from("none"), |trace| trace[..1].to_owned());
+        *by_request.entry(trace).or_default() += to - from;
+    }
+    assert_eq!(at, 600);
+    let expected = [("a", 200), ("b", 250), ("c", 150)];
+    assert_eq!(by_request, expected.map(|(trace, ns)| (trace.to_owned(), ns)).into());
+}
+
+#[test]
+fn requests_are_listed_by_operation_and_the_longest_are_named() {
+    let made = locks();
+    let (code, out, err) = run(&made, &["wakepath.rec", "spans.json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(
+        out,
+        "4 requests of 3 operations, from 4 spans of 1 service\n\
+         2026-11-21 02:58:41.310000000 to 02:58:41.310000790 UTC on web3\n\n  \
+         count      p50      p99      max  failed  operation, most time in all first\n      \
+         2   260 ns   520 ns   520 ns       -  shop POST /pay\n      \
+         1   600 ns   600 ns   600 ns       -  shop GET /cart\n      \
+         1   360 ns   360 ns   360 ns       -  shop PUT /stock\n\n  \
+         longest  request\n   \
+         600 ns  aaaaaaaaaaaaaaaa  shop GET /cart\n   \
+         520 ns  cccccccccccccccc  shop POST /pay\n   \
+         360 ns  bbbbbbbbbbbbbbbb  shop PUT /stock\n   \
+         260 ns  dddddddddddddddd  shop POST /pay\n\n\
+         next: wakepath requests wakepath.rec spans.json --request aaaaaaaaaaaaaaaa\n"
+    );
+    let (_, out, _) = run(&made, &["wakepath.rec", "spans.json", "--operation", "POST /pay", "--json"]);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let operation = &document["operations"][0];
+    let figures = ["count", "p50_ns", "p99_ns", "max_ns", "failed"].map(|key| operation[key].as_u64());
+    assert_eq!(figures, [2, 260, 520, 520, 0].map(Some));
+    assert_eq!(document["requests"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn without_a_thread_the_spans_that_the_end_waited_for_are_named_and_said_to_be_inferred() {
+    let made = made(LOCKS, &[]);
+    write_spans(
+        &made,
+        &[span('a', None, "GET /cart", (0, 600), None), span('b', Some('a'), "SELECT", (100, 500), None)],
+    );
+    let (code, out, err) = run(&made, &["wakepath.rec", "spans.json", "--slowest", "1"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.starts_with("shop GET /cart took 600 ns: mostly in shop SELECT (67%, inferred)\n"), "{out}");
+    assert!(out.contains("\n 66.7%   400 ns  shop SELECT, 1 span  inferred\n"), "{out}");
+    assert!(out.contains("\n 33.3%   200 ns  shop GET /cart, 1 span  inferred\n"), "{out}");
+    assert!(out.contains("the thread that worked for it is not known"), "{out}");
+}
+
+#[test]
+fn what_cannot_be_answered_says_why_and_what_to_do_next() {
+    let made = locks();
+    let check = |arguments: &[&str], expected_code: i32, expected: &[&str]| {
+        let (code, out, err) = run(&made, arguments);
+        assert_eq!((code, out.as_str()), (expected_code, ""), "{arguments:?}: {err}");
+        let err = err.replace('\n', " ");
+        expected.iter().for_each(|part| assert!(err.contains(part), "{arguments:?}: {err}"));
+    };
+    check(&["wakepath.rec"], 3, &["error: there are no spans", "hint: record with `wakepath record --otlp`"]);
+    check(
+        &["wakepath.rec", "spans.json", "--request", "abc"],
+        2,
+        &["`abc` is no id: write 4 to 32 hex digits"],
+    );
+    check(&["wakepath.rec", "spans.json", "--request", "ffff"], 2, &["no request has the id `ffff`"]);
+    check(
+        &["wakepath.rec", "spans.json", "--service", "shops"],
+        2,
+        &[
+            "no request is to `shops`; there are `GET /cart` of `shop`, `POST /pay` of `shop`, `PUT /stock` of `shop`",
+        ],
+    );
+    fs::write(made.folder().join("none.json"), "{\"spans\": 1}").expect("a file");
+    check(&["wakepath.rec", "none.json"], 3, &["none.json: neither OTLP", "hint: give OTLP"]);
+    fs::write(made.folder().join("cut.json"), "{\"resourceSpans\": [{").expect("a file");
+    check(&["wakepath.rec", "cut.json"], 3, &["cut.json: cannot be read from byte 0 on"]);
+    check(&["wakepath.rec", "missing.json"], 3, &["missing.json"]);
+}
+
+#[test]
+fn names_in_spans_drive_no_terminal() {
+    let made = made(LOCKS, &[]);
+    write_spans(&made, &[span('a', None, "GET \u{1b}[2J\u{9b}31m\n/x", (0, 600), Some(10))]);
+    for arguments in [&["wakepath.rec", "spans.json"][..], &["wakepath.rec", "spans.json", "--slowest", "1"]]
+    {
+        let (code, out, err) = run(&made, arguments);
+        assert_eq!((code, err.as_str()), (0, ""));
+        assert!(!out.contains('\u{1b}') && !out.contains('\u{9b}'), "{out:?}");
+        assert!(out.contains("GET \\x1b[2J"), "{out}");
+    }
+}

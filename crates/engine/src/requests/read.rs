@@ -1,0 +1,79 @@
+//! Reading of spans: of recordings that received some, and of files.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use wakepath_event::RecordingFormat;
+use wakepath_recording::Recording;
+use wakepath_spans::{Dropped, ReadError, Reader, Requests, Spans, requests};
+
+use crate::is_recording;
+
+/// The largest file of spans that is read, bytes.
+const MAX_FILE_BYTES: u64 = 4 << 30;
+
+/// Spans, and the requests that they make up.
+#[derive(Debug)]
+pub struct Traced {
+    /// The spans.
+    pub spans: Spans,
+    /// Their requests.
+    pub requests: Requests,
+    /// Spans that were left out.
+    pub dropped: Dropped,
+}
+
+impl Traced {
+    /// The requests of these spans.
+    pub fn new(spans: Spans, dropped: Dropped) -> Self {
+        Self { requests: requests(&spans), spans, dropped }
+    }
+}
+
+/// Why spans cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum SpansError {
+    #[error("cannot read {}: {error}", path.display())]
+    Io { path: PathBuf, error: io::Error },
+    #[error("{} is larger than {} GiB", path.display(), MAX_FILE_BYTES >> 30)]
+    TooLarge { path: PathBuf },
+    #[error("{}: {error}", path.display())]
+    Format { path: PathBuf, error: ReadError },
+}
+
+/// Reads the spans that these recordings received, and those of these files.
+///
+/// # Errors
+/// When one cannot be read, or holds no spans in a known format.
+pub fn traced(recordings: &[PathBuf], files: &[PathBuf]) -> Result<Traced, SpansError> {
+    let mut reader = Reader::default();
+    for path in recordings.iter().filter(|path| is_recording(path)) {
+        let failed = |error| SpansError::Io { path: path.clone(), error };
+        let Ok(recording) = Recording::open(path) else { continue };
+        let Some(frames) = recording.spans().map_err(failed)? else { continue };
+        for frame in frames {
+            let malformed = |error| SpansError::Format { path: path.join("spans"), error };
+            reader.take_protobuf(Bytes::from(frame)).map_err(malformed)?;
+        }
+    }
+    for path in files {
+        let file = Bytes::from(bytes_of(path)?);
+        reader.take_file(&file).map_err(|error| SpansError::Format { path: path.clone(), error })?;
+    }
+    let (spans, dropped) = reader.finish();
+    Ok(Traced::new(spans, dropped))
+}
+
+fn bytes_of(path: &Path) -> Result<Vec<u8>, SpansError> {
+    let failed = |error| SpansError::Io { path: path.to_owned(), error };
+    let file = File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(SpansError::TooLarge { path: path.to_owned() });
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,108 @@
+//! From wall-clock time, as logs and spans have it, to the recording's clock.
+
+use wakepath_clock::{Local, Reference, Stamp, Wall};
+use wakepath_event::Clocks;
+
+use crate::Recorded;
+
+/// Readings between which realtime gained this much more or less than the recording's clock were not only steered: the
+/// clock was set between them.
+const MAX_STEERED_NS: u64 = 10_000_000;
+
+/// A host's realtime clock beside the clock of its recording, at the times at which both were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WallClock {
+    /// Realtime and the recording's clock, by realtime; at least one.
+    readings: Vec<(u64, u64)>,
+}
+
+impl WallClock {
+    /// The clock with these readings; `None` without any.
+    pub fn of_readings(readings: &[(Stamp<Local>, Clocks)]) -> Option<Self> {
+        let mut readings: Vec<_> =
+            readings.iter().map(|(at, clocks)| (clocks.realtime_ns, at.ns())).collect();
+        readings.sort_unstable();
+        (!readings.is_empty()).then_some(Self { readings })
+    }
+
+    /// The stamp at which realtime was `wall`. Between two readings both clocks run evenly; where one of them was set
+    /// between, and outside of the readings, time passes as it does on the recording's clock.
+    pub fn stamp(&self, wall: Stamp<Wall>) -> Stamp<Reference> {
+        let wall = wall.ns();
+        let after = self.readings.partition_point(|(realtime, _)| *realtime <= wall);
+        let (realtime, at) = self.readings[after.saturating_sub(1)];
+        if wall < realtime {
+            return Stamp::from_ns(at.saturating_sub(realtime - wall));
+        }
+        let passed = wall - realtime;
+        let steered = self.readings.get(after).filter(|_| after > 0).and_then(|(next, then)| {
+            let (wall_ns, ns) = (next - realtime, then.checked_sub(at)?);
+            (wall_ns.abs_diff(ns) < MAX_STEERED_NS && wall_ns > 0).then_some((wall_ns, ns))
+        });
+        let passed = match steered {
+            Some((wall_ns, ns)) => (u128::from(passed) * u128::from(ns) / u128::from(wall_ns)) as u64,
+            None => passed,
+        };
+        Stamp::from_ns(at.saturating_add(passed))
+    }
+}
+
+impl Recorded {
+    /// The realtime clock of the (first) host; `None` where it was never read.
+    pub fn wall_clock(&self) -> Option<WallClock> {
+        WallClock::of_readings(&self.survey.clocks).or_else(|| {
+            let offset = self.realtime_offset_ns?;
+            let realtime = u64::try_from(offset).ok()?;
+            Some(WallClock { readings: vec![(realtime, 0)] })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The clock with these readings: ns of the recording's clock, and realtime.
+    fn clock(readings: &[(u64, u64)]) -> WallClock {
+        let clocks = |realtime_ns| Clocks { boottime_ns: 0, realtime_ns, steal_ns: 0 };
+        let readings: Vec<_> =
+            readings.iter().map(|&(at, realtime)| (Stamp::from_ns(at), clocks(realtime))).collect();
+        WallClock::of_readings(&readings).expect("readings")
+    }
+
+    fn check(clock: &WallClock, expected: &[(u64, u64)]) {
+        for &(wall, at) in expected {
+            assert_eq!(clock.stamp(Stamp::from_ns(wall)), Stamp::from_ns(at), "at {wall}");
+        }
+    }
+
+    #[test]
+    fn time_passes_evenly_between_two_readings_also_where_one_clock_is_steered() {
+        let clock = clock(&[(1000, 500_000), (2000, 501_100), (3000, 502_100)]);
+        check(&clock, &[(500_000, 1000), (500_550, 1500), (501_100, 2000), (501_101, 2001), (502_100, 3000)]);
+    }
+
+    #[test]
+    fn time_outside_of_the_readings_passes_as_on_the_recordings_clock() {
+        let clock = clock(&[(1000, 500_000), (2000, 501_100)]);
+        check(&clock, &[(499_990, 990), (501_110, 2010), (498_000, 0)]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_forward_is_read_before_and_behind_that() {
+        let hour = 3_600_000_000_000;
+        let clock = clock(&[(1000, 500_000), (2000, 501_000 + hour), (3000, 502_000 + hour)]);
+        check(&clock, &[(500_600, 1600), (501_500 + hour, 2500)]);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_has_the_later_of_two_times_only_where_a_reading_shows_it() {
+        let clock = clock(&[(1_000, 500_000), (20_000_000, 400_000), (20_001_000, 401_000)]);
+        check(&clock, &[(400_500, 20_000_500), (500_100, 1_100)]);
+    }
+
+    #[test]
+    fn no_reading_is_no_clock() {
+        assert_eq!(WallClock::of_readings(&[]), None);
+    }
+}

@@ -1,0 +1,292 @@
+//! Requests, as JSON: `wakepath.requests/1`.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use wakepath_clock::{Reference, Stamp};
+use wakepath_engine::Head;
+use wakepath_engine::requests::{
+    OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SpanIndex, Traced,
+};
+
+use super::head::{HeadJson, since_origin};
+use super::latency::{BucketJson, PeakJson, buckets, peaks};
+use super::path::body;
+use super::write;
+
+const SCHEMA: &str = "wakepath.requests/1";
+
+/// Writes the document of all requests.
+pub fn requests(answer: &RequestsAnswer, out: &mut dyn Write) -> io::Result<()> {
+    let RequestsAnswer { head, traced, .. } = answer;
+    let operations = answer.operations.iter().map(|one| {
+        let name = NameJson::of_operation(traced, one.operation);
+        OperationJson {
+            name,
+            count: one.histogram.calls(),
+            failed: one.failed,
+            p50_ns: one.p50_ns,
+            p99_ns: one.p99_ns,
+            max_ns: one.max_ns,
+            sum: one.histogram.sum().to_string(),
+            buckets: buckets(&one.histogram),
+            peaks: peaks(&one.histogram),
+        }
+    });
+    let requests = answer.requests.iter().map(|&request| {
+        let (from, to) = answer.times(request);
+        RequestJson::new(head, traced, request, from, to)
+    });
+    let document = RequestsJson {
+        head: HeadJson::new(SCHEMA, head),
+        spans: traced.spans.spans.len(),
+        spans_left_out: traced.dropped.missing(),
+        operations: operations.collect(),
+        requests: requests.collect(),
+    };
+    write(out, &document)
+}
+
+/// Writes the document of one request.
+pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
+    let RequestAnswer { head, traced, request, from, to, .. } = answer;
+    let spans = answer.by_span.iter().map(|part| SpanJson {
+        name: NameJson::of_span(traced, part.span),
+        span_id: traced.spans.span(part.span).id.to_string(),
+        from_ns: since_origin(head, part.from),
+        to_ns: since_origin(head, part.to),
+    });
+    let blocked_by = answer.path.iter().flat_map(|path| &path.blocked_by).map(|blocked| {
+        let root = traced.root(blocked.request);
+        BlockedByJson {
+            trace_id: root.trace.to_string(),
+            span_id: root.id.to_string(),
+            name: NameJson::of_span(traced, traced.request(blocked.request).root),
+            total_ns: blocked.total_ns,
+        }
+    });
+    let pieces = answer.path.iter().flat_map(|path| &path.pieces).map(|piece| {
+        let root = piece.request.map(|request| traced.root(request));
+        PieceJson {
+            segment: piece.segment,
+            from_ns: since_origin(head, piece.from),
+            to_ns: since_origin(head, piece.to),
+            trace_id: root.map(|root| root.trace.to_string()),
+            span_id: root.map(|root| root.id.to_string()),
+        }
+    });
+    let document = OneJson {
+        head: HeadJson::new(SCHEMA, head),
+        request: RequestJson::new(head, traced, *request, *from, *to),
+        spans: spans.collect(),
+        blocked_by: blocked_by.collect(),
+        pieces: pieces.collect(),
+        path: answer.path.as_ref().map(|path| body(&path.answer)),
+    };
+    write(out, &document)
+}
+
+#[derive(Serialize)]
+struct RequestsJson<'a> {
+    #[serde(flatten)]
+    head: HeadJson,
+    spans: usize,
+    spans_left_out: u64,
+    operations: Vec<OperationJson<'a>>,
+    requests: Vec<RequestJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct OneJson<'a, P: Serialize> {
+    #[serde(flatten)]
+    head: HeadJson,
+    request: RequestJson<'a>,
+    /// The spans that the end of the request waited for, by the times of spans alone: they tile its time.
+    spans: Vec<SpanJson<'a>>,
+    blocked_by: Vec<BlockedByJson<'a>>,
+    /// The request for which the thread of each segment worked: they tile the window of the path.
+    pieces: Vec<PieceJson>,
+    #[serde(flatten)]
+    path: Option<P>,
+}
+
+#[derive(Serialize)]
+struct NameJson<'a> {
+    service: &'a str,
+    operation: &'a str,
+}
+
+#[derive(Serialize)]
+struct OperationJson<'a> {
+    #[serde(flatten)]
+    name: NameJson<'a>,
+    count: u64,
+    failed: u64,
+    p50_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+    /// Decimal: it passes 2^53 after 104 days.
+    sum: String,
+    buckets: Vec<BucketJson>,
+    peaks: Vec<PeakJson>,
+}
+
+#[derive(Serialize)]
+struct RequestJson<'a> {
+    trace_id: String,
+    span_id: String,
+    #[serde(flatten)]
+    name: NameJson<'a>,
+    from_ns: i64,
+    to_ns: i64,
+    failed: bool,
+    /// How its thread is known.
+    join: &'static str,
+}
+
+#[derive(Serialize)]
+struct SpanJson<'a> {
+    span_id: String,
+    #[serde(flatten)]
+    name: NameJson<'a>,
+    from_ns: i64,
+    to_ns: i64,
+}
+
+#[derive(Serialize)]
+struct BlockedByJson<'a> {
+    trace_id: String,
+    span_id: String,
+    #[serde(flatten)]
+    name: NameJson<'a>,
+    total_ns: u64,
+}
+
+#[derive(Serialize)]
+struct PieceJson {
+    /// The place of the segment in `segments`.
+    segment: usize,
+    from_ns: i64,
+    to_ns: i64,
+    /// Null where no request is known.
+    trace_id: Option<String>,
+    span_id: Option<String>,
+}
+
+impl<'a> NameJson<'a> {
+    fn of_operation(traced: &'a Traced, operation: OperationIndex) -> Self {
+        let operation = &traced.spans.operations[operation.0 as usize];
+        Self { service: &operation.service, operation: &operation.name }
+    }
+
+    fn of_span(traced: &'a Traced, span: SpanIndex) -> Self {
+        Self::of_operation(traced, traced.spans.span(span).operation)
+    }
+}
+
+impl<'a> RequestJson<'a> {
+    fn new(
+        head: &Head,
+        traced: &'a Traced,
+        request: RequestIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> Self {
+        let root = traced.root(request);
+        Self {
+            trace_id: root.trace.to_string(),
+            span_id: root.id.to_string(),
+            name: NameJson::of_operation(traced, root.operation),
+            from_ns: since_origin(head, from),
+            to_ns: since_origin(head, to),
+            failed: root.failed,
+            join: if root.tid.is_some() { "thread" } else { "none" },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_engine::requests::{RequestsQuery, Traced};
+    use wakepath_engine::{Algorithm, requests as engine};
+    use wakepath_event::{Clocks, EventKind};
+
+    use super::*;
+    use crate::json::shape;
+    use crate::sample::trace_with;
+
+    const REALTIME: u64 = 1_795_229_921_310_000_000;
+
+    /// Two requests, the first of which waits for a lock of the second's thread.
+    fn traced(with_threads: bool) -> Traced {
+        let span = |id: char, name: &str, tid: u32| {
+            let tid = if with_threads { tid } else { 0 };
+            format!(
+                r#"{{"traceId": "{0}{0}{0}{0}", "spanId": "{0}{0}", "name": "{name}",
+                "startTimeUnixNano": "{REALTIME}", "endTimeUnixNano": "{1}",
+                "attributes": [{{"key": "wakepath.tid", "value": {{"intValue": "{tid}"}}}}]}}"#,
+                id.to_string().repeat(8),
+                REALTIME + 500,
+            )
+        };
+        let spans = [span('a', "GET /cart", 10), span('b', "POST /pay", 11)].join(",");
+        let file = format!(r#"{{"resourceSpans": [{{"scopeSpans": [{{"spans": [{spans}]}}]}}]}}"#);
+        let (spans, dropped) = engine::read_spans(&file.into()).expect("spans");
+        Traced::new(spans, dropped)
+    }
+
+    #[test]
+    fn documents_of_requests_are_in_shape() {
+        let clocks = EventKind::Clocks(Clocks { boottime_ns: 0, realtime_ns: REALTIME, steal_ns: 0 });
+        let recorded = trace_with(
+            "
+            thread cart tid=10
+            thread pay tid=11 tgid=10
+              0 c0 idle started
+              0 c0 idle switch cart
+              0 c1 idle switch pay
+            100 c0 cart switch idle blocked call=202:0x1000 op=128 value=2 claim=pay
+            300 c1 pay waking cart
+            310 c0 idle switch cart
+            600 c0 cart switch idle blocked call=35:0
+            600 c1 pay switch idle blocked call=35:0
+            ",
+            &[clocks],
+        );
+        let traced_by_thread = traced(true);
+        let all =
+            engine::requests(&recorded, &traced_by_thread, &RequestsQuery::default()).expect("requests");
+        let head = include_str!("../../contract/path.txt");
+        let head: String =
+            head.lines().take_while(|line| !line.starts_with("window.")).fold(String::new(), |text, line| {
+                if line.starts_with("schema:") { text } else { text + line + "\n" }
+            });
+        let of_all = head.clone() + include_str!("../../contract/requests.txt");
+        let document = shape::document(&of_all, |out| requests(&all, out));
+        assert_eq!(document["requests"].as_array().map(Vec::len), Some(2));
+        assert_eq!(document["operations"].as_array().map(Vec::len), Some(2));
+
+        let schema = "schema: \"wakepath.requests/1\"\n";
+        let beside = include_str!("../../contract/request.txt");
+        let one = engine::request(&recorded, &traced_by_thread, all.requests[0], Algorithm::default());
+        let path = include_str!("../../contract/path.txt");
+        let path: String = path
+            .lines()
+            .filter(|line| !line.starts_with("schema:"))
+            .map(|line| line.to_owned() + "\n")
+            .collect();
+        let document = shape::document(&(schema.to_owned() + &path + beside), |out| {
+            request(&one.expect("an answer"), out)
+        });
+        assert_eq!(document["blocked_by"].as_array().map(Vec::len), Some(1));
+        assert_eq!(document["question"]["by"], "request");
+
+        let unknown = traced(false);
+        let one = engine::request(&recorded, &unknown, all.requests[0], Algorithm::default());
+        let document = shape::document(&(schema.to_owned() + &head + beside), |out| {
+            request(&one.expect("an answer"), out)
+        });
+        assert_eq!(document["request"]["join"], "none");
+        assert_eq!(document.get("window"), None);
+    }
+}

@@ -1,0 +1,201 @@
+//! Requests, as text: how long those of each operation took, and why one of them took its time.
+
+use wakepath_engine::requests::{
+    Operation, OwnTime, RequestAnswer, RequestIndex, RequestPath, RequestsAnswer, Traced,
+};
+
+use super::{Source, footer, part, path, when};
+use crate::escape::escape;
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{count, duration, rough_share};
+
+/// Rows beyond this many are put together.
+const MAX_ROWS: usize = 12;
+/// The number of the longest requests that are listed.
+const MAX_LONGEST: usize = 5;
+/// The column in which a row's text begins.
+const TEXT: usize = 17;
+/// The digits of a trace's id that are enough to find it again.
+const ID_DIGITS: usize = 16;
+
+/// The operations, and their longest requests.
+pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
+    let traced = answer.traced;
+    let head = format!(
+        "{} of {}, from {} of {}",
+        count(answer.requests.len() as u64, "request"),
+        count(answer.operations.len() as u64, "operation"),
+        count(traced.spans.spans.len() as u64, "span"),
+        count(services(traced), "service"),
+    );
+    screen.wrapped(0, Line::strong(head));
+    let times = || answer.requests.iter().map(|request| answer.times(*request));
+    if let (Some(from), Some(to)) = (times().map(|(from, _)| from).min(), times().map(|(_, to)| to).max()) {
+        screen.wrapped(0, Line::faint(when(&answer.head, from, to)));
+    }
+    screen.blank();
+    screen.unwrapped(Line::faint(
+        "  count      p50      p99      max  failed  operation, most time in all first",
+    ));
+    for one in answer.operations.iter().take(MAX_ROWS) {
+        let [p50, p99, max] = [one.p50_ns, one.p99_ns, one.max_ns].map(duration);
+        let failed = if one.failed == 0 { String::from("-") } else { one.failed.to_string() };
+        let row = format!("{:>7}  {p50:>7}  {p99:>7}  {max:>7}  {failed:>6}  ", one.histogram.calls());
+        let columns = row.chars().count();
+        let operation = &traced.spans.operations[one.operation.0 as usize];
+        screen.hanging(Line::strong(row), columns, operation_name(operation));
+    }
+    if let Some(more @ 1..) = answer.operations.len().checked_sub(MAX_ROWS) {
+        screen.wrapped(
+            0,
+            Line::faint(format!("and {}: --json has all", count(more as u64, "other operation"))),
+        );
+    }
+    screen.blank();
+    screen.unwrapped(Line::faint("  longest  request"));
+    for &request in answer.requests.iter().take(MAX_LONGEST) {
+        let row = format!("{:>9}  ", duration(traced.root(request).length_ns()));
+        let text = format!("{}  {}", id(traced, request), operation_name(traced.operation(request)));
+        screen.hanging(Line::strong(row), 11, text);
+    }
+    screen.blank();
+    left_out(&mut screen, traced);
+    footer::problems(&mut screen, &answer.head, "--json");
+    if let Some(&longest) = answer.requests.first() {
+        let text = format!("wakepath requests{} --request {}", source.argument(), id(traced, longest));
+        screen.wrapped(0, Line::faint("next: ").add(Style::Normal, text));
+    }
+    screen.into_text()
+}
+
+/// Why a request took its time.
+pub fn request(answer: &RequestAnswer, source: Source<'_>, layout: Layout) -> String {
+    match &answer.path {
+        Some(path) => by_thread(answer, path, source, layout),
+        None => by_spans(answer, layout),
+    }
+}
+
+/// The path of the thread that worked for it, and the requests that blocked it.
+fn by_thread(
+    answer: &RequestAnswer,
+    of_thread: &RequestPath<'_>,
+    source: Source<'_>,
+    layout: Layout,
+) -> String {
+    let (traced, window) = (answer.traced, answer.to.since(answer.from));
+    let mut before = Screen::new(layout);
+    if let Some(first) = of_thread.blocked_by.first() {
+        let [name, other] = [answer.request, first.request].map(|one| operation_name(traced.operation(one)));
+        let text = format!("{name} was blocked by {other}, request {}", id(traced, first.request));
+        let share = rough_share(first.total_ns, window);
+        let time = format!(", for {} of {} ({share}, inferred)", duration(first.total_ns), duration(window));
+        before.wrapped(0, Line::strong(text).add(Style::Normal, time));
+        before.blank();
+    }
+    let mut behind = Screen::new(layout);
+    behind.blank();
+    if of_thread.blocked_by.len() > 1 {
+        behind.unwrapped(Line::faint(" share     time  blocked by other requests, inferred"));
+        for blocked in of_thread.blocked_by.iter().take(MAX_ROWS) {
+            let name = operation_name(traced.operation(blocked.request));
+            let text = format!("{name}, request {}", id(traced, blocked.request));
+            behind.hanging(Line::strong(part(blocked.total_ns, window)), TEXT, text);
+        }
+        let rest: u64 = of_thread.blocked_by.iter().skip(MAX_ROWS).map(|blocked| blocked.total_ns).sum();
+        if rest > 0 {
+            let text = Line::faint("other requests: --json has all");
+            behind.hanging(Line::strong(part(rest, window)), TEXT, text);
+        }
+        behind.blank();
+    }
+    left_out(&mut behind, traced);
+    let root = traced.root(answer.request);
+    let text = format!(
+        "trace {}, span {}. Its thread is the one in which its span began, as a plug-in noted it; each thread is taken to \
+         work for the span that it began last",
+        root.trace, root.id
+    );
+    behind.wrapped(0, Line::faint(text));
+    before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
+}
+
+/// The chain of spans that its end waited for.
+fn by_spans(answer: &RequestAnswer, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
+    let (traced, window) = (answer.traced, answer.to.since(answer.from));
+    let name = operation_name(traced.operation(answer.request));
+    let mut line = Line::strong(format!("{name} took {}", duration(window)));
+    if let Some(first) = answer.own.first() {
+        let is_most = first.total_ns * 2 > window;
+        line.push(Style::Normal, if is_most { ": mostly in " } else { ", the largest part: in " });
+        line.push(Style::Strong, operation_name(&traced.spans.operations[first.operation.0 as usize]));
+        line.push(Style::Normal, format!(" ({}, inferred)", rough_share(first.total_ns, window)));
+    }
+    screen.wrapped(0, line);
+    let root = traced.root(answer.request);
+    let ids = format!("; trace {}, span {}", root.trace, root.id);
+    screen.wrapped(0, Line::faint(when(&answer.head, answer.from, answer.to) + &ids));
+    screen.blank();
+    screen.unwrapped(Line::faint(" share     time  the spans that its end waited for, by their own time"));
+    for own in answer.own.iter().take(MAX_ROWS) {
+        screen.hanging(Line::strong(part(own.total_ns, window)), TEXT, row(traced, own));
+    }
+    let rest: u64 = answer.own.iter().skip(MAX_ROWS).map(|own| own.total_ns).sum();
+    if rest > 0 {
+        screen.hanging(Line::strong(part(rest, window)), TEXT, Line::faint("other spans: --json has all"));
+    }
+    screen.blank();
+    left_out(&mut screen, traced);
+    footer::problems(&mut screen, &answer.head, "--json");
+    let text = "the thread that worked for it is not known: the times are those of spans alone, which do not say what \
+                the work waited for";
+    screen.wrapped(0, Line::faint(text));
+    screen.into_text()
+}
+
+fn row(traced: &Traced, own: &OwnTime) -> Line {
+    let name = operation_name(&traced.spans.operations[own.operation.0 as usize]);
+    Line::from(format!("{name}, {}", count(own.spans, "span"))).add(Style::Faint, "  inferred")
+}
+
+fn left_out(screen: &mut Screen, traced: &Traced) {
+    let missing = traced.dropped.missing();
+    if missing > 0 {
+        let text = format!("{} without an id or an end were left out", count(missing, "span"));
+        screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
+    }
+    if traced.requests.circles > 0 {
+        let text = format!("{} were their own ancestors", count(traced.requests.circles, "span"));
+        screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
+    }
+}
+
+fn services(traced: &Traced) -> u64 {
+    let mut names: Vec<_> = traced.spans.services.iter().map(|service| &service.name).collect();
+    names.sort();
+    names.dedup();
+    names.len() as u64
+}
+
+/// `frontend HTTP GET /dispatch`.
+fn operation_name(operation: &Operation) -> String {
+    let service = match operation.service.is_empty() {
+        true => String::from("(no service name)"),
+        false => escape(operation.service.as_bytes()),
+    };
+    format!("{service} {}", escape(operation.name.as_bytes()))
+}
+
+/// The id by which `--request` finds a request.
+fn id(traced: &Traced, request: RequestIndex) -> String {
+    let root = traced.root(request);
+    let trace = root.trace.to_string();
+    // Ids of 64 bits have zeros in front.
+    let digits = if trace.starts_with(&"0".repeat(ID_DIGITS)) { trace.len() } else { ID_DIGITS };
+    match traced.find(&trace) {
+        Ok(first) if first == request => trace[..digits].to_owned(),
+        _ => format!("{}/{}", &trace[..digits], root.id),
+    }
+}
