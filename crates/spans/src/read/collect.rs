@@ -145,5 +145,6 @@ fn place<T: Hash + Eq>(all: &mut IndexSet<T>, value: T) -> Option<u32> {
 
 /// A name, cut at the longest length.
 fn shortened(name: &str) -> Box<str> {
-    name[..name.floor_char_boundary(MAX_NAME_BYTES)].into()
+    let end = (0..=name.len().min(MAX_NAME_BYTES)).rev().find(|at| name.is_char_boundary(*at));
+    name[..end.unwrap_or(0)].into()
 }
