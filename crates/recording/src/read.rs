@@ -225,13 +225,13 @@ impl Recording {
 
     fn cursors(&self, streams: &[usize], problems: &mut Vec<ReadProblem>) -> Vec<Cursor<File>> {
         let decoder = Decoder::for_release(&self.description.host.kernel_release);
-        let end = self.description.extent.map_or(0, |(_, last)| last.ns());
+        let extent = self.description.extent.map_or((0, 0), |(first, last)| (first.ns(), last.ns()));
         // Recordings that were cut off have no such marks, nor have those of earlier versions.
         let marked = self.streams.iter().any(|stream| stream.closed);
         let mut cursors = Vec::new();
         for stream in streams.iter().filter_map(|&index| self.streams.get(index)) {
             let file = self.kernel.open_file(OsStr::new(&stream.name));
-            match file.and_then(|file| Cursor::new(stream, file, self.uuid, decoder, end)) {
+            match file.and_then(|file| Cursor::new(stream, file, self.uuid, decoder, extent)) {
                 Ok(cursor) if marked && stream.buffer.counts() && !stream.closed => {
                     cursors.push(cursor.without_end());
                 }
@@ -276,7 +276,7 @@ pub fn read_stream(
     let cpu = cpu_of(buffer, number);
     let cursor = StreamInfo::scan(name, buffer, cpu, &bytes, uuid).and_then(|info| {
         let end = info.last.unwrap_or(0);
-        Cursor::new(&info, bytes, uuid, Decoder::for_release(release), end)
+        Cursor::new(&info, bytes, uuid, Decoder::for_release(release), (0, end))
     });
     let mut problems = Vec::new();
     // Memory has no errors.

@@ -88,13 +88,13 @@ const SIGHT_BYTES: usize = 2 * MAX_RECORD_BYTES;
 const MAX_AHEAD_BYTES: usize = 4 * 1024;
 
 impl<S: Source> Cursor<S> {
-    /// A cursor at the beginning of a stream. `end` is the recording's last stamp.
+    /// A cursor at the beginning of a stream. `begin` and `end` are the recording's first and last stamp.
     pub fn new(
         stream: &StreamInfo,
         source: S,
         uuid: [u8; 16],
         decoder: Decoder,
-        end: u64,
+        (begin, end): (u64, u64),
     ) -> io::Result<Self> {
         let mut ours = [false; 256];
         for kind in Kind::ALL {
@@ -119,7 +119,7 @@ impl<S: Source> Cursor<S> {
             given_up: false,
             latest: 0,
             last: 0,
-            losses: Losses::default(),
+            losses: Losses::since(begin),
             tail: Vec::new(),
             end,
             lacks_end: false,
@@ -446,7 +446,7 @@ mod tests {
             let uuid = *b"synthetic machin";
             let info = StreamInfo::scan(name, buffer, Cpu(0), &file, uuid).expect("a stream");
             let decoder = Decoder::for_release("6.18.0");
-            let mut cursor = Cursor::new(&info, file, uuid, decoder, u64::MAX).expect("a stream");
+            let mut cursor = Cursor::new(&info, file, uuid, decoder, (0, u64::MAX)).expect("a stream");
             let mut read = 0;
             // Up to a record in the middle, then to the end.
             let middle = info.first.zip(info.last).map_or(0, |(first, last)| u64::midpoint(first, last));

@@ -38,9 +38,16 @@ pub(super) struct Losses {
     last: u64,
     /// Something could not be read since the last record: a gap is no sign of the recorder's loss.
     damaged: bool,
+    /// The first stamp of the recording.
+    begin: u64,
 }
 
 impl Losses {
+    /// The account of a stream of a recording that begins then.
+    pub fn since(begin: u64) -> Self {
+        Self { begin, ..Self::default() }
+    }
+
     /// A packet begins whose first record is not before `begin`, with this counter.
     pub fn packet(&mut self, begin: u64, discarded: u64) {
         self.before_packet = self.owed.max(0);
@@ -51,7 +58,9 @@ impl Losses {
             self.discarded = discarded;
         }
         self.last_packet_from = self.packet_from;
-        self.packet_from = begin.max(self.last);
+        // Nothing is known of the time before the first packet that can be read, if bytes were skipped there.
+        let skipped = self.damaged && self.expected.is_none();
+        self.packet_from = if skipped { self.begin } else { begin.max(self.last) };
     }
 
     /// Something could not be read here.
@@ -157,6 +166,24 @@ mod tests {
             losses.push(format!("{}-end {}", loss.from, loss.count));
         }
         losses.join(", ")
+    }
+
+    #[test]
+    fn what_was_skipped_before_the_first_packet_may_reach_back_to_the_recordings_begin() {
+        let mut account = Losses::since(100);
+        account.damage();
+        account.packet(500, 0);
+        assert_eq!(account.record(520, 8), Some(Loss { from: 100, count: 0 }));
+        assert_eq!(account.record(530, 9), None);
+        // A packet whose begin is known.
+        let mut account = Losses::since(100);
+        account.packet(500, 0);
+        account.damage();
+        assert_eq!(account.record(520, 8), Some(Loss { from: 500, count: 0 }));
+        // A later packet.
+        account.damage();
+        account.packet(700, 0);
+        assert_eq!(account.record(720, 12), Some(Loss { from: 520, count: 3 }));
     }
 
     #[test]
