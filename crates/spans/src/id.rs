@@ -87,8 +87,10 @@ mod tests {
         assert_eq!(id.to_string(), "0a1b2c3d4e5f6071");
         assert_eq!(SpanId::from_hex("a1b2c3d4e5f6071"), Some(id));
         assert_eq!(id.0[0], 0x0a);
+        assert_eq!(format!("{id:?}"), id.to_string());
         let trace = TraceId::from_hex("1F").expect("an id");
         assert_eq!(trace.to_string(), "0000000000000000000000000000001f");
+        assert_eq!(format!("{trace:?}"), trace.to_string());
     }
 
     #[test]

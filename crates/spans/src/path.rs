@@ -187,6 +187,32 @@ mod tests {
     }
 
     #[test]
+    fn only_an_answer_may_end_later_and_only_to_a_call() {
+        check(
+            "a ====..
+             C<a ..====",
+            "aaaa",
+        );
+        check(
+            "a !!!!..
+             d<a ..====",
+            "aaaa",
+        );
+    }
+
+    #[test]
+    fn work_of_an_answer_before_its_call_is_not_on_the_path() {
+        check(
+            "a   ==========
+             b<a ..!!!!!!..
+             C<b ====......
+             d<C =.........
+             e<C .==.......",
+            "aaeCbbbbaa",
+        );
+    }
+
+    #[test]
     fn spans_without_length_are_passed() {
         check(
             "a   ======

@@ -184,6 +184,16 @@ mod tests {
     }
 
     #[test]
+    fn a_span_without_length_is_never_active_and_one_below_cuts_nothing() {
+        let at = Stamp::<Reference>::from_ns;
+        let stint = |from, to, span| Stint { thread: 7, from: at(from), to: at(to), span: SpanIndex(span) };
+        let work = Work::new([stint(0, 3, 0), stint(1, 5, 1), stint(2, 2, 2)]);
+        let between = work.between(&7, at(0), at(6));
+        let [first, second] = [SpanIndex(0), SpanIndex(1)].map(Some);
+        assert_eq!(between, [(at(0), at(1), first), (at(1), at(5), second), (at(5), at(6), None)]);
+    }
+
+    #[test]
     fn one_that_begins_as_another_ends_follows_it() {
         check("==....\n..==..\n====..", "aabb..");
         check("==....\n..==..", "aabb..");

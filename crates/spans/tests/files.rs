@@ -109,9 +109,11 @@ fn jaegers_spans_have_their_process_and_times_in_microseconds() {
                   {"key": "wakepath.tid", "type": "int64", "value": 17}],
          "processID": "p1"},
         {"traceID": "ab", "spanID": "1", "operationName": "GET", "startTime": 999, "duration": 9, "processID": "p2"},
-        {"traceID": "ab", "spanID": "3", "operationName": "?", "startTime": 999, "duration": 1, "processID": "p9"}],
+        {"traceID": "ab", "spanID": "3", "operationName": "?", "startTime": 999, "duration": 1, "processID": "p9",
+         "tags": [{"key": "error", "value": "true"}, {"key": "wakepath.tid", "value": 0}]}],
         "processes": {"p1": {"serviceName": "mysql", "tags": [{"key": "hostname", "value": "db1"}]},
-                      "p2": {"serviceName": "web", "tags": [{"key": "pid", "value": "12"}]}}}]}"#;
+                      "p2": {"serviceName": "web", "tags": [{"key": "pid", "value": "12"},
+                                                            {"key": "service.instance.id", "value": "i-2"}]}}}]}"#;
     let (spans, dropped) = read(&Bytes::from_static(file.as_bytes())).expect("Jaeger's JSON");
     assert_eq!((dropped, spans.resolution_ns), (Dropped::default(), 1000));
     let by_name = |name: &str| {
@@ -127,6 +129,9 @@ fn jaegers_spans_have_their_process_and_times_in_microseconds() {
     let (index, get) = by_name("GET");
     assert_eq!((get.kind, get.failed, get.parent, get.tid), (Kind::Internal, false, None, None));
     assert_eq!((&*spans.service(index).name, spans.service(index).pid), ("web", Some(12)));
+    assert_eq!(spans.service(index).instance.as_deref(), Some("i-2"));
+    let (_, other) = by_name("?");
+    assert_eq!((other.failed, other.tid), (true, None));
     assert_eq!(&*spans.service(by_name("?").0).name, "", "a process that is not there has no name");
 }
 
@@ -141,6 +146,40 @@ fn what_is_no_span_is_counted_by_its_reason() {
     assert_eq!(spans.spans.len(), 1);
     assert_eq!(dropped, Dropped { without_id: 2, without_length: 2, repeated: 1, too_many: 0 });
     assert_eq!(dropped.missing(), 4);
+    let dropped = Dropped { without_id: 2, without_length: 3, repeated: 5, too_many: 7 };
+    assert_eq!(dropped.missing(), 12);
+}
+
+#[test]
+fn a_span_may_have_no_length() {
+    let at_once = Span { end_time_unix_nano: span(1, "a").start_time_unix_nano, ..span(1, "a") };
+    let mut reader = Reader::default();
+    reader.take_protobuf(document(vec![at_once, span(2, "b")]).encode_to_vec().into()).expect("a message");
+    let (spans, dropped) = reader.finish();
+    assert_eq!(dropped, Dropped::default());
+    // The longer one of two that begin together comes first.
+    let lengths: Vec<_> = spans.iter().map(|(_, span)| span.length_ns()).collect();
+    assert_eq!(lengths, [902, 0]);
+}
+
+#[test]
+fn a_kind_is_one_of_five_and_a_status_that_is_no_error_has_not_failed() {
+    let kinds =
+        [Kind::Internal, Kind::Server, Kind::Client, Kind::Producer, Kind::Consumer, Kind::Unspecified];
+    for (number, kind) in (1..).zip(kinds) {
+        let status = Some(Status { code: StatusCode::Ok as i32, ..Status::default() });
+        let one = document(vec![Span { kind: number, status, ..span(1, "a") }]);
+        let json = serde_json::to_string(&one).expect("JSON");
+        for file in [Bytes::from(framed(&[one])), json.into()] {
+            let (spans, _) = read(&file).expect("a file of spans");
+            assert_eq!((spans.spans[0].kind, spans.spans[0].failed), (kind, false));
+        }
+    }
+    // A thread with the number 0 is none.
+    let attributes = vec![attribute("wakepath.tid", Value::IntValue(0))];
+    let none = document(vec![Span { attributes, ..span(1, "a") }]);
+    let (spans, _) = read(&serde_json::to_string(&none).expect("JSON").into()).expect("JSON");
+    assert_eq!(spans.spans[0].tid, None);
 }
 
 #[test]
