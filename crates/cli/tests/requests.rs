@@ -12,18 +12,16 @@ thread cart tid=10
 thread stock tid=11 tgid=10
 thread pay tid=12 tgid=10
 0 c0 idle started
-0 c0 idle switch cart
+0 c0 idle switch pay
 0 c1 idle switch stock
-0 c2 idle switch pay
-50 c2 pay switch idle blocked call=202:0x1000 op=128 value=2 claim=stock
+50 c0 pay switch cart blocked call=202:0x1000 op=128 value=2 claim=stock
 100 c0 cart switch idle blocked call=202:0x1000 op=128 value=2 claim=stock
 350 c1 stock waking pay
-350 c2 idle switch pay
-500 c2 pay waking cart
+360 c1 stock switch pay blocked call=35:0
+500 c1 pay waking cart
 510 c0 idle switch cart
-600 c0 cart switch idle blocked call=35:0
-700 c1 stock switch idle blocked call=35:0
-800 c2 pay switch idle blocked call=35:0
+650 c0 cart switch idle blocked call=35:0
+800 c1 pay switch idle blocked call=35:0
 ";
 
 /// The recording's clock in realtime, ns.
@@ -62,7 +60,7 @@ fn locks() -> Made {
     write_spans(
         &made,
         &[
-            span('a', None, "GET /cart", (0, 600), Some(10)),
+            span('a', None, "GET /cart", (50, 650), Some(10)),
             span('b', None, "PUT /stock", (0, 360), Some(11)),
             span('c', None, "POST /pay", (0, 520), Some(12)),
             // Later on, and for another one.
@@ -91,11 +89,21 @@ fn a_request_is_blocked_by_those_whose_threads_had_its_locks() {
     assert!(out.contains(" 41.7%   250 ns  shop PUT /stock, request bbbbbbbbbbbbbbbb\n"), "{out}");
     assert!(out.contains(" 25.0%   150 ns  shop POST /pay, request cccccccccccccccc\n"), "{out}");
     assert!(
-        out.contains("next: wakepath path --tid 10 --from 0 --to 0.0000006 --tree\n"),
+        out.contains("next: wakepath path wakepath.rec --tid 10 --from 0.00000005 --to 0.00000065 --tree\n"),
         "the thread in the time of the request: {out}"
     );
     // The command that it offers is one.
-    let (code, out, err) = made.run(["path", "--tid", "10", "--from", "0", "--to", "0.0000006", "--tree"]);
+    let (code, out, err) = made.run([
+        "path",
+        "wakepath.rec",
+        "--tid",
+        "10",
+        "--from",
+        "0.00000005",
+        "--to",
+        "0.00000065",
+        "--tree",
+    ]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
 }
 
@@ -107,7 +115,7 @@ fn the_document_of_a_request_has_its_path_and_the_requests_of_each_piece_of_it()
     let document: Value = serde_json::from_str(&out).expect("JSON");
     let request = &document["request"];
     assert_eq!((&request["operation"], &request["join"]), (&json!("GET /cart"), &json!("thread")));
-    assert_eq!((&request["from_ns"], &request["to_ns"]), (&json!(0), &json!(600)));
+    assert_eq!((&request["from_ns"], &request["to_ns"]), (&json!(50), &json!(650)));
     let blocked: Vec<_> = document["blocked_by"]
         .as_array()
         .expect("a list")
@@ -115,8 +123,10 @@ fn the_document_of_a_request_has_its_path_and_the_requests_of_each_piece_of_it()
         .map(|one| (&one["operation"], &one["total_ns"]))
         .collect();
     assert_eq!(blocked, [(&json!("PUT /stock"), &json!(250)), (&json!("POST /pay"), &json!(150))]);
+    let segments = document["segments"].as_array().expect("a list");
+    assert!(segments.iter().all(|segment| segment["kind"] != "unknown"), "{segments:?}");
     // Pieces tile the path, and each lies within its segment.
-    let mut at = 0;
+    let mut at = 50;
     let mut by_request = std::collections::BTreeMap::<String, i64>::new();
     for piece in document["pieces"].as_array().expect("a list") {
         let [from, to] = ["from_ns", "to_ns"].map(|key| piece[key].as_i64().expect("a time"));
@@ -130,9 +140,44 @@ fn the_document_of_a_request_has_its_path_and_the_requests_of_each_piece_of_it()
         let trace = piece["trace_id"].as_str().map_or(String::from("none"), |trace| trace[..1].to_owned());
         *by_request.entry(trace).or_default() += to - from;
     }
-    assert_eq!(at, 600);
+    assert_eq!(at, 650);
     let expected = [("a", 200), ("b", 250), ("c", 150)];
     assert_eq!(by_request, expected.map(|(trace, ns)| (trace.to_owned(), ns)).into());
+}
+
+#[test]
+fn no_request_is_blamed_where_it_is_not_known_what_its_thread_did() {
+    // `pay` shows up on the CPU of `stock`, whose end there was not recorded.
+    let trace = LOCKS.replace("360 c1 stock switch pay blocked call=35:0\n", "");
+    let made = made(&trace, &[]);
+    write_spans(
+        &made,
+        &[
+            span('a', None, "GET /cart", (50, 650), Some(10)),
+            span('b', None, "PUT /stock", (0, 360), Some(11)),
+            span('c', None, "POST /pay", (0, 520), Some(12)),
+        ],
+    );
+    let (code, out, _) = run(&made, &["wakepath.rec", "spans.json", "--request", "aaaa", "--json"]);
+    assert_eq!(code, 0);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let list = |key: &str| document[key].as_array().expect("a list").clone();
+    let is_unknown = |piece: &Value| {
+        let segment = &document["segments"][piece["segment"].as_u64().expect("a place") as usize];
+        segment["kind"] == "unknown"
+    };
+    let (unknown, known): (Vec<_>, Vec<_>) = list("pieces").into_iter().partition(is_unknown);
+    assert!(!unknown.is_empty() && unknown.iter().all(|piece| piece["trace_id"].is_null()), "{unknown:?}");
+    let length =
+        |piece: &Value| piece["to_ns"].as_i64().expect("a time") - piece["from_ns"].as_i64().expect("a time");
+    let of_others: i64 = known
+        .iter()
+        .filter(|piece| piece["trace_id"].as_str().is_some_and(|trace| !trace.starts_with('a')))
+        .map(length)
+        .sum();
+    let blocked: i64 = list("blocked_by").iter().map(|one| one["total_ns"].as_i64().expect("a time")).sum();
+    assert_eq!(blocked, of_others);
+    assert!(blocked < 400, "{blocked}");
 }
 
 #[test]

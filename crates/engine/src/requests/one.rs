@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Algorithm, Window};
+use wakepath_critical_path::{Algorithm, SegmentKind, Window};
 use wakepath_event::Tid;
 use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, Stint, Work, span_path};
 use wakepath_wait_graph::ThreadIndex;
@@ -176,8 +176,11 @@ fn path_of<'r>(
     let mut blocked: HashMap<RequestIndex, u64> = HashMap::new();
     for (place, segment) in answer.path.segments.iter().enumerate() {
         let of_thread = match &segment.thread {
-            Some(thread) => work.between(thread, segment.from, segment.to),
-            None => vec![(segment.from, segment.to, None)],
+            // Where it is not known what a thread did, nobody is blamed.
+            Some(thread) if segment.kind != SegmentKind::Unknown => {
+                work.between(thread, segment.from, segment.to)
+            }
+            Some(_) | None => vec![(segment.from, segment.to, None)],
         };
         for (from, to, span) in of_thread {
             let worked_for = span.map(|span| traced.requests.of_span(span));
