@@ -254,6 +254,30 @@ fn what_cannot_be_answered_says_why_and_what_to_do_next() {
 }
 
 #[test]
+fn spans_of_a_recording_that_are_cut_off_are_said_to_be() {
+    let made = locks();
+    // A span with an id, a name and a time; and behind it the beginning of another message.
+    let mut span = [&b"\x0a\x10"[..], &[7; 16], b"\x12\x08", &[8; 8], b"\x2a\x04cart"].concat();
+    for (tag, ns) in [(0x39, REALTIME), (0x41, REALTIME + 600)] {
+        span.push(tag);
+        span.extend(ns.to_le_bytes());
+    }
+    let within = |tag: u8, part: &[u8]| [&[tag, part.len() as u8], part].concat();
+    let message = within(0x0a, &within(0x12, &within(0x12, &span)));
+    let file = [&(message.len() as u32).to_be_bytes(), &message[..], &[0, 0]].concat();
+    let path = made.recording().join("spans");
+    fs::write(&path, &file[..file.len() - 2]).expect("a file");
+    let (code, whole, err) = run(&made, &["wakepath.rec"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(whole.contains("   600 ns  0707070707070707  (no service name) cart"), "{whole}");
+    assert!(!whole.contains("cut off"), "{whole}");
+    fs::write(&path, file).expect("a file");
+    let (code, cut, _) = run(&made, &["wakepath.rec"]);
+    assert_eq!(code, 0);
+    assert!(cut.contains("warning: the spans in wakepath.rec are cut off: later ones are missing"), "{cut}");
+}
+
+#[test]
 fn names_in_spans_drive_no_terminal() {
     let made = made(LOCKS, &[]);
     write_spans(&made, &[span('a', None, "GET \u{1b}[2J\u{9b}31m\n/x", (0, 600), Some(10))]);

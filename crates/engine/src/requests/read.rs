@@ -23,12 +23,14 @@ pub struct Traced {
     pub requests: Requests,
     /// Spans that were left out.
     pub dropped: Dropped,
+    /// Recordings whose spans end within a message: the recorder was killed, and later ones are missing.
+    pub torn: Vec<PathBuf>,
 }
 
 impl Traced {
     /// The requests of these spans.
     pub fn new(spans: Spans, dropped: Dropped) -> Self {
-        Self { requests: requests(&spans), spans, dropped }
+        Self { requests: requests(&spans), spans, dropped, torn: Vec::new() }
     }
 }
 
@@ -49,14 +51,17 @@ pub enum SpansError {
 /// # Errors
 /// When one cannot be read, or holds no spans in a known format.
 pub fn traced(recordings: &[PathBuf], files: &[PathBuf]) -> Result<Traced, SpansError> {
-    let mut reader = Reader::default();
+    let (mut reader, mut torn) = (Reader::default(), Vec::new());
     for path in recordings.iter().filter(|path| is_recording(path)) {
         let failed = |error| SpansError::Io { path: path.clone(), error };
         let Ok(recording) = Recording::open(path) else { continue };
-        let Some(frames) = recording.spans().map_err(failed)? else { continue };
-        for frame in frames {
+        let Some(mut frames) = recording.spans().map_err(failed)? else { continue };
+        for frame in frames.by_ref() {
             let malformed = |error| SpansError::Format { path: path.join("spans"), error };
             reader.take_protobuf(Bytes::from(frame)).map_err(malformed)?;
+        }
+        if frames.torn() {
+            torn.push(path.clone());
         }
     }
     for path in files {
@@ -64,7 +69,7 @@ pub fn traced(recordings: &[PathBuf], files: &[PathBuf]) -> Result<Traced, Spans
         reader.take_file(&file).map_err(|error| SpansError::Format { path: path.clone(), error })?;
     }
     let (spans, dropped) = reader.finish();
-    Ok(Traced::new(spans, dropped))
+    Ok(Traced { torn, ..Traced::new(spans, dropped) })
 }
 
 fn bytes_of(path: &Path) -> Result<Vec<u8>, SpansError> {

@@ -8,6 +8,7 @@ use super::{Source, footer, part, path, when};
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration, rough_share};
+use crate::wording;
 
 /// Rows beyond this many are put together.
 const MAX_ROWS: usize = 12;
@@ -164,6 +165,10 @@ fn left_out(screen: &mut Screen, traced: &Traced) {
     let missing = traced.dropped.missing();
     if missing > 0 {
         let text = format!("{} without an id or an end were left out", count(missing, "span"));
+        screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
+    }
+    for path in &traced.torn {
+        let text = format!("the spans in {} are cut off: later ones are missing", wording::file(path));
         screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
     }
     if traced.requests.circles > 0 {
