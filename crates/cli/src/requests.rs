@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use wakepath_engine::Algorithm;
 use wakepath_engine::requests::{
-    RequestIndex, RequestsError, RequestsQuery, SpansError, request, requests, traced,
+    Joined, RequestIndex, RequestsError, RequestsQuery, SpansError, join, request, requests, traced,
 };
-use wakepath_engine::{Algorithm, Recorded};
 use wakepath_report::{json, text};
 
 use crate::exit_code::Code;
@@ -66,26 +66,29 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
     let recorded = input.read()?;
     let of_recording = input.argument();
     let argument = arguments.argument();
-    let explain = |which: RequestIndex, recorded: &Recorded| -> Result<(), Failure> {
-        let answer = request(recorded, &traced, which, Algorithm::default()).map_err(requests_failure)?;
+    let joined = || join(&recorded, &traced).map_err(requests_failure);
+    let explain = |joined: &Joined<'_>, which: RequestIndex| -> Result<(), Failure> {
+        let answer = request(joined, which, Algorithm::default());
         output.answer(&answer, arguments.json, json::request, |answer, layout| {
             text::request(answer, text::Source::Read(&of_recording), layout)
         })?;
         Ok(())
     };
     if let Some(id) = &arguments.request {
-        explain(traced.find(id).map_err(requests_failure)?, &recorded)?;
+        let which = traced.find(id).map_err(requests_failure)?;
+        explain(&joined()?, which)?;
         return Ok(ExitCode::SUCCESS);
     }
     let query = RequestsQuery { service: arguments.service.clone(), operation: arguments.operation.clone() };
     let answer = requests(&recorded, &traced, &query).map_err(requests_failure)?;
     match arguments.slowest {
         Some(slowest) => {
+            let joined = joined()?;
             for (place, &which) in answer.requests.iter().take(slowest).enumerate() {
                 if place > 0 && !arguments.json {
                     output.text("\n")?;
                 }
-                explain(which, &recorded)?;
+                explain(&joined, which)?;
             }
         }
         None => output.answer(&answer, arguments.json, json::requests, |answer, layout| {

@@ -1,5 +1,7 @@
 //! Requests: how long those of each operation took, and why one of them took its time.
 
+mod find;
+mod join;
 mod one;
 mod read;
 
@@ -9,8 +11,8 @@ use wakepath_names::WallClock;
 pub use wakepath_spans::{
     Operation, OperationIndex, Request, RequestIndex, Span, SpanIndex, read as read_spans,
 };
-use wakepath_spans::{SpanId, TraceId};
 
+pub use join::{Joined, join};
 pub use one::{BlockedBy, OfSpan, OwnTime, Piece, RequestAnswer, RequestPath, request};
 pub use read::{SpansError, Traced, traced};
 
@@ -149,87 +151,5 @@ impl Traced {
     /// The operation of a request: its service, and the name of its local root span.
     pub fn operation(&self, request: RequestIndex) -> &Operation {
         self.spans.operation(self.request(request).root)
-    }
-
-    /// The requests that a query is about, the longest first.
-    fn matching(&self, query: &RequestsQuery) -> Result<Vec<RequestIndex>, RequestsError> {
-        if self.requests.requests.is_empty() {
-            return Err(RequestsError::NoSpans);
-        }
-        let fits = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
-        let fit = |request: &RequestIndex| {
-            let operation = self.operation(*request);
-            fits(&query.service, &operation.service) && fits(&query.operation, &operation.name)
-        };
-        let all = (0..self.requests.requests.len() as u32).map(RequestIndex);
-        let mut requests: Vec<_> = all.clone().filter(fit).collect();
-        if requests.is_empty() {
-            return Err(self.none_so(query));
-        }
-        requests.sort_by_key(|request| (std::cmp::Reverse(self.root(*request).length_ns()), *request));
-        Ok(requests)
-    }
-
-    fn none_so(&self, query: &RequestsQuery) -> RequestsError {
-        let asked = [("to ", &query.service), ("of ", &query.operation)];
-        let asked: Vec<_> =
-            asked.iter().filter_map(|(word, name)| Some(format!("{word}`{}`", name.as_ref()?))).collect();
-        let mut there: Vec<_> = self
-            .requests
-            .requests
-            .iter()
-            .map(|request| self.spans.operation(request.root))
-            .map(|operation| format!("`{}` of `{}`", operation.name, operation.service))
-            .collect();
-        there.sort();
-        there.dedup();
-        const MAX_NAMED: usize = 8;
-        let more = there.len().saturating_sub(MAX_NAMED);
-        there.truncate(MAX_NAMED);
-        let mut there = there.join(", ");
-        if more > 0 {
-            there += &format!(" and {more} more");
-        }
-        RequestsError::NoneSo { asked: asked.join(" and "), there }
-    }
-
-    /// The request with this id: of a trace its first one, or behind a `/` that of a span. The digits may be the first
-    /// ones only.
-    ///
-    /// # Errors
-    /// When none has it, or several traces begin so.
-    pub fn find(&self, id: &str) -> Result<RequestIndex, RequestsError> {
-        const MIN_DIGITS: usize = 4;
-        let (trace, span) = id.split_once('/').map_or((id, None), |(trace, span)| (trace, Some(span)));
-        let (trace, span) = (trace.to_ascii_lowercase(), span.map(str::to_ascii_lowercase));
-        let is_hex = |text: &String| text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let is_id = |text: &String, most: usize| (MIN_DIGITS..=most).contains(&text.len()) && is_hex(text);
-        if !is_id(&trace, 32) || !span.as_ref().is_none_or(|span| is_id(span, 16)) {
-            return Err(RequestsError::IllFormed(id.to_owned()));
-        }
-        let begins_so = |found: TraceId| found.to_string().starts_with(&trace);
-        let is_span = |found: SpanId| span.as_ref().is_none_or(|span| found.to_string().starts_with(span));
-        let found: Vec<_> = self
-            .spans
-            .iter()
-            .filter(|(_, one)| begins_so(one.trace) && is_span(one.id))
-            .map(|(index, one)| (one.trace, self.requests.of_span(index)))
-            .collect();
-        let mut traces: Vec<_> = found.iter().map(|(trace, _)| *trace).collect();
-        traces.sort();
-        traces.dedup();
-        match traces.len() {
-            0 => Err(RequestsError::NoId(id.to_owned())),
-            1 => {
-                let requests = found.iter().map(|(_, request)| *request);
-                // A trace means the request that it began with; where that is not known, the longest.
-                let first = requests.min_by_key(|request| {
-                    let has_parent = span.is_none() && self.requests.parent(*request).is_some();
-                    (has_parent, std::cmp::Reverse(self.root(*request).length_ns()), *request)
-                });
-                first.ok_or_else(|| RequestsError::NoId(id.to_owned()))
-            }
-            count => Err(RequestsError::Several { asked: trace, count }),
-        }
     }
 }

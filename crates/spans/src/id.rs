@@ -1,6 +1,7 @@
 //! The identities of traces and spans.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// The identity of a trace: of one request of a user, with all that services did for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +22,12 @@ impl TraceId {
     pub fn from_hex(text: &str) -> Option<Self> {
         Self::from_bytes(&from_hex::<16>(text)?)
     }
+
+    /// The identities that begin with these hex digits, of which there is at least one; `None` if they are no hex digits.
+    pub fn beginning_with(digits: &str) -> Option<RangeInclusive<Self>> {
+        let (first, last) = beginning_with::<16>(digits)?;
+        Some(Self(first)..=Self(last))
+    }
 }
 
 impl SpanId {
@@ -33,6 +40,12 @@ impl SpanId {
     /// The identity with these hex digits: 16, or fewer (Jaeger writes no leading zeros).
     pub fn from_hex(text: &str) -> Option<Self> {
         Self::from_bytes(&from_hex::<8>(text)?)
+    }
+
+    /// The identities that begin with these hex digits, of which there is at least one; `None` if they are no hex digits.
+    pub fn beginning_with(digits: &str) -> Option<RangeInclusive<Self>> {
+        let (first, last) = beginning_with::<8>(digits)?;
+        Some(Self(first)..=Self(last))
     }
 }
 
@@ -47,6 +60,21 @@ fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
         bytes[N - 1 - place / 2] |= value << (4 * (place % 2));
     }
     Some(bytes)
+}
+
+/// The first and the last value whose digits begin with these.
+fn beginning_with<const N: usize>(digits: &str) -> Option<([u8; N], [u8; N])> {
+    if digits.is_empty() || digits.len() > 2 * N {
+        return None;
+    }
+    let (mut first, mut last) = ([0; N], [0xff; N]);
+    for (place, digit) in digits.bytes().enumerate() {
+        let value = u8::try_from(char::from(digit).to_digit(16)?).ok()?;
+        let shift = if place % 2 == 0 { 4 } else { 0 };
+        first[place / 2] |= value << shift;
+        last[place / 2] &= value << shift | 0xf0 >> shift;
+    }
+    Some((first, last))
 }
 
 fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,5 +130,23 @@ mod tests {
         assert_eq!(SpanId::from_bytes(&[0; 8]), None);
         assert_eq!(TraceId::from_bytes(&[0; 16]), None);
         assert_eq!(TraceId::from_bytes(&[1; 17]), None);
+    }
+
+    #[test]
+    fn the_identities_that_begin_with_some_digits_are_those_whose_text_does() {
+        let ids = [0x00, 0x0a, 0x1f, 0xa0, 0xab, 0xaf, 0xb0, 0xff]
+            .map(|byte| SpanId([byte, 0xc3, 0, 0, 0, 0, 0, 7]));
+        for digits in ["0", "a", "ab", "AB", "abc", "abc3", "ff", "0ac3000000000007", "b", "1e"] {
+            let range = SpanId::beginning_with(digits).expect("digits");
+            for id in ids {
+                let begins = id.to_string().starts_with(&digits.to_ascii_lowercase());
+                assert_eq!(range.contains(&id), begins, "{id} begins with {digits}");
+            }
+        }
+        let traces = TraceId::beginning_with("f").expect("a digit");
+        assert!(traces.contains(&TraceId([0xff; 16])) && !traces.contains(&TraceId([0xef; 16])));
+        for digits in ["", "0ac30000000000071", "g", "é", "+1"] {
+            assert_eq!(SpanId::beginning_with(digits), None, "{digits}");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Requests: a service's local root spans, and their tree.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
-use crate::{Kind, SpanId, SpanIndex, Spans};
+use crate::{Kind, SpanId, SpanIndex, Spans, TraceId};
 
 /// The place of a request in [`Requests::requests`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +40,8 @@ pub struct Requests {
     of_span: Vec<RequestIndex>,
     /// The spans below each span, of all services, in order of time.
     children: Vec<Vec<SpanIndex>>,
+    /// All spans, by their trace and their identity in it.
+    by_id: Vec<SpanIndex>,
     /// The number of spans that were their own ancestors. One of each such circle was taken as a root.
     pub circles: u64,
 }
@@ -57,6 +60,14 @@ impl Requests {
     /// The spans right below a span, of all services, in order of time.
     pub fn children(&self, index: SpanIndex) -> &[SpanIndex] {
         &self.children[index.0 as usize]
+    }
+
+    /// The spans of these traces, by trace and identity.
+    pub fn of_traces(&self, spans: &Spans, traces: &RangeInclusive<TraceId>) -> &[SpanIndex] {
+        let trace = |span: &SpanIndex| spans.span(*span).trace;
+        let from = self.by_id.partition_point(|span| trace(span) < *traces.start());
+        let to = self.by_id.partition_point(|span| trace(span) <= *traces.end());
+        self.by_id.get(from..to).unwrap_or_default()
     }
 
     /// The request that a request is a part of.
@@ -130,7 +141,10 @@ pub fn requests(spans: &Spans) -> Requests {
         way.drain(..).for_each(|span| of_span[span.0 as usize] = Some(request));
         requests[request.0 as usize].spans.push(index);
     }
-    Requests { requests, of_span: of_span.into_iter().flatten().collect(), children, circles }
+    let mut by_id: Vec<_> = by_id.into_iter().collect();
+    by_id.sort_unstable();
+    let by_id = by_id.into_iter().map(|(_, span)| span).collect();
+    Requests { requests, of_span: of_span.into_iter().flatten().collect(), children, by_id, circles }
 }
 
 /// Takes the parent from one span of each circle: from the first in time.

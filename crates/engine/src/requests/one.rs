@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, SegmentKind, Window};
 use wakepath_event::Tid;
-use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, Stint, Work, span_path};
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
 
-use super::{RequestsError, Traced};
+use super::{Joined, Traced};
 use crate::code_names::code_names;
 use crate::head::head;
 use crate::path::explain;
 use crate::query::thread_between;
-use crate::{Head, PathAnswer, Question, Recorded};
+use crate::{Head, PathAnswer, Question};
 
 /// A part of a request's time in which one span's own work was waited for, by the times of spans alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,19 +91,11 @@ pub struct RequestAnswer<'r> {
 }
 
 /// Explains one request.
-///
-/// # Errors
-/// When the recording has no time of day.
-pub fn request<'r>(
-    recorded: &'r Recorded,
-    traced: &'r Traced,
-    request: RequestIndex,
-    algorithm: Algorithm,
-) -> Result<RequestAnswer<'r>, RequestsError> {
-    let clock = recorded.wall_clock().ok_or(RequestsError::NoRealtime)?;
+pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algorithm) -> RequestAnswer<'r> {
+    let Joined { recorded, traced, clock, .. } = joined;
     let root = traced.request(request).root;
     let span = traced.spans.span(root);
-    let (from, to) = (clock.stamp(span.from), clock.stamp(span.to));
+    let (from, to) = joined.times(request);
     let mut at = from;
     let mut by_span = Vec::new();
     for segment in span_path(&traced.spans, &traced.requests, root) {
@@ -120,11 +111,8 @@ pub fn request<'r>(
         .tid
         .and_then(|tid| thread_between(recorded, Tid(tid), from, to))
         .filter(|_| from < to && recorded.from() <= from && to <= recorded.to())
-        .map(|thread| {
-            let work = work(recorded, traced, &clock);
-            path_of(recorded, traced, request, Window { thread, from, to }, algorithm, &work)
-        });
-    Ok(RequestAnswer { head: head(recorded, from, to), traced, request, from, to, by_span, own, path })
+        .map(|thread| path_of(joined, request, Window { thread, from, to }, algorithm));
+    RequestAnswer { head: head(recorded, from, to), traced, request, from, to, by_span, own, path }
 }
 
 fn own_times(traced: &Traced, by_span: &[OfSpan]) -> Vec<OwnTime> {
@@ -145,27 +133,13 @@ fn own_times(traced: &Traced, by_span: &[OfSpan]) -> Vec<OwnTime> {
     own
 }
 
-/// The active span of each thread that a plug-in noted.
-fn work(
-    recorded: &Recorded,
-    traced: &Traced,
-    clock: &wakepath_names::WallClock,
-) -> Work<ThreadIndex, Reference> {
-    Work::new(traced.spans.iter().filter_map(|(index, span)| {
-        let (from, to) = (clock.stamp(span.from), clock.stamp(span.to));
-        let thread = thread_between(recorded, Tid(span.tid?), from, to)?;
-        Some(Stint { thread, from, to, span: index })
-    }))
-}
-
 fn path_of<'r>(
-    recorded: &'r Recorded,
-    traced: &Traced,
+    joined: &Joined<'r>,
     request: RequestIndex,
     window: Window,
     algorithm: Algorithm,
-    work: &Work<ThreadIndex, Reference>,
 ) -> RequestPath<'r> {
+    let Joined { recorded, traced, work, .. } = joined;
     let operation = traced.operation(request);
     let question = Question::Request {
         service: operation.service.as_bytes().into(),
@@ -174,6 +148,9 @@ fn path_of<'r>(
     let answer = explain(recorded, algorithm, window, question, &mut code_names(recorded));
     let mut pieces = Vec::new();
     let mut blocked: HashMap<RequestIndex, u64> = HashMap::new();
+    // Its parts in other services are no blockers, and neither are the requests that it is a part of. A tree of requests
+    // may be deep: the answer for each is kept.
+    let mut is_other: HashMap<RequestIndex, bool> = HashMap::new();
     for (place, segment) in answer.path.segments.iter().enumerate() {
         let of_thread = match &segment.thread {
             // Where it is not known what a thread did, nobody is blamed.
@@ -185,9 +162,10 @@ fn path_of<'r>(
         for (from, to, span) in of_thread {
             let worked_for = span.map(|span| traced.requests.of_span(span));
             pieces.push(Piece { segment: place, from, to, request: worked_for });
-            // Its parts in other services are no blockers, and neither are the requests that it is a part of.
-            let blocker = worked_for.filter(|other| {
-                !traced.requests.is_part(*other, request) && !traced.requests.is_part(request, *other)
+            let blocker = worked_for.filter(|&other| {
+                *is_other.entry(other).or_insert_with(|| {
+                    !traced.requests.is_part(other, request) && !traced.requests.is_part(request, other)
+                })
             });
             if let Some(other) = blocker {
                 *blocked.entry(other).or_default() += to.since(from);

@@ -268,24 +268,22 @@ mod tests {
 
         let schema = "schema: \"wakepath.requests/1\"\n";
         let beside = include_str!("../../contract/request.txt");
-        let one = engine::request(&recorded, &traced_by_thread, all.requests[0], Algorithm::default());
+        let joined = engine::join(&recorded, &traced_by_thread).expect("a clock");
+        let one = engine::request(&joined, all.requests[0], Algorithm::default());
         let path = include_str!("../../contract/path.txt");
         let path: String = path
             .lines()
             .filter(|line| !line.starts_with("schema:"))
             .map(|line| line.to_owned() + "\n")
             .collect();
-        let document = shape::document(&(schema.to_owned() + &path + beside), |out| {
-            request(&one.expect("an answer"), out)
-        });
+        let document = shape::document(&(schema.to_owned() + &path + beside), |out| request(&one, out));
         assert_eq!(document["blocked_by"].as_array().map(Vec::len), Some(1));
         assert_eq!(document["question"]["by"], "request");
 
         let unknown = traced(false);
-        let one = engine::request(&recorded, &unknown, all.requests[0], Algorithm::default());
-        let document = shape::document(&(schema.to_owned() + &head + beside), |out| {
-            request(&one.expect("an answer"), out)
-        });
+        let joined = engine::join(&recorded, &unknown).expect("a clock");
+        let one = engine::request(&joined, all.requests[0], Algorithm::default());
+        let document = shape::document(&(schema.to_owned() + &head + beside), |out| request(&one, out));
         assert_eq!(document["request"]["join"], "none");
         assert_eq!(document.get("window"), None);
     }

@@ -197,10 +197,11 @@ fn operation_name(operation: &Operation) -> String {
 fn id(traced: &Traced, request: RequestIndex) -> String {
     let root = traced.root(request);
     let trace = root.trace.to_string();
-    // Ids of 64 bits have zeros in front.
-    let digits = if trace.starts_with(&"0".repeat(ID_DIGITS)) { trace.len() } else { ID_DIGITS };
-    match traced.find(&trace) {
-        Ok(first) if first == request => trace[..digits].to_owned(),
-        _ => format!("{}/{}", &trace[..digits], root.id),
+    // Ids of 64 bits have zeros in front, and others may begin alike too.
+    let short = &trace[..ID_DIGITS];
+    let trace = if traced.find(short).is_ok() { short } else { &trace };
+    match traced.find(trace) {
+        Ok(first) if first == request => trace.to_owned(),
+        _ => format!("{trace}/{}", root.id),
     }
 }
