@@ -22,37 +22,26 @@ impl Pattern {
 
     /// Whether `name` is meant, wholly.
     ///
-    /// A star that cannot be matched by what follows it swallows one more byte; only the last star is
-    /// ever taken back, so the time is at most the product of the two lengths.
+    /// The text between two stars is taken where it first fits, which leaves the most for what comes behind it:
+    /// the time is at most the product of the two lengths.
     pub fn matches(&self, name: &str) -> bool {
-        let (pattern, name) = (self.0.as_bytes(), name.as_bytes());
-        if self.is_exact() {
-            return pattern == name;
+        let name = name.as_bytes();
+        let mut runs = self.0.as_bytes().split(|&byte| byte == b'*');
+        let first = runs.next().unwrap_or_default();
+        let Some(last) = runs.next_back() else { return fits(first, name) };
+        let Some((start, mut rest)) = name.split_at_checked(first.len()) else { return false };
+        for run in runs.filter(|run| !run.is_empty()) {
+            let Some(at) = rest.windows(run.len()).position(|part| fits(run, part)) else { return false };
+            rest = &rest[at + run.len()..];
         }
-        let (mut p, mut n) = (0, 0);
-        let mut star: Option<(usize, usize)> = None;
-        while n < name.len() {
-            match pattern.get(p) {
-                Some(b'*') => {
-                    star = Some((p, n));
-                    p += 1;
-                }
-                Some(&byte) if byte == b'?' || byte == name[n] => {
-                    p += 1;
-                    n += 1;
-                }
-                _ => match star {
-                    Some((at, swallowed)) => {
-                        star = Some((at, swallowed + 1));
-                        p = at + 1;
-                        n = swallowed + 1;
-                    }
-                    None => return false,
-                },
-            }
-        }
-        pattern[p..].iter().all(|&byte| byte == b'*')
+        let end = rest.len().checked_sub(last.len()).map(|at| &rest[at..]);
+        fits(first, start) && end.is_some_and(|end| fits(last, end))
     }
+}
+
+/// Whether a text is what a pattern without a star says.
+fn fits(run: &[u8], text: &[u8]) -> bool {
+    run.len() == text.len() && run.iter().zip(text).all(|(&byte, other)| byte == b'?' || byte == *other)
 }
 
 #[cfg(test)]
@@ -68,6 +57,12 @@ mod tests {
             ("a*b*c", &["abc", "abbcbc", "a-b-c"], &["ab", "acb", "abcd"]),
             ("h?t", &["hat", "h*t"], &["ht", "heat"]),
             ("*", &["", "x"], &[]),
+            ("a**b", &["ab", "axb"], &["a", "b", "abx", "xab"]),
+            ("ab*ba", &["abba", "ab-ba"], &["aba", "ab", "abbab"]),
+            ("*a?c*e", &["abce", "-abcabce", "aaac-e"], &["abc", "ac-e", "abcef", "a-c"]),
+            ("*ab*ab", &["abab", "abxab"], &["ab", "aab", "xab"]),
+            ("?", &["a"], &["", "ab"]),
+            ("h?t", &["h?t"], &["hat!", "ha"]),
             ("std::*::push*", &["std::vector<int>::push_back"], &["std::push"]),
         ] {
             let parsed = Pattern::new(pattern);
