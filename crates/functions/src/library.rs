@@ -1,6 +1,7 @@
 //! The search for the file that a name means.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -114,7 +115,21 @@ fn of_mapping(pid: u32, mapping: &Mapping) -> FileLocation {
 
 /// A library as the loader finds it, or a program as a shell does.
 fn by_name(name: &str, among_processes: bool) -> Result<Vec<FileLocation>, LibraryError> {
-    let libraries = libraries(name);
+    let cache = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
+    let found = of_one_name(name, libraries(name, &cache, &FOLDERS.map(Path::new)))?;
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    on_path(name, &path).map(|path| vec![FileLocation::ours(path)]).ok_or_else(|| {
+        let processes = if among_processes { "the mappings of the processes, " } else { "" };
+        let looked = format!("{processes}the loader's cache, the standard folders and PATH");
+        LibraryError::Unknown { name: name.to_owned(), looked }
+    })
+}
+
+/// The files of the libraries that go by a name, if those have one name among themselves.
+fn of_one_name(name: &str, libraries: Vec<(String, PathBuf)>) -> Result<Vec<FileLocation>, LibraryError> {
     let mut names: Vec<&String> = libraries.iter().map(|(name, _)| name).collect();
     names.dedup();
     // One library in builds for several processors has one name.
@@ -122,27 +137,16 @@ fn by_name(name: &str, among_processes: bool) -> Result<Vec<FileLocation>, Libra
         let candidates = names.into_iter().cloned().collect();
         return Err(LibraryError::Several { name: name.to_owned(), candidates });
     }
-    if !libraries.is_empty() {
-        return Ok(libraries.into_iter().map(|(_, path)| FileLocation::ours(path)).collect());
-    }
-    on_path(name).map(|path| vec![FileLocation::ours(path)]).ok_or_else(|| {
-        let processes = if among_processes { "the mappings of the processes, " } else { "" };
-        let looked = format!("{processes}the loader's cache, the standard folders and PATH");
-        LibraryError::Unknown { name: name.to_owned(), looked }
-    })
+    Ok(libraries.into_iter().map(|(_, path)| FileLocation::ours(path)).collect())
 }
 
-/// Names and paths of the libraries that go by a name, each file once.
-fn libraries(name: &str) -> Vec<(String, PathBuf)> {
-    let cache = std::fs::read("/etc/ld.so.cache").ok();
-    let mut all: Vec<(String, PathBuf)> = cache
-        .map(|cache| loader_cache::entries(&cache))
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|(library, _)| is_called(library, name))
-        .collect();
+/// Names and paths of the libraries that go by a name, each file once: those in the loader's cache, else those in
+/// the folders.
+fn libraries(name: &str, cache: &[u8], folders: &[&Path]) -> Vec<(String, PathBuf)> {
+    let mut all = loader_cache::entries(cache);
+    all.retain(|(library, _)| is_called(library, name));
     if all.is_empty() {
-        all = in_folders(name);
+        all = in_folders(name, folders);
     }
     // `libssl.so`, for those who link, is another name of `libssl.so.3`.
     all.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then(a.cmp(b)));
@@ -158,9 +162,9 @@ fn libraries(name: &str) -> Vec<(String, PathBuf)> {
     all
 }
 
-fn in_folders(name: &str) -> Vec<(String, PathBuf)> {
+fn in_folders(name: &str, folders: &[&Path]) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
-    for folder in FOLDERS {
+    for folder in folders {
         let Ok(entries) = std::fs::read_dir(folder) else { continue };
         for entry in entries.flatten() {
             let file = entry.file_name().to_string_lossy().into_owned();
@@ -172,12 +176,11 @@ fn in_folders(name: &str) -> Vec<(String, PathBuf)> {
     found
 }
 
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
+fn on_path(name: &str, path: &OsStr) -> Option<PathBuf> {
     let runs = |file: &PathBuf| {
         file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };
-    std::env::split_paths(&path)
+    std::env::split_paths(path)
         .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(name))
         .find(runs)
@@ -185,9 +188,14 @@ fn on_path(name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use std::path::{Path, PathBuf};
 
-    use super::{is_called, locations};
+    use super::{is_called, libraries, locations, of_mapping, of_one_name, on_path};
+    use crate::loader_cache::X86_64;
+    use crate::loader_cache::tests::cache;
+    use crate::mappings::Mapping;
     use crate::target::FileName;
 
     #[test]
@@ -207,6 +215,10 @@ mod tests {
             ("libc", "libcrypt.so.1"),
             ("libc", "libc.a"),
             ("libc", "libc-client.so"),
+            ("libc", "libc-2.31.a"),
+            ("libc", "libcrypt.so"),
+            ("libc", "libc2.so"),
+            ("libssl.so", "libssl.sort"),
             ("app", "app2"),
             ("lib", "libc.so.6"),
         ] {
@@ -261,6 +273,109 @@ mod tests {
             };
             let error = locations(&name, &[]).unwrap_err().to_string();
             assert!(error.contains("no file holds it"), "{error}");
+        }
+    }
+
+    /// A folder with empty files of these names, and their paths.
+    fn folder<const N: usize>(names: [&str; N]) -> (tempfile::TempDir, [PathBuf; N]) {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = names.map(|name| folder.path().join(name));
+        paths.iter().for_each(|path| fs::write(path, "").unwrap());
+        (folder, paths)
+    }
+
+    #[test]
+    fn the_cache_of_the_loader_comes_before_the_folders() {
+        let (cached, [of_cache]) = folder(["liba.so.1"]);
+        let (standard, [of_folder, b]) = folder(["liba.so.1", "libb.so.1"]);
+        let folders = [standard.path()];
+        let cache = cache(&[
+            (X86_64, "liba.so.1", of_cache.to_str().unwrap()),
+            (X86_64, "libgone.so.1", cached.path().join("libgone.so.1").to_str().unwrap()),
+        ]);
+        let found = |name, cache: &[u8]| libraries(name, cache, &folders);
+        assert_eq!(found("liba", &cache), [("liba.so.1".to_owned(), of_cache)]);
+        assert_eq!(found("liba", &[]), [("liba.so.1".to_owned(), of_folder)]);
+        assert_eq!(found("libb", &cache), [("libb.so.1".to_owned(), b)]);
+        assert_eq!(found("libgone", &cache), [], "it was removed since");
+        assert_eq!(found("libc", &cache), []);
+    }
+
+    #[test]
+    fn a_library_with_two_names_is_one_and_libraries_of_two_names_are_several() {
+        let (folder, [_, _, _, _, static_one, program]) =
+            folder(["libssl.so.3", "libx.so.1", "libx.so.2", "libx.so.2.1", "libs.a", "prog"]);
+        symlink("libssl.so.3", folder.path().join("libssl.so")).unwrap();
+        symlink("nowhere", folder.path().join("libssl.so.4")).unwrap();
+        fs::create_dir(folder.path().join("libd.so")).unwrap();
+        let names = |name: &str| {
+            let found = libraries(name, &[], &[Path::new("/nonexistent"), folder.path()]);
+            assert!(found.iter().all(|(file, path)| *path == folder.path().join(file)), "{found:?}");
+            found.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names("libssl"), ["libssl.so.3"]);
+        assert_eq!(names("libx"), ["libx.so.1", "libx.so.2", "libx.so.2.1"]);
+        assert_eq!(names("libx.so.2"), ["libx.so.2"], "a whole name");
+        assert!(static_one.exists() && names("libs").is_empty(), "it is no shared library");
+        assert!(program.exists() && names("prog").is_empty());
+        assert!(names("libd").is_empty(), "it is a folder");
+
+        let file = |name: &str| (name.to_owned(), folder.path().join(name));
+        let several = of_one_name("libx", vec![file("libx.so.1"), file("libx.so.2")]).unwrap_err();
+        let says = "`libx` may mean any of libx.so.1, libx.so.2: name one of them";
+        assert_eq!(several.to_string(), says);
+        let builds = vec![file("libx.so.1"), ("libx.so.1".to_owned(), folder.path().join("libx.so.2"))];
+        let paths = of_one_name("libx", builds).unwrap().into_iter().map(|found| found.open);
+        assert_eq!(
+            paths.collect::<Vec<_>>(),
+            ["libx.so.1", "libx.so.2"].map(|name| folder.path().join(name))
+        );
+        assert_eq!(of_one_name("libx", Vec::new()).unwrap(), []);
+    }
+
+    #[test]
+    fn a_program_is_an_executable_file_in_a_folder_of_the_path() {
+        let (text, [_]) = folder(["tool"]);
+        let (program, [tool]) = folder(["tool"]);
+        fs::set_permissions(&tool, Permissions::from_mode(0o755)).unwrap();
+        let (folders, []) = folder([]);
+        fs::create_dir(folders.path().join("tool")).unwrap();
+        let path = std::env::join_paths([text.path(), folders.path(), program.path()]).unwrap();
+        assert_eq!(on_path("tool", &path), Some(tool));
+        assert_eq!(on_path("other", &path), None);
+        let here = std::env::current_dir().unwrap();
+        let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+        let relative = up.join(program.path().strip_prefix("/").unwrap());
+        assert!(relative.join("tool").is_file(), "the path leads there");
+        assert_eq!(on_path("tool", relative.as_os_str()), None, "it depends on the folder of the caller");
+    }
+
+    #[test]
+    fn a_mapped_file_is_reached_by_its_path_only_if_it_is_the_same_file() {
+        let (_folder, [path]) = folder(["app"]);
+        let inode = path.metadata().unwrap().ino();
+        let here = std::process::id();
+        let open = |inode: u64, deleted: bool| {
+            let (range, device) = ("1000-2000".to_owned(), "00:00".to_owned());
+            let found = of_mapping(here, &Mapping { range, device, inode, path: path.clone(), deleted });
+            assert_eq!(found.shown, path);
+            (found.open, found.root)
+        };
+        let by_itself = (
+            PathBuf::from(format!("/proc/{here}/map_files/1000-2000")),
+            PathBuf::from(format!("/proc/{here}/root")),
+        );
+        assert_eq!(open(inode, false), (path.clone(), PathBuf::from("/")));
+        assert_eq!(open(inode + 1, false), by_itself, "another file has its path by now");
+        assert_eq!(open(inode, true), by_itself);
+    }
+
+    #[test]
+    fn a_file_of_another_name_than_runtimes_give_is_looked_for() {
+        for name in ["perf-x.map", "perf-12.maps", "perf-12"] {
+            let error = locations(&FileName::Short(name.to_owned()), &[]).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("no library or program is called `{name}`")), "{error}");
+            assert!(error.contains("(searched the loader's cache"), "{error}");
         }
     }
 }

@@ -11,7 +11,7 @@ const HEADER: usize = 48;
 /// Flags, two places of strings, a version, and what the processor must be able to do.
 const ENTRY: usize = 24;
 /// An ELF library for glibc, for x86-64.
-const X86_64: u32 = 0x0303;
+pub(crate) const X86_64: u32 = 0x0303;
 
 /// The libraries for x86-64: name and path. Other entries are left out.
 pub(crate) fn entries(cache: &[u8]) -> Vec<(String, PathBuf)> {
@@ -41,12 +41,12 @@ pub(crate) fn entries(cache: &[u8]) -> Vec<(String, PathBuf)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::path::PathBuf;
 
     use super::{HEADER, MAGIC, X86_64, entries};
 
-    fn cache(libraries: &[(u32, &str, &str)]) -> Vec<u8> {
+    pub(crate) fn cache(libraries: &[(u32, &str, &str)]) -> Vec<u8> {
         let mut cache = MAGIC.to_vec();
         cache.extend((libraries.len() as u32).to_le_bytes());
         cache.resize(HEADER, 0);
