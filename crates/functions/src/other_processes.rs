@@ -75,9 +75,12 @@ mod tests {
         std::fs::copy("/bin/sleep", &other).unwrap();
         let files = [(sleep.as_path(), sleep.as_path()), (other.as_path(), other.as_path())];
         // Spawned is not yet run.
+        let runs = |child: &std::process::Child| {
+            std::fs::read_link(format!("/proc/{}/exe", child.id())).is_ok_and(|exe| exe == sleep)
+        };
         let began = std::time::Instant::now();
-        while other_processes(&files, &[])[0] < 3 && began.elapsed().as_secs() < 10 {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+        while !sleeping.iter().all(runs) && began.elapsed().as_secs() < 10 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
         }
         let found =
             [other_processes(&files, &[]), other_processes(&files, &[sleeping[0].id(), sleeping[2].id()])];
