@@ -148,6 +148,11 @@ pub enum AbsenceReason {
         /// How many those are.
         exported: usize,
     },
+    /// A table of names contradicts itself, and was left out.
+    Damaged {
+        /// Which one.
+        table: &'static str,
+    },
     /// Every call of it was replaced by its code.
     Inlined {
         /// In how many places; at least one.
@@ -179,6 +184,11 @@ impl FunctionNotFound {
                 ": the file is stripped, and only its {exported} exported functions have names: install its debug file, or \
                  build it without stripping"
             ),
+            AbsenceReason::Damaged { table } => {
+                format!(
+                    ": the file is damaged: its table of names, {table}, contradicts itself and was left out"
+                )
+            }
             AbsenceReason::Inlined { places } => format!(
                 ": the compiler inlined it into its callers ({places} {}), so there is no function to probe: probe a \
                  caller, or build it with __attribute__((noinline))",

@@ -204,6 +204,12 @@ impl OpenFile<'_> {
         inlined::places(self.image, pattern).or_else(|| inlined::places(self.debug?, pattern))
     }
 
+    /// A table of names that was left out because it contradicts itself.
+    fn damaged(&self) -> Option<&'static str> {
+        let of_debug = self.debug.into_iter().flat_map(|debug| &debug.damaged);
+        self.image.damaged.iter().chain(of_debug).next().copied()
+    }
+
     fn not_found(&self, pattern: &Pattern) -> FunctionNotFound {
         let symbols = &self.image.symbols;
         let named = |symbol: &Symbol| pattern.matches(symbols.name(symbol));
@@ -222,9 +228,12 @@ impl OpenFile<'_> {
             () if symbols.iter().any(|symbol| symbol.kind == SymbolKind::Data && named(symbol)) => {
                 AbsenceReason::Data
             }
-            () if !symbols.full => {
-                AbsenceReason::Stripped { exported: functions().filter(|name| !name.is_empty()).count() }
-            }
+            () if !symbols.full => match self.damaged() {
+                Some(table) => AbsenceReason::Damaged { table },
+                None => {
+                    AbsenceReason::Stripped { exported: functions().filter(|name| !name.is_empty()).count() }
+                }
+            },
             () => AbsenceReason::Plain,
         };
         FunctionNotFound {
@@ -401,3 +410,6 @@ impl<'a> FunctionMap<'a> {
         self.go.is_none_or(|(start, end)| (start..end).contains(&address))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,8 @@ mod place;
 mod similar;
 mod symbols;
 mod target;
+#[cfg(test)]
+mod testing;
 
 pub use error::{
     AbsenceReason, FileError, FindError, FunctionNotFound, LibraryError, Refusal, RefusalReason,

@@ -73,13 +73,14 @@ impl Symbols {
             let versions =
                 (kind == elf::SHT_DYNSYM).then(|| sections.versions(endian, data).ok().flatten()).flatten();
             match symbols.add(section, sections, endian, data, versions.as_ref()) {
-                Some(()) => symbols.full |= kind == elf::SHT_SYMTAB,
+                Some(is_empty) => symbols.full |= kind == elf::SHT_SYMTAB && !is_empty,
                 None => damaged.push(name),
             }
         }
         (symbols, damaged)
     }
 
+    /// Adds what one table names, and returns whether that is empty; nothing where it contradicts itself.
     fn add<'data, R: ReadRef<'data>>(
         &mut self,
         section: &SectionHeader64<Endianness>,
@@ -87,11 +88,11 @@ impl Symbols {
         endian: Endianness,
         data: R,
         versions: Option<&VersionTable<'data, Elf>>,
-    ) -> Option<()> {
+    ) -> Option<bool> {
         let table: &[Sym64<Endianness>] = section.data_as_array(endian, data).ok()?;
         if table.is_empty() {
             // A debug file keeps the header of a table whose content the file itself has.
-            return (section.sh_type(endian) == elf::SHT_DYNSYM).then_some(());
+            return Some(true);
         }
         let strings = sections.section(section.link(endian)).ok()?.data(endian, data).ok()?;
         let which = u32::try_from(self.strings.len()).ok()?;
@@ -124,7 +125,7 @@ impl Symbols {
                 version,
             });
         }
-        Some(())
+        Some(false)
     }
 
     /// Takes in the symbols of the file's separate debug file.
