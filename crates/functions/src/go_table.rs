@@ -94,6 +94,7 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{GoTable, STACK_CHECK, is_old, text_of_module};
+    use crate::testing::go_table;
 
     /// Two functions, `main.f` at 0 and `main.g` at 32, up to 64; as Go 1.20 writes them.
     fn table() -> Vec<u8> {
@@ -129,6 +130,42 @@ mod tests {
         let code = |at: u64| [0x40_1000, 0x40_1020].contains(&at).then_some(STACK_CHECK);
         assert_eq!(found.text([0, 0x40_0000, 0x40_1000], code), Some(0x40_1000));
         assert_eq!(found.text([0, 0x40_0000, u64::MAX], code), None);
+    }
+
+    #[test]
+    fn a_beginning_is_believed_where_a_quarter_of_the_functions_begin_with_a_check() {
+        let names: Vec<String> = (0..600).map(|n| format!("main.f{n}")).collect();
+        for count in [1, 8, 9, 256, 600] {
+            let functions: Vec<_> = (0..count).map(|n| (n * 16, names[n as usize].as_str())).collect();
+            let table = go_table(0x1000, &functions, count * 16);
+            let found = GoTable::of(&table).expect("a table");
+            assert_eq!((found.functions.len(), found.end), (count as usize, count * 16));
+            // Each third of 600 is tried.
+            let tried = if count == 600 { 200 } else { count as usize };
+            for checks in [0, tried.div_ceil(4) - 1, tried.div_ceil(4), tried] {
+                let left = std::cell::Cell::new(checks);
+                let code = |_| left.get().checked_sub(1).map(|rest| (left.set(rest), STACK_CHECK).1);
+                let believed = checks * 4 >= tried;
+                assert_eq!(found.text([0x1000], code), believed.then_some(0x1000), "{checks} of {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_for_another_machine_or_of_another_form_is_none() {
+        for (at, byte, is_table) in [
+            (0, 0xf1, true),
+            (0, 0xf0, true),
+            (0, 0xf2, false),
+            (0, 0xfb, false),
+            (7, 4, false),
+            (7, 8, true),
+        ] {
+            let mut table = table();
+            table[at] = byte;
+            assert_eq!(GoTable::of(&table).is_some(), is_table, "{byte:#x} at {at}");
+            assert_eq!(is_old(&table), byte == 0xfb);
+        }
     }
 
     #[test]

@@ -347,7 +347,12 @@ fn debug_link(section: &[u8]) -> Option<(Vec<u8>, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use object::elf;
+
     use super::debug_link;
+    use crate::testing::{CODE, Elf, Section};
 
     #[test]
     fn the_checksum_of_a_debug_file_stands_at_the_next_word_behind_its_name() {
@@ -360,5 +365,217 @@ mod tests {
             assert_eq!(debug_link(&section[..section.len() - 1]), None, "{length}");
         }
         assert_eq!(debug_link(&[0, 0, 0, 0, 1, 2, 3, 4]), None, "a link without a name");
+    }
+
+    #[test]
+    fn code_is_what_is_mapped_to_be_executed() {
+        let bytes: Vec<u8> = (0..16).collect();
+        let elf = Elf::default()
+            .segment(elf::PT_LOAD, elf::PF_R, 0x1000, &bytes)
+            .segment(elf::PT_NOTE, elf::PF_R | elf::PF_X, 0x2000, &bytes)
+            .segment(elf::PT_LOAD, elf::PF_X, 0x4000, &bytes)
+            .segment(elf::PT_LOAD, elf::PF_R | elf::PF_X, 0x3000, &bytes[..8]);
+        let made = elf.write();
+        let image = made.image();
+        for (address, end) in [
+            (0x1000, None),
+            (0x1fff, None),
+            (0x2000, None),
+            (0x2fff, None),
+            (0x3000, Some(0x3008)),
+            (0x3007, Some(0x3008)),
+            (0x3008, None),
+            (0x3fff, None),
+            (0x4000, Some(0x4010)),
+            (0x400f, Some(0x4010)),
+            (0x4010, None),
+        ] {
+            assert_eq!(image.end_of_code(address), end, "{address:#x}");
+            assert_eq!(image.offset(address), end.map(|_| elf.offset(address)), "{address:#x}");
+        }
+        assert_eq!(image.code_bytes(), 24);
+        for (start, end, code) in [
+            (0x4002, 0x4005, &bytes[2..5]),
+            (0x4002, 0x5000, &bytes[2..]),
+            (0x4005, 0x4005, &[]),
+            (0x4005, 0x4002, &[]),
+            (0x3002, 0x4002, &bytes[2..8]),
+            (0x1002, 0x1005, &[]),
+        ] {
+            assert_eq!(image.code(start..end).unwrap(), code, "{start:#x} to {end:#x}");
+        }
+    }
+
+    #[test]
+    fn no_more_code_is_read_than_the_file_holds() {
+        let elf = Elf::default().code(CODE, &[0x90; 16]);
+        let mut bytes = elf.bytes();
+        // The size of its code, in the file and in memory.
+        bytes[64 + 32..][..8].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+        bytes[64 + 40..][..8].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+        let made = elf.write();
+        std::fs::write(&made.path, &bytes).unwrap();
+        let image = made.image();
+        assert_eq!(image.end_of_code(CODE), Some(CODE + (1 << 40)));
+        assert_eq!(image.code_bytes(), bytes.len() as u64);
+        assert_eq!(image.code(CODE..CODE + 0x10_0000).unwrap(), bytes[elf.offset(CODE) as usize..]);
+        assert_eq!(image.code(CODE + 0x10_0000..CODE + 0x10_0008).unwrap(), [], "behind the end of the file");
+    }
+
+    /// A note of an owner and a kind, with four bytes.
+    fn note(owner: &[u8; 4], kind: u32, bytes: [u8; 4]) -> Vec<u8> {
+        let head = [4, 4, kind].map(u32::to_le_bytes).concat();
+        [&head, &owner[..], &bytes].concat()
+    }
+
+    #[test]
+    fn the_build_is_named_by_the_first_section_for_it_in_gnus_note_of_that_kind() {
+        let notes = |kind: u32, notes: &[Vec<u8>]| Section {
+            kind,
+            ..Section::new(".note.gnu.build-id", &notes.concat())
+        };
+        let (build, abi) = (elf::NT_GNU_BUILD_ID, elf::NT_GNU_ABI_TAG);
+        let first = notes(
+            elf::SHT_NOTE,
+            &[
+                note(b"GNU\0", build, *b"this"),
+                note(b"GNU\0", abi, *b"abi."),
+                note(b"Go\0\0", build, *b"go.."),
+            ],
+        );
+        let second = notes(elf::SHT_NOTE, &[note(b"GNU\0", build, *b"that")]);
+        let none = notes(elf::SHT_PROGBITS, &[note(b"GNU\0", build, *b"none")]);
+        for (sections, id) in [
+            (vec![first.clone()], &b"this"[..]),
+            (vec![first.clone(), second.clone()], b"this"),
+            (vec![none.clone(), second], b"that"),
+            (vec![none], b""),
+            (vec![Section { name: ".note.other", ..first }], b""),
+        ] {
+            let made = sections.iter().cloned().fold(Elf::default(), Elf::section).write();
+            assert_eq!(made.image().build_id, id, "{sections:?}");
+        }
+    }
+
+    #[test]
+    fn a_section_marks_what_go_linked() {
+        for (name, go) in [
+            (".gopclntab", true),
+            (".go.buildinfo", true),
+            (".data.rel.ro.gopclntab", true),
+            (".go.module", false),
+            (".text", false),
+        ] {
+            let made = Elf::default().section(Section::new(name, &[0; 8])).write();
+            assert_eq!((made.image().go, made.image().old_go), (go, false), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_table_for_unwinding_is_read_if_the_file_holds_it() {
+        let table = Section { address: 0x5000, ..Section::new(".eh_frame", b"table") };
+        let made = Elf::default().section(table.clone()).write();
+        assert_eq!(made.image().frame_table(), Some((0x5000, b"table".to_vec())));
+        let longer = Section { stated: Some(1 << 40), ..table.clone() };
+        assert_eq!(Elf::default().section(longer).write().image().frame_table(), None);
+        let of_debug_file = Section { kind: elf::SHT_NOBITS, ..table };
+        assert_eq!(Elf::default().section(of_debug_file).write().image().frame_table(), None);
+    }
+
+    #[test]
+    fn bytes_up_to_the_end_of_the_file_are_read_and_none_beyond() {
+        let made = Elf::default().write();
+        let bytes = std::fs::read(&made.path).unwrap();
+        let (image, end) = (made.image(), bytes.len() as u64);
+        assert_eq!(image.read_range(&(end - 4..end)).unwrap(), bytes[bytes.len() - 4..]);
+        assert_eq!(image.read_range(&(end - 4..end + 1)), None);
+        assert_eq!(image.read_range(&(end - 4..u64::MAX)), None);
+        assert_eq!(image.read_range(&(end + 4..end + 8)), None);
+    }
+
+    #[test]
+    fn a_section_of_debug_information_is_read_whole_or_not_at_all() {
+        let text = b"forty-two bytes, forty-two bytes, no more.";
+        let packed = |kind: u32| {
+            let mut bytes = [kind, 0].map(u32::to_le_bytes).concat();
+            bytes.extend([text.len() as u64, 1].map(u64::to_le_bytes).concat());
+            let mut packer = flate2::write::ZlibEncoder::new(bytes, flate2::Compression::default());
+            packer.write_all(text).unwrap();
+            packer.finish().unwrap()
+        };
+        let flags = u64::from(elf::SHF_COMPRESSED);
+        let sections = [
+            Section {
+                flags: u64::from(elf::SHF_MERGE | elf::SHF_STRINGS),
+                ..Section::new(".debug_str", text)
+            },
+            Section { flags, ..Section::new(".debug_info", &packed(elf::ELFCOMPRESS_ZLIB)) },
+            Section { flags, ..Section::new(".debug_abbrev", &packed(elf::ELFCOMPRESS_ZSTD)) },
+            Section { flags, ..Section::new(".debug_line", &packed(elf::ELFCOMPRESS_ZLIB)[..23]) },
+            Section { stated: Some(1 << 62), ..Section::new(".debug_addr", text) },
+            Section { kind: elf::SHT_NOBITS, ..Section::new(".debug_line_str", text) },
+            Section::new(".debug_ranges", text),
+        ];
+        let made = sections.iter().cloned().fold(Elf::default(), Elf::section).write();
+        let image = made.image();
+        for name in [".debug_str", ".debug_info"] {
+            assert_eq!(image.debug_section(name, text.len()), text, "{name}");
+            assert_eq!(image.debug_section(name, 1 << 20), text, "{name}");
+            assert_eq!(image.debug_section(name, text.len() - 1), [], "{name} is too long");
+        }
+        for name in [".debug_abbrev", ".debug_line", ".debug_addr", ".debug_line_str", ".debug_ranges", "x"] {
+            assert_eq!(image.debug_section(name, 1 << 20), [], "{name}");
+        }
+        let sizes: usize = sections[..4].iter().map(|section| section.bytes.len()).sum();
+        assert_eq!(image.debug_bytes(), sizes as u64 + (1 << 62));
+    }
+
+    #[test]
+    fn a_file_whose_code_throws_names_what_throwing_needs() {
+        for (name, unwinds) in [
+            ("__gxx_personality_v0", true),
+            ("rust_eh_personality", true),
+            ("_Unwind_RaiseException", true),
+            ("__cxa_throw", true),
+            ("__cxa_throws", false),
+            ("main", false),
+        ] {
+            let made =
+                Elf::default().imported("puts", elf::STT_FUNC, 0).imported(name, elf::STT_FUNC, 0).write();
+            assert_eq!(made.image().unwinds(), unwinds, "{name}");
+        }
+        assert!(!Elf::default().write().image().unwinds());
+    }
+
+    #[test]
+    fn stacks_are_switched_by_the_program_that_calls_or_holds_what_does() {
+        let file = |own: &[&str], imported: &[&str]| {
+            let elf = own.iter().fold(Elf::default(), |elf, name| elf.function(name, CODE, 1));
+            let made = imported.iter().fold(elf, |elf, name| elf.imported(name, elf::STT_FUNC, 0)).write();
+            made.image().switches_stacks()
+        };
+        for (own, imported, switches) in [
+            (&["main"][..], &["swapcontext"][..], true),
+            (&["work"], &["makecontext"], true),
+            (&["main", "swapcontext"], &[], true),
+            // C's library has it for others.
+            (&["work", "swapcontext"], &[], false),
+            (&["main", "work"], &["puts"], false),
+            (&["work"], &["puts"], false),
+            (&["jump_fcontext"], &[], true),
+            (&["work"], &["co_switch"], true),
+            (&["work"], &["main"], false),
+            (&[], &[], false),
+        ] {
+            assert_eq!(file(own, imported), switches, "{own:?} {imported:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_a_debug_file_is_a_section_of_its_own() {
+        let link = b"app.debug\0\0\0\x01\x02\x03\x04";
+        let image = |name| Elf::default().section(Section::new(name, link)).write().image();
+        assert_eq!(image(".gnu_debuglink").debug_link, Some((b"app.debug".to_vec(), 0x0403_0201)));
+        assert_eq!(image(".gnu_debugaltlink").debug_link, None);
     }
 }

@@ -212,6 +212,12 @@ mod tests {
         ("vpxor %xmm0,%xmm0,%xmm0, whose opcode is no push", "c5 f9 ef c0", None),
         ("vmovdqu (%rdi),%ymm0, whose opcode reads like outsl", "c5 fe 6f 07", None),
         ("vsqrtps %xmm0,%xmm1, whose opcode reads like push", "c5 f8 51 c8", Some(SingleStepped)),
+        ("the same by the longer prefix", "c4 e1 7e 6f 07", None),
+        ("vsqrtps by the longer prefix", "c4 e1 78 51 c8", Some(SingleStepped)),
+        ("mov %eax,%ss, which holds exceptions back", "8e d0", None),
+        ("mov (%rax),%ss", "8e 10", None),
+        ("mov %eax,%ds", "8e d8", Some(SingleStepped)),
+        ("mov %eax,%es", "8e c0", Some(SingleStepped)),
         ("evex vmovdqu64", "62 f1 fe 48 6f 07", None),
     ];
 

@@ -200,3 +200,52 @@ fn returns(image: &Image, body: &Body, wanted: &ProbeRequest<'_>) -> Result<Retu
     let offsets: Option<Vec<u64>> = body.returns.iter().map(|&address| image.offset(address)).collect();
     offsets.map(Return::AtInstructions).ok_or(RefusalReason::NotCode { address: wanted.main.address })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Budget, Extent};
+    use crate::error::{FindError, RefusalReason};
+    use crate::testing::{CODE, Elf, Section};
+
+    #[test]
+    fn each_byte_of_a_file_may_be_decoded_twice() {
+        for (code, pieces) in [
+            // 32 bytes: two whole functions of 16.
+            (&[0x90; 16][..], [(16, true), (16, true), (0, false), (0, false)]),
+            (&[0x90; 10], [(10, false), (10, false), (0, false), (0, false)]),
+            // No less than one instruction may take.
+            (&[0x90; 4], [(4, false), (4, false), (4, false), (3, false)]),
+        ] {
+            let image = Elf::default().code(CODE, code).write().image();
+            let budget = Budget::of(&image);
+            let extent = Extent { address: CODE, end: CODE + 16, stated: true };
+            let found = pieces.map(|_| budget.code(&image, extent)).map(|(code, whole)| (code.len(), whole));
+            assert_eq!(found, pieces, "{}", code.len());
+        }
+        let image = Elf::default().code(CODE, &[0x90; 16]).write().image();
+        let nowhere = Extent { address: CODE + 4, end: CODE, stated: true };
+        assert_eq!(Budget::of(&image).code(&image, nowhere), (Vec::new(), true), "it ends before it begins");
+    }
+
+    #[test]
+    fn a_nop_of_5_bytes_behind_a_check_of_the_stack_is_refused() {
+        // cmp 0x10(%r14),%rsp, jbe 9f, nop of 5 bytes or of one, ret, 9: call *%rax, jmp to the beginning.
+        let code = |nop: &[u8]| {
+            let jump_to = nop.len() as u8 + 1;
+            let check = [0x49, 0x3b, 0x66, 0x10, 0x76, jump_to];
+            let back = (-(6 + nop.len() as i8 + 1 + 4)) as u8;
+            [&check[..], nop, &[0xc3, 0xff, 0xd0, 0xeb, back]].concat()
+        };
+        let go = |nop: &[u8]| {
+            let code = code(nop);
+            let elf = Elf::default().code(CODE, &code).function("main.f", CODE, code.len() as u64);
+            elf.section(Section::new(".go.buildinfo", &[0; 8]))
+        };
+        let plain = go(&[0x90]);
+        assert_eq!(plain.write().only("main.f").probe.offset, plain.offset(CODE + 6));
+        match go(&[0x0f, 0x1f, 0x44, 0, 0]).write().find("main.f") {
+            Err(FindError::Refused(refusal)) => assert_eq!(refusal.why, RefusalReason::InnerNop),
+            other => panic!("{other:?}"),
+        }
+    }
+}

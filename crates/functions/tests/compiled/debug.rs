@@ -121,6 +121,8 @@ fn a_function_that_is_inlined_in_some_places_says_so() {
     let app = programs.compile("app.c", source, &["-O2", "-g"]);
     assert_eq!(only(&app, "add").notes, [FunctionNote::AlsoInlined(2)]);
     assert_eq!(only(&app, "both").notes, []);
+    // The number of one function among several would be taken for that of all.
+    assert_eq!(only(&app, "ad?").notes, []);
 }
 
 #[test]

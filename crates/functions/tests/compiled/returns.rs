@@ -192,3 +192,22 @@ fn a_jump_out_hides_a_return_where_exceptions_pass() {
     let library = programs.assemble("three.s", &leaves);
     assert_eq!(only(&library, "f").probe.returns, Return::ReturnProbe, "no exceptions in such a file");
 }
+
+#[test]
+fn a_function_may_have_sixteen_parts_that_stand_elsewhere() {
+    let programs = Programs::new();
+    let personality = ".globl __gxx_personality_v0\n__gxx_personality_v0: ret\n";
+    for (parts, found) in [(1, true), (16, true), (17, false)] {
+        let mut source = function("f", ".cfi_startproc\ncall *%rax\njmp .Lpart1\n.cfi_endproc");
+        for part in 1..=parts {
+            let next = if part == parts { "ret".to_owned() } else { format!("jmp .Lpart{}", part + 1) };
+            source +=
+                &format!(".Lpart{part}: .cfi_startproc\n.cfi_def_cfa_offset 16\n{next}\n.cfi_endproc\n");
+        }
+        let library = programs.assemble("parts.s", &(source + personality));
+        match found {
+            true => assert_eq!(at_instructions(&library, "f").len(), 1, "{parts}"),
+            false => assert!(refusal(&library, "f").contains("it also leaves by a jump to 0x"), "{parts}"),
+        }
+    }
+}
