@@ -92,3 +92,26 @@ fn reference(unit: &Unit<Reader<'_>>, entry: &Entry<'_>, attribute: gimli::DwAt)
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_BYTES, places};
+    use crate::pattern::Pattern;
+    use crate::testing::{Elf, Section};
+
+    #[test]
+    fn so_much_debug_information_that_it_takes_a_second_is_not_searched() {
+        // Nothing is meant in a unit that makes no sense; what is stated of the other section is not there.
+        let of_bytes = |bytes: u64| {
+            let line = Section { stated: Some(bytes - 4), ..Section::new(".debug_line", &[]) };
+            let image =
+                Elf::default().section(Section::new(".debug_info", &[0; 4])).section(line).write().image();
+            places(&image, &Pattern::new("work"))
+        };
+        let most = MAX_BYTES as u64;
+        for (bytes, found) in [(4, Some(0)), (most, Some(0)), (most + 1, None), (u64::MAX, None)] {
+            assert_eq!(of_bytes(bytes), found, "{bytes}");
+        }
+        assert_eq!(places(&Elf::default().write().image(), &Pattern::new("work")), None, "there is none");
+    }
+}

@@ -97,4 +97,13 @@ pub(crate) mod tests {
             entries(&broken);
         }
     }
+
+    #[test]
+    fn a_text_that_is_longer_than_a_path_may_be_is_no_path() {
+        let path = |length: usize| format!("/{}", "p".repeat(length - 1));
+        for (length, found) in [(1, 1), (4095, 1), (4096, 0), (5000, 0)] {
+            let cache = cache(&[(X86_64, "liba.so.1", &path(length))]);
+            assert_eq!(entries(&cache).len(), found, "{length}");
+        }
+    }
 }

@@ -79,7 +79,7 @@ pub(crate) fn readable(name: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NameMatcher, cold_part_of, readable};
+    use super::{NameMatcher, cold_part_of, readable, without_clone};
     use crate::pattern::Pattern;
 
     #[test]
@@ -104,9 +104,13 @@ mod tests {
                 assert!(NameMatcher::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
             }
         }
-        for (name, pattern) in
-            [("_ZN3foo3barEi", "bar"), ("_ZN3foo3barEi", "foo::bar(long)"), ("malloc", "alloc")]
-        {
+        for (name, pattern) in [
+            ("_ZN3foo3barEi", "bar"),
+            ("_ZN3foo3barEi", "foo::bar(long)"),
+            ("malloc", "alloc"),
+            ("handle.constprop.0", "malloc"),
+            ("handle.constprop.0", "handle.constprop"),
+        ] {
             assert!(!NameMatcher::of(&Pattern::new(pattern)).includes(name), "{name} {pattern}");
         }
     }
@@ -124,6 +128,40 @@ mod tests {
         assert_eq!(cold_part_of("foo.cold.3"), Some("foo"));
         assert_eq!(cold_part_of("foo.colder"), None);
         assert_eq!(cold_part_of(".cold"), None);
+    }
+
+    #[test]
+    fn only_names_with_the_last_word_of_a_pattern_are_written_out() {
+        for (pattern, word) in [
+            ("foo::bar", Some("bar")),
+            ("foo::put_all", Some("put_all")),
+            ("foo::bar(int)", Some("bar")),
+            ("max<int>", Some("max")),
+            ("foo::*", Some("foo")),
+            ("foo::~foo", Some("foo")),
+            // Mangling writes these by a letter or two, whole or cut.
+            ("std::*", None),
+            ("foo::operator+", None),
+            ("foo::alloc*", None),
+            ("*", None),
+            ("::", None),
+        ] {
+            assert_eq!(NameMatcher::of(&Pattern::new(pattern)).identifier, word, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn what_compilers_append_is_left_out_from_the_first_of_it_on() {
+        for (name, base) in [
+            ("work", "work"),
+            ("work.constprop.0", "work"),
+            ("work.isra.0.part.1", "work"),
+            ("work.part.1.isra.0", "work"),
+            ("work.parts", "work.parts"),
+            (".isra.0", ".isra.0"),
+        ] {
+            assert_eq!(without_clone(name), base);
+        }
     }
 
     #[test]
