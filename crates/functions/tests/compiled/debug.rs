@@ -140,3 +140,26 @@ fn methods_of_cpp_are_known_by_their_whole_name() {
     assert!(error.contains("inlined it into its callers (1 place)"), "{error}");
     assert_eq!(find(&app, "caller").unwrap().functions.len(), 1);
 }
+
+#[test]
+fn a_function_of_another_source_file_may_be_inlined_too() {
+    let programs = Programs::new();
+    let other = programs.path("other.c");
+    std::fs::write(&other, "int only_inlined(int x) { return x * x + 1; }").unwrap();
+    let source = "
+        int only_inlined(int x);
+        __attribute__((noinline)) int caller(int x) { return only_inlined(x) + only_inlined(x + 1); }
+        int main(int argc, char **argv) { return caller(argc); }
+    ";
+    says_inlined(&programs.compile("app.c", source, &["-O2", "-g", "-flto", other.to_str().unwrap()]));
+}
+
+#[test]
+fn a_name_of_four_kilobytes_is_not_looked_for_in_debug_information() {
+    for (length, known) in [(4095, true), (4096, false)] {
+        let name = "a".repeat(length);
+        let programs = Programs::new();
+        let app = programs.compile("app.c", &INLINED.replace("only_inlined", &name), &["-O2", "-g"]);
+        assert_eq!(refusal(&app, &name).contains("inlined it into its callers"), known, "{length}");
+    }
+}
