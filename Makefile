@@ -36,6 +36,7 @@ program: setup ## build the program alone, for release: target/release/wakepath
 
 .PHONY: test
 test: setup ## formatter, lints, all tests, licences, layers: at most 20 minutes on 2 CPUs
+	@packaging/setup plugins
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/libfuzzer/Cargo.toml
 	$(CARGO) fmt --check --manifest-path mutants/Cargo.toml

@@ -9,7 +9,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use crate::{Finding, line_of};
 
 /// Folders whose files a document may name as plain code, like `crates/clock/src/lib.rs`.
-const OURS: [&str; 10] = [
+const OURS: [&str; 11] = [
     "bench/",
     "bpf/",
     "cases/",
@@ -17,6 +17,7 @@ const OURS: [&str; 10] = [
     "docs/",
     "fuzz/",
     "packaging/",
+    "plugins/",
     "recordings/",
     "vm/",
     "workloads/",

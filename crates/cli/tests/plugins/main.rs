@@ -1,0 +1,41 @@
+//! `plugins/`: each span carries the thread in which it began, by what the programs say themselves; and the record of the
+//! request that a thread works for is right at every instruction. A runtime that is not on this machine is skipped.
+
+mod c;
+mod python;
+mod truth;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use wakepath_harness::live::{not_possible, texts};
+
+/// The folder of a runtime's plug-in.
+fn plugin(runtime: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins").join(runtime)
+}
+
+/// The packages of a runtime that `packaging/plugins` fetched; `None`, with a line that says so, where it did not.
+fn packages(runtime: &str, would_show: &str) -> Option<PathBuf> {
+    let test = std::env::current_exe().expect("a path of the test");
+    let folder = test.ancestors().nth(3).expect("the folder of builds").join("plugins").join(runtime);
+    if !folder.join("versions").exists() {
+        not_possible(&format!("packaging/plugins could not fetch what {runtime} needs"), would_show);
+        return None;
+    }
+    Some(folder)
+}
+
+/// Whether a program is on the path and answers.
+fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// Runs a command, which has to succeed. Returns what it wrote to stdout.
+#[track_caller]
+fn succeeds(command: &mut Command) -> String {
+    let output: Output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{command:?}: {out}{err}");
+    out
+}

@@ -1,0 +1,74 @@
+//! The Python package, installed as a user does: threads, pools, tasks, functions in other threads, a fork, uvloop.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::truth::{all_carry_their_thread, said, traced};
+use crate::{packages, plugin, succeeds};
+
+/// Python's packages, and a folder with the installed plug-in.
+struct Installed {
+    python: PathBuf,
+    folder: TempDir,
+}
+
+/// Builds and installs the plug-in; `None`, with a line that says so, where Python's packages are not there.
+fn install(would_show: &str, has_compiler: bool) -> Option<Installed> {
+    let python = packages("python", would_show)?;
+    let folder = tempfile::tempdir().expect("a folder");
+    succeeds(Command::new("cp").arg("-rL").arg(plugin("python")).arg(folder.path().join("source")));
+    let mut pip = Command::new(python.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]);
+    pip.args(["--target", "site", "./source"]).current_dir(folder.path());
+    if !has_compiler {
+        pip.env("CC", "/bin/false");
+    }
+    succeeds(&mut pip);
+    Some(Installed { python, folder })
+}
+
+/// The program of truths under `opentelemetry-instrument`.
+fn truth(installed: &Installed, arguments: &[&str]) -> Command {
+    let mut command = Command::new(installed.python.join("bin/opentelemetry-instrument"));
+    command.arg(installed.python.join("bin/python")).arg(plugin("python/tests/truth.py")).args(arguments);
+    command
+        .env("PYTHONPATH", installed.folder.path().join("site"))
+        .env("OTEL_TRACES_EXPORTER", "otlp_proto_http");
+    command.current_dir(installed.folder.path());
+    command
+}
+
+#[test]
+fn with_python_each_span_has_its_thread_and_the_record_follows_threads_tasks_and_copied_contexts() {
+    let Some(installed) = install("spans of Python carry their thread", true) else { return };
+    let (out, spans) = traced(&mut truth(&installed, &[]));
+    let [child, own] = out.lines().collect::<Vec<_>>()[..] else { panic!("{out}") };
+    println!("{out}");
+    for line in [child, own] {
+        assert!(said(line, "wrong") == 0 && said(line, "right") > 2000, "{out}");
+    }
+    // The child counts those of its parent too.
+    let of_child = said(child, "spans") - said(own, "spans");
+    assert!(of_child > 0, "{out}");
+    all_carry_their_thread(&spans, said(own, "spans") + of_child, 14);
+}
+
+#[test]
+fn with_python_and_uvloop_each_span_has_its_thread_and_the_record_follows_tasks() {
+    let Some(installed) = install("spans of Python carry their thread under uvloop", true) else { return };
+    let (out, spans) = traced(&mut truth(&installed, &["uvloop"]));
+    assert!(said(&out, "wrong") == 0 && said(&out, "right") > 500, "{out}");
+    all_carry_their_thread(&spans, said(&out, "spans"), 2);
+}
+
+#[test]
+fn with_python_and_no_compiler_each_span_has_its_thread() {
+    let Some(installed) = install("spans of Python carry their thread without a compiler", false) else {
+        return;
+    };
+    let (out, spans) = traced(&mut truth(&installed, &["uvloop"]));
+    assert!(said(&out, "wrong") == 0 && said(&out, "right") == 0, "nothing is compiled: {out}");
+    all_carry_their_thread(&spans, said(&out, "spans"), 2);
+}

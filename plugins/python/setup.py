@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The one part of the package that is compiled. Without a compiler the package is installed all the same."""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "wakepath_context._record",
+            ["wakepath_context/_record.c"],
+            depends=["wakepath_context/wakepath_context.h"],
+            optional=True,
+        )
+    ]
+)

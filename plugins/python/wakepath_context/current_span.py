@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The current span of each thread, in the record that `_record.c` keeps for it.
+
+OpenTelemetry's current span is a context variable. It changes in two ways: it is set (`attach`, `detach`), or the thread turns to
+another context, as an event loop does at each callback. Both are followed:
+
+- within a callback of an event loop, and a function of `asyncio.to_thread`, the record shows what the variable holds at each
+  change, and behind it what the thread showed before;
+- elsewhere a thread shows the variable as long as it has attached more than it has detached: a function that other libraries run in a
+  copied context leaves nothing behind when it ends.
+
+A loop whose callbacks cannot be followed shows no span at all, rather than that of another request.
+"""
+
+import asyncio
+import contextvars
+import functools
+
+import opentelemetry.context as otel
+from opentelemetry.context.context import _RuntimeContext
+from opentelemetry.context.contextvars_context import ContextVarsRuntimeContext
+from opentelemetry.trace.propagation import _SPAN_KEY
+
+try:
+    from . import _record
+except ImportError:  # Nothing compiled it here.
+    _record = None
+
+
+class FollowedContext(_RuntimeContext):
+    """OpenTelemetry's context, in the same variable as before."""
+
+    def __init__(self, variable):
+        self._current_context = variable
+        # They are looked up for each span.
+        self._set, self.get_current, self._reset = variable.set, variable.get, variable.reset
+
+    def attach(self, context):
+        token = self._set(context)
+        if not _record.attach(context) and _loop() is not None:
+            _record.hide()
+        return token
+
+    def detach(self, token):
+        self._reset(token)
+        if not _record.detach(self.get_current()) and _loop() is not None:
+            _record.hide()
+
+    def get_current(self):  # The variable's own method takes its place.
+        return self._current_context.get()
+
+
+_loop = asyncio._get_running_loop
+
+
+def install():
+    """Follows the current span from here on, where the record is compiled and the context is OpenTelemetry's own."""
+    runtime = otel._RUNTIME_CONTEXT
+    if _record is None or type(runtime) is not ContextVarsRuntimeContext:
+        return
+    variable = runtime._current_context
+    _record.use_key(_SPAN_KEY)
+    otel._RUNTIME_CONTEXT = FollowedContext(variable)
+    _follow_callbacks(variable)
+    _follow_to_thread(variable)
+    _follow_eager_tasks(variable)
+    _follow_uvloop(variable)
+
+
+def _follow_callbacks(variable):
+    """Callbacks of asyncio's own loops: each runs in the context of its handle."""
+    run = asyncio.events.Handle._run
+    enter, leave, current = _record.enter, _record.leave, variable.get
+
+    @functools.wraps(run)
+    def run_followed(self):
+        depth = enter(self._context.get(variable))
+        try:
+            return run(self)
+        finally:
+            leave(depth, current(None))
+
+    asyncio.events.Handle._run = run_followed
+
+
+def _follow_to_thread(variable):
+    """Functions of `asyncio.to_thread`, which run in a copy of the caller's context."""
+    if not hasattr(asyncio, "to_thread"):
+        return
+    to_thread = asyncio.to_thread
+
+    @functools.wraps(to_thread)
+    async def to_thread_followed(function, /, *arguments, **options):
+        return await to_thread(_call_followed, variable, function, arguments, options)
+
+    asyncio.to_thread = asyncio.threads.to_thread = to_thread_followed
+
+
+def _call_followed(variable, function, arguments, options):
+    depth = _record.enter(variable.get(None))
+    try:
+        return function(*arguments, **options)
+    finally:
+        _record.leave(depth, None)
+
+
+def _follow_eager_tasks(variable):
+    """Tasks that begin within the call that makes them, in a context of their own (Python 3.12)."""
+    if not hasattr(asyncio, "eager_task_factory"):
+        return
+
+    def followed(factory):
+        @functools.wraps(factory)
+        def make(*arguments, **options):
+            depth = _record.enter(variable.get(None))
+            try:
+                return factory(*arguments, **options)
+            finally:
+                _record.leave(depth, variable.get(None))
+
+        return make
+
+    make_factory = asyncio.create_eager_task_factory
+    asyncio.create_eager_task_factory = asyncio.tasks.create_eager_task_factory = functools.wraps(make_factory)(
+        lambda constructor: followed(make_factory(constructor))
+    )
+    asyncio.eager_task_factory = asyncio.tasks.eager_task_factory = followed(asyncio.eager_task_factory)
+
+
+def _follow_uvloop(variable):
+    """Callbacks that tasks and programs give to uvloop's loops, if the program ever loads uvloop."""
+    try:
+        import wrapt
+    except ImportError:
+        return
+
+    @functools.partial(wrapt.register_post_import_hook, name="uvloop")
+    def follow(uvloop):
+        for name, before in (("call_soon", 0), ("call_soon_threadsafe", 0), ("call_later", 1), ("call_at", 1)):
+            setattr(uvloop.Loop, name, _following(getattr(uvloop.Loop, name), variable, before))
+
+
+def _following(method, variable, before):
+    """A method of a loop that takes a callback behind so many other arguments."""
+
+    @functools.wraps(method)
+    def schedule(self, *arguments, context=None):
+        if context is None:
+            context = contextvars.copy_context()
+        callback, rest = arguments[before], arguments[before + 1 :]
+        return method(
+            self, *arguments[:before], _call_followed, variable, callback, rest, {}, context=context
+        )
+
+    return schedule
