@@ -18,13 +18,10 @@ pub fn similar<'a>(wanted: &str, names: impl Iterator<Item = Cow<'a, str>>) -> V
     for name in names {
         let Some(distance) = distance(&wanted, &name) else { continue };
         let found = (distance, name);
-        if best.contains(&found) || best.len() == MAX_NAMES && best.last().is_some_and(|last| *last <= found)
-        {
-            continue;
+        if let Err(at) = best.binary_search(&found) {
+            best.insert(at, found);
+            best.truncate(MAX_NAMES);
         }
-        let at = best.partition_point(|other| *other < found);
-        best.insert(at, found);
-        best.truncate(MAX_NAMES);
     }
     best.into_iter().map(|(_, name)| name.into_owned()).collect()
 }
@@ -88,6 +85,10 @@ mod tests {
         let names: Vec<String> = (0..50).map(|n| format!("handle_{}", n % 10)).collect();
         let suggested = similar("handle_x", names.iter().map(Cow::from));
         assert_eq!(suggested, ["handle_0", "handle_1", "handle_2", "handle_3", "handle_4"]);
+        let suggested = similar("handle_x", names.iter().rev().map(Cow::from));
+        assert_eq!(suggested, ["handle_0", "handle_1", "handle_2", "handle_3", "handle_4"]);
+        let last = names.iter().map(Cow::from).chain([Cow::from("handle_x")]);
+        assert_eq!(similar("handle_x", last)[..2], ["handle_x", "handle_0"]);
     }
 
     #[test]
