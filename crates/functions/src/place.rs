@@ -1,6 +1,7 @@
 //! The choice of the places in a function where its probes are put.
 
 use std::cell::{Cell, OnceCell};
+use std::ops::Range;
 
 use crate::body::Body;
 use crate::error::RefusalReason;
@@ -131,15 +132,18 @@ fn body(image: &Image, wanted: &ProbeRequest<'_>, budget: &Budget) -> Body {
             return body;
         }
         let elsewhere = body.leaves.iter().filter_map(|&target| wanted.frames.get(image).part_around(target));
-        let found = extents.len();
-        for range in elsewhere {
-            if !extents.iter().any(|extent| extent.address == range.start) {
-                extents.push(Extent { address: range.start, end: range.end, stated: true });
-            }
-        }
-        if extents.len() == found {
+        let is_new = |range: &Range<u64>| extents.iter().all(|extent| extent.address != range.start);
+        let mut new: Vec<_> = elsewhere.filter(is_new).collect();
+        // Several jumps may lead into one part; they come in order.
+        new.dedup();
+        if new.is_empty() {
             return body;
         }
+        extents.extend(new.into_iter().map(|range| Extent {
+            address: range.start,
+            end: range.end,
+            stated: true,
+        }));
     }
 }
 
