@@ -175,11 +175,11 @@ impl Symbols {
     pub fn versioned_name(&self, symbol: &Symbol) -> String {
         let raw = self.raw_name(symbol);
         match symbol.version {
-            Some((which, hidden)) if !raw.contains('@') => {
+            Some((which, hidden)) => {
                 let at = if hidden { "@" } else { "@@" };
                 format!("{raw}{at}{}", self.versions[which as usize])
             }
-            _ => raw.to_owned(),
+            None => raw.to_owned(),
         }
     }
 
