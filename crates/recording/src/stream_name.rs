@@ -1,14 +1,12 @@
 //! The names of a recording's streams.
 
+use wakepath_event::Cpu;
 use wakepath_kernel_records::Buffer;
-
-/// A number above all CPUs that Linux supports.
-pub(crate) const MAX_CPUS: u16 = 16_384;
 
 /// The buffer that a stream's name stands for, and the CPU, or a number for the order.
 pub(crate) fn stream_of_name(name: &str) -> Option<(Buffer, u32)> {
     let cpu = |digits: &str| match digits.parse::<u16>() {
-        Ok(cpu) if cpu < MAX_CPUS && cpu.to_string() == digits => Some(u32::from(cpu)),
+        Ok(cpu) if cpu < Cpu::LIMIT && cpu.to_string() == digits => Some(u32::from(cpu)),
         _ => None,
     };
     match name {
@@ -34,9 +32,9 @@ mod tests {
     #[test]
     fn a_stream_is_named_after_its_buffer_and_its_cpu_in_one_way() {
         assert_eq!(stream_of_name("sched_0"), Some((Buffer::Sched, 0)));
-        assert_eq!(stream_of_name("net_16383"), Some((Buffer::Net, 16_383)));
+        assert_eq!(stream_of_name("net_8191"), Some((Buffer::Net, 8191)));
         assert_eq!(stream_of_name("life_late"), Some((Buffer::Life, 1)));
-        for name in ["sched_16384", "sched_007", "net_+1", "sched_", "cpu_0", "metadata", ""] {
+        for name in ["sched_8192", "sched_007", "net_+1", "sched_", "cpu_0", "metadata", ""] {
             assert!(stream_of_name(name).is_none() && !is_stream_name(name), "{name}");
         }
         assert!(is_stream_name("life") && is_stream_name("net_1"));

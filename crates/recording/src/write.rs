@@ -19,7 +19,6 @@ use wakepath_kernel_records::{Buffer, Encoder};
 
 use crate::metadata::{RecordingFacts, metadata, offset_ns};
 use crate::spans::SPANS;
-use crate::stream_name::MAX_CPUS;
 use crate::{ClockReading, HostIdentity, Place};
 use budget::Budget;
 pub use budget::Space;
@@ -206,7 +205,7 @@ impl Writer {
             _ => (&mut self.net, "net"),
         };
         let index = usize::from(cpu.0);
-        if cpu.0 >= MAX_CPUS {
+        if cpu.0 >= Cpu::LIMIT {
             return Err(WriteError::NoSuchCpu(cpu.0));
         }
         if streams.len() <= index {
