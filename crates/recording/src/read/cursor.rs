@@ -189,6 +189,7 @@ impl<S: Source> Cursor<S> {
     /// The number of bytes at the window's beginning that are records without anything odd.
     fn look_ahead(&self) -> usize {
         let bytes = self.window.bytes();
+        let bytes = bytes.get(..MAX_AHEAD_BYTES).unwrap_or(bytes);
         let counts = self.buffer.counts();
         let Some(mut header) = Header::read(bytes) else { return 0 };
         let in_number = if counts { self.losses.expects(header.seq) } else { self.losses.expects_any() };
@@ -196,7 +197,7 @@ impl<S: Source> Cursor<S> {
             return 0;
         }
         let mut rest = bytes;
-        while bytes.len() - rest.len() < MAX_AHEAD_BYTES && header.stamp <= self.latest {
+        while header.stamp <= self.latest {
             let Some(length) = fixed_length(header.kind) else { break };
             let Some(behind) = rest.get(length..) else { break };
             let Some(next) = Header::read(behind) else { break };
@@ -365,7 +366,6 @@ impl<S: Source> Cursor<S> {
             self.problems.add(offset, ReadFault::PacketTimes { begin, end });
             self.latest = u64::MAX;
         }
-        self.number = header.number.wrapping_add(1);
         // The losses of a buffer that all CPUs share are records of their own, with their CPU; its
         // counter is for other readers.
         self.losses.packet(header.begin, if self.buffer.counts() { header.discarded } else { 0 });
@@ -462,6 +462,56 @@ mod tests {
                 cursor.examined > 0 && cursor.examined * 50 <= read,
                 "{name}: {} of {read}",
                 cursor.examined
+            );
+        }
+    }
+
+    /// Bytes of a file on a disk that fails from a place on.
+    struct Failing(Vec<u8>, u64);
+
+    impl Source for Failing {
+        fn size(&self) -> io::Result<u64> {
+            self.0.as_slice().size()
+        }
+
+        fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+            if offset + into.len() as u64 > self.1 && offset < self.0.len() as u64 {
+                return Err(io::Error::other("bad sector"));
+            }
+            self.0.as_slice().read_at(offset, into)
+        }
+    }
+
+    #[test]
+    fn where_a_disk_fails_the_rest_of_a_stream_is_lost_and_the_reason_is_said() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("rec");
+        let machine = synthetic::Machine { cpus: 1, threads_per_cpu: 3, events: 50_000, seed: 7 };
+        synthetic::write(&path, &machine).expect("room");
+        let bytes = std::fs::read(path.join("kernel/sched_0")).expect("a stream");
+        let uuid = *b"synthetic machin";
+        let info = StreamInfo::scan("sched_0", Buffer::Sched, Cpu(0), &&bytes[..], uuid).expect("a stream");
+        assert!(info.packets > 1, "{info:?}");
+        // In the header of the first packet, among its records, and from the beginning of the last packet on.
+        for bad in [70, 200_000, bytes.len() as u64 - 10] {
+            let decoder = Decoder::for_release("6.18.0");
+            let source = Failing(bytes.clone(), bad);
+            let mut cursor = Cursor::new(&info, source, uuid, decoder, (5, u64::MAX)).expect("a stream");
+            let mut events = Vec::new();
+            assert_eq!(cursor.run(u64::MAX - 1, &mut |event| events.push(event.clone())), Head::At(u64::MAX));
+            let read = events.len();
+            assert_eq!(cursor.run(u64::MAX, &mut |event| events.push(event.clone())), Head::End);
+            assert_eq!(events.len(), read + 1, "the loss, at the recording's end");
+            let last = read.checked_sub(1).map_or(0, |last| events[last].at.ns());
+            let lost = EventKind::Loss { from: Stamp::from_ns(last), count: 0 };
+            assert_eq!((&events[read].kind, events[read].at.ns()), (&lost, u64::MAX), "{bad}");
+            let problems = cursor.problems();
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            assert_eq!(problems[0].fault, ReadFault::Io("bad sector".to_owned()));
+            assert!(problems[0].offset <= bad, "{problems:?}");
+            assert!(
+                read as u64 <= bad / 24 && (read + 2 * BLOCK_BYTES / 24) as u64 >= bad / 48,
+                "{bad}: {read}"
             );
         }
     }

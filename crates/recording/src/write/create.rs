@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::FileType;
 use wakepath_caller::{Directory, acting_uid};
@@ -21,8 +21,9 @@ pub(super) enum ExistingRecording {
     MovesAside,
 }
 
-/// How long another recorder that begins in the same directory may hold us up.
-const MAX_WAIT: Duration = Duration::from_secs(2);
+/// How often, and after which time, it is looked again whether another recorder that begins in the same directory is done:
+/// it may hold us up for 2 s.
+const MAX_POLLS: u32 = 200;
 const POLL: Duration = Duration::from_millis(10);
 
 /// Makes the directory `path` with this metadata in it, and returns it and its `kernel` directory.
@@ -80,8 +81,7 @@ pub(super) fn create(
 /// of a recorder that was killed.
 fn begin(parent: &Directory, unfinished: &OsStr) -> Result<Directory, WriteError> {
     let path = parent.path.join(unfinished);
-    let began = Instant::now();
-    loop {
+    for _ in 0..MAX_POLLS {
         let made = match discard(parent, unfinished) {
             Ok(true) => parent.create(unfinished).and_then(|made| Ok(is_held(&made)?.then_some(made))),
             Ok(false) => Ok(None),
@@ -94,11 +94,9 @@ fn begin(parent: &Directory, unfinished: &OsStr) -> Result<Directory, WriteError
             Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {}
             Err(e) => return Err(WriteError::from_io(&path, e)),
         }
-        if began.elapsed() > MAX_WAIT {
-            return Err(WriteError::InTheWay(path));
-        }
         std::thread::sleep(POLL);
     }
+    Err(WriteError::InTheWay(path))
 }
 
 /// Whether it is locked by us, and still has its name: another recorder may have finished or removed it meanwhile.

@@ -158,7 +158,7 @@ impl Stream {
 }
 
 /// One `writev`, unless the system takes less than it was given.
-pub(super) fn write_all(file: &mut File, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+pub(super) fn write_all(file: &mut impl io::Write, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
     while !slices.is_empty() {
         match file.write_vectored(slices) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -168,4 +168,53 @@ pub(super) fn write_all(file: &mut File, mut slices: &mut [IoSlice<'_>]) -> io::
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes what is given in the pieces of a script, and fails when the script is over.
+    struct Scripted {
+        answers: std::vec::IntoIter<Result<usize, io::ErrorKind>>,
+        taken: Vec<u8>,
+    }
+
+    impl io::Write for Scripted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.write_vectored(&[IoSlice::new(bytes)])
+        }
+
+        fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+            let most = self.answers.next().expect("no more calls")?;
+            let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).take(most).collect();
+            self.taken.extend_from_slice(&bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_packet_is_written_whole_in_however_many_pieces_or_an_error_says_why_not() {
+        use io::ErrorKind::{Interrupted, StorageFull, WriteZero};
+        for (answers, taken, error) in [
+            (vec![Ok(9)], "abcdef", None),
+            (vec![Ok(2), Ok(3), Ok(1)], "abcdef", None),
+            (vec![Err(Interrupted), Ok(4), Err(Interrupted), Ok(9)], "abcdef", None),
+            (vec![Ok(4), Err(StorageFull)], "abcd", Some(StorageFull)),
+            // Nothing was taken, and no reason was given: no one may wait for it for ever.
+            (vec![Ok(4), Ok(0)], "abcd", Some(WriteZero)),
+        ] {
+            let case = format!("{answers:?}");
+            let mut file = Scripted { answers: answers.into_iter(), taken: Vec::new() };
+            let mut slices = [IoSlice::new(b"abc"), IoSlice::new(b""), IoSlice::new(b"def")];
+            let written = write_all(&mut file, &mut slices);
+            assert_eq!(written.err().map(|error| error.kind()), error, "{case}");
+            assert_eq!(String::from_utf8_lossy(&file.taken), taken, "{case}");
+            assert_eq!(file.answers.next(), None, "{case}: all of the script");
+        }
+    }
 }
