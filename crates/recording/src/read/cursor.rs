@@ -1,6 +1,8 @@
 //! The reader of one stream: its records as events in time order, and its losses and problems.
 
 mod examine;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 
@@ -72,7 +74,7 @@ pub(super) enum Head {
     End,
 }
 
-/// The result of one careful step.
+/// The result of one step.
 enum Step {
     /// Go on.
     On,
@@ -84,6 +86,7 @@ const BLOCK_BYTES: usize = 64 * 1024;
 /// The bytes in sight of a stream that is examined: two of the longest records. Twice as many are read, so that the
 /// kept bytes are not moved for every record. A few hundred streams of it are still little.
 const SIGHT_BYTES: usize = 2 * MAX_RECORD_BYTES;
+const EXAMINED_BLOCK_BYTES: usize = 2 * SIGHT_BYTES;
 /// The bytes that are checked ahead: still in the nearest cache when their events are emitted.
 const MAX_AHEAD_BYTES: usize = 4 * 1024;
 
@@ -137,10 +140,8 @@ impl<S: Source> Cursor<S> {
     /// Emits every event up to and including stamp `limit`, and returns the stamp of the next one.
     pub fn run(&mut self, limit: u64, emit: &mut impl FnMut(&Event)) -> Head {
         loop {
-            if let Some(head) = self.regular(limit, emit) {
-                return head;
-            }
-            if let Step::Stop(head) = self.careful(limit, emit) {
+            let step = self.regular(limit, emit).unwrap_or_else(|| self.careful(limit, emit));
+            if let Step::Stop(head) = step {
                 return head;
             }
         }
@@ -151,18 +152,18 @@ impl<S: Source> Cursor<S> {
         self.problems.finish()
     }
 
-    /// Emits records as long as nothing about them is odd; returns the stamp of the next one where that is known.
+    /// Emits a stretch of records about which nothing is odd; `None` where the next one may be odd.
     #[inline]
-    fn regular(&mut self, limit: u64, emit: &mut impl FnMut(&Event)) -> Option<Head> {
+    fn regular(&mut self, limit: u64, emit: &mut impl FnMut(&Event)) -> Option<Step> {
         if self.ahead == 0 {
             self.ahead = self.look_ahead();
         }
         let mut rest = &self.window.bytes()[..self.ahead];
         let counts = self.buffer.counts();
-        let (mut head, mut last) = (None, None);
+        let (mut step, mut last) = (None, None);
         while let Some(header) = Header::read(rest) {
             if header.stamp > limit {
-                head = self.head(header, rest);
+                step = self.head(header, rest).map(Step::Stop);
                 break;
             }
             let cpu = if counts { self.cpu } else { Cpu::numbered(header.seq.into()) };
@@ -179,11 +180,12 @@ impl<S: Source> Cursor<S> {
         if let Some(Header { stamp, seq, .. }) = last {
             self.losses.regular(stamp, seq);
             self.last = stamp;
+            step = step.or(Some(Step::On));
         }
         self.window.consume(at);
         // A record that does not decode is odd, and all records behind it may be, too.
-        self.ahead = if head.is_some() { self.ahead - at } else { 0 };
-        head
+        self.ahead = if step.is_some() { self.ahead - at } else { 0 };
+        step
     }
 
     /// The number of bytes at the window's beginning that are records without anything odd.
@@ -214,9 +216,9 @@ impl<S: Source> Cursor<S> {
     /// Handles the next record or packet, however odd.
     fn careful(&mut self, limit: u64, emit: &mut impl FnMut(&Event)) -> Step {
         if self.window.left() == 0 {
-            return match self.next_packet() {
-                Ok(true) => Step::On,
-                Ok(false) => self.finish(limit, emit),
+            return match self.next_finding() {
+                Ok(Some(finding)) => self.enter(finding),
+                Ok(None) => self.finish(limit, emit),
                 Err(e) => self.give_up(&e),
             };
         }
@@ -225,15 +227,17 @@ impl<S: Source> Cursor<S> {
         if seen < MAX_AHEAD_BYTES && (seen as u64) < left {
             return match self.window.fill(&self.source, BLOCK_BYTES) {
                 Ok(_) => {
-                    let goes_on = self.window.bytes().len() > seen || self.window.left() < left;
-                    debug_assert!(goes_on, "the cursor reads on");
+                    debug_assert!(
+                        self.window.bytes().len() > seen || self.window.left() < left,
+                        "the cursor reads on"
+                    );
                     Step::On
                 }
                 Err(e) => self.give_up(&e),
             };
         }
         if (seen as u64) < self.window.left().min(SIGHT_BYTES as u64)
-            && let Err(e) = self.window.fill(&self.source, 2 * SIGHT_BYTES)
+            && let Err(e) = self.window.fill(&self.source, EXAMINED_BLOCK_BYTES)
         {
             return self.give_up(&e);
         }
@@ -310,19 +314,18 @@ impl<S: Source> Cursor<S> {
         self.window.consume(length);
     }
 
-    /// Goes to the next packet or fault, and returns whether there was any.
-    fn next_packet(&mut self) -> io::Result<bool> {
-        let found = if self.given_up { None } else { self.packets.next(&self.source)? };
-        match found {
-            None => {
+    /// The next packet or fault.
+    fn next_finding(&mut self) -> io::Result<Option<Finding>> {
+        if self.given_up { Ok(None) } else { self.packets.next(&self.source) }
+    }
+
+    fn enter(&mut self, finding: Finding) -> Step {
+        match finding {
+            Finding::Packet(packet) => {
                 self.leave_packet();
-                return Ok(false);
+                self.enter_packet(packet);
             }
-            Some(Finding::Packet(packet)) => {
-                self.leave_packet();
-                self.enter(packet);
-            }
-            Some(Finding::Fault(fault)) => {
+            Finding::Fault(fault) => {
                 match (fault.kind.clone(), self.packet) {
                     (FaultKind::PacketCut { claimed, found }, Some(packet)) => {
                         let missing = u64::from(packet.header.events).saturating_sub(self.read);
@@ -337,10 +340,10 @@ impl<S: Source> Cursor<S> {
                 self.problems.add(fault.offset, fault.kind);
             }
         }
-        Ok(true)
+        Step::On
     }
 
-    fn enter(&mut self, packet: PacketAt) {
+    fn enter_packet(&mut self, packet: PacketAt) {
         let header = packet.header;
         let offset = packet.offset;
         if header.stream_id != stream_id(self.buffer)
@@ -388,6 +391,7 @@ impl<S: Source> Cursor<S> {
 
     /// Ends the stream: the losses behind its last record are emitted at the recording's end.
     fn finish(&mut self, limit: u64, emit: &mut impl FnMut(&Event)) -> Step {
+        self.leave_packet();
         self.tail.extend(self.losses.end());
         if std::mem::take(&mut self.lacks_end) && self.last < self.end {
             let early_ns = self.end - self.last;
@@ -423,96 +427,6 @@ impl<S: Source> Cursor<S> {
             context: Context::Task,
             current: Tid::IDLE,
             kind: EventKind::Loss { from: Stamp::from_ns(loss.from.min(at)), count: loss.count },
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs::File;
-
-    use super::*;
-    use crate::synthetic;
-
-    /// The fast way is not seen in what is read: without it, reading takes several times as long.
-    #[test]
-    fn records_without_anything_odd_are_not_examined_one_by_one() {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let path = folder.path().join("rec");
-        let machine = synthetic::Machine { cpus: 1, threads_per_cpu: 3, events: 80_000, seed: 7 };
-        synthetic::write(&path, &machine).expect("room");
-        for (name, buffer, least) in [("sched_0", Buffer::Sched, 80_000), ("net_0", Buffer::Net, 1000)] {
-            let file = File::open(path.join("kernel").join(name)).expect("a stream");
-            let uuid = *b"synthetic machin";
-            let info = StreamInfo::scan(name, buffer, Cpu(0), &file, uuid).expect("a stream");
-            let decoder = Decoder::for_release("6.18.0");
-            let mut cursor = Cursor::new(&info, file, uuid, decoder, (0, u64::MAX)).expect("a stream");
-            let mut read = 0;
-            // Up to a record in the middle, then to the end.
-            let middle = info.first.zip(info.last).map_or(0, |(first, last)| u64::midpoint(first, last));
-            let Head::At(next) = cursor.run(middle, &mut |_| read += 1) else {
-                panic!("a record behind {middle}")
-            };
-            assert!(next > middle && read > least / 3, "{next} behind {middle}, {read} read");
-            assert_eq!(cursor.run(u64::MAX, &mut |_| read += 1), Head::End);
-            assert_eq!(read, info.records, "{name}");
-            assert!(read >= least, "{name}: {read}");
-            // One behind each stretch that is checked ahead, and the last one of each packet.
-            assert!(
-                cursor.examined > 0 && cursor.examined * 50 <= read,
-                "{name}: {} of {read}",
-                cursor.examined
-            );
-        }
-    }
-
-    /// Bytes of a file on a disk that fails from a place on.
-    struct Failing(Vec<u8>, u64);
-
-    impl Source for Failing {
-        fn size(&self) -> io::Result<u64> {
-            self.0.as_slice().size()
-        }
-
-        fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-            if offset + into.len() as u64 > self.1 && offset < self.0.len() as u64 {
-                return Err(io::Error::other("bad sector"));
-            }
-            self.0.as_slice().read_at(offset, into)
-        }
-    }
-
-    #[test]
-    fn where_a_disk_fails_the_rest_of_a_stream_is_lost_and_the_reason_is_said() {
-        let folder = tempfile::tempdir().expect("a temporary directory");
-        let path = folder.path().join("rec");
-        let machine = synthetic::Machine { cpus: 1, threads_per_cpu: 3, events: 50_000, seed: 7 };
-        synthetic::write(&path, &machine).expect("room");
-        let bytes = std::fs::read(path.join("kernel/sched_0")).expect("a stream");
-        let uuid = *b"synthetic machin";
-        let info = StreamInfo::scan("sched_0", Buffer::Sched, Cpu(0), &&bytes[..], uuid).expect("a stream");
-        assert!(info.packets > 1, "{info:?}");
-        // In the header of the first packet, among its records, and from the beginning of the last packet on.
-        for bad in [70, 200_000, bytes.len() as u64 - 10] {
-            let decoder = Decoder::for_release("6.18.0");
-            let source = Failing(bytes.clone(), bad);
-            let mut cursor = Cursor::new(&info, source, uuid, decoder, (5, u64::MAX)).expect("a stream");
-            let mut events = Vec::new();
-            assert_eq!(cursor.run(u64::MAX - 1, &mut |event| events.push(event.clone())), Head::At(u64::MAX));
-            let read = events.len();
-            assert_eq!(cursor.run(u64::MAX, &mut |event| events.push(event.clone())), Head::End);
-            assert_eq!(events.len(), read + 1, "the loss, at the recording's end");
-            let last = read.checked_sub(1).map_or(0, |last| events[last].at.ns());
-            let lost = EventKind::Loss { from: Stamp::from_ns(last), count: 0 };
-            assert_eq!((&events[read].kind, events[read].at.ns()), (&lost, u64::MAX), "{bad}");
-            let problems = cursor.problems();
-            assert_eq!(problems.len(), 1, "{problems:?}");
-            assert_eq!(problems[0].fault, ReadFault::Io("bad sector".to_owned()));
-            assert!(problems[0].offset <= bad, "{problems:?}");
-            assert!(
-                read as u64 <= bad / 24 && (read + 2 * BLOCK_BYTES / 24) as u64 >= bad / 48,
-                "{bad}: {read}"
-            );
         }
     }
 }

@@ -112,7 +112,6 @@ impl Losses {
             (0, counted) => (self.last_packet_from, counted),
             (_, 0) if rounds(self.owed) => (from, self.owed),
             (_, 0) => (from, gap),
-            (_, counted) if rounds(counted) => (from, counted),
             (_, counted) => (from, gap.max(counted)),
         };
         self.owed -= count;
@@ -209,6 +208,8 @@ mod tests {
             ("0: 500..=509 | 0: 510..=511", ""),
             // The sequence number passes its end.
             ("0: 65530..=65540 | 0: 65541..=65545", ""),
+            // More are missing than the counter knows: it was read before the last one was lost.
+            ("2: 0..=9 | 2: 13..=19 | 3: 20..=21", "9-13 3"),
             // A counter that is damaged once.
             ("7: 0..=9 | 3: 17..=19 | 7: 20..=21", "9-17 7"),
         ] {

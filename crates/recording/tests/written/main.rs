@@ -5,6 +5,7 @@ mod beginning;
 mod damage;
 mod damages;
 mod directory;
+mod doubt;
 mod made;
 mod packets;
 mod room;

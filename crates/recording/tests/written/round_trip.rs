@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
-use wakepath_event::{Cpu, Event, EventSource, RecordingFormat};
+use wakepath_event::{Cpu, Event, EventKind, EventSource, Mark, RecordingFormat, Tid};
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{FORMAT, ReadFault, Recording};
 use wakepath_scenario::arbitrary::any_event;
@@ -64,6 +64,23 @@ proptest! {
         apart.sort_by_key(|event| event.at);
         prop_assert_eq!(apart, merged);
     }
+}
+
+/// Records of any length go on where the bytes that were read at once end.
+#[test]
+fn long_records_are_read_whole() {
+    let (_folder, path) = made::place();
+    let long = |at: u64| {
+        let words = vec![at as u8; 30_000 + 8 * at as usize].into();
+        let mark = Mark::Command { tgid: Tid(at as u32), words };
+        (Buffer::Life, wakepath_scenario::event(at, 0, 7, EventKind::Mark(mark)))
+    };
+    let events: Vec<_> = (1..60).map(long).collect();
+    made::record(&path, &events, usize::MAX);
+    let mut read = Vec::new();
+    let problems = Recording::open(&path).expect("a recording").for_each(|event| read.push(event.clone()));
+    assert_eq!(problems, []);
+    assert!(read.iter().eq(events.iter().map(|(_, event)| event)));
 }
 
 #[test]

@@ -6,7 +6,6 @@
 //! possible damage is assumed.
 
 use wakepath_ctf::Source;
-use wakepath_kernel_records::layout::HEADER_BYTES;
 use wakepath_kernel_records::{DecodeError, Header, record_length};
 
 use super::{Cursor, ReadFault};
@@ -46,7 +45,7 @@ impl<S: Source> Cursor<S> {
         let wanted = self.buffer.counts().then_some(header.seq.wrapping_add(1));
         let Err(why) = self.check_or_end(length, header.stamp) else {
             // When the next number is not there, it may be in here, swallowed by a wrong length.
-            let swallowed = wanted.is_some() && self.sequence_number(length) != wanted;
+            let swallowed = self.sequence_number(length) != wanted;
             let inside = if swallowed { self.resume_before(length, self.least, header.stamp) } else { None };
             return match inside {
                 Some(to) if self.sequence_number(to) == wanted => {
@@ -158,13 +157,9 @@ impl<S: Source> Cursor<S> {
             Some(expected) if self.buffer.counts() => seq.wrapping_sub(expected) < NEAR,
             _ => true,
         };
-        (from..seen.saturating_sub(HEADER_BYTES - 1).min(end)).step_by(8).find(|&at| {
-            match self.check(at, after) {
-                Ok((header, length)) => {
-                    near(header.seq) && self.check_or_end(at + length, header.stamp).is_ok()
-                }
-                Err(_) => false,
-            }
+        (from..seen.min(end)).step_by(8).find(|&at| match self.check(at, after) {
+            Ok((header, length)) => near(header.seq) && self.check_or_end(at + length, header.stamp).is_ok(),
+            Err(_) => false,
         })
     }
 }
