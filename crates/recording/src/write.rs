@@ -229,7 +229,7 @@ fn random_uuid() -> [u8; 16] {
     let mut uuid = [0; 16];
     // Never short below 256 bytes, by its manual page; a zero would only make the uuid less random.
     let _ = rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty());
-    uuid[6] = 0x40 + uuid[6] % 16;
-    uuid[8] = 0x80 + uuid[8] % 64;
+    uuid[6] = 0x40 + (uuid[6] & 0x0f);
+    uuid[8] = 0x80 + (uuid[8] & 0x3f);
     uuid
 }

@@ -135,11 +135,10 @@ fn unfinished(name: &OsStr) -> OsString {
 /// `false` if a recorder still holds it.
 fn discard(parent: &Directory, unfinished: &OsStr) -> Result<bool, WriteError> {
     let remove = || -> io::Result<Option<bool>> {
-        if parent.kind_of(unfinished)?.is_none() {
-            return Ok(Some(true));
-        }
-        if !is_ours(parent, unfinished)? {
-            return Ok(None);
+        match parent.owner_of(unfinished)? {
+            None => return Ok(Some(true)),
+            Some(owner) if owner != acting_uid() => return Ok(None),
+            Some(_) => {}
         }
         let left = parent.open(unfinished)?;
         if !is_held(&left)? {
@@ -168,4 +167,33 @@ fn empty(directory: &Directory) -> io::Result<()> {
         directory.remove_directory(kernel)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The last look at the name and its change are two steps.
+    #[test]
+    fn what_gets_the_name_while_a_recorder_begins_stays() {
+        for put in [
+            (|path| fs::write(path, "mine").expect("a free name")) as fn(&Path),
+            |path| fs::create_dir_all(path.join("mine")).expect("a free name"),
+            |path| std::os::unix::fs::symlink("/nowhere", path).expect("a free name"),
+        ] {
+            let folder = tempfile::tempdir().expect("a temporary directory");
+            let path = folder.path().join("rec");
+            let put = |_: &Directory| {
+                put(&path);
+                Ok(())
+            };
+            let error = create(&path, "metadata", ExistingRecording::MovesAside, put)
+                .expect_err("a name that is taken");
+            assert!(matches!(error, WriteError::InTheWay(ref at) if *at == path), "{error}");
+            let left: Vec<_> = fs::read_dir(folder.path()).expect("the folder").collect();
+            assert!(left.len() == 1 && fs::symlink_metadata(&path).is_ok(), "{left:?}");
+        }
+    }
 }

@@ -105,11 +105,9 @@ fn needs_root_an_unfinished_recording_of_another_user_stays_and_no_file_is_made_
     let caller = Some(Caller { uid: 1234, gid: 5678, groups: vec![5678] });
     let options = Options { caller, ..made::options() };
     let create = || Writer::create(&path, &made::host(), &options);
-    let before = Instant::now();
     let error = create().expect_err("the folder is root's");
     let is_denied = |source: &std::io::Error| source.kind() == std::io::ErrorKind::PermissionDenied;
     assert!(matches!(&error, WriteError::Io { source, .. } if is_denied(source)), "{error}");
-    assert!(before.elapsed() < Duration::from_secs(1), "there is nothing to wait for");
 
     std::os::unix::fs::chown(folder.path(), Some(1234), None).expect("as root");
     let (unfinished, lock) = begun(&path);

@@ -69,7 +69,9 @@ fn packets_may_begin_where_the_last_one_ended_and_not_before() {
     };
     append(10, 20).expect("the first");
     append(20, 20).expect("at the same time");
-    for (first, last, stamp, after) in [(19, 30, 19, 20), (40, 39, 39, 40), (19, 18, 18, 19)] {
+    for (first, last, stamp, after) in
+        [(19, 30, 19, 20), (19, 19, 19, 20), (40, 39, 39, 40), (19, 18, 18, 19)]
+    {
         let error = append(first, last).expect_err("backwards");
         assert!(
             matches!(error, WriteError::Backwards { stamp: is, after: than, .. } if (is, than) == (stamp, after)),
@@ -121,6 +123,20 @@ fn losses_of_the_shared_buffer_are_counted_once() {
     assert_eq!((stream(&path, "life").discarded, stream(&path, "life_late").discarded), (5, 0));
     let format = Recording::open(&path).expect("a recording").description().format.clone();
     assert_eq!(format.expect("one of ours").discarded, 5);
+}
+
+#[test]
+fn a_rare_record_of_the_same_time_as_the_last_one_is_not_late() {
+    let (_folder, path) = made::place();
+    let mut writer = create(&path);
+    for at in [30, 20, 30, 20, 31] {
+        writer.life().push(&exit(at)).expect("a record");
+        writer.life().flush(u64::MAX, 0).expect("room");
+    }
+    assert_eq!((stream(&path, "life").records, stream(&path, "life_late").records), (3, 2));
+    let mut stamps = Vec::new();
+    let problems = Recording::open(&path).expect("a recording").for_each(|event| stamps.push(event.at.ns()));
+    assert_eq!((problems, stamps), (vec![], vec![20, 20, 30, 30, 31]), "none is lost");
 }
 
 #[test]
@@ -205,6 +221,11 @@ fn a_stream_without_a_record_has_its_end_alone() {
     let (empty, full) = (stream(&path, "sched_0"), stream(&path, "sched_1"));
     assert_eq!((events, empty.closed, empty.packets, full.closed, full.packets), (2, true, 0, true, 2));
     assert_eq!((full.first, full.last), (Some(10), Some(20)));
+    // For other readers: the mark is of its own time alone.
+    let bytes = std::fs::read(path.join("kernel/sched_1")).expect("a stream");
+    let mark = bytes.last_chunk::<80>().expect("a packet");
+    let [begin, end] = [24, 32].map(|at| u64::from_le_bytes(*mark[at..].first_chunk().expect("8 bytes")));
+    assert_eq!((begin, end), (20, 20));
 }
 
 #[test]
