@@ -11,7 +11,7 @@ use wakepath_recording::{Caller, Options, Recording, WriteError, Writer};
 
 use crate::made;
 
-/// What another recorder makes that is about to begin at `path`, locked as long as the file is open.
+/// The directory of another recorder that is about to begin at `path`, locked as long as the file is open.
 fn begun(path: &Path) -> (PathBuf, File) {
     let unfinished = path.with_file_name(".wakepath.rec.new");
     fs::create_dir_all(unfinished.join("kernel")).expect("a directory");
