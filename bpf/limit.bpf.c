@@ -18,6 +18,7 @@ int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
 	void *function = BPF_CORE_READ(timer, function);
 	struct list_head *kept_off;
 	struct task_group *group;
+	struct wp_ring *ring = sched_ring();
 	struct wp_refill *r;
 	__u64 offset;
 
@@ -39,6 +40,8 @@ int BPF_PROG(hrtimer_expire_entry, struct hrtimer *timer)
 		return 0;
 	r->cpu_cgroup = BPF_CORE_READ(group, css.cgroup, kn, id);
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	if (ring)
+		ring->limits++;
 	return 0;
 }
 

@@ -34,7 +34,7 @@ struct wp_ring {
 	__u64 timed_ns; /* their total time from the stamp to the end of the program */
 	__u64 switches; /* records of switches and of wake-ups; counted only with `--stacks` */
 	__u64 wakings;
-	__u8 pad2[8];
+	__u64 limits; /* switches away from a thread that a CPU limit throttles, and moments at which a limit hands out time */
 };
 _Static_assert(sizeof(struct wp_ring) == WP_RING_DATA, "ring head");
 

@@ -154,8 +154,10 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	r->c.s.flags = preempt ? WP_SWITCH_PREEMPT : 0;
 	ring->interrupts_at_switch = ring->interrupts_ns;
 	if (preempt || !prev_state) {
-		if (prev_tid && is_throttled(prev))
+		if (prev_tid && is_throttled(prev)) {
 			r->c.s.flags |= WP_SWITCH_THROTTLED;
+			ring->limits++;
+		}
 	} else if (record_calls && !(prev->flags & PF_KTHREAD)) {
 		len = fill_call(r, prev, prev_state);
 	}

@@ -26,6 +26,7 @@ mod sampling;
 mod session;
 mod signals;
 mod skeleton;
+mod skips;
 mod stack_copy;
 mod steal;
 mod unwind_rules;

@@ -21,6 +21,7 @@ use crate::probes::{self, OpenCall};
 use crate::rings::{Rings, value_size};
 use crate::sampling;
 use crate::skeleton::{WakepathSkel, WakepathSkelBuilder};
+use crate::skips::Skipped;
 use crate::steal;
 use crate::unwind_rules::UnwindRules;
 
@@ -334,15 +335,15 @@ impl<'obj> Programs<'obj> {
         starts.as_chunks().0.iter().map(|start| u64::from_ne_bytes(*start)).collect()
     }
 
-    /// How often the kernel skipped one of our programs because it was already running on that CPU, and a record may be
-    /// missing for it.
-    pub(crate) fn skipped(&self) -> u64 {
-        let loaded = self.skeleton.object().progs().filter(|program| program.autoload());
-        let skipped = loaded.map(|program| {
+    /// How often the kernel skipped our programs so far.
+    pub(crate) fn skipped(&self) -> Skipped {
+        let mut skipped = Skipped::default();
+        for program in self.skeleton.object().progs().filter(|program| program.autoload()) {
             let misses = libbpf::program_info(program.as_fd()).recursion_misses;
-            records_missing(&program.name().to_string_lossy(), misses)
-        });
-        skipped.sum::<u64>() + self.kernel_probes.skipped()
+            skipped.add(&program.name().to_string_lossy(), misses);
+        }
+        skipped.add("kernel probes", self.kernel_probes.skipped());
+        skipped
     }
 
     /// The runs of each program so far and their time, as far as the kernel's statistics were on.
@@ -382,16 +383,6 @@ fn has_target(kernel: &Btf<'_>, section: &str) -> bool {
     }
 }
 
-/// The number of records that may be missing for skipped runs of a program. A run is skipped where an interrupt came while the
-/// program ran, and meets the same tracepoint. For locks that is never a record: an interrupt only spins, and waits of
-/// threads that spin are not recorded.
-fn records_missing(program: &str, skipped: u64) -> u64 {
-    match program {
-        "contention_begin" | "contention_end" => 0,
-        _ => skipped,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -414,13 +405,6 @@ mod tests {
             let (unwinds, missing) = unwinding(&options, false);
             assert!(!unwinds && missing.is_some() == wanted, "{options:?}");
         }
-    }
-
-    #[test]
-    fn no_record_is_missing_for_a_lock_that_an_interrupt_waits_for() {
-        assert_eq!(records_missing("contention_begin", 3), 0);
-        assert_eq!(records_missing("contention_end", 3), 0);
-        assert_eq!(records_missing("sched_waking", 3), 3);
     }
 
     #[test]

@@ -21,6 +21,7 @@ const TIMED: usize = 88;
 const TIMED_NS: usize = 96;
 const SWITCHES: usize = 104;
 const WAKINGS: usize = 112;
+const LIMITS: usize = 120;
 
 /// All rings of one class, one a CPU, in memory shared with the kernel.
 pub(crate) struct Rings {
@@ -94,6 +95,11 @@ impl Rings {
     /// The number of records of switches and of wake-ups on all CPUs, where stacks are recorded.
     pub(crate) fn counted(&self) -> (u64, u64) {
         (self.sum(SWITCHES), self.sum(WAKINGS))
+    }
+
+    /// How often on all CPUs a switch left a thread that a CPU limit throttles, or a limit handed out time.
+    pub(crate) fn limits(&self) -> u64 {
+        self.sum(LIMITS)
     }
 
     fn sum(&self, offset: usize) -> u64 {
@@ -188,12 +194,12 @@ mod tests {
             #include "records.h"
             #include "ring.h"
             int main(void) {
-                printf("%zu %zu %zu %zu %zu %zu %zu %zu %d %d", offsetof(struct wp_ring, head),
+                printf("%zu %zu %zu %zu %zu %zu %zu %zu %zu %d %d", offsetof(struct wp_ring, head),
                        offsetof(struct wp_ring, lost),
                        offsetof(struct wp_ring, ksoftirqd), offsetof(struct wp_ring, tail),
                        offsetof(struct wp_ring, timed), offsetof(struct wp_ring, timed_ns),
-                       offsetof(struct wp_ring, switches), offsetof(struct wp_ring, wakings), WP_RING_DATA,
-                       WP_RING_SLACK);
+                       offsetof(struct wp_ring, switches), offsetof(struct wp_ring, wakings),
+                       offsetof(struct wp_ring, limits), WP_RING_DATA, WP_RING_SLACK);
             }"#;
         let folder = std::env::temp_dir().join(format!("wakepath-ring-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
@@ -205,7 +211,7 @@ mod tests {
         let printed = Command::new(&program).output().unwrap().stdout;
         std::fs::remove_dir_all(&folder).unwrap();
         let expected = format!(
-            "{HEAD} {LOST} {KSOFTIRQD} {TAIL} {TIMED} {TIMED_NS} {SWITCHES} {WAKINGS} {DATA} {SLACK}"
+            "{HEAD} {LOST} {KSOFTIRQD} {TAIL} {TIMED} {TIMED_NS} {SWITCHES} {WAKINGS} {LIMITS} {DATA} {SLACK}"
         );
         assert_eq!(String::from_utf8(printed).unwrap(), expected);
     }

@@ -26,6 +26,7 @@ use crate::probes::OpenCall;
 use crate::programs::{Missing, Programs};
 use crate::rings::Rings;
 use crate::signals::Signals;
+use crate::skips::Skips;
 use crate::stack_copy::StackCopy;
 use crate::unwinder::{Spaces, Unwinder};
 use crate::watch::{EndReason, Watch, pidfd};
@@ -153,7 +154,7 @@ pub fn record(
         costs,
         unwinder: Unwinder::new(spaces),
         life_lost: vec![0; cpus],
-        skipped: 0,
+        skips: Skips::default(),
         stacks,
         last_check: clocks::now(),
         released: clocks::now(),
@@ -231,8 +232,8 @@ struct Session<'a, 'obj> {
     unwinder: Unwinder,
     /// Each CPU's number of lost rare records at the last check.
     life_lost: Vec<u64>,
-    /// How often the kernel had skipped programs at the last check.
-    skipped: u64,
+    /// How often the kernel had skipped programs at the last checks.
+    skips: Skips,
     /// Whether stacks are taken.
     stacks: bool,
     /// When clocks and losses were last recorded.
@@ -463,10 +464,9 @@ impl Session<'_, '_> {
         if counts != UnwindCounts::default() {
             self.add_event(EventKind::UnwindCounts(counts));
         }
-        let skipped = self.programs.skipped();
-        if skipped > self.skipped {
-            self.add_loss(Cpu::UNKNOWN, skipped - self.skipped);
-            self.skipped = skipped;
+        let missing = self.skips.missing(self.programs.skipped(), self.sched.limits());
+        if missing > 0 {
+            self.add_loss(Cpu::UNKNOWN, missing);
         }
         self.last_check = clocks::now();
     }
