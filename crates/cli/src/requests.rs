@@ -70,7 +70,7 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
     let explain = |joined: &Joined<'_>, which: RequestIndex| -> Result<(), Failure> {
         let answer = request(joined, which, Algorithm::default());
         output.answer(&answer, arguments.json, json::request, |answer, layout| {
-            text::request(answer, text::Source::Read(&of_recording), layout)
+            text::request(answer, text::Source::Read(&of_recording), &argument, layout)
         })?;
         Ok(())
     };

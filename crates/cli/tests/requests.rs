@@ -86,6 +86,13 @@ fn a_request_is_blocked_by_those_whose_threads_had_its_locks() {
         )
     );
     assert!(out.contains("\nshop GET /cart took 600 ns"), "{out}");
+    assert!(
+        out.contains(
+            "\nin all: 66.7% blocked by other requests (inferred), 31.7% running, 1.7% waiting for a CPU\n"
+        ),
+        "{out}"
+    );
+    assert!(!out.contains("to disks"), "it made no access: {out}");
     assert!(out.contains(" 41.7%   250 ns  shop PUT /stock, request bbbbbbbbbbbbbbbb\n"), "{out}");
     assert!(out.contains(" 25.0%   150 ns  shop POST /pay, request cccccccccccccccc\n"), "{out}");
     assert!(
@@ -221,6 +228,127 @@ fn without_a_thread_the_spans_that_the_end_waited_for_are_named_and_said_to_be_i
     assert!(out.contains("\n 66.7%   400 ns  shop SELECT, 1 span  inferred\n"), "{out}");
     assert!(out.contains("\n 33.3%   200 ns  shop GET /cart, 1 span  inferred\n"), "{out}");
     assert!(out.contains("the thread that worked for it is not known"), "{out}");
+    assert!(
+        out.ends_with("\nnext: write the thread on each span, as wakepath.tid: docs/requests.md says how\n"),
+        "{out}"
+    );
+}
+
+/// `cart` reads from the disk for a request, and so does `stock` for its part; a kernel worker does for all.
+const DISKS: &str = "
+thread cart tid=10
+thread stock tid=11
+thread kworker tid=3 kernel
+0 c0 idle started
+0 c0 idle switch cart
+0 c1 idle switch stock
+40 c0 cart issue 1 bytes=512
+60 c0 cart complete 1
+100 c0 cart issue 2 bytes=4096
+110 c0 cart switch kworker blocked call=0:3
+120 c0 kworker issue 3 bytes=65536
+150 c0 idle complete 2
+150 c0 idle waking cart
+160 c0 kworker switch cart
+200 c1 stock issue 4 bytes=8192
+260 c1 stock complete 4
+300 c0 cart issue 5 bytes=1024
+400 c1 stock issue 6 bytes=512
+450 c1 stock complete 6
+500 c0 cart issue 7
+550 c0 cart complete 7
+650 c0 cart switch idle blocked call=35:0
+";
+
+#[test]
+fn accesses_to_disks_are_those_of_the_threads_that_worked_for_a_request_or_its_parts() {
+    let made = made(DISKS, &[]);
+    let mut part = span('b', Some('a'), "PUT /stock", (190, 390), Some(11));
+    part["kind"] = 2.into();
+    write_spans(
+        &made,
+        &[
+            span('a', None, "GET /cart", (50, 480), Some(10)),
+            part,
+            // Another one.
+            span('c', None, "PUT /stock", (395, 460), Some(11)),
+        ],
+    );
+    let disk = |id: &str| {
+        let (code, out, err) = run(&made, &["wakepath.rec", "spans.json", "--request", id, "--json"]);
+        assert_eq!((code, err.as_str()), (0, ""));
+        let document: Value = serde_json::from_str(&out).expect("JSON");
+        ["count", "open", "bytes", "total_ns"].map(|key| document["disk"][key].as_u64().expect("a number"))
+    };
+    // The requests 2, 4 and 5 of `DISKS`.
+    assert_eq!(disk("aaaa"), [3, 1, 4096 + 8192 + 1024, 50 + 60]);
+    assert_eq!(disk("aaaa/bbbb"), [1, 0, 8192, 60]);
+    assert_eq!(disk("cccc"), [1, 0, 512, 50]);
+    let (_, out, _) = run(&made, &["wakepath.rec", "spans.json", "--request", "aaaa"]);
+    let expected = "\nits threads sent 3 requests of 13.0 KiB to disks, which took 110 ns; 1 had not ended\n";
+    assert!(out.contains(expected), "{out}");
+}
+
+#[test]
+fn a_request_without_a_path_says_why_and_what_helps_on() {
+    let made = made(LOCKS, &[]);
+    let part = |tid| {
+        let mut part = span('b', Some('a'), "PUT /stock", (100, 500), tid);
+        part["kind"] = 2.into();
+        part
+    };
+    let check = |spans: &[Value], pid: Option<u32>, reason: &str, why: &str, next: &str| {
+        write_spans(&made, spans);
+        if let Some(pid) = pid {
+            let path = made.folder().join("spans.json");
+            let text = fs::read_to_string(&path).expect("the file");
+            let with_pid = format!(
+                r#""attributes":[{{"key":"process.pid","value":{{"intValue":"{pid}"}}}},{{"key":"service"#
+            );
+            fs::write(path, text.replacen(r#""attributes":[{"key":"service"#, &with_pid, 1)).expect("a file");
+        }
+        let arguments = ["wakepath.rec", "spans.json", "--request", "aaaa"];
+        let (code, out, _) = run(&made, &arguments);
+        assert_eq!(code, 0);
+        assert!(out.contains(why), "{out}");
+        assert!(out.ends_with(&format!("\nnext: {next}\n")), "{out}");
+        let (_, document, _) = run(&made, &[&arguments[..], &["--json"]].concat());
+        let document: Value = serde_json::from_str(&document).expect("JSON");
+        assert_eq!(document["no_path"], reason, "{out}");
+        let [from, to] = ["from_ns", "to_ns"].map(|key| document["request"][key].as_u64().expect("a time"));
+        let unknown = json!([{"state": "unknown", "total_ns": to - from, "measured_ns": 0}]);
+        assert_eq!(document["states"], unknown, "{out}");
+    };
+    let cart = |time, tid| span('a', None, "GET /cart", time, tid);
+    check(
+        &[cart((0, 600), None), part(Some(11))],
+        None,
+        "no_thread",
+        "the thread that worked for it is not known",
+        "wakepath requests wakepath.rec spans.json --request aaaaaaaaaaaaaaaa/bbbbbbbbbbbbbbbb",
+    );
+    let thread = "write the thread on each span, as wakepath.tid: docs/requests.md says how";
+    check(&[cart((0, 600), None), part(None)], None, "no_thread", "is not known", thread);
+    check(&[cart((0, 600), None), part(Some(99))], None, "no_thread", "is not known", thread);
+    let process = "wakepath path wakepath.rec --pid 10 --from 0 --to 0.0000006";
+    check(&[cart((0, 600), None)], Some(10), "no_thread", "is not known", process);
+    check(&[cart((0, 600), None)], Some(77), "no_thread", "is not known", thread);
+    check(
+        &[cart((0, 600), Some(99))],
+        None,
+        "not_recorded",
+        "the thread in which its span began, 99, is not in the recording",
+        "sudo wakepath record --otlp -a",
+    );
+    let times = "wakepath info wakepath.rec";
+    check(&[cart((0, 900), Some(10))], Some(10), "outside", "not all of its time was recorded", times);
+    check(
+        &[cart((100, 100), Some(10))],
+        Some(10),
+        "empty",
+        "it has no length",
+        &process.replace("--from 0 --to 0.0000006", "--from 0.0000001 --to 0.0000001"),
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Requests: how long those of each operation took, and why one of them took its time.
 
+mod facts;
 mod find;
 mod join;
 mod one;
@@ -12,8 +13,9 @@ pub use wakepath_spans::{
     Operation, OperationIndex, Request, RequestIndex, Span, SpanIndex, read as read_spans,
 };
 
+pub use facts::{DiskAccesses, RequestState, StateSum};
 pub use join::{Joined, join};
-pub use one::{BlockedBy, OfSpan, OwnTime, Piece, RequestAnswer, RequestPath, request};
+pub use one::{BlockedBy, Next, NoPath, OfSpan, OwnTime, Piece, RequestAnswer, RequestPath, request};
 pub use read::{SpansError, Traced, traced};
 
 use crate::head::head;

@@ -103,7 +103,8 @@ pub enum Certainty {
 }
 
 impl BasisMix {
-    fn add(&mut self, basis: Basis, ns: u64) {
+    /// Adds a time that is known so.
+    pub fn add(&mut self, basis: Basis, ns: u64) {
         match basis {
             Basis::Measured => self.measured += ns,
             Basis::Sampled => self.sampled += ns,

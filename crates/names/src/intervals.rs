@@ -17,14 +17,25 @@ pub struct Interval<K> {
     pub to: Option<Stamp<Local>>,
 }
 
+/// A request of a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskRequest {
+    /// The device (major << 20 | minor).
+    pub device: u32,
+    /// Its size.
+    pub bytes: u32,
+    /// The thread that sent it to the device; `None` where an interrupt did, or that was not seen.
+    pub issuer: Option<Tid>,
+}
+
 /// All of a recording, in the order of their ends.
 #[derive(Debug, Clone, Default)]
 pub struct Intervals {
-    /// Requests, from where they went to the device (major << 20 | minor) until they were completed.
-    pub requests: Vec<Interval<u32>>,
+    /// Requests of disks, from where they went to the device until they were completed.
+    pub requests: Vec<Interval<DiskRequest>>,
     /// Waits of threads for kernel locks.
     pub lock_waits: Vec<Interval<Tid>>,
-    issued: HashMap<u64, (u32, Stamp<Local>)>,
+    issued: HashMap<u64, (DiskRequest, Stamp<Local>)>,
     contended: HashMap<Tid, (u64, Stamp<Local>)>,
 }
 
@@ -34,13 +45,20 @@ impl Intervals {
         match &event.kind {
             // One that is issued again before it was completed had been put back.
             EventKind::BlockIssue(request) => {
-                self.issued.insert(request.id, (request.device, event.at));
+                let issuer = Some(event.current).filter(|_| !event.context.is_interrupt());
+                let issued = DiskRequest { device: request.device, bytes: request.bytes, issuer };
+                self.issued.insert(request.id, (issued, event.at));
             }
             // The kernel's own stamp of the issue is of no use here: a request that completes in parts would
             // be several.
             EventKind::BlockComplete(request) => {
-                let from = self.issued.remove(&request.id).map(|(_, at)| at);
-                self.requests.push(Interval { of: request.device, from, to: Some(event.at) });
+                let issued = self.issued.remove(&request.id);
+                let of = DiskRequest {
+                    device: request.device,
+                    bytes: issued.map_or(request.bytes, |(issued, _)| issued.bytes),
+                    issuer: issued.and_then(|(issued, _)| issued.issuer),
+                };
+                self.requests.push(Interval { of, from: issued.map(|(_, at)| at), to: Some(event.at) });
             }
             // An interrupt waits for nobody by sleeping.
             EventKind::LockBegin(lock) if !event.context.is_interrupt() => {
@@ -61,8 +79,8 @@ impl Intervals {
         }
     }
 
-    /// Requests that were not completed: of which device, and since when.
-    pub fn open_requests(&self) -> impl Iterator<Item = (u32, Stamp<Local>)> {
+    /// Requests that were not completed, and since when.
+    pub fn open_requests(&self) -> impl Iterator<Item = (DiskRequest, Stamp<Local>)> {
         self.issued.values().copied()
     }
 
@@ -91,19 +109,25 @@ mod tests {
     #[test]
     fn a_request_is_from_its_last_issue_to_its_first_completion() {
         let intervals = found(
-            "10 c0 #1 complete 9 issued=1
+            "10 c0 #1 complete 9 issued=1 bytes=512
              20 c0 #1 issue 5 issued=1
              25 c0 #1 issue 6 issued=1
-             30 c0 #1 issue 5 issued=1
-             40 c0 idle complete 5 issued=1
+             30 c0 #2 issue 5 issued=1 bytes=8192
+             40 c0 idle complete 5 issued=1 bytes=4096
              50 c0 idle complete 5 issued=1",
         );
-        let disk = 8 << 20;
+        let device = 8 << 20;
+        let disk = |bytes, issuer: Option<u32>| DiskRequest { device, bytes, issuer: issuer.map(Tid) };
         assert_eq!(
             spans(&intervals.requests),
-            [(disk, None, Some(10)), (disk, Some(30), Some(40)), (disk, None, Some(50))]
+            [
+                (disk(512, None), None, Some(10)),
+                (disk(8192, Some(2)), Some(30), Some(40)),
+                (disk(4096, None), None, Some(50))
+            ]
         );
-        assert_eq!(intervals.open_requests().collect::<Vec<_>>(), [(disk, Stamp::from_ns(25))]);
+        let open = (disk(4096, Some(1)), Stamp::from_ns(25));
+        assert_eq!(intervals.open_requests().collect::<Vec<_>>(), [open]);
     }
 
     #[test]

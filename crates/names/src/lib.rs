@@ -28,7 +28,7 @@ pub use code::CodeNames;
 pub use descriptor::{CallKey, CallName, Object, SetSize, TimerEnd, call_name};
 pub use flow::{Endpoint, Peer};
 pub use host::Host;
-pub use intervals::{Interval, Intervals};
+pub use intervals::{DiskRequest, Interval, Intervals};
 pub use name::Name;
 pub use names::{CpuLimit, Names, UnitLimit};
 pub use pools::waits_for_job;

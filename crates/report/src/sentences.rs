@@ -10,6 +10,7 @@ use wakepath_clock::{Quality, Stamp};
 use wakepath_critical_path::{
     Basis, ProblemKind as OnPath, Responsible, Rule, SegmentKind, Share, SignalCause, SignalSender,
 };
+use wakepath_engine::requests::NoPath;
 use wakepath_engine::{
     Cost, CostInKernel, Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault, ReadProblem,
 };
@@ -62,6 +63,8 @@ fn every_code_has_its_sentence() {
     let qualities = [Quality::Exact, Quality::Approximate, Quality::OneWay, Quality::None];
     let qualities = qualities.map(wording::quality).map(|(code, words)| (code, words.to_owned()));
     section("qualities of clocks", qualities.to_vec());
+    let no_paths = [NoPath::NoThread, NoPath::NotRecorded(4711), NoPath::Outside, NoPath::Empty];
+    section("requests without a path", no_paths.map(|why| (why.name(), wording::no_path(why))).to_vec());
     section(
         "classes of blocked time",
         wording::blocked::CLASSES.map(|(class, words)| (class, words.into())).to_vec(),

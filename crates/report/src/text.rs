@@ -66,6 +66,12 @@ fn part(ns: u64, window_ns: u64) -> String {
     format!("{:>6}  {:>7}  ", share(ns, window_ns), duration(ns))
 }
 
+/// Seconds, to the nanosecond: `1.5`.
+fn seconds(ns: u64) -> String {
+    let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// A range of UTC, both in ns since 1970: `2026-11-21 02:58:41.310 to 02:58:45.312`. Times are cut, not rounded into the
 /// next second.
 fn utc_range(from_ns: u64, to_ns: u64) -> String {

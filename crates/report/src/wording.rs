@@ -19,6 +19,7 @@ use std::path::Path;
 
 use wakepath_clock::{Quality, Reference, Stamp};
 use wakepath_critical_path::{Basis, Rule, Segment, SegmentKind, Severity, Via};
+use wakepath_engine::requests::NoPath;
 use wakepath_event::{Call, Comm, Context, CostKind, HostIndex};
 use wakepath_names::{
     CallName, Name, Names, Object, Recorded, SetSize, ThreadInfo, Unit, UnitLimit, call_name,
@@ -235,6 +236,18 @@ pub const fn kind_phrase(kind: SegmentKind) -> &'static str {
         SegmentKind::Stopped => "stopped by a signal",
         SegmentKind::OtherDevice => "waiting for a device",
         SegmentKind::Unknown => "unknown",
+    }
+}
+
+/// Why a request has no path of its thread, in a sentence.
+pub fn no_path(why: NoPath) -> String {
+    match why {
+        NoPath::NoThread => String::from("the thread that worked for it is not known"),
+        NoPath::NotRecorded(tid) => {
+            format!("the thread in which its span began, {tid}, is not in the recording")
+        }
+        NoPath::Outside => String::from("not all of its time was recorded"),
+        NoPath::Empty => String::from("it has no length"),
     }
 }
 

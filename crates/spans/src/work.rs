@@ -49,6 +49,13 @@ impl<T: Hash + Eq, C: Copy + Ord> Work<T, C> {
         Self { by_thread: all.into_iter().map(|(thread, stints)| (thread, active(stints))).collect() }
     }
 
+    /// The active span of a thread at a moment.
+    pub fn at(&self, thread: &T, at: Stamp<C>) -> Option<SpanIndex> {
+        let pieces = self.by_thread.get(thread)?;
+        let piece = pieces.get(pieces.partition_point(|piece| piece.to <= at))?;
+        (piece.from <= at).then_some(piece.span)
+    }
+
     /// The active span of a thread from then to then, piece by piece, without gap or overlap; `None` where it has none.
     pub fn between(
         &self,
@@ -154,6 +161,11 @@ mod tests {
                 assert_eq!(letters(from, to), expected[from as usize..to as usize], "{from} to {to}");
             }
         }
+        for (moment, letter) in (0..).zip(expected.chars()) {
+            let span = work.at(&7, at(moment)).map_or('.', |span| char::from(b'a' + span.0 as u8));
+            assert_eq!(span, letter, "at {moment}");
+        }
+        assert_eq!(work.at(&8, at(0)), None);
         assert_eq!(work.between(&8, at(0), at(end)), [(at(0), at(end), None)], "another thread");
     }
 

@@ -167,8 +167,9 @@ fn intervals(
     let open = |from| (known(from), end, Ending::Open);
     if counters.want(|kind| matches!(kind, TargetKind::Disk(_))) {
         let over = intervals.requests.iter().map(|one| (one.of, ended(one.from, one.to)));
-        let under_way = intervals.open_requests().map(|(device, from)| (device, open(from)));
-        for (device, (from, to, how)) in over.chain(under_way) {
+        let under_way = intervals.open_requests().map(|(request, from)| (request, open(from)));
+        for (request, (from, to, how)) in over.chain(under_way) {
+            let device = request.device;
             if host.is_none_or(|host| recorded.device(device).0 == host) {
                 counters.count(TargetKind::Disk(None), from, to, how);
                 counters.count(TargetKind::Disk(Some(device)), from, to, how);

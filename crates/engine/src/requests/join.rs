@@ -6,6 +6,7 @@ use wakepath_names::WallClock;
 use wakepath_spans::{RequestIndex, Stint, Work};
 use wakepath_wait_graph::ThreadIndex;
 
+use super::facts::{DiskAccess, disk_accesses};
 use super::{RequestsError, Traced};
 use crate::Recorded;
 use crate::query::thread_between;
@@ -21,6 +22,8 @@ pub struct Joined<'r> {
     pub clock: WallClock,
     /// The active span of each thread that a plug-in noted.
     pub work: Work<ThreadIndex, Reference>,
+    /// The accesses to disks of all requests, by their time; `None` where the recording shows none.
+    pub(super) disk: Option<Vec<DiskAccess>>,
 }
 
 /// Brings a recording and spans together.
@@ -34,7 +37,9 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
         let thread = thread_between(recorded, Tid(span.tid?), from, to)?;
         Some(Stint { thread, from, to, span: index })
     }));
-    Ok(Joined { recorded, traced, clock, work })
+    let worked_for = |thread, at| Some(traced.requests.of_span(work.at(&thread, at)?));
+    let disk = disk_accesses(recorded, worked_for);
+    Ok(Joined { recorded, traced, clock, work, disk })
 }
 
 impl Joined<'_> {

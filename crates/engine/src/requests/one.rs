@@ -7,7 +7,8 @@ use wakepath_critical_path::{Algorithm, SegmentKind, Window};
 use wakepath_event::Tid;
 use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
 
-use super::{Joined, Traced};
+use super::facts::States;
+use super::{DiskAccesses, Joined, RequestState, StateSum, Traced};
 use crate::code_names::code_names;
 use crate::head::head;
 use crate::path::explain;
@@ -34,6 +35,8 @@ pub struct OwnTime {
     pub total_ns: u64,
     /// The number of spans.
     pub spans: u64,
+    /// The one of them with most of that time.
+    pub longest: SpanIndex,
 }
 
 /// The time for which a request was blocked by another one.
@@ -67,6 +70,51 @@ pub struct RequestPath<'r> {
     pub pieces: Vec<Piece>,
     /// The requests that blocked it, the one with most time first.
     pub blocked_by: Vec<BlockedBy>,
+    /// Its time by state, the largest first: the sums add up to the window.
+    pub states: Vec<StateSum>,
+    /// The accesses to disks of its threads while they worked for it or its parts; `None` where the recording does not
+    /// show them.
+    pub disk: Option<DiskAccesses>,
+}
+
+/// The reason why there is no path of a request's thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoPath {
+    /// The spans do not name the thread.
+    NoThread,
+    /// The recording has no thread of this number.
+    NotRecorded(u32),
+    /// The request began before the recording, or ended after it.
+    Outside,
+    /// The request has no length.
+    Empty,
+}
+
+impl NoPath {
+    /// The word for it in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoThread => "no_thread",
+            Self::NotRecorded(_) => "not_recorded",
+            Self::Outside => "outside",
+            Self::Empty => "empty",
+        }
+    }
+}
+
+/// The next step where a request has no path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// The path of this request, which is a part of it, and took most of its time.
+    Part(RequestIndex),
+    /// The threads of this process, which its spans name, in the time of the request.
+    Process(u32),
+    /// Another recording, of all threads.
+    RecordAll,
+    /// The time that was recorded.
+    Times,
+    /// Spans that name their thread.
+    Thread,
 }
 
 /// Why a request took its time.
@@ -86,8 +134,10 @@ pub struct RequestAnswer<'r> {
     pub by_span: Vec<OfSpan>,
     /// Their own time by operation, the largest first.
     pub own: Vec<OwnTime>,
-    /// The path of its thread; `None` where no plug-in noted the thread, or it was not recorded.
-    pub path: Option<RequestPath<'r>>,
+    /// The path of its thread, or the reason why there is none.
+    pub path: Result<RequestPath<'r>, NoPath>,
+    /// Where there is none: what helps on.
+    pub next: Next,
 }
 
 /// Explains one request.
@@ -107,12 +157,36 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
         at = until;
     }
     let own = own_times(traced, &by_span);
-    let path = span
-        .tid
-        .and_then(|tid| thread_between(recorded, Tid(tid), from, to))
-        .filter(|_| from < to && recorded.from() <= from && to <= recorded.to())
-        .map(|thread| path_of(joined, request, Window { thread, from, to }, algorithm));
-    RequestAnswer { head: head(recorded, from, to), traced, request, from, to, by_span, own, path }
+    let is_recorded = recorded.from() <= from && to <= recorded.to();
+    let path = match span.tid.map(|tid| (tid, thread_between(recorded, Tid(tid), from, to))) {
+        _ if from >= to => Err(NoPath::Empty),
+        None => Err(NoPath::NoThread),
+        _ if !is_recorded => Err(NoPath::Outside),
+        Some((tid, None)) => Err(NoPath::NotRecorded(tid)),
+        Some((_, Some(thread))) => Ok(path_of(joined, request, Window { thread, from, to }, algorithm)),
+    };
+    let next = next(joined, request, &own, is_recorded);
+    RequestAnswer { head: head(recorded, from, to), traced, request, from, to, by_span, own, path, next }
+}
+
+/// The next step where a request has no path.
+fn next(joined: &Joined<'_>, request: RequestIndex, own: &[OwnTime], is_recorded: bool) -> Next {
+    let Joined { recorded, traced, .. } = joined;
+    if !is_recorded {
+        return Next::Times;
+    }
+    let is_there = |tid: u32| !recorded.with_tid(Tid(tid)).is_empty();
+    // A part in another service, whose thread is known.
+    let part = own.first().map(|first| traced.requests.of_span(first.longest));
+    if let Some(part) = part.filter(|part| *part != request && traced.root(*part).tid.is_some_and(is_there)) {
+        return Next::Part(part);
+    }
+    let root = traced.request(request).root;
+    match (traced.spans.service(root).pid, traced.spans.span(root).tid) {
+        (Some(pid), _) if is_there(pid) => Next::Process(pid),
+        (_, Some(_)) => Next::RecordAll,
+        (_, None) => Next::Thread,
+    }
 }
 
 fn own_times(traced: &Traced, by_span: &[OfSpan]) -> Vec<OwnTime> {
@@ -123,10 +197,10 @@ fn own_times(traced: &Traced, by_span: &[OfSpan]) -> Vec<OwnTime> {
     }
     let mut own: Vec<_> = sums
         .into_iter()
-        .map(|(operation, spans)| OwnTime {
-            operation,
-            total_ns: spans.values().sum(),
-            spans: spans.len() as u64,
+        .filter_map(|(operation, spans)| {
+            let (&longest, _) = spans.iter().max_by_key(|(span, ns)| (**ns, std::cmp::Reverse(**span)))?;
+            let total_ns = spans.values().sum();
+            Some(OwnTime { operation, total_ns, spans: spans.len() as u64, longest })
         })
         .collect();
     own.sort_by_key(|one| (std::cmp::Reverse(one.total_ns), one.operation));
@@ -147,6 +221,7 @@ fn path_of<'r>(
     };
     let answer = explain(recorded, algorithm, window, question, &mut code_names(recorded));
     let mut pieces = Vec::new();
+    let mut states = States::default();
     let mut blocked: HashMap<RequestIndex, u64> = HashMap::new();
     // Its parts in other services are no blockers, and neither are the requests that it is a part of. A tree of requests
     // may be deep: the answer for each is kept.
@@ -167,6 +242,11 @@ fn path_of<'r>(
                     !traced.requests.is_part(other, request) && !traced.requests.is_part(request, other)
                 })
             });
+            let state = match blocker {
+                Some(_) => RequestState::Blocked,
+                None => RequestState::Kind(segment.kind),
+            };
+            states.add(state, segment.basis, to.since(from));
             if let Some(other) = blocker {
                 *blocked.entry(other).or_default() += to.since(from);
             }
@@ -175,5 +255,5 @@ fn path_of<'r>(
     let mut blocked_by: Vec<_> =
         blocked.into_iter().map(|(request, total_ns)| BlockedBy { request, total_ns }).collect();
     blocked_by.sort_by_key(|one| (std::cmp::Reverse(one.total_ns), one.request));
-    RequestPath { answer, pieces, blocked_by }
+    RequestPath { answer, pieces, blocked_by, states: states.finish(), disk: joined.disk(request) }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Head;
 use wakepath_engine::requests::{
-    OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SpanIndex, Traced,
+    OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SpanIndex, StateSum, Traced,
 };
 
 use super::head::{HeadJson, since_origin};
@@ -56,7 +56,8 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
         from_ns: since_origin(head, part.from),
         to_ns: since_origin(head, part.to),
     });
-    let blocked_by = answer.path.iter().flat_map(|path| &path.blocked_by).map(|blocked| {
+    let path = answer.path.as_ref();
+    let blocked_by = path.iter().flat_map(|path| &path.blocked_by).map(|blocked| {
         let root = traced.root(blocked.request);
         BlockedByJson {
             trace_id: root.trace.to_string(),
@@ -65,7 +66,7 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
             total_ns: blocked.total_ns,
         }
     });
-    let pieces = answer.path.iter().flat_map(|path| &path.pieces).map(|piece| {
+    let pieces = path.iter().flat_map(|path| &path.pieces).map(|piece| {
         let root = piece.request.map(|request| traced.root(request));
         PieceJson {
             segment: piece.segment,
@@ -75,13 +76,27 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
             span_id: root.map(|root| root.id.to_string()),
         }
     });
+    let states = match path {
+        Ok(path) => path.states.iter().map(StateJson::new).collect(),
+        // Nothing is known of any of it.
+        Err(_) => vec![StateJson { state: "unknown", total_ns: to.since(*from), measured_ns: 0 }],
+    };
+    let disk = path.ok().and_then(|path| path.disk).map(|disk| DiskJson {
+        count: disk.count,
+        open: disk.open,
+        bytes: disk.bytes,
+        total_ns: disk.total_ns,
+    });
     let document = OneJson {
         head: HeadJson::new(SCHEMA, head),
         request: RequestJson::new(head, traced, *request, *from, *to),
         spans: spans.collect(),
         blocked_by: blocked_by.collect(),
         pieces: pieces.collect(),
-        path: answer.path.as_ref().map(|path| body(&path.answer)),
+        states,
+        disk,
+        no_path: path.err().map(|why| why.name()),
+        path: path.ok().map(|path| body(&path.answer)),
     };
     write(out, &document)
 }
@@ -106,6 +121,12 @@ struct OneJson<'a, P: Serialize> {
     blocked_by: Vec<BlockedByJson<'a>>,
     /// The request for which the thread of each segment worked: they tile the window of the path.
     pieces: Vec<PieceJson>,
+    /// They add up to its time.
+    states: Vec<StateJson>,
+    /// Null where accesses to disks are not known.
+    disk: Option<DiskJson>,
+    /// The reason why there is no path; null where there is one.
+    no_path: Option<&'static str>,
     #[serde(flatten)]
     path: Option<P>,
 }
@@ -171,6 +192,28 @@ struct PieceJson {
     /// Null where no request is known.
     trace_id: Option<String>,
     span_id: Option<String>,
+}
+
+#[derive(Serialize)]
+struct StateJson {
+    state: &'static str,
+    total_ns: u64,
+    /// The part of it that was timed at both ends.
+    measured_ns: u64,
+}
+
+#[derive(Serialize)]
+struct DiskJson {
+    count: u64,
+    open: u64,
+    bytes: u64,
+    total_ns: u64,
+}
+
+impl StateJson {
+    fn new(sum: &StateSum) -> Self {
+        Self { state: sum.state.name(), total_ns: sum.total_ns, measured_ns: sum.basis.measured }
+    }
 }
 
 impl<'a> NameJson<'a> {
@@ -279,12 +322,36 @@ mod tests {
         let document = shape::document(&(schema.to_owned() + &path + beside), |out| request(&one, out));
         assert_eq!(document["blocked_by"].as_array().map(Vec::len), Some(1));
         assert_eq!(document["question"]["by"], "request");
+        let states: Vec<_> = document["states"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|one| {
+                (one["state"].as_str().expect("text"), one["total_ns"].as_u64(), one["measured_ns"].as_u64())
+            })
+            .collect();
+        let expected = [
+            ("running", Some(290), Some(290)),
+            ("blocked_by_request", Some(200), Some(0)),
+            ("runnable", Some(10), Some(10)),
+        ];
+        assert_eq!(states, expected);
+        assert_eq!(document["disk"]["count"], 0);
+        assert_eq!(document["no_path"], serde_json::Value::Null);
 
         let unknown = traced(false);
         let joined = engine::join(&recorded, &unknown).expect("a clock");
         let one = engine::request(&joined, all.requests[0], Algorithm::default());
         let document = shape::document(&(schema.to_owned() + &head + beside), |out| request(&one, out));
         assert_eq!(document["request"]["join"], "none");
+        assert_eq!(
+            (&document["no_path"], &document["disk"]),
+            (&"no_thread".into(), &serde_json::Value::Null)
+        );
+        assert_eq!(
+            (&document["states"][0]["state"], &document["states"][0]["total_ns"]),
+            (&"unknown".into(), &500.into())
+        );
         assert_eq!(document.get("window"), None);
     }
 }

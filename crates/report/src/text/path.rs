@@ -9,7 +9,7 @@ use wakepath_names::{CallName, Object, call_name};
 
 use super::hangs::deadlocks;
 use super::headline::headline;
-use super::{Source, footer, part, time_outs, when};
+use super::{Source, footer, part, seconds, time_outs, when};
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration};
 use crate::wording;
@@ -55,12 +55,6 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
     };
     footer::next(&mut screen, source, answer.recorded, Some(question));
     screen.into_text()
-}
-
-/// Seconds, to the nanosecond: `1.5`.
-fn seconds(ns: u64) -> String {
-    let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn table(screen: &mut Screen, evidence: &Evidence<'_>, rows: &[(RowKey, Row)]) {

@@ -1,13 +1,15 @@
 //! Requests, as text: how long those of each operation took, and why one of them took its time.
 
 use wakepath_engine::requests::{
-    Operation, OwnTime, RequestAnswer, RequestIndex, RequestPath, RequestsAnswer, Traced,
+    DiskAccesses, Next, NoPath, Operation, OwnTime, RequestAnswer, RequestIndex, RequestPath, RequestState,
+    RequestsAnswer, StateSum, Traced,
 };
+use wakepath_findings::Certainty;
 
-use super::{Source, footer, part, path, when};
+use super::{Source, footer, part, path, seconds, when};
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{count, duration, rough_share};
+use crate::units::{bytes, count, duration, rough_share, share};
 use crate::wording;
 
 /// Rows beyond this many are put together.
@@ -71,10 +73,12 @@ pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> 
 }
 
 /// Why a request took its time.
-pub fn request(answer: &RequestAnswer, source: Source<'_>, layout: Layout) -> String {
+///
+/// `argument` is the recording and the spans as an argument, `source` the recording alone.
+pub fn request(answer: &RequestAnswer, source: Source<'_>, argument: &str, layout: Layout) -> String {
     match &answer.path {
-        Some(path) => by_thread(answer, path, source, layout),
-        None => by_spans(answer, layout),
+        Ok(path) => by_thread(answer, path, source, layout),
+        Err(why) => by_spans(answer, *why, source, argument, layout),
     }
 }
 
@@ -111,6 +115,10 @@ fn by_thread(
         }
         behind.blank();
     }
+    behind.wrapped(0, Line::from(states(&of_thread.states, window)));
+    if let Some(disk) = of_thread.disk.filter(|disk| disk.count > 0) {
+        behind.wrapped(0, Line::from(disk_accesses(&disk)));
+    }
     left_out(&mut behind, traced);
     let root = traced.root(answer.request);
     let text = format!(
@@ -122,8 +130,48 @@ fn by_thread(
     before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
 }
 
+/// `in all: 66.7% blocked by other requests (inferred), 33.3% running`.
+fn states(states: &[StateSum], window: u64) -> String {
+    let words: Vec<_> = states
+        .iter()
+        .map(|sum| {
+            let what = match sum.state {
+                RequestState::Blocked => "blocked by other requests",
+                RequestState::Kind(kind) => wording::kind_phrase(kind),
+            };
+            let certainty = sum.basis.certainty();
+            let basis = match certainty {
+                Certainty::Measured => String::new(),
+                other => format!(" ({})", wording::certainty(other)),
+            };
+            format!("{} {what}{basis}", share(sum.total_ns, window).trim_start())
+        })
+        .collect();
+    format!("in all: {}", words.join(", "))
+}
+
+/// `its threads made 3 disk requests, 24 KiB, for 1.2 ms`.
+fn disk_accesses(disk: &DiskAccesses) -> String {
+    let mut text = format!(
+        "its threads sent {} of {} to disks, which took {}",
+        count(disk.count, "request"),
+        bytes(disk.bytes),
+        duration(disk.total_ns)
+    );
+    if disk.open > 0 {
+        text += &format!("; {} had not ended", disk.open);
+    }
+    text
+}
+
 /// The chain of spans that its end waited for.
-fn by_spans(answer: &RequestAnswer, layout: Layout) -> String {
+fn by_spans(
+    answer: &RequestAnswer,
+    why: NoPath,
+    source: Source<'_>,
+    argument: &str,
+    layout: Layout,
+) -> String {
     let mut screen = Screen::new(layout);
     let (traced, window) = (answer.traced, answer.to.since(answer.from));
     let name = operation_name(traced.operation(answer.request));
@@ -150,9 +198,24 @@ fn by_spans(answer: &RequestAnswer, layout: Layout) -> String {
     screen.blank();
     left_out(&mut screen, traced);
     footer::problems(&mut screen, &answer.head, "--json");
-    let text = "the thread that worked for it is not known: the times are those of spans alone, which do not say what \
-                the work waited for";
+    let why = wording::no_path(why);
+    let text =
+        format!("{why}: the times are those of spans alone, which do not say what the work waited for");
     screen.wrapped(0, Line::faint(text));
+    let recording = source.argument();
+    let next = match answer.next {
+        Next::Part(part) => format!("wakepath requests{argument} --request {}", id(traced, part)),
+        Next::Process(pid) => {
+            let [from, to] = [answer.from, answer.to].map(|at| seconds(at.since(answer.head.origin)));
+            format!("wakepath path{recording} --pid {pid} --from {from} --to {to}")
+        }
+        Next::Times => format!("wakepath info{recording}"),
+        Next::RecordAll => String::from("sudo wakepath record --otlp -a"),
+        Next::Thread => {
+            String::from("write the thread on each span, as wakepath.tid: docs/requests.md says how")
+        }
+    };
+    screen.wrapped(0, Line::faint("next: ").add(Style::Normal, next));
     screen.into_text()
 }
 

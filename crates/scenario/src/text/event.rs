@@ -22,7 +22,7 @@ impl Reader {
     /// | `fork NAME tid=N [tgid=N] [parent=N] [ns=N/N] [start=NS]` | declares NAME |
     /// | `exec COMM [from=OLD]`, `exit`, `rename THREAD COMM` | |
     /// | `out FLOW seq=N len=N [ack=N]`, `in FLOW …`, `ready FLOW` | packets |
-    /// | `issue ID [start=NS] [issued=NS]`, `complete ID …` | disk requests |
+    /// | `issue ID [start=NS] [issued=NS] [bytes=N]`, `complete ID …` | disk requests |
     /// | `lock ADDRESS [owner=THREAD]`, `unlock ADDRESS` | kernel locks |
     /// | `called N from=NS` | a call of the function with that number returns |
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
@@ -237,5 +237,7 @@ fn request(words: &mut Words<'_>) -> Result<BlockRequest, String> {
     let id = number(words.need("a request")?).ok_or("a request is a number")?;
     let start = words.option("start")?.map(Stamp::from_ns);
     let issued = words.option("issued")?.map(Stamp::from_ns);
-    Ok(BlockRequest { start, issued, ..crate::request(id) })
+    let of_page = crate::request(id);
+    let bytes = words.option("bytes")?.unwrap_or(of_page.bytes);
+    Ok(BlockRequest { start, issued, bytes, ..of_page })
 }

@@ -110,8 +110,8 @@ fn disks(
     let devices: BTreeSet<u32> = requests
         .requests
         .iter()
-        .map(|request| request.of)
-        .chain(requests.open_requests().map(|(device, _)| device))
+        .map(|request| request.of.device)
+        .chain(requests.open_requests().map(|(request, _)| request.device))
         .chain(survey.names.block_devices().map(|(device, _)| device))
         .filter(|&device| host.is_none_or(|host| recorded.device(device).0 == host))
         .collect();
