@@ -50,9 +50,9 @@ fn insert(heads: &mut Vec<(u64, usize)>, head: (u64, usize)) {
     }
     let mut at = heads.len();
     heads.push(head);
-    while at > 0 && heads[at - 1] < head {
-        heads[at] = heads[at - 1];
-        at -= 1;
+    while let Some(before) = at.checked_sub(1).filter(|&before| heads[before] < head) {
+        heads[at] = heads[before];
+        at = before;
     }
     heads[at] = head;
 }
