@@ -115,6 +115,11 @@ fn needs_root_an_unfinished_recording_of_another_user_stays_and_no_file_is_made_
     let error = create().expect_err("root's");
     assert!(matches!(error, WriteError::InTheWay(ref at) if *at == unfinished), "{error}");
     assert!(unfinished.join("kernel/metadata").exists());
+    // Root may remove it, and does not.
+    std::os::unix::fs::chown(&unfinished, Some(1234), None).expect("as root");
+    let error = Writer::create(&path, &made::host(), &made::options()).expect_err("another user's");
+    assert!(matches!(error, WriteError::InTheWay(ref at) if *at == unfinished), "{error}");
+    assert!(unfinished.join("kernel/metadata").exists());
     fs::remove_dir_all(&unfinished).expect("as root");
     create().expect("a new recording");
 }

@@ -209,23 +209,23 @@ fn a_stream_without_a_record_has_its_end_alone() {
     let mut writer = create(&path);
     writer.sched(Cpu(0)).expect("a stream");
     made::append(&mut writer, Buffer::Sched, Cpu(1), &[waking(10, 0)], 0);
-    made::append(&mut writer, Buffer::Sched, Cpu(1), &[waking(20, 1)], 0);
+    made::append(&mut writer, Buffer::Sched, Cpu(1), &[waking(20, 1), waking(22, 2)], 0);
     // The end of the stream is not before its last record.
     writer.close_streams(wakepath_clock::Stamp::from_ns(15)).expect("room");
     assert_eq!(writer.sched(Cpu(0)).expect("a stream").bytes(), HEADER);
     let one = writer.sched(Cpu(1)).expect("a stream");
-    assert_eq!((one.bytes(), one.last()), (3 * HEADER + 2 * WAKING, 20));
-    assert_eq!(writer.bytes(), 4 * HEADER + 2 * WAKING);
+    assert_eq!((one.bytes(), one.last()), (3 * HEADER + 3 * WAKING, 22));
+    assert_eq!(writer.bytes(), 4 * HEADER + 3 * WAKING);
     let mut events = 0;
     assert_eq!(Recording::open(&path).expect("a recording").for_each(|_| events += 1), []);
     let (empty, full) = (stream(&path, "sched_0"), stream(&path, "sched_1"));
-    assert_eq!((events, empty.closed, empty.packets, full.closed, full.packets), (2, true, 0, true, 2));
-    assert_eq!((full.first, full.last), (Some(10), Some(20)));
+    assert_eq!((events, empty.closed, empty.packets, full.closed, full.packets), (3, true, 0, true, 2));
+    assert_eq!((full.first, full.last), (Some(10), Some(22)));
     // For other readers: the mark is of its own time alone.
     let bytes = std::fs::read(path.join("kernel/sched_1")).expect("a stream");
     let mark = bytes.last_chunk::<80>().expect("a packet");
     let [begin, end] = [24, 32].map(|at| u64::from_le_bytes(*mark[at..].first_chunk().expect("8 bytes")));
-    assert_eq!((begin, end), (20, 20));
+    assert_eq!((begin, end), (22, 22));
 }
 
 #[test]
