@@ -22,7 +22,7 @@ const LIBRARIES: [&[&str]; 3] = [
     &["cc", "-O2", "-std=c11", "-mtls-dialect=gnu2"],
     &["clang", "-O2", "-std=c11"],
 ];
-const EXPORTED: &str = "-Wl,--export-dynamic-symbol=otel_thread_ctx_v1";
+pub const EXPORTED: &str = "-Wl,--export-dynamic-symbol=otel_thread_ctx_v1";
 
 /// Compiles `spans.c`; `None`, with a line that says so, where the compiler is not there.
 fn spans(folder: &Path, compiler: &[&str], options: &[&str], file: &str) -> Option<()> {
@@ -40,7 +40,7 @@ fn spans(folder: &Path, compiler: &[&str], options: &[&str], file: &str) -> Opti
 
 /// Runs the program that stops the other one behind each instruction.
 #[track_caller]
-fn is_right_at_every_stop(folder: &Path, what: &[&str], arguments: &[&str]) {
+pub fn is_right_at_every_stop(folder: &Path, what: &[&str], arguments: &[&str]) {
     let said = succeeds(Command::new("./step").args(arguments).current_dir(folder));
     let line = said.lines().last().expect("a line");
     println!("{}: {line}", what.join(" "));

@@ -2,7 +2,10 @@
 //! request that a thread works for is right at every instruction. A runtime that is not on this machine is skipped.
 
 mod c;
+mod java;
+mod node;
 mod python;
+mod rust;
 mod truth;
 
 use std::path::{Path, PathBuf};
