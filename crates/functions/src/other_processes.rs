@@ -74,9 +74,10 @@ mod tests {
         let other = folder.path().join("nobody's");
         std::fs::copy("/bin/sleep", &other).unwrap();
         let files = [(sleep.as_path(), sleep.as_path()), (other.as_path(), other.as_path())];
-        // Spawned is not yet run.
+        // Spawned is not yet run, and a process has its new program's name before that is mapped.
         let runs = |child: &std::process::Child| {
-            std::fs::read_link(format!("/proc/{}/exe", child.id())).is_ok_and(|exe| exe == sleep)
+            let maps = std::fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap_or_default();
+            maps.lines().any(|line| line.contains(" r-xp ") && line.ends_with("/sleeps"))
         };
         let began = std::time::Instant::now();
         while !sleeping.iter().all(runs) && began.elapsed().as_secs() < 10 {
