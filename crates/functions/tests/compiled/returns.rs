@@ -211,3 +211,14 @@ fn a_function_may_have_sixteen_parts_that_stand_elsewhere() {
         }
     }
 }
+
+#[test]
+fn a_part_that_several_jumps_lead_into_is_one() {
+    let programs = Programs::new();
+    let personality = ".globl __gxx_personality_v0\n__gxx_personality_v0: ret\n";
+    let body = "call *%rax\njz .Lpart\njs .Lwithin\nret";
+    let source = function("f", &format!(".cfi_startproc\n{body}\n.cfi_endproc"));
+    let part = ".Lpart: .cfi_startproc\n.cfi_def_cfa_offset 16\nnop\n.Lwithin: ret\n.cfi_endproc\n";
+    let library = programs.assemble("part.s", &(source + part + personality));
+    assert_eq!(at_instructions(&library, "f").len(), 2, "its own return and that of the part");
+}
