@@ -150,7 +150,9 @@ pub enum AbsenceReason {
     },
     /// A table of names contradicts itself, and was left out.
     Damaged {
-        /// Which one.
+        /// The file, or its debug file.
+        file: PathBuf,
+        /// Which table of it.
         table: &'static str,
     },
     /// Every call of it was replaced by its code.
@@ -184,11 +186,10 @@ impl FunctionNotFound {
                 ": the file is stripped, and only its {exported} exported functions have names: install its debug file, or \
                  build it without stripping"
             ),
-            AbsenceReason::Damaged { table } => {
-                format!(
-                    ": the file is damaged: its table of names, {table}, contradicts itself and was left out"
-                )
-            }
+            AbsenceReason::Damaged { ref file, table } => format!(
+                ": {} is damaged: its table of names, {table}, contradicts itself and was left out",
+                file.display()
+            ),
             AbsenceReason::Inlined { places } => format!(
                 ": the compiler inlined it into its callers ({places} {}), so there is no function to probe: probe a \
                  caller, or build it with __attribute__((noinline))",

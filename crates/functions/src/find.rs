@@ -204,10 +204,11 @@ impl OpenFile<'_> {
         inlined::places(self.image, pattern).or_else(|| inlined::places(self.debug?, pattern))
     }
 
-    /// A table of names that was left out because it contradicts itself.
-    fn damaged(&self) -> Option<&'static str> {
-        let of_debug = self.debug.into_iter().flat_map(|debug| &debug.damaged);
-        self.image.damaged.iter().chain(of_debug).next().copied()
+    /// The reason if a table of names was left out because it contradicts itself.
+    fn damaged(&self) -> Option<AbsenceReason> {
+        let images = [self.image].into_iter().chain(self.debug);
+        let mut tables = images.flat_map(|image| image.damaged.iter().map(|table| (&image.path, table)));
+        tables.next().map(|(file, table)| AbsenceReason::Damaged { file: file.clone(), table })
     }
 
     fn not_found(&self, pattern: &Pattern) -> FunctionNotFound {
@@ -228,12 +229,9 @@ impl OpenFile<'_> {
             () if symbols.iter().any(|symbol| symbol.kind == SymbolKind::Data && named(symbol)) => {
                 AbsenceReason::Data
             }
-            () if !symbols.full => match self.damaged() {
-                Some(table) => AbsenceReason::Damaged { table },
-                None => {
-                    AbsenceReason::Stripped { exported: functions().filter(|name| !name.is_empty()).count() }
-                }
-            },
+            () if !symbols.full => self.damaged().unwrap_or_else(|| AbsenceReason::Stripped {
+                exported: functions().filter(|name| !name.is_empty()).count(),
+            }),
             () => AbsenceReason::Plain,
         };
         FunctionNotFound {
