@@ -9,13 +9,25 @@ use crate::truth::{all_carry_their_thread, said, traced};
 use crate::{packages, plugin, succeeds};
 
 /// Python's packages, and a folder with the installed plug-in.
-struct Installed {
+pub struct Installed {
     python: PathBuf,
     folder: TempDir,
 }
 
+impl Installed {
+    /// A program of Python's packages.
+    pub fn bin(&self, name: &str) -> PathBuf {
+        self.python.join("bin").join(name)
+    }
+
+    /// The folder with the plug-in.
+    pub fn site(&self) -> PathBuf {
+        self.folder.path().join("site")
+    }
+}
+
 /// Builds and installs the plug-in; `None`, with a line that says so, where Python's packages are not there.
-fn install(would_show: &str, has_compiler: bool) -> Option<Installed> {
+pub fn install(would_show: &str, has_compiler: bool) -> Option<Installed> {
     let python = packages("python", would_show)?;
     let folder = tempfile::tempdir().expect("a folder");
     succeeds(Command::new("cp").arg("-rL").arg(plugin("python")).arg(folder.path().join("source")));
@@ -31,11 +43,9 @@ fn install(would_show: &str, has_compiler: bool) -> Option<Installed> {
 
 /// The program of truths under `opentelemetry-instrument`.
 fn truth(installed: &Installed, arguments: &[&str]) -> Command {
-    let mut command = Command::new(installed.python.join("bin/opentelemetry-instrument"));
-    command.arg(installed.python.join("bin/python")).arg(plugin("python/tests/truth.py")).args(arguments);
-    command
-        .env("PYTHONPATH", installed.folder.path().join("site"))
-        .env("OTEL_TRACES_EXPORTER", "otlp_proto_http");
+    let mut command = Command::new(installed.bin("opentelemetry-instrument"));
+    command.arg(installed.bin("python")).arg(plugin("python/tests/truth.py")).args(arguments);
+    command.env("PYTHONPATH", installed.site()).env("OTEL_TRACES_EXPORTER", "otlp_proto_http");
     command.current_dir(installed.folder.path());
     command
 }
