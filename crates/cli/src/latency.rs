@@ -31,7 +31,7 @@ use recorded::RecordedArguments;
 ///
 /// In a recording (`-i REC`), a TARGET is a function whose calls were recorded (`record --call`), `runqueue`,
 /// locks and disks as before, waits in a system call (`blocked:read`, `blocked:*`), or segments of the path of
-/// the chosen threads, by their kind (`segment:timer`, `segment:*`).
+/// the chosen threads, by their kind (`segment:timer`, `segment:*`), or spans of a service (`span:SERVICE/OPERATION`).
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[cfg_attr(not(feature = "collect"), allow(dead_code, reason = "only counting asks for them"))]

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use wakepath_engine::Algorithm;
 use wakepath_engine::requests::{
-    Joined, RequestIndex, RequestsError, RequestsQuery, SpansError, join, request, requests, traced,
+    GroupQuery, Joined, RequestIndex, RequestsError, RequestsQuery, SpansError, Traced, join, request,
+    request_group, requests, traced,
 };
+use wakepath_engine::{Algorithm, Recorded};
 use wakepath_report::{json, text};
 
 use crate::exit_code::Code;
@@ -31,6 +32,17 @@ pub struct RequestsArguments {
     /// Explain the N slowest requests
     #[arg(long, value_name = "N")]
     slowest: Option<usize>,
+    /// Explain the requests of one operation that are in this peak of its histogram, beside the usual ones
+    ///
+    /// The peaks are numbered as `wakepath latency -i REC span:SERVICE/OPERATION` shows them.
+    #[arg(long, value_name = "N", conflicts_with_all = ["request", "slowest"])]
+    peak: Option<usize>,
+    /// Explain the requests of one operation beside those of another recording, or of another file with spans
+    #[arg(long, value_name = "REC|SPANS", num_args = 1.., conflicts_with_all = ["request", "slowest"])]
+    compare: Vec<PathBuf>,
+    /// With --peak or --compare: show who waited for whom
+    #[arg(long, conflicts_with_all = ["request", "slowest", "json"])]
+    tree: bool,
     /// Only requests to this service
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
@@ -48,22 +60,17 @@ Examples:
   wakepath requests --slowest 1              why the longest one took its time
   wakepath requests --request 5b8efff798038103
   wakepath requests web.rec spans.json       the spans of a file beside a recording
+  wakepath requests --operation 'GET /cart' --peak 2
+                                             what those of the second peak waited for, beside the usual ones
+  wakepath requests today.rec --operation 'GET /cart' --compare yesterday.rec
   wakepath requests --service frontend --json | jq '.operations[].p99_ns'";
 
 /// Reads the recording and the spans, and prints the answer.
 pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, Failure> {
-    let (mut recordings, files): (Vec<PathBuf>, Vec<PathBuf>) =
-        arguments.files.iter().cloned().partition(|path| !is_spans(path));
-    if recordings.is_empty() {
-        recordings.push(DEFAULT.into());
+    if arguments.tree && arguments.peak.is_none() && arguments.compare.is_empty() {
+        return Err(Failure::new(Code::Usage, "--tree needs --peak or --compare"));
     }
-    let traced = traced(&recordings, &files).map_err(spans_failure)?;
-    let input = Input { recordings };
-    // A recording that is not there is the better reason.
-    if traced.requests.requests.is_empty() && input.recordings.iter().all(|path| path.exists()) {
-        return Err(requests_failure(RequestsError::NoSpans));
-    }
-    let recorded = input.read()?;
+    let (input, traced, recorded) = read(&arguments.files)?;
     let of_recording = input.argument();
     let argument = arguments.argument();
     let joined = || join(&recorded, &traced).map_err(requests_failure);
@@ -79,7 +86,10 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
         explain(&joined()?, which)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let query = RequestsQuery { service: arguments.service.clone(), operation: arguments.operation.clone() };
+    let query = arguments.query();
+    if arguments.peak.is_some() || !arguments.compare.is_empty() {
+        return explain_group(arguments, &joined()?, query, output);
+    }
     let answer = requests(&recorded, &traced, &query).map_err(requests_failure)?;
     match arguments.slowest {
         Some(slowest) => {
@@ -98,7 +108,47 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
+/// Reads recordings, and their spans and those of files.
+fn read(files: &[PathBuf]) -> Result<(Input, Traced, Recorded), Failure> {
+    let (mut recordings, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        files.iter().cloned().partition(|path| !is_spans(path));
+    if recordings.is_empty() {
+        recordings.push(DEFAULT.into());
+    }
+    let traced = traced(&recordings, &files).map_err(spans_failure)?;
+    let input = Input { recordings };
+    // A recording that is not there is the better reason.
+    if traced.requests.requests.is_empty() && input.recordings.iter().all(|path| path.exists()) {
+        return Err(requests_failure(RequestsError::NoSpans));
+    }
+    let recorded = input.read()?;
+    Ok((input, traced, recorded))
+}
+
+/// Explains many requests of one operation together.
+fn explain_group(
+    arguments: &RequestsArguments,
+    joined: &Joined<'_>,
+    requests: RequestsQuery,
+    output: &Output,
+) -> Result<ExitCode, Failure> {
+    let query = GroupQuery { requests, peak: arguments.peak, algorithm: Algorithm::default() };
+    let other = if arguments.compare.is_empty() { None } else { Some(read(&arguments.compare)?) };
+    let other = other.as_ref().map(|(_, traced, recorded)| join(recorded, traced)).transpose();
+    let other = other.map_err(requests_failure)?;
+    let answer = request_group(joined, &query, other.as_ref()).map_err(requests_failure)?;
+    let argument = arguments.argument();
+    output.answer(&answer, arguments.json, json::request_group, |answer, layout| {
+        text::request_group(answer, arguments.tree, &argument, layout)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
 impl RequestsArguments {
+    fn query(&self) -> RequestsQuery {
+        RequestsQuery { service: self.service.clone(), operation: self.operation.clone() }
+    }
+
     /// The recording and the files as arguments of a command line; empty for the default.
     fn argument(&self) -> String {
         self.files.iter().map(|path| format!(" {}", path.display())).collect()
@@ -106,7 +156,7 @@ impl RequestsArguments {
 }
 
 /// Whether this is a file with spans: a file, and no trace of a tracer.
-fn is_spans(path: &Path) -> bool {
+pub fn is_spans(path: &Path) -> bool {
     const TRACES: [&[u8]; 3] = [b"PERFILE2", b"2ELIFREP", b"\x17\x08\x44tracing"];
     let begins = std::fs::File::open(path).and_then(|file| {
         let mut begin = Vec::new();
@@ -116,7 +166,7 @@ fn is_spans(path: &Path) -> bool {
     path.is_file() && begins.is_ok_and(|begin| !TRACES.iter().any(|magic| begin.starts_with(magic)))
 }
 
-fn spans_failure(error: SpansError) -> Failure {
+pub fn spans_failure(error: SpansError) -> Failure {
     let hint = match &error {
         SpansError::Format { .. } => {
             "give OTLP as the Collector's file exporter writes it (JSON or protobuf), or Jaeger's JSON"
@@ -133,6 +183,9 @@ fn requests_failure(error: RequestsError) -> Failure {
         }
         RequestsError::NoId(_) | RequestsError::NoneSo { .. } => "`wakepath requests` lists the longest ones",
         RequestsError::Several { .. } => "write more digits",
+        RequestsError::SeveralOperations { .. } => "choose one with --service and --operation",
+        RequestsError::NoPeak { .. } => "wakepath latency -i REC span:SERVICE/OPERATION shows the peaks",
+        RequestsError::NoPaths { .. } => "docs/requests.md says how to write the thread on each span",
         RequestsError::NoRealtime | RequestsError::IllFormed(_) => "",
     };
     let code = match &error {

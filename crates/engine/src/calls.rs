@@ -33,6 +33,17 @@ pub enum Which {
     Above(u64),
     /// This number of the longest calls.
     Slowest(usize),
+    /// All calls.
+    All,
+}
+
+/// The things that are called calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallsOf {
+    /// Calls of a function.
+    Function,
+    /// Requests of an operation.
+    Operation,
 }
 
 /// Some calls, explained.
@@ -52,7 +63,9 @@ pub const MAX_CALLS: usize = 2000;
 pub struct CallsAnswer<'r> {
     /// The losses and problems of the calls that were explained.
     pub head: Head,
-    /// The function, as it was asked for.
+    /// Whether these are calls or requests.
+    pub of: CallsOf,
+    /// The function, as it was asked for; or the operation.
     pub target: Name,
     /// How long its calls took, of those that returned.
     pub histogram: Histogram,
@@ -67,8 +80,9 @@ pub struct CallsAnswer<'r> {
     pub asked: Group<'r>,
     /// Which ones.
     pub which: Which,
-    /// Those of the peak with the most calls, but for those that were asked about; and that peak, from 1 on.
-    pub usual: Option<(usize, Group<'r>)>,
+    /// Those of the peak with the most calls, but for those that were asked about; and that peak, from 1 on. `None`
+    /// in its place: those of another recording.
+    pub usual: Option<(Option<usize>, Group<'r>)>,
 }
 
 impl CallsAnswer<'_> {
@@ -150,15 +164,16 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
         let asked: HashSet<_> = asked.iter().collect();
         let of_main = all.iter().filter(|call| within(call, &peaks[main]));
         let usual: Vec<Window> = of_main.filter(|call| !asked.contains(call)).copied().collect();
-        (!usual.is_empty()).then(|| (main + 1, group(recorded, &usual, query.algorithm, &mut names)))
+        (!usual.is_empty()).then(|| (Some(main + 1), group(recorded, &usual, query.algorithm, &mut names)))
     });
     let asked = group(recorded, &asked, query.algorithm, &mut names);
     let head = head_of(recorded, &asked, usual.as_ref().map(|(_, usual)| usual));
-    Ok(CallsAnswer { head, target, histogram, unwound, open, moved, asked, which: query.which, usual })
+    let of = CallsOf::Function;
+    Ok(CallsAnswer { head, of, target, histogram, unwound, open, moved, asked, which: query.which, usual })
 }
 
 /// The losses and problems of any of these calls, each once.
-fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Group<'_>>) -> Head {
+pub(crate) fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Group<'_>>) -> Head {
     let paths = || asked.paths.iter().chain(usual.into_iter().flat_map(|usual| &usual.paths));
     let windows = || paths().map(|path| path.path.window);
     let from = windows().map(|window| window.from).min().unwrap_or(recorded.from());
@@ -230,6 +245,7 @@ fn asked(all: &[Window], peaks: &[Peak], which: Which) -> Result<Vec<Window>, Ca
             sorted.truncate(most.max(1));
             Ok(sorted)
         }
+        Which::All => Ok(all.to_vec()),
     }
 }
 
@@ -246,7 +262,7 @@ fn group<'r>(
 
 /// At most [`MAX_CALLS`] of this number of calls: one of each stretch of equal length, at a place that differs from stretch
 /// to stretch, since calls often come in periods: a transaction's statements, say.
-fn spread(calls: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn spread(calls: usize) -> impl Iterator<Item = usize> {
     let step = calls.div_ceil(MAX_CALLS).max(1);
     (0..calls).step_by(step).map(move |from| {
         // The finaliser of a 64-bit hash (Steele, Lea and Flood 2014): the same calls each time.
@@ -310,6 +326,7 @@ mod tests {
             (Which::Above(10_000), &[20_000]),
             (Which::Above(9_999), &[10_000, 20_000]),
             (Which::Peak(1), &[100; 20]),
+            (Which::All, &[[100; 20].as_slice(), &[10_000, 20_000]].concat()),
         ] {
             let answer = calls(&recorded, &ask(Some("f"), which)).expect("calls");
             let found: Vec<u64> = answer.asked.paths.iter().map(PathAnswer::window_ns).collect();
@@ -317,7 +334,11 @@ mod tests {
             assert_eq!((answer.unwound, answer.open, answer.histogram.calls()), (1, 0, 22), "{which:?}");
             // Beside the peak itself there are no usual calls of it.
             let usual = answer.usual.as_ref().map(|(peak, group)| (*peak, group.calls));
-            assert_eq!(usual, (which != Which::Peak(1)).then_some((1, 20)), "{which:?}");
+            assert_eq!(
+                usual,
+                (!matches!(which, Which::Peak(1) | Which::All)).then_some((Some(1), 20)),
+                "{which:?}"
+            );
         }
     }
 

@@ -31,6 +31,8 @@ pub enum LatencySource {
     LockWaits,
     /// Segments of paths.
     Segments,
+    /// Spans of distributed tracing.
+    Spans,
 }
 
 /// The latencies of one target.

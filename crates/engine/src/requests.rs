@@ -2,6 +2,7 @@
 
 mod facts;
 mod find;
+mod group;
 mod join;
 mod one;
 mod read;
@@ -14,6 +15,7 @@ pub use wakepath_spans::{
 };
 
 pub use facts::{DiskAccesses, RequestState, StateSum};
+pub use group::{Blocker, GroupAnswer, GroupQuery, request_group};
 pub use join::{Joined, join};
 pub use one::{BlockedBy, Next, NoPath, OfSpan, OwnTime, Piece, RequestAnswer, RequestPath, request};
 pub use read::{SpansError, Traced, traced};
@@ -74,6 +76,14 @@ pub enum RequestsError {
     NoRealtime,
     #[error("no request is {asked}; there are {there}")]
     NoneSo { asked: String, there: String },
+    #[error("requests of several operations: {there}")]
+    SeveralOperations { there: String },
+    #[error("there is no peak {asked}: the histogram has {there}")]
+    NoPeak { asked: usize, there: usize },
+    #[error(
+        "none of these {count} requests has a path: the spans do not name their threads, or these were not recorded"
+    )]
+    NoPaths { count: u64 },
     #[error("no request has the id `{0}`")]
     NoId(String),
     #[error(

@@ -8,7 +8,7 @@ use wakepath_names::{CallName, Object};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::rows::rows_of_call;
-use crate::{Code, EndKey, Evidence, PerGroup, Row, RowKey};
+use crate::{BasisMix, Code, EndKey, Evidence, PerGroup, Row, RowKey};
 
 /// The time that a key took of the calls that were asked about, and of the usual ones.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct Cause<'a> {
     /// The parts of the time, by the end of the chain of waits, the largest difference first. They are less than the whole
     /// where no more is known.
     pub parts: Vec<CausePart>,
+    /// How much of the time in the calls that were asked about is known how well, ns in all.
+    pub basis: BasisMix,
     /// Where the threads of the calls' own process ran, or waited for it.
     pub code: Code,
 }
@@ -85,11 +87,13 @@ pub fn causes<'a>(calls: &PerGroup<Vec<Evidence<'a>>>) -> Vec<Cause<'a>> {
                     mean_ns: PerGroup::default(),
                     first_in: 0,
                     parts: Vec::new(),
+                    basis: BasisMix::default(),
                     code: Code::default(),
                 });
                 cause.first_in += u64::from(is_asked && place == 0);
                 cause.add_times(call, &row, calls, is_asked);
                 if is_asked {
+                    cause.basis.add_mix(row.basis);
                     cause.add_code(call, &row);
                 }
                 cause.add_example(*call, row);
@@ -151,9 +155,14 @@ impl<'a> Cause<'a> {
 
     fn add_example(&mut self, call: Evidence<'a>, mut row: Row) {
         let (largest, example) = &mut self.example;
+        // Each recording numbers its threads for itself.
+        let is_same = largest.recorded.source == call.recorded.source;
         if row.total_ns > example.total_ns {
             *largest = call;
             std::mem::swap(example, &mut row);
+        }
+        if !is_same {
+            return;
         }
         example.processes.append(&mut row.processes);
         example.threads.append(&mut row.threads);

@@ -113,6 +113,14 @@ impl BasisMix {
         }
     }
 
+    /// Adds another sum.
+    pub fn add_mix(&mut self, other: Self) {
+        self.measured += other.measured;
+        self.sampled += other.sampled;
+        self.inferred += other.inferred;
+        self.ambiguous += other.ambiguous;
+    }
+
     /// A summary of the whole, which never claims more than holds for 99 parts in 100.
     pub fn certainty(self) -> Certainty {
         let total = self.measured + self.sampled + self.inferred + self.ambiguous;

@@ -32,7 +32,7 @@ pub use latency::recorded_latency;
 pub use overview::overview;
 pub use path::path;
 pub use profiles::{NoProfiles, profiles};
-pub use requests::{request, requests};
+pub use requests::{request, request_group, requests};
 pub use sync::sync;
 
 use std::io::{self, BufWriter, Write};

@@ -33,7 +33,7 @@ pub use latency::live_latency;
 pub use latency::{other_processes, recorded_latency};
 pub use overview::{candidate, overview};
 pub use path::path;
-pub use requests::{request, requests};
+pub use requests::{request, request_group, requests};
 pub use segments::segments;
 #[cfg(feature = "collect")]
 pub use spans::{spans_awaited, spans_received};

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use clap::Args;
 use wakepath_engine::latency::TargetError;
 use wakepath_engine::latency::recorded::{
-    RecordedLatencyError, RecordedQuery, ThreadFilter, recorded_latency,
+    RecordedLatencyError, RecordedQuery, ThreadFilter, recorded_latency_with,
 };
+use wakepath_engine::requests::traced;
 use wakepath_engine::{Name, Tid, TimeSpec};
 use wakepath_report::{json, parquet, text};
 
@@ -15,16 +16,17 @@ use super::LatencyArguments;
 use crate::exit_code::{self, Code, is_doubtful};
 use crate::failure::Failure;
 use crate::file;
-use crate::input::Input;
+use crate::input::{DEFAULT, Input};
 use crate::output::Output;
 use crate::path::subject;
+use crate::requests::{is_spans, spans_failure};
 
 /// The recording, and the part of it that is counted.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "From a recording")]
 pub struct RecordedArguments {
     /// Count in this recording, or in a trace of another tracer, instead of on this machine; repeat it for
-    /// several hosts. Covers what the recording was made for, unless -p, -a or an option below chooses threads
+    /// several hosts, or for a file with spans. Covers what the recording was made for, unless -p, -a or an option below chooses threads
     #[arg(short = 'i', long = "input", value_name = "REC", conflicts_with_all = ["duration", "command"])]
     pub recordings: Vec<PathBuf>,
     /// Count this thread
@@ -78,7 +80,14 @@ pub fn run(asked: &LatencyArguments, output: &Output) -> Result<ExitCode, Failur
         file::check_path(path)?;
     }
     let arguments = &asked.recorded;
-    let recorded = Input { recordings: arguments.recordings.clone() }.read()?;
+    let (mut recordings, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        arguments.recordings.iter().cloned().partition(|path| !is_spans(path));
+    if recordings.is_empty() {
+        recordings.push(DEFAULT.into());
+    }
+    let with_spans = asked.targets.iter().any(|target| target.starts_with("span:"));
+    let traced = with_spans.then(|| traced(&recordings, &files)).transpose().map_err(spans_failure)?;
+    let recorded = Input { recordings }.read()?;
     let query = RecordedQuery {
         targets: asked.targets.clone(),
         threads: arguments.threads(asked),
@@ -87,7 +96,7 @@ pub fn run(asked: &LatencyArguments, output: &Output) -> Result<ExitCode, Failur
         to: arguments.to,
         every: asked.every,
     };
-    let latency = recorded_latency(&recorded, &query).map_err(failure)?;
+    let latency = recorded_latency_with(&recorded, traced.as_ref(), &query).map_err(failure)?;
     output.answer(&latency, asked.json, json::recorded_latency, text::recorded_latency)?;
     if let Some(path) = &asked.parquet {
         file::write(path, |file| parquet::recorded_latency(&latency, file))?;
@@ -102,13 +111,16 @@ fn failure(error: RecordedLatencyError) -> Failure {
     };
     let hint = match &error {
         RecordedLatencyError::Target(TargetError::NotATarget(_)) => String::from(
-            "a target is FUNCTION, runqueue, disk, disk:NAME, lock, lock:user, lock:kernel, blocked:CALL or \
-             segment:KIND; wakepath latency --help explains each",
+            "a target is FUNCTION, runqueue, disk, disk:NAME, lock, lock:user, lock:kernel, blocked:CALL, \
+             segment:KIND or span:SERVICE/OPERATION; wakepath latency --help explains each",
         ),
         RecordedLatencyError::NoCalls(target) => format!("wakepath record --call {target} records them"),
         RecordedLatencyError::SystemCall(name) => format!(
             "blocked:{name} counts how long threads were blocked in it; without -i, syscall:{name} counts whole calls"
         ),
+        RecordedLatencyError::NoSpans => {
+            String::from("record with `wakepath record --otlp`, or give a file with spans as another -i")
+        }
         RecordedLatencyError::NoThreads => String::from("choose them by --comm, --tid, --cgroup or -p"),
         _ => String::new(),
     };

@@ -22,6 +22,7 @@ use super::Distribution;
 use super::target::LockKind;
 use crate::head::head;
 use crate::query;
+use crate::requests::Traced;
 use crate::{Head, Name, PathQuery, QueryError, Recorded, TimeSpec};
 use counting::{Counters, Ending, Facts, Window};
 pub use error::RecordedLatencyError;
@@ -73,6 +74,19 @@ pub fn recorded_latency(
     recorded: &Recorded,
     query: &RecordedQuery,
 ) -> Result<RecordedLatency, RecordedLatencyError> {
+    recorded_latency_with(recorded, None, query)
+}
+
+/// Counts latencies in a recording, and of the spans beside it. Spans are those of all services, whatever threads are
+/// chosen.
+///
+/// # Errors
+/// When a target is not in the recording, or no thread fits the question.
+pub fn recorded_latency_with(
+    recorded: &Recorded,
+    traced: Option<&Traced>,
+    query: &RecordedQuery,
+) -> Result<RecordedLatency, RecordedLatencyError> {
     if recorded.graph.events() == 0 {
         return Err(QueryError::NoEvents.into());
     }
@@ -80,7 +94,7 @@ pub fn recorded_latency(
     let host = query.host.as_ref().map(|host| query::host(recorded, host)).transpose()?;
     let mut targets: Vec<RecordedTarget> = Vec::new();
     for text in &query.targets {
-        for target in resolve(recorded, text, host)? {
+        for target in resolve(recorded, traced, text, host)? {
             if !targets.iter().any(|other| other.kind == target.kind) {
                 targets.push(target);
             }
@@ -96,6 +110,7 @@ pub fn recorded_latency(
     calls(recorded, &threads, &mut counters);
     intervals(recorded, &threads, host, &mut counters);
     segments(recorded, query, &mut counters)?;
+    spans(recorded, traced, &mut counters)?;
     let mut distributions = Vec::new();
     for RecordedTarget { kind, of_pattern, .. } in targets {
         let found = counters.take(kind).filter(|found| !(of_pattern && found.is_empty()));
@@ -205,6 +220,25 @@ fn segments(
     Ok(())
 }
 
+/// Counts spans, by their own times.
+fn spans(
+    recorded: &Recorded,
+    traced: Option<&Traced>,
+    counters: &mut Counters,
+) -> Result<(), RecordedLatencyError> {
+    let Some(traced) = traced.filter(|_| counters.want(|kind| matches!(kind, TargetKind::Span(_)))) else {
+        return Ok(());
+    };
+    let clock = recorded.wall_clock().ok_or(RecordedLatencyError::Query(QueryError::NoRealtime))?;
+    for span in &traced.spans.spans {
+        // The length is that of the span's own clock.
+        let to = clock.stamp(span.to);
+        let from = Stamp::from_ns(to.ns().saturating_sub(span.length_ns()));
+        counters.count(TargetKind::Span(span.operation), Some(from), to, Ending::Seen);
+    }
+    Ok(())
+}
+
 /// Sentences on what limits the meaning of a target's latencies.
 fn notes(recorded: &Recorded, kind: TargetKind, empty: bool, facts: &Facts) -> Vec<String> {
     let mut notes = Vec::new();
@@ -233,6 +267,9 @@ fn notes(recorded: &Recorded, kind: TargetKind, empty: bool, facts: &Facts) -> V
         TargetKind::Lock(_) if user_locks && empty && !facts.calls => {
             notes.push(String::from("the recording does not say which waits were for a futex"));
         }
+        TargetKind::Span(_) => notes.push(String::from(
+            "spans are those of all services that ended in this time; one that ended later is counted as open",
+        )),
         _ => {}
     }
     if user_locks {

@@ -21,6 +21,8 @@ pub(super) enum Target<'a> {
     Blocked(Pattern),
     /// `segment:KIND`.
     Segment(Pattern),
+    /// `span:SERVICE/OPERATION`.
+    Span(Pattern),
     /// `kernel:FUNCTION`.
     KernelFunction(Pattern),
     /// `FILE:FUNCTION`, or a function alone.
@@ -76,6 +78,7 @@ impl<'a> Target<'a> {
             Some(("syscall", name)) => Self::SystemCall(Pattern::new(name)),
             Some(("blocked", name)) => Self::Blocked(Pattern::new(name)),
             Some(("segment", kind)) => Self::Segment(Pattern::new(kind)),
+            Some(("span", name)) => Self::Span(Pattern::new(name)),
             Some(("kernel", name)) => Self::KernelFunction(Pattern::new(name)),
             _ => Self::Function,
         })

@@ -29,6 +29,18 @@ impl Traced {
         Ok(requests)
     }
 
+    /// The requests that a query is about, where all are of one operation; the longest first.
+    pub(super) fn of_one_operation(&self, query: &RequestsQuery) -> Result<Vec<RequestIndex>, RequestsError> {
+        let requests = self.matching(query)?;
+        let operation = |request: &RequestIndex| self.root(*request).operation;
+        match requests.iter().all(|request| operation(request) == operation(&requests[0])) {
+            true => Ok(requests),
+            false => {
+                Err(RequestsError::SeveralOperations { there: self.named(requests.iter().map(operation)) })
+            }
+        }
+    }
+
     fn none_so(&self, query: &RequestsQuery) -> RequestsError {
         let asked = [("to ", &query.service), ("of ", &query.operation)];
         let asked: Vec<_> =
@@ -37,9 +49,13 @@ impl Traced {
     }
 
     /// The operations of all requests, as text.
-    pub(super) fn there(&self) -> String {
+    pub(crate) fn there(&self) -> String {
         let requests = (0..self.requests.requests.len() as u32).map(RequestIndex);
-        let mut there: Vec<OperationIndex> = requests.map(|request| self.root(request).operation).collect();
+        self.named(requests.map(|request| self.root(request).operation))
+    }
+
+    fn named(&self, operations: impl Iterator<Item = OperationIndex>) -> String {
+        let mut there: Vec<OperationIndex> = operations.collect();
         there.sort_unstable();
         there.dedup();
         let mut there: Vec<_> = there

@@ -14,7 +14,7 @@ use super::text;
 use crate::wording;
 
 #[derive(Serialize)]
-struct CallsJson {
+pub(super) struct CallsJson {
     #[serde(flatten)]
     head: HeadJson,
     target: String,
@@ -107,6 +107,8 @@ struct CauseJson {
     asked_ns: f64,
     usual_ns: f64,
     first_in: u64,
+    /// The part of `asked_ns` that was timed at both ends.
+    asked_measured_ns: f64,
     parts: Vec<PartJson>,
     code: Vec<CodeJson>,
 }
@@ -142,6 +144,11 @@ struct CodeJson {
 /// # Errors
 /// Those of `out`.
 pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
+    super::write(out, &document(answer, "wakepath.calls/1"))
+}
+
+/// The document of calls, under the name of a schema.
+pub(super) fn document(answer: &CallsAnswer, schema: &'static str) -> CallsJson {
     let usual = answer.usual.as_ref();
     let group = |peak, Group { calls, paths }: &Group<'_>| GroupJson {
         peak,
@@ -151,11 +158,11 @@ pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
     };
     let peak = match answer.which {
         Which::Peak(peak) => Some(peak),
-        Which::Above(_) | Which::Slowest(_) => None,
+        Which::Above(_) | Which::Slowest(_) | Which::All => None,
     };
     let evidence = answer.evidence();
-    let document = CallsJson {
-        head: HeadJson::new("wakepath.calls/1", &answer.head),
+    CallsJson {
+        head: HeadJson::new(schema, &answer.head),
         target: text(answer.target.bytes()),
         unit: "ns",
         buckets: buckets(&answer.histogram),
@@ -164,15 +171,14 @@ pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
         open: answer.open,
         moved: answer.moved,
         asked: group(peak, &answer.asked),
-        usual: usual.map(|(peak, usual)| group(Some(*peak), usual)),
-        causes: causes(&evidence).iter().map(cause).collect(),
+        usual: usual.map(|(peak, usual)| group(*peak, usual)),
+        causes: causes(&evidence).iter().map(|one| cause(one, answer.asked.paths.len())).collect(),
         tree: evidence.asked.first().map_or(Vec::new(), |names| tree(names, &merged_tree(&evidence))),
         calls: answer.asked.paths.iter().map(call).collect(),
-    };
-    super::write(out, &document)
+    }
 }
 
-fn cause(cause: &Cause<'_>) -> CauseJson {
+fn cause(cause: &Cause<'_>, calls: usize) -> CauseJson {
     let (evidence, row) = &cause.example;
     let part = |part: &CausePart| PartJson {
         kind: part.end.activity.as_ref().map(|end| end.kind.name()),
@@ -189,6 +195,7 @@ fn cause(cause: &Cause<'_>) -> CauseJson {
         asked_ns: cause.mean_ns.asked,
         usual_ns: cause.mean_ns.usual,
         first_in: cause.first_in,
+        asked_measured_ns: cause.basis.measured as f64 / calls.max(1) as f64,
         parts: cause.parts.iter().map(part).collect(),
         code: code(&cause.code),
     }

@@ -1,5 +1,7 @@
 //! Requests, as JSON: `wakepath.requests/1`.
 
+mod group;
+
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -13,6 +15,8 @@ use super::head::{HeadJson, since_origin};
 use super::latency::{BucketJson, PeakJson, buckets, peaks};
 use super::path::body;
 use super::write;
+
+pub use group::request_group;
 
 const SCHEMA: &str = "wakepath.requests/1";
 
@@ -338,6 +342,18 @@ mod tests {
         assert_eq!(states, expected);
         assert_eq!(document["disk"]["count"], 0);
         assert_eq!(document["no_path"], serde_json::Value::Null);
+
+        let query = engine::GroupQuery {
+            requests: RequestsQuery { operation: Some("GET /cart".to_owned()), service: None },
+            peak: Some(1),
+            algorithm: Algorithm::default(),
+        };
+        let group = engine::request_group(&joined, &query, None).expect("an answer");
+        let calls =
+            include_str!("../../contract/calls.txt").replace("wakepath.calls/1", "wakepath.requests/1");
+        let of_group = calls + include_str!("../../contract/request_group.txt");
+        let document = shape::document(&of_group, |out| request_group(&group, out));
+        assert_eq!(document["blocked_by"][0]["operation"], "POST /pay");
 
         let unknown = traced(false);
         let joined = engine::join(&recorded, &unknown).expect("a clock");

@@ -1,7 +1,7 @@
 //! The causes of a peak's calls, compared with the usual ones, as text.
 
-use wakepath_engine::{CallsAnswer, Group, Which};
-use wakepath_findings::{Cause, CausePart, Code, RowKey, causes};
+use wakepath_engine::{CallsAnswer, CallsOf, Group, Which};
+use wakepath_findings::{Cause, CausePart, Certainty, Code, RowKey, causes};
 
 use super::footer;
 use crate::escape::escape;
@@ -20,12 +20,13 @@ pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
     let causes = causes(&answer.evidence());
     headline(answer, &causes, &mut screen);
     let (asked_ns, usual_ns) = means(answer);
-    let head = if usual.is_some() {
-        " a call    usual  what the time went to, largest difference first"
+    let noun = noun(answer.of);
+    let first = each(answer.of);
+    screen.unwrapped(Line::faint(if usual.is_some() {
+        format!("{first}    usual  what the time went to, largest difference first")
     } else {
-        " a call  what the time went to"
-    };
-    screen.unwrapped(Line::faint(head));
+        format!("{first}  what the time went to")
+    }));
     let (shown, rest): (Vec<_>, Vec<_>) = causes.iter().partition(|cause| {
         cause.mean_ns.asked >= asked_ns * MIN_SHARE || cause.mean_ns.usual > usual_ns * MIN_USUAL
     });
@@ -41,9 +42,14 @@ pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
         let mut text = label(cause);
         text += &one.map_or(String::new(), |part| read_on(cause, &end(cause, part)));
         if is_mixed && cause.first_in > 0 {
-            text += &format!(" (the largest cause in {})", count(cause.first_in, "call"));
+            text += &format!(" (the largest cause in {})", count(cause.first_in, noun));
         }
-        screen.hanging(begin, margin, text);
+        let mut line = Line::from(text);
+        let certainty = cause.basis.certainty();
+        if answer.of == CallsOf::Operation && cause.mean_ns.asked > 0.0 && certainty != Certainty::Measured {
+            line.push(Style::Faint, format!("  {}", wording::certainty(certainty)));
+        }
+        screen.hanging(begin, margin, line);
         if let Some(part) = one {
             code(&mut screen, margin, &part.code);
         }
@@ -120,8 +126,13 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
     let name = escape(answer.target.bytes());
     let mut line = Line::strong(format!("{} of {name} took {}", which(answer), duration(asked_ns as u64)));
     line.push(Style::Normal, " on average");
-    if let Some((peak, _)) = usual {
-        line.push(Style::Normal, format!(", calls of peak {peak} take {}", duration(usual_ns as u64)));
+    let noun = noun(answer.of);
+    let usual_of = usual.map(|(peak, _)| match peak {
+        Some(peak) => format!("{noun}s of peak {peak} take"),
+        None => String::from("those of the other recording took"),
+    });
+    if let Some(usual) = usual_of {
+        line.push(Style::Normal, format!(", {usual} {}", duration(usual_ns as u64)));
     }
     if let Some(first) = causes.first().filter(|first| first.mean_ns.difference() > 0.0) {
         line.push(Style::Normal, ": mostly ");
@@ -131,7 +142,7 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
         let part = rough_share(more.min(all) as u64, all as u64);
         let of = if usual.is_some() { "of the difference" } else { "of it" };
         let (in_calls, calls) = (first.first_in, answer.asked.paths.len());
-        let of_calls = format!(" ({part} {of}, the largest cause in {in_calls} of {calls} calls)");
+        let of_calls = format!(" ({part} {of}, the largest cause in {in_calls} of {calls} {noun}s)");
         line.push(Style::Normal, of_calls);
     }
     screen.wrapped(0, line);
@@ -160,12 +171,29 @@ fn means(answer: &CallsAnswer) -> (f64, f64) {
 
 /// Which calls were asked about: `160 calls of peak 3`.
 fn which(answer: &CallsAnswer) -> String {
-    let n = answer.asked.calls;
+    let (n, noun) = (answer.asked.calls, noun(answer.of));
     match answer.which {
-        Which::Peak(peak) => format!("{} of peak {peak}", count(n, "call")),
-        Which::Above(ns) => format!("{} above {}", count(n, "call"), duration(ns)),
-        Which::Slowest(_) if n == 1 => String::from("the slowest call"),
-        Which::Slowest(_) => format!("the slowest {n} calls"),
+        Which::Peak(peak) => format!("{} of peak {peak}", count(n, noun)),
+        Which::Above(ns) => format!("{} above {}", count(n, noun), duration(ns)),
+        Which::Slowest(_) if n == 1 => format!("the slowest {noun}"),
+        Which::Slowest(_) => format!("the slowest {n} {noun}s"),
+        Which::All => count(n, noun),
+    }
+}
+
+/// The word for one of them.
+const fn noun(of: CallsOf) -> &'static str {
+    match of {
+        CallsOf::Function => "call",
+        CallsOf::Operation => "request",
+    }
+}
+
+/// The head of the column with the time of each.
+pub(super) const fn each(of: CallsOf) -> &'static str {
+    match of {
+        CallsOf::Function => " a call",
+        CallsOf::Operation => "   each",
     }
 }
 

@@ -1,5 +1,7 @@
 //! Requests, as text: how long those of each operation took, and why one of them took its time.
 
+mod group;
+
 use wakepath_engine::requests::{
     DiskAccesses, Next, NoPath, Operation, OwnTime, RequestAnswer, RequestIndex, RequestPath, RequestState,
     RequestsAnswer, StateSum, Traced,
@@ -20,6 +22,8 @@ const MAX_LONGEST: usize = 5;
 const TEXT: usize = 17;
 /// The digits of a trace's id that are enough to find it again.
 const ID_DIGITS: usize = 16;
+
+pub use group::request_group;
 
 /// The operations, and their longest requests.
 pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> String {

@@ -1,13 +1,13 @@
 //! Cause trees as text: of one path, and of many calls.
 
 use wakepath_critical_path::{Responsible, SegmentKind};
-use wakepath_engine::{CallsAnswer, PathAnswer};
+use wakepath_engine::{CallsAnswer, CallsOf, PathAnswer};
 use wakepath_findings::{
     Activity, Blamed, CauseTree, Evidence, Leaf, Node, PerGroup, Sum, ThreadKey, cause_tree, causes,
     merged_tree,
 };
 
-use super::calls::{headline, trust};
+use super::calls::{each, headline, trust};
 use super::{part, when};
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::duration;
@@ -41,11 +41,12 @@ pub fn merged(answer: &CallsAnswer, layout: Layout) -> String {
     let calls = answer.evidence();
     headline(answer, &causes(&calls), &mut screen);
     let tree = merged_tree(&calls);
+    let (each, number) = (each(answer.of), if answer.of == CallsOf::Function { "calls" } else { "count" });
     let (columns, head) = if answer.usual.is_some() {
-        let head = " a call    usual  calls  who waited for whom, largest difference first";
+        let head = format!("{each}    usual  {number}  who waited for whom, largest difference first");
         (Columns::BesideUsual, head)
     } else {
-        (Columns::PerCall, " a call  calls  who waited for whom")
+        (Columns::PerCall, format!("{each}  {number}  who waited for whom"))
     };
     screen.unwrapped(Line::faint(head));
     if let Some(&evidence) = calls.asked.first() {

@@ -12,6 +12,7 @@ pub const fn source(source: LatencySource) -> (&'static str, [&'static str; 2]) 
         LatencySource::BlockedWaits => ("blocked", ["wait", "waits"]),
         LatencySource::LockWaits => ("locks", ["wait for a lock", "waits for locks"]),
         LatencySource::Segments => ("segments", ["segment", "segments"]),
+        LatencySource::Spans => ("spans", ["span", "spans"]),
     }
 }
 

@@ -42,7 +42,9 @@ pub(super) fn resolve(
             };
             Ok(calls.map(target).collect())
         }
-        Target::Blocked(_) | Target::Segment(_) => Err(LiveLatencyError::OnlyRecorded(text.to_owned())),
+        Target::Blocked(_) | Target::Segment(_) | Target::Span(_) => {
+            Err(LiveLatencyError::OnlyRecorded(text.to_owned()))
+        }
         Target::KernelFunction(pattern) => kernel_functions(&pattern),
         Target::Function if !text.contains(':') => Err(TargetError::NotATarget(text.to_owned()).into()),
         Target::Function => user_functions(text, processes, allowed),

@@ -16,6 +16,8 @@ pub enum RecordedLatencyError {
     NoCalls(String),
     #[error("a recording does not hold where system calls begin and end, only the waits in them")]
     SystemCall(String),
+    #[error("there are no spans")]
+    NoSpans,
     #[error("segments belong to the path of a thread: choose the threads")]
     NoThreads,
     #[error("{slices} time slices are too many: at most {MAX_SLICES} are shown")]

@@ -10,6 +10,7 @@ use super::error::RecordedLatencyError;
 use crate::Recorded;
 use crate::latency::target::{LockKind, MAX_LISTED, Target, matching, matching_calls};
 use crate::latency::{LatencySource, TargetError};
+use crate::requests::{OperationIndex, Traced};
 
 /// The kind of thing that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,6 +27,8 @@ pub(super) enum TargetKind {
     Lock(Option<LockKind>),
     /// Segments of the asked threads' paths.
     Segment(SegmentKind),
+    /// Spans of an operation.
+    Span(OperationIndex),
 }
 
 /// A target that can be counted in a recording.
@@ -53,6 +56,7 @@ impl TargetKind {
             Self::Blocked(_) => LatencySource::BlockedWaits,
             Self::Lock(_) => LatencySource::LockWaits,
             Self::Segment(_) => LatencySource::Segments,
+            Self::Span(_) => LatencySource::Spans,
         }
     }
 }
@@ -61,6 +65,7 @@ impl TargetKind {
 /// several hosts.
 pub(super) fn resolve(
     recorded: &Recorded,
+    traced: Option<&Traced>,
     text: &str,
     host: Option<HostIndex>,
 ) -> Result<Vec<RecordedTarget>, RecordedLatencyError> {
@@ -89,6 +94,7 @@ pub(super) fn resolve(
             })?;
             Ok(targets(&pattern, found))
         }
+        Target::Span(pattern) => Ok(spans(traced, &pattern)?),
         Target::KernelFunction(_) | Target::Function => functions(recorded, text),
     }
 }
@@ -138,6 +144,24 @@ fn disks(
         RecordedTarget::new(name, TargetKind::Disk(Some(device)))
     };
     Ok(found.into_iter().map(one).collect())
+}
+
+/// Operations of services by their names, `SERVICE/OPERATION`.
+fn spans(traced: Option<&Traced>, pattern: &Pattern) -> Result<Vec<RecordedTarget>, RecordedLatencyError> {
+    let operations = traced.map_or(&[][..], |traced| &traced.spans.operations);
+    if operations.is_empty() {
+        return Err(RecordedLatencyError::NoSpans);
+    }
+    let names = (0..).map(OperationIndex).zip(operations);
+    let names: Vec<_> = names.map(|(index, one)| (format!("{}/{}", one.service, one.name), index)).collect();
+    let meant = names.iter().filter(|(name, _)| pattern.matches(name));
+    let found = meant.map(|(name, index)| (format!("span:{name}"), TargetKind::Span(*index))).collect();
+    let found = targets(pattern, found);
+    if found.is_empty() {
+        let there = names.iter().map(|(name, _)| format!("span:{name}"));
+        return Err(absent(&format!("span:{}", pattern.as_str()), there).into());
+    }
+    Ok(found)
 }
 
 /// Functions whose calls were recorded: by the whole name, or by the function without the file.

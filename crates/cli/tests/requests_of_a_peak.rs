@@ -1,0 +1,224 @@
+//! Many requests of one operation at once, on recordings and spans that the tests write: those of a peak beside the usual
+//! ones, those of two recordings, and spans as a target of latencies.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use wakepath_harness::made::{Made, made};
+
+/// The recording's clock in realtime, ns.
+const REALTIME: u64 = 1_795_229_921_310_000_000;
+
+/// A span of the service `shop`.
+fn span(id: u64, name: &str, (from, to): (u64, u64), tid: u32) -> Value {
+    json!({
+        "traceId": format!("{id:032x}"),
+        "spanId": format!("{id:016x}"),
+        "name": name,
+        "kind": 2,
+        "startTimeUnixNano": (REALTIME + from).to_string(),
+        "endTimeUnixNano": (REALTIME + to).to_string(),
+        "attributes": [{"key": "wakepath.tid", "value": {"intValue": tid.to_string()}}],
+    })
+}
+
+fn write_spans(made: &Made, spans: &[Value]) {
+    let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
+    let document =
+        json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": spans}]}]});
+    fs::write(made.folder().join("spans.json"), document.to_string()).expect("a file");
+}
+
+fn run(made: &Made, arguments: &[&str]) -> (i32, String, String) {
+    made.run([&["requests"], arguments].concat())
+}
+
+/// Forty requests that run for 100 ns, and twenty that wait for 5 µs while `pay` holds their lock; and one span of each.
+fn peaks() -> (Made, Vec<Value>) {
+    let mut trace = String::from(
+        "thread cart tid=10\nthread pay tid=12 tgid=10\n0 c0 idle started\n0 c0 idle switch cart\n0 c1 idle switch pay\n",
+    );
+    let (mut spans, mut at) = (Vec::new(), 1000);
+    let mut id = 0x1000;
+    let mut add = |name: &str, from: u64, to: u64, tid: u32, spans: &mut Vec<Value>| {
+        id += 1;
+        let one = span(id, name, (from, to), tid);
+        spans.push(one);
+    };
+    for _ in 0..40 {
+        add("GET /cart", at, at + 100, 10, &mut spans);
+        at += 1000;
+    }
+    for _ in 0..20 {
+        add("GET /cart", at, at + 5000, 10, &mut spans);
+        add("POST /pay", at - 500, at + 4900, 12, &mut spans);
+        trace += &format!(
+            "{} c0 cart switch idle blocked call=202:0x1000 op=128 value=2 claim=pay\n{} c1 pay waking cart\n{} c0 idle switch cart\n",
+            at + 100,
+            at + 4800,
+            at + 4900,
+        );
+        at += 10_000;
+    }
+    trace +=
+        &format!("{at} c0 cart switch idle blocked call=35:0\n{at} c1 pay switch idle blocked call=35:0\n");
+    (made(&trace, &[]), spans)
+}
+
+#[test]
+fn the_requests_of_a_peak_are_explained_beside_the_usual_ones_with_those_that_blocked_them() {
+    let (made, spans) = peaks();
+    write_spans(&made, &spans);
+    let of_cart = ["wakepath.rec", "spans.json", "--operation", "GET /cart"];
+    let ask = |more: &[&str]| run(&made, &[&of_cart[..], more].concat());
+    let (code, out, err) = ask(&["--peak", "2"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(
+        out.starts_with(
+            "20 requests of peak 2 of shop GET /cart took 5.00 µs on average, requests of peak 1 take 100 ns:\nmostly waiting for a lock that pay held"
+        ),
+        "{out}"
+    );
+    assert!(out.contains("4.70 µs     0 ns  shop POST /pay (in 20 of 20 requests)\n"), "{out}");
+    let next = "\nnext: wakepath requests wakepath.rec spans.json --request 0000000000000000000000000000";
+    assert!(out.contains(next), "{out}");
+    let (code, out, _) = ask(&["--peak", "2", "--json"]);
+    assert_eq!(code, 0);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(document["schema"], "wakepath.requests/1");
+    let groups = ["asked", "usual"]
+        .map(|key| [&document[key]["peak"], &document[key]["calls"], &document[key]["mean_ns"]]);
+    assert_eq!(json!(groups), json!([[2, 20, 5000], [1, 40, 100]]));
+    let blocked = &document["blocked_by"];
+    assert_eq!(
+        *blocked,
+        json!([{"service": "shop", "operation": "POST /pay", "asked_ns": 4700.0, "usual_ns": 0.0, "asked_requests": 20, "usual_requests": 0}])
+    );
+    assert_eq!(document["requests"].as_array().map(Vec::len), Some(20));
+    let sum = |key: &str| -> f64 {
+        let causes = document["causes"].as_array().expect("a list").iter();
+        causes.map(|cause| cause[key].as_f64().expect("a number")).sum()
+    };
+    assert_eq!([sum("asked_ns").round(), sum("usual_ns").round()], [5000.0, 100.0]);
+    let (_, tree, _) = ask(&["--peak", "2", "--tree"]);
+    assert!(
+        tree.contains("   each    usual  count  who waited for whom, largest difference first\n"),
+        "{tree}"
+    );
+    // The usual ones are of no use beside themselves.
+    let (_, out, _) = ask(&["--peak", "1", "--json"]);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((&document["usual"], &document["asked"]["calls"]), (&Value::Null, &json!(40)));
+    for (more, expected) in [
+        (&["--peak", "3"][..], "there is no peak 3: the histogram has 2"),
+        (&["--peak", "0"], "there is no peak 0: the histogram has 2"),
+        (&["--tree"], "--tree needs --peak or --compare"),
+    ] {
+        let (code, _, err) = ask(more);
+        assert!(code == 2 && err.contains(expected), "{more:?}: {err}");
+    }
+    let (code, _, err) = run(&made, &["wakepath.rec", "spans.json", "--peak", "1"]);
+    let several = "requests of several operations: `GET /cart` of `shop`, `POST /pay` of `shop`";
+    assert!(code == 2 && err.contains(several), "{err}");
+}
+
+#[test]
+fn requests_without_a_path_are_counted_and_are_not_explained() {
+    let (made, mut spans) = peaks();
+    spans[40]["attributes"] = json!([]);
+    spans[0]["attributes"] = json!([]);
+    spans[1]["attributes"] = json!([]);
+    write_spans(&made, &spans);
+    let of_cart = ["wakepath.rec", "spans.json", "--operation", "GET /cart", "--peak", "2"];
+    let (_, out, _) = run(&made, &of_cart);
+    assert!(out.contains("warning: 1 request without a path, since the thread"), "{out}");
+    assert!(out.contains("warning: 2 requests of those beside them without a path"), "{out}");
+    let (_, out, _) = run(&made, &[&of_cart[..], &["--json"]].concat());
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let counts = ["asked_without_path", "usual_without_path"].map(|key| &document[key]);
+    assert_eq!(counts, [&json!(1), &json!(2)]);
+    assert_eq!((&document["asked"]["calls"], &document["asked"]["explained"]), (&json!(20), &json!(19)));
+    spans.iter_mut().for_each(|span| span["attributes"] = json!([]));
+    write_spans(&made, &spans);
+    let (code, _, err) = run(&made, &of_cart);
+    assert!(code == 2 && err.contains("none of these 20 requests has a path"), "{err}");
+}
+
+#[test]
+fn requests_of_two_recordings_are_compared() {
+    let (made, spans) = peaks();
+    write_spans(&made, &spans);
+    // In the other one, `cart` never waits.
+    let quick = wakepath_harness::made::made(
+        "thread cart tid=10\n0 c0 idle started\n0 c0 idle switch cart\n99000 c0 cart switch idle blocked call=35:0\n",
+        &[],
+    );
+    write_spans(&quick, &spans[..40]);
+    let other = quick.folder().join("wakepath.rec");
+    let others = quick.folder().join("spans.json");
+    let [other, others] = [&other, &others].map(|path| path.to_str().expect("text"));
+    let arguments = ["wakepath.rec", "spans.json", "--operation", "GET /cart", "--compare", other, others];
+    let (code, out, err) = run(&made, &arguments);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(
+        out.starts_with(
+            "60 requests of shop GET /cart took 1.73 µs on average, those of the other recording took 100 ns:\nmostly waiting for a lock that pay held"
+        ),
+        "{out}"
+    );
+    assert!(out.contains("1.57 µs     0 ns  shop POST /pay (in 20 of 60 requests)\n"), "{out}");
+    let (_, out, _) = run(&made, &[&arguments[..], &["--json"]].concat());
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((&document["usual"]["calls"], &document["usual"]["peak"]), (&json!(40), &Value::Null));
+    assert_eq!(document["other_warnings"], 0);
+    // The other way round.
+    let arguments = [other, others, "--operation", "GET /cart", "--compare", "wakepath.rec", "spans.json"];
+    let (_, out, _) = run(&made, &arguments);
+    assert!(
+        out.starts_with("40 requests of shop GET /cart took 100 ns on average, those of the other"),
+        "{out}"
+    );
+}
+
+#[test]
+fn spans_are_a_target_of_latencies() {
+    let (made, spans) = peaks();
+    write_spans(&made, &spans);
+    let ask = |targets: &[&str]| {
+        let arguments = [&["latency", "-i", "wakepath.rec", "-i", "spans.json"][..], targets].concat();
+        made.run(arguments)
+    };
+    let (code, out, err) = ask(&["span:shop/GET /cart", "--json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let target = &document["targets"][0];
+    assert_eq!(
+        (&target["of"], &target["count"], &target["sum"]),
+        (&json!("spans"), &json!(60), &json!("104000"))
+    );
+    assert_eq!(target["target"], "span:shop/GET /cart");
+    let (_, out, _) = run(&made, &["wakepath.rec", "spans.json", "--operation", "GET /cart", "--json"]);
+    let requests: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(target["peaks"], requests["operations"][0]["peaks"], "numbered alike");
+    assert_eq!(target["buckets"], requests["operations"][0]["buckets"]);
+    let (_, out, _) = ask(&["span:*", "--json"]);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let names: Vec<_> =
+        document["targets"].as_array().expect("a list").iter().map(|one| &one["target"]).collect();
+    assert_eq!(names, [&json!("span:shop/GET /cart"), &json!("span:shop/POST /pay")]);
+    // Those that ended within a part of the time.
+    let (_, out, _) = ask(&["span:shop/GET /cart", "--to", "0.000011", "--json"]);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let target = &document["targets"][0];
+    assert_eq!((&target["count"], &target["open"]), (&json!(10), &json!(1)));
+    let (code, _, err) = ask(&["span:shop/nothing"]);
+    assert!(
+        code == 2
+            && err.contains(
+                "there is no `span:shop/nothing` in this recording; available: `span:shop/GET /cart`"
+            ),
+        "{err}"
+    );
+    let (code, _, err) = made.run(["latency", "-i", "wakepath.rec", "span:*"]);
+    assert!(code == 2 && err.contains("there are no spans"), "{err}");
+}

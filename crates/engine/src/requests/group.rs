@@ -1,0 +1,214 @@
+//! The requests of one operation that are in a peak, or all of them, explained together: beside the usual ones, or beside
+//! those of another recording.
+
+use std::collections::{BTreeMap, HashSet};
+
+use wakepath_critical_path::Algorithm;
+use wakepath_distribution::{Histogram, Unit, bucket_of, peaks};
+use wakepath_findings::PerGroup;
+use wakepath_spans::{Operation, RequestIndex};
+
+use super::{Joined, RequestsError, RequestsQuery, Traced, request};
+use crate::calls::{head_of, spread};
+use crate::{CallsAnswer, CallsOf, Group, Head, Name, Which};
+
+/// A question about many requests of one operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupQuery {
+    /// The operation: exactly one must fit.
+    pub requests: RequestsQuery,
+    /// The peak, from 1 on as the histogram numbers them; `None` for all requests, beside another recording.
+    pub peak: Option<usize>,
+    /// How paths are made.
+    pub algorithm: Algorithm,
+}
+
+/// Requests of one operation that blocked those that were explained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blocker {
+    /// The operation of the requests that blocked.
+    pub operation: Operation,
+    /// The time for which they did, ns.
+    pub total_ns: PerGroup<u64>,
+    /// The number of explained requests that were blocked.
+    pub blocked: PerGroup<u64>,
+}
+
+/// Many requests, explained together.
+#[derive(Debug)]
+pub struct GroupAnswer<'r> {
+    /// The paths and the histogram, like those of calls of a function.
+    pub calls: CallsAnswer<'r>,
+    /// The requests whose paths are there, in the order of the paths.
+    pub explained: Vec<RequestIndex>,
+    /// The number of requests that were asked for and have no path: their thread is not known, or not recorded.
+    pub without_path: PerGroup<u64>,
+    /// The operations that blocked them, the largest difference first.
+    pub blocked_by: Vec<Blocker>,
+    /// The head of the other recording, where there is one.
+    pub other: Option<Head>,
+    /// The spans.
+    pub traced: &'r Traced,
+    /// The numbers of requests whose paths are there.
+    pub paths: PerGroup<u64>,
+}
+
+/// Explains the requests of a peak beside the usual ones, or those of one recording beside those of `other`.
+///
+/// # Errors
+/// When no request fits, those of several operations do, or there is no such peak.
+pub fn request_group<'r>(
+    joined: &Joined<'r>,
+    query: &GroupQuery,
+    other: Option<&Joined<'r>>,
+) -> Result<GroupAnswer<'r>, RequestsError> {
+    let all = joined.traced.of_one_operation(&query.requests)?;
+    let operation = joined.traced.operation(all[0]).clone();
+    let length = |request: &RequestIndex| joined.traced.root(*request).length_ns();
+    let mut histogram = Histogram::new(Unit::Nanoseconds);
+    all.iter().for_each(|request| histogram.add(length(request)));
+    let peaks = peaks(&histogram);
+    let of_peak = |number: usize| -> Vec<RequestIndex> {
+        let peak = &peaks[number];
+        let within = |request: &&RequestIndex| {
+            (peak.from_bucket..=peak.to_bucket).contains(&bucket_of(length(request)))
+        };
+        all.iter().filter(within).copied().collect()
+    };
+    let (asked, which) = match query.peak {
+        None => (all.clone(), Which::All),
+        Some(number) => {
+            let place = number.checked_sub(1).filter(|place| *place < peaks.len());
+            let place = place.ok_or(RequestsError::NoPeak { asked: number, there: peaks.len() })?;
+            (of_peak(place), Which::Peak(number))
+        }
+    };
+    let usual = match other {
+        Some(other) => {
+            let same = RequestsQuery {
+                service: Some(operation.service.to_string()),
+                operation: Some(operation.name.to_string()),
+            };
+            Some((None, other, other.traced.matching(&same)?))
+        }
+        None => {
+            let main = (0..peaks.len()).max_by_key(|&peak| peaks[peak].count);
+            let is_asked: HashSet<_> = asked.iter().collect();
+            let others = main.map(|main| {
+                let usual: Vec<_> =
+                    of_peak(main).into_iter().filter(|request| !is_asked.contains(request)).collect();
+                (Some(main + 1), joined, usual)
+            });
+            others.filter(|(.., usual)| !usual.is_empty())
+        }
+    };
+    let mut blockers = Blockers::default();
+    let asked = explained(joined, &asked, query.algorithm, true, &mut blockers);
+    let usual = usual.map(|(peak, joined, requests)| {
+        (peak, explained(joined, &requests, query.algorithm, false, &mut blockers))
+    });
+    if asked.requests.is_empty() {
+        return Err(RequestsError::NoPaths { count: asked.without_path });
+    }
+    let of_same = usual.as_ref().filter(|_| other.is_none()).map(|(_, usual)| &usual.group);
+    let head = head_of(joined.recorded, &asked.group, of_same);
+    let of_other =
+        usual.as_ref().zip(other).map(|((_, usual), other)| head_of(other.recorded, &usual.group, None));
+    let without_path = PerGroup {
+        asked: asked.without_path,
+        usual: usual.as_ref().map_or(0, |(_, usual)| usual.without_path),
+    };
+    let explained_usual = usual.as_ref().map_or(0, |(_, usual)| usual.requests.len());
+    let paths = PerGroup { asked: asked.requests.len() as u64, usual: explained_usual as u64 };
+    let target = Name::from(format!("{} {}", operation.service, operation.name).as_str());
+    let calls = CallsAnswer {
+        head,
+        of: CallsOf::Operation,
+        target,
+        histogram,
+        unwound: 0,
+        open: 0,
+        moved: 0,
+        asked: asked.group,
+        which,
+        usual: usual.map(|(peak, usual)| (peak, usual.group)).filter(|(_, group)| !group.paths.is_empty()),
+    };
+    Ok(GroupAnswer {
+        calls,
+        explained: asked.requests,
+        without_path,
+        blocked_by: blockers.finish(paths),
+        other: of_other,
+        traced: joined.traced,
+        paths,
+    })
+}
+
+/// Requests with their paths.
+struct Explained<'r> {
+    group: Group<'r>,
+    requests: Vec<RequestIndex>,
+    without_path: u64,
+}
+
+fn explained<'r>(
+    joined: &Joined<'r>,
+    requests: &[RequestIndex],
+    algorithm: Algorithm,
+    is_asked: bool,
+    blockers: &mut Blockers,
+) -> Explained<'r> {
+    let mut found = Explained {
+        group: Group { calls: requests.len() as u64, paths: Vec::new() },
+        requests: Vec::new(),
+        without_path: 0,
+    };
+    for which in spread(requests.len()).map(|place| requests[place]) {
+        let Ok(path) = request(joined, which, algorithm).path else {
+            found.without_path += 1;
+            continue;
+        };
+        let mut by_operation: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for blocked in &path.blocked_by {
+            let operation = joined.traced.operation(blocked.request);
+            *by_operation.entry((&operation.service, &operation.name)).or_default() += blocked.total_ns;
+        }
+        for (operation, ns) in by_operation {
+            blockers.add(operation, is_asked, ns);
+        }
+        found.group.paths.push(path.answer);
+        found.requests.push(which);
+    }
+    found
+}
+
+/// The time by the operation that blocked, and the number of requests that were blocked.
+#[derive(Debug, Default)]
+struct Blockers(BTreeMap<(String, String), (PerGroup<u64>, PerGroup<u64>)>);
+
+impl Blockers {
+    fn add(&mut self, (service, name): (&str, &str), is_asked: bool, ns: u64) {
+        let (total, blocked) = self.0.entry((service.to_owned(), name.to_owned())).or_default();
+        *(if is_asked { &mut total.asked } else { &mut total.usual }) += ns;
+        *(if is_asked { &mut blocked.asked } else { &mut blocked.usual }) += 1;
+    }
+
+    /// Those that make the largest difference per request first.
+    fn finish(self, explained: PerGroup<u64>) -> Vec<Blocker> {
+        let mut blockers: Vec<_> = self
+            .0
+            .into_iter()
+            .map(|((service, name), (total_ns, blocked))| Blocker {
+                operation: Operation { service: service.into(), name: name.into() },
+                total_ns,
+                blocked,
+            })
+            .collect();
+        let mean = |ns: u64, count: u64| ns as f64 / count.max(1) as f64;
+        let difference = |one: &Blocker| {
+            mean(one.total_ns.asked, explained.asked) - mean(one.total_ns.usual, explained.usual)
+        };
+        blockers.sort_by(|a, b| difference(b).total_cmp(&difference(a)));
+        blockers
+    }
+}

@@ -1,0 +1,76 @@
+//! Many requests of one operation, as text: their causes, and the requests that blocked them.
+
+use wakepath_critical_path::Severity;
+use wakepath_engine::requests::{Blocker, GroupAnswer};
+
+use super::{MAX_ROWS, id, operation_name};
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::text::calls::{calls, each};
+use crate::text::tree::merged;
+use crate::units::{count, duration};
+
+/// The causes of the requests in question, or their cause tree, and below it the requests that blocked them.
+///
+/// `argument` is the recording and the spans as an argument.
+pub fn request_group(answer: &GroupAnswer, tree: bool, argument: &str, layout: Layout) -> String {
+    let above = if tree { merged(&answer.calls, layout) } else { calls(&answer.calls, layout) };
+    let mut screen = Screen::new(layout);
+    screen.blank();
+    blockers(answer, &mut screen);
+    let (without, usual) = (answer.without_path.asked, answer.without_path.usual);
+    for (without, of) in [(without, ""), (usual, " of those beside them")] {
+        if without > 0 {
+            let text = format!(
+                "{}{of} without a path, since the thread is not known or was not recorded: not explained here",
+                count(without, "request")
+            );
+            screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
+        }
+    }
+    let serious = |severity| severity > Severity::Note;
+    let of_other = answer.other.iter().flat_map(|head| &head.problems);
+    let of_other = of_other.filter(|problem| serious(problem.severity())).count() as u64;
+    if of_other > 0 {
+        let text =
+            format!("the answer about the other recording has {} of its own", count(of_other, "warning"));
+        screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
+    }
+    if let Some(&longest) = answer.explained.first() {
+        let next = format!("wakepath requests{argument} --request {}", id(answer.traced, longest));
+        screen.wrapped(0, Line::faint("next: ").add(Style::Normal, next));
+    }
+    above + &screen.into_text()
+}
+
+fn blockers(answer: &GroupAnswer, screen: &mut Screen) {
+    if answer.blocked_by.is_empty() {
+        return;
+    }
+    let beside = answer.calls.usual.is_some();
+    let mean = |ns: u64, count: u64| duration(ns.checked_div(count).unwrap_or(0));
+    let figures = |one: &Blocker| {
+        let asked = format!("{:>7}", mean(one.total_ns.asked, answer.paths.asked));
+        let usual = mean(one.total_ns.usual, answer.paths.usual);
+        if beside { format!("{asked}  {usual:>7}  ") } else { asked + "  " }
+    };
+    let head = each(answer.calls.of).to_owned() + if beside { "    usual" } else { "" };
+    screen.unwrapped(Line::faint(head + "  blocked by requests of, inferred"));
+    for one in answer.blocked_by.iter().take(MAX_ROWS) {
+        let row = figures(one);
+        let columns = row.chars().count();
+        let text = format!(
+            "{} (in {} of {})",
+            operation_name(&one.operation),
+            one.blocked.asked,
+            count(answer.paths.asked, "request")
+        );
+        screen.hanging(Line::strong(row), columns, text);
+    }
+    if let Some(more @ 1..) = answer.blocked_by.len().checked_sub(MAX_ROWS) {
+        screen.wrapped(
+            0,
+            Line::faint(format!("and {}: --json has all", count(more as u64, "other operation"))),
+        );
+    }
+    screen.blank();
+}
