@@ -16,6 +16,7 @@ import sys
 import threading
 
 from opentelemetry import context, trace
+from opentelemetry.sdk.trace import TracerProvider
 
 tracer = trace.get_tracer("truth")
 lock = threading.Lock()
@@ -237,9 +238,18 @@ def copied():
     other.join()
 
 
+def later():
+    """A provider that a program makes itself, behind the installation."""
+    span = TracerProvider().get_tracer("later").start_span("later")
+    if span.attributes.get("wakepath.tid") != threading.get_native_id():
+        counts["wrong"] += 1
+        print("a later provider has no thread")
+
+
 IS_UVLOOP = sys.argv[1:] == ["uvloop"]
 outer = None
 check("the beginning", None)
+later()
 if IS_UVLOOP:
     import uvloop
 
