@@ -181,6 +181,32 @@ fn requests_of_two_recordings_are_compared() {
 }
 
 #[test]
+fn a_process_of_one_recording_is_never_put_together_with_one_of_another() {
+    // A process of this number ends the wait of `cart`.
+    let waits = |pid: u32, long: u64| {
+        let trace = format!(
+            "thread cart tid=10\nthread more tid=30\nthread pay tid={pid}\n0 c0 idle started\n0 c0 idle switch cart\n\
+             0 c1 idle switch pay\n100 c0 cart switch idle blocked call=0:3\n{} c1 pay waking cart\n{} c0 idle switch cart\n\
+             9000 c0 cart switch idle blocked call=35:0\n9000 c1 pay switch idle blocked call=35:0\n",
+            100 + long,
+            110 + long,
+        );
+        let made = wakepath_harness::made::made(&trace, &[]);
+        write_spans(&made, &[span(1, "GET /cart", (50, 8000), 10)]);
+        made
+    };
+    // Whichever of them has more of it.
+    for (long, short) in [(5000, 1000), (1000, 5000)] {
+        let (one, other) = (waits(20, long), waits(21, short));
+        let [recording, spans] = ["wakepath.rec", "spans.json"].map(|name| other.folder().join(name));
+        let [recording, spans] = [&recording, &spans].map(|path| path.to_str().expect("text"));
+        let (code, out, err) = run(&one, &["wakepath.rec", "spans.json", "--compare", recording, spans]);
+        assert_eq!((code, err.as_str()), (0, ""));
+        assert!(out.contains("waiting for pay (20)") || out.contains("waiting for pay (21)"), "{out}");
+    }
+}
+
+#[test]
 fn spans_are_a_target_of_latencies() {
     let (made, spans) = peaks();
     write_spans(&made, &spans);
