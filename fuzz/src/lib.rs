@@ -14,6 +14,7 @@ pub mod kernel_records;
 pub mod memory;
 pub mod perf_data;
 pub mod recording;
+pub mod spans;
 pub mod trace;
 pub mod trace_dat;
 mod traced;
@@ -23,7 +24,7 @@ pub mod words;
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder there is.
-pub const DECODERS: [Decoder; 9] = [
+pub const DECODERS: [Decoder; 10] = [
     ("kernel-records", kernel_records::check),
     ("ctf", ctf::check),
     ("trace", trace::check),
@@ -32,6 +33,7 @@ pub const DECODERS: [Decoder; 9] = [
     ("recording", recording::check),
     ("graph", graph::check),
     ("answer", answer::check),
+    ("spans", spans::check),
     ("words", words::check),
 ];
 
