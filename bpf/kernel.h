@@ -207,6 +207,10 @@ struct sigpending {
 	sigset_t signal;
 };
 
+struct thread_struct {
+	unsigned long fsbase; /* the thread pointer */
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	void *stack;
@@ -232,6 +236,7 @@ struct task_struct {
 	sigset_t blocked;
 	struct sigpending pending;
 	int exit_state;
+	struct thread_struct thread;
 };
 
 struct signal_struct {

@@ -11,6 +11,7 @@
  */
 #include "current.bpf.h"
 #include "flow.bpf.h"
+#include "thread_context.bpf.h"
 
 #define FLOW_CACHE 1024
 
@@ -145,6 +146,8 @@ static __always_inline int packet(struct sk_buff *skb, __u8 direction, const uns
 	sched = sched_ring();
 	if (!ring || !sched)
 		return 0;
+	if (direction == WP_OUT && !context_of(sched))
+		tell_context_of_sender();
 	r = ring_reserve(ring, net_ring_mask);
 	if (!r)
 		return 0;

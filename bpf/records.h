@@ -40,6 +40,7 @@ enum wp_kind {
 	WP_STACK_OF = 11,
 	WP_READY = 12,
 	WP_MIGRATE = 13,
+	WP_THREAD_CONTEXT = 14,
 	WP_THREAD = 16,
 	WP_FORK = 17,
 	WP_EXEC = 18,
@@ -171,6 +172,27 @@ struct wp_migrate {
 	__u16 to_cpu;
 };
 _Static_assert(sizeof(struct wp_migrate) == 24, "migrate");
+
+enum wp_context_state {
+	WP_CONTEXT_NONE = 0,	/* the thread works for no span */
+	WP_CONTEXT_SPAN = 1,
+	WP_CONTEXT_UNKNOWN = 2, /* it could not be read, or was being written */
+};
+
+/*
+ * Directly before a switch-out, a wake-up or a packet of header.tid: the span that the thread works for by its own word. Only
+ * where it is another one than in the thread's last record of this kind.
+ */
+struct wp_thread_context {
+	struct wp_header h;
+	__u8 trace[16]; /* zeros, but for WP_CONTEXT_SPAN */
+	__u8 span[8];
+	__u8 state; /* enum wp_context_state */
+	__u8 trace_flags; /* 1: the trace is sampled */
+	__u16 spare;
+	__u32 spare2;
+};
+_Static_assert(sizeof(struct wp_thread_context) == 48, "thread_context");
 
 /* At a tick: header.tid runs here, but no switch to it was recorded. Some kernels leave switches untraced. */
 struct wp_current {

@@ -10,6 +10,7 @@
  * 2. sched_waking, in the waker's context, with the current interrupt. (sched_wakeup may run on the
  *    sleeper's CPU, in an interrupt that has nothing to do with the waker.) Before it, for a thread in
  *    epoll_wait, what became ready: epoll.bpf.h.
+ *    Before both, if it is another one than before, the span that the thread works for: thread_context.bpf.h.
  * 3. sched_migrate_task, for a runnable thread that is moved from one CPU's queue to another's: while it waits,
  *    these are the CPUs that it waits for.
  */
@@ -20,6 +21,7 @@
 #include "futex.h"
 #include "stack.bpf.h"
 #include "steal.bpf.h"
+#include "thread_context.bpf.h"
 
 __weak const volatile bool record_calls = true;
 
@@ -136,6 +138,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	if (!ring)
 		return 0;
 	look_whether_stolen(ring, now, prev->pid);
+	tell_context_of(prev, now);
 	r = ring_reserve(ring, sched_ring_mask);
 	if (!r) {
 		ring->interrupts_at_switch = ring->interrupts_ns;
@@ -179,6 +182,9 @@ static __always_inline int waking(void *ctx, struct task_struct *task, __u32 tid
 	if (!ring)
 		return 0;
 	now = bpf_ktime_get_ns();
+	/* A wake-up by an interrupt is not an act of the interrupted thread. */
+	if (!context_of(ring))
+		tell_context_of_waker(now);
 	/* A packet says more than the list, and is measured. */
 	if (record_calls && kind == WP_WAKING && !(ring->ready_flow && !ring->hard))
 		tell_ready(ring, task, now, tid);

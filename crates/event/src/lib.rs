@@ -14,6 +14,7 @@ mod signal;
 mod source;
 mod stack;
 mod state;
+mod thread_context;
 
 pub use call::{Call, LockWord, WaitEnd};
 pub use context::{Context, Softirq};
@@ -24,6 +25,7 @@ pub use signal::{Signal, SignalAction, SignalEffect};
 pub use source::{ClockId, Description, EventSource, Format, HostIdentity, RecordingFormat};
 pub use stack::{Stack, StackCounts, StackId, UnwindCounts};
 pub use state::{BlockedState, SwitchOut};
+pub use thread_context::ThreadContext;
 
 use wakepath_clock::{Local, Stamp};
 
@@ -84,6 +86,9 @@ pub enum EventKind {
         /// The CPU in whose queue it is now.
         to: Cpu,
     },
+    /// Directly before a switch-out, a wake-up or a packet of [`Event::current`], at the same time: the context that the
+    /// thread has, where it is another one than before.
+    ThreadContext(ThreadContext),
     /// [`Event::current`] runs here, though no switch to it may have been recorded.
     Current,
     /// A thread as the snapshot at the start of the recording found it.

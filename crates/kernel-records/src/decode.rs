@@ -7,7 +7,7 @@ use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
     Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, Mapping, Mark,
     NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
-    ThreadIdentity, Tid, UnwindCounts,
+    ThreadContext, ThreadIdentity, Tid, UnwindCounts,
 };
 
 use crate::layout::{CALL_NONE, Layout, NONE, NOTHING_READY};
@@ -199,6 +199,7 @@ impl Decoder {
             Kind::Migrate => {
                 EventKind::Migrate { target: Tid(r.u32(16)), from: Cpu(r.u16(20)), to: Cpu(r.u16(22)) }
             }
+            Kind::ThreadContext => EventKind::ThreadContext(thread_context(&r)?),
             Kind::SetMember => EventKind::SetMember(SetMember {
                 set: r.u64(16),
                 tgid: Tid(r.u32(24)),
@@ -341,6 +342,10 @@ struct Record<'a> {
 }
 
 impl Record<'_> {
+    fn u8(&self, at: usize) -> u8 {
+        number(self.bytes, at, 1) as u8
+    }
+
     fn u16(&self, at: usize) -> u16 {
         number(self.bytes, at, 2) as u16
     }
@@ -466,6 +471,19 @@ fn stack(r: &Record<'_>, at: usize) -> Result<Stack, DecodeError> {
     let (kernel, user) =
         frames.split_at_checked(kernel.into()).ok_or(r.bad("kernel_frames", kernel.into()))?;
     Ok(Stack { tgid: Tid(r.u32(at)), kernel: kernel.into(), user: user.into(), scanned, proved })
+}
+
+fn thread_context(r: &Record<'_>) -> Result<ThreadContext, DecodeError> {
+    Ok(match r.u8(40) {
+        0 => ThreadContext::None,
+        1 => ThreadContext::Span {
+            trace: r.octets(16, 16).first_chunk().copied().unwrap_or_default(),
+            span: r.octets(32, 8).first_chunk().copied().unwrap_or_default(),
+            flags: r.u8(41),
+        },
+        2 => ThreadContext::Unknown,
+        other => return Err(r.bad("state", other.into())),
+    })
 }
 
 fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {

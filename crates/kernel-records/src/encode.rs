@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CostKind, Direction, Event, EventKind, Flow, KernelLock,
-    LockWord, Mapping, Mark, Packet, Stack, SwitchOut, ThreadIdentity,
+    LockWord, Mapping, Mark, Packet, Stack, SwitchOut, ThreadContext, ThreadIdentity,
 };
 
 use crate::decode::{
@@ -167,6 +167,7 @@ impl Encoder {
                 w.u64(id.0);
                 stack(s, Kind::StackLater, w)?
             }
+            EventKind::ThreadContext(context) => thread_context(context, w),
             EventKind::StackOf(stack) => w.number(stack.0, Kind::StackOf),
             EventKind::StackCounts(counts) => {
                 for count in
@@ -377,6 +378,21 @@ fn mapping(mapping: &Mapping, w: &mut Record<'_>) -> Result<Kind, EncodeError> {
     w.padded(&mapping.build_id);
     w.padded(&mapping.path);
     Ok(Kind::Mapping)
+}
+
+fn thread_context(context: &ThreadContext, w: &mut Record<'_>) -> Kind {
+    let (state, trace, span, flags) = match context {
+        ThreadContext::None => (0, &[0; 16], &[0; 8], 0),
+        ThreadContext::Span { trace, span, flags } => (1, trace, span, *flags),
+        ThreadContext::Unknown => (2, &[0; 16], &[0; 8], 0),
+    };
+    w.octets(trace);
+    w.octets(span);
+    w.u8(state);
+    w.u8(flags);
+    w.u16(0);
+    w.u32(0);
+    Kind::ThreadContext
 }
 
 fn mark(mark: &Mark, w: &mut Record<'_>) -> Result<Kind, EncodeError> {

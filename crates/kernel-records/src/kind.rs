@@ -20,6 +20,7 @@ pub enum Kind {
     StackOf = 11,
     Ready = 12,
     Migrate = 13,
+    ThreadContext = 14,
     Thread = 16,
     Fork = 17,
     Exec = 18,
@@ -107,7 +108,7 @@ impl Buffer {
             Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current | StackOf | Ready | Migrate
         );
         match self {
-            Self::Sched => is_of_ring || matches!(kind, Waking | Stolen),
+            Self::Sched => is_of_ring || matches!(kind, Waking | Stolen | ThreadContext),
             Self::Net => matches!(kind, Packet | SocketReady | Flow),
             // A thread that wakes itself may do so with interrupts on, where a ring is not safe.
             Self::Life => !is_of_ring && !matches!(kind, Packet),

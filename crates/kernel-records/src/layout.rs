@@ -10,8 +10,8 @@
 
 mod choices;
 
+use choices::{CONTEXT_STATES, DIRECTIONS, FUNCTION_ENDS, SIGNAL_ACTIONS};
 pub use choices::{CONTEXTS, COST_KINDS, MARKS, NAME_SPACES};
-use choices::{DIRECTIONS, FUNCTION_ENDS, SIGNAL_ACTIONS};
 
 use crate::{Buffer, Kind};
 
@@ -171,6 +171,15 @@ const MIGRATE: &[Field] = &[
     f("target_tid", "target_tid", 16, Number(4)),
     f("from_cpu", "from_cpu", 20, Number(2)),
     f("to_cpu", "to_cpu", 22, Number(2)),
+];
+
+const THREAD_CONTEXT: &[Field] = &[
+    f("trace", "trace", 16, Octets(16)),
+    f("span", "span", 32, Octets(8)),
+    f("state", "state", 40, Choice(1, CONTEXT_STATES)),
+    f("trace_flags", "trace_flags", 41, Bits(1)),
+    f("spare", "spare", 42, Number(2)),
+    f("spare2", "spare2", 44, Number(4)),
 ];
 
 const THREAD: &[Field] = &[
@@ -461,6 +470,7 @@ pub const LAYOUTS: &[Layout] = &[
     of_c(Kind::StackOf, "stack_of", "wp_stack_of", 24, STACK_OF),
     of_c(Kind::Ready, "ready", "wp_ready", 24, READY),
     of_c(Kind::Migrate, "migrate", "wp_migrate", 24, MIGRATE),
+    of_c(Kind::ThreadContext, "thread_context", "wp_thread_context", 48, THREAD_CONTEXT),
     of_c(Kind::Thread, "thread", "wp_thread", 88, THREAD),
     of_c(Kind::Fork, "fork", "wp_thread", 88, THREAD),
     of_c(Kind::Exec, "exec", "wp_exec", 168, EXEC),

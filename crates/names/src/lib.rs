@@ -5,6 +5,7 @@
 //! functions it names. Names are bytes that others chose: the views escape them.
 
 mod code;
+mod contexts;
 mod descriptor;
 mod flow;
 mod host;
@@ -25,6 +26,7 @@ mod unit;
 mod wall_clock;
 
 pub use code::CodeNames;
+pub use contexts::Contexts;
 pub use descriptor::{CallKey, CallName, Object, SetSize, TimerEnd, call_name};
 pub use flow::{Endpoint, Peer};
 pub use host::Host;

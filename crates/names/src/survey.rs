@@ -9,6 +9,7 @@ use wakepath_event::{
     UnwindCounts,
 };
 
+use crate::contexts::Contexts;
 use crate::intervals::Intervals;
 use crate::{Name, Names};
 
@@ -25,6 +26,8 @@ pub struct Survey {
     pub clocks: Vec<(Stamp<Local>, Clocks)>,
     /// Calls of the functions that were asked for, in the order in which they ended.
     pub calls: Vec<(Stamp<Local>, FunctionCall)>,
+    /// The contexts that threads had, as they were read.
+    pub contexts: Contexts,
     /// Requests of disks and waits for kernel locks.
     pub intervals: Intervals,
     /// How stacks at switch-outs and wakings came about, by the end.
@@ -118,6 +121,11 @@ impl Survey {
             | EventKind::LockEnd(_) => {
                 self.intervals.observe(event);
             }
+            EventKind::ThreadContext(context) => self.contexts.read(event.at, event.current, *context),
+            EventKind::Exec { old, .. } => {
+                self.contexts.forget(event.at, *old);
+                self.names.observe(event);
+            }
             EventKind::Mark(mark) => self.session.observe(event.at, mark),
             _ => self.names.observe(event),
         }
@@ -202,6 +210,7 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::Waking { .. } => "waking",
         EventKind::Ready { .. } => "ready",
         EventKind::Migrate { .. } => "migrate",
+        EventKind::ThreadContext(_) => "thread_context",
         EventKind::Thread { .. } => "thread",
         EventKind::Fork { .. } => "fork",
         EventKind::Exec { .. } => "exec",

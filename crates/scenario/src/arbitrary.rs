@@ -13,7 +13,7 @@ use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
     Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, Mapping, Mark,
     NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
-    ThreadIdentity, Tid, UnwindCounts,
+    ThreadContext, ThreadIdentity, Tid, UnwindCounts,
 };
 
 /// The largest number of frames of one stack.
@@ -86,6 +86,15 @@ fn call() -> impl Strategy<Value = Call> {
     })
 }
 
+fn thread_context() -> impl Strategy<Value = ThreadContext> {
+    let span = |(trace, span, flags)| ThreadContext::Span { trace, span, flags };
+    prop_oneof![
+        Just(ThreadContext::None),
+        Just(ThreadContext::Unknown),
+        any::<([u8; 16], [u8; 8], u8)>().prop_map(span),
+    ]
+}
+
 fn sched() -> impl Strategy<Value = EventKind> {
     prop_oneof![
         (tid(), switch_out(), any::<u32>(), option::of(call())).prop_map(
@@ -93,6 +102,7 @@ fn sched() -> impl Strategy<Value = EventKind> {
         ),
         Just(EventKind::Current),
         any::<u64>().prop_map(|id| EventKind::StackOf(StackId(id))),
+        thread_context().prop_map(EventKind::ThreadContext),
         (tid(), option::of(0..u32::MAX)).prop_map(|(target, fd)| EventKind::Ready { target, fd }),
         (tid(), any::<u16>(), any::<u16>()).prop_map(|(target, from, to)| EventKind::Migrate {
             target,

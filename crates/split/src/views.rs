@@ -134,6 +134,7 @@ impl HostViews {
             EventKind::Function(call) if !is_its(call.thread) => return None,
             EventKind::Exec { .. }
             | EventKind::Exit
+            | EventKind::ThreadContext(_)
             | EventKind::Signal(_)
             | EventKind::Blocked(_)
             | EventKind::LockBegin(_)

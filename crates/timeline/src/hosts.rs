@@ -141,7 +141,11 @@ impl Numbering {
             | EventKind::Mark(_) => {
                 return host == HostIndex::default();
             }
-            EventKind::Current | EventKind::Exit | EventKind::Blocked(_) | EventKind::Stolen(_) => {}
+            EventKind::Current
+            | EventKind::ThreadContext(_)
+            | EventKind::Exit
+            | EventKind::Blocked(_)
+            | EventKind::Stolen(_) => {}
         }
         true
     }

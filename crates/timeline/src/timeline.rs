@@ -233,6 +233,7 @@ impl Timeline {
             EventKind::Stack(_)
             | EventKind::StackLater(..)
             | EventKind::StackOf(_)
+            | EventKind::ThreadContext(_)
             | EventKind::StackCounts(_)
             | EventKind::KernelCost(_)
             | EventKind::UnwindCounts(_)

@@ -4,7 +4,7 @@ use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Comm, Context, Direction, EventKind, FileName,
     FunctionCall, KernelLock, LockWord, Mark, Packet, SetMember, Signal, SignalAction, Softirq, Stack,
-    SwitchOut, Tid,
+    SwitchOut, ThreadContext, Tid,
 };
 
 use super::words::{Words, number};
@@ -26,6 +26,7 @@ impl Reader {
     /// | `lock ADDRESS [owner=THREAD]`, `unlock ADDRESS` | kernel locks |
     /// | `called N from=NS` | a call of the function with that number returns |
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
+    /// | `context T/S [unsampled]`, T and S digits, `none` or `unknown` | directly before another event of the thread: the trace and span that it works for |
     /// | `refill` | the CPU limit of everybody's cgroup hands out time |
     /// | `stolen NS` | the hypervisor did not let this CPU run before |
     /// | `sample`, `loss from=NS [count=N]`, `started`, `stopped` | |
@@ -123,6 +124,7 @@ impl Reader {
                     _ => None,
                 },
             }),
+            "context" => EventKind::ThreadContext(thread_context(words)?),
             "refill" => EventKind::Refill(CgroupId(1)),
             "stolen" => EventKind::Stolen(number(words.need("ns")?).ok_or("how many ns were stolen")?),
             "started" => EventKind::Mark(Mark::Started),
@@ -180,6 +182,23 @@ impl Reader {
             call.lock = Some(LockWord { operation, value: words.option("value")?, claimed_owner });
         }
         Ok(found)
+    }
+}
+
+/// `none`, `unknown`, or the digits of which the ids of a trace and of a span are made, as in `a/b`; `unsampled`.
+fn thread_context(words: &mut Words<'_>) -> Result<ThreadContext, String> {
+    let text = words.need("a context")?;
+    let id =
+        |digit: &str| u8::from_str_radix(&digit.repeat(2), 16).map_err(|_| format!("not a digit: {digit}"));
+    match (text, text.split_once('/')) {
+        ("none", _) => Ok(ThreadContext::None),
+        ("unknown", _) => Ok(ThreadContext::Unknown),
+        (_, Some((trace, span))) => Ok(ThreadContext::Span {
+            trace: [id(trace)?; 16],
+            span: [id(span)?; 8],
+            flags: u8::from(!words.flag("unsampled")),
+        }),
+        (other, None) => Err(format!("not a context: {other}")),
     }
 }
 

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The span that a thread works for, which the thread itself says in its memory: OpenTelemetry's thread-context record
+ * (OTEP 4947).
+ *
+ * 1. A process that has such records has a thread-local word, `otel_thread_ctx_v1`, that holds a pointer, null where no
+ *    context is attached; at the pointer are the ids of the trace and of the span. User space finds the place of the
+ *    word in each such process and writes it into a table: `word_sets`. All other processes cost a look at the number of
+ *    those that are known, and where there is one, a look into a set of the table.
+ * 2. Only its own thread writes a record. So it is read where the thread is in the kernel and another event of it is
+ *    recorded: as it leaves the CPU, as it wakes another thread, as it sends a packet.
+ * 3. A record is written where the context differs from the one that was written last for this thread. One hash is
+ *    kept of what was written. Threads whose numbers are equal modulo the size of the table share its place there: their
+ *    contexts are written more often than needed.
+ * 4. All memory of the process is read by a call that fails where nothing is mapped, or where a page is not in memory. What
+ *    could not be read, and a record that was being written, is unknown, and not "none".
+ */
+#ifndef WAKEPATH_THREAD_CONTEXT_BPF_H
+#define WAKEPATH_THREAD_CONTEXT_BPF_H
+
+#include "current.bpf.h"
+#include "mix.h"
+#include "thread_context.h"
+
+/* User space writes it: entry 0. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} word_count SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, WP_WORD_SETS);
+	__type(key, __u32);
+	__type(value, struct wp_word_set);
+} word_sets SEC(".maps") __weak;
+
+#define CONTEXTS_TOLD 16384
+
+/* The hashes of the contexts that were written last, by thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CONTEXTS_TOLD);
+	__type(key, __u32);
+	__type(value, __u64);
+} contexts_told SEC(".maps") __weak;
+
+static __always_inline bool any_words(void)
+{
+	__u32 zero = 0;
+	volatile __u64 *count = bpf_map_lookup_elem(&word_count, &zero);
+
+	return count && *count;
+}
+
+/* The process's entry; NULL if it has none. */
+static __always_inline struct wp_word *word_of(__u32 tgid)
+{
+	__u32 slot = tgid & (WP_WORD_SETS - 1);
+	struct wp_word_set *set = bpf_map_lookup_elem(&word_sets, &slot);
+
+	if (!set)
+		return NULL;
+#pragma unroll
+	for (int i = 0; i < WP_WORD_WAYS; i++)
+		if (*(volatile __u32 *)&set->tgids[i] == tgid)
+			return &set->words[i];
+	return NULL;
+}
+
+static __always_inline bool cannot_read(void *to, __u32 bytes, __u64 address)
+{
+	return bpf_probe_read_user(to, bytes, (void *)address);
+}
+
+/*
+ * Finds the thread's word by its vector of thread-local blocks, as glibc keeps it: at 8 behind the thread pointer a
+ * pointer to entries of 16 bytes, the one before the first with their number. A library that was loaded later has no
+ * block in a thread that never used it.
+ */
+static __always_inline enum wp_context_state find_word(__u64 *address, __u64 pointer, const struct wp_word *place)
+{
+	__u64 vector, number, block;
+
+	if (!place->module) {
+		*address = pointer + place->offset;
+		return WP_CONTEXT_SPAN;
+	}
+	if (cannot_read(&vector, sizeof(vector), pointer + 8) || cannot_read(&number, sizeof(number), vector - 16))
+		return WP_CONTEXT_UNKNOWN;
+	if (place->module > number)
+		return WP_CONTEXT_NONE;
+	if (cannot_read(&block, sizeof(block), vector + 16ull * place->module))
+		return WP_CONTEXT_UNKNOWN;
+	if (block == WP_NO_BLOCK)
+		return WP_CONTEXT_NONE;
+	*address = block + place->offset;
+	return WP_CONTEXT_SPAN;
+}
+
+/* Reads the current thread's context. */
+static __always_inline void read_context(struct wp_thread_context *r, struct task_struct *task, const struct wp_word *place)
+{
+	struct wp_published p;
+	__u64 address, at;
+
+	__builtin_memset(&r->trace, 0, sizeof(r->trace) + sizeof(r->span));
+	r->trace_flags = 0;
+	r->spare = 0;
+	r->spare2 = 0;
+	/* A thread without a pointer has no thread-local memory yet; one that ends has no memory any more. */
+	if (!task->mm || !task->thread.fsbase) {
+		r->state = WP_CONTEXT_NONE;
+		return;
+	}
+	r->state = find_word(&address, task->thread.fsbase, place);
+	if (r->state != WP_CONTEXT_SPAN)
+		return;
+	r->state = WP_CONTEXT_UNKNOWN;
+	if (cannot_read(&at, sizeof(at), address))
+		return;
+	if (!at) {
+		r->state = WP_CONTEXT_NONE;
+		return;
+	}
+	if (cannot_read(&p, sizeof(p), at))
+		return;
+	r->state = state_of(&p);
+	if (r->state != WP_CONTEXT_SPAN)
+		return;
+	__builtin_memcpy(r->trace, p.trace, sizeof(r->trace));
+	__builtin_memcpy(r->span, p.span, sizeof(r->span));
+	r->trace_flags = p.trace_flags;
+}
+
+/* The hash of a thread with a context: another thread of the same number, or another program, has another one. */
+static __always_inline __u64 hash_of_context(const struct wp_thread_context *r, struct task_struct *task,
+					     const struct wp_word *place)
+{
+	const __u64 *words = (const __u64 *)r->trace;
+	__u64 hash = mix(mix(task->pid, task->start_time), place->start_stack);
+
+	hash = mix(mix(mix(hash, words[0]), words[1]), words[2]);
+	return mix(hash, (__u64)r->state << 8 | r->trace_flags);
+}
+
+/* PF_KTHREAD, PF_USER_WORKER, PF_IO_WORKER: the kernel's threads in a process have the thread pointer of another one. */
+#define NO_OWN_WORD (PF_KTHREAD | 0x4000 | 0x10)
+
+/*
+ * Reads the context of the current thread, which is in no interrupt, into `r` behind its header. Returns where its hash
+ * is to be kept once the record is written; NULL if it is the one that was written last, or if there is none to be read.
+ */
+static __always_inline __u64 *new_context(struct wp_thread_context *r, struct task_struct *task, __u64 *hash)
+{
+	struct wp_word *place;
+	__u32 slot;
+	__u64 *told;
+
+	place = word_of(task->tgid);
+	if (!place || task->flags & NO_OWN_WORD || (task->mm && task->mm->start_stack != place->start_stack))
+		return NULL;
+	read_context(r, task, place);
+	*hash = hash_of_context(r, task, place);
+	slot = task->pid & (CONTEXTS_TOLD - 1);
+	told = bpf_map_lookup_elem(&contexts_told, &slot);
+	return told && *told != *hash ? told : NULL;
+}
+
+/*
+ * Writes the context of the current thread, if it is another one than before, into the ring of its CPU; interrupts are off.
+ * It comes before the event with this stamp. Where the ring has no room, it is written at the next event.
+ */
+static __noinline int write_context(struct task_struct *task, __u64 stamp)
+{
+	struct wp_thread_context context, *r;
+	struct wp_ring *ring = sched_ring();
+	__u64 hash, *told;
+
+	if (!ring)
+		return 0;
+	told = new_context(&context, task, &hash);
+	if (!told)
+		return 0;
+	r = ring_reserve(ring, sched_ring_mask);
+	if (!r)
+		return 0;
+	context.h.stamp = stamp;
+	context.h.seq = ring->seq;
+	context.h.kind = WP_THREAD_CONTEXT;
+	context.h.context = WP_CTX_TASK;
+	context.h.tid = task->pid;
+	*r = context;
+	ring_commit(ring, sizeof(*r));
+	*told = hash;
+	return 0;
+}
+
+/* The same where interrupts are on: it goes to the ring buffer. */
+static __noinline int write_context_anywhere(struct task_struct *task)
+{
+	struct wp_thread_context context, *r;
+	__u64 hash, *told;
+
+	told = new_context(&context, task, &hash);
+	if (!told)
+		return 0;
+	r = life_reserve(sizeof(*r), WP_THREAD_CONTEXT, task->pid);
+	if (!r)
+		return 0;
+	context.h = r->h;
+	*r = context;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	*told = hash;
+	return 0;
+}
+
+static __always_inline __u32 current_process(void)
+{
+	if (bpf_ksym_exists(bpf_rdonly_cast))
+		return bpf_core_cast((void *)current_address(), struct task_struct)->tgid;
+	return bpf_get_current_pid_tgid() >> 32;
+}
+
+/* Of a thread that leaves its CPU. */
+static __always_inline void tell_context_of(struct task_struct *task, __u64 stamp)
+{
+	if (any_words() && word_of(task->tgid))
+		write_context(task, stamp);
+}
+
+/* Of the current thread, which is in no interrupt, where interrupts are off. */
+static __always_inline void tell_context_of_waker(__u64 stamp)
+{
+	if (any_words() && word_of(current_process()))
+		write_context(bpf_get_current_task_btf(), stamp);
+}
+
+/* Of the current thread, which is in no interrupt, where they may come. */
+static __always_inline void tell_context_of_sender(void)
+{
+	if (any_words() && word_of(current_process()))
+		write_context_anywhere(bpf_get_current_task_btf());
+}
+
+#endif
