@@ -9,7 +9,7 @@ use clap::Args;
 use wakepath_caller::Caller;
 use wakepath_engine::PathQuery;
 use wakepath_engine::record::{
-    AllowedProbes, Callers, Kept, Made, Options, Place, RecordError, Request, Stacks, record,
+    AllowedProbes, Callers, Kept, Made, Options, Place, RecordError, Request, Stacks, UnreadContexts, record,
 };
 use wakepath_engine::spans::{self, ForwardUrl, ListenAt, ReceiverError, SpanReceiver};
 use wakepath_report::text;
@@ -221,6 +221,9 @@ fn warn(Made { outcome, other_processes, spans, of_goroutines }: &Made, output: 
     }
     for missing in &outcome.missing {
         output.complain("warning", &format!("this kernel has no {}: {}", missing.what, missing.consequence));
+    }
+    for UnreadContexts { tgid, comm, reason } in &outcome.unread_contexts {
+        output.complain("warning", &text::unread_contexts(*tgid, comm, reason));
     }
     for others in other_processes {
         output.complain("note", &text::other_processes(others));

@@ -7,6 +7,7 @@
 
 mod child;
 mod clocks;
+mod contexts;
 mod cost;
 mod doctor;
 mod error;
@@ -35,6 +36,7 @@ mod watch;
 mod write_behind;
 
 pub use child::{Running, exit_code};
+pub use contexts::UnreadContexts;
 pub use doctor::{Check, Verdict, examine};
 pub use error::Error;
 pub use kernel_probes::{KernelFunction, KernelTypes};

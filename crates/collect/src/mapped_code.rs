@@ -41,17 +41,7 @@ impl MappedCode {
     /// # Errors
     /// When perf events are not allowed, or a CPU has none.
     pub(crate) fn watch() -> io::Result<Self> {
-        let mut attributes = libbpf_sys::perf_event_attr {
-            type_: libbpf_sys::PERF_TYPE_SOFTWARE,
-            size: size_of::<libbpf_sys::perf_event_attr>() as u32,
-            config: u64::from(libbpf_sys::PERF_COUNT_SW_DUMMY),
-            ..Default::default()
-        };
-        attributes.set_mmap(1);
-        attributes.set_mmap2(1);
-        attributes.set_watermark(1);
-        // Nobody is woken: the records are looked for.
-        attributes.__bindgen_anon_2.wakeup_watermark = u32::MAX;
+        let attributes = attributes();
         let ring = |cpu| Ring::new(sampling::event(cpu, &attributes)?);
         let rings = sampling::online_cpus()?.into_iter().map(ring).collect::<io::Result<_>>()?;
         Ok(Self { rings, made: VecDeque::new() })
@@ -79,8 +69,24 @@ impl MappedCode {
     }
 }
 
+/// An event that counts nothing, and reports what is mapped to be executed.
+pub(crate) fn attributes() -> libbpf_sys::perf_event_attr {
+    let mut attributes = libbpf_sys::perf_event_attr {
+        type_: libbpf_sys::PERF_TYPE_SOFTWARE,
+        size: size_of::<libbpf_sys::perf_event_attr>() as u32,
+        config: u64::from(libbpf_sys::PERF_COUNT_SW_DUMMY),
+        ..Default::default()
+    };
+    attributes.set_mmap(1);
+    attributes.set_mmap2(1);
+    attributes.set_watermark(1);
+    // Nobody is woken: the records are looked for.
+    attributes.__bindgen_anon_2.wakeup_watermark = u32::MAX;
+    attributes
+}
+
 /// The mapping of a record; `None` unless it is of a file, or the `[vdso]`.
-fn decode(record: &[u8]) -> Option<Made> {
+pub(crate) fn decode(record: &[u8]) -> Option<Made> {
     let u32_at = |at: usize| Some(u32::from_le_bytes(*record.get(at..)?.first_chunk()?));
     let u64_at = |at: usize| Some(u64::from_le_bytes(*record.get(at..)?.first_chunk()?));
     if u32_at(0)? != MMAP2 {
@@ -105,7 +111,7 @@ fn decode(record: &[u8]) -> Option<Made> {
 }
 
 /// The records of one CPU, in memory that the kernel writes.
-struct Ring {
+pub(crate) struct Ring {
     /// The kernel writes while it is open.
     _event: OwnedFd,
     /// A page of positions, then [`DATA_BYTES`].
@@ -121,7 +127,7 @@ const DATA_BYTES: usize = 256 << 10;
 unsafe impl Send for Ring {}
 
 impl Ring {
-    fn new(event: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(event: OwnedFd) -> io::Result<Self> {
         // SAFETY: takes a plain number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let memory = rings::map(page + DATA_BYTES, libc::MAP_SHARED, event.as_raw_fd())?;
@@ -129,7 +135,7 @@ impl Ring {
     }
 
     /// Passes on each record since the last call.
-    fn drain(&mut self, mut each: impl FnMut(&[u8])) {
+    pub(crate) fn drain(&mut self, mut each: impl FnMut(&[u8])) {
         let positions = self.memory.cast::<libbpf_sys::perf_event_mmap_page>().as_ptr();
         // SAFETY: the first page holds this structure. The kernel writes the head and reads the tail, both 8 bytes, aligned.
         let (head, tail) = unsafe {

@@ -10,6 +10,7 @@ use libbpf_rs::{Link, OpenObject, RingBuffer, RingBufferBuilder};
 use wakepath_event::StackCounts;
 use wakepath_functions::Runtime;
 
+use crate::contexts::Words;
 use crate::error::Error;
 use crate::kernel_probes::{self, KernelProbes, KernelTypes};
 use crate::libbpf::{
@@ -198,6 +199,13 @@ impl<'obj> Programs<'obj> {
     pub(crate) fn unwind_rules(&self) -> Result<Option<UnwindRules>, Error> {
         let map = || UnwindRules::map(self.skeleton.maps.unwind_rules.as_fd());
         self.unwinds.then(map).transpose().map_err(|source| Error::MapRings { source })
+    }
+
+    /// Maps the table with the places of the words that point to threads' contexts.
+    pub(crate) fn words(&self) -> Result<Words, Error> {
+        let maps = &self.skeleton.maps;
+        Words::map(maps.word_sets.as_fd(), maps.word_count.as_fd())
+            .map_err(|source| Error::MapRings { source })
     }
 
     /// A reader of the rare records and of the copies of stacks, which passes each to `take`.

@@ -16,6 +16,7 @@ use wakepath_kernel_records::{Buffer, Header, Kind};
 use wakepath_recording::{Place, WriteError, Writer};
 
 use crate::child::{Held, Running};
+use crate::contexts::{Changes, Contexts, UnreadContexts};
 use crate::cost::{self, Calibration};
 use crate::error::Error;
 use crate::mapped_code::MappedCode;
@@ -88,6 +89,8 @@ pub struct Outcome {
     pub kernel_names: Option<File>,
     /// Program files that may be read, but not by their paths.
     pub mapped_files: Vec<MappedFile>,
+    /// Processes whose threads say for which spans they work, where it cannot be read.
+    pub unread_contexts: Vec<UnreadContexts>,
 }
 
 /// Runs a session: records until the command ends, the time is over or `stop` asks for it. `open` creates the
@@ -162,6 +165,9 @@ pub fn record(
     session.begin(options, held.as_ref())?;
     // Without it, processes that end at once have no names of code.
     let code = if options.takes_stacks() { MappedCode::watch().ok() } else { None };
+    // Without them, no process is found whose threads say for which span they work.
+    let changes = Changes::watch().ok();
+    let words = session.programs.words()?;
     let command = held.as_ref().map(|held| held.pid);
     session.released = clocks::now();
     if let Some(Err(source)) = held.map(Held::release) {
@@ -178,6 +184,7 @@ pub fn record(
     session.mappings = std::mem::replace(&mut session.mappings, Mappings::new()).start(code, see);
     session.unwinder = std::mem::replace(&mut session.unwinder, Unwinder::new(None)).start();
     session.out.start();
+    let contexts = changes.map(|changes| Contexts::start(words, changes));
     beside();
     let mut out_of_room = None;
     let (mut reason, status) = match session.run(options, command, stop, began) {
@@ -188,6 +195,7 @@ pub fn record(
         other => other?,
     };
     let elapsed = began.elapsed();
+    let unread_contexts = contexts.map(Contexts::finish).unwrap_or_default();
     let ended = session.end(status);
     drop(priority);
     match ended {
@@ -211,6 +219,7 @@ pub fn record(
         consumer: cpu_time().saturating_sub(spent),
         kernel_names,
         mapped_files: session.mapped_files,
+        unread_contexts,
     })
 }
 

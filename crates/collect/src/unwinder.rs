@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use wakepath_kernel_records::{Header, Kind};
 
-pub(crate) use self::spaces::Spaces;
+pub(crate) use self::spaces::{Spaces, start_stack};
 use crate::clocks;
 use crate::mapped_code::Made;
 use crate::stack_copy::StackCopy;

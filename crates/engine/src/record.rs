@@ -11,7 +11,7 @@ use crate::query::is_meant;
 use crate::spans::{ReceivedSpans, SpanReceiver};
 pub use wakepath_collect::{
     Callers, EndReason, Error as CollectError, GRACE, Options, Outcome, Running, Signals, Stacks,
-    drop_rights, exit_code,
+    UnreadContexts, drop_rights, exit_code,
 };
 use wakepath_collect::{Counted, MAX_TARGETS, MappedFile};
 use wakepath_functions::{Pattern, Runtime};

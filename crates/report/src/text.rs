@@ -36,7 +36,7 @@ pub use path::path;
 pub use requests::{request, request_group, requests};
 pub use segments::segments;
 #[cfg(feature = "collect")]
-pub use spans::{spans_awaited, spans_received};
+pub use spans::{spans_awaited, spans_received, unread_contexts};
 pub use sync::sync;
 pub use tree::{merged, tree};
 

@@ -306,7 +306,7 @@ fn code_of(line: &[u8]) -> Option<Range<u64>> {
 }
 
 /// Where the first stack of a process begins: the 28th field of its `stat`.
-pub(super) fn start_stack(tgid: u32) -> Option<u64> {
+pub(crate) fn start_stack(tgid: u32) -> Option<u64> {
     let stat = fs::read(format!("/proc/{tgid}/stat")).ok()?;
     // The name may hold anything.
     let behind = stat.iter().rposition(|&b| b == b')')?;

@@ -6,6 +6,7 @@ use wakepath_engine::spans::{
     ENDPOINT_VARIABLE, Forwarded, MAX_CONNECTIONS, MAX_SERVICES, Received, ReceivedSpans,
 };
 
+use crate::escape::escape;
 use crate::units::count;
 
 /// Where spans are received, before any came.
@@ -76,6 +77,11 @@ pub fn spans_received(spans: &ReceivedSpans) -> Vec<(&'static str, String)> {
         lines.extend(sent_on(forwarded));
     }
     lines
+}
+
+/// The sentence on a process whose threads say for which spans they work, where it cannot be read.
+pub fn unread_contexts(tgid: u32, comm: &[u8], reason: &str) -> String {
+    format!("the spans that the threads of {} ({tgid}) work for are not read: {reason}", escape(comm))
 }
 
 fn sent_on(

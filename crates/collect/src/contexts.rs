@@ -1,0 +1,179 @@
+//! Finds the processes whose threads say in their memory which span they work for (OpenTelemetry's thread-context
+//! record, OTEP 4947), and tells the BPF programs where: `bpf/thread_context.bpf.h`. A thread of its own looks at all
+//! processes at the start, and later at those that map code or are forked.
+
+mod changes;
+mod place;
+mod symbol;
+mod words;
+
+use std::collections::HashMap;
+use std::fs;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use self::changes::Change;
+pub(crate) use self::changes::Changes;
+use self::place::{Files, Found};
+pub(crate) use self::words::Words;
+use crate::unwinder::start_stack;
+
+/// The interval at which new processes and libraries are looked for: until then the context of their threads is not known.
+const INTERVAL: Duration = Duration::from_millis(20);
+/// How long a library may take from being mapped until the loader has filled in where its words are.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The interval at which it is looked whether processes have ended.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// The most processes of which it is said that their contexts are not read.
+const MAX_FAILED: usize = 8;
+
+/// A process with the word, but without a place where it can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadContexts {
+    /// The process.
+    pub tgid: u32,
+    /// Its name.
+    pub comm: Box<[u8]>,
+    /// Why, as a sentence without its end.
+    pub reason: &'static str,
+}
+
+/// The front of the thread.
+pub(crate) struct Contexts {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<Vec<UnreadContexts>>>,
+}
+
+impl Contexts {
+    /// From now on processes are looked at, with the privileges of this thread.
+    pub(crate) fn start(words: Words, changes: Changes) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            // SAFETY: sets one number of this thread, which may have inherited a raised priority.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
+            Finder::new(words).run(changes, &stopped)
+        });
+        Self { stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// No process is looked at any more. Returns those whose words could not be read.
+    pub(crate) fn finish(mut self) -> Vec<UnreadContexts> {
+        self.stop = None;
+        // The thread does not panic; if it did, there is nothing to say.
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+struct Finder {
+    words: Words,
+    files: Files,
+    /// Processes whose words are in the table, each with where its first stack begins.
+    known: HashMap<u32, u64>,
+    /// Processes that have the word in a library whose place the loader has not filled in yet, each with the time from
+    /// which it is so.
+    waiting: HashMap<u32, Instant>,
+    unread: Vec<UnreadContexts>,
+}
+
+impl Finder {
+    fn new(words: Words) -> Self {
+        Self {
+            words,
+            files: Files::default(),
+            known: HashMap::new(),
+            waiting: HashMap::new(),
+            unread: Vec::new(),
+        }
+    }
+
+    fn run(mut self, mut changes: Changes, stopped: &Receiver<()>) -> Vec<UnreadContexts> {
+        for tgid in processes() {
+            // A command that was just started does not wait for all others.
+            changes.take(|change| self.take(change));
+            self.look_at(tgid);
+        }
+        let mut swept = Instant::now();
+        loop {
+            changes.take(|change| self.take(change));
+            let waiting: Vec<_> = self.waiting.keys().copied().collect();
+            waiting.into_iter().for_each(|tgid| self.look_at(tgid));
+            if swept.elapsed() >= SWEEP_INTERVAL {
+                self.sweep();
+                swept = Instant::now();
+            }
+            match stopped.recv_timeout(INTERVAL) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => return self.unread,
+            }
+        }
+    }
+
+    fn take(&mut self, change: Change) {
+        match change {
+            Change::Mapped(made) => {
+                if self.files.has_symbol(made.mapping.tgid.0, &made.mapping, made.inode) {
+                    self.look_at(made.mapping.tgid.0);
+                }
+            }
+            Change::Forked { parent, child } if self.known.contains_key(&parent) => self.look_at(child),
+            Change::Forked { parent, child } => {
+                if let Some(&since) = self.waiting.get(&parent) {
+                    self.waiting.insert(child, since);
+                }
+            }
+        }
+    }
+
+    fn look_at(&mut self, tgid: u32) {
+        let found = self.files.find(tgid);
+        match found {
+            Found::NotYet => {
+                let since = *self.waiting.entry(tgid).or_insert_with(Instant::now);
+                if since.elapsed() > PATIENCE {
+                    self.give_up(tgid, "no code of it asks the loader where its words are");
+                }
+            }
+            Found::Word(word) => {
+                self.waiting.remove(&tgid);
+                if self.words.set(tgid, word) {
+                    self.known.insert(tgid, word.start_stack);
+                } else {
+                    self.give_up(tgid, "the table of such processes has no room");
+                }
+            }
+            Found::Unreadable(reason) => self.give_up(tgid, reason),
+            Found::None => {
+                self.waiting.remove(&tgid);
+            }
+        }
+    }
+
+    fn give_up(&mut self, tgid: u32, reason: &'static str) {
+        self.waiting.remove(&tgid);
+        let is_new = self.unread.iter().all(|unread| (unread.tgid, unread.reason) != (tgid, reason));
+        if is_new && self.unread.len() < MAX_FAILED {
+            let comm = fs::read(format!("/proc/{tgid}/comm")).unwrap_or_default();
+            let comm = comm.trim_ascii_end().into();
+            self.unread.push(UnreadContexts { tgid, comm, reason });
+        }
+    }
+
+    /// Makes room where processes ended, or run another program by now.
+    fn sweep(&mut self) {
+        let Self { known, words, waiting, .. } = self;
+        known.retain(|&tgid, stack| {
+            let is_there = start_stack(tgid) == Some(*stack);
+            if !is_there {
+                words.remove(tgid);
+            }
+            is_there
+        });
+        waiting.retain(|&tgid, _| start_stack(tgid).is_some());
+    }
+}
+
+fn processes() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}

@@ -1,0 +1,191 @@
+//! Where a process has the word, by its files and by what the loader wrote into its memory. Both are input from elsewhere:
+//! what is read is checked, and a wrong place leads to reads that fail or find no context.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use wakepath_event::Mapping;
+
+use super::symbol::{Slot, Symbol};
+use super::words::Word;
+use crate::mapped_code::Inode;
+use crate::mappings::{open_mapped, parse};
+use crate::unwinder::start_stack;
+
+/// The most files that are remembered.
+const MAX_FILES: usize = 16_384;
+/// The largest distance of a word from the thread pointer, or from the beginning of its module's memory, bytes.
+const MAX_DISTANCE: i64 = 1 << 31;
+/// The largest number of a module.
+const MAX_MODULE: u64 = 1 << 16;
+/// Where processes have memory.
+const USER: std::ops::Range<u64> = 0x1000..1 << 47;
+
+/// The outcome of looking at a process.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It has no such word, or is gone.
+    None,
+    /// It has one in a library, and the loader has not written where.
+    NotYet,
+    /// It has one, which cannot be read.
+    Unreadable(&'static str),
+    /// It has one here.
+    Word(Word),
+}
+
+/// A file as it was when it was read: a number of an inode is used again, and a file can be written to.
+type Version = (Inode, i64, i64, u64);
+
+/// The files that were looked at.
+#[derive(Default)]
+pub(super) struct Files {
+    known: HashMap<Version, Option<Arc<Symbol>>>,
+}
+
+impl Files {
+    /// Whether a file that a process has mapped names the word.
+    pub(super) fn has_symbol(&mut self, tgid: u32, mapping: &Mapping, inode: Inode) -> bool {
+        self.symbol(tgid, mapping, inode).is_some()
+    }
+
+    fn symbol(&mut self, tgid: u32, mapping: &Mapping, inode: Inode) -> Option<Arc<Symbol>> {
+        // It is no file that could have one.
+        if !mapping.path.starts_with(b"/") {
+            return None;
+        }
+        let version = version(tgid, mapping, inode)?;
+        if let Some(known) = self.known.get(&version) {
+            return known.clone();
+        }
+        let found = Symbol::find(open_mapped(tgid, mapping, inode)?).map(Arc::new);
+        if self.known.len() >= MAX_FILES {
+            self.known.clear();
+        }
+        self.known.insert(version, found.clone());
+        found
+    }
+
+    /// Looks for the word of a process.
+    pub(super) fn find(&mut self, tgid: u32) -> Found {
+        let Some(before) = start_stack(tgid) else { return Found::None };
+        let Ok(maps) = fs::read(format!("/proc/{tgid}/maps")) else { return Found::None };
+        let mapped: Vec<_> = maps.split(|&b| b == b'\n').filter_map(parse).collect();
+        let mut users = Vec::new();
+        for (mapping, inode) in &mapped {
+            if let Some(symbol) = self.symbol(tgid, mapping, *inode) {
+                users.push((mapping, symbol));
+            }
+        }
+        if users.is_empty() {
+            return Found::None;
+        }
+        let program = fs::read_link(format!("/proc/{tgid}/exe")).unwrap_or_default();
+        let is_musl = mapped.iter().any(|(mapping, _)| is_musl(&mapping.path));
+        let found = place(tgid, &users, &program, is_musl);
+        // Another program may run there by now.
+        match (found, start_stack(tgid)) {
+            (Ok((offset, module)), Some(after)) if after == before => {
+                Found::Word(Word { start_stack: before, offset, module })
+            }
+            (Ok(_), Some(_)) => Found::NotYet,
+            (Ok(_), None) => Found::None,
+            (Err(found), _) => found,
+        }
+    }
+}
+
+/// The offset of the word and its module, 0 for a fixed place.
+fn place(
+    tgid: u32,
+    users: &[(&Mapping, Arc<Symbol>)],
+    program: &Path,
+    is_musl: bool,
+) -> Result<(i64, u64), Found> {
+    // The program's own word comes before those of libraries, for all of them.
+    let own = users.iter().find(|(mapping, symbol)| {
+        symbol.offset.is_some()
+            && (symbol.is_program || Path::new(OsStr::from_bytes(&mapping.path)) == program)
+    });
+    if let Some((_, symbol)) = own
+        && let Some(offset) = symbol.offset
+    {
+        // Both are below 2^32.
+        return Ok((offset as i64 - symbol.block as i64, 0));
+    }
+    let memory = File::open(format!("/proc/{tgid}/mem"))
+        .map_err(|_| Found::Unreadable("its memory may not be read"))?;
+    for (mapping, symbol) in users {
+        let Some(bias) = symbol.bias(mapping.from, mapping.offset) else { continue };
+        for slot in &symbol.slots {
+            if let Some((offset, module)) = resolve(&memory, bias, *slot, symbol.offset) {
+                if module != 0 && is_musl {
+                    let reason = "its C library is musl, and the word is in a library that was loaded later";
+                    return Err(Found::Unreadable(reason));
+                }
+                return Ok((offset, module));
+            }
+        }
+    }
+    Err(Found::NotYet)
+}
+
+/// The place of the word by one slot; `None` where nothing that can be one is there yet.
+fn resolve(memory: &File, bias: u64, slot: Slot, own: Option<u64>) -> Option<(i64, u64)> {
+    let word = |address: u64| -> Option<u64> {
+        let mut bytes = [0; 8];
+        USER.contains(&address).then_some(())?;
+        memory.read_exact_at(&mut bytes, address).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    };
+    let at = |address: u64| word(bias.wrapping_add(address));
+    let second = |address: u64| at(address.wrapping_add(8));
+    let module = |number: u64, offset: u64| {
+        let is_one = (1..MAX_MODULE).contains(&number) && offset < MAX_DISTANCE as u64;
+        is_one.then_some((offset as i64, number))
+    };
+    match slot {
+        Slot::Distance(address) => distance(at(address)?),
+        Slot::Module(address) => module(at(address)?, own?),
+        Slot::ModuleAndOffset(address) => {
+            let offset = second(address)?;
+            // The loader has written the one and not yet the other.
+            if own.is_some_and(|own| own != offset) && offset == 0 {
+                return None;
+            }
+            module(at(address)?, offset)
+        }
+        Slot::Descriptor(address) => {
+            // Its function is there once it is resolved.
+            at(address).filter(|function| USER.contains(function))?;
+            let argument = second(address)?;
+            distance(argument).or_else(|| module(word(argument)?, word(argument.checked_add(8)?)?))
+        }
+    }
+}
+
+/// On this machine all words with a fixed place lie before the thread pointer.
+fn distance(value: u64) -> Option<(i64, u64)> {
+    let value = value as i64;
+    (-MAX_DISTANCE..0).contains(&value).then_some((value, 0))
+}
+
+fn is_musl(path: &[u8]) -> bool {
+    path.rsplit(|&b| b == b'/').next().is_some_and(|name| name.starts_with(b"ld-musl"))
+}
+
+fn version(tgid: u32, mapping: &Mapping, inode: Inode) -> Option<Version> {
+    let through = format!("/proc/{tgid}/map_files/{:x}-{:x}", mapping.from, mapping.to);
+    let named = || {
+        let data = Path::new(OsStr::from_bytes(&mapping.path)).metadata().ok()?;
+        let device = data.dev();
+        ((libc::major(device), libc::minor(device), data.ino()) == inode).then_some(data)
+    };
+    let data = fs::metadata(through).ok().or_else(named)?;
+    Some((inode, data.ctime(), data.ctime_nsec(), data.len()))
+}
