@@ -1,5 +1,6 @@
 //! Requests: how long those of each operation took, and why one of them took its time.
 
+mod contexts;
 mod facts;
 mod find;
 mod group;
@@ -14,10 +15,13 @@ pub use wakepath_spans::{
     Operation, OperationIndex, Request, RequestIndex, Span, SpanIndex, read as read_spans,
 };
 
+pub use contexts::{Contexts, JoinedBy};
 pub use facts::{DiskAccesses, RequestState, StateSum};
 pub use group::{Blocker, GroupAnswer, GroupQuery, request_group};
 pub use join::{Joined, join};
-pub use one::{BlockedBy, Next, NoPath, OfSpan, OwnTime, Piece, RequestAnswer, RequestPath, request};
+pub use one::{
+    BlockedBy, BlockedByMissing, Next, NoPath, OfSpan, OwnTime, Piece, RequestAnswer, RequestPath, request,
+};
 pub use read::{SpansError, Traced, traced};
 
 use crate::head::head;
@@ -64,6 +68,8 @@ pub struct RequestsAnswer<'a> {
     pub operations: Vec<OperationAnswer>,
     /// The requests in question, the longest first.
     pub requests: Vec<RequestIndex>,
+    /// The contexts of threads.
+    pub contexts: Contexts,
 }
 
 /// Why there is no answer about requests.
@@ -114,7 +120,8 @@ pub fn requests<'a>(
         all.filter_map(|(operation, requests)| of_operation(traced, operation, &requests)).collect();
     operations.sort_by_key(|one| std::cmp::Reverse(one.histogram.sum()));
     let (from, to) = (recorded.from(), recorded.to());
-    Ok(RequestsAnswer { head: head(recorded, from, to), traced, clock, operations, requests })
+    let contexts = Contexts::new(recorded, traced, &clock);
+    Ok(RequestsAnswer { head: head(recorded, from, to), traced, clock, operations, requests, contexts })
 }
 
 /// `requests` are sorted, the longest first.
@@ -146,6 +153,20 @@ impl RequestsAnswer<'_> {
     pub fn times(&self, request: RequestIndex) -> (Stamp<Reference>, Stamp<Reference>) {
         let root = self.traced.root(request);
         (self.clock.stamp(root.from), self.clock.stamp(root.to))
+    }
+
+    /// How the thread of a request is known.
+    pub fn joined_by(&self, request: RequestIndex) -> JoinedBy {
+        joined_by(self.traced, &self.contexts, request)
+    }
+}
+
+/// How the thread of a request is known.
+fn joined_by(traced: &Traced, contexts: &Contexts, request: RequestIndex) -> JoinedBy {
+    match (contexts.thread(request), traced.root(request).tid) {
+        (Some(_), _) => JoinedBy::Context,
+        (None, Some(_)) => JoinedBy::Thread,
+        (None, None) => JoinedBy::None,
     }
 }
 

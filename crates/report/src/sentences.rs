@@ -10,7 +10,7 @@ use wakepath_clock::{Quality, Stamp};
 use wakepath_critical_path::{
     Basis, ProblemKind as OnPath, Responsible, Rule, SegmentKind, Share, SignalCause, SignalSender,
 };
-use wakepath_engine::requests::NoPath;
+use wakepath_engine::requests::{JoinedBy, NoPath};
 use wakepath_engine::{
     Cost, CostInKernel, Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault, ReadProblem,
 };
@@ -72,6 +72,8 @@ fn every_code_has_its_sentence() {
     section("what time went to", activities());
     section("causes of calls", causes());
     section("cost of recording", costs());
+    let joins = [JoinedBy::Context, JoinedBy::Thread, JoinedBy::None];
+    section("threads of requests", joins.map(|join| (join.name(), wording::joined_by(join).into())).to_vec());
     #[cfg(feature = "collect")]
     section("spans that came", spans());
     if cfg!(feature = "collect") {

@@ -7,6 +7,7 @@ pub mod latency;
 mod signal;
 
 pub use blocked::blocked_classes;
+
 #[cfg(test)]
 pub use finding::activity;
 pub use finding::{
@@ -19,7 +20,7 @@ use std::path::Path;
 
 use wakepath_clock::{Quality, Reference, Stamp};
 use wakepath_critical_path::{Basis, Rule, Segment, SegmentKind, Severity, Via};
-use wakepath_engine::requests::NoPath;
+use wakepath_engine::requests::{JoinedBy, NoPath};
 use wakepath_event::{Call, Comm, Context, CostKind, HostIndex};
 use wakepath_names::{
     CallName, Name, Names, Object, Recorded, SetSize, ThreadInfo, Unit, UnitLimit, call_name,
@@ -417,5 +418,20 @@ pub const fn quality(quality: Quality) -> (&'static str, &'static str) {
         Quality::Approximate => ("approximate", "approximate"),
         Quality::OneWay => ("one_way", "one way"),
         Quality::None => ("none", "none"),
+    }
+}
+
+/// How the threads of a request are known.
+pub fn joined_by(joined_by: JoinedBy) -> &'static str {
+    match joined_by {
+        JoinedBy::Context => {
+            "Its thread says so itself: the span that a thread works for was read in its memory as it stopped, and is \
+             inferred for the time in which it ran"
+        }
+        JoinedBy::Thread => {
+            "Its thread is the one in which its span began, as a plug-in noted it; each thread is taken to work for the \
+             span that it began last"
+        }
+        JoinedBy::None => "Its thread is not known",
     }
 }

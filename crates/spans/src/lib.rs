@@ -3,10 +3,11 @@
 //! [`read`] takes the files in which spans are kept: OTLP as protobuf and as JSON, and Jaeger's JSON. A [`Request`] is
 //! a service's local root span with the spans below it; [`requests`] finds them, and their tree. [`span_path`] is
 //! the chain of spans that a request's end waited for, by their times alone. [`Work`] is the span that each thread works
-//! for.
+//! for by the spans themselves, [`ContextWork`] the one that it says it works for.
 //!
 //! This crate knows no recording and opens no file. Names are untrusted bytes.
 
+mod context;
 mod id;
 mod path;
 mod read;
@@ -16,6 +17,7 @@ mod span;
 mod testing;
 mod work;
 
+pub use context::{ContextPiece, ContextWork, Hold, Named, Said, WorksFor};
 pub use id::{SpanId, TraceId};
 pub use path::{SpanSegment, span_path};
 pub use read::{Dropped, ReadError, Reader, read};

@@ -3,11 +3,11 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Tid;
 use wakepath_names::WallClock;
-use wakepath_spans::{RequestIndex, Stint, Work};
+use wakepath_spans::{ContextPiece, RequestIndex, Stint, Work, WorksFor};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::facts::{DiskAccess, disk_accesses};
-use super::{RequestsError, Traced};
+use super::{Contexts, JoinedBy, RequestsError, Traced, joined_by};
 use crate::Recorded;
 use crate::query::thread_between;
 
@@ -24,6 +24,23 @@ pub struct Joined<'r> {
     pub work: Work<ThreadIndex, Reference>,
     /// The accesses to disks of all requests, by their time; `None` where the recording shows none.
     pub(super) disk: Option<Vec<DiskAccess>>,
+    /// The contexts of threads.
+    pub contexts: Contexts,
+}
+
+/// For what a thread works in a piece of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Worked {
+    /// The beginning.
+    pub from: Stamp<Reference>,
+    /// The end.
+    pub to: Stamp<Reference>,
+    /// For what; [`WorksFor::None`] where the thread says so.
+    pub works_for: WorksFor,
+    /// How it is known.
+    pub by: JoinedBy,
+    /// The thread's context was read for all of this time.
+    pub measured: bool,
 }
 
 /// Brings a recording and spans together.
@@ -37,9 +54,21 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
         let thread = thread_between(recorded, Tid(span.tid?), from, to)?;
         Some(Stint { thread, from, to, span: index })
     }));
-    let worked_for = |thread, at| Some(traced.requests.of_span(work.at(&thread, at)?));
+    let contexts = Contexts::new(recorded, traced, &clock);
+    let worked_for = |thread, at| match contexts.work.at(&thread, at) {
+        WorksFor::Span(span) => Some(traced.requests.of_span(span)),
+        WorksFor::None | WorksFor::Missing(..) => None,
+        WorksFor::Unknown => Some(traced.requests.of_span(work.at(&thread, at)?)),
+    };
     let disk = disk_accesses(recorded, worked_for);
-    Ok(Joined { recorded, traced, clock, work, disk })
+    Ok(Joined { recorded, traced, clock, work, disk, contexts })
+}
+
+impl Worked {
+    /// A time of which it is not known for what a thread works.
+    pub(super) fn unknown(from: Stamp<Reference>, to: Stamp<Reference>) -> Self {
+        Self { from, to, works_for: WorksFor::Unknown, by: JoinedBy::None, measured: false }
+    }
 }
 
 impl Joined<'_> {
@@ -47,5 +76,31 @@ impl Joined<'_> {
     pub fn times(&self, request: RequestIndex) -> (Stamp<Reference>, Stamp<Reference>) {
         let root = self.traced.root(request);
         (self.clock.stamp(root.from), self.clock.stamp(root.to))
+    }
+
+    /// For what a thread works from then to then, piece by piece, without gap or overlap: by its context, and where that is
+    /// not known by the spans that name it.
+    pub fn work_of(&self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>) -> Vec<Worked> {
+        let mut found = Vec::new();
+        for piece in self.contexts.work.between(&thread, from, to) {
+            if piece.works_for != WorksFor::Unknown {
+                let ContextPiece { from, to, works_for, measured } = piece;
+                found.push(Worked { from, to, works_for, by: JoinedBy::Context, measured });
+                continue;
+            }
+            for (from, to, span) in self.work.between(&thread, piece.from, piece.to) {
+                let (works_for, by) = match span {
+                    Some(span) => (WorksFor::Span(span), JoinedBy::Thread),
+                    None => (WorksFor::Unknown, JoinedBy::None),
+                };
+                found.push(Worked { from, to, works_for, by, measured: false });
+            }
+        }
+        found
+    }
+
+    /// How the thread of a request is known.
+    pub fn joined_by(&self, request: RequestIndex) -> JoinedBy {
+        joined_by(self.traced, &self.contexts, request)
     }
 }

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, SegmentKind, Window};
 use wakepath_event::Tid;
-use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
+use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, TraceId, WorksFor, span_path};
 
 use super::facts::States;
-use super::{DiskAccesses, Joined, RequestState, StateSum, Traced};
+use super::join::Worked;
+use super::{DiskAccesses, Joined, JoinedBy, RequestState, StateSum, Traced};
 use crate::code_names::code_names;
 use crate::head::head;
 use crate::path::explain;
@@ -48,6 +49,17 @@ pub struct BlockedBy {
     pub total_ns: u64,
 }
 
+/// The time for which a request was blocked by another one whose spans are not among the spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockedByMissing {
+    /// The trace of the other request.
+    pub trace: TraceId,
+    /// The trace is sampled: its spans exist, and did not come.
+    pub sampled: bool,
+    /// The sum, ns.
+    pub total_ns: u64,
+}
+
 /// A part of a segment of a thread's path in which the segment's thread worked for one request, or for none that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
@@ -59,6 +71,12 @@ pub struct Piece {
     pub to: Stamp<Reference>,
     /// The request for which the segment's thread worked.
     pub request: Option<RequestIndex>,
+    /// The trace for which it worked, where its spans are not among the spans.
+    pub missing: Option<TraceId>,
+    /// How that is known; also where the thread says that it works for no request.
+    pub by: JoinedBy,
+    /// It was read for all of this time.
+    pub measured: bool,
 }
 
 /// The path of the thread that worked for a request.
@@ -70,6 +88,8 @@ pub struct RequestPath<'r> {
     pub pieces: Vec<Piece>,
     /// The requests that blocked it, the one with most time first.
     pub blocked_by: Vec<BlockedBy>,
+    /// The same of requests whose spans are not among the spans.
+    pub blocked_by_missing: Vec<BlockedByMissing>,
     /// Its time by state, the largest first: the sums add up to the window.
     pub states: Vec<StateSum>,
     /// The accesses to disks of its threads while they worked for it or its parts; `None` where the recording does not
@@ -126,6 +146,8 @@ pub struct RequestAnswer<'r> {
     pub traced: &'r Traced,
     /// The request.
     pub request: RequestIndex,
+    /// How its thread is known.
+    pub joined_by: JoinedBy,
     /// Its beginning.
     pub from: Stamp<Reference>,
     /// Its end.
@@ -158,7 +180,10 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
     }
     let own = own_times(traced, &by_span);
     let is_recorded = recorded.from() <= from && to <= recorded.to();
-    let path = match span.tid.map(|tid| (tid, thread_between(recorded, Tid(tid), from, to))) {
+    let said =
+        joined.contexts.thread(request).map(|thread| (recorded.graph.thread(thread).tid().0, Some(thread)));
+    let named = || span.tid.map(|tid| (tid, thread_between(recorded, Tid(tid), from, to)));
+    let path = match said.or_else(named) {
         _ if from >= to => Err(NoPath::Empty),
         None => Err(NoPath::NoThread),
         _ if !is_recorded => Err(NoPath::Outside),
@@ -166,7 +191,9 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
         Some((_, Some(thread))) => Ok(path_of(joined, request, Window { thread, from, to }, algorithm)),
     };
     let next = next(joined, request, &own, is_recorded);
-    RequestAnswer { head: head(recorded, from, to), traced, request, from, to, by_span, own, path, next }
+    let joined_by = joined.joined_by(request);
+    let head = head(recorded, from, to);
+    RequestAnswer { head, traced, request, joined_by, from, to, by_span, own, path, next }
 }
 
 /// The next step where a request has no path.
@@ -176,9 +203,11 @@ fn next(joined: &Joined<'_>, request: RequestIndex, own: &[OwnTime], is_recorded
         return Next::Times;
     }
     let is_there = |tid: u32| !recorded.with_tid(Tid(tid)).is_empty();
+    let is_joined =
+        |part| joined.contexts.thread(part).is_some() || traced.root(part).tid.is_some_and(is_there);
     // A part in another service, whose thread is known.
     let part = own.first().map(|first| traced.requests.of_span(first.longest));
-    if let Some(part) = part.filter(|part| *part != request && traced.root(*part).tid.is_some_and(is_there)) {
+    if let Some(part) = part.filter(|part| *part != request && is_joined(*part)) {
         return Next::Part(part);
     }
     let root = traced.request(request).root;
@@ -213,7 +242,7 @@ fn path_of<'r>(
     window: Window,
     algorithm: Algorithm,
 ) -> RequestPath<'r> {
-    let Joined { recorded, traced, work, .. } = joined;
+    let Joined { recorded, traced, .. } = joined;
     let operation = traced.operation(request);
     let question = Question::Request {
         service: operation.service.as_bytes().into(),
@@ -223,6 +252,7 @@ fn path_of<'r>(
     let mut pieces = Vec::new();
     let mut states = States::default();
     let mut blocked: HashMap<RequestIndex, u64> = HashMap::new();
+    let mut blocked_by_missing: HashMap<(TraceId, bool), u64> = HashMap::new();
     // Its parts in other services are no blockers, and neither are the requests that it is a part of. A tree of requests
     // may be deep: the answer for each is kept.
     let mut is_other: HashMap<RequestIndex, bool> = HashMap::new();
@@ -230,21 +260,39 @@ fn path_of<'r>(
         let of_thread = match &segment.thread {
             // Where it is not known what a thread did, nobody is blamed.
             Some(thread) if segment.kind != SegmentKind::Unknown => {
-                work.between(thread, segment.from, segment.to)
+                joined.work_of(*thread, segment.from, segment.to)
             }
-            Some(_) | None => vec![(segment.from, segment.to, None)],
+            Some(_) | None => vec![Worked::unknown(segment.from, segment.to)],
         };
-        for (from, to, span) in of_thread {
-            let worked_for = span.map(|span| traced.requests.of_span(span));
-            pieces.push(Piece { segment: place, from, to, request: worked_for });
+        for Worked { from, to, works_for, by, measured } in of_thread {
+            let (worked_for, missing) = match works_for {
+                WorksFor::Span(span) => (Some(traced.requests.of_span(span)), None),
+                WorksFor::Missing(trace, sampled) => (None, Some((trace, sampled))),
+                WorksFor::None | WorksFor::Unknown => (None, None),
+            };
+            let missing_trace = missing.map(|(trace, _)| trace);
+            pieces.push(Piece {
+                segment: place,
+                from,
+                to,
+                request: worked_for,
+                missing: missing_trace,
+                by,
+                measured,
+            });
+            // A span of its own trace that did not come may be a part of it.
+            let missing = missing.filter(|(trace, _)| *trace != traced.root(request).trace);
+            if let Some(other) = missing {
+                *blocked_by_missing.entry(other).or_default() += to.since(from);
+            }
             let blocker = worked_for.filter(|&other| {
                 *is_other.entry(other).or_insert_with(|| {
                     !traced.requests.is_part(other, request) && !traced.requests.is_part(request, other)
                 })
             });
-            let state = match blocker {
-                Some(_) => RequestState::Blocked,
-                None => RequestState::Kind(segment.kind),
+            let state = match (blocker, missing) {
+                (None, None) => RequestState::Kind(segment.kind),
+                _ => RequestState::Blocked,
             };
             states.add(state, segment.basis, to.since(from));
             if let Some(other) = blocker {
@@ -255,5 +303,11 @@ fn path_of<'r>(
     let mut blocked_by: Vec<_> =
         blocked.into_iter().map(|(request, total_ns)| BlockedBy { request, total_ns }).collect();
     blocked_by.sort_by_key(|one| (std::cmp::Reverse(one.total_ns), one.request));
-    RequestPath { answer, pieces, blocked_by, states: states.finish(), disk: joined.disk(request) }
+    let mut blocked_by_missing: Vec<_> = blocked_by_missing
+        .into_iter()
+        .map(|((trace, sampled), total_ns)| BlockedByMissing { trace, sampled, total_ns })
+        .collect();
+    blocked_by_missing.sort_by_key(|one| (std::cmp::Reverse(one.total_ns), one.trace, one.sampled));
+    let (states, disk) = (states.finish(), joined.disk(request));
+    RequestPath { answer, pieces, blocked_by, blocked_by_missing, states, disk }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Head;
 use wakepath_engine::requests::{
-    OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SpanIndex, StateSum, Traced,
+    JoinedBy, OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SpanIndex, StateSum, Traced,
 };
 
 use super::head::{HeadJson, since_origin};
@@ -39,7 +39,7 @@ pub fn requests(answer: &RequestsAnswer, out: &mut dyn Write) -> io::Result<()> 
     });
     let requests = answer.requests.iter().map(|&request| {
         let (from, to) = answer.times(request);
-        RequestJson::new(head, traced, request, from, to)
+        RequestJson::new(head, traced, request, (from, to), answer.joined_by(request))
     });
     let document = RequestsJson {
         head: HeadJson::new(SCHEMA, head),
@@ -65,19 +65,38 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
         let root = traced.root(blocked.request);
         BlockedByJson {
             trace_id: root.trace.to_string(),
-            span_id: root.id.to_string(),
-            name: NameJson::of_span(traced, traced.request(blocked.request).root),
+            span_id: Some(root.id.to_string()),
+            service: Some(&traced.operation(blocked.request).service),
+            operation: Some(&traced.operation(blocked.request).name),
+            sampled: true,
             total_ns: blocked.total_ns,
         }
     });
+    let by_missing = path.iter().flat_map(|path| &path.blocked_by_missing);
+    let by_missing = by_missing.map(|blocked| BlockedByJson {
+        trace_id: blocked.trace.to_string(),
+        span_id: None,
+        service: None,
+        operation: None,
+        sampled: blocked.sampled,
+        total_ns: blocked.total_ns,
+    });
+    let mut blocked_by: Vec<_> = blocked_by.chain(by_missing).collect();
+    blocked_by.sort_by_key(|blocked| std::cmp::Reverse(blocked.total_ns));
     let pieces = path.iter().flat_map(|path| &path.pieces).map(|piece| {
         let root = piece.request.map(|request| traced.root(request));
         PieceJson {
             segment: piece.segment,
             from_ns: since_origin(head, piece.from),
             to_ns: since_origin(head, piece.to),
-            trace_id: root.map(|root| root.trace.to_string()),
+            trace_id: root.map(|root| root.trace).or(piece.missing).map(|trace| trace.to_string()),
             span_id: root.map(|root| root.id.to_string()),
+            join: piece.by.name(),
+            basis: match piece.by {
+                JoinedBy::None => None,
+                _ if piece.measured => Some("measured"),
+                _ => Some("inferred"),
+            },
         }
     });
     let states = match path {
@@ -93,9 +112,9 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
     });
     let document = OneJson {
         head: HeadJson::new(SCHEMA, head),
-        request: RequestJson::new(head, traced, *request, *from, *to),
+        request: RequestJson::new(head, traced, *request, (*from, *to), answer.joined_by),
         spans: spans.collect(),
-        blocked_by: blocked_by.collect(),
+        blocked_by,
         pieces: pieces.collect(),
         states,
         disk,
@@ -181,9 +200,12 @@ struct SpanJson<'a> {
 #[derive(Serialize)]
 struct BlockedByJson<'a> {
     trace_id: String,
-    span_id: String,
-    #[serde(flatten)]
-    name: NameJson<'a>,
+    /// Null, like the next two, where its spans are not among the spans.
+    span_id: Option<String>,
+    service: Option<&'a str>,
+    operation: Option<&'a str>,
+    /// Its trace is sampled.
+    sampled: bool,
     total_ns: u64,
 }
 
@@ -196,6 +218,9 @@ struct PieceJson {
     /// Null where no request is known.
     trace_id: Option<String>,
     span_id: Option<String>,
+    join: &'static str,
+    /// Null where it is not known for what the thread worked.
+    basis: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -236,8 +261,8 @@ impl<'a> RequestJson<'a> {
         head: &Head,
         traced: &'a Traced,
         request: RequestIndex,
-        from: Stamp<Reference>,
-        to: Stamp<Reference>,
+        (from, to): (Stamp<Reference>, Stamp<Reference>),
+        joined_by: JoinedBy,
     ) -> Self {
         let root = traced.root(request);
         Self {
@@ -247,7 +272,7 @@ impl<'a> RequestJson<'a> {
             from_ns: since_origin(head, from),
             to_ns: since_origin(head, to),
             failed: root.failed,
-            join: if root.tid.is_some() { "thread" } else { "none" },
+            join: joined_by.name(),
         }
     }
 }

@@ -95,24 +95,23 @@ fn by_thread(
 ) -> String {
     let (traced, window) = (answer.traced, answer.to.since(answer.from));
     let mut before = Screen::new(layout);
-    if let Some(first) = of_thread.blocked_by.first() {
-        let [name, other] = [answer.request, first.request].map(|one| operation_name(traced.operation(one)));
-        let text = format!("{name} was blocked by {other}, request {}", id(traced, first.request));
-        let share = rough_share(first.total_ns, window);
-        let time = format!(", for {} of {} ({share}, inferred)", duration(first.total_ns), duration(window));
+    let blockers = blockers(of_thread, traced);
+    if let Some((first_ns, other)) = blockers.first() {
+        let name = operation_name(traced.operation(answer.request));
+        let text = format!("{name} was blocked by {other}");
+        let share = rough_share(*first_ns, window);
+        let time = format!(", for {} of {} ({share}, inferred)", duration(*first_ns), duration(window));
         before.wrapped(0, Line::strong(text).add(Style::Normal, time));
         before.blank();
     }
     let mut behind = Screen::new(layout);
     behind.blank();
-    if of_thread.blocked_by.len() > 1 {
+    if blockers.len() > 1 {
         behind.unwrapped(Line::faint(" share     time  blocked by other requests, inferred"));
-        for blocked in of_thread.blocked_by.iter().take(MAX_ROWS) {
-            let name = operation_name(traced.operation(blocked.request));
-            let text = format!("{name}, request {}", id(traced, blocked.request));
-            behind.hanging(Line::strong(part(blocked.total_ns, window)), TEXT, text);
+        for (total_ns, text) in blockers.iter().take(MAX_ROWS) {
+            behind.hanging(Line::strong(part(*total_ns, window)), TEXT, text.as_str());
         }
-        let rest: u64 = of_thread.blocked_by.iter().skip(MAX_ROWS).map(|blocked| blocked.total_ns).sum();
+        let rest: u64 = blockers.iter().skip(MAX_ROWS).map(|(total_ns, _)| total_ns).sum();
         if rest > 0 {
             let text = Line::faint("other requests: --json has all");
             behind.hanging(Line::strong(part(rest, window)), TEXT, text);
@@ -125,13 +124,26 @@ fn by_thread(
     }
     left_out(&mut behind, traced);
     let root = traced.root(answer.request);
-    let text = format!(
-        "trace {}, span {}. Its thread is the one in which its span began, as a plug-in noted it; each thread is taken to \
-         work for the span that it began last",
-        root.trace, root.id
-    );
+    let why = wording::joined_by(answer.joined_by);
+    let text = format!("trace {}, span {}. {why}", root.trace, root.id);
     behind.wrapped(0, Line::faint(text));
     before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
+}
+
+/// The requests that blocked it, with their times, the largest first.
+fn blockers(path: &RequestPath<'_>, traced: &Traced) -> Vec<(u64, String)> {
+    let known = path.blocked_by.iter().map(|blocked| {
+        let name = operation_name(traced.operation(blocked.request));
+        (blocked.total_ns, format!("{name}, request {}", id(traced, blocked.request)))
+    });
+    let missing = path.blocked_by_missing.iter().map(|blocked| {
+        let trace = blocked.trace.to_string();
+        let why = if blocked.sampled { "whose spans did not come" } else { "not sampled" };
+        (blocked.total_ns, format!("request {trace}, {why}"))
+    });
+    let mut all: Vec<_> = known.chain(missing).collect();
+    all.sort_by_key(|(total_ns, _)| std::cmp::Reverse(*total_ns));
+    all
 }
 
 /// `in all: 66.7% blocked by other requests (inferred), 33.3% running`.

@@ -1,0 +1,166 @@
+//! Requests whose threads say for which span they work, on recordings that the tests draw: what is measured, what is
+//! inferred, and what is not known.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use wakepath_harness::made::{Made, made};
+
+/// The recording's clock in realtime, ns.
+const REALTIME: u64 = 1_795_229_921_310_000_000;
+
+/// `cart` waits for a lock of `stock`, which is preempted while it has it. `CONTEXT` is the context of `stock` as it leaves.
+const LOCK: &str = "
+thread cart tid=10
+thread stock tid=11 tgid=10
+thread pay tid=12 tgid=10
+0 c0 idle started
+0 c0 idle switch cart
+0 c1 idle switch stock
+60 c0 cart context a/a
+60 c0 cart switch idle runnable
+70 c0 idle switch cart
+100 c0 cart switch idle blocked call=202:0x1000 op=128 value=2 claim=stock
+300 c1 stock context CONTEXT
+300 c1 stock switch pay runnable
+400 c1 pay switch stock blocked call=35:0
+500 c1 stock waking cart
+510 c0 idle switch cart
+600 c1 stock switch idle blocked call=35:0
+700 c0 cart context none
+700 c0 cart switch idle blocked call=35:0
+";
+
+fn span(id: char, name: &str, (from, to): (u64, u64)) -> Value {
+    json!({
+        "traceId": id.to_string().repeat(32),
+        "spanId": id.to_string().repeat(16),
+        "name": name,
+        "kind": 2,
+        "startTimeUnixNano": (REALTIME + from).to_string(),
+        "endTimeUnixNano": (REALTIME + to).to_string(),
+    })
+}
+
+fn drawn(drawing: &str) -> Made {
+    let made = made(drawing, &[]);
+    let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
+    let spans = [span('a', "GET /cart", (50, 650)), span('b', "PUT /stock", (0, 600))];
+    let document =
+        json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": spans}]}]});
+    fs::write(made.folder().join("spans.json"), document.to_string()).expect("a file");
+    made
+}
+
+fn run(made: &Made, arguments: &[&str]) -> String {
+    let words = [&["requests", "wakepath.rec", "spans.json"], arguments].concat();
+    let (code, out, err) = made.run(words);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    out
+}
+
+/// The pieces of the request of `cart`, each with its end, and what blocked it.
+fn answer(drawing: &str) -> (Vec<String>, Value) {
+    let out = run(&drawn(drawing), &["--request", "aaaa", "--json"]);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(document["request"]["join"], "context");
+    assert_eq!(document["window"]["tid"], 10);
+    let text = |value: &Value| value.as_str().map_or(String::from("-"), str::to_owned);
+    let piece = |piece: &Value| {
+        let trace = text(&piece["trace_id"]);
+        format!("{} {} {}", piece["to_ns"], &trace[..1], text(&piece["basis"]))
+    };
+    let mut pieces: Vec<String> = Vec::new();
+    for piece in document["pieces"].as_array().expect("a list").iter().map(piece) {
+        let what = |piece: &str| piece.split_once(' ').map(|(_, what)| what.to_owned());
+        if pieces.last().is_some_and(|last| what(last) == what(&piece)) {
+            pieces.pop();
+        }
+        pieces.push(piece);
+    }
+    (pieces, document["blocked_by"].clone())
+}
+
+#[test]
+fn a_request_is_blocked_by_the_one_that_the_thread_with_the_lock_says_it_works_for() {
+    let (pieces, blocked_by) = answer(&LOCK.replace("CONTEXT", "b/b"));
+    // Before its first reading it is not known for what a thread works.
+    let expected = [
+        "60 - -",
+        "70 a measured",
+        "100 a inferred",
+        "300 - -",
+        "400 b measured",
+        "500 b inferred",
+        "510 a measured",
+        "650 a inferred",
+    ];
+    assert_eq!(pieces, expected);
+    assert_eq!(blocked_by.as_array().map(Vec::len), Some(1));
+    let blocker = &blocked_by[0];
+    assert_eq!(
+        (&blocker["operation"], &blocker["total_ns"], &blocker["sampled"]),
+        (&json!("PUT /stock"), &json!(200), &json!(true))
+    );
+    let out = run(&drawn(&LOCK.replace("CONTEXT", "b/b")), &["--request", "aaaa"]);
+    assert!(
+        out.starts_with("shop GET /cart was blocked by shop PUT /stock, request bbbbbbbbbbbbbbbb"),
+        "{out}"
+    );
+    assert!(out.contains("Its thread says so itself"), "{out}");
+}
+
+#[test]
+fn a_blocker_whose_spans_are_missing_is_named_by_its_trace() {
+    for (context, sampled, why) in
+        [("c/c unsampled", false, "not sampled"), ("c/c", true, "whose spans did not come")]
+    {
+        let drawing = LOCK.replace("CONTEXT", context);
+        let (pieces, blocked_by) = answer(&drawing);
+        assert_eq!(pieces[4..6], ["400 c measured", "500 c inferred"]);
+        let blocker = &blocked_by[0];
+        assert_eq!((&blocker["operation"], &blocker["span_id"]), (&Value::Null, &Value::Null));
+        assert_eq!((&blocker["sampled"], &blocker["total_ns"]), (&json!(sampled), &json!(200)));
+        let out = run(&drawn(&drawing), &["--request", "aaaa"]).replace('\n', " ");
+        let said = format!("was blocked by request {}, {why},", "c".repeat(32));
+        assert!(out.contains(&said), "{said}: {out}");
+    }
+}
+
+#[test]
+fn a_span_of_the_requests_own_trace_that_did_not_come_blocks_it_not() {
+    let (pieces, blocked_by) = answer(&LOCK.replace("CONTEXT", "a/d"));
+    assert_eq!(pieces[4..6], ["400 a measured", "500 a inferred"]);
+    assert_eq!(blocked_by, json!([]));
+}
+
+#[test]
+fn a_thread_without_a_span_blames_no_request_and_one_that_could_not_be_read_is_not_known() {
+    let (pieces, blocked_by) = answer(&LOCK.replace("CONTEXT", "none"));
+    assert_eq!(
+        (&pieces[4..6], blocked_by),
+        (&["400 - measured", "500 - inferred"].map(String::from)[..], json!([]))
+    );
+    let (pieces, blocked_by) = answer(&LOCK.replace("CONTEXT", "unknown"));
+    assert_eq!((&pieces[3..4], blocked_by), (&["500 - -".to_owned()][..], json!([])));
+}
+
+#[test]
+fn after_a_loss_in_the_file_an_earlier_context_holds_no_more() {
+    let earlier = "20 c1 stock context b/b\n20 c1 stock switch pay runnable\n30 c1 pay switch stock blocked call=35:0\n";
+    let kept = LOCK
+        .replace("300 c1 stock context CONTEXT\n", "")
+        .replace("60 c0 cart context", &format!("{earlier}60 c0 cart context"));
+    let (pieces, blocked_by) = answer(&kept);
+    assert!(pieces.contains(&"400 b measured".to_owned()), "{pieces:?}");
+    assert_eq!(blocked_by[0]["total_ns"], 400);
+    // A ring without room: the context would have been recorded again. A damaged file: nothing is known.
+    for (count, measured) in [(1, true), (0, false)] {
+        let lossy = kept.replace(
+            "100 c0 cart switch",
+            &format!("90 c1 stock loss from=80 count={count}\n100 c0 cart switch"),
+        );
+        let (pieces, _) = answer(&lossy);
+        assert_eq!(pieces.contains(&"400 b measured".to_owned()), measured, "{count}: {pieces:?}");
+    }
+}

@@ -1,0 +1,159 @@
+//! The spans that threads say they work for: their contexts as they were read, as times in which each held.
+
+use std::collections::HashMap;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::ThreadContext;
+use wakepath_names::WallClock;
+use wakepath_spans::{ContextWork, Hold, Named, RequestIndex, Said, SpanId, SpanIndex, TraceId, WorksFor};
+use wakepath_wait_graph::{Graph, ThreadIndex, ThreadState};
+
+use super::Traced;
+use crate::Recorded;
+
+/// How it is known for which request a thread works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinedBy {
+    /// The thread says so: its context was read.
+    Context,
+    /// A span names the thread in which it began.
+    Thread,
+    /// It is not known.
+    None,
+}
+
+impl JoinedBy {
+    /// The word for it in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Context => "context",
+            Self::Thread => "thread",
+            Self::None => "none",
+        }
+    }
+}
+
+/// The work of the threads that say for which span they work.
+#[derive(Debug, Default)]
+pub struct Contexts {
+    /// What each thread works for.
+    pub work: ContextWork<ThreadIndex, Reference>,
+    /// The thread of each request that such threads work for.
+    threads: HashMap<RequestIndex, ThreadIndex>,
+}
+
+impl Contexts {
+    /// The work of the threads of a recording.
+    pub fn new(recorded: &Recorded, traced: &Traced, clock: &WallClock) -> Self {
+        let tids = recorded.survey.contexts.threads();
+        let mut work = ContextWork::default();
+        if tids.is_empty() {
+            return Self::default();
+        }
+        let by_id: HashMap<(TraceId, SpanId), SpanIndex> =
+            traced.spans.iter().map(|(index, span)| ((span.trace, span.id), index)).collect();
+        let times = |index| {
+            let span = traced.spans.span(index);
+            (clock.stamp(span.from), clock.stamp(span.to))
+        };
+        let named = Named { spans: &traced.spans, by_id: &by_id, requests: &traced.requests, times };
+        for tid in tids {
+            for &thread in recorded.with_tid(tid) {
+                let life = recorded.graph.thread(thread);
+                let readings: Vec<_> = recorded
+                    .survey
+                    .contexts
+                    .of(tid)
+                    .map(|(at, context)| (at.on_reference_host(), said(context)))
+                    .filter(|(at, _)| life.first <= *at && *at <= life.last && life.tid_at(*at) == tid)
+                    .collect();
+                work.add(thread, &holds(&recorded.graph, thread, &readings), &named);
+            }
+        }
+        let threads = threads(traced, &work);
+        Self { work, threads }
+    }
+
+    /// The thread that a request begins in: the one that worked for its local root span first; else the first one that
+    /// worked for any of its spans.
+    pub fn thread(&self, request: RequestIndex) -> Option<ThreadIndex> {
+        self.threads.get(&request).copied()
+    }
+}
+
+fn said(context: ThreadContext) -> Said {
+    match context {
+        ThreadContext::None => Said::None,
+        ThreadContext::Unknown => Said::Unknown,
+        ThreadContext::Span { trace, span, flags } => {
+            Said::Span { trace: TraceId(trace), span: SpanId(span), sampled: flags & 1 != 0 }
+        }
+    }
+}
+
+/// The times in which a thread had one context, by its readings in order of time: none before the first.
+///
+/// A context is read as the thread leaves a CPU, and recorded where it is another one than before: where none is recorded
+/// then, the last one holds. Where records may be missing, it does not.
+fn holds(graph: &Graph, thread: ThreadIndex, readings: &[(Stamp<Reference>, Said)]) -> Vec<Hold<Reference>> {
+    let (Some(&(first, _)), mut holds) = (readings.first(), Vec::new()) else { return Vec::new() };
+    let until = graph.thread(thread).last;
+    let latest = |at| &readings[..readings.partition_point(|(read, _)| *read <= at)];
+    for interval in graph.state_intervals(thread).overlapping(first, until) {
+        let (from, to) = (interval.from, interval.to);
+        match interval.state {
+            ThreadState::Running { .. } => {
+                let within = readings.partition_point(|(read, _)| *read <= from)
+                    ..readings.partition_point(|(read, _)| *read < to);
+                // As it wakes another thread, or sends a packet.
+                let read = readings.get(within).unwrap_or_default();
+                holds.extend(read.iter().map(|&(at, said)| Hold { from: at, to: at, said }));
+            }
+            ThreadState::Unknown(_) => holds.push(Hold { from, to, said: Said::Unknown }),
+            _ => {
+                if let Some(&(read, said)) = latest(from).last() {
+                    let said = if is_certain(graph, read, from) { said } else { Said::Unknown };
+                    holds.push(Hold { from, to, said });
+                }
+            }
+        }
+    }
+    // The recording may end with it.
+    if let Some(&(at, said)) = readings.last()
+        && holds.last().is_none_or(|last: &Hold<Reference>| last.to < at)
+    {
+        holds.push(Hold { from: at, to: at, said });
+    }
+    holds
+}
+
+/// Whether a context that was recorded then still held at a later switch, at which none was recorded. A ring without room
+/// loses records at that time only: the context is recorded at the next event. What a damaged file lost does not come again.
+fn is_certain(graph: &Graph, read: Stamp<Reference>, at: Stamp<Reference>) -> bool {
+    if read == at || !graph.losses().touch_reported(read, at) {
+        return true;
+    }
+    let is_harmful = |loss: &&wakepath_wait_graph::Loss| {
+        let is_of_file = loss.count == 0;
+        loss.reported && (is_of_file || loss.to >= at)
+    };
+    !graph.losses().overlapping(read, at).any(|loss| is_harmful(&loss))
+}
+
+/// The thread that each request begins in.
+fn threads(
+    traced: &Traced,
+    work: &ContextWork<ThreadIndex, Reference>,
+) -> HashMap<RequestIndex, ThreadIndex> {
+    let mut first: HashMap<RequestIndex, (bool, Stamp<Reference>, ThreadIndex)> = HashMap::new();
+    for (&thread, pieces) in work.threads() {
+        for piece in pieces {
+            let WorksFor::Span(span) = piece.works_for else { continue };
+            let request = traced.requests.of_span(span);
+            let found = (traced.request(request).root != span, piece.from, thread);
+            let known = first.entry(request).or_insert(found);
+            *known = found.min(*known);
+        }
+    }
+    first.into_iter().map(|(request, (.., thread))| (request, thread)).collect()
+}

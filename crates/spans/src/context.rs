@@ -1,0 +1,387 @@
+//! The span that each thread works for, by its own word: its context, as it was read at some moments.
+//!
+//! A thread's context changes only while the thread runs, since no other thread writes it. So a reading as the thread leaves
+//! its CPU holds until it runs again: that is measured. Between two such times the thread ran, and may have changed its
+//! context any number of times. What it worked for then is inferred: by the beginnings and ends of the spans on the way
+//! from the one to the other, clipped to the time between.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use wakepath_clock::Stamp;
+
+use crate::{Requests, SpanId, SpanIndex, Spans, TraceId};
+
+/// A thread's context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    /// It works for no span.
+    None,
+    /// It works for this span.
+    Span {
+        /// The trace of the span.
+        trace: TraceId,
+        /// Its identity there.
+        span: SpanId,
+        /// The trace is sampled.
+        sampled: bool,
+    },
+    /// It could not be read.
+    Unknown,
+}
+
+/// A time in which a thread had one context: it did not run, or the time is a single moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hold<C> {
+    /// The beginning.
+    pub from: Stamp<C>,
+    /// The end.
+    pub to: Stamp<C>,
+    /// The context.
+    pub said: Said,
+}
+
+/// For what a thread works by its context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WorksFor {
+    /// For no span.
+    None,
+    /// For this span.
+    Span(SpanIndex),
+    /// For a span of this trace that is not among the spans: the trace was not sampled, or if it was, this span did not come.
+    Missing(TraceId, bool),
+    /// It is not known.
+    Unknown,
+}
+
+/// A piece of time in which a thread works for one thing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextPiece<C> {
+    /// The beginning.
+    pub from: Stamp<C>,
+    /// The end, behind the beginning.
+    pub to: Stamp<C>,
+    /// For what it works.
+    pub works_for: WorksFor,
+    /// Its context was read for all of this time, and not only before and after it.
+    pub measured: bool,
+}
+
+/// The work of threads by their contexts.
+#[derive(Debug, Clone)]
+pub struct ContextWork<T, C> {
+    /// The pieces of each thread from its first reading to its last, in order, without gap or overlap.
+    by_thread: HashMap<T, Vec<ContextPiece<C>>>,
+}
+
+impl<T, C> Default for ContextWork<T, C> {
+    fn default() -> Self {
+        Self { by_thread: HashMap::new() }
+    }
+}
+
+/// The spans that contexts refer to.
+#[derive(Debug)]
+pub struct Named<'a, F> {
+    /// The spans.
+    pub spans: &'a Spans,
+    /// Each of them, by its ids.
+    pub by_id: &'a HashMap<(TraceId, SpanId), SpanIndex>,
+    /// Their requests.
+    pub requests: &'a Requests,
+    /// The beginning and end of a span, on the clock of the readings.
+    pub times: F,
+}
+
+impl<T: Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
+    /// Adds a thread whose context was held so: in order of time, without overlap.
+    pub fn add<F>(&mut self, thread: T, holds: &[Hold<C>], named: &Named<'_, F>)
+    where
+        F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
+    {
+        let pieces = pieces(holds, named);
+        if !pieces.is_empty() {
+            self.by_thread.insert(thread, pieces);
+        }
+    }
+
+    /// All threads with their pieces, in any order.
+    pub fn threads(&self) -> impl Iterator<Item = (&T, &[ContextPiece<C>])> {
+        self.by_thread.iter().map(|(thread, pieces)| (thread, pieces.as_slice()))
+    }
+
+    /// The work of a thread at a moment. Unknown where there is no reading before or none behind.
+    pub fn at(&self, thread: &T, at: Stamp<C>) -> WorksFor {
+        let all = self.by_thread.get(thread).map_or(&[][..], Vec::as_slice);
+        let piece = all.get(all.partition_point(|piece| piece.to <= at)).filter(|piece| piece.from <= at);
+        piece.map_or(WorksFor::Unknown, |piece| piece.works_for)
+    }
+
+    /// The work of a thread from then to then, piece by piece, without gap or overlap. Unknown where there is no reading before
+    /// or none behind.
+    pub fn between(&self, thread: &T, from: Stamp<C>, to: Stamp<C>) -> Vec<ContextPiece<C>> {
+        let all = self.by_thread.get(thread).map_or(&[][..], Vec::as_slice);
+        let first = all.partition_point(|piece| piece.to <= from);
+        let (mut at, mut between) = (from, Vec::new());
+        let unknown = |from, to| ContextPiece { from, to, works_for: WorksFor::Unknown, measured: false };
+        for piece in all[first..].iter().take_while(|piece| piece.from < to) {
+            if at < piece.from {
+                between.push(unknown(at, piece.from));
+            }
+            let (from, until) = (piece.from.max(at), piece.to.min(to));
+            between.push(ContextPiece { from, to: until, ..*piece });
+            at = until;
+        }
+        if at < to {
+            between.push(unknown(at, to));
+        }
+        between
+    }
+}
+
+fn pieces<C: Copy + Ord, F>(holds: &[Hold<C>], named: &Named<'_, F>) -> Vec<ContextPiece<C>>
+where
+    F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
+{
+    let works_for = |said| match said {
+        Said::None => WorksFor::None,
+        Said::Unknown => WorksFor::Unknown,
+        Said::Span { trace, span, sampled } => match named.by_id.get(&(trace, span)) {
+            Some(&span) => WorksFor::Span(span),
+            None => WorksFor::Missing(trace, sampled),
+        },
+    };
+    let mut pieces: Vec<ContextPiece<C>> = Vec::new();
+    let mut push = |from, to, works_for, measured| {
+        if from >= to {
+            return;
+        }
+        match pieces.last_mut() {
+            Some(last) if last.to == from && (last.works_for, last.measured) == (works_for, measured) => {
+                last.to = to;
+            }
+            _ => pieces.push(ContextPiece { from, to, works_for, measured }),
+        }
+    };
+    let mut before: Option<Hold<C>> = None;
+    for hold in holds {
+        if let Some(before) = before {
+            // Two missing spans of one trace may be different ones.
+            let is_same = before.said == hold.said;
+            let [first, last] = [before.said, hold.said].map(works_for);
+            let mut at = before.to;
+            for (until, works_for) in way(first, last, is_same, hold.from, named) {
+                let until = until.clamp(at, hold.from);
+                push(at, until, works_for, false);
+                at = until;
+            }
+        }
+        push(hold.from, hold.to, works_for(hold.said), works_for(hold.said) != WorksFor::Unknown);
+        before = Some(*hold);
+    }
+    pieces
+}
+
+/// What a thread worked for between two readings, each with the time until which by the spans, of which the last is `end`.
+fn way<C: Copy + Ord, F>(
+    first: WorksFor,
+    last: WorksFor,
+    is_same: bool,
+    end: Stamp<C>,
+    named: &Named<'_, F>,
+) -> Vec<(Stamp<C>, WorksFor)>
+where
+    F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
+{
+    let span = |works_for| match works_for {
+        WorksFor::Span(span) => Some(span),
+        _ => None,
+    };
+    let between = match (first, last) {
+        (first, _) if is_same => return vec![(end, first)],
+        (WorksFor::Missing(..), WorksFor::Span(_)) => first,
+        (WorksFor::Span(_), WorksFor::Missing(..)) => last,
+        (WorksFor::Unknown | WorksFor::Missing(..), _) | (_, WorksFor::Unknown | WorksFor::Missing(..)) => {
+            // One of them is not known, or has no times.
+            return vec![(end, WorksFor::Unknown)];
+        }
+        _ => WorksFor::None,
+    };
+    let (up, down, meet) = named.ways(span(first), span(last));
+    let mut way: Vec<_> = up.into_iter().map(|span| ((named.times)(span).1, WorksFor::Span(span))).collect();
+    // Down to each span from what is above it.
+    let mut above = meet.map_or(between, WorksFor::Span);
+    for span in down {
+        way.push(((named.times)(span).0, above));
+        above = WorksFor::Span(span);
+    }
+    way.push((end, above));
+    way
+}
+
+impl<F> Named<'_, F> {
+    /// The way from a span up to one that it and another are in, and down to that other: the spans that end on the way, from
+    /// the inside out; those that begin, from the outside in; and the span where both meet.
+    fn ways(
+        &self,
+        first: Option<SpanIndex>,
+        last: Option<SpanIndex>,
+    ) -> (Vec<SpanIndex>, Vec<SpanIndex>, Option<SpanIndex>) {
+        let (mut up, mut down) = (self.chain(first), self.chain(last));
+        let mut meet = None;
+        while let (Some(one), Some(other)) = (up.last(), down.last())
+            && one == other
+        {
+            meet = up.pop();
+            down.pop();
+        }
+        down.reverse();
+        (up, down, meet)
+    }
+
+    /// A span and those that it is in, from the inside out, up to the root of its request: a thread does not work for
+    /// the spans of other services.
+    fn chain(&self, span: Option<SpanIndex>) -> Vec<SpanIndex> {
+        /// More spans in each other than this are taken as apart.
+        const MAX_DEPTH: usize = 64;
+        let mut chain: Vec<_> = span.into_iter().collect();
+        while let Some(&last) = chain.last()
+            && chain.len() < MAX_DEPTH
+        {
+            let request = self.requests.of_span(last);
+            let span = self.spans.span(last);
+            let parent = span.parent.filter(|_| self.requests.request(request).root != last);
+            match parent.and_then(|parent| self.by_id.get(&(span.trace, parent))) {
+                Some(&parent) if self.requests.of_span(parent) == request => chain.push(parent),
+                _ => break,
+            }
+        }
+        chain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Reference;
+
+    use super::*;
+    use crate::requests;
+    use crate::testing::drawn;
+
+    /// The work of a thread whose readings are the letters of a line: a letter for each ns for which it did not run, with
+    /// the span of the letter, `-` for none, `!` for one that is not among the spans, `?` for one that could not be
+    /// read; `=` where it ran. The answer has capital letters where it is measured, and `~` for none that is inferred.
+    #[track_caller]
+    fn check(drawing: &str, readings: &str, expected: &str) {
+        let spans: Spans = drawn(drawing);
+        let requests = requests(&spans);
+        let by_id = spans.iter().map(|(index, span)| ((span.trace, span.id), index)).collect();
+        let letter = |index| crate::testing::letter(&spans, index);
+        let at = |ns| Stamp::<Reference>::from_ns(ns);
+        let mut holds: Vec<Hold<Reference>> = Vec::new();
+        for (ns, letter_at) in (0..).zip(readings.chars()) {
+            let said = match letter_at {
+                '=' => continue,
+                '-' => Said::None,
+                '?' => Said::Unknown,
+                '!' => Said::Span { trace: TraceId([9; 16]), span: SpanId([9; 8]), sampled: true },
+                other => {
+                    let (_, span) = spans.iter().find(|(index, _)| letter(*index) == other).expect("a span");
+                    Said::Span { trace: span.trace, span: span.id, sampled: true }
+                }
+            };
+            holds.push(Hold { from: at(ns), to: at(ns + 1), said });
+        }
+        let times = |index| {
+            let span = spans.span(index);
+            (at(span.from.ns() - 1000), at(span.to.ns() - 1000))
+        };
+        let mut work = ContextWork::default();
+        work.add(7, &holds, &Named { spans: &spans, by_id: &by_id, requests: &requests, times });
+        let found = |from: u64, to: u64| -> String {
+            let mut then = at(from);
+            let mut found = String::new();
+            for piece in work.between(&7, at(from), at(to)) {
+                assert_eq!(piece.from, then, "without gap or overlap");
+                then = piece.to;
+                let one = match (piece.works_for, piece.measured) {
+                    (WorksFor::None, true) => '-',
+                    (WorksFor::None, false) => '~',
+                    (WorksFor::Span(span), true) => letter(span).to_ascii_uppercase(),
+                    (WorksFor::Span(span), false) => letter(span),
+                    (WorksFor::Missing(..), true) => '!',
+                    (WorksFor::Missing(..), false) => ':',
+                    (WorksFor::Unknown, _) => '?',
+                };
+                found.extend((piece.from.ns()..piece.to.ns()).map(|_| one));
+            }
+            assert_eq!(then, at(to));
+            found
+        };
+        let end = readings.len() as u64;
+        assert_eq!(found(0, end), expected, "{drawing}");
+        for from in 0..end {
+            for to in from + 1..=end {
+                assert_eq!(found(from, to), expected[from as usize..to as usize], "{from} to {to}");
+            }
+        }
+        for (moment, one) in (0..).zip(expected.chars()) {
+            let found = match work.at(&7, at(moment)) {
+                WorksFor::None => "-~",
+                WorksFor::Span(span) => &format!("{0}{1}", letter(span), letter(span).to_ascii_uppercase()),
+                WorksFor::Missing(..) => "!:",
+                WorksFor::Unknown => "?",
+            };
+            assert!(found.contains(one), "at {moment}: {found}");
+        }
+        let other = work.between(&8, at(0), at(1));
+        assert_eq!(other.len(), 1);
+        assert_eq!(other[0].works_for, WorksFor::Unknown);
+    }
+
+    const NESTED: &str = "a   ==========
+                          b<a ..======..
+                          c<b ...===....";
+
+    #[test]
+    fn a_thread_that_does_not_run_keeps_its_context_and_one_that_runs_may_change_it() {
+        check(NESTED, "==aaa==aaa", "??AAAaaAAA");
+        check(NESTED, "-==-==", "-~~-??");
+        check(NESTED, "", "");
+    }
+
+    #[test]
+    fn a_boundary_is_where_a_span_begins_or_ends_within_the_time_between_two_readings() {
+        check(NESTED, "a====b", "AabbbB");
+        check(NESTED, "=====b===aa", "?????BbbaAA");
+    }
+
+    #[test]
+    fn spans_on_the_way_from_one_reading_to_the_next_are_worked_for_in_between() {
+        check(NESTED, "=a==c====a", "?AbcCcbbaA");
+        check("a ..........======", "-==============a", "-~~~~~~~~~aaaaaA");
+        check(NESTED, "-===c", "-abcC");
+        check(NESTED, "====c=======-", "????Ccbbaa~~-");
+        let siblings = "a   ==========\nb<a .==.......\nc<a .....===..";
+        check(siblings, "=b====c", "?BbaacC");
+        let two = "a ===.......\nb .....=====";
+        check(two, "a=====b", "Aaa~~bB");
+    }
+
+    #[test]
+    fn spans_that_do_not_end_or_begin_in_between_are_clipped_to_the_readings() {
+        // `b` goes on elsewhere, and `a` was taken up long after its beginning.
+        check("a ==........\nb ==========", "b====a", "BbbbbA");
+        check("a ==========\nb ..........==", "-====a", "-aaaaA");
+        check("a ==========\nb ..........==", "a====b", "AaaaaB");
+    }
+
+    #[test]
+    fn what_was_not_read_and_a_span_without_times_make_no_boundary() {
+        check(NESTED, "a==?==a", "A?????A");
+        check(NESTED, "!==!=-", "!::!?-");
+        check(NESTED, "-=!==a", "-?!aaA");
+        check(NESTED, "!====c", "!abccC");
+        check("a =====..........", "a=========!", "Aaaaa:::::!");
+    }
+}
