@@ -2,7 +2,7 @@
 //!
 //! A thread's context changes only while the thread runs, since no other thread writes it. So a reading as the thread leaves
 //! its CPU holds until it runs again: that is measured. Between two such times the thread ran, and may have changed its
-//! context any number of times. What it worked for then is inferred: by the beginnings and ends of the spans on the way
+//! context any number of times. The span that it worked for then is inferred: by the beginnings and ends of the spans on the way
 //! from the one to the other, clipped to the time between.
 
 use std::collections::HashMap;
@@ -182,7 +182,7 @@ where
     pieces
 }
 
-/// What a thread worked for between two readings, each with the time until which by the spans, of which the last is `end`.
+/// The work of a thread between two readings, each with the time until which by the spans, of which the last is `end`.
 fn way<C: Copy + Ord, F>(
     first: WorksFor,
     last: WorksFor,

@@ -24,7 +24,7 @@ pub const CONTEXTS: &[(&str, u64)] = &[
 /// The directions of a packet.
 pub(super) const DIRECTIONS: &[(&str, u64)] = &[("OUT", 0), ("IN", 1)];
 
-/// What a thread says it works for: `enum wp_context_state`.
+/// The states of a thread's context: `enum wp_context_state`.
 pub(super) const CONTEXT_STATES: &[(&str, u64)] = &[("NONE", 0), ("SPAN", 1), ("UNKNOWN", 2)];
 
 /// The meaning of the key of a name: `event::NameSpace`.
