@@ -12,8 +12,8 @@
  * 3. A record is written where the context differs from the one that was written last for this thread. One hash is
  *    kept of what was written. Threads whose numbers are equal modulo the size of the table share its place there: their
  *    contexts are written more often than needed.
- * 4. All memory of the process is read by a call that fails where nothing is mapped, or where a page is not in memory. What
- *    could not be read, and a record that was being written, is unknown, and not "none".
+ * 4. All memory of the process is read by a call that fails where nothing is mapped, or where a page is not in memory. A
+ *    context that could not be read, and one that was being written, is unknown, and not "none".
  */
 #ifndef WAKEPATH_THREAD_CONTEXT_BPF_H
 #define WAKEPATH_THREAD_CONTEXT_BPF_H
@@ -226,21 +226,21 @@ static __always_inline __u32 current_process(void)
 	return bpf_get_current_pid_tgid() >> 32;
 }
 
-/* Of a thread that leaves its CPU. */
+/* The context of a thread that leaves its CPU. */
 static __always_inline void tell_context_of(struct task_struct *task, __u64 stamp)
 {
 	if (any_words() && word_of(task->tgid))
 		write_context(task, stamp);
 }
 
-/* Of the current thread, which is in no interrupt, where interrupts are off. */
+/* The context of the current thread, which is in no interrupt, where interrupts are off. */
 static __always_inline void tell_context_of_waker(__u64 stamp)
 {
 	if (any_words() && word_of(current_process()))
 		write_context(bpf_get_current_task_btf(), stamp);
 }
 
-/* Of the current thread, which is in no interrupt, where they may come. */
+/* The context of the current thread, which is in no interrupt, where they may come. */
 static __always_inline void tell_context_of_sender(void)
 {
 	if (any_words() && word_of(current_process()))

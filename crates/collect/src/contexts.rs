@@ -1,5 +1,5 @@
 //! Finds the processes whose threads say in their memory which span they work for (OpenTelemetry's thread-context
-//! record, OTEP 4947), and tells the BPF programs where: `bpf/thread_context.bpf.h`. A thread of its own looks at all
+//! record, OTEP 4947), and shows the BPF programs where: `bpf/thread_context.bpf.h`. A thread of its own looks at all
 //! processes at the start, and later at those that map code or are forked.
 
 mod changes;

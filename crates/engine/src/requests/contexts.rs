@@ -36,7 +36,7 @@ impl JoinedBy {
 /// The work of the threads that say for which span they work.
 #[derive(Debug, Default)]
 pub struct Contexts {
-    /// What each thread works for.
+    /// The work of each thread.
     pub work: ContextWork<ThreadIndex, Reference>,
     /// The thread of each request that such threads work for.
     threads: HashMap<RequestIndex, ThreadIndex>,
@@ -105,7 +105,7 @@ fn holds(graph: &Graph, thread: ThreadIndex, readings: &[(Stamp<Reference>, Said
             ThreadState::Running { .. } => {
                 let within = readings.partition_point(|(read, _)| *read <= from)
                     ..readings.partition_point(|(read, _)| *read < to);
-                // As it wakes another thread, or sends a packet.
+                // The thread wakes another one there, or sends a packet.
                 let read = readings.get(within).unwrap_or_default();
                 holds.extend(read.iter().map(|&(at, said)| Hold { from: at, to: at, said }));
             }
@@ -128,7 +128,7 @@ fn holds(graph: &Graph, thread: ThreadIndex, readings: &[(Stamp<Reference>, Said
 }
 
 /// Whether a context that was recorded then still held at a later switch, at which none was recorded. A ring without room
-/// loses records at that time only: the context is recorded at the next event. What a damaged file lost does not come again.
+/// loses records at that time only: the context is recorded at the next event. A record that a damaged file lost does not come again.
 fn is_certain(graph: &Graph, read: Stamp<Reference>, at: Stamp<Reference>) -> bool {
     if read == at || !graph.losses().touch_reported(read, at) {
         return true;
