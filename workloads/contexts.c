@@ -91,9 +91,8 @@ struct lane {
 static atomic_ulong next_id = 1;
 static long rounds = 20;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_barrier_t meet, handed, done;
+static pthread_barrier_t meet, handed, done, held;
 static uint64_t handed_trace, handed_span;
-static atomic_bool is_held;
 static const char *left_out; /* the name of spans that are not sampled */
 
 static uint64_t now(clockid_t clock)
@@ -322,9 +321,8 @@ static void holder(struct lane *lane)
 		lane->is_unsampled = left_out && !strcmp(left_out, root->name);
 		attach(lane, root->trace, root->id);
 		pthread_mutex_lock(&lock);
-		is_held = true;
+		pthread_barrier_wait(&held);
 		rest(20 * MS);
-		is_held = false;
 		pthread_mutex_unlock(&lock);
 		end(root);
 		detach(lane);
@@ -335,8 +333,7 @@ static void holder(struct lane *lane)
 static void waiter(struct lane *lane)
 {
 	for (long i = 0; i < rounds; i++) {
-		while (!is_held)
-			rest(MS / 4);
+		pthread_barrier_wait(&held);
 		rest(MS / 2);
 		struct span *root = begin(lane, 0, 0, "GET /cart");
 		attach(lane, root->trace, root->id);
@@ -474,6 +471,7 @@ int main(int argc, char **argv)
 #else
 	(void)library;
 #endif
+	alarm(60);
 	if (waits) {
 		puts("ready");
 		fflush(stdout);
@@ -486,6 +484,7 @@ int main(int argc, char **argv)
 	pthread_barrier_init(&meet, NULL, LANES);
 	pthread_barrier_init(&handed, NULL, 2);
 	pthread_barrier_init(&done, NULL, 2);
+	pthread_barrier_init(&held, NULL, 2);
 	for (long i = 0; i < (long)LANES; i++)
 		if (pthread_create(&threads[i], NULL, run, (void *)i))
 			return 5;
