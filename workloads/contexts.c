@@ -317,6 +317,8 @@ static void wild(struct lane *lane)
 static void holder(struct lane *lane)
 {
 	for (long i = 0; i < rounds; i++) {
+		/* The waiter has given the lock back. */
+		pthread_barrier_wait(&held);
 		struct span *root = begin(lane, 0, 0, "PUT /stock");
 		lane->is_unsampled = left_out && !strcmp(left_out, root->name);
 		attach(lane, root->trace, root->id);
@@ -333,6 +335,7 @@ static void holder(struct lane *lane)
 static void waiter(struct lane *lane)
 {
 	for (long i = 0; i < rounds; i++) {
+		pthread_barrier_wait(&held);
 		pthread_barrier_wait(&held);
 		rest(MS / 2);
 		struct span *root = begin(lane, 0, 0, "GET /cart");
