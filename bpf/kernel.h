@@ -271,6 +271,7 @@ struct pt_regs {
 	unsigned long r10;
 	unsigned long bp;
 	unsigned long ax;
+	unsigned long cx;
 	unsigned long dx;
 	unsigned long si;
 	unsigned long di;

@@ -41,6 +41,7 @@ enum wp_kind {
 	WP_READY = 12,
 	WP_MIGRATE = 13,
 	WP_THREAD_CONTEXT = 14,
+	WP_GOROUTINE = 15,
 	WP_THREAD = 16,
 	WP_FORK = 17,
 	WP_EXEC = 18,
@@ -424,6 +425,30 @@ struct wp_function {
 	__u32 spare;
 };
 _Static_assert(sizeof(struct wp_function) == 40, "function");
+
+enum wp_goroutine_step {
+	WP_GO_PARKS = 0,  /* it waits from here on */
+	WP_GO_READY = 1,  /* it may run again */
+	WP_GO_RUNS = 2,   /* header.tid runs it from here on */
+	WP_GO_YIELDS = 3, /* header.tid ran it; it goes back into a queue */
+	WP_GO_ENDS = 4,   /* header.tid ran it; it ended */
+	WP_GO_SPAN = 5,   /* a span begins in it */
+};
+
+/* A step of a goroutine, as the runtime of a Go program, or OpenTelemetry's SDK in it, takes it. */
+struct wp_goroutine {
+	struct wp_header h;
+	__u32 tgid;
+	__u8 step;      /* enum wp_goroutine_step */
+	__u8 reason;    /* of WP_GO_PARKS, as the runtime numbers it: with `program` the key of its name */
+	__u16 program;  /* the number of the program */
+	__u64 goroutine; /* its number in its process; 0: it could not be read */
+	__u64 by;       /* of WP_GO_READY, the goroutine that made it ready; of WP_GO_RUNS, where it runs for the
+			 * first time, the one that started it; 0: none, or it could not be read */
+	__u8 trace[16]; /* of WP_GO_SPAN */
+	__u8 span[8];
+};
+_Static_assert(sizeof(struct wp_goroutine) == 64, "goroutine");
 
 enum wp_signal_action {
 	WP_SIGNAL_DEFAULT = 0, /* what the kernel does with this signal by itself */

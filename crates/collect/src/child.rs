@@ -168,6 +168,12 @@ pub fn exit_code(status: i32) -> i32 {
     if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) }
 }
 
+/// The file of the program that a command will execute.
+pub(crate) fn program_of(words: &[OsString], identity: Option<&Caller>) -> Option<PathBuf> {
+    let environment = identity.and_then(|_| environment_before_sudo());
+    find(words.first()?, &environment.unwrap_or_else(|| std::env::vars_os().collect())).ok()
+}
+
 /// The program that `word` names, found as a shell finds it.
 fn find(word: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, Error> {
     let not_found = || Error::CommandNotFound { command: word.into() };

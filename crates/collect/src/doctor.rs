@@ -131,9 +131,9 @@ fn map_creation() -> Verdict {
 fn programs(options: &Options, checks: &mut Vec<Check>) {
     let mut storage = MaybeUninit::uninit();
     let attached = sampling::possible_cpus().map_err(|source| Error::MapRings { source }).and_then(|cpus| {
-        let mut programs = Programs::load(&mut storage, options, cpus)?;
+        let mut programs = Programs::load(&mut storage, options, &[], cpus)?;
         programs.rings(options, cpus)?;
-        programs.attach(options)?;
+        programs.attach(options, &[])?;
         let threads = programs.threads().map(|records| records.len() / 88);
         programs.detach();
         Ok((programs.missing, threads))
@@ -174,7 +174,7 @@ fn stacks(options: &Options) -> Verdict {
     let mut storage = MaybeUninit::uninit();
     let loaded = sampling::possible_cpus()
         .map_err(|source| Error::MapRings { source })
-        .and_then(|cpus| Programs::load(&mut storage, &options, cpus).map(drop));
+        .and_then(|cpus| Programs::load(&mut storage, &options, &[], cpus).map(drop));
     let consequence = "record --stacks cannot show which functions wait";
     works(loaded, consequence, "record without --stacks")
 }

@@ -28,6 +28,8 @@ pub struct Options {
     pub functions: Vec<(String, Probe)>,
     /// Functions of the kernel whose calls are recorded, with their names as targets.
     pub kernel_functions: Vec<(String, KernelFunction)>,
+    /// Record the goroutines of the Go programs that run when recording begins, and of the command if it is one.
+    pub goroutines: bool,
     /// Measure the cost of the programs before the recording begins: some 60 ms.
     pub calibrate: bool,
     /// Stop after this long.
@@ -87,6 +89,7 @@ impl Default for Options {
             callers: Callers::ByTables,
             functions: Vec::new(),
             kernel_functions: Vec::new(),
+            goroutines: false,
             calibrate: true,
             duration: None,
             command: Vec::new(),

@@ -12,6 +12,7 @@ use wakepath_functions::Runtime;
 
 use crate::contexts::Words;
 use crate::error::Error;
+use crate::goroutines::{self, GoFile, GoRefused};
 use crate::kernel_probes::{self, KernelProbes, KernelTypes};
 use crate::libbpf::{
     self, has_function, has_helper, has_tracepoint, into_io, load_error, per_cpu, run_iterator, sum_per_cpu,
@@ -82,9 +83,10 @@ fn unwinding(options: &Options, has_loop: bool) -> (bool, Option<Missing>) {
 }
 
 /// Whether the options need a program.
-fn is_wanted(program: &str, options: &Options) -> bool {
+fn is_wanted(program: &str, options: &Options, goroutines_wanted: bool) -> bool {
     match program {
         "sample" => options.samples_per_second > 0,
+        name if goroutines::PROGRAMS.contains(&name) => goroutines_wanted,
         "goroutines_exit" | "goroutines_exec" => {
             options.functions.iter().any(|(_, probe)| probe.runtime == Runtime::Go)
         }
@@ -113,6 +115,8 @@ pub(crate) struct Programs<'obj> {
     links: Vec<Link>,
     kernel_probes: KernelProbes,
     pub(crate) missing: Vec<Missing>,
+    /// Go programs to which the kernel lets none of our programs be attached.
+    pub(crate) go_refused: Vec<GoRefused>,
     /// Stacks are unwound by the tables of the files.
     unwinds: bool,
 }
@@ -122,6 +126,7 @@ impl<'obj> Programs<'obj> {
     pub(crate) fn load(
         storage: &'obj mut MaybeUninit<OpenObject>,
         options: &Options,
+        go: &[GoFile],
         cpus: usize,
     ) -> Result<Self, Error> {
         libbpf::silence();
@@ -134,7 +139,7 @@ impl<'obj> Programs<'obj> {
             let section = program.section().to_string_lossy().into_owned();
             let there = has_target(&kernel, &section);
             let stands_for = STAND_INS.iter().find(|(function, _)| *function == name);
-            let wanted = is_wanted(&name, options)
+            let wanted = is_wanted(&name, options, !go.is_empty())
                 && stands_for.is_none_or(|(_, tracepoint)| !has_tracepoint(&kernel, tracepoint));
             let stand_in = STAND_INS.iter().find(|(_, tracepoint)| *tracepoint == name);
             let replaced = stand_in.is_some_and(|(function, _)| has_function(&kernel, function));
@@ -183,7 +188,7 @@ impl<'obj> Programs<'obj> {
 
         let skeleton = open.load().map_err(load_error)?;
         let kernel_probes = KernelProbes::default();
-        Ok(Self { skeleton, links: Vec::new(), kernel_probes, missing, unwinds })
+        Ok(Self { skeleton, links: Vec::new(), kernel_probes, missing, go_refused: Vec::new(), unwinds })
     }
 
     /// Maps the rings: those for switches and wake-ups, and those for packets.
@@ -267,7 +272,7 @@ impl<'obj> Programs<'obj> {
     }
 
     /// Begins to record. The programs for the interrupt context come first, so that the first wake-up has it right.
-    pub(crate) fn attach(&mut self, options: &Options) -> Result<(), Error> {
+    pub(crate) fn attach(&mut self, options: &Options, go: &[GoFile]) -> Result<(), Error> {
         let object = self.skeleton.object();
         let mut programs: Vec<_> = object.progs_mut().filter(|program| program.autoload()).collect();
         programs.sort_by_key(|program| REQUIRED.contains(&program.name().to_string_lossy().as_ref()));
@@ -294,6 +299,10 @@ impl<'obj> Programs<'obj> {
         for (target, (_, probe)) in options.functions.iter().enumerate() {
             self.links.extend(probes::attach(self.skeleton.object(), target, probe)?);
         }
+        let programs = &self.skeleton.maps.go_programs;
+        let (links, refused) = goroutines::attach(self.skeleton.object(), programs, go)?;
+        self.links.extend(links);
+        self.go_refused = refused;
         if options.kernel_functions.is_empty() {
             return Ok(());
         }

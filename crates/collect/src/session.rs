@@ -19,6 +19,7 @@ use crate::child::{Held, Running};
 use crate::contexts::{Changes, Contexts, UnreadContexts};
 use crate::cost::{self, Calibration};
 use crate::error::Error;
+use crate::goroutines::{self, GoRefused};
 use crate::mapped_code::MappedCode;
 use crate::mappings::{MappedFile, Mappings};
 use crate::options::{Options, Stacks};
@@ -79,6 +80,8 @@ pub struct Outcome {
     pub out_of_room: Option<WriteError>,
     /// The facilities that this kernel lacks.
     pub missing: Vec<Missing>,
+    /// Go programs whose goroutines are not seen, and why.
+    pub go_refused: Vec<GoRefused>,
     /// The number of calls that were not recorded since too many were open or recursion was too deep.
     pub calls_overflowed: u64,
     /// The number of calls of kernel functions that were not recorded since their beginning or return was missed.
@@ -111,7 +114,9 @@ pub fn record(
     }
     let cpus = sampling::possible_cpus().map_err(|source| Error::MapRings { source })?;
     let mut storage = MaybeUninit::uninit();
-    let mut programs = Programs::load(&mut storage, options, cpus)?;
+    let (go, mut go_refused) =
+        if options.goroutines { goroutines::find(options) } else { Default::default() };
+    let mut programs = Programs::load(&mut storage, options, &go, cpus)?;
     let (sched, net) = programs.rings(options, cpus)?;
     let mut spaces = programs.unwind_rules()?.map(Spaces::new);
     let arrived = Rc::new(RefCell::new(Vec::new()));
@@ -135,7 +140,8 @@ pub fn record(
     }
     let stacks = options.stacks != Stacks::None;
     let calibration = options.calibrate.then(|| Calibration::begin(stacks)).flatten();
-    programs.attach(options)?;
+    programs.attach(options, &go)?;
+    go_refused.append(&mut programs.go_refused);
     let costs = calibration.and_then(|calibration| {
         calibration.finish(&programs, &sched, &net, || {
             learn_own_stacks(spaces.as_mut(), &buffer, &arrived);
@@ -163,6 +169,9 @@ pub fn record(
         released: clocks::now(),
     };
     session.begin(options, held.as_ref())?;
+    for (key, reason) in goroutines::reasons(&go) {
+        session.add_event(EventKind::Name(NameSpace::GoWait, key, reason.as_bytes().into()));
+    }
     // Without it, processes that end at once have no names of code.
     let code = if options.takes_stacks() { MappedCode::watch().ok() } else { None };
     // Without them, no process is found whose threads say for which span they work.
@@ -213,6 +222,7 @@ pub fn record(
         elapsed,
         running: command.filter(|_| status.is_none()).map(|pid| Running { pid }),
         out_of_room,
+        go_refused,
         calls_overflowed: session.programs.calls_overflowed(),
         calls_unseen: session.programs.calls_unseen(),
         missing: session.programs.missing,

@@ -161,6 +161,8 @@ pub enum SegmentKind {
     Lock,
     /// Blocked on input from a user.
     UserInput,
+    /// Ready, and in a queue of a runtime's scheduler or of a pool.
+    Queue,
     /// Stopped by a signal.
     Stopped,
     /// Blocked on another device, or on an interrupt other than the above.
@@ -171,7 +173,7 @@ pub enum SegmentKind {
 
 impl SegmentKind {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Running,
         Self::Runnable,
         Self::Throttled,
@@ -182,6 +184,7 @@ impl SegmentKind {
         Self::Network,
         Self::Lock,
         Self::UserInput,
+        Self::Queue,
         Self::Stopped,
         Self::OtherDevice,
         Self::Unknown,
@@ -200,6 +203,7 @@ impl SegmentKind {
             Self::Network => "network",
             Self::Lock => "lock",
             Self::UserInput => "user_input",
+            Self::Queue => "queue",
             Self::Stopped => "stopped",
             Self::OtherDevice => "other_device",
             Self::Unknown => "unknown",

@@ -34,6 +34,7 @@ fn line(graph: &Graph, path: &Path) -> String {
             (SegmentKind::Network, _) => 'n',
             (SegmentKind::Lock, _) => 'l',
             (SegmentKind::UserInput, _) => 'u',
+            (SegmentKind::Queue, _) => 'q',
             (SegmentKind::Stopped, _) => 'z',
             (SegmentKind::OtherDevice, _) => 'd',
             (SegmentKind::Unknown, Cause::NotAlive) => '_',

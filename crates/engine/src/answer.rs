@@ -51,6 +51,8 @@ pub enum Question {
         service: Name,
         /// The name of the span.
         operation: Name,
+        /// Whether a goroutine did the work: no thread's path is then that of the request.
+        goroutine: bool,
     },
 }
 

@@ -1,6 +1,8 @@
 //! Paths: from a question to windows, and from a window to its answer.
 
-use wakepath_critical_path::{Algorithm, Segment, Timeouts, Window, active, active_by, contributors, exact};
+use wakepath_critical_path::{
+    Algorithm, Path, Segment, Timeouts, Window, active, active_by, contributors, exact,
+};
 use wakepath_findings::{WindowWaits, joined_if_alike, waits_of_window};
 
 use crate::code_names::code_names;
@@ -57,6 +59,23 @@ pub(crate) fn explain<'r>(
         Algorithm::JoinedIfAlike => active_by(graph, window, Timeouts::JoinedIfAlike),
         Algorithm::Exact => exact(graph, window),
     };
+    let WindowWaits { still_waiting, killed, deadlocks } = waits_of_window(recorded, window);
+    let if_joined = joined_if_alike(recorded, &path).map(|(path, timed_out)| {
+        let contributors = contributors(graph, &path);
+        Box::new(IfJoined { timed_out, contributors, path, stacks: Stacks::default() })
+    });
+    let answer = answer(recorded, path, question, names);
+    PathAnswer { if_joined, still_waiting, killed, deadlocks, ..answer }
+}
+
+/// The answer that is a path, without what only a thread's window has.
+pub(crate) fn answer<'r>(
+    recorded: &'r Recorded,
+    path: Path,
+    question: Question,
+    names: &mut CodeNames<'r>,
+) -> PathAnswer<'r> {
+    let (graph, window) = (&recorded.graph, path.window);
     let mut head = head(recorded, window.from, window.to);
     // Where the path does not go, a clock may be as far off as it likes.
     let of_segment = |segment: &Segment| recorded.clock_error(segment.thread, segment.from, segment.to);
@@ -69,20 +88,15 @@ pub(crate) fn explain<'r>(
     let of_all = |counts| Problem::new(ProblemKind::StackCache(counts), graph.from(), graph.to());
     head.problems.extend(doubtful.map(of_all));
     problem::sort(&mut head.problems);
-    let WindowWaits { still_waiting, killed, deadlocks } = waits_of_window(recorded, window);
-    let if_joined = joined_if_alike(recorded, &path).map(|(path, timed_out)| {
-        let contributors = contributors(graph, &path);
-        Box::new(IfJoined { timed_out, contributors, path, stacks: Stacks::default() })
-    });
     PathAnswer {
         head,
         question,
         contributors: contributors(graph, &path),
-        if_joined,
+        if_joined: None,
         path,
-        still_waiting,
-        killed,
-        deadlocks,
+        still_waiting: None,
+        killed: None,
+        deadlocks: Vec::new(),
         sampled,
         stacks,
         recorded,

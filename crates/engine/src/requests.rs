@@ -3,6 +3,7 @@
 mod contexts;
 mod facts;
 mod find;
+mod goroutine;
 mod group;
 mod join;
 mod one;
@@ -10,6 +11,7 @@ mod read;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_distribution::{Histogram, Unit};
+use wakepath_goroutines::Goroutines;
 use wakepath_names::WallClock;
 pub use wakepath_spans::{
     Operation, OperationIndex, Request, RequestIndex, Span, SpanIndex, read as read_spans,
@@ -17,6 +19,7 @@ pub use wakepath_spans::{
 
 pub use contexts::{Contexts, JoinedBy};
 pub use facts::{DiskAccesses, RequestState, StateSum};
+pub use goroutine::{OfGoroutine, Parked, Reason};
 pub use group::{Blocker, GroupAnswer, GroupQuery, request_group};
 pub use join::{Joined, join};
 pub use one::{
@@ -70,6 +73,8 @@ pub struct RequestsAnswer<'a> {
     pub requests: Vec<RequestIndex>,
     /// The contexts of threads.
     pub contexts: Contexts,
+    /// The goroutines.
+    pub goroutines: Goroutines,
 }
 
 /// Why there is no answer about requests.
@@ -121,7 +126,9 @@ pub fn requests<'a>(
     operations.sort_by_key(|one| std::cmp::Reverse(one.histogram.sum()));
     let (from, to) = (recorded.from(), recorded.to());
     let contexts = Contexts::new(recorded, traced, &clock);
-    Ok(RequestsAnswer { head: head(recorded, from, to), traced, clock, operations, requests, contexts })
+    let goroutines = goroutine::goroutines(recorded);
+    let head = head(recorded, from, to);
+    Ok(RequestsAnswer { head, traced, clock, operations, requests, contexts, goroutines })
 }
 
 /// `requests` are sorted, the longest first.
@@ -157,13 +164,19 @@ impl RequestsAnswer<'_> {
 
     /// How the thread of a request is known.
     pub fn joined_by(&self, request: RequestIndex) -> JoinedBy {
-        joined_by(self.traced, &self.contexts, request)
+        joined_by(self.traced, &self.contexts, &self.goroutines, request)
     }
 }
 
 /// How the thread of a request is known.
-fn joined_by(traced: &Traced, contexts: &Contexts, request: RequestIndex) -> JoinedBy {
+fn joined_by(
+    traced: &Traced,
+    contexts: &Contexts,
+    goroutines: &Goroutines,
+    request: RequestIndex,
+) -> JoinedBy {
     match (contexts.thread(request), traced.root(request).tid) {
+        _ if goroutine::of_request(traced, request, goroutines).is_some() => JoinedBy::Goroutine,
         (Some(_), _) => JoinedBy::Context,
         (None, Some(_)) => JoinedBy::Thread,
         (None, None) => JoinedBy::None,

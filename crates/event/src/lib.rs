@@ -181,6 +181,8 @@ pub enum EventKind {
     Function(FunctionCall),
     /// [`Event::current`] took a signal that cut a system call short, or that no handler took.
     Signal(Signal),
+    /// A step of a goroutine.
+    Goroutine(GoroutineStep),
     /// Records were lost on this event's CPU.
     Loss {
         /// The earliest time at which one may have been lost; the event's stamp is the latest.
@@ -258,6 +260,37 @@ pub struct SetMember {
     pub total: u32,
 }
 
+/// A step of a goroutine, in the thread that is [`Event::current`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GoroutineStep {
+    /// The process.
+    pub tgid: Tid,
+    /// Which of the programs that were probed: half of the key of [`NameSpace::GoWait`].
+    pub program: u16,
+    /// Its number in its process; 0 where it could not be read.
+    pub goroutine: u64,
+    /// The step.
+    pub step: GoStep,
+}
+
+/// The steps of goroutines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GoStep {
+    /// It waits from here on, for this reason: the other half of the key of [`NameSpace::GoWait`].
+    Parks(u8),
+    /// It may run again: this goroutine made it ready; 0 where none did, or it could not be read.
+    Ready(u64),
+    /// The thread runs it from here on. Where it runs for the first time, the goroutine that started it; else, and where that could
+    /// not be read, 0.
+    Runs(u64),
+    /// The thread ran it. It goes back into a queue.
+    Yields,
+    /// The thread ran it. It ended.
+    Ends,
+    /// A span with these ids (of the trace, of the span) begins in it.
+    BeginsSpan([u8; 16], [u8; 8]),
+}
+
 /// A call of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FunctionCall {
@@ -316,11 +349,13 @@ pub enum NameSpace {
     CpuCgroup = 7,
     /// Key: the number of a function that was asked for. Name: as it was asked for.
     Target = 8,
+    /// Key: number of a Go program << 8 | number of a reason for which its goroutines wait. Name: the reason.
+    GoWait = 9,
 }
 
 impl NameSpace {
     /// All name spaces, by number.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Cgroup,
         Self::Interrupt,
         Self::BlockDevice,
@@ -329,6 +364,7 @@ impl NameSpace {
         Self::Program,
         Self::CpuCgroup,
         Self::Target,
+        Self::GoWait,
     ];
 }
 

@@ -94,6 +94,8 @@ pub enum RowKey {
     Lock,
     /// A person.
     UserInput,
+    /// A queue of a runtime's scheduler or of a pool.
+    Queue,
     /// Some other device or interrupt.
     Device(Responsible),
     /// Another process; several of one name, on one host, are one row.

@@ -289,6 +289,7 @@ impl RowBuilder<'_> {
             },
             SegmentKind::Lock => RowKey::Lock,
             SegmentKind::UserInput => RowKey::UserInput,
+            SegmentKind::Queue => RowKey::Queue,
             SegmentKind::Stopped => RowKey::Stopped(class.responsible),
             SegmentKind::OtherDevice => RowKey::Device(class.responsible),
             SegmentKind::Unknown => match class.responsible {

@@ -152,6 +152,17 @@ impl Body {
         })
     }
 
+    /// Where a Go function saves the frame pointer, behind nothing but a check of the stack's size that makes no room.
+    pub fn frame_push(&self) -> Option<u64> {
+        let mut first = self.instructions.iter().take(4).skip_while(|instruction| {
+            let compares = matches!(instruction.mnemonic(), Mnemonic::Cmp)
+                && instruction.op0_register() != Register::None;
+            compares || instruction.flow_control() == FlowControl::ConditionalBranch
+        });
+        let push = first.next().filter(|instruction| instruction.code() == Code::Push_r64)?;
+        (push.op0_register() == Register::RBP && !self.targets.contains(&push.ip())).then(|| push.ip())
+    }
+
     /// Whether the code at `from` jumps to `entry` after a call, without a condition.
     fn comes_back(&self, from: u64, entry: u64) -> bool {
         let Some(at) = self.instructions.iter().position(|instruction| instruction.ip() == from) else {

@@ -33,6 +33,8 @@ pub(crate) struct Image {
     file: File,
     /// Where its code is; in order of address.
     segments: Vec<Segment>,
+    /// Where its data is.
+    pub data: Vec<Segment>,
     pub symbols: Symbols,
     /// The note that names this build; empty if there is none.
     pub build_id: Vec<u8>,
@@ -47,6 +49,8 @@ pub(crate) struct Image {
     debug_sections: Vec<DebugSection>,
     /// The table for unwinding: its address, and where it stands in the file.
     frame_table: Option<(u64, Range<u64>)>,
+    /// Where Go's linker says how it made the file.
+    pub build_info: Option<Range<u64>>,
 }
 
 /// A section of debug information.
@@ -87,6 +91,7 @@ impl Image {
             path: path.to_owned(),
             file,
             segments: Vec::new(),
+            data: Vec::new(),
             symbols: Symbols::default(),
             build_id: Vec::new(),
             debug_link: None,
@@ -95,6 +100,7 @@ impl Image {
             damaged: Vec::new(),
             debug_sections: Vec::new(),
             frame_table: None,
+            build_info: None,
         };
         image
             .read(&cache)
@@ -107,12 +113,13 @@ impl Image {
         let endian = header.endian()?;
         for segment in header.program_headers(endian, data)? {
             let executable = segment.p_flags(endian) & elf::PF_X != 0;
-            if segment.p_type(endian) != elf::PT_LOAD || !executable {
+            if segment.p_type(endian) != elf::PT_LOAD {
                 continue;
             }
             let start = segment.p_vaddr(endian);
             if let Some(end) = start.checked_add(segment.p_filesz(endian)) {
-                self.segments.push(Segment { addresses: start..end, offset: segment.p_offset(endian) });
+                let list = if executable { &mut self.segments } else { &mut self.data };
+                list.push(Segment { addresses: start..end, offset: segment.p_offset(endian) });
             }
         }
         self.segments.sort_by_key(|segment| segment.addresses.start);
@@ -153,7 +160,12 @@ impl Image {
     ) {
         for section in sections.iter() {
             match sections.section_name(endian, section).unwrap_or_default() {
-                b".gopclntab" | b".go.buildinfo" | b".data.rel.ro.gopclntab" => self.go = true,
+                b".go.buildinfo" => {
+                    self.go = true;
+                    let place = section.file_range(endian);
+                    self.build_info = place.map(|(start, size)| start..start.saturating_add(size));
+                }
+                b".gopclntab" | b".data.rel.ro.gopclntab" => self.go = true,
                 b".note.gnu.build-id" if self.build_id.is_empty() => {
                     let Ok(Some(mut notes)) = section.notes(endian, data) else { continue };
                     while let Ok(Some(note)) = notes.next() {
@@ -211,7 +223,7 @@ impl Image {
     }
 
     /// Bytes of the file, if it holds them all.
-    fn read_range(&self, range: &Range<u64>) -> Option<Vec<u8>> {
+    pub fn read_range(&self, range: &Range<u64>) -> Option<Vec<u8>> {
         let held = self.file.metadata().ok()?.len();
         if range.end > held {
             return None;

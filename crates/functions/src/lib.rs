@@ -23,6 +23,7 @@ mod error;
 mod find;
 mod frames;
 mod function;
+mod go_program;
 mod go_table;
 mod image;
 mod inlined;
@@ -45,6 +46,7 @@ pub use error::{
 };
 pub use find::{Finder, Found, MAX_FOUND};
 pub use function::{Function, FunctionNote, Probe, Return, Runtime};
+pub use go_program::{GoBirth, GoFault, GoOffsets, GoProgram, GoSite, go_program};
 pub use instruction::ProbeMethod;
 pub use other_processes::other_processes;
 pub use pattern::Pattern;

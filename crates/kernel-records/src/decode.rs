@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
-    Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, Mapping, Mark,
-    NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
-    ThreadContext, ThreadIdentity, Tid, UnwindCounts,
+    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
+    LockWord, Mapping, Mark, NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts,
+    StackId, SwitchOut, ThreadContext, ThreadIdentity, Tid, UnwindCounts,
 };
 
 use crate::layout::{CALL_NONE, Layout, NONE, NOTHING_READY};
@@ -218,6 +218,7 @@ impl Decoder {
                     other => return Err(r.bad("end", other.into())),
                 },
             }),
+            Kind::Goroutine => EventKind::Goroutine(goroutine(&r)?),
             Kind::Signal => EventKind::Signal(Signal {
                 number: r.u32(16),
                 code: r.u32(20) as i32,
@@ -496,8 +497,26 @@ fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
         6 => NameSpace::Program,
         7 => NameSpace::CpuCgroup,
         8 => NameSpace::Target,
+        9 => NameSpace::GoWait,
         other => return Err(r.bad("space", other.into())),
     })
+}
+
+fn goroutine(r: &Record<'_>) -> Result<GoroutineStep, DecodeError> {
+    let [step, reason] = r.octets(20, 2).first_chunk().copied().unwrap_or_default();
+    let step = match step {
+        0 => GoStep::Parks(reason),
+        1 => GoStep::Ready(r.u64(32)),
+        2 => GoStep::Runs(r.u64(32)),
+        3 => GoStep::Yields,
+        4 => GoStep::Ends,
+        5 => {
+            let trace = r.octets(40, 16).first_chunk().copied().unwrap_or_default();
+            GoStep::BeginsSpan(trace, r.octets(56, 8).first_chunk().copied().unwrap_or_default())
+        }
+        other => return Err(r.bad("step", other.into())),
+    };
+    Ok(GoroutineStep { tgid: Tid(r.u32(16)), program: r.u16(22), goroutine: r.u64(24), step })
 }
 
 fn kernel_cost(r: &Record<'_>) -> Result<KernelCost, DecodeError> {

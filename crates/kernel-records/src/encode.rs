@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, CostKind, Direction, Event, EventKind, Flow, KernelLock,
-    LockWord, Mapping, Mark, Packet, Stack, SwitchOut, ThreadContext, ThreadIdentity,
+    BlockRequest, BlockedState, Call, CallEnd, CostKind, Direction, Event, EventKind, Flow, GoStep,
+    KernelLock, LockWord, Mapping, Mark, Packet, Stack, SwitchOut, ThreadContext, ThreadIdentity,
 };
 
 use crate::decode::{
@@ -222,6 +222,30 @@ impl Encoder {
                 w.u32(call.thread.0);
                 w.u32(0);
                 Kind::Function
+            }
+            EventKind::Goroutine(goroutine) => {
+                let (step, reason) = match goroutine.step {
+                    GoStep::Parks(reason) => (0, reason),
+                    GoStep::Ready(_) => (1, 0),
+                    GoStep::Runs(_) => (2, 0),
+                    GoStep::Yields => (3, 0),
+                    GoStep::Ends => (4, 0),
+                    GoStep::BeginsSpan(..) => (5, 0),
+                };
+                w.u32(goroutine.tgid.0);
+                w.u8(step);
+                w.u8(reason);
+                w.u16(goroutine.program);
+                w.u64(goroutine.goroutine);
+                w.u64(if let GoStep::Ready(by) | GoStep::Runs(by) = goroutine.step { by } else { 0 });
+                let ids = if let GoStep::BeginsSpan(trace, span) = goroutine.step {
+                    (trace, span)
+                } else {
+                    Default::default()
+                };
+                w.octets(&ids.0);
+                w.octets(&ids.1);
+                Kind::Goroutine
             }
             EventKind::Signal(signal) => {
                 w.u32(signal.number);

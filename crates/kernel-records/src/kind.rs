@@ -21,6 +21,7 @@ pub enum Kind {
     Ready = 12,
     Migrate = 13,
     ThreadContext = 14,
+    Goroutine = 15,
     Thread = 16,
     Fork = 17,
     Exec = 18,

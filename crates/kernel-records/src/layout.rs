@@ -10,7 +10,7 @@
 
 mod choices;
 
-use choices::{CONTEXT_STATES, DIRECTIONS, FUNCTION_ENDS, SIGNAL_ACTIONS};
+use choices::{CONTEXT_STATES, DIRECTIONS, FUNCTION_ENDS, GOROUTINE_STEPS, SIGNAL_ACTIONS};
 pub use choices::{CONTEXTS, COST_KINDS, MARKS, NAME_SPACES};
 
 use crate::{Buffer, Kind};
@@ -346,6 +346,17 @@ const FUNCTION: &[Field] = &[
     f("spare", "spare", 36, Number(4)),
 ];
 
+const GOROUTINE: &[Field] = &[
+    f("tgid", "tgid", 16, Number(4)),
+    f("step", "step", 20, Choice(1, GOROUTINE_STEPS)),
+    f("reason", "reason", 21, Number(1)),
+    f("program", "program", 22, Number(2)),
+    f("goroutine", "goroutine", 24, Number(8)),
+    f("by", "by", 32, Number(8)),
+    f("trace", "trace", 40, Octets(16)),
+    f("span", "span", 56, Octets(8)),
+];
+
 const SIGNAL: &[Field] = &[
     f("signal", "signal", 16, Number(4)),
     f("code", "code", 20, Number(4)),
@@ -471,6 +482,7 @@ pub const LAYOUTS: &[Layout] = &[
     of_c(Kind::Ready, "ready", "wp_ready", 24, READY),
     of_c(Kind::Migrate, "migrate", "wp_migrate", 24, MIGRATE),
     of_c(Kind::ThreadContext, "thread_context", "wp_thread_context", 48, THREAD_CONTEXT),
+    of_c(Kind::Goroutine, "goroutine", "wp_goroutine", 64, GOROUTINE),
     of_c(Kind::Thread, "thread", "wp_thread", 88, THREAD),
     of_c(Kind::Fork, "fork", "wp_thread", 88, THREAD),
     of_c(Kind::Exec, "exec", "wp_exec", 168, EXEC),

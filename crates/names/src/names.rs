@@ -67,6 +67,11 @@ impl Names {
         self.numbered(NameSpace::Target)
     }
 
+    /// The reason for which a goroutine of a probed program waits, in the words of Go's runtime.
+    pub fn go_wait(&self, program: u16, reason: u8) -> Option<&Name> {
+        self.named.get(&(NameSpace::GoWait, u64::from(program) << 8 | u64::from(reason)))
+    }
+
     /// All names of a space whose keys are numbers of 32 bits, in the order of these.
     fn numbered(&self, space: NameSpace) -> impl Iterator<Item = (u32, &Name)> {
         let named = self.named.range((space, 0)..=(space, u32::MAX.into()));

@@ -5,8 +5,8 @@ use std::mem::{Discriminant, discriminant};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    Clocks, CostKind, Event, EventKind, FunctionCall, KernelCost, Mapping, Mark, Stack, StackCounts, Tid,
-    UnwindCounts,
+    Clocks, CostKind, Event, EventKind, FunctionCall, GoroutineStep, KernelCost, Mapping, Mark, Stack,
+    StackCounts, Tid, UnwindCounts,
 };
 
 use crate::contexts::Contexts;
@@ -28,6 +28,8 @@ pub struct Survey {
     pub calls: Vec<(Stamp<Local>, FunctionCall)>,
     /// The contexts that threads had, as they were read.
     pub contexts: Contexts,
+    /// Steps of goroutines, each with the thread that was current.
+    pub goroutines: Vec<(Stamp<Local>, Tid, GoroutineStep)>,
     /// Requests of disks and waits for kernel locks.
     pub intervals: Intervals,
     /// How stacks at switch-outs and wakings came about, by the end.
@@ -115,6 +117,7 @@ impl Survey {
             }
             EventKind::StackOf(_) => {}
             EventKind::Function(call) => self.calls.push((event.at, *call)),
+            EventKind::Goroutine(step) => self.goroutines.push((event.at, event.current, *step)),
             EventKind::BlockIssue(_)
             | EventKind::BlockComplete(_)
             | EventKind::LockBegin(_)
@@ -242,6 +245,7 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::KernelCost(_) => "kernel_cost",
         EventKind::UnwindCounts(_) => "unwind_counts",
         EventKind::Function(_) => "function",
+        EventKind::Goroutine(_) => "goroutine",
         EventKind::Stolen(_) => "stolen",
         EventKind::Signal(_) => "signal",
     }

@@ -9,6 +9,7 @@ mod comparison;
 #[cfg(feature = "collect")]
 mod doctor;
 mod function;
+mod goroutine;
 mod hang;
 mod head;
 mod info;

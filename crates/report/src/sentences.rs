@@ -72,7 +72,7 @@ fn every_code_has_its_sentence() {
     section("what time went to", activities());
     section("causes of calls", causes());
     section("cost of recording", costs());
-    let joins = [JoinedBy::Context, JoinedBy::Thread, JoinedBy::None];
+    let joins = [JoinedBy::Context, JoinedBy::Goroutine, JoinedBy::Thread, JoinedBy::None];
     section("threads of requests", joins.map(|join| (join.name(), wording::joined_by(join).into())).to_vec());
     #[cfg(feature = "collect")]
     section("spans that came", spans());
@@ -235,6 +235,7 @@ fn activities() -> Vec<(&'static str, String)> {
         (SegmentKind::Timer, sent_by_timer(TimerPurpose::Other)),
         (SegmentKind::Lock, Responsible::Lock { address: 0x2000, kernel: false, owner: None }),
         (SegmentKind::UserInput, interrupt),
+        (SegmentKind::Queue, Responsible::Itself),
         (
             SegmentKind::Stopped,
             Responsible::Signal(signal(18, SignalEffect::GoesOn, SignalSender::Thread(ThreadIndex(3)))),
@@ -295,6 +296,7 @@ fn causes() -> Vec<(&'static str, String)> {
         RowKey::Network(None),
         RowKey::Lock,
         RowKey::UserInput,
+        RowKey::Queue,
         RowKey::Device(Responsible::Interrupt { context: Context::Device, irq: Some(9) }),
         RowKey::Process(postgres, None),
         RowKey::Thread(Comm::new(b"indexer"), EndedBy::Release),

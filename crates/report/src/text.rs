@@ -7,6 +7,7 @@ pub(crate) mod cost;
 mod doctor;
 mod explain;
 mod footer;
+mod goroutine;
 mod hangs;
 mod headline;
 mod info;
@@ -27,6 +28,7 @@ pub use comparison::comparison;
 pub use doctor::doctor;
 pub use explain::explain;
 pub use footer::Source;
+pub use goroutine::goroutines_unseen;
 pub use info::info;
 #[cfg(feature = "collect")]
 pub use latency::live_latency;

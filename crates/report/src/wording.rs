@@ -234,6 +234,7 @@ pub const fn kind_phrase(kind: SegmentKind) -> &'static str {
         SegmentKind::Network => "waiting for the network",
         SegmentKind::Lock => "waiting for a lock",
         SegmentKind::UserInput => "waiting for a person",
+        SegmentKind::Queue => "in a queue",
         SegmentKind::Stopped => "stopped by a signal",
         SegmentKind::OtherDevice => "waiting for a device",
         SegmentKind::Unknown => "unknown",
@@ -277,6 +278,7 @@ pub const fn kind_meaning(kind: SegmentKind) -> &'static str {
         SegmentKind::Lock => {
             "the thread was blocked on a lock, and it is not known what the lock's owner did"
         }
+        SegmentKind::Queue => "a goroutine was ready, and no thread of its program ran it yet",
         SegmentKind::UserInput => "the thread was blocked until a keyboard, mouse or terminal sent input",
         SegmentKind::Stopped => "a signal had stopped the thread, until another let it go on or killed it",
         SegmentKind::OtherDevice => "the thread was blocked until an interrupt of another kind came",
@@ -432,6 +434,7 @@ pub fn joined_by(joined_by: JoinedBy) -> &'static str {
             "Its thread is the one in which its span began, as a plug-in noted it; each thread is taken to work for the \
              span that it began last"
         }
+        JoinedBy::Goroutine => "Its work was done by the goroutine in which a probe saw its span begin",
         JoinedBy::None => "Its thread is not known",
     }
 }

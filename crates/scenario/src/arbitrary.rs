@@ -11,9 +11,9 @@ use proptest::strategy::Union;
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
-    Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, Mapping, Mark,
-    NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
-    ThreadContext, ThreadIdentity, Tid, UnwindCounts,
+    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
+    LockWord, Mapping, Mark, NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts,
+    StackId, SwitchOut, ThreadContext, ThreadIdentity, Tid, UnwindCounts,
 };
 
 /// The largest number of frames of one stack.
@@ -254,6 +254,23 @@ fn function() -> impl Strategy<Value = FunctionCall> {
     })
 }
 
+fn goroutine() -> impl Strategy<Value = GoroutineStep> {
+    let step = prop_oneof![
+        any::<u8>().prop_map(GoStep::Parks),
+        any::<u64>().prop_map(GoStep::Ready),
+        any::<u64>().prop_map(GoStep::Runs),
+        Just(GoStep::Yields),
+        Just(GoStep::Ends),
+        any::<([u8; 16], [u8; 8])>().prop_map(|(trace, span)| GoStep::BeginsSpan(trace, span)),
+    ];
+    (tid(), any::<u16>(), any::<u64>(), step).prop_map(|(tgid, program, goroutine, step)| GoroutineStep {
+        tgid,
+        program,
+        goroutine,
+        step,
+    })
+}
+
 fn signal() -> impl Strategy<Value = Signal> {
     let sent = option::of((1..=u64::MAX, tid()).prop_map(|(at, sender)| (Stamp::from_ns(at), sender)));
     let action = select(&SignalAction::ALL[..]);
@@ -309,6 +326,7 @@ fn life() -> impl Strategy<Value = EventKind> {
         file().prop_map(EventKind::File),
         function().prop_map(EventKind::Function),
         signal().prop_map(EventKind::Signal),
+        goroutine().prop_map(EventKind::Goroutine),
         (any::<u64>(), tid(), any::<u32>(), any::<u32>())
             .prop_map(|(set, tgid, fd, total)| EventKind::SetMember(SetMember { set, tgid, fd, total })),
         any::<(u64, u64)>().prop_map(|(from, count)| EventKind::Loss { from: Stamp::from_ns(from), count }),

@@ -131,6 +131,7 @@ impl HostViews {
             EventKind::Move { tgid, .. } if !has_process(tgid) => return None,
             EventKind::File(file) if !has_process(&file.tgid) => return None,
             EventKind::SetMember(member) if !has_process(&member.tgid) => return None,
+            EventKind::Goroutine(goroutine) if !has_process(&goroutine.tgid) => return None,
             EventKind::Function(call) if !is_its(call.thread) => return None,
             EventKind::Exec { .. }
             | EventKind::Exit

@@ -107,6 +107,11 @@ impl Numbering {
                 call.from = clock(call.from);
                 return host == HostIndex::default();
             }
+            EventKind::Goroutine(goroutine) => {
+                on(&mut goroutine.tgid);
+                // Programs are numbered by host; only those of the first host have names.
+                return host == HostIndex::default();
+            }
             EventKind::Signal(signal) => {
                 if let Some((at, sender)) = &mut signal.sent {
                     on(sender);

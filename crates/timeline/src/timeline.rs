@@ -238,6 +238,7 @@ impl Timeline {
             | EventKind::KernelCost(_)
             | EventKind::UnwindCounts(_)
             | EventKind::Function(_)
+            | EventKind::Goroutine(_)
             | EventKind::Clocks(_)
             | EventKind::Name(..)
             | EventKind::Mapping(_)

@@ -1,5 +1,7 @@
 //! Calls of Go functions, counted: goroutines change threads, stacks move, panics leave calls.
 
+mod blocks;
+
 use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -16,6 +16,8 @@ use crate::Recorded;
 pub enum JoinedBy {
     /// The thread says so: its context was read.
     Context,
+    /// A span was seen to begin in the goroutine.
+    Goroutine,
     /// A span names the thread in which it began.
     Thread,
     /// It is not known.
@@ -27,6 +29,7 @@ impl JoinedBy {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Context => "context",
+            Self::Goroutine => "goroutine",
             Self::Thread => "thread",
             Self::None => "none",
         }

@@ -2,12 +2,13 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Tid;
+use wakepath_goroutines::{GoroutineIndex, Goroutines};
 use wakepath_names::WallClock;
 use wakepath_spans::{ContextPiece, RequestIndex, Stint, Work, WorksFor};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::facts::{DiskAccess, disk_accesses};
-use super::{Contexts, JoinedBy, RequestsError, Traced, joined_by};
+use super::{Contexts, JoinedBy, RequestsError, Traced, goroutine, joined_by};
 use crate::Recorded;
 use crate::query::thread_between;
 
@@ -26,6 +27,10 @@ pub struct Joined<'r> {
     pub(super) disk: Option<Vec<DiskAccess>>,
     /// The contexts of threads.
     pub contexts: Contexts,
+    /// The goroutines, where they were recorded.
+    pub goroutines: Goroutines,
+    /// The active span of each goroutine.
+    pub goroutine_work: Work<GoroutineIndex, Reference>,
 }
 
 /// For what a thread works in a piece of time.
@@ -55,13 +60,22 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
         Some(Stint { thread, from, to, span: index })
     }));
     let contexts = Contexts::new(recorded, traced, &clock);
+    let goroutines = goroutine::goroutines(recorded);
+    let goroutine_work = goroutine::work(traced, &goroutines, &clock);
+    let by_goroutine = |thread: ThreadIndex, at: Stamp<Reference>| {
+        let (_, _, goroutine) = goroutines.on_thread(thread, at, at.plus(1)).pop()?;
+        goroutine_work.at(&goroutine?, at)
+    };
     let worked_for = |thread, at| match contexts.work.at(&thread, at) {
         WorksFor::Span(span) => Some(traced.requests.of_span(span)),
         WorksFor::None | WorksFor::Missing(..) => None,
-        WorksFor::Unknown => Some(traced.requests.of_span(work.at(&thread, at)?)),
+        WorksFor::Unknown => {
+            let span = by_goroutine(thread, at).or_else(|| work.at(&thread, at));
+            Some(traced.requests.of_span(span?))
+        }
     };
     let disk = disk_accesses(recorded, worked_for);
-    Ok(Joined { recorded, traced, clock, work, disk, contexts })
+    Ok(Joined { recorded, traced, clock, work, disk, contexts, goroutines, goroutine_work })
 }
 
 impl Worked {
@@ -101,6 +115,6 @@ impl Joined<'_> {
 
     /// How the thread of a request is known.
     pub fn joined_by(&self, request: RequestIndex) -> JoinedBy {
-        joined_by(self.traced, &self.contexts, request)
+        joined_by(self.traced, &self.contexts, &self.goroutines, request)
     }
 }

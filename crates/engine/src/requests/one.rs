@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Algorithm, SegmentKind, Window};
+use wakepath_critical_path::{Algorithm, Segment, SegmentKind, Window};
 use wakepath_event::Tid;
 use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, TraceId, WorksFor, span_path};
 
 use super::facts::States;
+use super::goroutine::{self, OfGoroutine};
 use super::join::Worked;
 use super::{DiskAccesses, Joined, JoinedBy, RequestState, StateSum, Traced};
 use crate::code_names::code_names;
@@ -90,6 +91,8 @@ pub struct RequestPath<'r> {
     pub blocked_by: Vec<BlockedBy>,
     /// The same of requests whose spans are not among the spans.
     pub blocked_by_missing: Vec<BlockedByMissing>,
+    /// More about it, if it is the path of a goroutine.
+    pub goroutine: Option<OfGoroutine>,
     /// Its time by state, the largest first: the sums add up to the window.
     pub states: Vec<StateSum>,
     /// The accesses to disks of its threads while they worked for it or its parts; `None` where the recording does not
@@ -156,7 +159,7 @@ pub struct RequestAnswer<'r> {
     pub by_span: Vec<OfSpan>,
     /// Their own time by operation, the largest first.
     pub own: Vec<OwnTime>,
-    /// The path of its thread, or the reason why there is none.
+    /// The path of its thread or goroutine, or the reason why there is none.
     pub path: Result<RequestPath<'r>, NoPath>,
     /// Where there is none: what helps on.
     pub next: Next,
@@ -180,18 +183,21 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
     }
     let own = own_times(traced, &by_span);
     let is_recorded = recorded.from() <= from && to <= recorded.to();
+    let joined_by = joined.joined_by(request);
     let said =
         joined.contexts.thread(request).map(|thread| (recorded.graph.thread(thread).tid().0, Some(thread)));
     let named = || span.tid.map(|tid| (tid, thread_between(recorded, Tid(tid), from, to)));
     let path = match said.or_else(named) {
         _ if from >= to => Err(NoPath::Empty),
+        _ if joined_by == JoinedBy::Goroutine && is_recorded => {
+            goroutine::path_of(joined, request, algorithm).ok_or(NoPath::NoThread)
+        }
         None => Err(NoPath::NoThread),
         _ if !is_recorded => Err(NoPath::Outside),
         Some((tid, None)) => Err(NoPath::NotRecorded(tid)),
         Some((_, Some(thread))) => Ok(path_of(joined, request, Window { thread, from, to }, algorithm)),
     };
     let next = next(joined, request, &own, is_recorded);
-    let joined_by = joined.joined_by(request);
     let head = head(recorded, from, to);
     RequestAnswer { head, traced, request, joined_by, from, to, by_span, own, path, next }
 }
@@ -243,12 +249,52 @@ fn path_of<'r>(
     algorithm: Algorithm,
 ) -> RequestPath<'r> {
     let Joined { recorded, traced, .. } = joined;
+    let question = question(traced, request, false);
+    let answer = explain(recorded, algorithm, window, question, &mut code_names(recorded));
+    let blame = blame(traced, request, &answer.path.segments, |_, segment| {
+        Some(joined.work_of(segment.thread?, segment.from, segment.to))
+    });
+    blame.path(answer, None, joined.disk(request))
+}
+
+pub(super) fn question(traced: &Traced, request: RequestIndex, goroutine: bool) -> Question {
     let operation = traced.operation(request);
-    let question = Question::Request {
+    Question::Request {
         service: operation.service.as_bytes().into(),
         operation: operation.name.as_bytes().into(),
-    };
-    let answer = explain(recorded, algorithm, window, question, &mut code_names(recorded));
+        goroutine,
+    }
+}
+
+/// The requests that a path worked for, and those that blocked it.
+pub(super) struct Blame {
+    pieces: Vec<Piece>,
+    blocked_by: Vec<BlockedBy>,
+    blocked_by_missing: Vec<BlockedByMissing>,
+    states: Vec<StateSum>,
+}
+
+impl Blame {
+    /// The path of a request, with the answer that it was made from.
+    pub(super) fn path(
+        self,
+        answer: PathAnswer<'_>,
+        goroutine: Option<OfGoroutine>,
+        disk: Option<DiskAccesses>,
+    ) -> RequestPath<'_> {
+        let Self { pieces, blocked_by, blocked_by_missing, states } = self;
+        RequestPath { answer, pieces, blocked_by, blocked_by_missing, goroutine, states, disk }
+    }
+}
+
+/// The requests that the segments of a path worked for, and those that so blocked the path's own request. `work` gives the work
+/// of a segment, by its place: pieces that tile it.
+pub(super) fn blame(
+    traced: &Traced,
+    request: RequestIndex,
+    segments: &[Segment],
+    work: impl Fn(usize, &Segment) -> Option<Vec<Worked>>,
+) -> Blame {
     let mut pieces = Vec::new();
     let mut states = States::default();
     let mut blocked: HashMap<RequestIndex, u64> = HashMap::new();
@@ -256,14 +302,10 @@ fn path_of<'r>(
     // Its parts in other services are no blockers, and neither are the requests that it is a part of. A tree of requests
     // may be deep: the answer for each is kept.
     let mut is_other: HashMap<RequestIndex, bool> = HashMap::new();
-    for (place, segment) in answer.path.segments.iter().enumerate() {
-        let of_thread = match &segment.thread {
-            // Where it is not known what a thread did, nobody is blamed.
-            Some(thread) if segment.kind != SegmentKind::Unknown => {
-                joined.work_of(*thread, segment.from, segment.to)
-            }
-            Some(_) | None => vec![Worked::unknown(segment.from, segment.to)],
-        };
+    for (place, segment) in segments.iter().enumerate() {
+        // Where it is not known what a thread did, nobody is blamed.
+        let known = (segment.kind != SegmentKind::Unknown).then(|| work(place, segment)).flatten();
+        let of_thread = known.unwrap_or_else(|| vec![Worked::unknown(segment.from, segment.to)]);
         for Worked { from, to, works_for, by, measured } in of_thread {
             let (worked_for, missing) = match works_for {
                 WorksFor::Span(span) => (Some(traced.requests.of_span(span)), None),
@@ -308,6 +350,5 @@ fn path_of<'r>(
         .map(|((trace, sampled), total_ns)| BlockedByMissing { trace, sampled, total_ns })
         .collect();
     blocked_by_missing.sort_by_key(|one| (std::cmp::Reverse(one.total_ns), one.trace, one.sampled));
-    let (states, disk) = (states.finish(), joined.disk(request));
-    RequestPath { answer, pieces, blocked_by, blocked_by_missing, states, disk }
+    Blame { pieces, blocked_by, blocked_by_missing, states: states.finish() }
 }

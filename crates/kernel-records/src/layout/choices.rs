@@ -37,6 +37,7 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("PROGRAM", 6),
     ("CPU_CGROUP", 7),
     ("TARGET", 8),
+    ("GO_WAIT", 9),
 ];
 
 /// The meaning of a mark: `event::Mark`.
@@ -60,3 +61,6 @@ pub(super) const SIGNAL_ACTIONS: &[(&str, u64)] =
     &[("DEFAULT", 0), ("IGNORED", 1), ("HANDLED", 2), ("PROCESS_ENDS", 3)];
 
 pub(super) const FUNCTION_ENDS: &[(&str, u64)] = &[("RETURNED", 0), ("LEFT", 1), ("OPEN", 2), ("MOVED", 3)];
+
+pub(super) const GOROUTINE_STEPS: &[(&str, u64)] =
+    &[("PARKS", 0), ("READY", 1), ("RUNS", 2), ("YIELDS", 3), ("ENDS", 4), ("SPAN", 5)];

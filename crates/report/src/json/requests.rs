@@ -11,6 +11,7 @@ use wakepath_engine::requests::{
     JoinedBy, OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SpanIndex, StateSum, Traced,
 };
 
+use super::goroutine::GoroutineJson;
 use super::head::{HeadJson, since_origin};
 use super::latency::{BucketJson, PeakJson, buckets, peaks};
 use super::path::body;
@@ -116,6 +117,7 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
         spans: spans.collect(),
         blocked_by,
         pieces: pieces.collect(),
+        goroutine: path.ok().and_then(|path| GoroutineJson::new(traced, path.goroutine.as_ref()?)),
         states,
         disk,
         no_path: path.err().map(|why| why.name()),
@@ -150,6 +152,8 @@ struct OneJson<'a, P: Serialize> {
     disk: Option<DiskJson>,
     /// The reason why there is no path; null where there is one.
     no_path: Option<&'static str>,
+    /// Where its work was done by a goroutine.
+    goroutine: Option<GoroutineJson<'a>>,
     #[serde(flatten)]
     path: Option<P>,
 }

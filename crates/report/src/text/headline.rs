@@ -18,7 +18,7 @@ pub fn headline(answer: &PathAnswer, rows: &[(RowKey, Row)]) -> Line {
         Question::Command { .. } if answer.subject().comm.bytes().is_empty() => String::from("the command"),
         Question::Command { .. } => wording::comm(answer.subject().comm),
         Question::Thread => wording::who(answer.recorded, &answer.subject()),
-        Question::Request { service, operation } => {
+        Question::Request { service, operation, .. } => {
             format!("{} {}", wording::name(service), wording::name(operation))
         }
     };

@@ -47,13 +47,14 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
         Algorithm::Exact => "--exact --tree",
     };
     let question = match &answer.question {
+        Question::Request { goroutine: true, .. } => None,
         Question::Request { .. } => {
             let [from, to] = [window.from, window.to].map(|at| seconds(at.since(answer.head.origin)));
-            format!("--tid {} --from {from} --to {to} {flags}", answer.subject().tid.0)
+            Some(format!("--tid {} --from {from} --to {to} {flags}", answer.subject().tid.0))
         }
-        Question::Command { .. } | Question::Thread => String::from(flags),
+        Question::Command { .. } | Question::Thread => Some(String::from(flags)),
     };
-    footer::next(&mut screen, source, answer.recorded, Some(question));
+    footer::next(&mut screen, source, answer.recorded, question);
     screen.into_text()
 }
 

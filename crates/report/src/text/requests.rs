@@ -8,7 +8,7 @@ use wakepath_engine::requests::{
 };
 use wakepath_findings::Certainty;
 
-use super::{Source, footer, part, path, seconds, when};
+use super::{Source, footer, goroutine, part, path, seconds, when};
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{bytes, count, duration, rough_share, share};
@@ -118,14 +118,28 @@ fn by_thread(
         }
         behind.blank();
     }
+    if let Some(goroutine) = &of_thread.goroutine {
+        for (ns, text) in goroutine::waits(goroutine, |request| {
+            format!("{}, request {}", operation_name(traced.operation(request)), id(traced, request))
+        }) {
+            match ns {
+                None => behind.unwrapped(Line::faint(text)),
+                Some(ns) => behind.hanging(Line::strong(part(ns, window)), TEXT, text),
+            }
+        }
+        behind.blank();
+    }
     behind.wrapped(0, Line::from(states(&of_thread.states, window)));
     if let Some(disk) = of_thread.disk.filter(|disk| disk.count > 0) {
         behind.wrapped(0, Line::from(disk_accesses(&disk)));
     }
     left_out(&mut behind, traced);
     let root = traced.root(answer.request);
-    let why = wording::joined_by(answer.joined_by);
-    let text = format!("trace {}, span {}. {why}", root.trace, root.id);
+    let how = match &of_thread.goroutine {
+        None => String::from(wording::joined_by(answer.joined_by)),
+        Some(goroutine) => goroutine::how(goroutine),
+    };
+    let text = format!("trace {}, span {}. {how}", root.trace, root.id);
     behind.wrapped(0, Line::faint(text));
     before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
 }

@@ -213,6 +213,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
         RowKey::Network(Some(end)) => ("network", format!("waiting for the network, {end}")),
         RowKey::Lock => fixed("lock", "waiting for a lock"),
         RowKey::UserInput => fixed("user_input", "waiting for a person"),
+        RowKey::Queue => fixed("queue", "ready, in a queue of its runtime"),
         RowKey::Device(device) => {
             let (_, device) = responsible(evidence, *device);
             ("device", format!("waiting for {}", device.as_deref().unwrap_or("a device")))

@@ -55,6 +55,7 @@ fn everything() -> FinishedStory {
         (SegmentKind::Network, Cause::SentByTimer { flow: FlowId(1), purpose: TimerPurpose::WindowProbe }),
         (SegmentKind::Lock, Cause::Lock(lock)),
         (SegmentKind::UserInput, Cause::Interrupt { context: Context::Device, irq: Some(1) }),
+        (SegmentKind::Queue, Cause::None),
         (SegmentKind::OtherDevice, Cause::Interrupt { context: Context::Device, irq: Some(9) }),
         (
             SegmentKind::Stopped,

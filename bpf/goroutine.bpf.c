@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+/*
+ * Goroutines: where the scheduler of a Go program parks one, makes one ready, lets a thread run one, and where a span
+ * of OpenTelemetry's SDK begins in one.
+ *
+ * Each probe stands behind the check of the stack's size at the beginning of a function, where the arguments are still in
+ * the registers of Go's ABI: ax, bx, cx, and r14 for the `g` that runs. The functions of the scheduler run on the thread's
+ * own `g`, g0, so that the goroutine that acts is another: `g0.m.curg`. Where something cannot be read it is 0, which is no
+ * goroutine.
+ */
+#include "ring.bpf.h"
+
+/* The offsets of fields in the runtime's structures, by the number of the program: `GoOffsets` of crates/functions. */
+struct go_offsets {
+	__u64 goid;
+	__u64 m;
+	__u64 curg;
+	__u64 parent; /* the number of the goroutine that started it; 0: there is none */
+	__u64 start_pc; /* where it begins to run */
+	__u64 pc; /* where it runs on */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 256);
+	__type(key, __u32);
+	__type(value, struct go_offsets);
+} go_programs SEC(".maps");
+
+static __always_inline __u64 read_word(__u64 address)
+{
+	__u64 word;
+
+	return bpf_probe_read_user(&word, sizeof(word), (void *)address) ? 0 : word;
+}
+
+static __always_inline __u64 number_of(const struct go_offsets *offsets, __u64 g)
+{
+	return g ? read_word(g + offsets->goid) : 0;
+}
+
+static __always_inline struct go_offsets *offsets_of(struct pt_regs *ctx, __u32 *program)
+{
+	*program = (__u32)bpf_get_attach_cookie(ctx);
+	return bpf_map_lookup_elem(&go_programs, program);
+}
+
+/* A record of a step of the goroutine whose `g` is at this address; the caller submits it. */
+static __always_inline struct wp_goroutine *step_of(const struct go_offsets *offsets, __u32 program, __u8 step, __u64 g)
+{
+	__u64 self = bpf_get_current_pid_tgid();
+	struct wp_goroutine *r = life_reserve(sizeof(*r), WP_GOROUTINE, (__u32)self);
+
+	if (!r)
+		return NULL;
+	r->tgid = self >> 32;
+	r->step = step;
+	r->reason = 0;
+	r->program = program;
+	r->goroutine = number_of(offsets, g);
+	r->by = 0;
+	__builtin_memset(r->trace, 0, sizeof(r->trace));
+	__builtin_memset(r->span, 0, sizeof(r->span));
+	return r;
+}
+
+/* gopark(unlockf, lock, reason, ...), in the goroutine. */
+SEC("uprobe")
+int go_park(struct pt_regs *ctx)
+{
+	TIME_RARE;
+	__u32 program;
+	struct go_offsets *offsets = offsets_of(ctx, &program);
+	struct wp_goroutine *r = offsets ? step_of(offsets, program, WP_GO_PARKS, ctx->r14) : NULL;
+
+	if (!r)
+		return 0;
+	r->reason = ctx->cx;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* ready(gp, ...), on g0. */
+SEC("uprobe")
+int go_ready(struct pt_regs *ctx)
+{
+	TIME_RARE;
+	__u32 program;
+	struct go_offsets *offsets = offsets_of(ctx, &program);
+	struct wp_goroutine *r = offsets ? step_of(offsets, program, WP_GO_READY, ctx->ax) : NULL;
+	__u64 m;
+
+	if (!r)
+		return 0;
+	m = read_word(ctx->r14 + offsets->m);
+	r->by = m ? number_of(offsets, read_word(m + offsets->curg)) : 0;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+static __always_inline int plain_step(struct pt_regs *ctx, __u8 step)
+{
+	__u32 program;
+	struct go_offsets *offsets = offsets_of(ctx, &program);
+	struct wp_goroutine *r = offsets ? step_of(offsets, program, step, ctx->ax) : NULL;
+
+	if (r)
+		bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* execute(gp, ...), on g0. */
+SEC("uprobe")
+int go_run(struct pt_regs *ctx)
+{
+	TIME_RARE;
+	__u32 program;
+	struct go_offsets *offsets = offsets_of(ctx, &program);
+	struct wp_goroutine *r = offsets ? step_of(offsets, program, WP_GO_RUNS, ctx->ax) : NULL;
+
+	if (!r)
+		return 0;
+	/* One that has run before goes on behind the call that it left by. */
+	if (offsets->parent && read_word(ctx->ax + offsets->pc) == read_word(ctx->ax + offsets->start_pc))
+		r->by = read_word(ctx->ax + offsets->parent);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* goschedImpl(gp, ...), goyield_m(gp), exitsyscall0(gp), exitsyscallNoP(gp), on g0. */
+SEC("uprobe")
+int go_yield(struct pt_regs *ctx)
+{
+	TIME_RARE;
+	return plain_step(ctx, WP_GO_YIELDS);
+}
+
+/* goexit0(gp), on g0. */
+SEC("uprobe")
+int go_end(struct pt_regs *ctx)
+{
+	TIME_RARE;
+	return plain_step(ctx, WP_GO_ENDS);
+}
+
+/* struct SpanContext: the trace's id, the span's id, flags, the trace's state, whether it is remote. */
+#define SPAN_CONTEXT_BYTES 64
+
+/*
+ * (*tracer).newRecordingSpan(..., psc, sc SpanContext, ...), in the goroutine. Structures with arrays are passed on the
+ * stack, behind the return address: the parent's context, then the span's.
+ */
+SEC("uprobe")
+int go_span(struct pt_regs *ctx)
+{
+	TIME_RARE;
+	__u32 program;
+	struct go_offsets *offsets = offsets_of(ctx, &program);
+	struct wp_goroutine *r = offsets ? step_of(offsets, program, WP_GO_SPAN, ctx->r14) : NULL;
+
+	if (!r)
+		return 0;
+	/* Where it cannot be read the ids stay 0, which no span has. */
+	bpf_probe_read_user(r->trace, sizeof(r->trace) + sizeof(r->span), (void *)(ctx->sp + 8 + SPAN_CONTEXT_BYTES));
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

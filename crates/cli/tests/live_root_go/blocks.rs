@@ -1,0 +1,117 @@
+//! Requests whose work goroutines did: which one blocked which, for how long and why, against the program's own log.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use wakepath_harness::live::{command, document, list, number, texts};
+
+use crate::go_place;
+
+/// The most that a time may differ from the program's own, as a share of the request.
+const MAX_ERROR: f64 = 0.02;
+
+/// A wait as the program noted it.
+struct Waited {
+    trace: String,
+    what: String,
+    ns: u64,
+    other: Option<String>,
+}
+
+fn build(go: &Path, folder: &Path, options: &[&str]) {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_go/blocks");
+    let mut compiler = Command::new(go);
+    compiler.current_dir(source).args(["build", "-o"]).arg(folder.join("blocks")).args(options).arg(".");
+    // It needs no downloads.
+    compiler.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "-mod=mod")]);
+    if std::env::var_os("HOME").is_none() && std::env::var_os("GOCACHE").is_none() {
+        compiler.env("GOCACHE", folder.join("cache"));
+    }
+    let built = compiler.output().expect("go");
+    assert!(built.status.success(), "{}", texts(&built).1);
+}
+
+fn waits(log: &str) -> Vec<Waited> {
+    let line = |line: &str| {
+        let words: Vec<_> = line.strip_prefix("waited ")?.split(' ').collect();
+        let [trace, what, ns, other] = words.as_slice() else { panic!("{line}") };
+        let other = (*other != "-").then(|| (*other).to_owned());
+        let (trace, what) = ((*trace).to_owned(), what.replace('#', " "));
+        Some(Waited { trace, what, ns: ns.parse().expect("a number"), other })
+    };
+    log.lines().filter_map(line).collect()
+}
+
+/// Checks one request: the reason and the length of its wait, the request that blocked it and for how long.
+fn check(document: &Value, waited: &Waited) {
+    let window = number(&document["window"]["to_ns"]) - number(&document["window"]["from_ns"]);
+    let near = |found: u64| (found as f64 - waited.ns as f64).abs() <= MAX_ERROR * window as f64;
+    assert_eq!(document["request"]["join"], "goroutine", "{document:#}");
+    // All of its time is there.
+    let segments = list(&document["segments"]);
+    let sum: u64 = segments.iter().map(|one| number(&one["to_ns"]) - number(&one["from_ns"])).sum();
+    assert_eq!(sum, window);
+    assert_eq!(list(&document["goroutine"]["segments"]).len(), segments.len());
+    // A goroutine that was made ready still waits for a thread: the program sees both as one.
+    let own = list(&document["goroutine"]["waits"]);
+    let of = |reason: &Value| {
+        own.iter().filter(|one| one["reason"] == *reason).map(|one| number(&one["total_ns"])).sum()
+    };
+    let parked: u64 = of(&Value::from(waited.what.as_str()));
+    let queued: u64 = of(&Value::Null);
+    assert!(
+        near(parked) || near(parked + queued),
+        "{}: {} ns, found {parked} + {queued}: {document:#}",
+        waited.what,
+        waited.ns
+    );
+    let blocked = list(&document["blocked_by"]);
+    match (&waited.other, blocked) {
+        (None, []) => {}
+        (Some(other), [by]) => {
+            assert_eq!(by["trace_id"], other.as_str());
+            let total = number(&by["total_ns"]);
+            assert!(
+                near(total) || near(total + queued),
+                "{}: {} ns, blocked {total}",
+                waited.what,
+                waited.ns
+            );
+            let wait = own.iter().find(|one| one["reason"] == waited.what.as_str()).expect("its wait");
+            assert_eq!(wait["ended_by"]["trace_id"], other.as_str());
+        }
+        _ => panic!("{}: {:?}, found {blocked:#?}", waited.what, waited.other),
+    }
+}
+
+/// Runs the program with this number of threads at once, and checks all of its requests.
+fn states_and_blockers_are_those_of_the_log(options: &[&str], processors: &str, rounds: usize) {
+    let Some((folder, go)) = go_place("requests in goroutines name the one that blocked them") else {
+        return;
+    };
+    build(&go, &folder, options);
+    let rounds_text = rounds.to_string();
+    let arguments = ["record", "--goroutines", "--no-calibration", "--", "./blocks", &rounds_text];
+    // The program itself is the command: one that another program starts is not probed.
+    let output = command(&folder, &arguments).env("GOMAXPROCS", processors).output().expect("wakepath");
+    assert!(output.status.success(), "{}", texts(&output).1);
+    assert!(!texts(&output).1.contains("are not seen"), "{}", texts(&output).1);
+    let log = std::fs::read_to_string(folder.join("log")).expect("its log");
+    let waits = waits(&log);
+    assert_eq!(waits.len(), 4 * rounds, "{log}");
+    for waited in &waits {
+        let question = ["requests", "wakepath.rec", "spans.json", "--request", &waited.trace];
+        check(&document(&folder, &question), waited);
+    }
+}
+
+#[test]
+fn on_one_thread() {
+    states_and_blockers_are_those_of_the_log(&[], "1", 4);
+}
+
+#[test]
+fn on_two_threads_and_without_debug_information() {
+    states_and_blockers_are_those_of_the_log(&["-ldflags=-w"], "2", 4);
+}

@@ -1,0 +1,174 @@
+//! Requests whose work was done by goroutines, where probes saw their spans begin.
+
+use std::collections::BTreeMap;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::{Algorithm, Timeouts};
+use wakepath_goroutines::{GoWait, GoWindow, GoroutineIndex, Goroutines, ParkEnd, State, path};
+use wakepath_names::{Name, WallClock};
+use wakepath_spans::{RequestIndex, SpanIndex, Stint, Work, WorksFor};
+
+use super::join::Worked;
+use super::one::{RequestPath, blame, question};
+use super::{Joined, JoinedBy, Traced};
+use crate::Recorded;
+use crate::code_names::code_names;
+use crate::path::answer;
+use crate::query::thread_between;
+
+/// The goroutine of a request: the facts about it beside its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfGoroutine {
+    /// Its number in its process.
+    pub number: u64,
+    /// For each segment of the path, the number of the goroutine that ran or waited.
+    pub segments: Vec<Option<u64>>,
+    /// The time in which it did not run, by reason, the most first.
+    pub parked: Vec<Parked>,
+}
+
+/// The time for which a goroutine was parked for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parked {
+    /// The reason.
+    pub reason: Reason,
+    /// The sum, ns.
+    pub total_ns: u64,
+    /// How often.
+    pub times: u64,
+    /// The other request for which goroutines worked that ended most of that time, and that time, ns.
+    pub ended_by: Option<(RequestIndex, u64)>,
+}
+
+/// Why a goroutine did not run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// It was parked, for this reason in the words of Go's runtime.
+    Named(Name),
+    /// It was parked for a reason with this number, whose name the recording does not have.
+    Numbered(u8),
+    /// It was in a queue of Go's scheduler.
+    Queued,
+    /// It is not known what it did.
+    Unknown,
+}
+
+/// The goroutines of a recording.
+pub(super) fn goroutines(recorded: &Recorded) -> Goroutines {
+    let steps = &recorded.survey.goroutines;
+    Goroutines::new(&recorded.graph, steps, |tid, at| thread_between(recorded, tid, at, at))
+}
+
+/// The goroutine in which a request's span was seen to begin.
+pub(super) fn of_request(
+    traced: &Traced,
+    request: RequestIndex,
+    goroutines: &Goroutines,
+) -> Option<GoroutineIndex> {
+    of_span(traced, traced.request(request).root, goroutines)
+}
+
+fn of_span(traced: &Traced, span: SpanIndex, goroutines: &Goroutines) -> Option<GoroutineIndex> {
+    let span = traced.spans.span(span);
+    goroutines.of_span(span.trace.0, span.id.0)
+}
+
+/// The active span of each goroutine, of those whose beginning was seen.
+pub(super) fn work(
+    traced: &Traced,
+    goroutines: &Goroutines,
+    clock: &WallClock,
+) -> Work<GoroutineIndex, Reference> {
+    Work::new(traced.spans.iter().filter_map(|(index, span)| {
+        let thread = of_span(traced, index, goroutines)?;
+        Some(Stint { thread, from: clock.stamp(span.from), to: clock.stamp(span.to), span: index })
+    }))
+}
+
+/// The path of a request's goroutine, and the requests that blocked it.
+pub(super) fn path_of<'r>(
+    joined: &Joined<'r>,
+    request: RequestIndex,
+    algorithm: Algorithm,
+) -> Option<RequestPath<'r>> {
+    let Joined { recorded, traced, goroutines, goroutine_work: work, .. } = joined;
+    let (from, to) = joined.times(request);
+    let timeouts = match algorithm {
+        Algorithm::Active | Algorithm::Exact => Timeouts::AsTheyAre,
+        Algorithm::Joined => Timeouts::Joined,
+        Algorithm::JoinedIfAlike => Timeouts::JoinedIfAlike,
+    };
+    let goroutine = of_request(traced, request, goroutines)?;
+    let names = &recorded.survey.names;
+    let reasons = |program, reason| {
+        names.go_wait(program, reason).map_or(GoWait::Other, |name| GoWait::of(name.bytes()))
+    };
+    let window = GoWindow { goroutine, from, to };
+    let found = path(&recorded.graph, goroutines, window, timeouts, reasons);
+    let blame = blame(traced, request, &found.path.segments, |place, segment| {
+        let goroutine = found.goroutines.get(place).copied().flatten()?;
+        let worked = |(from, to, span): (_, _, Option<SpanIndex>)| match span {
+            Some(span) => Worked {
+                works_for: WorksFor::Span(span),
+                by: JoinedBy::Goroutine,
+                ..Worked::unknown(from, to)
+            },
+            None => Worked::unknown(from, to),
+        };
+        Some(work.between(&goroutine, segment.from, segment.to).into_iter().map(worked).collect())
+    });
+    let number = |index: GoroutineIndex| goroutines.get(index).number;
+    let segments = found.goroutines.iter().map(|index| index.map(number)).collect();
+    let other = |by: GoroutineIndex, at: Stamp<Reference>| {
+        let (_, _, span) = work.between(&by, at.minus(1), at).pop()?;
+        let other = traced.requests.of_span(span?);
+        let is_other = !traced.requests.is_part(other, request) && !traced.requests.is_part(request, other);
+        is_other.then_some(other)
+    };
+    let parked = parked(recorded, goroutines, window, other);
+    let of_goroutine = OfGoroutine { number: number(goroutine), segments, parked };
+    let answer = answer(recorded, found.path, question(traced, request, true), &mut code_names(recorded));
+    Some(blame.path(answer, Some(of_goroutine), joined.disk(request)))
+}
+
+/// The time in which a goroutine did not run, by reason. `other` gives the other request that a goroutine worked for at a time.
+fn parked(
+    recorded: &Recorded,
+    goroutines: &Goroutines,
+    window: GoWindow,
+    other: impl Fn(GoroutineIndex, Stamp<Reference>) -> Option<RequestIndex>,
+) -> Vec<Parked> {
+    let goroutine = goroutines.get(window.goroutine);
+    let mut sums: BTreeMap<Reason, (u64, u64, BTreeMap<RequestIndex, u64>)> = BTreeMap::new();
+    for interval in &goroutine.intervals[goroutine.interval_after(window.from)..] {
+        if interval.from >= window.to {
+            break;
+        }
+        let ns = interval.to.min(window.to).since(interval.from.max(window.from));
+        let (reason, ended_by) = match interval.state {
+            State::Running(_) => continue,
+            State::Queued => (Reason::Queued, None),
+            State::Unknown => (Reason::Unknown, None),
+            State::Parked(park) => {
+                let name = recorded.survey.names.go_wait(goroutine.program, park.reason);
+                let by = if let ParkEnd::By(by) = park.end { other(by, interval.to) } else { None };
+                (name.map_or(Reason::Numbered(park.reason), |name| Reason::Named(name.clone())), by)
+            }
+        };
+        let sum = sums.entry(reason).or_default();
+        sum.0 += ns;
+        sum.1 += 1;
+        if let Some(by) = ended_by {
+            *sum.2.entry(by).or_default() += ns;
+        }
+    }
+    let most = |by: BTreeMap<RequestIndex, u64>| {
+        by.into_iter().max_by_key(|&(other, ns)| (ns, std::cmp::Reverse(other)))
+    };
+    let sums = sums.into_iter();
+    let mut parked: Vec<_> = sums
+        .map(|(reason, (total_ns, times, by))| Parked { reason, total_ns, times, ended_by: most(by) })
+        .collect();
+    parked.sort_by_key(|one| std::cmp::Reverse(one.total_ns));
+    parked
+}

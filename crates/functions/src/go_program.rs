@@ -1,0 +1,318 @@
+//! The places in a Go program where probes see its goroutines park, become ready and run, and where its data has what they read.
+//!
+//! The scheduler's functions are found by name, the offsets in the runtime's structures from the program's own debug
+//! information, else by the version of Go that the file states. Another version is not guessed.
+
+use std::fs::File;
+use std::path::Path;
+
+use gimli::{AttributeValue, Dwarf, EndianSlice, LittleEndian, Unit};
+use object::read::ReadCache;
+use object::read::elf::FileHeader;
+use object::{Endianness, elf};
+
+use crate::body::Body;
+use crate::error::FileError;
+use crate::image::Image;
+use crate::instruction::{MAX_BYTES, ProbeMethod, probed};
+use crate::symbols::{Symbol, SymbolKind};
+
+/// More debug information than this is not read, bytes.
+const MAX_DEBUG_BYTES: usize = 512 << 20;
+/// The most reasons to wait that a runtime has; Go 1.26 has 43.
+const MAX_REASONS: usize = 256;
+/// The longest name of a reason, bytes.
+const MAX_REASON_BYTES: usize = 64;
+
+/// A step of a goroutine that a probe sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum GoSite {
+    /// It waits from now on.
+    Park,
+    /// It is made ready.
+    Ready,
+    /// A thread runs it from now on.
+    Run,
+    /// It goes back into a queue.
+    Yield,
+    /// It ends.
+    End,
+    /// A span of OpenTelemetry's SDK begins.
+    Span,
+}
+
+impl GoSite {
+    /// The functions at whose beginning it is seen, and whether goroutines make no sense without it. Their names differ by version.
+    const ALL: [(Self, &'static [&'static str], bool); 6] = [
+        (Self::Park, &["runtime.gopark"], true),
+        (Self::Ready, &["runtime.ready"], true),
+        (Self::Run, &["runtime.execute"], true),
+        (
+            Self::Yield,
+            &[
+                "runtime.goschedImpl",
+                "runtime.goyield_m",
+                "runtime.preemptPark",
+                "runtime.exitsyscall0",
+                "runtime.exitsyscallNoP",
+            ],
+            false,
+        ),
+        (Self::End, &["runtime.goexit0"], false),
+        (Self::Span, &["go.opentelemetry.io/otel/sdk/trace.(*tracer).newRecordingSpan"], false),
+    ];
+}
+
+/// Where the runtime's structures have what probes read, bytes from their beginnings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GoOffsets {
+    /// The number of a goroutine in its `g`.
+    pub goid: u64,
+    /// The address of the thread's `m` in a `g`.
+    pub m: u64,
+    /// The address of the `g` that a thread runs in its `m`.
+    pub curg: u64,
+    /// How the beginning of a goroutine is seen, in its `g`: from Go 1.21 on.
+    pub birth: Option<GoBirth>,
+}
+
+/// Where a `g` has what shows that the goroutine has not run yet, and which one started it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GoBirth {
+    /// The number of the goroutine that started it.
+    pub parent: u64,
+    /// The address at which it begins.
+    pub start_pc: u64,
+    /// The address at which it goes on.
+    pub pc: u64,
+}
+
+/// A Go program that can be probed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GoProgram {
+    /// The offsets in the file of the instructions to probe, each of which the kernel executes itself.
+    pub sites: Vec<(GoSite, u64)>,
+    /// The offsets in the runtime's structures.
+    pub offsets: GoOffsets,
+    /// The names of the reasons for which goroutines wait, by number; empty where the file does not have them.
+    pub reasons: Vec<String>,
+}
+
+/// Why a Go program cannot be probed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GoFault {
+    /// Its registers hold no goroutine.
+    #[error("Go 1.17 or an older version made it")]
+    Old,
+    /// No table of symbols, and no table of Go's, has it.
+    #[error("`{0}` is not in it")]
+    NoFunction(&'static str),
+    /// Every call must be seen, at an instruction that need not be single-stepped.
+    #[error("there is no place for a probe in `{0}`")]
+    NoPlace(&'static str),
+    /// Without debug information, and of a version that is not in the table.
+    #[error("it has no debug information, and the layout of {0} is not known")]
+    UnknownVersion(String),
+}
+
+/// Looks at a file: `None` where Go did not make it.
+///
+/// # Errors
+/// When the file cannot be read, or is no program of this machine.
+pub fn go_program(path: &Path) -> Result<Option<Result<GoProgram, GoFault>>, FileError> {
+    // The tables of most programs are large, and not needed to see that Go did not make them.
+    if !is_go(path).unwrap_or(false) {
+        return Ok(None);
+    }
+    let image = Image::open(path)?;
+    Ok(image.go.then(|| of_image(&image)))
+}
+
+/// Whether a file has the section in which Go's linker says how it made the file.
+fn is_go(path: &Path) -> Option<bool> {
+    let data = ReadCache::new(File::open(path).ok()?);
+    let header = elf::FileHeader64::<Endianness>::parse(&data).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, &data).ok()?;
+    Some(sections.section_by_name(endian, b".go.buildinfo").is_some())
+}
+
+fn of_image(image: &Image) -> Result<GoProgram, GoFault> {
+    if image.old_go {
+        return Err(GoFault::Old);
+    }
+    let mut sites = Vec::new();
+    for (site, names, needed) in GoSite::ALL {
+        for &name in names {
+            let Some(symbol) = named(image, name, SymbolKind::Function) else {
+                if needed {
+                    return Err(GoFault::NoFunction(name));
+                }
+                continue;
+            };
+            match entry(image, symbol) {
+                Some(offset) => sites.push((site, offset)),
+                None if needed => return Err(GoFault::NoPlace(name)),
+                None => {}
+            }
+        }
+    }
+    let offsets = from_debug_information(image);
+    let offsets = offsets.or_else(|| by_version(&version(image)?)).ok_or_else(|| {
+        GoFault::UnknownVersion(version(image).unwrap_or_else(|| String::from("an unknown version of Go")))
+    })?;
+    Ok(GoProgram { sites, offsets, reasons: reasons(image).unwrap_or_default() })
+}
+
+fn named<'i>(image: &'i Image, name: &str, kind: SymbolKind) -> Option<&'i Symbol> {
+    image
+        .symbols
+        .iter()
+        .find(|symbol| symbol.kind == kind && !symbol.imported && image.symbols.name(symbol) == name)
+}
+
+/// The place in the file that each call of a function passes once, with its arguments still in the registers.
+fn entry(image: &Image, function: &Symbol) -> Option<u64> {
+    let end = function.address.checked_add(function.size)?;
+    let code = image.code(function.address..end).ok()?;
+    let body = Body::of(&[(function.address, code)], true);
+    let place = body.behind_stack_check().or(body.frame_push()).unwrap_or(function.address);
+    if body.targets.contains(&place) {
+        return None;
+    }
+    let code = image.code(place..place.checked_add(MAX_BYTES as u64)?).ok()?;
+    // A 5-byte no-operation is left alone everywhere.
+    let emulated = probed(&code, place)?.method == Some(ProbeMethod::Emulated);
+    emulated.then(|| image.offset(place))?
+}
+
+/// The version as Go's linker writes it behind the mark of its section: `go1.26.8`.
+fn version(image: &Image) -> Option<String> {
+    const MARK: &[u8] = b"\xff Go buildinf:";
+    let info = image.read_range(image.build_info.as_ref()?)?;
+    let header = info.strip_prefix(MARK)?;
+    // The size of a pointer and flags, then 16 bytes that Go 1.18 and later leave empty.
+    let inline = header.get(1)? & 2 != 0;
+    let text = header.get(18..).filter(|_| inline)?;
+    let (length, text) = text.split_first().filter(|(length, _)| **length < 0x80)?;
+    let text = text.get(..usize::from(*length))?;
+    text.starts_with(b"go").then(|| String::from_utf8_lossy(text).into_owned())
+}
+
+/// The offsets in versions that were looked at; patch releases keep them.
+fn by_version(version: &str) -> Option<GoOffsets> {
+    let mut parts = version.strip_prefix("go1.")?.split(|c: char| !c.is_ascii_digit());
+    let minor: u32 = parts.next()?.parse().ok()?;
+    KNOWN.iter().find(|(known, _)| *known == minor).map(|(_, offsets)| *offsets)
+}
+
+/// The offsets by minor version of Go 1, as the debug information of a program of each has them (x86-64).
+const KNOWN: [(u32, GoOffsets); 1] = [(
+    26,
+    GoOffsets { goid: 152, m: 48, curg: 184, birth: Some(GoBirth { parent: 280, start_pc: 296, pc: 64 }) },
+)];
+
+/// The names that the runtime has for its reasons to wait, by number.
+fn reasons(image: &Image) -> Option<Vec<String>> {
+    let table = named(image, "runtime.waitReasonStrings", SymbolKind::Data)?;
+    let count = usize::try_from(table.size / 16).ok()?.min(MAX_REASONS);
+    let strings = data(image, table.address, count * 16)?;
+    let reason = |string: &[u8; 16]| {
+        let (address, length) = string.split_first_chunk::<8>()?;
+        let length = u64::from_le_bytes(*length.first_chunk()?);
+        let length = usize::try_from(length).ok().filter(|length| *length <= MAX_REASON_BYTES)?;
+        // Some numbers have no name.
+        if length == 0 {
+            return Some(String::new());
+        }
+        String::from_utf8(data(image, u64::from_le_bytes(*address), length)?).ok()
+    };
+    strings.as_chunks().0.iter().map(reason).collect()
+}
+
+/// The bytes of data at an address, as the file has them before it is loaded; `None` where it has none.
+fn data(image: &Image, address: u64, length: usize) -> Option<Vec<u8>> {
+    let segment = image.data.iter().find(|segment| segment.addresses.contains(&address))?;
+    let end = address.checked_add(length as u64)?;
+    let offset = segment.offset.checked_add(address - segment.addresses.start)?;
+    let place = offset..offset.checked_add(length as u64)?;
+    (end <= segment.addresses.end).then(|| image.read_range(&place)).flatten()
+}
+
+type Reader<'a> = EndianSlice<'a, LittleEndian>;
+
+/// The offsets as the debug information of the runtime states them.
+fn from_debug_information(image: &Image) -> Option<GoOffsets> {
+    if image.debug_bytes() > MAX_DEBUG_BYTES as u64 {
+        return None;
+    }
+    let section =
+        |id: gimli::SectionId| Ok::<_, gimli::Error>(image.debug_section(id.name(), MAX_DEBUG_BYTES));
+    let sections = gimli::DwarfSections::load(section).ok()?;
+    let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        let Ok(unit) = dwarf.unit(header) else { continue };
+        if unit.name.is_none_or(|name| name.slice() != b"runtime") {
+            continue;
+        }
+        return of_unit(&dwarf, &unit);
+    }
+    None
+}
+
+fn of_unit(dwarf: &Dwarf<Reader<'_>>, unit: &Unit<Reader<'_>>) -> Option<GoOffsets> {
+    let (mut goid, mut m, mut curg) = (None, None, None);
+    let (mut parent, mut start_pc, mut sched, mut pc) = (None, None, None, None);
+    let mut entries = unit.entries();
+    // The structure whose members come, and where they stand.
+    let mut structure: Option<(Vec<u8>, isize)> = None;
+    while let Ok(Some(entry)) = entries.next_dfs() {
+        let depth = entry.depth();
+        let name = entry.attr_value(gimli::DW_AT_name);
+        let name = name.and_then(|name| dwarf.attr_string(unit, name).ok());
+        let name = name.as_ref().map_or(&[][..], |name| name.slice());
+        if entry.tag() == gimli::DW_TAG_structure_type {
+            structure = Some((name.to_vec(), depth));
+            continue;
+        }
+        let Some((of, at)) = &structure else { continue };
+        if entry.tag() != gimli::DW_TAG_member || depth != at + 1 {
+            continue;
+        }
+        let found = match (of.as_slice(), name) {
+            (b"runtime.g", b"goid") => &mut goid,
+            (b"runtime.g", b"m") => &mut m,
+            (b"runtime.g", b"parentGoid") => &mut parent,
+            (b"runtime.g", b"startpc") => &mut start_pc,
+            (b"runtime.g", b"sched") => &mut sched,
+            (b"runtime.gobuf", b"pc") => &mut pc,
+            (b"runtime.m", b"curg") => &mut curg,
+            _ => continue,
+        };
+        let place = entry.attr_value(gimli::DW_AT_data_member_location);
+        *found = place.as_ref().and_then(AttributeValue::udata_value);
+    }
+    let birth = match (parent, start_pc, sched, pc) {
+        (Some(parent), Some(start_pc), Some(sched), Some(pc)) => {
+            Some(GoBirth { parent, start_pc, pc: sched.checked_add(pc)? })
+        }
+        _ => None,
+    };
+    Some(GoOffsets { goid: goid?, m: m?, curg: curg?, birth })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_was_not_looked_at_is_not_guessed() {
+        for version in ["go1.26", "go1.26.8", "go1.26rc1", "go1.26.8 X:nocoverageredesign"] {
+            assert!(by_version(version).is_some(), "{version}");
+        }
+        for version in ["go1.2", "go1.260", "go2.26", "devel go1.26", "go1.", "", "1.26"] {
+            assert_eq!(by_version(version), None, "{version}");
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! The active path of a goroutine.
+
+use std::collections::HashMap;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::{
+    Algorithm, Basis, Cause, JoinedSum, Path, Problem, Segment, SegmentKind, Timeouts, Via, Wait, WaitId,
+    Window, active_by,
+};
+use wakepath_event::Context;
+use wakepath_wait_graph::{Graph, ThreadIndex};
+
+use crate::states::{Interval, Park, ParkEnd, State};
+use crate::{GoroutineIndex, Goroutines};
+
+/// A stretch of a goroutine's time, to be explained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GoWindow {
+    /// The goroutine.
+    pub goroutine: GoroutineIndex,
+    /// Its first nanosecond.
+    pub from: Stamp<Reference>,
+    /// One past its last.
+    pub to: Stamp<Reference>,
+}
+
+/// The kinds of reasons for which goroutines wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum GoWait {
+    /// For a time to come.
+    Sleep,
+    /// For a descriptor to be ready: a connection, a pipe.
+    Descriptor,
+    /// For a lock.
+    Lock,
+    /// For a channel, which may be one that a timer sends to.
+    Channel,
+    /// For anything else.
+    Other,
+}
+
+impl GoWait {
+    /// The kind of a reason, by the name that Go's runtime gives it.
+    pub fn of(name: &[u8]) -> Self {
+        match name {
+            b"sleep" => Self::Sleep,
+            b"IO wait" => Self::Descriptor,
+            b"sync.Mutex.Lock" | b"sync.RWMutex.Lock" | b"sync.RWMutex.RLock" | b"semacquire" => Self::Lock,
+            b"chan receive" | b"select" | b"select (no cases)" => Self::Channel,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The path of a goroutine.
+#[derive(Debug, Clone)]
+pub struct GoPath {
+    /// The path. The thread of a segment in which a goroutine is parked or in a queue is the one that last ran it.
+    pub path: Path,
+    /// For each segment, the goroutine; `None` where its thread is not known to have run one.
+    pub goroutines: Vec<Option<GoroutineIndex>>,
+    /// For each wait, the goroutine that was parked and the reason's number; `None` for the waits of threads.
+    pub parks: Vec<Option<(GoroutineIndex, u8)>>,
+}
+
+/// The active path of a window (G15 Algorithm 5) on two levels: see the documentation of this crate. `reasons` gives the kind of
+/// a reason by the program's number and its own.
+///
+/// Like the path of a thread it tiles the window, is clipped to each wait that it explains, and is a loop with a stack of its own.
+/// It ends: a goroutine ran when it made another one ready, so that each step down goes to a wait that ended earlier; where
+/// steps contradict each other, a goroutine over the same time as before is not followed again.
+pub fn path(
+    graph: &Graph,
+    goroutines: &Goroutines,
+    window: GoWindow,
+    timeouts: Timeouts,
+    reasons: impl Fn(u16, u8) -> GoWait,
+) -> GoPath {
+    let to = window.to.max(window.from);
+    let mut walk = Walk {
+        graph,
+        goroutines,
+        timeouts,
+        segments: Vec::new(),
+        of: Vec::new(),
+        waits: Vec::new(),
+        parks: Vec::new(),
+        problems: Vec::new(),
+        joined: JoinedSum::default(),
+        followed: HashMap::new(),
+        todo: Vec::new(),
+    };
+    let whole =
+        Follow { goroutine: window.goroutine, at: window.from, to, parent: None, depth: 0, via: Via::Window };
+    walk.begin(whole);
+    while let Some(follow) = walk.todo.pop() {
+        walk.follow(follow, &reasons);
+    }
+    let algorithm = match timeouts {
+        Timeouts::AsTheyAre => Algorithm::Active,
+        Timeouts::Joined => Algorithm::Joined,
+        Timeouts::JoinedIfAlike => Algorithm::JoinedIfAlike,
+    };
+    let thread = last_thread(goroutines, window.goroutine, window.from);
+    let window = Window { thread, from: window.from, to: window.to };
+    let Walk { segments, of, waits, parks, problems, joined, .. } = walk;
+    GoPath { path: Path { window, algorithm, segments, waits, joined, problems }, goroutines: of, parks }
+}
+
+/// The thread that ran a goroutine last before a time, else the one that runs it first, else the first of its process.
+fn last_thread(goroutines: &Goroutines, index: GoroutineIndex, at: Stamp<Reference>) -> ThreadIndex {
+    let goroutine = goroutines.get(index);
+    let thread = |interval: &Interval| match interval.state {
+        State::Running(thread) | State::Parked(Park { thread, .. }) => Some(thread),
+        State::Queued | State::Unknown => None,
+    };
+    let next = goroutine.interval_after(at);
+    let (before, behind) = goroutine.intervals.split_at(next);
+    before
+        .iter()
+        .rev()
+        .find_map(thread)
+        .or_else(|| behind.iter().find_map(thread))
+        .unwrap_or(goroutine.process)
+}
+
+struct Walk<'a> {
+    graph: &'a Graph,
+    goroutines: &'a Goroutines,
+    timeouts: Timeouts,
+    segments: Vec<Segment>,
+    of: Vec<Option<GoroutineIndex>>,
+    waits: Vec<Wait>,
+    parks: Vec<Option<(GoroutineIndex, u8)>>,
+    problems: Vec<Problem>,
+    joined: JoinedSum,
+    /// The time over which each goroutine was followed last.
+    followed: HashMap<GoroutineIndex, (Stamp<Reference>, Stamp<Reference>)>,
+    /// The rest of the window, what comes next last.
+    todo: Vec<Follow>,
+}
+
+/// A goroutine's time from `at` to `to`.
+#[derive(Clone, Copy)]
+struct Follow {
+    goroutine: GoroutineIndex,
+    at: Stamp<Reference>,
+    to: Stamp<Reference>,
+    parent: Option<WaitId>,
+    depth: u32,
+    via: Via,
+}
+
+impl Walk<'_> {
+    /// Makes this the next task. False if this very time is what it is to explain.
+    fn begin(&mut self, follow: Follow) -> bool {
+        let time = (follow.at, follow.to);
+        if self.followed.insert(follow.goroutine, time) == Some(time) {
+            return false;
+        }
+        self.todo.push(follow);
+        true
+    }
+
+    /// Follows a goroutine up to its next park. The rest of its time is a later task.
+    fn follow(&mut self, mut follow: Follow, reasons: &impl Fn(u16, u8) -> GoWait) {
+        let goroutine = self.goroutines.get(follow.goroutine);
+        while follow.at < follow.to {
+            let Some(&interval) = goroutine.intervals.get(goroutine.interval_after(follow.at)) else {
+                let cause = if goroutine.ended { Cause::NotAlive } else { Cause::AfterRecording };
+                return self.other(&follow, follow.to, SegmentKind::Unknown, cause, Basis::Measured);
+            };
+            if follow.at < interval.from {
+                let until = interval.from.min(follow.to);
+                let before = Follow { to: until, ..follow };
+                self.todo.push(Follow { at: until, ..follow });
+                return self.before_first(before);
+            }
+            let to = interval.to.min(follow.to);
+            match interval.state {
+                State::Running(thread) => self.running(&follow, thread, to),
+                State::Queued => self.other(&follow, to, SegmentKind::Queue, Cause::None, Basis::Measured),
+                State::Unknown => {
+                    let cause = match self.graph.losses().touch_reported(interval.from, interval.to) {
+                        true => Cause::Lost,
+                        false => Cause::Unrecorded,
+                    };
+                    self.other(&follow, to, SegmentKind::Unknown, cause, Basis::Ambiguous);
+                }
+                State::Parked(park) => {
+                    self.todo.push(Follow { at: to, ..follow });
+                    return self.parked(&follow, park, to, reasons(goroutine.program, park.reason));
+                }
+            }
+            follow.at = to;
+        }
+    }
+
+    /// A thread's own path over the time in which it ran a goroutine.
+    fn running(&mut self, follow: &Follow, thread: ThreadIndex, to: Stamp<Reference>) {
+        let path = active_by(self.graph, Window { thread, from: follow.at, to }, self.timeouts);
+        let first = self.waits.len() as u32;
+        let moved = |parent: Option<WaitId>| parent.map(|WaitId(id)| WaitId(id + first)).or(follow.parent);
+        for wait in path.waits {
+            let (parent, depth) = (moved(wait.parent), wait.depth.saturating_add(follow.depth));
+            self.waits.push(Wait { parent, depth, ..wait });
+            self.parks.push(None);
+        }
+        for segment in path.segments {
+            let own = segment.depth == 0;
+            let segment = Segment {
+                parent: moved(segment.parent),
+                depth: segment.depth.saturating_add(follow.depth),
+                via: if own { follow.via } else { segment.via },
+                ..segment
+            };
+            match segment.thread.filter(|_| !own) {
+                None => self.push(segment, own.then_some(follow.goroutine)),
+                Some(thread) => {
+                    for (from, to, goroutine) in self.goroutines.on_thread(thread, segment.from, segment.to) {
+                        self.push(Segment { from, to, ..segment.clone() }, goroutine);
+                    }
+                }
+            }
+        }
+        for problem in path.problems {
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+        self.joined.waits += path.joined.waits;
+        self.joined.ns += path.joined.ns;
+    }
+
+    /// A park is replaced by what the goroutine did that ended it, where one did.
+    fn parked(&mut self, follow: &Follow, park: Park, to: Stamp<Reference>, reason: GoWait) {
+        let (kind, cause, basis) = match (park.end, reason) {
+            (ParkEnd::By(by), _) if by != follow.goroutine => {
+                let id = WaitId(self.waits.len() as u32);
+                let via = if reason == GoWait::Lock { Via::Lock } else { Via::Wakeup };
+                let depth = follow.depth.saturating_add(1);
+                let below = Follow { goroutine: by, to, parent: Some(id), depth, via, ..*follow };
+                if self.begin(below) {
+                    self.waits.push(Wait {
+                        from: follow.at,
+                        to,
+                        thread: park.thread,
+                        parent: follow.parent,
+                        depth: follow.depth,
+                        call: None,
+                        ended_by: Some(last_thread(self.goroutines, by, to)),
+                        via,
+                        lock: None,
+                        basis: Basis::Measured,
+                        timed_out: false,
+                        goes_on: false,
+                    });
+                    self.parks.push(Some((follow.goroutine, park.reason)));
+                    return;
+                }
+                (SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous)
+            }
+            (ParkEnd::Scheduler(_), GoWait::Sleep) => (SegmentKind::Timer, timer(), Basis::Measured),
+            // A timer's channel, a deadline of a connection: or the scheduler's own doing.
+            (ParkEnd::Scheduler(_), GoWait::Channel | GoWait::Descriptor) => {
+                (SegmentKind::Timer, timer(), Basis::Ambiguous)
+            }
+            // The poller does not say what came; it may have been a pipe.
+            (ParkEnd::Taken(_), GoWait::Descriptor) => {
+                (SegmentKind::Network, Cause::Network { flow: None }, Basis::Ambiguous)
+            }
+            (ParkEnd::Unseen, _) => {
+                let lost = self.graph.losses().touch_reported(to, to);
+                let cause = if lost { Cause::Lost } else { Cause::StillWaiting };
+                let kind = match reason {
+                    GoWait::Sleep => SegmentKind::Timer,
+                    GoWait::Descriptor => SegmentKind::Network,
+                    GoWait::Lock => SegmentKind::Lock,
+                    GoWait::Channel | GoWait::Other => SegmentKind::Unknown,
+                };
+                (kind, cause, Basis::Ambiguous)
+            }
+            _ => (SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous),
+        };
+        self.other(follow, to, kind, cause, basis);
+    }
+
+    /// Before its first run a goroutine was in a queue, once it had been started: its parent did that, while it ran.
+    fn before_first(&mut self, follow: Follow) {
+        let goroutine = self.goroutines.get(follow.goroutine);
+        let first = goroutine.intervals.first().map(|interval| (interval.from, interval.state));
+        let parent =
+            goroutine.parent.and_then(|parent| self.goroutines.with_number(goroutine.process, parent));
+        let (Some(parent), Some((began, State::Running(_)))) = (parent, first) else {
+            return self.other(
+                &follow,
+                follow.to,
+                SegmentKind::Unknown,
+                Cause::BeforeRecording,
+                Basis::Measured,
+            );
+        };
+        let of_parent = &self.goroutines.get(parent).intervals;
+        let may_start = |interval: &&Interval| !matches!(interval.state, State::Parked(_) | State::Queued);
+        let started = of_parent.iter().rev().filter(|interval| interval.from < began).find(may_start);
+        // It was started by then, and in a queue from then on at the latest.
+        let started =
+            started.map(|interval| interval.to.min(began)).unwrap_or(began).clamp(follow.at, follow.to);
+        let queued = Follow { at: started, ..follow };
+        let before = Follow { to: started, ..follow };
+        if before.at < before.to {
+            self.todo.push(queued);
+            let of_parent = Follow { goroutine: parent, via: Via::Fork, ..before };
+            // Its parent's time is no part of its own, but led to it.
+            if follow.depth == 0 || !self.begin(of_parent) {
+                self.other(&before, before.to, SegmentKind::Unknown, Cause::NotAlive, Basis::Measured);
+            }
+            return;
+        }
+        self.other(&queued, queued.to, SegmentKind::Queue, Cause::None, Basis::Measured);
+    }
+
+    fn other(
+        &mut self,
+        follow: &Follow,
+        to: Stamp<Reference>,
+        kind: SegmentKind,
+        cause: Cause,
+        basis: Basis,
+    ) {
+        let segment = Segment {
+            from: follow.at,
+            to,
+            kind,
+            thread: Some(last_thread(self.goroutines, follow.goroutine, follow.at)),
+            parent: follow.parent,
+            depth: follow.depth,
+            via: follow.via,
+            call: None,
+            cause,
+            basis,
+            goes_on: false,
+        };
+        self.push(segment, Some(follow.goroutine));
+    }
+
+    fn push(&mut self, segment: Segment, goroutine: Option<GoroutineIndex>) {
+        if segment.from < segment.to {
+            debug_assert!(self.segments.last().is_none_or(|last| last.to == segment.from), "segments tile");
+            self.segments.push(segment);
+            self.of.push(goroutine);
+        }
+    }
+}
+
+fn timer() -> Cause {
+    Cause::Timer { context: Context::LocalTimer }
+}
+
+#[cfg(test)]
+mod tests;

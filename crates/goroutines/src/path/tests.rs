@@ -1,0 +1,216 @@
+//! Paths of drawn goroutines.
+
+use wakepath_critical_path::{Basis, Cause, SegmentKind, Via};
+
+use crate::drawn::{drawn, stamp};
+use crate::{GoWait, GoWindow, path};
+
+#[track_caller]
+fn check(drawing: &str, number: u64, expected: &str) {
+    assert_eq!(drawn(drawing, &[]).line(number), expected, "{drawing}");
+}
+
+#[test]
+fn a_lock_is_replaced_by_what_its_holder_did() {
+    check(
+        "0 ==lll1==
+         1 ========",
+        0,
+        "00111100",
+    );
+}
+
+#[test]
+fn a_holder_that_sleeps_with_the_lock_leads_to_a_timer() {
+    check(
+        "0 ==llll1==
+         1 =ssst====",
+        0,
+        "00ttt1100",
+    );
+}
+
+#[test]
+fn a_waiter_of_a_waiter_leads_to_the_first_holder() {
+    check(
+        "0 =lllllll1=
+         1 =lll2=====
+         2 ==========",
+        0,
+        "0222211110",
+    );
+}
+
+#[test]
+fn a_park_that_ends_before_the_window_of_the_one_above_is_clipped_to_it() {
+    let drawn = drawn(
+        "0 ===lll1==
+         1 ==st=====",
+        &[],
+    );
+    let path = drawn.path_of(0, 4, 8);
+    assert_eq!(drawn.letters(&path.path, &path.goroutines), "1110");
+    assert_eq!(path.path.waits[0].from, stamp(4));
+}
+
+#[test]
+fn between_ready_and_run_a_goroutine_is_in_a_queue() {
+    check(
+        "0 ==cc1qq==
+         1 =========",
+        0,
+        "00111qq00",
+    );
+}
+
+#[test]
+fn goroutines_take_turns_on_one_thread() {
+    check(
+        "0 ==qqq==c1==
+         1@0 _q===qq==qq",
+        0,
+        "00qqq001100",
+    );
+}
+
+#[test]
+fn the_letters_of_what_no_goroutine_ended() {
+    check("0 =sst=", 0, "0ttt0");
+    check("0 =iip=", 0, "0nnn0");
+    check("0 =cct=", 0, "0ttt0");
+    check("0 =iit=", 0, "0ttt0");
+    check("0 =oot=", 0, "0???0");
+    check("0 =llt=", 0, "0???0");
+}
+
+#[test]
+fn only_a_sleep_that_the_scheduler_ended_is_sure_to_be_a_timer() {
+    for (park, kind, basis) in [
+        ("sst", SegmentKind::Timer, Basis::Measured),
+        ("cct", SegmentKind::Timer, Basis::Ambiguous),
+        ("iit", SegmentKind::Timer, Basis::Ambiguous),
+        ("iip", SegmentKind::Network, Basis::Ambiguous),
+        ("oot", SegmentKind::Unknown, Basis::Ambiguous),
+        ("ccp", SegmentKind::Unknown, Basis::Ambiguous),
+    ] {
+        let drawn = drawn(&format!("0 ={park}="), &[]);
+        let segment = drawn.path_of(0, 0, 5).path.segments[1].clone();
+        assert_eq!((segment.kind, segment.basis), (kind, basis), "{park}");
+    }
+}
+
+#[test]
+fn a_park_that_has_not_ended_still_waits() {
+    let drawn = drawn("0 ==ll", &[]);
+    let path = drawn.path_of(0, 0, 4).path;
+    assert_eq!(path.segments[1].kind, SegmentKind::Lock);
+    assert_eq!(path.segments[1].cause, Cause::StillWaiting);
+}
+
+#[test]
+fn a_newborn_was_in_a_queue_while_its_parent_waited_for_it() {
+    check(
+        "0 ==oooo1==
+         1<0 ____====_",
+        0,
+        "00qq11100",
+    );
+}
+
+#[test]
+fn before_a_newborn_was_started_its_parent_led_to_it() {
+    check(
+        "0 lllll1=
+         1<2 ____===
+         2 ==oo1q=",
+        0,
+        "22qq110",
+    );
+}
+
+#[test]
+fn a_goroutine_that_is_first_seen_without_its_beginning_is_unknown_before() {
+    check(
+        "0 ==ooo1==
+         1 ___===__",
+        0,
+        "00?11100",
+    );
+}
+
+#[test]
+fn locks_are_linked_as_locks_and_the_waits_of_threads_are_no_parks() {
+    let drawn = drawn(
+        "0 ==ll1====
+         1 ======c0=",
+        &[],
+    );
+    let path = drawn.path_of(0, 0, 9);
+    assert_eq!(path.path.waits.len(), 1);
+    assert_eq!(path.path.waits[0].via, Via::Lock);
+    assert_eq!(path.parks, [Some((drawn.goroutine(0), 2))]);
+    assert_eq!(path.path.segments[1].depth, 1);
+    assert_eq!(path.path.segments[1].parent.map(|id| id.0), Some(0));
+    let other = drawn.path_of(1, 0, 9);
+    assert_eq!(other.path.waits[0].via, Via::Wakeup);
+}
+
+#[test]
+fn goroutines_that_explain_each_other_stay_unknown() {
+    // The records contradict each other: each made the other ready while it was parked itself.
+    let drawn = drawn(
+        "0 =ll1=
+         1 =ll0=",
+        &[],
+    );
+    let line = drawn.line(0);
+    assert_eq!(line.len(), 5);
+    assert!(line.contains('?'), "{line}");
+}
+
+#[test]
+fn a_long_chain_of_parks_is_walked_to_its_end() {
+    // Two goroutines that hand over to each other.
+    let [first, second] = ["=====cc1", "=cc0===="].map(|turn| turn.repeat(2_000));
+    let drawn = drawn(&format!("0 {first}=\n1 {second}="), &[]);
+    assert_eq!(drawn.line(0), "00000111".repeat(2_000) + "0");
+}
+
+#[test]
+fn a_window_outside_of_all_that_is_known_is_unknown_time() {
+    let drawn = drawn("0 ===", &[]);
+    let window = GoWindow { goroutine: drawn.goroutine(0), from: stamp(50), to: stamp(60) };
+    let path =
+        path(&drawn.graph, &drawn.goroutines, window, wakepath_critical_path::Timeouts::Joined, |_, _| {
+            GoWait::Other
+        });
+    assert!(path.path.tiles_window());
+    assert_eq!(path.path.segments[0].kind, SegmentKind::Unknown);
+    let empty = GoWindow { from: stamp(2), to: stamp(1), ..window };
+    let path = super::path(
+        &drawn.graph,
+        &drawn.goroutines,
+        empty,
+        wakepath_critical_path::Timeouts::Joined,
+        |_, _| GoWait::Other,
+    );
+    assert!(path.path.segments.is_empty());
+}
+
+#[test]
+fn reasons_are_known_by_the_names_of_the_runtime() {
+    for (name, kind) in [
+        ("sleep", GoWait::Sleep),
+        ("IO wait", GoWait::Descriptor),
+        ("sync.Mutex.Lock", GoWait::Lock),
+        ("sync.RWMutex.RLock", GoWait::Lock),
+        ("chan receive", GoWait::Channel),
+        ("select", GoWait::Channel),
+        ("chan send", GoWait::Other),
+        ("sync.WaitGroup.Wait", GoWait::Other),
+        ("GC assist wait", GoWait::Other),
+        ("", GoWait::Other),
+    ] {
+        assert_eq!(GoWait::of(name.as_bytes()), kind, "{name}");
+    }
+}

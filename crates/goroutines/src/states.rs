@@ -1,0 +1,403 @@
+//! The states of goroutines, from the steps that were seen.
+
+use std::collections::HashMap;
+
+use wakepath_clock::{Local, Reference, Stamp};
+use wakepath_event::{GoStep, GoroutineStep, Tid};
+use wakepath_wait_graph::{Graph, ThreadIndex};
+
+/// A step with its time and the thread in which it was taken, as a survey keeps it.
+pub type Step = (Stamp<Local>, Tid, GoroutineStep);
+
+/// A goroutine, by its place in [`Goroutines`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GoroutineIndex(pub u32);
+
+/// A process, by its first thread.
+pub type Process = ThreadIndex;
+
+/// A goroutine and its states.
+#[derive(Debug, Clone)]
+pub struct Goroutine {
+    /// Its process.
+    pub process: Process,
+    /// Its number there.
+    pub number: u64,
+    /// The program, as the recorder numbers them.
+    pub program: u16,
+    /// The goroutine that started it, where its first run was seen.
+    pub parent: Option<u64>,
+    /// Whether it was seen to end.
+    pub ended: bool,
+    /// Its states, in order, without gap.
+    pub intervals: Vec<Interval>,
+    /// The state in which it is since then.
+    open: State,
+    since: Stamp<Reference>,
+    /// The last step that proves the open state.
+    proved: Stamp<Reference>,
+}
+
+/// A time in one state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// Its beginning.
+    pub from: Stamp<Reference>,
+    /// Its end.
+    pub to: Stamp<Reference>,
+    /// The state.
+    pub state: State,
+}
+
+/// The state of a goroutine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// This thread runs it.
+    Running(ThreadIndex),
+    /// It is in a queue of Go's scheduler.
+    Queued,
+    /// It waits.
+    Parked(Park),
+    /// Not known.
+    Unknown,
+}
+
+/// A wait of a goroutine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Park {
+    /// Why, as its program numbers reasons.
+    pub reason: u8,
+    /// The thread that had run it.
+    pub thread: ThreadIndex,
+    /// How it ended.
+    pub end: ParkEnd,
+}
+
+/// How a park ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParkEnd {
+    /// A goroutine made it ready.
+    By(GoroutineIndex),
+    /// The scheduler made it ready, in this thread: a timer of Go's, or the collection of garbage.
+    Scheduler(ThreadIndex),
+    /// A thread runs it, and nothing made it ready: the poller found that its descriptor is.
+    Taken(ThreadIndex),
+    /// It had not ended when the recording did, or its end was not seen.
+    Unseen,
+}
+
+/// The goroutine that a thread runs from then to then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadOf {
+    /// The beginning.
+    pub from: Stamp<Reference>,
+    /// The end.
+    pub to: Stamp<Reference>,
+    /// The goroutine.
+    pub goroutine: GoroutineIndex,
+}
+
+/// All goroutines of a recording.
+#[derive(Debug, Clone, Default)]
+pub struct Goroutines {
+    all: Vec<Goroutine>,
+    by_number: HashMap<(Process, u64), GoroutineIndex>,
+    by_thread: HashMap<ThreadIndex, Vec<ThreadOf>>,
+    spans: HashMap<([u8; 16], [u8; 8]), GoroutineIndex>,
+}
+
+impl Goroutines {
+    /// The goroutines that took these steps, in the order of time. `thread` finds a thread of the graph by its tid at a time.
+    pub fn new(
+        graph: &Graph,
+        steps: &[Step],
+        thread: impl Fn(Tid, Stamp<Reference>) -> Option<ThreadIndex>,
+    ) -> Self {
+        let losses = graph.losses().all().iter().filter(|loss| loss.reported);
+        let mut losses: Vec<_> = losses.map(|loss| (loss.to, loss.from)).collect();
+        losses.sort_unstable();
+        // For each loss, the earliest beginning of it and of those that end later.
+        for place in (1..losses.len()).rev() {
+            losses[place - 1].1 = losses[place - 1].1.min(losses[place].1);
+        }
+        let mut builder = Builder { goroutines: Self::default(), running: HashMap::new(), losses };
+        for (at, tid, step) in steps {
+            let at = at.on_reference_host();
+            let (Some(on), Some(process)) = (thread(*tid, at), thread(step.tgid, at)) else { continue };
+            builder.step(at, on, process, step);
+        }
+        builder.finish(graph)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (GoroutineIndex, &Goroutine)> {
+        (0..).map(GoroutineIndex).zip(&self.all)
+    }
+
+    /// One of them. Panics if the index is of others.
+    pub fn get(&self, index: GoroutineIndex) -> &Goroutine {
+        &self.all[index.0 as usize]
+    }
+
+    /// The one with this number in a process.
+    pub fn with_number(&self, process: Process, number: u64) -> Option<GoroutineIndex> {
+        self.by_number.get(&(process, number)).copied()
+    }
+
+    /// The goroutine in which the span with these ids (of the trace, of the span) began.
+    pub fn of_span(&self, trace: [u8; 16], span: [u8; 8]) -> Option<GoroutineIndex> {
+        self.spans.get(&(trace, span)).copied()
+    }
+
+    /// The goroutines that a thread ran from then to then, piece by piece, without gap or overlap; `None` where it is not known
+    /// to have run one.
+    pub fn on_thread(
+        &self,
+        thread: ThreadIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> Vec<(Stamp<Reference>, Stamp<Reference>, Option<GoroutineIndex>)> {
+        let runs = self.by_thread.get(&thread).map_or(&[][..], Vec::as_slice);
+        let first = runs.partition_point(|run| run.to <= from);
+        let (mut at, mut pieces) = (from, Vec::new());
+        for run in runs[first..].iter().take_while(|run| run.from < to) {
+            if at < run.from {
+                pieces.push((at, run.from, None));
+                at = run.from;
+            }
+            let until = run.to.min(to);
+            if at < until {
+                pieces.push((at, until, Some(run.goroutine)));
+                at = until;
+            }
+        }
+        if at < to {
+            pieces.push((at, to, None));
+        }
+        pieces
+    }
+}
+
+impl Goroutine {
+    /// The first interval that ends after `at`, by its place.
+    pub fn interval_after(&self, at: Stamp<Reference>) -> usize {
+        self.intervals.partition_point(|interval| interval.to <= at)
+    }
+}
+
+struct Builder {
+    goroutines: Goroutines,
+    /// The goroutine that each thread runs.
+    running: HashMap<ThreadIndex, GoroutineIndex>,
+    /// The end of each loss, and the earliest beginning of those from it on; in order.
+    losses: Vec<(Stamp<Reference>, Stamp<Reference>)>,
+}
+
+impl Builder {
+    fn step(&mut self, at: Stamp<Reference>, on: ThreadIndex, process: Process, step: &GoroutineStep) {
+        // One that could not be read is another one than the thread ran, or the same: neither is known.
+        if step.goroutine == 0 {
+            if !matches!(step.step, GoStep::Ready(_)) {
+                self.leaves_unseen(on, at);
+            }
+            return;
+        }
+        let index = self.index(process, step, at);
+        match step.step {
+            GoStep::Parks(reason) => {
+                self.proves_run(index, on, at);
+                self.running.remove(&on);
+                let park = Park { reason, thread: on, end: ParkEnd::Unseen };
+                self.enter(index, State::Parked(park), at);
+            }
+            GoStep::Yields => {
+                self.proves_run(index, on, at);
+                self.running.remove(&on);
+                self.enter(index, State::Queued, at);
+            }
+            GoStep::Ends => {
+                self.proves_run(index, on, at);
+                self.running.remove(&on);
+                self.enter(index, State::Unknown, at);
+                self.goroutines.all[index.0 as usize].ended = true;
+            }
+            GoStep::Ready(by) => {
+                let by = (by != 0).then(|| self.numbered(process, by, step.program, at));
+                if let Some(by) = by {
+                    self.proves_run(by, on, at);
+                }
+                let goroutine = &mut self.goroutines.all[index.0 as usize];
+                match goroutine.open {
+                    State::Parked(_) => {}
+                    // The runtime suspends one for a moment to look at its stack.
+                    State::Queued => return goroutine.prove(at, &self.losses),
+                    State::Running(_) | State::Unknown => self.close_unknown(index, at),
+                }
+                let end = by.map_or(ParkEnd::Scheduler(on), ParkEnd::By);
+                self.end_park(index, end);
+                self.enter(index, State::Queued, at);
+            }
+            GoStep::Runs(parent) => {
+                let goroutine = &mut self.goroutines.all[index.0 as usize];
+                goroutine.parent = goroutine.parent.or((parent != 0).then_some(parent));
+                if matches!(goroutine.open, State::Running(_)) {
+                    self.close_unknown(index, at);
+                }
+                self.leaves_unseen(on, at);
+                self.end_park(index, ParkEnd::Taken(on));
+                self.enter(index, State::Running(on), at);
+                self.running.insert(on, index);
+            }
+            GoStep::BeginsSpan(trace, span) => {
+                self.proves_run(index, on, at);
+                self.goroutines.spans.entry((trace, span)).or_insert(index);
+            }
+        }
+    }
+
+    fn index(&mut self, process: Process, step: &GoroutineStep, at: Stamp<Reference>) -> GoroutineIndex {
+        self.numbered(process, step.goroutine, step.program, at)
+    }
+
+    fn numbered(
+        &mut self,
+        process: Process,
+        number: u64,
+        program: u16,
+        at: Stamp<Reference>,
+    ) -> GoroutineIndex {
+        let Goroutines { all, by_number, .. } = &mut self.goroutines;
+        *by_number.entry((process, number)).or_insert_with(|| {
+            all.push(Goroutine {
+                process,
+                number,
+                program,
+                parent: None,
+                ended: false,
+                intervals: Vec::new(),
+                open: State::Unknown,
+                since: at,
+                proved: at,
+            });
+            GoroutineIndex(all.len() as u32 - 1)
+        })
+    }
+
+    /// A step shows that a thread runs a goroutine. Where it was not known to, its state was not.
+    fn proves_run(&mut self, index: GoroutineIndex, on: ThreadIndex, at: Stamp<Reference>) {
+        if self.goroutines.all[index.0 as usize].open == State::Running(on) {
+            self.goroutines.all[index.0 as usize].prove(at, &self.losses);
+            return;
+        }
+        self.close_unknown(index, at);
+        self.leaves_unseen(on, at);
+        self.enter(index, State::Running(on), at);
+        self.running.insert(on, index);
+    }
+
+    /// A thread no longer runs the goroutine that it ran, if it ran one: when that left it is not known.
+    fn leaves_unseen(&mut self, on: ThreadIndex, at: Stamp<Reference>) {
+        if let Some(index) = self.running.remove(&on) {
+            self.close_unknown(index, at);
+        }
+    }
+
+    fn end_park(&mut self, index: GoroutineIndex, end: ParkEnd) {
+        if let State::Parked(park) = &mut self.goroutines.all[index.0 as usize].open {
+            park.end = end;
+        }
+    }
+
+    /// From the last step that proves its state on, a goroutine's state is not known.
+    fn close_unknown(&mut self, index: GoroutineIndex, at: Stamp<Reference>) {
+        let goroutine = &mut self.goroutines.all[index.0 as usize];
+        let proved = goroutine.proved;
+        if let State::Running(on) = goroutine.open
+            && self.running.get(&on) == Some(&index)
+        {
+            self.running.remove(&on);
+        }
+        goroutine.close(proved, &self.losses);
+        goroutine.open = State::Unknown;
+        goroutine.close(at, &self.losses);
+    }
+
+    fn enter(&mut self, index: GoroutineIndex, state: State, at: Stamp<Reference>) {
+        let goroutine = &mut self.goroutines.all[index.0 as usize];
+        goroutine.close(at, &self.losses);
+        goroutine.open = state;
+    }
+
+    fn finish(mut self, graph: &Graph) -> Goroutines {
+        let end = graph.to();
+        for goroutine in &mut self.goroutines.all {
+            if !goroutine.ended {
+                goroutine.close(end.max(goroutine.since), &self.losses);
+            }
+        }
+        let Goroutines { all, by_thread, .. } = &mut self.goroutines;
+        for (index, goroutine) in (0..).map(GoroutineIndex).zip(all.iter()) {
+            for Interval { from, to, state } in &goroutine.intervals {
+                if let State::Running(thread) = state {
+                    let run = ThreadOf { from: *from, to: *to, goroutine: index };
+                    by_thread.entry(*thread).or_default().push(run);
+                }
+            }
+        }
+        for runs in by_thread.values_mut() {
+            runs.sort_by_key(|run| (run.from, run.to));
+        }
+        self.goroutines
+    }
+}
+
+impl Goroutine {
+    /// Ends the open state at a step that proves it. From a loss since the last such step on, it is not known.
+    fn close(&mut self, at: Stamp<Reference>, losses: &[(Stamp<Reference>, Stamp<Reference>)]) {
+        let lost = lost_since(losses, self.proved, at).filter(|_| self.open != State::Unknown);
+        if let Some(lost) = lost {
+            let lost = lost.max(self.since);
+            let known = match self.open {
+                // Its end may be that of another park.
+                State::Parked(park) => State::Parked(Park { end: ParkEnd::Unseen, ..park }),
+                state => state,
+            };
+            self.push(lost, known);
+            self.push(at, State::Unknown);
+        } else {
+            self.push(at, self.open);
+        }
+        self.proved = at;
+    }
+
+    fn prove(&mut self, at: Stamp<Reference>, losses: &[(Stamp<Reference>, Stamp<Reference>)]) {
+        if lost_since(losses, self.proved, at).is_some() {
+            self.close(at, losses);
+        }
+        self.proved = at;
+    }
+
+    fn push(&mut self, to: Stamp<Reference>, state: State) {
+        if self.since < to {
+            match self.intervals.last_mut() {
+                Some(last) if last.to == self.since && last.state == state => last.to = to,
+                _ => self.intervals.push(Interval { from: self.since, to, state }),
+            }
+            self.since = to;
+        }
+    }
+}
+
+/// The beginning of the first loss that ends after `from` and begins before `to`, but no earlier than `from`.
+fn lost_since(
+    losses: &[(Stamp<Reference>, Stamp<Reference>)],
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Option<Stamp<Reference>> {
+    let next = losses.partition_point(|(end, _)| *end <= from);
+    let &(_, begin) = losses.get(next)?;
+    (begin < to).then(|| begin.max(from))
+}
+
+#[cfg(test)]
+mod tests;

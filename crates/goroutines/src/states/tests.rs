@@ -1,0 +1,112 @@
+//! The states that steps of goroutines show.
+
+use wakepath_event::GoStep;
+
+use crate::State;
+use crate::drawn::{drawn, drawn_without, stamp};
+
+/// The states of a goroutine as a line, a column a step.
+fn states(drawn: &crate::drawn::Drawn, number: u64) -> String {
+    let mut line = String::new();
+    let mut at = stamp(0);
+    for interval in &drawn.goroutines.get(drawn.goroutine(number)).intervals {
+        let step = wakepath_scenario::STEP;
+        line.extend(std::iter::repeat_n('_', (interval.from.since(at) / step) as usize));
+        let letter = match interval.state {
+            State::Running(_) => '=',
+            State::Queued => 'q',
+            State::Parked(_) => '.',
+            State::Unknown => '?',
+        };
+        line.extend(std::iter::repeat_n(letter, (interval.to.since(interval.from) / step) as usize));
+        at = interval.to;
+    }
+    line
+}
+
+#[track_caller]
+fn check(drawing: &str, losses: &[(usize, usize)], number: u64, expected: &str) {
+    assert_eq!(states(&drawn(drawing, losses), number), expected, "{drawing}");
+}
+
+#[test]
+fn states_are_as_drawn() {
+    check(
+        "0 ==ss1qq==qq=___
+         1 ==============",
+        &[],
+        0,
+        "==...qq==qq=",
+    );
+}
+
+#[test]
+fn behind_a_loss_nothing_is_known_until_a_step_proves_it() {
+    let drawing = "0 ==llll1==
+                   1 =========";
+    check(drawing, &[(4, 5)], 0, "==..???==");
+    // Between the steps around it.
+    check(drawing, &[(0, 1)], 0, "??.....==");
+    check(drawing, &[(8, 9)], 0, "==.....=?");
+    let lost = drawn(drawing, &[(4, 5)]);
+    assert_eq!(lost.line(0), "00ll???00", "what ended the wait is not known either");
+}
+
+#[test]
+fn a_loss_before_a_goroutine_was_first_seen_changes_nothing() {
+    check("0 ____==..", &[(1, 2)], 0, "____====");
+}
+
+#[test]
+fn one_that_left_without_a_step_is_unknown_from_its_last_step() {
+    // The end of goroutine 0's turn was not seen.
+    let drawing = "0 ===q==
+                   1@0 ___===";
+    let kept = |step: &(u64, wakepath_event::GoroutineStep)| !matches!(step.1.step, GoStep::Yields);
+    let drawn = drawn_without(drawing, &[], kept);
+    assert_eq!(states(&drawn, 0), "????==", "it may have left at any time");
+}
+
+#[test]
+fn a_park_whose_beginning_was_not_seen_is_unknown() {
+    let drawing = "0 ==ss1==
+                   1 =======";
+    let kept = |step: &(u64, wakepath_event::GoroutineStep)| !matches!(step.1.step, GoStep::Parks(_));
+    assert_eq!(states(&drawn_without(drawing, &[], kept), 0), "?????==");
+    // Nor is one whose end was not seen.
+    let kept = |step: &(u64, wakepath_event::GoroutineStep)| step.0 < 5;
+    assert_eq!(states(&drawn_without(drawing, &[], kept), 0), "==.....");
+}
+
+#[test]
+fn one_that_makes_another_ready_runs() {
+    let drawing = "0 ==ss1==
+                   1 =======";
+    let kept = |step: &(u64, wakepath_event::GoroutineStep)| !(step.1.goroutine == 2 && step.0 == 0);
+    let drawn = drawn_without(drawing, &[], kept);
+    // Its earlier states are not known: it was seen there first.
+    assert_eq!(states(&drawn, 1), "_____==");
+}
+
+#[test]
+fn the_goroutines_of_a_thread_are_pieces_without_gap_or_overlap() {
+    let drawn = drawn(
+        "0 ==qqq==ss
+         1@0 _q===qq==",
+        &[],
+    );
+    let [first, second] = [0, 1].map(|number| Some(drawn.goroutine(number)));
+    let on = |from, to| drawn.goroutines.on_thread(drawn.thread(0), stamp(from), stamp(to));
+    assert_eq!(
+        on(1, 9),
+        [
+            (stamp(1), stamp(2), first),
+            (stamp(2), stamp(5), second),
+            (stamp(5), stamp(7), first),
+            (stamp(7), stamp(9), second)
+        ]
+    );
+    assert_eq!(on(3, 4), [(stamp(3), stamp(4), second)]);
+    assert_eq!(on(4, 4), []);
+    assert_eq!(drawn.goroutines.on_thread(drawn.thread(1), stamp(0), stamp(2)), [(stamp(0), stamp(2), None)]);
+}

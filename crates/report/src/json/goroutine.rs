@@ -1,0 +1,52 @@
+//! The goroutine of a request, as JSON.
+
+use serde::Serialize;
+use wakepath_engine::requests::{OfGoroutine, Reason, Traced};
+
+use crate::escape::escape;
+
+#[derive(Serialize)]
+pub(super) struct GoroutineJson<'a> {
+    number: u64,
+    /// The goroutine of each segment of the path; null where none is known.
+    segments: &'a [Option<u64>],
+    /// The time in which it did not run, by reason.
+    waits: Vec<ParkedJson>,
+}
+
+#[derive(Serialize)]
+struct ParkedJson {
+    state: &'static str,
+    /// In the words of Go's runtime.
+    reason: Option<String>,
+    total_ns: u64,
+    times: u64,
+    /// The other request that ended most of it.
+    ended_by: Option<EndedByJson>,
+}
+
+#[derive(Serialize)]
+struct EndedByJson {
+    trace_id: String,
+    span_id: String,
+    total_ns: u64,
+}
+
+impl<'a> GoroutineJson<'a> {
+    pub(super) fn new(traced: &Traced, of: &'a OfGoroutine) -> Option<Self> {
+        let waits = of.parked.iter().map(|parked| {
+            let (state, reason) = match &parked.reason {
+                Reason::Named(name) => ("parked", Some(escape(name.bytes()))),
+                Reason::Numbered(number) => ("parked", Some(number.to_string())),
+                Reason::Queued => ("queued", None),
+                Reason::Unknown => ("unknown", None),
+            };
+            let ended_by = parked.ended_by.map(|(request, total_ns)| {
+                let root = traced.root(request);
+                EndedByJson { trace_id: root.trace.to_string(), span_id: root.id.to_string(), total_ns }
+            });
+            ParkedJson { state, reason, total_ns: parked.total_ns, times: parked.times, ended_by }
+        });
+        Some(Self { number: of.number, segments: &of.segments, waits: waits.collect() })
+    }
+}

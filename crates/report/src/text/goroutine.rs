@@ -1,0 +1,70 @@
+//! The waits of a goroutine, in the words of Go.
+
+use std::path::Path;
+
+use wakepath_engine::requests::{OfGoroutine, Reason, RequestIndex};
+
+use crate::escape::escape;
+use crate::units::{count, duration};
+use crate::wording;
+
+/// Rows beyond this many are left to `--json`.
+const MAX_ROWS: usize = 8;
+
+/// A Go program whose goroutines are not seen.
+pub fn goroutines_unseen(file: &Path, why: &str) -> String {
+    format!("the goroutines of {} are not seen: {}", wording::file(file), escape(why.as_bytes()))
+}
+
+/// The lines on the times in which a request's goroutine did not run, each with its time; one without a time is a heading. `name`
+/// names another request.
+pub(super) fn waits(of: &OfGoroutine, name: impl Fn(RequestIndex) -> String) -> Vec<(Option<u64>, String)> {
+    let mut lines = Vec::new();
+    if of.parked.is_empty() {
+        return lines;
+    }
+    lines.push((None, format!(" share     time  the time in which goroutine {} did not run", of.number)));
+    for parked in of.parked.iter().take(MAX_ROWS) {
+        let mut text = format!("{}, {}", reason(&parked.reason), count(parked.times, "time"));
+        if let Some((request, ns)) = parked.ended_by {
+            let most = if ns < parked.total_ns { format!("{} of it ", duration(ns)) } else { String::new() };
+            text += &format!("; {most}ended by a goroutine that worked for {}", name(request));
+        }
+        lines.push((Some(parked.total_ns), text));
+    }
+    lines
+}
+
+/// How it is known which goroutine worked for a request.
+pub(super) fn how(of: &OfGoroutine) -> String {
+    format!(
+        "Its work was done by goroutine {}, in which a probe saw its span begin; each goroutine is taken to work for the span that it \
+         began last. A goroutine that does not run has the thread that ran it last",
+        of.number
+    )
+}
+
+/// A reason in a sentence; those that are not known here as the runtime has them.
+fn reason(reason: &Reason) -> String {
+    let name = match reason {
+        Reason::Named(name) => name.bytes(),
+        Reason::Numbered(number) => return format!("waiting for reason {number} of its Go version"),
+        Reason::Queued => return String::from("ready, in a queue of Go's scheduler"),
+        Reason::Unknown => return String::from("in a state that is not known"),
+    };
+    let known = match name {
+        b"sync.Mutex.Lock" => "waiting for a sync.Mutex",
+        b"sync.RWMutex.Lock" => "waiting for a sync.RWMutex, to write",
+        b"sync.RWMutex.RLock" => "waiting for a sync.RWMutex, to read",
+        b"sync.WaitGroup.Wait" => "waiting for a sync.WaitGroup",
+        b"sync.Cond.Wait" => "waiting for a sync.Cond",
+        b"semacquire" => "waiting for a semaphore",
+        b"sleep" => "sleeping (time.Sleep)",
+        b"IO wait" => "waiting for a connection or a file to be ready",
+        b"chan receive" => "waiting to receive from a channel",
+        b"chan send" => "waiting to send to a channel",
+        b"select" => "waiting in a select",
+        name => return format!("waiting for {}", escape(name)),
+    };
+    known.to_owned()
+}
