@@ -126,6 +126,13 @@ fn before_a_newborn_was_started_its_parent_led_to_it() {
         0,
         "22qq110",
     );
+    check(
+        "0 ========
+         1<2 ____===
+         2 ==oo1q=",
+        1,
+        "__qq1111",
+    );
 }
 
 #[test]

@@ -68,6 +68,37 @@ fn one_that_left_without_a_step_is_unknown_from_its_last_step() {
 }
 
 #[test]
+fn a_thread_that_runs_another_one_has_left_the_first_at_an_unknown_time() {
+    // It made goroutine 2 ready, which proves that it ran then; it is not seen again.
+    let drawing = "0 ===q__
+                   1@0 ___===
+                   2 cc0===";
+    let kept = |step: &(u64, wakepath_event::GoroutineStep)| !matches!(step.1.step, GoStep::Yields);
+    assert_eq!(states(&drawn_without(drawing, &[], kept), 0), "===???");
+    let kept = |step: &(u64, wakepath_event::GoroutineStep)| {
+        !matches!(step.1.step, GoStep::Yields) && (step.0, step.1.goroutine) != (3, 3)
+    };
+    assert_eq!(states(&drawn_without(drawing, &[], kept), 0), "??????");
+}
+
+#[test]
+fn one_in_a_queue_that_is_made_ready_stays_there() {
+    let drawing = "0 ==qss1==
+                   1 ========";
+    let kept = |step: &(u64, wakepath_event::GoroutineStep)| !matches!(step.1.step, GoStep::Parks(_));
+    assert_eq!(states(&drawn_without(drawing, &[], kept), 0), "==qqqq==");
+}
+
+#[test]
+fn a_loss_that_ends_or_begins_with_a_step_leaves_what_the_step_proves() {
+    let drawing = "0 ==lll1==
+                   1 ========";
+    check(drawing, &[(1, 2)], 0, "=?....==");
+    check(drawing, &[(6, 7)], 0, "==....??");
+    assert_eq!(drawn(drawing, &[(6, 7)]).line(0), "001111??");
+}
+
+#[test]
 fn a_park_whose_beginning_was_not_seen_is_unknown() {
     let drawing = "0 ==ss1==
                    1 =======";
