@@ -174,8 +174,8 @@ const MIGRATE: &[Field] = &[
 ];
 
 const THREAD_CONTEXT: &[Field] = &[
-    f("trace", "trace", 16, Octets(16)),
-    f("span", "span", 32, Octets(8)),
+    f("trace_id", "trace", 16, Octets(16)),
+    f("span_id", "span", 32, Octets(8)),
     f("state", "state", 40, Choice(1, CONTEXT_STATES)),
     f("trace_flags", "trace_flags", 41, Bits(1)),
     f("spare", "spare", 42, Number(2)),
@@ -353,8 +353,8 @@ const GOROUTINE: &[Field] = &[
     f("program", "program", 22, Number(2)),
     f("goroutine", "goroutine", 24, Number(8)),
     f("by", "by", 32, Number(8)),
-    f("trace", "trace", 40, Octets(16)),
-    f("span", "span", 56, Octets(8)),
+    f("trace_id", "trace", 40, Octets(16)),
+    f("span_id", "span", 56, Octets(8)),
 ];
 
 const SIGNAL: &[Field] = &[

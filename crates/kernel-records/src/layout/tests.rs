@@ -36,3 +36,40 @@ fn a_kind_is_found_by_its_number_and_by_no_other() {
         }
     }
 }
+
+/// Other readers of a recording refuse all of it for one such name.
+#[test]
+fn no_name_is_a_keyword_of_the_metadata_language() {
+    const KEYWORDS: [&str; 25] = [
+        "align",
+        "callsite",
+        "char",
+        "clock",
+        "const",
+        "double",
+        "enum",
+        "env",
+        "event",
+        "float",
+        "floating_point",
+        "int",
+        "integer",
+        "long",
+        "short",
+        "signed",
+        "stream",
+        "string",
+        "struct",
+        "trace",
+        "typealias",
+        "typedef",
+        "unsigned",
+        "variant",
+        "void",
+    ];
+    let fields = LAYOUTS.iter().flat_map(|layout| layout.fields).chain(HEADER).map(|field| field.name);
+    let tails = LAYOUTS.iter().flat_map(|layout| layout.tail).map(|tail| tail.name);
+    for name in fields.chain(tails) {
+        assert!(!KEYWORDS.contains(&name), "{name}");
+    }
+}
