@@ -20,6 +20,7 @@ pub mod kernel_threads;
 mod made;
 pub mod noise;
 pub mod pair;
+pub mod requests;
 pub mod runner;
 pub mod states;
 pub mod table;

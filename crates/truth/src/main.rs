@@ -13,6 +13,7 @@ use wakepath_truth::cost::{self, Series, TRIALS};
 use wakepath_truth::incidents::{self, Verdict};
 use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::pair;
+use wakepath_truth::requests;
 use wakepath_truth::runner::{Judgement, Runner, judge, read};
 use wakepath_truth::states;
 use wakepath_truth::table;
@@ -104,6 +105,27 @@ enum Verb {
         #[arg(long, default_value = "workloads/bin")]
         programs: PathBuf,
     },
+    /// Plants causes in requests through three services, and compares the answer for each request with the services' books.
+    Requests {
+        /// The requests of each of the 6 clients.
+        #[arg(long, default_value_t = 180)]
+        each: u32,
+        /// The tool under judgement.
+        #[arg(long, default_value = "target/release/wakepath")]
+        wakepath: PathBuf,
+        /// The folder with the built workloads.
+        #[arg(long, default_value = "workloads/bin")]
+        programs: PathBuf,
+        /// Keep the recording, the truth and the answers in this folder.
+        #[arg(long, value_name = "DIR")]
+        keep: Option<PathBuf>,
+        /// Judge the run that `--keep` left in this folder, without running anything.
+        #[arg(long, value_name = "DIR", conflicts_with = "keep")]
+        replay: Option<PathBuf>,
+        /// List so many requests whose answers are the worst.
+        #[arg(long, default_value_t = 5)]
+        worst: usize,
+    },
     /// Compares the states of all threads of LTTng traces with those that a replay of the scheduler's events proves.
     States {
         /// The traces, each with its metadata.
@@ -127,6 +149,10 @@ fn main() -> ExitCode {
         Some(Verb::Cost { names, pairs, seconds, wakepath, programs }) => {
             let series = Series { wakepath: wakepath.clone(), programs: programs.clone(), seconds: *seconds };
             check_cost(names, *pairs, &series)
+        }
+        Some(Verb::Requests { each, wakepath, programs, keep, replay, worst }) => {
+            let run = requests::Run { wakepath: wakepath.clone(), programs: programs.clone(), each: *each };
+            judge_requests(&run, keep.as_ref(), replay.as_ref(), *worst)
         }
         Some(Verb::States { traces, wakepath, threads }) => compare_states(traces, wakepath, *threads),
         None => run(&options),
@@ -224,6 +250,26 @@ fn check_cost(names: &[String], pairs: u32, series: &Series) -> Result<bool> {
         all_right &= cost::has_a_range(&pairs) && (cost::is_inside(&pairs) || !trial.is_judged());
     }
     Ok(all_right)
+}
+
+/// Runs the services once and prints the table. True if the answers are right.
+fn judge_requests(
+    run: &requests::Run,
+    keep: Option<&PathBuf>,
+    replay: Option<&PathBuf>,
+    worst: usize,
+) -> Result<bool> {
+    let (folder, _temporary) = place(replay.or(keep))?;
+    if replay.is_none() {
+        run.record(&folder)?;
+    }
+    let judged = run.judge(&folder, "front")?;
+    println!("{}", requests::HEAD);
+    print!("{}", requests::table(&judged));
+    for one in requests::worst(&judged, worst) {
+        println!("{}", requests::parts(one));
+    }
+    Ok(requests::is_right(&judged))
 }
 
 /// Plants each incident once and prints the table. True if no answer is wrong.

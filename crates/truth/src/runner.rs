@@ -187,7 +187,7 @@ pub(crate) fn write(file: &Path, value: &impl Serialize) -> Result<()> {
 }
 
 /// Makes an empty folder.
-fn make_empty(folder: &Path) -> Result<()> {
+pub(crate) fn make_empty(folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("cannot empty `{}`", folder.display()))?;
     }
@@ -203,7 +203,7 @@ pub(crate) fn answer(command: &mut Command, name: &Path, patience: Duration) -> 
 }
 
 /// Runs a command to its end, and fails if it fails.
-fn succeed(command: &mut Command, log: &Path, patience: Duration) -> Result<()> {
+pub(crate) fn succeed(command: &mut Command, log: &Path, patience: Duration) -> Result<()> {
     let status = finish(command, log, patience)?;
     let line = command_line(command);
     ensure!(status.success(), "`{line}` ended with {status}; its messages are in `{}`", log.display());

@@ -1,0 +1,248 @@
+//! Requests through several services, each with a planted cause: the answer of `wakepath requests` for each of them, held
+//! against the books of the services.
+//!
+//! A part of a request's time is right within two percentage points of the request. The requests that block it are right if
+//! each that takes more than that, by the books or by the answer, is in the other too, and as large. An answer that names another
+//! one is wrong, and is worse where it has no mark of doubt: an ambiguous part, or a doubt or loss among the problems.
+
+mod judge;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+pub use judge::{Judged, MAX_POINTS, Verdict, judge};
+
+use crate::runner::{TIMEOUT, make_empty, succeed};
+
+/// The books of the services (`wakepath.requests-truth/1`).
+#[derive(Debug, Clone, Deserialize)]
+pub struct Truth {
+    /// The schema of the document.
+    pub schema: String,
+    /// The processes of the services.
+    pub pids: Vec<u32>,
+    /// The requests.
+    pub requests: Vec<OfRequest>,
+}
+
+/// The books of one request.
+#[derive(Debug, Clone, Deserialize)]
+pub struct OfRequest {
+    /// Its trace.
+    pub trace_id: String,
+    /// The planted cause.
+    pub planted: String,
+    /// Its length, ns.
+    pub window_ns: i64,
+    /// The planted parts of its time.
+    pub parts: Vec<Part>,
+}
+
+/// A planted part of a request's time.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Part {
+    /// A kind of the path's contract, or `blocked`.
+    pub kind: String,
+    /// The trace of the request that blocked it.
+    pub by: Option<String>,
+    /// Its length, ns.
+    pub ns: i64,
+}
+
+/// An answer, with the keys that the judge needs.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Answer {
+    /// The request.
+    pub request: Asked,
+    /// Why there is no path.
+    #[serde(default)]
+    pub no_path: Option<String>,
+    /// The segments of the path.
+    #[serde(default)]
+    pub segments: Vec<Segment>,
+    /// The requests for which its threads worked.
+    #[serde(default)]
+    pub pieces: Vec<Piece>,
+    /// The doubts.
+    #[serde(default)]
+    pub problems: Vec<Problem>,
+}
+
+/// The request that an answer is for.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Asked {
+    /// Its trace.
+    pub trace_id: String,
+    /// The beginning.
+    pub from_ns: i64,
+    /// The end.
+    pub to_ns: i64,
+}
+
+/// A segment of the path.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Segment {
+    /// The kind of its time.
+    pub kind: String,
+    /// The process of its thread.
+    pub pid: Option<u32>,
+    /// How it is known.
+    pub basis: String,
+}
+
+/// A piece of a segment in which its thread worked for one request.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Piece {
+    /// The segment.
+    pub segment: usize,
+    /// The beginning.
+    pub from_ns: i64,
+    /// The end.
+    pub to_ns: i64,
+    /// The trace for which it worked.
+    pub trace_id: Option<String>,
+}
+
+/// A remark on an answer.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Problem {
+    /// How bad it is.
+    pub severity: String,
+}
+
+/// The programs and the size of a run.
+#[derive(Debug)]
+pub struct Run {
+    /// The tool under judgement.
+    pub wakepath: PathBuf,
+    /// The folder of the workloads.
+    pub programs: PathBuf,
+    /// The requests of each of the clients.
+    pub each: u32,
+}
+
+/// The file of the books, and the recording, in the folder of a run.
+const TRUTH: &str = "truth.json";
+const RECORDING: &str = "recording";
+
+impl Run {
+    /// Records the services into a folder, which is emptied.
+    ///
+    /// # Errors
+    /// If a program cannot be run, fails or hangs.
+    pub fn record(&self, folder: &Path) -> Result<()> {
+        make_empty(folder)?;
+        let mut command = Command::new(&self.wakepath);
+        command.args(["record", "--otlp", "0", "--as-root", "-o"]).arg(folder.join(RECORDING)).arg("--");
+        command.arg(self.programs.join("services")).args(["--each", &self.each.to_string(), "--truth"]);
+        command.arg(folder.join(TRUTH)).stdout(std::process::Stdio::null());
+        succeed(&mut command, &folder.join("record.log"), TIMEOUT)
+    }
+
+    /// Asks for all requests that a service of this name got in a kept run, and judges the answers.
+    ///
+    /// # Errors
+    /// If the tool fails, or a document has another form.
+    pub fn judge(&self, folder: &Path, service: &str) -> Result<Vec<Judged>> {
+        let truth = crate::runner::read(&folder.join(TRUTH))?;
+        let truth = Truth::deserialize(&truth).context("the truth has another form")?;
+        let expected = "wakepath.requests-truth/1";
+        ensure!(truth.schema == expected, "the truth has schema `{}`, not `{expected}`", truth.schema);
+        let file = folder.join(format!("{service}.json"));
+        let out = File::create(&file).with_context(|| format!("cannot make `{}`", file.display()))?;
+        let mut command = Command::new(&self.wakepath);
+        command.arg("requests").arg(folder.join(RECORDING)).args([
+            "--service",
+            service,
+            "--json",
+            "--slowest",
+        ]);
+        command.arg(truth.requests.len().to_string()).stdout(out);
+        succeed(&mut command, &folder.join("requests.log"), 4 * TIMEOUT)?;
+        let mut answers = Vec::new();
+        for line in BufReader::new(File::open(&file)?).lines() {
+            let answer = serde_json::from_str::<Answer>(&line?);
+            answers.push(answer.with_context(|| format!("`{}` has another form", file.display()))?);
+        }
+        Ok(judge(&truth, &answers))
+    }
+}
+
+/// The head of the table.
+pub const HEAD: &str = "planted   requests  in 2 points    median      p99     most  blocker right  WRONG  of it unmarked  no answer";
+
+/// The table: a line for each planted cause, and one for all.
+pub fn table(judged: &[Judged]) -> String {
+    let mut planted: Vec<&str> = judged.iter().map(|one| one.planted.as_str()).collect();
+    planted.sort_unstable();
+    planted.dedup();
+    let mut lines = String::new();
+    for name in planted {
+        let of: Vec<&Judged> = judged.iter().filter(|one| one.planted == name).collect();
+        lines += &line(name, &of);
+    }
+    lines + &line("all", &judged.iter().collect::<Vec<_>>())
+}
+
+fn line(name: &str, judged: &[&Judged]) -> String {
+    let count = |is: fn(&Judged) -> bool| judged.iter().filter(|one| is(one)).count();
+    let mut errors: Vec<f64> = judged.iter().filter_map(|one| one.points).collect();
+    errors.sort_by(f64::total_cmp);
+    let at =
+        |part: f64| errors.get(((errors.len() as f64 * part) as usize).min(errors.len().saturating_sub(1)));
+    let points = |part| at(part).map_or_else(|| "-".to_owned(), |points| format!("{points:.2}"));
+    format!(
+        "{name:<9} {:>8} {:>12} {:>9} {:>8} {:>8} {:>14} {:>6} {:>15} {:>10}\n",
+        judged.len(),
+        count(|one| one.points.is_some_and(|points| points <= MAX_POINTS)),
+        points(0.5),
+        points(0.99),
+        points(1.0),
+        count(|one| one.verdict == Verdict::Right),
+        count(|one| matches!(one.verdict, Verdict::Wrong { .. })),
+        count(|one| one.verdict == Verdict::Wrong { marked: false }),
+        count(|one| one.verdict == Verdict::NoAnswer),
+    )
+}
+
+/// The worst judgements: wrong ones first, then by error.
+pub fn worst(judged: &[Judged], count: usize) -> Vec<&Judged> {
+    let is_right =
+        |one: &Judged| one.verdict == Verdict::Right && one.points.is_some_and(|points| points <= MAX_POINTS);
+    let mut worst: Vec<&Judged> = judged.iter().filter(|one| !is_right(one)).collect();
+    let rank = |one: &Judged| match one.verdict {
+        Verdict::Wrong { marked: false } => 0,
+        Verdict::Wrong { marked: true } => 1,
+        Verdict::NoAnswer => 2,
+        Verdict::Missed => 3,
+        Verdict::Right => 4,
+    };
+    worst.sort_by(|a, b| {
+        (rank(a), b.points).partial_cmp(&(rank(b), a.points)).unwrap_or(std::cmp::Ordering::Equal)
+    });
+    worst.truncate(count);
+    worst
+}
+
+/// The parts of a request that differ, as text.
+pub fn parts(one: &Judged) -> String {
+    let differ = one.parts.iter().filter(|(_, books, answer)| (books - answer).abs() > 0.5);
+    let parts = differ
+        .map(|(name, books, answer)| format!("{name} {books:.1}% by the books, {answer:.1}% by the answer"));
+    format!("  {} {} {:?}: {}", one.planted, one.trace_id, one.verdict, parts.collect::<Vec<_>>().join("; "))
+}
+
+/// Whether the answers bear out what is claimed for them: of the blockers 99 in 100 right, and none wrong without a mark.
+pub fn is_right(judged: &[Judged]) -> bool {
+    let count = |is: fn(&Judged) -> bool| judged.iter().filter(|one| is(one)).count();
+    let is_close = |one: &Judged| one.points.is_some_and(|points| points <= MAX_POINTS);
+    count(|one| one.verdict == Verdict::Right) * 100 >= judged.len() * 99
+        && count(|one| one.verdict == Verdict::Wrong { marked: false }) == 0
+        && judged.iter().filter(|one| is_close(one)).count() * 100 >= judged.len() * 99
+        && !judged.is_empty()
+}
