@@ -23,6 +23,7 @@
 #include "disk.h"
 #include "lane.h"
 #include "limit.h"
+#include "request_books.h"
 #include "spans.h"
 #include "truth.h"
 
@@ -45,20 +46,6 @@
 #define MAX_CLIENTS 16
 #define WORKERS 2
 
-enum plant { LOCK, QUEUE, DISK, LIMIT, REMOTE, PLANTS };
-
-static const char *const names[PLANTS] = { "lock", "queue", "disk", "limit", "remote" };
-
-/* The books of one request. Times are those of the monotonic clock. */
-struct book {
-	uint64_t trace, from, to;
-	enum plant plant;
-	uint64_t wait_from, wait_to; /* it waited for the keeper */
-	uint64_t had_from, had_to; /* it had the keeper: the lock, or a worker by number */
-	int keeper;
-	uint64_t ns; /* the planted time that is its own */
-};
-
 /* A request as it goes to `store`, or on to `back`. */
 struct message {
 	uint64_t book, trace, parent, size;
@@ -68,7 +55,7 @@ struct message {
 struct shared {
 	atomic_int ready;
 	atomic_bool go;
-	struct book books[];
+	struct books books; /* the last */
 };
 
 static struct shared *shared;
@@ -76,7 +63,7 @@ static long clients = 6, each = 60, only = PLANTS, parse_us = 50;
 static const struct flag flags[] = {
 	{ "clients", &clients, false, "requests at once" },
 	{ "each", &each, false, "requests of each client" },
-	{ "only", &only, false, "plant this cause alone: 0 lock, 1 queue, 2 disk, 3 limit, 4 remote" },
+	{ "only", &only, false, "plant this cause alone, by its number" },
 	{ 0 },
 };
 
@@ -106,13 +93,20 @@ static void compute(uint64_t ns)
 		;
 }
 
-static uint64_t sleep_for(uint64_t ns)
+static void book_own(struct book *book, struct reading begin, uint64_t ns)
+{
+	book->own_from = begin.wall;
+	book->own_to = now();
+	book->ns = ns;
+}
+
+static void sleep_for(struct book *book, uint64_t ns)
 {
 	struct reading begin = read_clocks();
 	struct timespec t = { .tv_sec = ns / (1000 * MS), .tv_nsec = ns % (1000 * MS) };
 
 	nanosleep(&t, NULL);
-	return blocked_since(begin);
+	book_own(book, begin, blocked_since(begin));
 }
 
 static void give(int to, const void *bytes, size_t count)
@@ -195,7 +189,7 @@ static void *back_serves(void *argument)
 	while (take(connection, &m, sizeof m)) {
 		struct span *span = answers(&m, "look up");
 		span_attach(span);
-		shared->books[m.book].ns = sleep_for(m.size);
+		sleep_for(&shared->books.book[m.book], m.size);
 		span_ends(span);
 		give(connection, "", 1);
 		span_detach(span);
@@ -212,23 +206,27 @@ struct item {
 	struct span *span;
 };
 
-static pthread_mutex_t stock = PTHREAD_MUTEX_INITIALIZER, pool = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t locks[] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER };
+static pthread_mutex_t pool = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t items = PTHREAD_COND_INITIALIZER;
 static struct item *first_item, **last_item = &first_item;
 
-static void hold_lock(struct book *book, uint64_t size)
+static void take_lock(struct book *book, int turn, enum keeper keeper)
 {
 	struct reading begin = read_clocks();
 
-	book->wait_from = begin.wall;
-	pthread_mutex_lock(&stock);
+	pthread_mutex_lock(&locks[keeper]);
 	/* Runnable time at its end is no wait for the lock. */
 	uint64_t got = now(), delay = delay_time() - begin.delay;
-	book->wait_to = got - delay > begin.wall ? got - delay : begin.wall;
-	book->had_from = got;
-	book->ns = sleep_for(size);
-	book->had_to = now();
-	pthread_mutex_unlock(&stock);
+	uint64_t woken = got - delay > begin.wall ? got - delay : begin.wall;
+	/* One that was woken to take the lock keeps those behind it waiting until it runs. */
+	book->turns[turn] = (struct turn){ true, keeper, begin.wall, woken, woken, 0 };
+}
+
+static void give_back(struct book *book, int turn)
+{
+	book->turns[turn].had_to = now();
+	pthread_mutex_unlock(&locks[book->turns[turn].keeper]);
 }
 
 static void write_file(struct book *book, uint64_t size)
@@ -243,7 +241,7 @@ static void write_file(struct book *book, uint64_t size)
 	struct reading begin = read_clocks();
 	if (pwrite(file, memory, size, 0) != (ssize_t)size || fsync(file))
 		die("cannot write the scratch file");
-	book->ns = blocked_since(begin);
+	book_own(book, begin, blocked_since(begin));
 }
 
 /* One at a time: the group's own clock is for all that are in it. */
@@ -254,10 +252,11 @@ static void compute_limited(struct book *book, uint64_t size)
 	if (failed)
 		die(failed);
 	uint64_t before = limit_throttled();
+	struct reading begin = read_clocks();
 	compute(size);
 	if ((failed = limit_leave()))
 		die(failed);
-	book->ns = limit_throttled() - before;
+	book_own(book, begin, limit_throttled() - before);
 }
 
 static void call_back(int back, const struct message *m, const struct span *span)
@@ -275,6 +274,48 @@ static void call_back(int back, const struct message *m, const struct span *span
 	span_ends(call);
 }
 
+/* The planted part of a request. */
+static void plant(struct book *book, int back, const struct message *m, const struct span *span)
+{
+	switch (m->plant) {
+	case LOCK:
+		take_lock(book, 0, STOCK);
+		sleep_for(book, m->size);
+		give_back(book, 0);
+		break;
+	case LOCK_DISK:
+		take_lock(book, 0, STOCK);
+		write_file(book, m->size);
+		give_back(book, 0);
+		break;
+	case LOCK_REMOTE:
+		take_lock(book, 0, STOCK);
+		call_back(back, m, span);
+		give_back(book, 0);
+		break;
+	case CHAIN:
+		take_lock(book, 0, STOCK);
+		take_lock(book, 1, LEDGERS);
+		sleep_for(book, m->size);
+		give_back(book, 1);
+		give_back(book, 0);
+		break;
+	case LEDGER:
+		take_lock(book, 0, LEDGERS);
+		sleep_for(book, m->size);
+		give_back(book, 0);
+		break;
+	case DISK:
+		write_file(book, m->size);
+		break;
+	case LIMIT:
+		compute_limited(book, m->size);
+		break;
+	default:
+		call_back(back, m, span);
+	}
+}
+
 static void *store_serves(void *argument)
 {
 	int connection = (long)argument, back = caller(back_port);
@@ -282,23 +323,10 @@ static void *store_serves(void *argument)
 
 	name_thread("store", connection);
 	while (take(connection, &m, sizeof m)) {
-		struct span *span = answers(&m, names[m.plant]);
-		struct book *book = &shared->books[m.book];
+		struct span *span = answers(&m, plants[m.plant]);
 		span_attach(span);
 		compute(parse_us * US);
-		switch (m.plant) {
-		case LOCK:
-			hold_lock(book, m.size);
-			break;
-		case DISK:
-			write_file(book, m.size);
-			break;
-		case LIMIT:
-			compute_limited(book, m.size);
-			break;
-		default:
-			call_back(back, &m, span);
-		}
+		plant(&shared->books.book[m.book], back, &m, span);
 		span_ends(span);
 		give(connection, "", 1);
 		span_detach(span);
@@ -310,6 +338,7 @@ static void *store_serves(void *argument)
 static void *store_reads(void *argument)
 {
 	struct pollfd open[MAX_CLIENTS + 1] = { { .fd = pool_listens, .events = POLLIN } };
+	static struct item of_connection[MAX_CLIENTS + 1];
 	int count = 1;
 
 	(void)argument;
@@ -320,22 +349,24 @@ static void *store_reads(void *argument)
 		if (open[0].revents & POLLIN && count <= MAX_CLIENTS)
 			open[count++] = (struct pollfd){ .fd = at_once(accept(pool_listens, NULL, NULL)), .events = POLLIN };
 		for (int i = 1; i < count; i++) {
-			struct item *item;
+			/* A client has one request at a time. Memory got now could wait for a lock of the kernel. */
+			struct item *item = &of_connection[i];
 			if (!open[i].revents)
 				continue;
-			if (!(item = calloc(1, sizeof *item)))
-				die("cannot get memory for an item");
 			if (!take(open[i].fd, &item->m, sizeof item->m)) {
-				free(item);
 				open[i].fd = -1;
 				continue;
 			}
+			item->next = NULL;
+			struct turn *turns = shared->books.book[item->m.book].turns;
 			item->connection = open[i].fd;
-			item->span = answers(&item->m, names[QUEUE]);
+			/* It waited for the reader since it was asked for. */
+			turns[0] = (struct turn){ true, READER, 0, now(), now(), 0 };
+			item->span = answers(&item->m, plants[QUEUE]);
 			span_attach(item->span);
 			compute(parse_us * US);
 			pthread_mutex_lock(&pool);
-			shared->books[item->m.book].wait_from = now();
+			turns[0].had_to = turns[1].wait_from = now();
 			*last_item = item;
 			last_item = &item->next;
 			pthread_cond_signal(&items);
@@ -355,20 +386,19 @@ static void *store_works(void *argument)
 		pthread_mutex_lock(&pool);
 		while (!first_item)
 			pthread_cond_wait(&items, &pool);
-		struct item *item = first_item;
-		if (!(first_item = item->next))
+		struct item item = *first_item; /* the client may ask again before this has ended */
+		if (!(first_item = item.next))
 			last_item = &first_item;
 		pthread_mutex_unlock(&pool);
-		struct book *book = &shared->books[item->m.book];
-		span_attach(item->span);
-		book->keeper = number;
-		book->wait_to = book->had_from = now();
-		book->ns = sleep_for(item->m.size);
-		span_ends(item->span);
-		book->had_to = now();
-		give(item->connection, "", 1);
-		span_detach(item->span);
-		free(item);
+		struct book *book = &shared->books.book[item.m.book];
+		span_attach(item.span);
+		struct turn *turn = &book->turns[1];
+		*turn = (struct turn){ true, WORKER + number, turn->wait_from, now(), now(), 0 };
+		sleep_for(book, item.m.size);
+		span_ends(item.span);
+		give(item.connection, "", 1);
+		span_detach(item.span);
+		turn->had_to = now();
 	}
 	return NULL;
 }
@@ -381,7 +411,8 @@ static uint64_t size_of(enum plant plant, unsigned *random)
 
 	switch (plant) {
 	case DISK:
-		return (1 + part % 4) << 20;
+	case LOCK_DISK:
+		return (2 + part % 7) << 20;
 	case LIMIT:
 		return 4 * MS + 6 * US * part;
 	default:
@@ -400,15 +431,16 @@ static void *front_asks(void *argument)
 		usleep(1000);
 	for (long i = 0; i < each; i++) {
 		struct message m = { .book = lane * each + i, .plant = only };
-		struct book *book = &shared->books[m.book];
+		struct book *book = &shared->books.book[m.book];
 		/* A limit is for one request at a time, so the first lane alone plants it. */
 		if (only == PLANTS)
 			m.plant = lane == 0 && rand_r(&random) % 2 ? LIMIT :
-				  (const enum plant[]){ LOCK, QUEUE, DISK, REMOTE }[rand_r(&random) % 4];
+				  (const enum plant[]){ LOCK, LOCK_DISK, LOCK_REMOTE, CHAIN, LEDGER, QUEUE, QUEUE, QUEUE, DISK,
+							REMOTE }[rand_r(&random) % 10];
 		m.size = size_of(m.plant, &random);
 		m.trace = book->trace = m.book + 1;
 		book->plant = m.plant;
-		struct span *root = span_begins(names[m.plant], SERVER, m.trace, 0);
+		struct span *root = span_begins(plants[m.plant], SERVER, m.trace, 0);
 		book->from = now();
 		span_attach(root);
 		compute(parse_us * US);
@@ -418,6 +450,7 @@ static void *front_asks(void *argument)
 		char answer;
 		int to = m.plant == QUEUE ? to_pool : store;
 		give(to, &m, sizeof m);
+		book->asked = now();
 		if (!take(to, &answer, 1))
 			die("store did not answer");
 		span_detach(call);
@@ -433,7 +466,7 @@ static void *front_asks(void *argument)
 
 /* --- the processes ---------------------------------------------------------------------------- */
 
-/* Serves until it is told to end, then sends its spans. */
+/* Serves until the main process asks it to end, then sends its spans. */
 static pid_t serve(const char *name, int number, void (*begin)(void), void (*close)(void))
 {
 	pid_t child = fork();
@@ -509,57 +542,19 @@ static void front_runs(void)
 	spans_send();
 }
 
-static uint64_t overlap(const struct book *book, const struct book *other)
-{
-	uint64_t from = book->wait_from > other->had_from ? book->wait_from : other->had_from;
-	uint64_t to = book->wait_to < other->had_to ? book->wait_to : other->had_to;
-
-	return from < to ? to - from : 0;
-}
-
-static void write_truth(const pid_t services[2])
-{
-	static const char *const kinds[PLANTS] = { "timer", "timer", "block_device", "throttled", "timer" };
-	long all = clients * each;
-	FILE *f = fopen(truth_file, "we");
-	char trace[33];
-
-	if (!f)
-		die(truth_file);
-	fprintf(f, "{\"schema\":\"wakepath.requests-truth/1\",\"pids\":[%d,%d,%d],\"requests\":[", getpid(), services[0], services[1]);
-	for (long i = 0; i < all; i++) {
-		const struct book *book = &shared->books[i];
-		trace_id_as_text(book->trace, trace);
-		fprintf(f, "%s\n{\"trace_id\":\"%s\",\"planted\":\"%s\",\"window_ns\":%llu,\"parts\":[{\"kind\":\"%s\",\"ns\":%llu}",
-			i ? "," : "", trace, names[book->plant], (unsigned long long)(book->to - book->from), kinds[book->plant],
-			(unsigned long long)book->ns);
-		for (long j = 0; j < all && (book->plant == LOCK || book->plant == QUEUE); j++) {
-			const struct book *other = &shared->books[j];
-			uint64_t ns = i != j && other->plant == book->plant && other->keeper == book->keeper ? overlap(book, other) : 0;
-			if (!ns)
-				continue;
-			trace_id_as_text(other->trace, trace);
-			fprintf(f, ",{\"kind\":\"blocked\",\"by\":\"%s\",\"ns\":%llu}", trace, (unsigned long long)ns);
-		}
-		fputs("]}", f);
-	}
-	fputs("]}\n", f);
-	if (fclose(f))
-		die("cannot write the truth");
-}
-
 int main(int argc, char **argv)
 {
 	workload_name = "services";
 	flags_read(argc, argv, flags, "requests through three services, each with a planted cause");
 	if (clients < 1 || clients > MAX_CLIENTS || each < 1 || only < 0 || only > PLANTS)
-		die("1 to 16 clients, and a cause from 0 to 4");
+		die("1 to 16 clients, and a cause that is there");
 	alarm(60);
-	size_t size = sizeof *shared + clients * each * sizeof *shared->books;
+	size_t size = sizeof *shared + clients * each * sizeof *shared->books.book;
 	shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		die("cannot get memory");
 	memset(shared, 0, size);
+	shared->books.count = clients * each;
 	back_listens = listener(&back_port);
 	store_listens = listener(&store_port);
 	pool_listens = listener(&pool_port);
@@ -580,6 +575,6 @@ int main(int argc, char **argv)
 	if (failed)
 		die("a service failed");
 	if (truth_file)
-		write_truth(services);
+		books_write(&shared->books, (const pid_t[]){ getpid(), services[0], services[1] });
 	return 0;
 }

@@ -43,7 +43,7 @@ void spans_of(const char *service, int number, long most)
 	memset(spans, 0, most * sizeof *spans);
 }
 
-/* As bytes in the order of the text, and never zero. */
+/* The bytes are in the order of the text. */
 static void bytes_of(uint64_t id, uint8_t bytes[8])
 {
 	for (int i = 0; i < 8; i++)

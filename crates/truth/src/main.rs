@@ -122,7 +122,7 @@ enum Verb {
         /// Judge the run that `--keep` left in this folder, without running anything.
         #[arg(long, value_name = "DIR", conflicts_with = "keep")]
         replay: Option<PathBuf>,
-        /// List so many requests whose answers are the worst.
+        /// List at most this number of requests whose answers are not right, the worst first.
         #[arg(long, default_value_t = 5)]
         worst: usize,
     },

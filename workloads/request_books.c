@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#define _GNU_SOURCE
+#include "request_books.h"
+#include "spans.h"
+#include "truth.h"
+
+#include <stdio.h>
+
+const char *const plants[PLANTS] = { "lock",  "lock-disk", "lock-remote", "chain", "ledger",
+				     "queue", "disk",	 "limit",	"remote" };
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static void write_id(FILE *f, const char *before, const struct book *book)
+{
+	char trace[33];
+
+	trace_id_as_text(book->trace, trace);
+	fprintf(f, "%s\"%s\"", before, trace);
+}
+
+static void write_part(FILE *f, const struct book *by, const struct book *through, uint64_t from, uint64_t to)
+{
+	write_id(f, ",{\"kind\":\"blocked\",\"by\":", by);
+	if (through)
+		write_id(f, ",\"through\":", through);
+	fprintf(f, ",\"ns\":%llu}", (unsigned long long)(to - from));
+}
+
+/* The requests that had the keeper of a turn while it was waited for, from then to then. One that waited itself was held back by others. */
+static void write_blockers(FILE *f, const struct books *books, const struct book *book, const struct turn *turn, uint64_t from, uint64_t to,
+			   const struct book *through)
+{
+	for (long i = 0; i < books->count; i++) {
+		const struct book *by = &books->book[i];
+		for (int t = 0; t < 2 && by != book; t++) {
+			const struct turn *had = &by->turns[t], *inner = &by->turns[1];
+			uint64_t at = later(from, had->had_from), until = sooner(to, had->had_to);
+			if (!had->is_taken || had->keeper != turn->keeper || at >= until)
+				continue;
+			bool waits = t == 0 && inner->is_taken && inner->keeper == LEDGERS;
+			uint64_t wait_from = waits ? later(at, inner->wait_from) : until;
+			uint64_t wait_to = waits ? sooner(until, inner->wait_to) : until;
+			if (wait_from >= wait_to) {
+				write_part(f, by, through, at, until);
+				continue;
+			}
+			if (at < wait_from)
+				write_part(f, by, through, at, wait_from);
+			write_blockers(f, books, by, inner, wait_from, wait_to, by);
+			if (wait_to < until)
+				write_part(f, by, through, wait_to, until);
+		}
+	}
+}
+
+/* The part of its own planted time that the front waited for. */
+static uint64_t own_ns(const struct book *book)
+{
+	uint64_t all = book->own_to - book->own_from, from = later(book->own_from, book->asked);
+
+	return from < book->own_to && all ? (double)book->ns * (book->own_to - from) / all : 0;
+}
+
+void books_write(const struct books *books, const pid_t services[3])
+{
+	FILE *f = fopen(truth_file, "we");
+
+	if (!f)
+		die(truth_file);
+	fprintf(f, "{\"schema\":\"wakepath.requests-truth/1\",\"pids\":[%d,%d,%d],\"requests\":[", services[0], services[1],
+		services[2]);
+	for (long i = 0; i < books->count; i++) {
+		const struct book *book = &books->book[i];
+		const char *kind = book->plant == DISK || book->plant == LOCK_DISK ? "block_device" :
+				   book->plant == LIMIT				   ? "throttled" :
+										     "timer";
+		write_id(f, i ? ",\n{\"trace_id\":" : "\n{\"trace_id\":", book);
+		fprintf(f, ",\"planted\":\"%s\",\"window_ns\":%llu,\"parts\":[{\"kind\":\"%s\",\"ns\":%llu}", plants[book->plant],
+			(unsigned long long)(book->to - book->from), kind, (unsigned long long)own_ns(book));
+		for (int t = 0; t < 2; t++) {
+			const struct turn *turn = &book->turns[t];
+			if (turn->is_taken)
+				write_blockers(f, books, book, turn, later(turn->wait_from, book->asked), turn->wait_to, NULL);
+		}
+		fprintf(f, "],\"stamps\":{\"from\":%llu,\"asked\":%llu", (unsigned long long)book->from,
+			(unsigned long long)book->asked);
+		for (int t = 0; t < 2; t++) {
+			const struct turn *turn = &book->turns[t];
+			fprintf(f, ",\"wait_from%d\":%llu,\"wait_to%d\":%llu,\"had_from%d\":%llu,\"had_to%d\":%llu", t,
+				(unsigned long long)turn->wait_from, t, (unsigned long long)turn->wait_to, t,
+				(unsigned long long)turn->had_from, t, (unsigned long long)turn->had_to);
+		}
+		fputs("}}", f);
+	}
+	fputs("]}\n", f);
+	if (fclose(f))
+		die("cannot write the truth");
+}
