@@ -21,6 +21,8 @@ pub(crate) struct Thread {
     pub(crate) pending: Option<WakeUp>,
     /// The last descriptor that ended a wait of its, `None` for none of its set, and the time of that wake-up.
     pub(crate) ready: Option<(Stamp<Reference>, Option<u32>)>,
+    /// The wait in which the snapshot found it, and when, while it was believed to be running.
+    pub(crate) found: Option<Box<(Stamp<Reference>, Wait)>>,
     /// The kernel lock that it waits for, spinning or asleep.
     pub(crate) lock: Option<ContendedLock>,
     /// Since its last wait it has sent a packet or woken a thread of a program.

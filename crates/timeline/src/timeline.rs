@@ -95,7 +95,10 @@ impl Timeline {
             }
             EventKind::Thread { identity, blocked, call } => {
                 let wait = Wait { state: *blocked, call: *call, began_before: true, ..Wait::default() };
-                self.introduce(identity, at, blocked.map(|_| wait), sink);
+                let (thread, new) = self.introduce(identity, at, blocked.map(|_| wait), sink);
+                if blocked.is_some() && !new {
+                    self.find_blocked(thread, wait, at, sink);
+                }
             }
             EventKind::Fork { child } => {
                 let forker = self.observe(event, at, sink);

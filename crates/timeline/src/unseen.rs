@@ -163,10 +163,42 @@ impl Timeline {
         let row = &mut self.threads[thread.0 as usize];
         row.state = CurrentState::Unknown { lost_until: Some(to) };
         row.lock = None;
-        // At a wake-up after the lost range the thread was not running any more.
-        if let Some(woken) = row.pending.take().filter(|woken| woken.at >= to) {
+        let woken = row.pending.take();
+        // No record shows it running after the snapshot found it blocked.
+        let found = row.found.take().map(|found| *found).filter(|&(at, _)| at >= begin);
+        let asleep_by = found.map_or(to, |(at, _)| at);
+        if let Some((at, wait)) = found {
+            self.find_blocked(thread, wait, at, sink);
+        }
+        // At a wake-up after that it was not running any more.
+        if let Some(woken) = woken.filter(|woken| woken.at >= asleep_by) {
             self.wake(thread, woken, sink);
         }
+    }
+
+    /// Reads from the snapshot that a thread was blocked at `at`, which records before had shown.
+    pub(crate) fn find_blocked(
+        &mut self,
+        thread: ThreadIndex,
+        wait: Wait,
+        at: Stamp<Reference>,
+        sink: &mut impl Sink,
+    ) {
+        let reason = match self.threads[thread.0 as usize].state {
+            CurrentState::Unknown { lost_until: Some(_) } => UnknownReason::Lost,
+            CurrentState::Unknown { lost_until: None } => UnknownReason::NotSeenYet,
+            // Its switch-out may have had no record, and may still come where the two crossed.
+            CurrentState::Running(_) => {
+                self.threads[thread.0 as usize].found = Some(Box::new((at, wait)));
+                return;
+            }
+            _ => return,
+        };
+        self.emit(thread, at, State::Unknown(reason), sink);
+        let row = &mut self.threads[thread.0 as usize];
+        row.state = CurrentState::Blocked;
+        row.since = row.since.max(at);
+        row.wait = wait;
     }
 
     /// Takes a thread off `cpu` because a record shows it on another CPU, or dead.

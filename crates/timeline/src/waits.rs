@@ -296,13 +296,18 @@ impl Timeline {
 
     /// Adds the snapshot's system call to a wait that began before it, unless that has ended.
     pub(crate) fn add_call_to_wait(&mut self, thread: ThreadIndex, call: &Call) {
-        let row = &self.threads[thread.0 as usize];
-        if matches!(row.state, CurrentState::Blocked) && row.wait.began_before {
-            let lock = self.waited_lock(thread, Some(call));
-            let wait = &mut self.threads[thread.0 as usize].wait;
-            wait.call = Some(*call);
-            wait.lock = lock;
-        }
+        let lock = self.waited_lock(thread, Some(call));
+        let row = &mut self.threads[thread.0 as usize];
+        let wait = match row.state {
+            CurrentState::Blocked if row.wait.began_before => &mut row.wait,
+            CurrentState::Running(_) => match &mut row.found {
+                Some(found) => &mut found.1,
+                None => return,
+            },
+            _ => return,
+        };
+        wait.call = Some(*call);
+        wait.lock = lock;
     }
 
     /// The lock for which a thread goes to sleep.
