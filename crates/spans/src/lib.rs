@@ -20,7 +20,7 @@ mod work;
 pub use context::{ContextPiece, ContextWork, Hold, Named, Said, WorksFor};
 pub use id::{SpanId, TraceId};
 pub use path::{SpanSegment, span_path};
-pub use read::{Dropped, ReadError, Reader, read};
+pub use read::{Dropped, EXPLAINS, ReadError, Reader, read};
 pub use request::{ParentOfRequest, Request, RequestIndex, Requests, requests};
 pub use span::{Kind, Operation, OperationIndex, Service, ServiceIndex, Span, SpanIndex, Spans};
 pub use work::{Stint, Work};

@@ -7,7 +7,7 @@ mod protobuf;
 use bytes::Bytes;
 
 use collect::Collector;
-pub use collect::Dropped;
+pub use collect::{Dropped, EXPLAINS};
 
 use crate::Spans;
 

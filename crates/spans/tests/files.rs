@@ -144,10 +144,32 @@ fn what_is_no_span_is_counted_by_its_reason() {
     let spans = vec![span(1, "a"), span(1, "a"), without_id, short_id, never_begun, backwards];
     let (spans, dropped) = read(&framed(&[document(spans)]).into()).expect("frames");
     assert_eq!(spans.spans.len(), 1);
-    assert_eq!(dropped, Dropped { without_id: 2, without_length: 2, repeated: 1, too_many: 0 });
+    assert_eq!(dropped, Dropped { without_id: 2, without_length: 2, repeated: 1, ..Dropped::default() });
     assert_eq!(dropped.missing(), 4);
-    let dropped = Dropped { without_id: 2, without_length: 3, repeated: 5, too_many: 7 };
+    let dropped = Dropped { without_id: 2, without_length: 3, repeated: 5, too_many: 7, explaining: 9 };
     assert_eq!(dropped.missing(), 12);
+}
+
+#[test]
+fn spans_that_explain_requests_are_none_of_a_service_in_any_form() {
+    let explains = || vec![attribute("wakepath.explains", Value::StringValue("0101010101010101".to_owned()))];
+    let mut both = document(vec![span(1, "a")]);
+    let mut other = document(vec![Span { attributes: explains(), ..span(2, "running") }]);
+    other.resource_spans[0].resource = None;
+    both.resource_spans.splice(0..0, other.resource_spans);
+    let json = serde_json::to_string(&both).expect("JSON");
+    let jaeger = r#"{"data": [{"spans": [
+        {"traceID": "ab", "spanID": "2", "operationName": "running", "startTime": 999, "duration": 9, "processID": "p2",
+         "tags": [{"key": "wakepath.explains", "type": "string", "value": "1"}]},
+        {"traceID": "ab", "spanID": "1", "operationName": "a", "startTime": 999, "duration": 9, "processID": "p1"}],
+        "processes": {"p1": {"serviceName": "shop"}, "p2": {"serviceName": "wakepath"}}}]}"#;
+    for file in [Bytes::from(framed(&[both])), json.into(), jaeger.into()] {
+        let (spans, dropped) = read(&file).expect("spans");
+        assert_eq!(dropped, Dropped { explaining: 1, ..Dropped::default() });
+        let services: Vec<_> = spans.services.iter().map(|service| &*service.name).collect();
+        assert_eq!((spans.spans.len(), services), (1, vec!["shop"]));
+        assert_eq!(&*spans.service(SpanIndex(0)).name, "shop");
+    }
 }
 
 #[test]

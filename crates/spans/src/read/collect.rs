@@ -11,6 +11,9 @@ use crate::{Kind, Operation, OperationIndex, Service, ServiceIndex, Span, SpanId
 /// The attribute of a span with the OS thread in which it began: wakepath's plug-ins write it.
 pub(super) const TID: &str = "wakepath.tid";
 
+/// The attribute of a span that wakepath made to explain a request: the id of the request's span. An export writes it.
+pub const EXPLAINS: &str = "wakepath.explains";
+
 /// The longest name that is kept, bytes.
 const MAX_NAME_BYTES: usize = 1024;
 
@@ -25,10 +28,12 @@ pub struct Dropped {
     pub repeated: u64,
     /// There is no room for more.
     pub too_many: u64,
+    /// They are parts of an explanation that wakepath exported: no work of a service.
+    pub explaining: u64,
 }
 
 impl Dropped {
-    /// The number of those that are missing in the answer: all but repeated ones.
+    /// The number of those that are missing in the answer: all but repeated and explaining ones.
     pub const fn missing(&self) -> u64 {
         self.without_id + self.without_length + self.too_many
     }
@@ -48,6 +53,8 @@ pub(super) struct Described<'a> {
     pub(super) to_ns: u64,
     pub(super) failed: bool,
     pub(super) tid: Option<u32>,
+    /// It has the attribute [`EXPLAINS`].
+    pub(super) explains: bool,
 }
 
 /// The spans so far.
@@ -90,6 +97,10 @@ impl Collector {
 
     /// Takes a span of a service.
     pub(super) fn span(&mut self, service: Option<ServiceIndex>, span: &Described<'_>) {
+        if span.explains {
+            self.dropped.explaining += 1;
+            return;
+        }
         let (Some(trace), Some(id)) = (span.trace, span.id) else {
             self.dropped.without_id += 1;
             return;
@@ -127,14 +138,34 @@ impl Collector {
     }
 
     pub(super) fn finish(mut self) -> (Spans, Dropped) {
+        let services = self.used_services();
         self.spans.sort_by_key(|span| (span.from, std::cmp::Reverse(span.to), span.trace, span.id));
         let spans = Spans {
             spans: self.spans,
-            services: self.services.into_iter().collect(),
+            services,
             operations: self.operations.into_iter().collect(),
             resolution_ns: self.resolution_ns,
         };
         (spans, self.dropped)
+    }
+}
+
+impl Collector {
+    /// The services that made a span that is kept; the spans get their places among these.
+    fn used_services(&mut self) -> Vec<Service> {
+        let mut is_used = vec![false; self.services.len()];
+        self.spans.iter().for_each(|span| is_used[span.service.0 as usize] = true);
+        let mut used = 0;
+        let places: Vec<_> = is_used
+            .iter()
+            .map(|is_used| {
+                used += u32::from(*is_used);
+                ServiceIndex(used.saturating_sub(1))
+            })
+            .collect();
+        self.spans.iter_mut().for_each(|span| span.service = places[span.service.0 as usize]);
+        let services = std::mem::take(&mut self.services).into_iter().zip(is_used);
+        services.filter(|(_, is_used)| *is_used).map(|(service, _)| service).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Deserializer;
 
 use super::ReadError;
-use super::collect::{Collector, Described, TID};
+use super::collect::{Collector, Described, EXPLAINS, TID};
 use super::protobuf::kind;
 use crate::{Kind, Service, ServiceIndex, SpanId, TraceId};
 
@@ -24,7 +24,7 @@ struct Document<'a> {
 #[serde(default)]
 struct ResourceSpans<'a> {
     #[serde(borrow)]
-    resource: Resource<'a>,
+    resource: Option<Resource<'a>>,
     #[serde(borrow, rename = "scopeSpans")]
     scope_spans: Vec<ScopeSpans<'a>>,
 }
@@ -63,7 +63,7 @@ struct Span<'a> {
     #[serde(borrow)]
     attributes: Vec<KeyValue<'a>>,
     #[serde(borrow)]
-    status: Status<'a>,
+    status: Option<Status<'a>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -222,7 +222,7 @@ pub(super) fn take(file: &[u8], collector: &mut Collector) -> Result<(), ReadErr
 
 fn take_otlp(spans: &ResourceSpans<'_>, collector: &mut Collector) {
     let mut service = Service::default();
-    for KeyValue { key, value } in &spans.resource.attributes {
+    for KeyValue { key, value } in spans.resource.iter().flat_map(|resource| &resource.attributes) {
         let text = || value.string_value.as_deref().map(Into::into);
         match &**key {
             "service.name" => service.name = text().unwrap_or_default(),
@@ -234,7 +234,7 @@ fn take_otlp(spans: &ResourceSpans<'_>, collector: &mut Collector) {
     }
     let service = collector.service(service);
     for span in spans.scope_spans.iter().flat_map(|scope| &scope.spans) {
-        let tid = span.attributes.iter().find(|attribute| attribute.key == TID);
+        let attribute = |key| span.attributes.iter().find(|attribute| attribute.key == key);
         let described = Described {
             trace: TraceId::from_hex(&span.trace_id),
             id: SpanId::from_hex(&span.span_id),
@@ -243,8 +243,9 @@ fn take_otlp(spans: &ResourceSpans<'_>, collector: &mut Collector) {
             kind: span.kind.kind(),
             from_ns: span.start_time_unix_nano.value(),
             to_ns: span.end_time_unix_nano.value(),
-            failed: span.status.code.is_error(),
-            tid: tid.and_then(|attribute| attribute.value.int_value.as_ref()?.small()),
+            failed: span.status.as_ref().is_some_and(|status| status.code.is_error()),
+            tid: attribute(TID).and_then(|attribute| attribute.value.int_value.as_ref()?.small()),
+            explains: attribute(EXPLAINS).is_some(),
         };
         collector.span(service, &described);
     }
@@ -285,6 +286,7 @@ fn take_jaeger(trace: &JaegerTrace<'_>, collector: &mut Collector) {
             to_ns: from_ns.saturating_add(span.duration.saturating_mul(1000)),
             failed: tag("error").is_some_and(is_error),
             tid: tag(TID).and_then(Tag::small),
+            explains: tag(EXPLAINS).is_some(),
         };
         let service = services.get(&*span.process_id).copied().unwrap_or(unknown);
         collector.span(service, &described);

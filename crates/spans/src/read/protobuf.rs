@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use prost::{DecodeError, Message};
 
-use super::collect::{Collector, Described};
+use super::collect::{Collector, Described, EXPLAINS, TID};
 use crate::{Kind, Service, SpanId, TraceId};
 
 #[derive(Message)]
@@ -91,6 +91,7 @@ pub(super) fn take(message: Bytes, collector: &mut Collector) -> Result<(), Deco
             for span in ScopeSpans::decode(scope_spans)?.spans {
                 let span = Span::decode(span)?;
                 let name = String::from_utf8_lossy(&span.name);
+                let Noted { tid, explains } = noted(span.attributes)?;
                 let described = Described {
                     trace: TraceId::from_bytes(&span.trace_id),
                     id: SpanId::from_bytes(&span.span_id),
@@ -100,7 +101,8 @@ pub(super) fn take(message: Bytes, collector: &mut Collector) -> Result<(), Deco
                     from_ns: span.start_time_unix_nano,
                     to_ns: span.end_time_unix_nano,
                     failed: span.status.is_some_and(|status| status.code == ERROR),
-                    tid: tid(span.attributes)?,
+                    tid,
+                    explains,
                 };
                 collector.span(service, &described);
             }
@@ -138,13 +140,21 @@ fn service(resource: Resource) -> Result<Service, DecodeError> {
     Ok(service)
 }
 
-fn tid(attributes: Vec<Bytes>) -> Result<Option<u32>, DecodeError> {
-    let mut tid = None;
+/// The attributes of a span that wakepath or its plug-ins wrote.
+#[derive(Default)]
+struct Noted {
+    tid: Option<u32>,
+    explains: bool,
+}
+
+fn noted(attributes: Vec<Bytes>) -> Result<Noted, DecodeError> {
+    let mut noted = Noted::default();
     for attribute in attributes {
         let KeyValue { key, value } = KeyValue::decode(attribute)?;
-        if &*key == super::collect::TID.as_bytes() {
-            tid = value.and_then(|value| u32::try_from(value.number?).ok());
+        if &*key == TID.as_bytes() {
+            noted.tid = value.and_then(|value| u32::try_from(value.number?).ok());
         }
+        noted.explains |= &*key == EXPLAINS.as_bytes();
     }
-    Ok(tid)
+    Ok(noted)
 }
