@@ -1,5 +1,8 @@
 //! `wakepath requests`: how long requests took, and why one of them did.
 
+mod export;
+
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,6 +18,7 @@ use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::input::{DEFAULT, Input};
 use crate::output::Output;
+use export::Export;
 
 /// Show how long requests took, from the spans of distributed tracing, and why one of them took its time
 ///
@@ -49,6 +53,13 @@ pub struct RequestsArguments {
     /// Only requests of this operation
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
+    /// With --request or --slowest: write the path of each request as spans of OpenTelemetry too
+    ///
+    /// To a file: a line of OTLP in JSON for each trace, as the OpenTelemetry Collector writes them, with all of its spans. To a URL,
+    /// by OTLP over HTTP, for a backend that has the trace already: a span below the slow one with the sentence of the
+    /// cause, and below that a span for each part of the path, with links to the requests that blocked it.
+    #[arg(long, value_name = "FILE|URL")]
+    export_otlp: Option<OsString>,
     /// Print JSON, for scripts; a document for each request that is explained
     #[arg(long)]
     json: bool,
@@ -63,10 +74,16 @@ Examples:
   wakepath requests --operation 'GET /cart' --peak 2
                                              what those of the second peak waited for, beside the usual ones
   wakepath requests today.rec --operation 'GET /cart' --compare yesterday.rec
+  wakepath requests --slowest 3 --export-otlp http://127.0.0.1:4318
+                                             the paths of the three as spans below theirs, where Jaeger shows them
+  wakepath requests --slowest 3 --export-otlp slow.json
   wakepath requests --service frontend --json | jq '.operations[].p99_ns'";
 
 /// Reads the recording and the spans, and prints the answer.
 pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, Failure> {
+    if arguments.export_otlp.is_some() && arguments.request.is_none() && arguments.slowest.is_none() {
+        return Err(Failure::new(Code::Usage, "--export-otlp needs --request or --slowest"));
+    }
     if arguments.tree && arguments.peak.is_none() && arguments.compare.is_empty() {
         return Err(Failure::new(Code::Usage, "--tree needs --peak or --compare"));
     }
@@ -74,16 +91,23 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
     let of_recording = input.argument();
     let argument = arguments.argument();
     let joined = || join(&recorded, &traced).map_err(requests_failure);
-    let explain = |joined: &Joined<'_>, which: RequestIndex| -> Result<(), Failure> {
-        let answer = request(joined, which, Algorithm::default());
-        output.answer(&answer, arguments.json, json::request, |answer, layout| {
-            text::request(answer, text::Source::Read(&of_recording), &argument, layout)
-        })?;
-        Ok(())
+    let explain = |joined: &Joined<'_>, requests: &[RequestIndex]| -> Result<(), Failure> {
+        let mut export = Export::new(arguments)?;
+        for (place, &which) in requests.iter().enumerate() {
+            if place > 0 && !arguments.json {
+                output.text("\n")?;
+            }
+            let answer = request(joined, which, Algorithm::default());
+            output.answer(&answer, arguments.json, json::request, |answer, layout| {
+                text::request(answer, text::Source::Read(&of_recording), &argument, layout)
+            })?;
+            export.add(answer);
+        }
+        export.write(joined, output)
     };
     if let Some(id) = &arguments.request {
         let which = traced.find(id).map_err(requests_failure)?;
-        explain(&joined()?, which)?;
+        explain(&joined()?, &[which])?;
         return Ok(ExitCode::SUCCESS);
     }
     let query = arguments.query();
@@ -93,13 +117,8 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
     let answer = requests(&recorded, &traced, &query).map_err(requests_failure)?;
     match arguments.slowest {
         Some(slowest) => {
-            let joined = joined()?;
-            for (place, &which) in answer.requests.iter().take(slowest).enumerate() {
-                if place > 0 && !arguments.json {
-                    output.text("\n")?;
-                }
-                explain(&joined, which)?;
-            }
+            let slowest = slowest.min(answer.requests.len());
+            explain(&joined()?, &answer.requests[..slowest])?;
         }
         None => output.answer(&answer, arguments.json, json::requests, |answer, layout| {
             text::requests(answer, text::Source::Read(&argument), layout)

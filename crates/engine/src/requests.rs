@@ -7,6 +7,7 @@ mod goroutine;
 mod group;
 mod join;
 mod one;
+mod parts;
 mod read;
 
 use wakepath_clock::{Reference, Stamp};
@@ -14,7 +15,8 @@ use wakepath_distribution::{Histogram, Unit};
 use wakepath_goroutines::Goroutines;
 use wakepath_names::WallClock;
 pub use wakepath_spans::{
-    Operation, OperationIndex, Request, RequestIndex, Span, SpanIndex, read as read_spans,
+    EXPLAINS, Kind, Operation, OperationIndex, Request, RequestIndex, Service, Span, SpanId, SpanIndex,
+    TraceId, read as read_spans,
 };
 
 pub use contexts::{Contexts, JoinedBy};
@@ -25,6 +27,7 @@ pub use join::{Joined, join};
 pub use one::{
     BlockedBy, BlockedByMissing, Next, NoPath, OfSpan, OwnTime, Piece, RequestAnswer, RequestPath, request,
 };
+pub use parts::Part;
 pub use read::{SpansError, Traced, traced};
 
 use crate::head::head;

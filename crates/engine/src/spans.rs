@@ -4,7 +4,7 @@ use wakepath_collect::DefaultVariable;
 pub use wakepath_otlp::{
     ForwardUrl, Forwarded, KEPT_ATTRIBUTES, ListenAt, MAX_CONNECTIONS, MAX_SERVICES, Received,
 };
-pub use wakepath_otlp::{Options, ReceiverError};
+pub use wakepath_otlp::{Options, ReceiverError, send};
 use wakepath_otlp::{Receiver, Running};
 use wakepath_recording::SpanWriter;
 

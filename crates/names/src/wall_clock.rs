@@ -14,15 +14,22 @@ const MAX_STEERED_NS: u64 = 10_000_000;
 pub struct WallClock {
     /// Realtime and the recording's clock, by realtime; at least one.
     readings: Vec<(u64, u64)>,
+    /// The same the other way round, by the recording's clock: after a step of realtime, that is another order.
+    by_stamp: Vec<(u64, u64)>,
 }
 
 impl WallClock {
     /// The clock with these readings; `None` without any.
     pub fn of_readings(readings: &[(Stamp<Local>, Clocks)]) -> Option<Self> {
-        let mut readings: Vec<_> =
-            readings.iter().map(|(at, clocks)| (clocks.realtime_ns, at.ns())).collect();
+        Self::of_pairs(readings.iter().map(|(at, clocks)| (clocks.realtime_ns, at.ns())).collect())
+    }
+
+    /// The clock with these pairs of realtime and the recording's clock, ns.
+    fn of_pairs(mut readings: Vec<(u64, u64)>) -> Option<Self> {
         readings.sort_unstable();
-        (!readings.is_empty()).then_some(Self { readings })
+        let mut by_stamp: Vec<_> = readings.iter().map(|&(realtime, at)| (at, realtime)).collect();
+        by_stamp.sort_unstable();
+        (!readings.is_empty()).then_some(Self { readings, by_stamp })
     }
 
     /// The stamp at which realtime was `wall`. Between two readings both clocks run evenly; where one of them was set
@@ -45,6 +52,26 @@ impl WallClock {
         };
         Stamp::from_ns(at.saturating_add(passed))
     }
+
+    /// The realtime at a stamp: [`Self::stamp`] the other way round, to 1 ns.
+    pub fn wall(&self, at: Stamp<Reference>) -> Stamp<Wall> {
+        let at = at.ns();
+        let after = self.by_stamp.partition_point(|(read, _)| *read <= at);
+        let (read, realtime) = self.by_stamp[after.saturating_sub(1)];
+        if at < read {
+            return Stamp::from_ns(realtime.saturating_sub(read - at));
+        }
+        let passed = at - read;
+        let steered = self.by_stamp.get(after).filter(|_| after > 0).and_then(|(then, next)| {
+            let (wall_ns, ns) = (next.checked_sub(realtime)?, then - read);
+            (wall_ns.abs_diff(ns) < MAX_STEERED_NS && wall_ns > 0).then_some((wall_ns, ns))
+        });
+        let passed = match steered {
+            Some((wall_ns, ns)) => (u128::from(passed) * u128::from(wall_ns) / u128::from(ns)) as u64,
+            None => passed,
+        };
+        Stamp::from_ns(realtime.saturating_add(passed))
+    }
 }
 
 impl Recorded {
@@ -53,7 +80,7 @@ impl Recorded {
         WallClock::of_readings(&self.survey.clocks).or_else(|| {
             let offset = self.realtime_offset_ns?;
             let realtime = u64::try_from(offset).ok()?;
-            Some(WallClock { readings: vec![(realtime, 0)] })
+            WallClock::of_pairs(vec![(realtime, 0)])
         })
     }
 }
@@ -99,6 +126,27 @@ mod tests {
     fn a_clock_that_was_set_back_has_the_later_of_two_times_only_where_a_reading_shows_it() {
         let clock = clock(&[(1_000, 500_000), (20_000_000, 400_000), (20_001_000, 401_000)]);
         check(&clock, &[(400_500, 20_000_500), (500_100, 1_100)]);
+    }
+
+    #[test]
+    fn a_stamp_has_the_realtime_that_leads_back_to_it() {
+        let hour = 3_600_000_000_000;
+        let steered = [(1000, 500_000), (2000, 501_100), (3000, 502_050)];
+        let set = [(1000, 500_000), (2000, 501_000 + hour), (3000, 502_000 + hour)];
+        for readings in [&steered[..], &set, &[(5, 700_000)]] {
+            let clock = clock(readings);
+            for at in (0..4500).step_by(7) {
+                let wall = clock.wall(Stamp::from_ns(at));
+                let back = clock.stamp(wall);
+                assert!(back.ns().abs_diff(at) <= 1, "{at} is {} and then {}", wall.ns(), back.ns());
+            }
+        }
+        let clock = clock(&steered);
+        let wall = |at| clock.wall(Stamp::from_ns(at)).ns();
+        assert_eq!(
+            [0, 1000, 1500, 2000, 3000, 3010].map(wall),
+            [499_000, 500_000, 500_550, 501_100, 502_050, 502_060]
+        );
     }
 
     #[test]

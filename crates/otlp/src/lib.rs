@@ -1,4 +1,5 @@
-//! An OTLP receiver: spans come over the network, and the part of them that may be kept is handed to a writer.
+//! An OTLP receiver: spans come over the network, and the part of them that may be kept is handed to a writer. Spans of
+//! our own are sent by [`send`].
 //!
 //! It serves gRPC, HTTP with protobuf and HTTP with JSON on each of its ports, and may send all that it gets on, unchanged.
 //! The protocols are those of `hyper` and `tonic`; this crate bounds what they may take (memory, connections,
@@ -23,6 +24,7 @@ mod priority;
 mod queue;
 mod receiver;
 mod room;
+mod send;
 mod service;
 mod wire;
 
@@ -34,6 +36,7 @@ pub use filter::Kept;
 pub use forward::ForwardUrl;
 pub use queue::Sink;
 pub use receiver::{Options, Receiver, ReceiverError, Running};
+pub use send::send;
 pub use service::MAX_MESSAGE_BYTES;
 pub use wire::Malformed;
 

@@ -1,7 +1,8 @@
-//! Plain views of answers: text, JSON, Perfetto, Parquet. Alone serialises results; never prints.
+//! Plain views of answers: text, JSON, Perfetto, OTLP, Parquet. Alone serialises results; never prints.
 
 mod escape;
 pub mod json;
+pub mod otlp;
 pub mod parquet;
 mod perfetto;
 pub mod problem;

@@ -82,6 +82,11 @@ impl Line {
         self.0.iter().all(|piece| piece.text.is_empty())
     }
 
+    /// The text alone.
+    pub fn into_plain(self) -> String {
+        self.0.into_iter().map(|piece| escape(piece.text.as_bytes())).collect()
+    }
+
     /// Adds another line's pieces.
     pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);

@@ -35,6 +35,7 @@ pub use latency::live_latency;
 pub use latency::{other_processes, recorded_latency};
 pub use overview::{candidate, overview};
 pub use path::path;
+pub(crate) use requests::{operation_name, request_sentence};
 pub use requests::{request, request_group, requests};
 pub use segments::segments;
 #[cfg(feature = "collect")]

@@ -1,6 +1,6 @@
 //! A recording and its spans, brought together: which span each thread works for, at every moment.
 
-use wakepath_clock::{Reference, Stamp};
+use wakepath_clock::{Reference, Stamp, Wall};
 use wakepath_event::Tid;
 use wakepath_goroutines::{GoroutineIndex, Goroutines};
 use wakepath_names::WallClock;
@@ -90,6 +90,16 @@ impl Joined<'_> {
     pub fn times(&self, request: RequestIndex) -> (Stamp<Reference>, Stamp<Reference>) {
         let root = self.traced.root(request);
         (self.clock.stamp(root.from), self.clock.stamp(root.to))
+    }
+
+    /// The realtime of a moment of a request: never before its root span, and never after it.
+    pub fn wall(&self, request: RequestIndex, at: Stamp<Reference>) -> Stamp<Wall> {
+        let root = self.traced.root(request);
+        match self.times(request) {
+            (from, _) if at <= from => root.from,
+            (_, to) if at >= to => root.to,
+            _ => self.clock.wall(at).clamp(root.from, root.to),
+        }
     }
 
     /// For what a thread works from then to then, piece by piece, without gap or overlap: by its context, and where that is

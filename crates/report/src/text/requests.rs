@@ -6,8 +6,9 @@ use wakepath_engine::requests::{
     DiskAccesses, Next, NoPath, Operation, OwnTime, RequestAnswer, RequestIndex, RequestPath, RequestState,
     RequestsAnswer, StateSum, Traced,
 };
-use wakepath_findings::Certainty;
+use wakepath_findings::{Certainty, rows};
 
+use super::headline::headline;
 use super::{Source, footer, goroutine, part, path, seconds, when};
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
@@ -86,6 +87,40 @@ pub fn request(answer: &RequestAnswer, source: Source<'_>, argument: &str, layou
     }
 }
 
+/// One sentence: why a request took its time, and how well that is known.
+pub(crate) fn request_sentence(answer: &RequestAnswer) -> Line {
+    match &answer.path {
+        Err(_) => took(answer),
+        Ok(path) => match blockers(path, answer.traced).first() {
+            Some(first) => blocked(answer, first),
+            None => headline(&path.answer, &rows(&path.answer.evidence())),
+        },
+    }
+}
+
+/// A request was blocked by another one, for so long.
+fn blocked(answer: &RequestAnswer, (ns, other): &(u64, String)) -> Line {
+    let window = answer.to.since(answer.from);
+    let name = operation_name(answer.traced.operation(answer.request));
+    let share = rough_share(*ns, window);
+    let time = format!(", for {} of {} ({share}, inferred)", duration(*ns), duration(window));
+    Line::strong(format!("{name} was blocked by {other}")).add(Style::Normal, time)
+}
+
+/// A request took so long, and in which span most of it was.
+fn took(answer: &RequestAnswer) -> Line {
+    let (traced, window) = (answer.traced, answer.to.since(answer.from));
+    let name = operation_name(traced.operation(answer.request));
+    let mut line = Line::strong(format!("{name} took {}", duration(window)));
+    if let Some(first) = answer.own.first() {
+        let is_most = first.total_ns * 2 > window;
+        line.push(Style::Normal, if is_most { ": mostly in " } else { ", the largest part: in " });
+        line.push(Style::Strong, operation_name(&traced.spans.operations[first.operation.0 as usize]));
+        line.push(Style::Normal, format!(" ({}, inferred)", rough_share(first.total_ns, window)));
+    }
+    line
+}
+
 /// The path of the thread that worked for it, and the requests that blocked it.
 fn by_thread(
     answer: &RequestAnswer,
@@ -96,12 +131,8 @@ fn by_thread(
     let (traced, window) = (answer.traced, answer.to.since(answer.from));
     let mut before = Screen::new(layout);
     let blockers = blockers(of_thread, traced);
-    if let Some((first_ns, other)) = blockers.first() {
-        let name = operation_name(traced.operation(answer.request));
-        let text = format!("{name} was blocked by {other}");
-        let share = rough_share(*first_ns, window);
-        let time = format!(", for {} of {} ({share}, inferred)", duration(*first_ns), duration(window));
-        before.wrapped(0, Line::strong(text).add(Style::Normal, time));
+    if let Some(first) = blockers.first() {
+        before.wrapped(0, blocked(answer, first));
         before.blank();
     }
     let mut behind = Screen::new(layout);
@@ -204,15 +235,7 @@ fn by_spans(
 ) -> String {
     let mut screen = Screen::new(layout);
     let (traced, window) = (answer.traced, answer.to.since(answer.from));
-    let name = operation_name(traced.operation(answer.request));
-    let mut line = Line::strong(format!("{name} took {}", duration(window)));
-    if let Some(first) = answer.own.first() {
-        let is_most = first.total_ns * 2 > window;
-        line.push(Style::Normal, if is_most { ": mostly in " } else { ", the largest part: in " });
-        line.push(Style::Strong, operation_name(&traced.spans.operations[first.operation.0 as usize]));
-        line.push(Style::Normal, format!(" ({}, inferred)", rough_share(first.total_ns, window)));
-    }
-    screen.wrapped(0, line);
+    screen.wrapped(0, took(answer));
     let root = traced.root(answer.request);
     let ids = format!("; trace {}, span {}", root.trace, root.id);
     screen.wrapped(0, Line::faint(when(&answer.head, answer.from, answer.to) + &ids));
@@ -278,7 +301,7 @@ fn services(traced: &Traced) -> u64 {
 }
 
 /// `frontend HTTP GET /dispatch`.
-fn operation_name(operation: &Operation) -> String {
+pub(crate) fn operation_name(operation: &Operation) -> String {
     let service = match operation.service.is_empty() {
         true => String::from("(no service name)"),
         false => escape(operation.service.as_bytes()),

@@ -1,0 +1,88 @@
+//! Explained requests in the formats of other tools, beside the answer.
+
+use std::ffi::OsStr;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use wakepath_engine::requests::{Joined, RequestAnswer};
+use wakepath_report::otlp::{Beside, otlp};
+
+use super::RequestsArguments;
+use crate::exit_code::Code;
+use crate::failure::Failure;
+use crate::file;
+use crate::output::Output;
+
+/// The place that spans are written to.
+enum Spans {
+    File(PathBuf),
+    #[cfg(feature = "collect")]
+    Backend(wakepath_engine::spans::ForwardUrl),
+}
+
+/// The requests that are explained, where they are to be exported.
+pub struct Export<'a> {
+    spans: Option<Spans>,
+    /// Empty where nothing is exported.
+    answers: Vec<RequestAnswer<'a>>,
+}
+
+impl<'a> Export<'a> {
+    /// Checks the place before the answers are made.
+    pub fn new(arguments: &RequestsArguments) -> Result<Self, Failure> {
+        let spans = arguments.export_otlp.as_deref().map(place).transpose()?;
+        Ok(Self { spans, answers: Vec::new() })
+    }
+
+    /// Adds a request.
+    pub fn add(&mut self, answer: RequestAnswer<'a>) {
+        if self.spans.is_some() {
+            self.answers.push(answer);
+        }
+    }
+
+    /// Writes all of them.
+    pub fn write(self, joined: &Joined<'_>, output: &Output) -> Result<(), Failure> {
+        let answers = &self.answers;
+        match self.spans {
+            None => Ok(()),
+            Some(Spans::File(path)) => {
+                file::write(&path, |file| {
+                    let mut out = BufWriter::new(file);
+                    otlp(joined, answers, Beside::Trace, &mut out).and_then(|()| out.flush())
+                })?;
+                output.note(&format!("wrote {}", path.display()));
+                Ok(())
+            }
+            #[cfg(feature = "collect")]
+            Some(Spans::Backend(url)) => {
+                let mut documents = Vec::new();
+                for answer in answers.chunks(1) {
+                    let mut document = Vec::new();
+                    otlp(joined, answer, Beside::None, &mut document)?;
+                    documents.push(document);
+                }
+                let failed =
+                    |why: String| Failure::new(Code::Input, format!("cannot send to {}: {why}", url.text()));
+                wakepath_engine::spans::send(&url, documents).map_err(failed)?;
+                output.note(&format!("sent to {}", url.text()));
+                Ok(())
+            }
+        }
+    }
+}
+
+fn place(text: &OsStr) -> Result<Spans, Failure> {
+    match text.to_str().filter(|text| text.contains("://")) {
+        #[cfg(feature = "collect")]
+        Some(url) => url.parse().map(Spans::Backend).map_err(|why: String| Failure::new(Code::Usage, why)),
+        #[cfg(not(feature = "collect"))]
+        Some(_) => Err(Failure::new(Code::Usage, "this build sends nothing: it was made without `collect`")
+            .hint("write a file, and give it to a collector")),
+        None => {
+            let path = Path::new(text);
+            file::check_path(path)?;
+            Ok(Spans::File(path.to_owned()))
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The path of a request in a bounded number of parts, for views that cannot show a million segments.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_critical_path::SegmentKind;
+use wakepath_findings::BasisMix;
+
+use super::{Piece, RequestPath};
+
+/// A part of a request's path: pieces that follow each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The beginning.
+    pub from: Stamp<Reference>,
+    /// The end.
+    pub to: Stamp<Reference>,
+    /// The pieces, by their places in [`RequestPath::pieces`]; at least one.
+    pub pieces: Range<usize>,
+    /// All pieces are of one kind, thread and cause, and worked for the same request.
+    pub is_uniform: bool,
+}
+
+impl Part {
+    /// Its length, ns.
+    pub fn length_ns(&self) -> u64 {
+        self.to.since(self.from)
+    }
+}
+
+impl RequestPath<'_> {
+    /// The path as parts that tile its window. Pieces that follow each other and do not differ are one part. `most` of
+    /// the parts stay as they are, the longest; those between two of them are put together: there are at most 2 × `most` + 1.
+    pub fn parts(&self, most: usize) -> Vec<Part> {
+        let mut runs: Vec<Part> = Vec::new();
+        for (place, piece) in self.pieces.iter().enumerate() {
+            match runs.last_mut().filter(|run| self.are_alike(&self.pieces[run.pieces.start], piece)) {
+                Some(run) => (run.to, run.pieces.end) = (piece.to, place + 1),
+                None => {
+                    let pieces = place..place + 1;
+                    runs.push(Part { from: piece.from, to: piece.to, pieces, is_uniform: true });
+                }
+            }
+        }
+        let mut by_length: Vec<_> = (0..runs.len()).collect();
+        by_length.sort_by_key(|&place| (Reverse(runs[place].length_ns()), place));
+        let mut stays = vec![false; runs.len()];
+        by_length.iter().take(most).for_each(|&place| stays[place] = true);
+        let mut parts: Vec<Part> = Vec::new();
+        let mut is_open = false;
+        for (run, stays) in runs.into_iter().zip(stays) {
+            match parts.last_mut().filter(|_| is_open && !stays) {
+                Some(part) => {
+                    (part.to, part.pieces.end, part.is_uniform) = (run.to, run.pieces.end, false);
+                }
+                None => parts.push(run),
+            }
+            is_open = !stays;
+        }
+        parts
+    }
+
+    fn are_alike(&self, one: &Piece, other: &Piece) -> bool {
+        let about = |piece: &Piece| {
+            let segment = &self.answer.path.segments[piece.segment];
+            (segment.kind, segment.thread, &segment.cause, segment.basis, segment.call)
+        };
+        let request = |piece: &Piece| (piece.request, piece.missing, piece.by, piece.measured);
+        request(one) == request(other) && about(one) == about(other)
+    }
+
+    /// The time of a part by the kind of its segments, the largest first.
+    pub fn kinds(&self, part: &Part) -> Vec<(SegmentKind, u64)> {
+        let mut kinds: Vec<(SegmentKind, u64)> = Vec::new();
+        for piece in &self.pieces[part.pieces.clone()] {
+            let (kind, ns) = (self.answer.path.segments[piece.segment].kind, piece.to.since(piece.from));
+            match kinds.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, sum)) => *sum += ns,
+                None => kinds.push((kind, ns)),
+            }
+        }
+        kinds.sort_by_key(|&(kind, ns)| (Reverse(ns), kind));
+        kinds
+    }
+
+    /// How well the time of a part is known.
+    pub fn basis(&self, part: &Part) -> BasisMix {
+        let mut mix = BasisMix::default();
+        for piece in &self.pieces[part.pieces.clone()] {
+            mix.add(self.answer.path.segments[piece.segment].basis, piece.to.since(piece.from));
+        }
+        mix
+    }
+}
