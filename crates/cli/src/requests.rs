@@ -60,6 +60,12 @@ pub struct RequestsArguments {
     /// cause, and below that a span for each part of the path, with links to the requests that blocked it.
     #[arg(long, value_name = "FILE|URL")]
     export_otlp: Option<OsString>,
+    /// With --request or --slowest: write a Perfetto trace of the recording too, with tracks for each request
+    ///
+    /// A request has its spans, its path, the waits behind that, and arrows to the requests that blocked it.
+    /// https://ui.perfetto.dev opens the file, and keeps it in the browser.
+    #[arg(long, value_name = "FILE")]
+    export_perfetto: Option<PathBuf>,
     /// Print JSON, for scripts; a document for each request that is explained
     #[arg(long)]
     json: bool,
@@ -76,13 +82,20 @@ Examples:
   wakepath requests today.rec --operation 'GET /cart' --compare yesterday.rec
   wakepath requests --slowest 3 --export-otlp http://127.0.0.1:4318
                                              the paths of the three as spans below theirs, where Jaeger shows them
-  wakepath requests --slowest 3 --export-otlp slow.json
+  wakepath requests --slowest 3 --export-otlp slow.json --export-perfetto slow.perfetto-trace
   wakepath requests --service frontend --json | jq '.operations[].p99_ns'";
 
 /// Reads the recording and the spans, and prints the answer.
 pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, Failure> {
-    if arguments.export_otlp.is_some() && arguments.request.is_none() && arguments.slowest.is_none() {
-        return Err(Failure::new(Code::Usage, "--export-otlp needs --request or --slowest"));
+    let exports = [
+        ("--export-otlp", arguments.export_otlp.is_some()),
+        ("--export-perfetto", arguments.export_perfetto.is_some()),
+    ];
+    if let Some((flag, _)) = exports.iter().find(|(_, is_given)| *is_given)
+        && arguments.request.is_none()
+        && arguments.slowest.is_none()
+    {
+        return Err(Failure::new(Code::Usage, format!("{flag} needs --request or --slowest")));
     }
     if arguments.tree && arguments.peak.is_none() && arguments.compare.is_empty() {
         return Err(Failure::new(Code::Usage, "--tree needs --peak or --compare"));

@@ -336,10 +336,34 @@ fn a_backend_that_refuses_is_an_error_with_its_reason() {
 }
 
 #[test]
+fn a_perfetto_trace_has_the_requests_and_those_that_blocked_them() {
+    let made = locks();
+    let export = || {
+        let arguments = ["spans.json", "--request", "aaaa", "--export-perfetto", "out.trace"];
+        let (code, out, err) = run(&made, &arguments);
+        assert_eq!((code, err.as_str()), (0, ""));
+        assert!(out.contains("was blocked by"), "the answer is printed too: {out}");
+        fs::read(made.folder().join("out.trace")).expect("a file")
+    };
+    let trace = export();
+    let has = |text: &str| trace.windows(text.len()).any(|at| at == text.as_bytes());
+    for text in [
+        "request: shop GET /cart, 600 ns, span aaaaaaaaaaaaaaaa",
+        "blocked by shop PUT /stock: stock (11): running",
+        "requests that blocked others",
+    ] {
+        assert!(has(text), "{text}");
+    }
+    assert_eq!(export(), trace, "the same each time");
+}
+
+#[test]
 fn an_export_needs_requests_and_a_place() {
     let made = locks();
     for (arguments, expected) in [
         (&["--export-otlp", "out.json"][..], "--export-otlp needs --request or --slowest"),
+        (&["--export-perfetto", "out.json"], "--export-perfetto needs --request or --slowest"),
+        (&["--slowest", "1", "--export-perfetto", "none/out.json"], "make the folder `none` first"),
         (&["--slowest", "1", "--export-otlp", "none/out.json"], "make the folder `none` first"),
         (&["--slowest", "1", "--export-otlp", "https://h"], "over http alone"),
         (&["--slowest", "1", "--export-otlp", "ftp://h"], "expected a URL such as"),

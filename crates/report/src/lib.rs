@@ -16,5 +16,5 @@ mod units;
 mod wording;
 
 pub use escape::escape;
-pub use perfetto::perfetto;
+pub use perfetto::{perfetto, perfetto_requests};
 pub use screen::{Layout, Screen};

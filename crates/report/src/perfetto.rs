@@ -10,13 +10,16 @@
 //! Stamps are this host's monotonic clock. Perfetto takes them for boottime, which is the same but
 //! for time spent suspended.
 
+mod lanes;
 mod processes;
 mod proto;
+mod requests;
 mod sched;
 mod tracks;
 
 use std::io::{self, Write};
 
+use wakepath_engine::requests::{Joined, RequestAnswer};
 use wakepath_engine::{PathAnswer, Recorded};
 
 use crate::wording;
@@ -33,6 +36,23 @@ pub fn perfetto(recorded: &Recorded, paths: &[PathAnswer], out: &mut dyn Write) 
     }
     Ok(())
 }
+
+/// Writes the trace of a recording, with a group of tracks for each of these requests.
+pub fn perfetto_requests(
+    joined: &Joined<'_>,
+    answers: &[RequestAnswer],
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let (recorded, mut trace) = (joined.recorded, Trace { out });
+    head(recorded, &mut trace)?;
+    processes::write(recorded, &mut trace)?;
+    sched::write(recorded, &mut trace)?;
+    trace.packet(packet_at(recorded.graph.from().ns()).number(13, INCREMENTAL_STATE_CLEARED))?;
+    requests::write(joined, answers, &mut trace)
+}
+
+/// `TracePacket.SequenceFlags`: packets before this one are not needed to read those behind it.
+const INCREMENTAL_STATE_CLEARED: u64 = 1;
 
 /// A trace that is being written: packets, one after the other.
 struct Trace<'a> {

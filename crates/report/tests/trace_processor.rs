@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use wakepath_engine::{Answer, Host, Name, PathQuery, Recorded, Subject, Tid, open_all, path};
-use wakepath_report::perfetto;
+use wakepath_engine::requests::{self, Traced};
+use wakepath_engine::{Algorithm, Answer, Host, Name, PathQuery, Recorded, Subject, Tid, open_all, path};
+use wakepath_event::{Clocks, Event, EventKind};
+use wakepath_report::{perfetto, perfetto_requests};
 use wakepath_scenario::draw;
 use wakepath_wait_graph::{ThreadState, UnknownReason, WakeUp, Waker};
 
@@ -48,6 +50,110 @@ fn perfetto_sees_a_recording_as_we_do() {
     let recordings: Vec<_> = std::env::split_paths(&recordings).collect();
     let recorded = open_all(&recordings, |_, _| {}).expect("recordings");
     check(&recorded, Subject::Recorded, &recordings[0].display().to_string());
+}
+
+/// `cart` waits for a mutex that `pay` holds, which waited for it while `stock` held it.
+const LOCKS: &str = "
+thread cart tid=10
+thread stock tid=11 tgid=10
+thread pay tid=12 tgid=10
+0 c0 idle started
+0 c0 idle switch pay
+0 c1 idle switch stock
+50 c0 pay switch cart blocked call=202:0x1000 op=128 value=2 claim=stock
+100 c0 cart switch idle blocked call=202:0x1000 op=128 value=2 claim=stock
+350 c1 stock waking pay
+360 c1 stock switch pay blocked call=35:0
+500 c1 pay waking cart
+510 c0 idle switch cart
+650 c0 cart switch idle blocked call=35:0
+800 c1 pay switch idle blocked call=35:0
+";
+
+const REALTIME: u64 = 1_795_229_921_310_000_000;
+
+/// Requests, and two parts of the first one that overlap: id, id of the span above, beginning, end, thread, name.
+const SPANS: [&str; 5] = [
+    "a - 50 650 10 GET /cart",
+    "d a 60 300 0 SELECT",
+    "e a 200 640 0 UPDATE",
+    "b - 0 360 11 PUT /stock",
+    "c - 0 520 12 POST /pay",
+];
+
+#[test]
+#[ignore = "needs node and trace_processor: would show that Perfetto has tracks and arrows of each request"]
+fn perfetto_sees_our_states_and_each_request_with_its_spans_its_path_and_its_blockers() {
+    let mut events = wakepath_scenario::text::parse(LOCKS).expect("a trace").events;
+    let clocks = Clocks { boottime_ns: 0, realtime_ns: REALTIME, steal_ns: 0 };
+    let first = Event { kind: EventKind::Clocks(clocks), ..events[0].clone() };
+    events.insert(0, first);
+    let host = Host { kernel: Name::from("6.18.0"), ..Host::default() };
+    let recorded = Recorded::of_events(PathBuf::from("locks"), host, &events);
+    let spans = SPANS.map(|span| {
+        let words: Vec<_> = span.splitn(6, ' ').collect();
+        let [id, above, from, to, tid, name] = words.try_into().expect("six words");
+        let above = if above == "-" { "" } else { above };
+        let [from, to] = [from, to].map(|at| REALTIME + at.parse::<u64>().expect("a time"));
+        serde_json::json!({"traceId": if above.is_empty() { id } else { above }, "spanId": id,
+            "parentSpanId": above, "name": name, "startTimeUnixNano": from, "endTimeUnixNano": to,
+            "attributes": [{"key": "wakepath.tid", "value": {"intValue": tid}}]})
+    });
+    let shop = serde_json::json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
+    let file = serde_json::json!({"resourceSpans": [
+        {"resource": {"attributes": shop}, "scopeSpans": [{"spans": spans}]}]});
+    let (spans, dropped) = requests::read_spans(&file.to_string().into()).expect("spans");
+    let traced = Traced::new(spans, dropped);
+    let joined = requests::join(&recorded, &traced).expect("a clock");
+    let find = |id: &str| traced.find(&format!("{id:0>32}")).expect("a request");
+    // One blocker is explained itself, the other one is not.
+    let answers = ["a", "c"].map(|id| requests::request(&joined, find(id), Algorithm::default()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace");
+    let mut file = std::fs::File::create(&trace).expect("a file");
+    perfetto_requests(&joined, &answers, &mut file).expect("written");
+    let [errors, slices, arrows] = ask(&trace, [
+        "select name, value from stats where value > 0 and severity != 'info'",
+        "select g.name as request, t.name as track, s.name as name, s.ts as ts, s.dur as dur, s.depth as depth from slice s
+         join track t on t.id = s.track_id join track g on g.id = t.parent_id order by 1, 2, t.id, s.ts, s.depth",
+        "select a.name as one, b.name as other, b.ts as ts from flow join slice a on a.id = slice_out
+         join slice b on b.id = slice_in order by b.ts, 1",
+    ]);
+    assert_eq!(errors, [] as [Value; 0], "import errors");
+    let row = |row: &Value, keys: &[&str]| -> String {
+        let text = |key: &&str| row[*key].as_str().map_or(row[*key].to_string(), str::to_owned);
+        keys.iter().map(text).collect::<Vec<_>>().join(" | ")
+    };
+    let slices =
+        slices.iter().map(|one| row(one, &["request", "track", "name", "ts", "dur", "depth"]) + "\n");
+    expect_test::expect![[r#"
+        request: shop GET /cart, 600 ns, span 000000000000000a | spans | shop GET /cart | 50 | 600 | 0
+        request: shop GET /cart, 600 ns, span 000000000000000a | spans | shop SELECT | 60 | 240 | 1
+        request: shop GET /cart, 600 ns, span 000000000000000a | spans | shop UPDATE | 200 | 440 | 0
+        request: shop GET /cart, 600 ns, span 000000000000000a | what the time went to | cart (10): running | 50 | 50 | 0
+        request: shop GET /cart, 600 ns, span 000000000000000a | what the time went to | blocked by shop PUT /stock: stock (11): running | 100 | 250 | 0
+        request: shop GET /cart, 600 ns, span 000000000000000a | what the time went to | blocked by shop POST /pay: pay (12): waiting for a CPU that stock (11) had | 350 | 10 | 0
+        request: shop GET /cart, 600 ns, span 000000000000000a | what the time went to | blocked by shop POST /pay: pay (12): running | 360 | 140 | 0
+        request: shop GET /cart, 600 ns, span 000000000000000a | what the time went to | cart (10): could run while its CPU was idle | 500 | 10 | 0
+        request: shop GET /cart, 600 ns, span 000000000000000a | what the time went to | cart (10): running | 510 | 140 | 0
+        request: shop GET /cart, 600 ns, span 000000000000000a | who waited for whom | cart (10) waits in futex for pay (12) | 100 | 400 | 0
+        request: shop GET /cart, 600 ns, span 000000000000000a | who waited for whom | pay (12) waits in futex for stock (11) | 100 | 250 | 1
+        request: shop POST /pay, 520 ns, span 000000000000000c | spans | shop POST /pay | 0 | 520 | 0
+        request: shop POST /pay, 520 ns, span 000000000000000c | what the time went to | pay (12): running | 0 | 50 | 0
+        request: shop POST /pay, 520 ns, span 000000000000000c | what the time went to | blocked by shop PUT /stock: stock (11): running | 50 | 300 | 0
+        request: shop POST /pay, 520 ns, span 000000000000000c | what the time went to | pay (12): waiting for a CPU that stock (11) had | 350 | 10 | 0
+        request: shop POST /pay, 520 ns, span 000000000000000c | what the time went to | pay (12): running | 360 | 160 | 0
+        request: shop POST /pay, 520 ns, span 000000000000000c | who waited for whom | pay (12) waits in futex for stock (11) | 50 | 300 | 0
+        requests that blocked others | requests | shop PUT /stock | 0 | 360 | 0
+    "#]].assert_eq(&slices.collect::<String>());
+    let arrows = arrows.iter().map(|one| row(one, &["one", "other", "ts"]) + "\n");
+    expect_test::expect![[r#"
+        shop PUT /stock | blocked by shop PUT /stock: stock (11): running | 50
+        shop PUT /stock | blocked by shop PUT /stock: stock (11): running | 100
+        shop POST /pay | blocked by shop POST /pay: pay (12): waiting for a CPU that stock (11) had | 350
+        shop POST /pay | blocked by shop POST /pay: pay (12): running | 360
+    "#]]
+    .assert_eq(&arrows.collect::<String>());
 }
 
 fn check(recorded: &Recorded, subject: Subject, what: &str) {

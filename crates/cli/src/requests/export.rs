@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use wakepath_engine::requests::{Joined, RequestAnswer};
 use wakepath_report::otlp::{Beside, otlp};
+use wakepath_report::perfetto_requests;
 
 use super::RequestsArguments;
 use crate::exit_code::Code;
@@ -23,6 +24,8 @@ enum Spans {
 /// The requests that are explained, where they are to be exported.
 pub struct Export<'a> {
     spans: Option<Spans>,
+    /// The file of a Perfetto trace.
+    perfetto: Option<PathBuf>,
     /// Empty where nothing is exported.
     answers: Vec<RequestAnswer<'a>>,
 }
@@ -31,12 +34,14 @@ impl<'a> Export<'a> {
     /// Checks the place before the answers are made.
     pub fn new(arguments: &RequestsArguments) -> Result<Self, Failure> {
         let spans = arguments.export_otlp.as_deref().map(place).transpose()?;
-        Ok(Self { spans, answers: Vec::new() })
+        let perfetto = arguments.export_perfetto.clone();
+        perfetto.as_deref().map(file::check_path).transpose()?;
+        Ok(Self { spans, perfetto, answers: Vec::new() })
     }
 
     /// Adds a request.
     pub fn add(&mut self, answer: RequestAnswer<'a>) {
-        if self.spans.is_some() {
+        if self.spans.is_some() || self.perfetto.is_some() {
             self.answers.push(answer);
         }
     }
@@ -44,6 +49,13 @@ impl<'a> Export<'a> {
     /// Writes all of them.
     pub fn write(self, joined: &Joined<'_>, output: &Output) -> Result<(), Failure> {
         let answers = &self.answers;
+        if let Some(path) = &self.perfetto {
+            file::write(path, |file| {
+                let mut out = BufWriter::new(file);
+                perfetto_requests(joined, answers, &mut out).and_then(|()| out.flush())
+            })?;
+            output.note(&format!("wrote {}: open it at https://ui.perfetto.dev", path.display()));
+        }
         match self.spans {
             None => Ok(()),
             Some(Spans::File(path)) => {

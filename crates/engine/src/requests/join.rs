@@ -4,7 +4,7 @@ use wakepath_clock::{Reference, Stamp, Wall};
 use wakepath_event::Tid;
 use wakepath_goroutines::{GoroutineIndex, Goroutines};
 use wakepath_names::WallClock;
-use wakepath_spans::{ContextPiece, RequestIndex, Stint, Work, WorksFor};
+use wakepath_spans::{ContextPiece, RequestIndex, SpanIndex, Stint, Work, WorksFor};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::facts::{DiskAccess, disk_accesses};
@@ -90,6 +90,12 @@ impl Joined<'_> {
     pub fn times(&self, request: RequestIndex) -> (Stamp<Reference>, Stamp<Reference>) {
         let root = self.traced.root(request);
         (self.clock.stamp(root.from), self.clock.stamp(root.to))
+    }
+
+    /// The beginning and the end of a span, on the recording's clock.
+    pub fn span_times(&self, span: SpanIndex) -> (Stamp<Reference>, Stamp<Reference>) {
+        let span = self.traced.spans.span(span);
+        (self.clock.stamp(span.from), self.clock.stamp(span.to))
     }
 
     /// The realtime of a moment of a request: never before its root span, and never after it.

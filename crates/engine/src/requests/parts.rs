@@ -6,6 +6,7 @@ use std::ops::Range;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::SegmentKind;
 use wakepath_findings::BasisMix;
+use wakepath_spans::{RequestIndex, TraceId};
 
 use super::{Piece, RequestPath};
 
@@ -59,6 +60,18 @@ impl RequestPath<'_> {
             is_open = !stays;
         }
         parts
+    }
+
+    /// The other request that blocked this one in a part of it that is uniform.
+    pub fn blocker(&self, part: &Part) -> Option<RequestIndex> {
+        let other = self.pieces[part.pieces.start].request.filter(|_| part.is_uniform)?;
+        self.blocked_by.iter().any(|one| one.request == other).then_some(other)
+    }
+
+    /// The same of one whose spans are not among the spans, by its trace.
+    pub fn missing_blocker(&self, part: &Part) -> Option<TraceId> {
+        let other = self.pieces[part.pieces.start].missing.filter(|_| part.is_uniform)?;
+        self.blocked_by_missing.iter().any(|one| one.trace == other).then_some(other)
     }
 
     fn are_alike(&self, one: &Piece, other: &Piece) -> bool {

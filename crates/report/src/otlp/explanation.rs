@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use wakepath_engine::Severity;
 use wakepath_engine::requests::{
-    BlockedBy, Joined, Kind, Part, Piece, RequestAnswer, RequestIndex, RequestPath, RequestState, SpanId,
+    BlockedBy, Joined, Kind, Part, RequestAnswer, RequestPath, RequestState, SpanId,
 };
 
 use super::document::{Attribute, Link, Span, Status, made_id, number, ratio, text};
@@ -117,7 +117,7 @@ impl Explained<'_> {
     fn part(&self, path: &RequestPath<'_>, part: &Part, id: SpanId, parent: SpanId) -> Span {
         let (pieces, window) = (part.pieces.len() as u64, self.answer.to.since(self.answer.from));
         let (name, mut more, links) = match part.is_uniform {
-            true => self.uniform(path, part, &path.pieces[part.pieces.start]),
+            true => self.uniform(path, part),
             false => self.mixed(path, part),
         };
         more.push(ratio("wakepath.share", part.length_ns(), window));
@@ -133,14 +133,9 @@ impl Explained<'_> {
         }
     }
 
-    fn uniform(
-        &self,
-        path: &RequestPath<'_>,
-        part: &Part,
-        piece: &Piece,
-    ) -> (String, Vec<Attribute>, Vec<Link>) {
+    fn uniform(&self, path: &RequestPath<'_>, part: &Part) -> (String, Vec<Attribute>, Vec<Link>) {
         let (traced, recorded) = (self.joined.traced, path.answer.recorded);
-        let segment = &path.answer.path.segments[piece.segment];
+        let segment = &path.answer.path.segments[path.pieces[part.pieces.start].segment];
         let doing = wording::doing(&path.answer.evidence(), segment);
         let mut more = vec![
             text("wakepath.kind", segment.kind.name()),
@@ -155,10 +150,7 @@ impl Explained<'_> {
         if let Some(call) = recorded.segment_call(segment) {
             more.push(text("wakepath.call", wording::call(&call)));
         }
-        let is_blocker = |request: &RequestIndex| path.blocked_by.iter().any(|one| one.request == *request);
-        let blocker = piece.request.filter(is_blocker);
-        let missing =
-            piece.missing.filter(|trace| path.blocked_by_missing.iter().any(|one| one.trace == *trace));
+        let (blocker, missing) = (path.blocker(part), path.missing_blocker(part));
         let (name, is_blocked) = match (blocker, missing) {
             (Some(other), _) => (format!("blocked by {}", operation_name(traced.operation(other))), true),
             (None, Some(trace)) => {

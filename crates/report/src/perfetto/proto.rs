@@ -31,6 +31,13 @@ impl Message {
         self
     }
 
+    /// `fixed64`.
+    pub fn fixed(mut self, field: u32, value: u64) -> Self {
+        self.varint(u64::from(field) << 3 | 1);
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
     /// `bytes`.
     pub fn blob(mut self, field: u32, bytes: &[u8]) -> Self {
         self.varint(u64::from(field) << 3 | 2);
@@ -73,6 +80,7 @@ mod tests {
             Message::new().number(16, u64::MAX).bytes(),
             b"\x80\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
         );
+        assert_eq!(Message::new().fixed(47, 5).bytes(), b"\xf9\x02\x05\0\0\0\0\0\0\0");
         assert_eq!(Message::new().packed(6, []).bytes(), b"");
     }
 }

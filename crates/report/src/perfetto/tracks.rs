@@ -6,7 +6,7 @@ use wakepath_critical_path::Wait;
 use wakepath_engine::PathAnswer;
 
 use super::proto::Message;
-use super::{Trace, packet_at};
+use super::{INCREMENTAL_STATE_CLEARED, Trace, packet_at};
 use crate::units::duration;
 use crate::wording;
 
@@ -14,8 +14,9 @@ use crate::wording;
 const MAX_DEPTH: u32 = 64;
 
 /// `TrackEvent.Type`.
-const BEGIN: u64 = 1;
-const END: u64 = 2;
+pub const BEGIN: u64 = 1;
+/// The same.
+pub const END: u64 = 2;
 
 /// Writes the tracks of the `n`th path.
 pub fn write(answer: &PathAnswer, n: u64, trace: &mut Trace) -> io::Result<()> {
@@ -24,19 +25,22 @@ pub fn write(answer: &PathAnswer, n: u64, trace: &mut Trace) -> io::Result<()> {
     let (path, waits) = (group + 1, group + 2);
     let window = answer.path.window;
     let subject = wording::who(answer.recorded, &answer.subject());
-    let describe = |uuid: u64, name: &str| Message::new().number(1, uuid).text(2, name);
     let tracks = [
         describe(group, &format!("wakepath: {subject}, {}", duration(answer.window_ns()))),
         describe(path, "what the time went to").number(5, group),
         describe(waits, "who waited for whom").number(5, group),
     ];
     for (i, track) in tracks.iter().enumerate() {
-        const INCREMENTAL_STATE_CLEARED: u64 = 1;
         let packet = packet_at(window.from.ns()).message(60, track);
         trace.packet(if i == 0 && n == 0 { packet.number(13, INCREMENTAL_STATE_CLEARED) } else { packet })?;
     }
     segments(answer, path, trace)?;
     nested_waits(answer, waits, trace)
+}
+
+/// A `TrackDescriptor`.
+pub fn describe(uuid: u64, name: &str) -> Message {
+    Message::new().number(1, uuid).text(2, name)
 }
 
 fn segments(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()> {
@@ -59,7 +63,7 @@ fn segments(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()
 }
 
 /// Waits begin in the order in which they are listed and end innermost first.
-fn nested_waits(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()> {
+pub fn nested_waits(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()> {
     let mut open: Vec<&Wait> = Vec::new();
     let close = |open: &mut Vec<&Wait>, trace: &mut Trace, until: Option<&Wait>| -> io::Result<()> {
         while let Some(last) =
@@ -92,11 +96,12 @@ fn nested_waits(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Resul
     close(&mut open, trace, None)
 }
 
-fn event(kind: u64, track: u64) -> Message {
+/// A `TrackEvent` on a track.
+pub fn event(kind: u64, track: u64) -> Message {
     Message::new().number(9, kind).number(11, track)
 }
 
 /// A `DebugAnnotation`.
-fn note(event: Message, name: &str, value: &str) -> Message {
+pub fn note(event: Message, name: &str, value: &str) -> Message {
     event.message(4, &Message::new().text(10, name).text(6, value))
 }
