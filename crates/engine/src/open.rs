@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use wakepath_event::{EventKind, HostIndex};
+use wakepath_event::{Event, EventKind, HostIndex};
 use wakepath_sync::Synchronisation;
 use wakepath_wait_graph::Builder;
 
@@ -83,6 +83,11 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     let mut survey = Survey::default();
     let mut begins = vec![None; linked.len()];
     let (numbering, damages) = hosts::for_each(&linked, &mut progress, |host, next| match next {
+        hosts::Next::Event(Event { at, kind: EventKind::Clocks(clocks), .. })
+            if host != HostIndex::default() =>
+        {
+            survey.other_clocks.push((host, *at, *clocks));
+        }
         hosts::Next::Event(event) => {
             builder.push(event);
             begins[usize::from(host.0)].get_or_insert(event.at.on_reference_host());
@@ -120,6 +125,7 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     }
     let mut recorded = Recorded::of_source(sources[0].description(), graph, survey, problems);
     let others = linked.iter().skip(1);
+    recorded.sources = linked.iter().map(|linked| linked.source.description().path.clone()).collect();
     recorded.others = others.map(|linked| Host::from(&linked.source.description().host)).collect();
     recorded.clocks = linked.iter().map(|linked| linked.clock.clone()).collect();
     recorded.numbering = Some(numbering);

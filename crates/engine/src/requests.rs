@@ -8,12 +8,13 @@ mod group;
 mod join;
 mod one;
 mod parts;
+mod places;
 mod read;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_distribution::{Histogram, Unit};
+use wakepath_event::HostIndex;
 use wakepath_goroutines::Goroutines;
-use wakepath_names::WallClock;
 pub use wakepath_spans::{
     EXPLAINS, Kind, Operation, OperationIndex, Request, RequestIndex, Service, Span, SpanId, SpanIndex,
     TraceId, read as read_spans,
@@ -28,6 +29,7 @@ pub use one::{
     BlockedBy, BlockedByMissing, Next, NoPath, OfSpan, OwnTime, Piece, RequestAnswer, RequestPath, request,
 };
 pub use parts::Part;
+pub use places::Places;
 pub use read::{SpansError, Traced, traced};
 
 use crate::head::head;
@@ -68,8 +70,8 @@ pub struct RequestsAnswer<'a> {
     pub head: Head,
     /// The spans.
     pub traced: &'a Traced,
-    /// The clock of the spans beside that of the recording.
-    pub clock: WallClock,
+    /// The hosts of the spans, and their clocks.
+    pub places: Places,
     /// By operation, those that took most time in all first.
     pub operations: Vec<OperationAnswer>,
     /// The requests in question, the longest first.
@@ -117,7 +119,7 @@ pub fn requests<'a>(
     traced: &'a Traced,
     query: &RequestsQuery,
 ) -> Result<RequestsAnswer<'a>, RequestsError> {
-    let clock = recorded.wall_clock().ok_or(RequestsError::NoRealtime)?;
+    let places = Places::new(recorded, traced)?;
     let requests = traced.matching(query)?;
     let mut by_operation: Vec<Vec<RequestIndex>> = vec![Vec::new(); traced.spans.operations.len()];
     for &request in &requests {
@@ -128,10 +130,10 @@ pub fn requests<'a>(
         all.filter_map(|(operation, requests)| of_operation(traced, operation, &requests)).collect();
     operations.sort_by_key(|one| std::cmp::Reverse(one.histogram.sum()));
     let (from, to) = (recorded.from(), recorded.to());
-    let contexts = Contexts::new(recorded, traced, &clock);
+    let contexts = Contexts::new(recorded, traced, &places);
     let goroutines = goroutine::goroutines(recorded);
     let head = head(recorded, from, to);
-    Ok(RequestsAnswer { head, traced, clock, operations, requests, contexts, goroutines })
+    Ok(RequestsAnswer { head, traced, places, operations, requests, contexts, goroutines })
 }
 
 /// `requests` are sorted, the longest first.
@@ -161,8 +163,12 @@ fn of_operation(
 impl RequestsAnswer<'_> {
     /// The beginning and the end of a request, on the recording's clock.
     pub fn times(&self, request: RequestIndex) -> (Stamp<Reference>, Stamp<Reference>) {
-        let root = self.traced.root(request);
-        (self.clock.stamp(root.from), self.clock.stamp(root.to))
+        self.places.times(self.traced, self.traced.request(request).root)
+    }
+
+    /// The host of a request; `None` where it was not recorded.
+    pub fn host(&self, request: RequestIndex) -> Option<HostIndex> {
+        self.places.host(self.traced, self.traced.request(request).root)
     }
 
     /// How the thread of a request is known.

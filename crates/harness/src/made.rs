@@ -11,6 +11,8 @@ use wakepath_recording::{ClockReading, HostIdentity, Options, Writer};
 use wakepath_scenario::{event, text};
 
 const RELEASE: &str = "6.18.0";
+/// 2026-11-21 02:58:41.310 UTC, ns.
+const REALTIME: u64 = 1_795_229_921_310_000_000;
 
 /// A folder with a recording in it, `wakepath.rec`.
 #[derive(Debug)]
@@ -26,15 +28,26 @@ pub fn made(trace: &str, more: &[EventKind]) -> Made {
 
 /// The same, with the mark at the end of each stream that a recorder writes when it ends properly.
 pub fn made_with_ends(trace: &str) -> Made {
-    write(("web3", "67e2237c-99e6-488f-b6e0-82e34227d61c"), trace, &[], true)
+    write(("web3", "67e2237c-99e6-488f-b6e0-82e34227d61c"), REALTIME, trace, &[], true)
 }
 
 /// The same as [`made`], of a host of this name and boot.
 pub fn made_on(host: (&str, &str), trace: &str, more: &[EventKind]) -> Made {
-    write(host, trace, more, false)
+    write(host, REALTIME, trace, more, false)
 }
 
-fn write((name, boot_id): (&str, &str), trace: &str, more: &[EventKind], with_ends: bool) -> Made {
+/// The same, of a host whose realtime clock read this, in ns, as the recording began.
+pub fn made_at(host: (&str, &str), realtime_ns: u64, trace: &str, more: &[EventKind]) -> Made {
+    write(host, realtime_ns, trace, more, false)
+}
+
+fn write(
+    (name, boot_id): (&str, &str),
+    realtime_ns: u64,
+    trace: &str,
+    more: &[EventKind],
+    with_ends: bool,
+) -> Made {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let host = HostIdentity {
         name: String::from(name),
@@ -43,15 +56,14 @@ fn write((name, boot_id): (&str, &str), trace: &str, more: &[EventKind], with_en
         machine: String::from("x86_64"),
         cpus: 2,
     };
-    const REALTIME: u64 = 1_795_229_921_310_000_000;
     let options = Options {
         uuid: Some(*b"program's test\0\0"),
-        clock: ClockReading { monotonic_ns: 0, realtime_ns: REALTIME },
+        clock: ClockReading { monotonic_ns: 0, realtime_ns },
         ..Options::new("0.1.0", "-- test")
     };
     let mut writer =
         Writer::create(&folder.path().join("wakepath.rec"), &host, &options).expect("a recording");
-    let clocks = EventKind::Clocks(Clocks { boottime_ns: 0, realtime_ns: REALTIME, steal_ns: 0 });
+    let clocks = EventKind::Clocks(Clocks { boottime_ns: 0, realtime_ns, steal_ns: 0 });
     let mut events: Vec<Event> = [clocks].iter().chain(more).map(|what| begin(what.clone())).collect();
     events.extend(text::parse(trace).expect("a trace").events);
     // Threads that live at the start come at the start.

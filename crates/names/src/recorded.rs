@@ -16,6 +16,8 @@ use crate::{Host, Name, Problem, ProblemKind, Survey};
 pub struct Recorded {
     /// Where it was read from; of several, the first.
     pub source: PathBuf,
+    /// Where each host's recording was read from, where several were.
+    pub sources: Vec<PathBuf>,
     /// The machine; of several, the one whose clock the stamps are of.
     pub host: Host,
     /// The other machines, from the second on, where several were recorded.
@@ -56,6 +58,7 @@ impl Recorded {
         }
         Self {
             source,
+            sources: Vec::new(),
             host,
             others: Vec::new(),
             graph,

@@ -5,8 +5,8 @@ use std::mem::{Discriminant, discriminant};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    Clocks, CostKind, Event, EventKind, FunctionCall, GoroutineStep, KernelCost, Mapping, Mark, Stack,
-    StackCounts, Tid, UnwindCounts,
+    Clocks, CostKind, Event, EventKind, FunctionCall, GoroutineStep, HostIndex, KernelCost, Mapping, Mark,
+    Stack, StackCounts, Tid, UnwindCounts,
 };
 
 use crate::contexts::Contexts;
@@ -24,6 +24,8 @@ pub struct Survey {
     pub mappings: Vec<(Stamp<Local>, Mapping)>,
     /// The clocks, each time they were read together.
     pub clocks: Vec<(Stamp<Local>, Clocks)>,
+    /// The same of other hosts, from the second on, with stamps on the clock of the first.
+    pub other_clocks: Vec<(HostIndex, Stamp<Local>, Clocks)>,
     /// Calls of the functions that were asked for, in the order in which they ended.
     pub calls: Vec<(Stamp<Local>, FunctionCall)>,
     /// The contexts that threads had, as they were read.

@@ -1,7 +1,7 @@
 //! From wall-clock time, as logs and spans have it, to the recording's clock.
 
 use wakepath_clock::{Local, Reference, Stamp, Wall};
-use wakepath_event::Clocks;
+use wakepath_event::{Clocks, HostIndex};
 
 use crate::Recorded;
 
@@ -82,6 +82,17 @@ impl Recorded {
             let realtime = u64::try_from(offset).ok()?;
             WallClock::of_pairs(vec![(realtime, 0)])
         })
+    }
+}
+
+impl Recorded {
+    /// The realtime clock of one of several hosts, beside the clock of the first one; `None` where it was never read.
+    pub fn wall_clock_of(&self, host: HostIndex) -> Option<WallClock> {
+        if host == HostIndex::default() {
+            return self.wall_clock();
+        }
+        let of_host = self.survey.other_clocks.iter().filter(|(of, ..)| *of == host);
+        WallClock::of_pairs(of_host.map(|(_, at, clocks)| (clocks.realtime_ns, at.ns())).collect())
     }
 }
 

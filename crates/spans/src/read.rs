@@ -33,6 +33,11 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// Says which of several recordings received what comes from here on; `None` for files.
+    pub fn received_by(&mut self, recording: Option<u16>) {
+        self.collector.received_by(recording);
+    }
+
     /// Takes one message of OTLP in protobuf: `TracesData`, or an export request, which has the same form.
     ///
     /// # Errors

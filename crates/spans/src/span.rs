@@ -27,6 +27,8 @@ pub struct Service {
     pub pid: Option<u32>,
     /// `host.name`, where there is one.
     pub host: Option<Box<str>>,
+    /// The recording that received its spans, by its place, where several are read: hosts may have services of one name.
+    pub recording: Option<u16>,
 }
 
 /// The kind of work that a service does under one name: the spans of one operation can be compared.

@@ -29,6 +29,8 @@ pub struct Numbering {
     /// Devices and interrupts of all hosts but the first, in the order of appearance.
     devices: HashMap<(HostIndex, u32), u32>,
     interrupts: HashMap<(HostIndex, u16), u16>,
+    /// Go programs with probes, likewise.
+    programs: HashMap<(HostIndex, u16), u16>,
 }
 
 impl Numbering {
@@ -109,8 +111,7 @@ impl Numbering {
             }
             EventKind::Goroutine(goroutine) => {
                 on(&mut goroutine.tgid);
-                // Programs are numbered by host; only those of the first host have names.
-                return host == HostIndex::default();
+                goroutine.program = self.program(host, goroutine.program);
             }
             EventKind::Signal(signal) => {
                 if let Some((at, sender)) = &mut signal.sent {
@@ -129,20 +130,25 @@ impl Numbering {
                     NameSpace::Interrupt => {
                         u16::try_from(*number).map_or(*number, |irq| self.interrupt(host, irq).into())
                     }
+                    NameSpace::GoWait => {
+                        let program = u16::try_from(*number >> 8).unwrap_or(u16::MAX);
+                        u64::from(self.program(host, program)) << 8 | *number & 0xff
+                    }
                     _ => host_key(host, *number),
                 };
             }
             EventKind::Mapping(mapping) => on(&mut mapping.tgid),
             // The id of the first process says which host it is.
             EventKind::Mark(Mark::Started) => event.current = Tid(1).on(host),
-            // Clocks, command and stacks: only those of the first host are used.
+            // The readings of each host's clocks are its own: a reader of several asks for the host.
+            EventKind::Clocks(_) => {}
+            // Command and stacks: only those of the first host are used.
             EventKind::Stack(_)
             | EventKind::StackLater(..)
             | EventKind::StackOf(_)
             | EventKind::StackCounts(_)
             | EventKind::KernelCost(_)
             | EventKind::UnwindCounts(_)
-            | EventKind::Clocks(_)
             | EventKind::Mark(_) => {
                 return host == HostIndex::default();
             }
@@ -188,6 +194,16 @@ impl Numbering {
         // If the numbers run out, further interrupts share the last.
         let next = u16::MAX.saturating_sub(u16::try_from(self.interrupts.len()).unwrap_or(u16::MAX)).max(1);
         *self.interrupts.entry((host, irq)).or_insert(next)
+    }
+
+    /// The same for Go programs with probes, which each recorder numbers from 0.
+    fn program(&mut self, host: HostIndex, program: u16) -> u16 {
+        if host == HostIndex::default() {
+            return program;
+        }
+        // If the numbers run out, further programs share the last.
+        let next = u16::MAX - u16::try_from(self.programs.len()).unwrap_or(u16::MAX);
+        *self.programs.entry((host, program)).or_insert(next)
     }
 
     fn cpu(&mut self, host: HostIndex, cpu: Cpu) -> Cpu {
@@ -237,7 +253,7 @@ fn host_key(host: HostIndex, key: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_event::{BlockRequest, CallEnd, Direction, FunctionCall};
+    use wakepath_event::{BlockRequest, CallEnd, Clocks, Direction, FunctionCall, GoStep, GoroutineStep};
     use wakepath_scenario::{packet, request};
 
     use super::*;
@@ -400,6 +416,31 @@ mod tests {
     }
 
     #[test]
+    fn the_goroutines_of_each_host_have_the_reasons_of_its_own_programs() {
+        let mut numbering = Numbering::default();
+        const REASON: u8 = 5;
+        let mut programs = Vec::new();
+        for (host, program) in [(A, 0), (B, 0), (B, 1), (HostIndex(2), 0)] {
+            let step = GoroutineStep { tgid: Tid(7), goroutine: 9, program, step: GoStep::Parks(REASON) };
+            let step = numbered(&mut numbering, host, event(0, 7, EventKind::Goroutine(step)));
+            assert_eq!((step.at.ns(), step.current), (5 + 100 * u64::from(host.0), Tid(7).on(host)));
+            let EventKind::Goroutine(step) = step.kind else { panic!("it is what it was") };
+            assert_eq!((step.tgid, step.goroutine), (Tid(7).on(host), 9));
+            let key = u64::from(program) << 8 | u64::from(REASON);
+            let name = EventKind::Name(NameSpace::GoWait, key, b"sleep"[..].into());
+            let EventKind::Name(_, key, _) = numbered(&mut numbering, host, event(0, 0, name)).kind else {
+                panic!("it is what it was")
+            };
+            assert_eq!(key, u64::from(step.program) << 8 | u64::from(REASON), "as a reader asks for it");
+            programs.push(step.program);
+        }
+        assert_eq!(programs[0], 0, "those of the first host stay");
+        programs.sort_unstable();
+        programs.dedup();
+        assert_eq!(programs.len(), 4, "equal numbers of two hosts become different");
+    }
+
+    #[test]
     fn stamps_within_an_event_are_converted_too() {
         let mut numbering = Numbering::default();
         let stamp = |ns| Some(Stamp::from_ns(ns));
@@ -415,11 +456,14 @@ mod tests {
     }
 
     #[test]
-    fn clocks_commands_and_stacks_are_kept_for_the_first_host_alone() {
+    fn commands_and_stacks_are_kept_for_the_first_host_alone_and_readings_of_clocks_for_each() {
         let mut numbering = Numbering::default();
         for (host, kept) in [(A, true), (B, false)] {
             let mut event = event(0, 0, EventKind::Mark(wakepath_event::Mark::Observer(Tid(3))));
             assert_eq!(numbering.number(host, &mut event, |at| at), kept);
+            let clocks = Clocks { boottime_ns: 1, realtime_ns: 2, steal_ns: 0 };
+            let read = numbered(&mut numbering, host, self::event(0, 0, EventKind::Clocks(clocks)));
+            assert_eq!(read.kind, EventKind::Clocks(clocks));
         }
     }
 

@@ -22,7 +22,7 @@ use super::Distribution;
 use super::target::LockKind;
 use crate::head::head;
 use crate::query;
-use crate::requests::Traced;
+use crate::requests::{Places, Traced};
 use crate::{Head, Name, PathQuery, QueryError, Recorded, TimeSpec};
 use counting::{Counters, Ending, Facts, Window};
 pub use error::RecordedLatencyError;
@@ -229,10 +229,11 @@ fn spans(
     let Some(traced) = traced.filter(|_| counters.want(|kind| matches!(kind, TargetKind::Span(_)))) else {
         return Ok(());
     };
-    let clock = recorded.wall_clock().ok_or(RecordedLatencyError::Query(QueryError::NoRealtime))?;
-    for span in &traced.spans.spans {
+    let no_realtime = |_| RecordedLatencyError::Query(QueryError::NoRealtime);
+    let places = Places::new(recorded, traced).map_err(no_realtime)?;
+    for (index, span) in traced.spans.iter() {
         // The length is that of the span's own clock.
-        let to = clock.stamp(span.to);
+        let (_, to) = places.times(traced, index);
         let from = Stamp::from_ns(to.ns().saturating_sub(span.length_ns()));
         counters.count(TargetKind::Span(span.operation), Some(from), to, Ending::Seen);
     }

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::ThreadContext;
-use wakepath_names::WallClock;
 use wakepath_spans::{ContextWork, Hold, Named, RequestIndex, Said, SpanId, SpanIndex, TraceId, WorksFor};
 use wakepath_wait_graph::{Graph, ThreadIndex, ThreadState};
 
-use super::Traced;
+use super::{Places, Traced};
 use crate::Recorded;
 
 /// How it is known for which request a thread works.
@@ -47,7 +46,7 @@ pub struct Contexts {
 
 impl Contexts {
     /// The work of the threads of a recording.
-    pub fn new(recorded: &Recorded, traced: &Traced, clock: &WallClock) -> Self {
+    pub fn new(recorded: &Recorded, traced: &Traced, places: &Places) -> Self {
         let tids = recorded.survey.contexts.threads();
         let mut work = ContextWork::default();
         if tids.is_empty() {
@@ -55,10 +54,7 @@ impl Contexts {
         }
         let by_id: HashMap<(TraceId, SpanId), SpanIndex> =
             traced.spans.iter().map(|(index, span)| ((span.trace, span.id), index)).collect();
-        let times = |index| {
-            let span = traced.spans.span(index);
-            (clock.stamp(span.from), clock.stamp(span.to))
-        };
+        let times = |index| places.times(traced, index);
         let named = Named { spans: &traced.spans, by_id: &by_id, requests: &traced.requests, times };
         for tid in tids {
             for &thread in recorded.with_tid(tid) {

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Timeouts};
 use wakepath_goroutines::{GoWait, GoWindow, GoroutineIndex, Goroutines, ParkEnd, State, path};
-use wakepath_names::{Name, WallClock};
+use wakepath_names::Name;
 use wakepath_spans::{RequestIndex, SpanIndex, Stint, Work, WorksFor};
 
 use super::join::Worked;
 use super::one::{RequestPath, blame, question};
-use super::{Joined, JoinedBy, Traced};
+use super::{Joined, JoinedBy, Places, Traced};
 use crate::Recorded;
 use crate::code_names::code_names;
 use crate::path::answer;
@@ -77,11 +77,12 @@ fn of_span(traced: &Traced, span: SpanIndex, goroutines: &Goroutines) -> Option<
 pub(super) fn work(
     traced: &Traced,
     goroutines: &Goroutines,
-    clock: &WallClock,
+    places: &Places,
 ) -> Work<GoroutineIndex, Reference> {
-    Work::new(traced.spans.iter().filter_map(|(index, span)| {
+    Work::new(traced.spans.iter().filter_map(|(index, _)| {
         let thread = of_span(traced, index, goroutines)?;
-        Some(Stint { thread, from: clock.stamp(span.from), to: clock.stamp(span.to), span: index })
+        let (from, to) = places.times(traced, index);
+        Some(Stint { thread, from, to, span: index })
     }))
 }
 

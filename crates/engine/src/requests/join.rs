@@ -1,14 +1,12 @@
 //! A recording and its spans, brought together: which span each thread works for, at every moment.
 
 use wakepath_clock::{Reference, Stamp, Wall};
-use wakepath_event::Tid;
 use wakepath_goroutines::{GoroutineIndex, Goroutines};
-use wakepath_names::WallClock;
 use wakepath_spans::{ContextPiece, RequestIndex, SpanIndex, Stint, Work, WorksFor};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::facts::{DiskAccess, disk_accesses};
-use super::{Contexts, JoinedBy, RequestsError, Traced, goroutine, joined_by};
+use super::{Contexts, JoinedBy, Places, RequestsError, Traced, goroutine, joined_by};
 use crate::Recorded;
 use crate::query::thread_between;
 
@@ -19,8 +17,8 @@ pub struct Joined<'r> {
     pub recorded: &'r Recorded,
     /// The spans.
     pub traced: &'r Traced,
-    /// The clock of the spans beside that of the recording.
-    pub clock: WallClock,
+    /// The hosts of the spans, and their clocks.
+    pub places: Places,
     /// The active span of each thread that a plug-in noted.
     pub work: Work<ThreadIndex, Reference>,
     /// The accesses to disks of all requests, by their time; `None` where the recording shows none.
@@ -53,15 +51,16 @@ pub struct Worked {
 /// # Errors
 /// When the recording has no time of day.
 pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>, RequestsError> {
-    let clock = recorded.wall_clock().ok_or(RequestsError::NoRealtime)?;
-    let work = Work::new(traced.spans.iter().filter_map(|(index, span)| {
-        let (from, to) = (clock.stamp(span.from), clock.stamp(span.to));
-        let thread = thread_between(recorded, Tid(span.tid?), from, to)?;
+    let places = Places::new(recorded, traced)?;
+    let work = Work::new(traced.spans.iter().filter_map(|(index, _)| {
+        let tid = places.tid(traced, index)?;
+        let (from, to) = places.times(traced, index);
+        let thread = thread_between(recorded, tid, from, to)?;
         Some(Stint { thread, from, to, span: index })
     }));
-    let contexts = Contexts::new(recorded, traced, &clock);
+    let contexts = Contexts::new(recorded, traced, &places);
     let goroutines = goroutine::goroutines(recorded);
-    let goroutine_work = goroutine::work(traced, &goroutines, &clock);
+    let goroutine_work = goroutine::work(traced, &goroutines, &places);
     let by_goroutine = |thread: ThreadIndex, at: Stamp<Reference>| {
         let (_, _, goroutine) = goroutines.on_thread(thread, at, at.plus(1)).pop()?;
         goroutine_work.at(&goroutine?, at)
@@ -75,7 +74,7 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
         }
     };
     let disk = disk_accesses(recorded, worked_for);
-    Ok(Joined { recorded, traced, clock, work, disk, contexts, goroutines, goroutine_work })
+    Ok(Joined { recorded, traced, places, work, disk, contexts, goroutines, goroutine_work })
 }
 
 impl Worked {
@@ -88,14 +87,12 @@ impl Worked {
 impl Joined<'_> {
     /// The beginning and the end of a request, on the recording's clock.
     pub fn times(&self, request: RequestIndex) -> (Stamp<Reference>, Stamp<Reference>) {
-        let root = self.traced.root(request);
-        (self.clock.stamp(root.from), self.clock.stamp(root.to))
+        self.span_times(self.traced.request(request).root)
     }
 
     /// The beginning and the end of a span, on the recording's clock.
     pub fn span_times(&self, span: SpanIndex) -> (Stamp<Reference>, Stamp<Reference>) {
-        let span = self.traced.spans.span(span);
-        (self.clock.stamp(span.from), self.clock.stamp(span.to))
+        self.places.times(self.traced, span)
     }
 
     /// The realtime of a moment of a request: never before its root span, and never after it.
@@ -104,7 +101,10 @@ impl Joined<'_> {
         match self.times(request) {
             (from, _) if at <= from => root.from,
             (_, to) if at >= to => root.to,
-            _ => self.clock.wall(at).clamp(root.from, root.to),
+            _ => {
+                let span = self.traced.request(request).root;
+                self.places.wall(self.traced, span, at).clamp(root.from, root.to)
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Segment, SegmentKind, Window};
-use wakepath_event::Tid;
+use wakepath_event::{HostIndex, Tid};
 use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, TraceId, WorksFor, span_path};
 
 use super::facts::States;
@@ -22,6 +22,8 @@ use crate::{Head, PathAnswer, Question};
 pub struct OfSpan {
     /// The span.
     pub span: SpanIndex,
+    /// Its host; `None` where that was not recorded, so that its times are by another clock.
+    pub host: Option<HostIndex>,
     /// The beginning.
     pub from: Stamp<Reference>,
     /// The end.
@@ -105,6 +107,8 @@ pub struct RequestPath<'r> {
 pub enum NoPath {
     /// The spans do not name the thread.
     NoThread,
+    /// The spans name a host that was not recorded.
+    OtherHost,
     /// The recording has no thread of this number.
     NotRecorded(u32),
     /// The request began before the recording, or ended after it.
@@ -118,6 +122,7 @@ impl NoPath {
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoThread => "no_thread",
+            Self::OtherHost => "other_host",
             Self::NotRecorded(_) => "not_recorded",
             Self::Outside => "outside",
             Self::Empty => "empty",
@@ -132,6 +137,8 @@ pub enum Next {
     Part(RequestIndex),
     /// The threads of this process, which its spans name, in the time of the request.
     Process(u32),
+    /// A recording of its host too.
+    RecordHost,
     /// Another recording, of all threads.
     RecordAll,
     /// The time that was recorded.
@@ -149,6 +156,8 @@ pub struct RequestAnswer<'r> {
     pub traced: &'r Traced,
     /// The request.
     pub request: RequestIndex,
+    /// Its host; `None` where that was not recorded.
+    pub host: Option<HostIndex>,
     /// How its thread is known.
     pub joined_by: JoinedBy,
     /// Its beginning.
@@ -167,31 +176,38 @@ pub struct RequestAnswer<'r> {
 
 /// Explains one request.
 pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algorithm) -> RequestAnswer<'r> {
-    let Joined { recorded, traced, clock, .. } = joined;
+    let Joined { recorded, traced, places, .. } = joined;
     let root = traced.request(request).root;
-    let span = traced.spans.span(root);
     let (from, to) = joined.times(request);
     let mut at = from;
     let mut by_span = Vec::new();
     for segment in span_path(&traced.spans, &traced.requests, root) {
         // Where the clock was set within the request, its parts would overlap.
-        let until = clock.stamp(segment.to).clamp(at, to);
+        // A span of another host has the clock of that one.
+        let until = places.stamp(traced, segment.span, segment.to).clamp(at, to);
         if at < until {
-            by_span.push(OfSpan { span: segment.span, from: at, to: until });
+            let host = places.host(traced, segment.span);
+            by_span.push(OfSpan { span: segment.span, host, from: at, to: until });
         }
         at = until;
     }
     let own = own_times(traced, &by_span);
     let is_recorded = recorded.from() <= from && to <= recorded.to();
     let joined_by = joined.joined_by(request);
-    let said =
-        joined.contexts.thread(request).map(|thread| (recorded.graph.thread(thread).tid().0, Some(thread)));
-    let named = || span.tid.map(|tid| (tid, thread_between(recorded, Tid(tid), from, to)));
+    let said = joined
+        .contexts
+        .thread(request)
+        .map(|thread| (recorded.graph.thread(thread).tid().number(), Some(thread)));
+    let named = || {
+        let tid = places.tid(traced, root)?;
+        Some((tid.number(), thread_between(recorded, tid, from, to)))
+    };
     let path = match said.or_else(named) {
         _ if from >= to => Err(NoPath::Empty),
         _ if joined_by == JoinedBy::Goroutine && is_recorded => {
             goroutine::path_of(joined, request, algorithm).ok_or(NoPath::NoThread)
         }
+        None if places.host(traced, root).is_none() => Err(NoPath::OtherHost),
         None => Err(NoPath::NoThread),
         _ if !is_recorded => Err(NoPath::Outside),
         Some((tid, None)) => Err(NoPath::NotRecorded(tid)),
@@ -199,26 +215,33 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
     };
     let next = next(joined, request, &own, is_recorded);
     let head = head(recorded, from, to);
-    RequestAnswer { head, traced, request, joined_by, from, to, by_span, own, path, next }
+    let host = places.host(traced, root);
+    RequestAnswer { head, traced, request, host, joined_by, from, to, by_span, own, path, next }
 }
 
 /// The next step where a request has no path.
 fn next(joined: &Joined<'_>, request: RequestIndex, own: &[OwnTime], is_recorded: bool) -> Next {
-    let Joined { recorded, traced, .. } = joined;
+    let Joined { recorded, traced, places, .. } = joined;
+    let root = traced.request(request).root;
+    if places.host(traced, root).is_none() {
+        return Next::RecordHost;
+    }
     if !is_recorded {
         return Next::Times;
     }
-    let is_there = |tid: u32| !recorded.with_tid(Tid(tid)).is_empty();
-    let is_joined =
-        |part| joined.contexts.thread(part).is_some() || traced.root(part).tid.is_some_and(is_there);
+    let is_there = |tid: Tid| !recorded.with_tid(tid).is_empty();
+    let is_joined = |part| {
+        let named = || places.tid(traced, traced.request(part).root);
+        joined.contexts.thread(part).is_some() || named().is_some_and(is_there)
+    };
     // A part in another service, whose thread is known.
     let part = own.first().map(|first| traced.requests.of_span(first.longest));
     if let Some(part) = part.filter(|part| *part != request && is_joined(*part)) {
         return Next::Part(part);
     }
-    let root = traced.request(request).root;
+    let is_on_first = places.host(traced, root) == Some(HostIndex::default());
     match (traced.spans.service(root).pid, traced.spans.span(root).tid) {
-        (Some(pid), _) if is_there(pid) => Next::Process(pid),
+        (Some(pid), _) if is_on_first && is_there(Tid(pid)) => Next::Process(pid),
         (_, Some(_)) => Next::RecordAll,
         (_, None) => Next::Thread,
     }

@@ -25,12 +25,14 @@ pub struct Traced {
     pub dropped: Dropped,
     /// Recordings whose spans end within a message: the recorder was killed, and later ones are missing.
     pub torn: Vec<PathBuf>,
+    /// The recordings, in the order by which services have them; where several are read.
+    pub recordings: Vec<PathBuf>,
 }
 
 impl Traced {
     /// The requests of these spans.
     pub fn new(spans: Spans, dropped: Dropped) -> Self {
-        Self { requests: requests(&spans), spans, dropped, torn: Vec::new() }
+        Self { requests: requests(&spans), spans, dropped, torn: Vec::new(), recordings: Vec::new() }
     }
 }
 
@@ -52,7 +54,8 @@ pub enum SpansError {
 /// When one cannot be read, or holds no spans in a known format.
 pub fn traced(recordings: &[PathBuf], files: &[PathBuf]) -> Result<Traced, SpansError> {
     let (mut reader, mut torn) = (Reader::default(), Vec::new());
-    for path in recordings.iter().filter(|path| is_recording(path)) {
+    for (place, path) in recordings.iter().enumerate().filter(|(_, path)| is_recording(path)) {
+        reader.received_by(u16::try_from(place).ok().filter(|_| recordings.len() > 1));
         let failed = |error| SpansError::Io { path: path.clone(), error };
         let Ok(recording) = Recording::open(path) else { continue };
         let Some(mut frames) = recording.spans().map_err(failed)? else { continue };
@@ -64,12 +67,13 @@ pub fn traced(recordings: &[PathBuf], files: &[PathBuf]) -> Result<Traced, Spans
             torn.push(path.clone());
         }
     }
+    reader.received_by(None);
     for path in files {
         let file = Bytes::from(bytes_of(path)?);
         reader.take_file(&file).map_err(|error| SpansError::Format { path: path.clone(), error })?;
     }
     let (spans, dropped) = reader.finish();
-    Ok(Traced { torn, ..Traced::new(spans, dropped) })
+    Ok(Traced { torn, recordings: recordings.to_vec(), ..Traced::new(spans, dropped) })
 }
 
 fn bytes_of(path: &Path) -> Result<Vec<u8>, SpansError> {

@@ -10,6 +10,7 @@ use wakepath_engine::Head;
 use wakepath_engine::requests::{
     JoinedBy, OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SpanIndex, StateSum, Traced,
 };
+use wakepath_event::HostIndex;
 
 use super::goroutine::GoroutineJson;
 use super::head::{HeadJson, since_origin};
@@ -40,7 +41,7 @@ pub fn requests(answer: &RequestsAnswer, out: &mut dyn Write) -> io::Result<()> 
     });
     let requests = answer.requests.iter().map(|&request| {
         let (from, to) = answer.times(request);
-        RequestJson::new(head, traced, request, (from, to), answer.joined_by(request))
+        RequestJson::new(head, traced, request, (from, to), (answer.host(request), answer.joined_by(request)))
     });
     let document = RequestsJson {
         head: HeadJson::new(SCHEMA, head),
@@ -57,6 +58,7 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
     let RequestAnswer { head, traced, request, from, to, .. } = answer;
     let spans = answer.by_span.iter().map(|part| SpanJson {
         name: NameJson::of_span(traced, part.span),
+        host: host(head, part.host),
         span_id: traced.spans.span(part.span).id.to_string(),
         from_ns: since_origin(head, part.from),
         to_ns: since_origin(head, part.to),
@@ -113,7 +115,7 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
     });
     let document = OneJson {
         head: HeadJson::new(SCHEMA, head),
-        request: RequestJson::new(head, traced, *request, (*from, *to), answer.joined_by),
+        request: RequestJson::new(head, traced, *request, (*from, *to), (answer.host, answer.joined_by)),
         spans: spans.collect(),
         blocked_by,
         pieces: pieces.collect(),
@@ -188,6 +190,8 @@ struct RequestJson<'a> {
     from_ns: i64,
     to_ns: i64,
     failed: bool,
+    /// The boot id of its host; null where that was not recorded.
+    host: Option<&'a str>,
     /// How its thread is known.
     join: &'static str,
 }
@@ -197,6 +201,8 @@ struct SpanJson<'a> {
     span_id: String,
     #[serde(flatten)]
     name: NameJson<'a>,
+    /// Like that of a request.
+    host: Option<&'a str>,
     from_ns: i64,
     to_ns: i64,
 }
@@ -235,6 +241,15 @@ struct StateJson {
     measured_ns: u64,
 }
 
+/// The boot id of a host.
+fn host(head: &Head, host: Option<HostIndex>) -> Option<&str> {
+    let host = match usize::from(host?.0).checked_sub(1) {
+        None => &head.host,
+        Some(other) => head.others.get(other)?,
+    };
+    Some(&host.boot_id)
+}
+
 #[derive(Serialize)]
 struct DiskJson {
     count: u64,
@@ -262,11 +277,11 @@ impl<'a> NameJson<'a> {
 
 impl<'a> RequestJson<'a> {
     fn new(
-        head: &Head,
+        head: &'a Head,
         traced: &'a Traced,
         request: RequestIndex,
         (from, to): (Stamp<Reference>, Stamp<Reference>),
-        joined_by: JoinedBy,
+        (of, joined_by): (Option<HostIndex>, JoinedBy),
     ) -> Self {
         let root = traced.root(request);
         Self {
@@ -276,6 +291,7 @@ impl<'a> RequestJson<'a> {
             from_ns: since_origin(head, from),
             to_ns: since_origin(head, to),
             failed: root.failed,
+            host: host(head, of),
             join: joined_by.name(),
         }
     }

@@ -50,7 +50,12 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
         Question::Request { goroutine: true, .. } => None,
         Question::Request { .. } => {
             let [from, to] = [window.from, window.to].map(|at| seconds(at.since(answer.head.origin)));
-            Some(format!("--tid {} --from {from} --to {to} {flags}", answer.subject().tid.0))
+            let tid = answer.subject().tid;
+            // A number belongs to the first host where none is named.
+            let host =
+                answer.recorded.remote_host(tid).map(|host| format!("--host {} ", wording::name(&host.name)));
+            let host = host.unwrap_or_default();
+            Some(format!("{host}--tid {} --from {from} --to {to} {flags}", tid.number()))
         }
         Question::Command { .. } | Question::Thread => Some(String::from(flags)),
     };

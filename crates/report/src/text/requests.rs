@@ -3,8 +3,8 @@
 mod group;
 
 use wakepath_engine::requests::{
-    DiskAccesses, Next, NoPath, Operation, OwnTime, RequestAnswer, RequestIndex, RequestPath, RequestState,
-    RequestsAnswer, StateSum, Traced,
+    DiskAccesses, Next, NoPath, OfSpan, Operation, OwnTime, RequestAnswer, RequestIndex, RequestPath,
+    RequestState, RequestsAnswer, StateSum, Traced,
 };
 use wakepath_findings::{Certainty, rows};
 
@@ -242,7 +242,9 @@ fn by_spans(
     screen.blank();
     screen.unwrapped(Line::faint(" share     time  the spans that its end waited for, by their own time"));
     for own in answer.own.iter().take(MAX_ROWS) {
-        screen.hanging(Line::strong(part(own.total_ns, window)), TEXT, row(traced, own));
+        let is_recorded = |part: &OfSpan| part.span != own.longest || part.host.is_some();
+        let row = row(traced, own, answer.by_span.iter().all(is_recorded));
+        screen.hanging(Line::strong(part(own.total_ns, window)), TEXT, row);
     }
     let rest: u64 = answer.own.iter().skip(MAX_ROWS).map(|own| own.total_ns).sum();
     if rest > 0 {
@@ -263,6 +265,11 @@ fn by_spans(
             format!("wakepath path{recording} --pid {pid} --from {from} --to {to}")
         }
         Next::Times => format!("wakepath info{recording}"),
+        Next::RecordHost => {
+            let host = traced.spans.service(traced.request(answer.request).root).host.as_deref();
+            let host = escape(host.unwrap_or("its host").as_bytes());
+            format!("record {host} too, and give both recordings: docs/requests.md says how")
+        }
         Next::RecordAll => String::from("sudo wakepath record --otlp -a"),
         Next::Thread => {
             String::from("write the thread on each span, as wakepath.tid: docs/requests.md says how")
@@ -272,9 +279,10 @@ fn by_spans(
     screen.into_text()
 }
 
-fn row(traced: &Traced, own: &OwnTime) -> Line {
+fn row(traced: &Traced, own: &OwnTime, is_recorded: bool) -> Line {
     let name = operation_name(&traced.spans.operations[own.operation.0 as usize]);
-    Line::from(format!("{name}, {}", count(own.spans, "span"))).add(Style::Faint, "  inferred")
+    let how = if is_recorded { "  inferred" } else { "  inferred, its host not recorded" };
+    Line::from(format!("{name}, {}", count(own.spans, "span"))).add(Style::Faint, how)
 }
 
 fn left_out(screen: &mut Screen, traced: &Traced) {

@@ -66,6 +66,8 @@ pub(super) struct Collector {
     seen: HashSet<(TraceId, SpanId)>,
     dropped: Dropped,
     resolution_ns: u64,
+    /// The recording that received what comes now.
+    recording: Option<u16>,
 }
 
 impl Default for Collector {
@@ -77,6 +79,7 @@ impl Default for Collector {
             seen: HashSet::new(),
             dropped: Dropped::default(),
             resolution_ns: 1,
+            recording: None,
         }
     }
 }
@@ -87,7 +90,13 @@ impl Collector {
         for name in std::iter::once(&mut service.name).chain(&mut service.instance).chain(&mut service.host) {
             *name = shortened(name);
         }
+        service.recording = self.recording;
         place(&mut self.services, service).map(ServiceIndex)
+    }
+
+    /// Says which recording received what comes from here on.
+    pub(super) fn received_by(&mut self, recording: Option<u16>) {
+        self.recording = recording;
     }
 
     /// Says that times are of this unit, ns.
