@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::output::Colour;
 use crate::{completion, exit_code, export, info, latency, path, requests, sync};
 #[cfg(feature = "collect")]
-use crate::{doctor, record};
+use crate::{doctor, flight, record};
 
 /// Explain why a command was slow
 ///
@@ -39,6 +39,8 @@ pub struct Arguments {
 pub enum Verb {
     #[cfg(feature = "collect")]
     Record(record::RecordArguments),
+    #[cfg(feature = "collect")]
+    Trigger(flight::TriggerArguments),
     Path(path::PathArguments),
     Info(info::InfoArguments),
     Latency(latency::LatencyArguments),

@@ -13,6 +13,8 @@ mod exit_code;
 mod export;
 mod failure;
 mod file;
+#[cfg(feature = "collect")]
+mod flight;
 mod info;
 mod input;
 mod latency;
@@ -39,6 +41,8 @@ fn main() -> ExitCode {
     let result = match &arguments.verb {
         #[cfg(feature = "collect")]
         Verb::Record(record) => record::run(record, &output),
+        #[cfg(feature = "collect")]
+        Verb::Trigger(trigger) => flight::run(trigger, &output),
         Verb::Path(path) => path::run(path, &output),
         Verb::Info(info) => info::run(info, &output),
         #[cfg(feature = "collect")]

@@ -16,6 +16,7 @@ use wakepath_report::text;
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
+use crate::flight::FlightArguments;
 use crate::input::{DEFAULT, Input};
 use crate::output::Output;
 use crate::parse::{Named, buffer, one_of, size, time};
@@ -111,6 +112,8 @@ pub struct RecordArguments {
     /// information of the versions that docs/requests.md lists.
     #[arg(long)]
     goroutines: bool,
+    #[command(flatten)]
+    flight: FlightArguments,
     /// Record only what a path needs, at the least cost: no system calls, lock words or stacks
     #[arg(long)]
     path_only: bool,
@@ -143,6 +146,7 @@ Examples:
                                          each call; then: wakepath path --call handle --peak 2
   sudo wakepath record --stacks -- ./it  which functions wait?
   sudo wakepath record --otlp -a -d 60   with the spans that the services of this host send
+  sudo wakepath record --flight 30s -a   nothing on the disk; wakepath trigger keeps the last 30 s
 
 With a command, its own exit code is passed on. 125 means that wakepath failed, 126 that the command \
 cannot be run, 127 that it was not found. If recording ends before the command does (-d, --max-size, a \
@@ -188,7 +192,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         output.complain("note", &text);
     }
     let request = Request {
-        destination: arguments.output.clone(),
+        destination: arguments.flight.destination(&arguments.output),
         options,
         most_bytes: arguments.max_size,
         least_free_percent: MIN_FREE_PERCENT,
@@ -206,11 +210,15 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     if arguments.command.is_empty() {
         output.note("recording; press Ctrl-C to stop and see the answer");
     }
-    let mut made = record(&request, receiver, &stop).map_err(record_failure)?;
+    let flight = arguments.flight.request(receiver.is_some(), output);
+    let mut made = record(&request, receiver, flight, &stop).map_err(record_failure)?;
     collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     warn(&made, output);
     let kept = made.take_kept_files();
-    let answered = answer(arguments, &made.outcome.place, kept, output);
+    let answered = match &made.outcome.place {
+        Some(place) => answer(arguments, place, kept, output),
+        None => Ok(()),
+    };
     // From here on another recorder may delete the recording: the command may run on for long.
     drop(made.outcome.place);
     let ended = (made.outcome.running, made.outcome.status);
@@ -255,8 +263,10 @@ fn warn(Made { outcome, other_processes, spans, of_goroutines }: &Made, output: 
             output.complain("warning", &format!("{count} calls were not recorded: {why}"));
         }
     }
-    if let Some(moved) = outcome.place.moved_running() {
-        let asked = outcome.place.asked().display();
+    if let Some(place) = &outcome.place
+        && let Some(moved) = place.moved_running()
+    {
+        let asked = place.asked().display();
         let text = format!("{asked} was still being recorded: it is now {}", moved.display());
         output.complain("warning", &text);
     }

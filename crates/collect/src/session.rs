@@ -13,7 +13,7 @@ use wakepath_event::{
     CallEnd, Comm, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, Tid, UnwindCounts,
 };
 use wakepath_kernel_records::{Buffer, Header, Kind};
-use wakepath_recording::{Place, WriteError, Writer};
+use wakepath_recording::{Place, WriteError};
 
 use crate::child::{Held, Running};
 use crate::contexts::{Changes, Contexts, UnreadContexts};
@@ -32,7 +32,7 @@ use crate::skips::Skips;
 use crate::stack_copy::StackCopy;
 use crate::unwinder::{Spaces, Unwinder};
 use crate::watch::{EndReason, Watch, pidfd};
-use crate::write_behind::{WriteBehind, WriteCommand};
+use crate::write_behind::{Destination, WriteBehind, WriteCommand};
 use crate::{clocks, names, rights, sampling};
 
 /// The longest sleep between drains, when little happens. At the highest rate measured (354,000 semaphore round trips
@@ -64,8 +64,8 @@ const HOLD_NS: u64 = 200_000_000;
 /// The outcome of a session.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Where the recording is.
-    pub place: Place,
+    /// Where the recording is; `None` of a flight recorder.
+    pub place: Option<Place>,
     /// Whether the command got [`Options::variable`].
     pub variable_given: bool,
     /// Why it ended.
@@ -105,7 +105,7 @@ pub struct Outcome {
 /// When recording could not start, the command could not run, or the recording could not be written.
 pub fn record(
     options: &Options,
-    open: impl FnOnce() -> Result<Writer, WriteError>,
+    open: impl FnOnce() -> Result<Destination, WriteError>,
     beside: impl FnOnce(),
     stop: &Signals,
 ) -> Result<Outcome, Error> {
@@ -132,9 +132,12 @@ pub fn record(
     let variable_given = held.as_ref().is_some_and(|held| held.has_default);
     // At least as much as the rings hold.
     let ring_bytes = (sched.size() + net.size()) * cpus;
-    let recording = open()?;
-    let place = recording.place();
-    let out = WriteBehind::new(recording, ring_bytes.max(MIN_WAITING_BYTES));
+    let destination = open()?;
+    let place = match &destination {
+        Destination::Recording(recording) => Some(recording.place()),
+        Destination::Flight(_) => None,
+    };
+    let out = WriteBehind::new(destination, ring_bytes.max(MIN_WAITING_BYTES));
     for pid in options.targets.iter().copied().chain(held.as_ref().map(|held| held.pid as u32)) {
         programs.follow(pid)?;
     }

@@ -15,6 +15,10 @@ static ASKED: AtomicU32 = AtomicU32::new(0);
 /// The signals that are to be passed on to the command, a bit for each.
 static TO_PASS_ON: AtomicU32 = AtomicU32::new(0);
 
+/// The number of signals that asked to keep what a flight recorder has, and the process that sent the last one.
+static ASKED_TO_KEEP: AtomicU32 = AtomicU32::new(0);
+static SENDER: AtomicU32 = AtomicU32::new(0);
+
 /// The signals of this process that ask it to stop, from [`Signals::watch`] on.
 #[derive(Debug)]
 pub struct Signals(());
@@ -34,6 +38,14 @@ impl Signals {
         Ok(Self(()))
     }
 
+    /// From now on SIGUSR1 asks a flight recorder to keep what it has.
+    ///
+    /// # Errors
+    /// When the kernel refuses, which it has no reason to.
+    pub fn watch_keep(&self) -> io::Result<()> {
+        set(libc::SIGUSR1, asked_to_keep as *const () as libc::sighandler_t)
+    }
+
     /// The number of signals that came so far.
     pub fn asked(&self) -> u32 {
         ASKED.load(Ordering::Relaxed)
@@ -47,6 +59,21 @@ impl Signals {
             unsafe { libc::kill(pid, signal) };
         }
     }
+}
+
+/// The number of signals that asked to keep a recording so far, and the process that sent the last one; 0 where it is not
+/// known.
+pub(crate) fn keep_asked() -> (u32, u32) {
+    (ASKED_TO_KEEP.load(Ordering::Acquire), SENDER.load(Ordering::Relaxed))
+}
+
+/// Asks the flight recorder in this process to keep what it has.
+///
+/// # Errors
+/// When there is no such process, or it is another user's.
+pub fn ask_to_keep(pid: i32) -> io::Result<()> {
+    // SAFETY: plain numbers.
+    if unsafe { libc::kill(pid, libc::SIGUSR1) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives signals their default effect again, in a child between fork and exec.
@@ -102,4 +129,12 @@ extern "C" fn arrived(signal: i32, info: *const libc::siginfo_t, _: *const libc:
         TO_PASS_ON.fetch_or(1 << signal, Ordering::Relaxed);
     }
     ASKED.fetch_add(1, Ordering::Relaxed);
+}
+
+extern "C" fn asked_to_keep(_: i32, info: *const libc::siginfo_t, _: *const libc::c_void) {
+    // SAFETY: the kernel hands a valid pointer to a handler with SA_SIGINFO; a signal of a process (code 0 or below) has
+    // the field of its sender.
+    let sender = unsafe { if (*info).si_code <= 0 { (*info).si_pid() } else { 0 } };
+    SENDER.store(sender.max(0) as u32, Ordering::Relaxed);
+    ASKED_TO_KEEP.fetch_add(1, Ordering::Release);
 }

@@ -12,6 +12,7 @@ use wakepath_kernel_records::{Buffer, walk};
 use wakepath_recording::WriteError;
 
 use crate::clocks;
+use crate::flight::{FlightOptions, FlightRecorder};
 
 /// A command to the writer of a recording; they are carried out in order.
 #[derive(Debug)]
@@ -43,7 +44,16 @@ impl WriteCommand {
     }
 }
 
-/// Writes a recording: directly, or in a thread of its own.
+/// The place that the records of a session go to.
+#[derive(Debug)]
+pub enum Destination {
+    /// A recording on disk.
+    Recording(wakepath_recording::Writer),
+    /// The memory of a flight recorder.
+    Flight(Box<FlightOptions>),
+}
+
+/// Writes a recording, or keeps it in memory: directly, or in a thread of its own.
 #[derive(Debug)]
 pub(crate) struct WriteBehind {
     mode: Mode,
@@ -55,8 +65,8 @@ pub(crate) struct WriteBehind {
 
 #[derive(Debug)]
 enum Mode {
-    Direct(Box<Writer>),
-    Thread(Arc<Queue>, JoinHandle<Box<Writer>>),
+    Direct(Box<Target>),
+    Thread(Arc<Queue>, JoinHandle<Box<Target>>),
     /// Between the two, while it changes.
     Changing,
 }
@@ -70,23 +80,30 @@ const CHECK_THREAD_EVERY: Duration = Duration::from_millis(100);
 
 impl WriteBehind {
     /// Writes directly, for now.
-    pub(crate) fn new(writer: wakepath_recording::Writer, max_waiting_bytes: usize) -> Self {
-        let writer =
-            Writer { recording: writer, flushed: Stamp::from_ns(0), failed: false, unchecked_bytes: 0 };
-        Self { mode: Mode::Direct(Box::new(writer)), max_waiting_bytes, spare: Vec::new() }
+    pub(crate) fn new(destination: Destination, max_waiting_bytes: usize) -> Self {
+        let target = match destination {
+            Destination::Recording(recording) => Target::Recording(Writer {
+                recording,
+                flushed: Stamp::from_ns(0),
+                failed: false,
+                unchecked_bytes: 0,
+            }),
+            Destination::Flight(options) => Target::Flight(FlightRecorder::new(*options)),
+        };
+        Self { mode: Mode::Direct(Box::new(target)), max_waiting_bytes, spare: Vec::new() }
     }
 
     /// From now on a thread writes, with the privileges and the priority of the calling thread.
     pub(crate) fn start(&mut self) {
         self.mode = match std::mem::replace(&mut self.mode, Mode::Changing) {
-            Mode::Direct(mut writer) => {
+            Mode::Direct(mut target) => {
                 let queue = Arc::new(Queue::default());
                 let served = Arc::clone(&queue);
                 Mode::Thread(
                     queue,
                     std::thread::spawn(move || {
-                        served.serve(&mut writer);
-                        writer
+                        served.serve(&mut target);
+                        target
                     }),
                 )
             }
@@ -104,9 +121,11 @@ impl WriteBehind {
         };
         queue.close();
         // Only a bug ends the thread early, and no recording is better than half of one.
-        let mut writer = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        writer.failed = false;
-        self.mode = Mode::Direct(writer);
+        let mut target = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        if let Target::Recording(writer) = &mut *target {
+            writer.failed = false;
+        }
+        self.mode = Mode::Direct(target);
         queue.lock().error.take().map_or(Ok(()), Err)
     }
 
@@ -129,10 +148,10 @@ impl WriteBehind {
     pub(crate) fn put(&mut self, commands: impl IntoIterator<Item = WriteCommand>) -> Result<(), WriteError> {
         match &mut self.mode {
             // All commands, even if one fails: how the recording ended comes last.
-            Mode::Direct(writer) => {
+            Mode::Direct(target) => {
                 let mut first = Ok(());
                 for command in commands {
-                    let done = writer.execute(&command);
+                    let done = target.execute(&command);
                     first = first.and(done);
                 }
                 first
@@ -141,6 +160,28 @@ impl WriteBehind {
                 queue.put(commands, &mut self.spare)
             }
             Mode::Thread(..) | Mode::Changing => self.stop(),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Target {
+    Recording(Writer),
+    Flight(FlightRecorder),
+}
+
+impl Target {
+    fn execute(&mut self, command: &WriteCommand) -> Result<(), WriteError> {
+        match self {
+            Self::Recording(writer) => writer.execute(command),
+            Self::Flight(recorder) => recorder.execute(command),
+        }
+    }
+
+    fn execute_behind(&mut self, command: &WriteCommand) -> Result<(), WriteError> {
+        match self {
+            Self::Recording(writer) => writer.execute_behind(command),
+            Self::Flight(recorder) => recorder.execute(command),
         }
     }
 }
@@ -298,7 +339,7 @@ impl Queue {
     }
 
     /// Carries out what comes, until the queue is closed and empty.
-    fn serve(&self, writer: &mut Writer) {
+    fn serve(&self, target: &mut Target) {
         let mut state = self.lock();
         loop {
             let commands = std::mem::take(&mut state.commands);
@@ -311,7 +352,7 @@ impl Queue {
             }
             drop(state);
             for command in commands {
-                let result = writer.execute_behind(&command);
+                let result = target.execute_behind(&command);
                 self.done(command, result);
             }
             state = self.lock();

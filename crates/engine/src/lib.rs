@@ -11,6 +11,8 @@ mod comparison;
 mod cost;
 #[cfg(feature = "collect")]
 pub mod doctor;
+#[cfg(feature = "collect")]
+pub mod flight;
 mod head;
 mod hosts;
 mod info;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::flight::{Flight, FlightRequest};
 use crate::latency::OtherProcesses;
 pub use crate::latency::live::AllowedProbes;
 use crate::latency::live::{LiveLatencyError, LiveTarget, kernel_functions, other_processes, user_functions};
@@ -13,7 +14,7 @@ pub use wakepath_collect::{
     Callers, EndReason, Error as CollectError, GRACE, Options, Outcome, Running, Signals, Stacks,
     UnreadContexts, drop_rights, exit_code,
 };
-use wakepath_collect::{Counted, MAX_TARGETS, MappedFile};
+use wakepath_collect::{Counted, Destination, MAX_TARGETS, MappedFile};
 use wakepath_functions::{Pattern, Runtime};
 pub use wakepath_recording::Place;
 pub use wakepath_recording::WriteError;
@@ -82,9 +83,17 @@ pub enum RecordError {
 /// so far are in the request's destination in any case; an earlier recording there is
 /// moved aside only when all is ready to begin. Spans come from `spans`, from the command's start until the last drain.
 ///
+/// With `flight`, nothing is on the disk until something triggers, and the destination is the directory of the recordings that
+/// are kept then; [`Request::most_bytes`] bounds all of them together.
+///
 /// # Errors
 /// When recording could not begin or not go on.
-pub fn record(request: &Request, spans: Option<SpanReceiver>, stop: &Signals) -> Result<Made, RecordError> {
+pub fn record(
+    request: &Request,
+    spans: Option<SpanReceiver>,
+    flight: Option<FlightRequest>,
+    stop: &Signals,
+) -> Result<Made, RecordError> {
     if let Some(cgroup) = &request.cgroup {
         let there = wakepath_collect::cgroup_paths();
         // Where no hierarchy can be seen, the events may know more.
@@ -124,15 +133,28 @@ pub fn record(request: &Request, spans: Option<SpanReceiver>, stop: &Signals) ->
     options.least_free_percent = Some(request.least_free_percent);
     recorder.variable = spans.as_ref().map(SpanReceiver::variable);
     let (wanted, file) = (spans.is_some(), RefCell::new(None));
+    let flight = flight.map(|asked| Flight::new(asked, wanted));
+    let in_memory = flight.as_ref().and_then(|flight| Some((flight.spans.clone()?, flight.cause.clone())));
     let open = || {
+        if let Some(flight) = flight {
+            options.kept_for_end = 0;
+            stop.watch_keep().map_err(|source| WriteError::Io { path: request.destination.clone(), source })?;
+            let kept = flight.open(&request.destination, request.most_bytes, options, this_host())?;
+            return Ok(Destination::Flight(Box::new(kept)));
+        }
         let writer = Writer::replace(&request.destination, &this_host(), &options)?;
         if wanted {
             file.replace(Some(writer.spans()?));
         }
-        Ok(writer)
+        Ok(Destination::Recording(writer))
     };
     let mut receiving = None;
-    let receive = || receiving = spans.zip(file.take()).map(|(spans, file)| spans.start(file));
+    let receive = || {
+        receiving = match in_memory {
+            Some((memory, cause)) => spans.map(|spans| spans.start_in_memory(memory, cause)),
+            None => spans.zip(file.take()).map(|(spans, file)| spans.start(file)),
+        };
+    };
     let outcome = wakepath_collect::record(&recorder, open, receive, stop)?;
     // Behind the last drain; it returns when all that was accepted is written.
     let spans = receiving.map(|receiving| receiving.stop(outcome.variable_given));

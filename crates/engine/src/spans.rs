@@ -1,12 +1,16 @@
 //! Spans that applications send while a recording is made: the receiver, and the recording's file for them.
 
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use wakepath_collect::DefaultVariable;
 pub use wakepath_otlp::{
     ForwardUrl, Forwarded, KEPT_ATTRIBUTES, ListenAt, MAX_CONNECTIONS, MAX_SERVICES, Received,
 };
 pub use wakepath_otlp::{Options, ReceiverError, send};
 use wakepath_otlp::{Receiver, Running};
-use wakepath_recording::SpanWriter;
+use wakepath_recording::flight::{Cause, FlightSpans};
+use wakepath_recording::{ClockReading, SpanWriter};
 
 /// The variable that sends the spans of a program to a receiver.
 pub const ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -49,8 +53,25 @@ impl SpanReceiver {
 
     /// Receives into this file.
     pub(crate) fn start(self, mut file: SpanWriter) -> Receiving {
+        self.start_with(move |message: &[u8]| file.append(message).map_err(|error| error.to_string()))
+    }
+
+    /// Receives into the memory of a flight recorder.
+    pub(crate) fn start_in_memory(
+        self,
+        memory: Arc<Mutex<FlightSpans>>,
+        cause: SyncSender<Cause>,
+    ) -> Receiving {
+        self.start_with(move |message: &[u8]| {
+            let now = ClockReading::now();
+            let _ = &cause;
+            memory.lock().unwrap_or_else(PoisonError::into_inner).push(now.monotonic_ns, message);
+            Ok(())
+        })
+    }
+
+    fn start_with(self, write: impl FnMut(&[u8]) -> Result<(), String> + Send + 'static) -> Receiving {
         let (endpoint, nothing) = (self.0.endpoint(), self.nothing_yet());
-        let write = move |message: &[u8]| file.append(message).map_err(|error| error.to_string());
         let running = self.0.start(Box::new(write)).map_err(|error| Received {
             why_unwritten: Some(format!("cannot start a thread: {error}")),
             ..nothing

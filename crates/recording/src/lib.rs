@@ -12,6 +12,7 @@
 //! A packet is written in one piece and never touched again, so that a writer that is killed
 //! leaves all packets but perhaps the last whole, and that one readable as far as it came.
 
+pub mod flight;
 mod identity;
 mod metadata;
 mod place;

@@ -72,15 +72,24 @@ pub(crate) fn rotate_in(parent: &Directory, name: &OsStr) -> Result<Rotated, Rot
 }
 
 /// A recording that was checked: every file in it belongs to a recording.
-struct Inspected {
+pub(crate) struct Inspected {
     recording: Directory,
     kernel: Directory,
     kernel_files: Vec<OsString>,
     has_spans: bool,
 }
 
+impl Inspected {
+    /// The bytes of its files.
+    pub(crate) fn bytes(&self) -> io::Result<u64> {
+        let streams = self.kernel_files.iter().map(|name| self.kernel.open_file(name));
+        let spans = self.has_spans.then(|| self.recording.open_file(OsStr::new(SPANS)));
+        streams.chain(spans).try_fold(0, |sum, file| Ok(sum + file?.metadata()?.len()))
+    }
+}
+
 /// Checks the recording `name` and holds it open, so that the files deleted later are those checked now.
-fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
+pub(crate) fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
     let path = parent.path.join(name);
     let foreign = |why: String| RotateError::Foreign { path: path.clone(), why };
     match parent.owner_of(name).map_err(|source| RotateError::Io { path: path.clone(), source })? {
@@ -118,7 +127,8 @@ fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
     Ok(Inspected { recording, kernel, kernel_files, has_spans })
 }
 
-fn delete(inspected: &Inspected) -> io::Result<()> {
+/// Deletes the files of a recording; its directory is empty then.
+pub(crate) fn delete(inspected: &Inspected) -> io::Result<()> {
     if inspected.has_spans {
         inspected.recording.remove_file(OsStr::new(SPANS))?;
     }

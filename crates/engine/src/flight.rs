@@ -1,0 +1,118 @@
+//! The flight recorder: what is asked of it, and its parts.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use wakepath_collect::FlightOptions;
+pub use wakepath_collect::KeptRecording;
+use wakepath_recording::flight::{FlightDirectory, FlightLimits, KeptLimits, Triggers};
+pub use wakepath_recording::flight::{Cause, FlightSpans, KeptWindow, is_written, kept_recordings, recorder};
+use wakepath_recording::{HostIdentity, Options, WriteError};
+
+/// A request for a flight recorder.
+pub struct FlightRequest {
+    /// The time before a trigger that is kept.
+    pub before: Duration,
+    /// The time after it.
+    pub after: Duration,
+    /// The time behind a kept recording in which triggers other than a person's do not count.
+    pub rest: Duration,
+    /// The memory for records and spans, bytes; spans may take an eighth of it.
+    pub memory: usize,
+    /// The largest number of kept recordings; the oldest go.
+    pub recordings: usize,
+    /// Is called with each recording that was kept.
+    pub kept: Box<dyn FnMut(KeptRecording) + Send>,
+}
+
+impl fmt::Debug for FlightRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlightRequest").field("before", &self.before).finish_non_exhaustive()
+    }
+}
+
+/// The part of the memory that spans may take.
+const PART_FOR_SPANS: usize = 8;
+/// Causes that may wait for the recorder: while it writes, only the first ones matter.
+const MAX_WAITING_CAUSES: usize = 16;
+/// Records are held back for some time until no earlier one can come, and the window moves in steps.
+const SLACK: Duration = Duration::from_millis(500);
+
+/// A flight recorder that begins: its ends towards the spans.
+pub(crate) struct Flight {
+    request: FlightRequest,
+    causes: Receiver<Cause>,
+    pub(crate) cause: SyncSender<Cause>,
+    pub(crate) spans: Option<Arc<Mutex<FlightSpans>>>,
+}
+
+impl Flight {
+    /// `with_spans`: spans come too.
+    pub(crate) fn new(request: FlightRequest, with_spans: bool) -> Self {
+        let (cause, causes) = sync_channel(MAX_WAITING_CAUSES);
+        let window_ns = window_ns(&request);
+        let spans = FlightSpans::new(window_ns, request.memory / PART_FOR_SPANS);
+        let spans = with_spans.then(|| Arc::new(Mutex::new(spans)));
+        Self { request, causes, cause, spans }
+    }
+
+    /// Opens the directory for kept recordings.
+    pub(crate) fn open(
+        self,
+        path: &Path,
+        max_bytes: u64,
+        options: Options,
+        host: HostIdentity,
+    ) -> Result<FlightOptions, WriteError> {
+        let Self { request, causes, spans, .. } = self;
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let of_spans = if spans.is_some() { request.memory / PART_FOR_SPANS } else { 0 };
+        let limits = FlightLimits { window_ns: window_ns(&request), bytes: request.memory - of_spans };
+        let kept = KeptLimits { recordings: request.recordings.max(1), bytes: max_bytes };
+        let release = host.kernel_release.clone();
+        Ok(FlightOptions {
+            limits,
+            triggers: Triggers::new(ns(request.after), ns(request.rest)),
+            directory: FlightDirectory::open(path, kept, options, host)?,
+            causes,
+            spans,
+            release,
+            kept: request.kept,
+        })
+    }
+}
+
+fn window_ns(request: &FlightRequest) -> u64 {
+    let window = request.before.saturating_add(request.after).saturating_add(SLACK);
+    u64::try_from(window.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Why no recording can be asked for.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum TriggerError {
+    #[error("cannot read {}: {error}", path.display())]
+    Io { path: PathBuf, error: std::io::Error },
+    #[error("no flight recorder writes into {}", .0.display())]
+    NoRecorder(PathBuf),
+    #[error("cannot signal process {pid}, the flight recorder of {}: {error}", path.display())]
+    Signal { path: PathBuf, pid: i32, error: std::io::Error },
+}
+
+/// Asks the flight recorder of the directory `path` to keep what it has. Returns its process.
+///
+/// # Errors
+/// When none writes there, or it is another user's.
+pub fn trigger(path: &Path) -> Result<i32, TriggerError> {
+    let found = recorder(path).map_err(|error| TriggerError::Io { path: path.to_owned(), error })?;
+    let pid = found.ok_or_else(|| TriggerError::NoRecorder(path.to_owned()))?;
+    wakepath_collect::ask_to_keep(pid).map_err(|error| TriggerError::Signal {
+        path: path.to_owned(),
+        pid,
+        error,
+    })?;
+    Ok(pid)
+}

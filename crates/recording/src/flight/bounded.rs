@@ -1,0 +1,168 @@
+//! A map of facts with a limit: beyond it, those go that were used the longest time ago.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use wakepath_event::{Event, EventKind, Mark};
+
+/// Facts by key, each as the event that stated it.
+#[derive(Debug)]
+pub(super) struct Bounded<K> {
+    facts: HashMap<K, Fact>,
+    max: usize,
+    /// Bytes that the facts have beside themselves.
+    payload: usize,
+}
+
+#[derive(Debug)]
+struct Fact {
+    event: Event,
+    /// The stamp of the last record that needed it, ns.
+    used: u64,
+}
+
+impl<K: Copy + Eq + Hash> Bounded<K> {
+    /// An empty map for at most `max` facts.
+    pub fn new(max: usize) -> Self {
+        Self { facts: HashMap::new(), max, payload: 0 }
+    }
+
+    /// States a fact, in place of an earlier one of this key.
+    pub fn state(&mut self, key: K, event: &Event) {
+        self.payload += payload(&event.kind);
+        let fact = Fact { event: event.clone(), used: event.at.ns() };
+        if let Some(before) = self.facts.insert(key, fact) {
+            self.payload -= payload(&before.event.kind);
+        }
+        if self.facts.len() > self.max {
+            self.shed();
+        }
+    }
+
+    /// Notes that a record at `at` needs the fact.
+    pub fn use_at(&mut self, key: K, at: u64) {
+        if let Some(fact) = self.facts.get_mut(&key) {
+            fact.used = at;
+        }
+    }
+
+    /// Forgets the fact of this key.
+    pub fn forget(&mut self, key: K) {
+        if let Some(fact) = self.facts.remove(&key) {
+            self.payload -= payload(&fact.event.kind);
+        }
+    }
+
+    /// Forgets the facts whose keys are not kept.
+    pub fn retain(&mut self, mut keep: impl FnMut(&K) -> bool) {
+        let payload_bytes = &mut self.payload;
+        self.facts.retain(|key, fact| {
+            let kept = keep(key);
+            if !kept {
+                *payload_bytes -= payload(&fact.event.kind);
+            }
+            kept
+        });
+    }
+
+    /// The facts, in the order in which they were stated.
+    pub fn events(&self) -> Vec<&Event> {
+        let mut events: Vec<_> = self.facts.values().map(|fact| &fact.event).collect();
+        // Of equal stamps too, the order may not depend on the map.
+        events.sort_by_cached_key(|event| (event.at, format!("{:?}", event.kind)));
+        events
+    }
+
+    /// The memory that it takes, bytes: an estimate from above of what a hash table keeps for each entry.
+    pub fn bytes(&self) -> usize {
+        self.facts.capacity() * (size_of::<(K, Fact)>() + 1) * 8 / 7 + self.payload
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.facts.len()
+    }
+
+    /// Forgets the quarter that was not used for the longest time: seldom, and then enough for a while.
+    fn shed(&mut self) {
+        let mut used: Vec<u64> = self.facts.values().map(|fact| fact.used).collect();
+        let quarter = self.facts.len().div_ceil(4);
+        let (_, &mut oldest, _) = used.select_nth_unstable(quarter - 1);
+        let mut left = quarter;
+        let payload_bytes = &mut self.payload;
+        self.facts.retain(|_, fact| {
+            let goes = left > 0 && fact.used <= oldest;
+            if goes {
+                left -= 1;
+                *payload_bytes -= payload(&fact.event.kind);
+            }
+            !goes
+        });
+    }
+}
+
+/// The bytes of an event outside of it.
+fn payload(kind: &EventKind) -> usize {
+    match kind {
+        EventKind::Name(_, _, name) => name.len(),
+        EventKind::Mapping(mapping) => mapping.path.len() + mapping.build_id.len(),
+        EventKind::File(file) => file.name.len(),
+        EventKind::Stack(stack) | EventKind::StackLater(_, stack) | EventKind::Sample(stack) => {
+            (stack.kernel.len() + stack.user.len()) * size_of::<u64>()
+        }
+        EventKind::Mark(Mark::Command { words, .. }) => words.len(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Stamp;
+    use wakepath_event::{Context, Cpu, NameSpace, Tid};
+
+    use super::*;
+
+    fn name(at: u64, key: u64, length: usize) -> Event {
+        let kind = EventKind::Name(NameSpace::Cgroup, key, vec![b'x'; length].into());
+        Event {
+            at: Stamp::from_ns(at),
+            cpu: Cpu::UNKNOWN,
+            context: Context::Task,
+            current: Tid::IDLE,
+            kind,
+        }
+    }
+
+    #[test]
+    fn what_was_not_used_for_the_longest_time_goes_first() {
+        let mut facts = Bounded::new(8);
+        for key in 0..8u64 {
+            facts.state(key, &name(key, key, 10));
+        }
+        facts.use_at(0, 100);
+        facts.state(8, &name(9, 8, 10));
+        let left: Vec<u64> = facts.events().iter().map(|event| event.at.ns()).collect();
+        assert_eq!(left, [0, 4, 5, 6, 7, 9], "a quarter of nine, rounded up, without the one that was used");
+        assert_eq!(facts.payload, 60);
+    }
+
+    #[test]
+    fn facts_of_one_time_leave_no_more_than_a_quarter() {
+        let mut facts = Bounded::new(8);
+        (0..9u64).for_each(|key| facts.state(key, &name(5, key, 0)));
+        assert_eq!(facts.len(), 6);
+    }
+
+    #[test]
+    fn the_bytes_of_a_fact_are_counted_until_it_goes() {
+        let mut facts = Bounded::new(8);
+        facts.state(1u64, &name(1, 1, 10));
+        facts.state(1, &name(2, 1, 30));
+        facts.state(2, &name(2, 2, 5));
+        assert_eq!(facts.payload, 35);
+        facts.forget(2);
+        assert_eq!(facts.payload, 30);
+        facts.retain(|_| false);
+        assert_eq!((facts.payload, facts.len()), (0, 0));
+    }
+}

@@ -1,0 +1,213 @@
+//! The directory of a flight recorder: its kept recordings, of which the oldest go, and the number of its process.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FileType;
+use wakepath_caller::{Caller, Directory};
+
+use crate::rotate::{delete, inspect};
+use crate::{ClockReading, HostIdentity, Options, WriteError, Writer};
+
+/// The file that names the recorder's process.
+const RECORDER: &str = "recorder";
+/// The beginning of the names of kept recordings; the time in UTC follows, so that they sort by age.
+const KEPT: &str = "kept-";
+/// The longest content of the recorder's file, bytes.
+const MAX_RECORDER_BYTES: u64 = 64;
+/// The number of names that are tried for recordings of one second.
+const MAX_NAMES: u32 = 1000;
+
+/// The bounds of the kept recordings together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptLimits {
+    /// How many there may be, at least 1.
+    pub recordings: usize,
+    /// The bytes that they may take.
+    pub bytes: u64,
+}
+
+/// The directory of a flight recorder, locked.
+#[derive(Debug)]
+pub struct FlightDirectory {
+    directory: Directory,
+    limits: KeptLimits,
+    options: Options,
+    host: HostIdentity,
+}
+
+impl FlightDirectory {
+    /// Opens the directory `path` for this process, or makes it, private, and notes in it the number of this process.
+    /// `options` are those of each kept recording.
+    ///
+    /// # Errors
+    /// When it cannot be made, or another recorder has it.
+    pub fn open(
+        path: &Path,
+        limits: KeptLimits,
+        options: Options,
+        host: HostIdentity,
+    ) -> Result<Self, WriteError> {
+        let io = |source| WriteError::from_io(path, source);
+        let _acting = Caller::act(options.caller.as_ref()).map_err(io)?;
+        let (parent, name) = Directory::of(path).map_err(io)?;
+        let directory = match parent.kind_of(name).map_err(io)? {
+            None => parent.create(name).map_err(io)?,
+            Some(_) => parent.open(name).map_err(io)?,
+        };
+        if !directory.lock() {
+            let text = "another flight recorder writes there: choose another directory with -o";
+            return Err(io(io::Error::new(io::ErrorKind::ResourceBusy, text)));
+        }
+        // Beside something else, deleting recordings by their names would be a surprise.
+        let is_ours = |name: &OsStr| name == RECORDER || is_kept(name);
+        if directory.names().map_err(io)?.iter().any(|(name, _)| !is_ours(name)) {
+            return Err(WriteError::InTheWay(path.to_owned()));
+        }
+        if directory.kind_of(OsStr::new(RECORDER)).map_err(io)?.is_some() {
+            directory.remove_file(OsStr::new(RECORDER)).map_err(io)?;
+        }
+        let mut file = directory.create_file(RECORDER).map_err(io)?;
+        writeln!(file, "{}", std::process::id()).map_err(io)?;
+        Ok(Self { directory, limits, options, host })
+    }
+
+    /// Begins a kept recording, of about `bytes`, whose window begins at `clock`. `word` ends its name. The oldest ones go
+    /// where there would be too many, or too large ones.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn begin(&self, word: &str, clock: ClockReading, bytes: u64) -> Result<Writer, WriteError> {
+        let acting = Caller::act(self.options.caller.as_ref()).map_err(|e| self.io(e))?;
+        self.make_room(bytes).map_err(|e| self.io(e))?;
+        let name = self.free_name(word, clock).map_err(|e| self.io(e))?;
+        drop(acting);
+        let options = Options { clock, most_bytes: Some(self.limits.bytes), ..self.options.clone() };
+        let writer = Writer::create(&self.directory.path.join(name), &self.host, &options)?;
+        writer.check_space()?;
+        Ok(writer)
+    }
+
+    fn free_name(&self, word: &str, clock: ClockReading) -> io::Result<OsString> {
+        let time = utc(clock.realtime_ns / 1_000_000_000);
+        for number in 1..MAX_NAMES {
+            let more = if number == 1 { String::new() } else { format!("-{number}") };
+            let name = OsString::from(format!("{KEPT}{time}{more}-{word}"));
+            if self.directory.kind_of(&name)?.is_none() {
+                return Ok(name);
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Deletes the oldest recordings, so that one more of `bytes` is within the limits.
+    fn make_room(&self, bytes: u64) -> io::Result<()> {
+        let mut kept = Vec::new();
+        for (name, kind) in self.directory.names()? {
+            // One that is not a recording of this user stays, and does not count.
+            if is_kept(&name)
+                && kind == FileType::Directory
+                && let Ok(found) = inspect(&self.directory, &name)
+            {
+                let bytes = found.bytes()?;
+                kept.push((name, found, bytes));
+            }
+        }
+        let mut count = kept.len();
+        let mut sum: u64 = kept.iter().map(|(.., bytes)| bytes).sum();
+        for (name, found, size) in &kept {
+            if count < self.limits.recordings && sum.saturating_add(bytes) <= self.limits.bytes {
+                break;
+            }
+            delete(found)?;
+            self.directory.remove_directory(name)?;
+            count -= 1;
+            sum -= size;
+        }
+        Ok(())
+    }
+
+    fn io(&self, source: io::Error) -> WriteError {
+        WriteError::from_io(&self.directory.path, source)
+    }
+}
+
+impl Drop for FlightDirectory {
+    fn drop(&mut self) {
+        if let Ok(_acting) = Caller::act(self.options.caller.as_ref()) {
+            // Without the file, `trigger` says that no recorder runs; with it, the lock says so.
+            let _ = self.directory.remove_file(OsStr::new(RECORDER));
+        }
+    }
+}
+
+/// The process of the flight recorder that writes into the directory `path`; `None` where none does.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn recorder(path: &Path) -> io::Result<Option<i32>> {
+    let directory = Directory::at(path)?;
+    let text = match directory.read_text(RECORDER, MAX_RECORDER_BYTES) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    // A recorder that was killed left the file, and its number may be another process's by now.
+    if directory.lock() {
+        return Ok(None);
+    }
+    Ok(text.trim().parse::<i32>().ok().filter(|&pid| pid > 1))
+}
+
+/// The kept recordings in the directory `path`, the oldest first.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn kept_recordings(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let names = Directory::at(path)?.names()?;
+    let is_whole = |name: &OsStr| is_kept(name) && !name.as_encoded_bytes().starts_with(b".");
+    let kept = names.into_iter().filter(|(name, kind)| is_whole(name) && *kind == FileType::Directory);
+    Ok(kept.map(|(name, _)| path.join(name)).collect())
+}
+
+/// Whether the recording `path` is written to its end: its writer has let go of it.
+pub fn is_written(path: &Path) -> bool {
+    Directory::at(path).is_ok_and(|directory| directory.lock())
+}
+
+fn is_kept(name: &OsStr) -> bool {
+    // One that is being begun has a dot before its name, and `.new` behind it.
+    name.to_str().is_some_and(|name| name.strip_prefix('.').unwrap_or(name).starts_with(KEPT))
+}
+
+/// A time in UTC that can be a part of a name, from seconds since 1970. The days become a date as in H. Hinnant's
+/// "chrono-compatible low-level date algorithms" (`civil_from_days`).
+fn utc(seconds: u64) -> String {
+    let (days, time) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!("{year:04}{month:02}{date:02}T{:02}{:02}{:02}Z", time / 3600, time / 60 % 60, time % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_sorts_as_its_name_does() {
+        for (seconds, name) in [
+            (0, "19700101T000000Z"),
+            (951_782_400, "20000229T000000Z"),
+            (1_764_038_801, "20251125T024641Z"),
+            (4_107_542_399, "21000228T235959Z"),
+            (4_107_542_400, "21000301T000000Z"),
+        ] {
+            assert_eq!(utc(seconds), name);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The last states: what the records that are no longer kept say of the time after them.
+//!
+//! A recording says some things once or only on change (births, names, mappings, flows, files, stacks, contexts), and has
+//! two records of what takes time (waits, requests to disks, waits for locks). Each record that leaves the
+//! memory passes through here, and [`LastStates::restate`] says anew what still holds, as the snapshot at the beginning of a
+//! recording does. What is over is forgotten: dead threads and their processes, finished requests.
+
+use wakepath_clock::{Local, Stamp};
+use wakepath_event::{
+    Clocks, Context, CostKind, Cpu, Event, EventKind, FlowId, GoStep, KernelCost, Mark, NameSpace,
+    StackCounts, StackId, SwitchOut, Tid, UnwindCounts,
+};
+use wakepath_kernel_records::Kind;
+
+use super::bounded::Bounded;
+use super::threads::{State, Threads};
+
+/// The most facts of each kind. A recorder that runs for a week on a machine with more of them
+/// forgets those that were not needed for the longest time.
+const MAX_FLOWS: usize = 1 << 15;
+const MAX_FILES: usize = 1 << 15;
+const MAX_NAMES: usize = 1 << 15;
+const MAX_MAPPINGS: usize = 1 << 15;
+const MAX_STACKS: usize = 1 << 13;
+const MAX_REQUESTS: usize = 1 << 14;
+const MAX_GOROUTINES: usize = 1 << 15;
+/// The most marks of the session: its command, its targets, its own threads.
+const MAX_MARKS: usize = 1 << 12;
+
+/// The last states.
+#[derive(Debug)]
+pub(super) struct LastStates {
+    threads: Threads,
+    flows: Bounded<FlowId>,
+    /// By process and descriptor.
+    files: Bounded<(Tid, u32)>,
+    /// By process, set and descriptor.
+    members: Bounded<(Tid, u64, u32)>,
+    names: Bounded<(NameSpace, u64)>,
+    /// By process and first address.
+    mappings: Bounded<(Tid, u64)>,
+    stacks: Bounded<StackId>,
+    requests: Bounded<u64>,
+    /// By process and number: the last step.
+    goroutines: Bounded<(Tid, u64)>,
+    /// The same: the last span that began in it.
+    spans: Bounded<(Tid, u64)>,
+    marks: Vec<Event>,
+    clocks: Option<(Stamp<Local>, Clocks)>,
+    totals: Totals,
+}
+
+/// Numbers that count since the recording began.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Totals {
+    stacks: StackCounts,
+    unwound: UnwindCounts,
+    costs: Vec<KernelCost>,
+}
+
+/// The record of a moment at which the records of a CPU begin: a thread that is off that CPU leaves it anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Leaving {
+    pub cpu: Cpu,
+    pub prev: Tid,
+    pub next: Tid,
+    pub out: SwitchOut,
+}
+
+impl LastStates {
+    pub fn new() -> Self {
+        Self {
+            threads: Threads::default(),
+            flows: Bounded::new(MAX_FLOWS),
+            files: Bounded::new(MAX_FILES),
+            members: Bounded::new(MAX_FILES),
+            names: Bounded::new(MAX_NAMES),
+            mappings: Bounded::new(MAX_MAPPINGS),
+            stacks: Bounded::new(MAX_STACKS),
+            requests: Bounded::new(MAX_REQUESTS),
+            goroutines: Bounded::new(MAX_GOROUTINES),
+            spans: Bounded::new(MAX_GOROUTINES),
+            marks: Vec::new(),
+            clocks: None,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Takes an event that is no longer kept, in the order of time.
+    pub fn take(&mut self, event: &Event) {
+        self.threads.take(event.at.ns(), event.cpu, event.current, &event.kind);
+        let at = event.at.ns();
+        match &event.kind {
+            // All but everything in a recording.
+            EventKind::Switch { .. } | EventKind::Waking { .. } => {}
+            EventKind::Flow(id, _) => self.flows.state(*id, event),
+            EventKind::Packet(packet) => self.flows.use_at(packet.flow, at),
+            EventKind::SocketReady(flow) => self.flows.use_at(*flow, at),
+            EventKind::File(file) => {
+                if let Some(flow) = file.flow {
+                    self.flows.use_at(flow, at);
+                }
+                self.files.state((file.tgid, file.fd), event);
+            }
+            EventKind::SetMember(member) => {
+                self.members.state((member.tgid, member.set, member.fd), event);
+            }
+            EventKind::Name(space, key, _) => self.names.state((*space, *key), event),
+            EventKind::Mapping(mapping) => self.mappings.state((mapping.tgid, mapping.from), event),
+            EventKind::Stack(stack) => self.stacks.state(stack.id(), event),
+            EventKind::StackLater(id, _) => self.stacks.state(*id, event),
+            EventKind::StackOf(id) => self.stacks.use_at(*id, at),
+            EventKind::BlockIssue(request) => self.requests.state(request.id, event),
+            EventKind::BlockComplete(request) => self.requests.forget(request.id),
+            EventKind::Goroutine(step) => {
+                let key = (step.tgid, step.goroutine);
+                match step.step {
+                    GoStep::Ends => {
+                        self.goroutines.forget(key);
+                        self.spans.forget(key);
+                    }
+                    GoStep::BeginsSpan(..) => self.spans.state(key, event),
+                    _ => self.goroutines.state(key, event),
+                }
+            }
+            EventKind::Clocks(clocks) => self.clocks = Some((event.at, *clocks)),
+            EventKind::StackCounts(counts) => self.totals.stacks = *counts,
+            EventKind::UnwindCounts(counts) => self.totals.unwound = *counts,
+            EventKind::KernelCost(cost) => self.totals.take(*cost),
+            EventKind::Mark(Mark::Started | Mark::Stopped) => {}
+            EventKind::Mark(_) if self.marks.len() < MAX_MARKS => self.marks.push(event.clone()),
+            _ => {}
+        }
+    }
+
+    /// Notes that records of this CPU were lost.
+    pub fn lose(&mut self, cpu: Cpu) {
+        self.threads.lose(cpu);
+    }
+
+    /// Forgets what belongs to processes that have ended. Goes through all that is known: to be called now and then.
+    pub fn forget_the_dead(&mut self) {
+        let Self { threads, .. } = self;
+        let lives = |tgid: &Tid| threads.lives(*tgid);
+        self.files.retain(|(tgid, _)| lives(tgid));
+        self.members.retain(|(tgid, ..)| lives(tgid));
+        self.mappings.retain(|(tgid, _)| lives(tgid));
+        self.goroutines.retain(|(tgid, _)| lives(tgid));
+        self.spans.retain(|(tgid, _)| lives(tgid));
+        self.names.retain(|(space, key)| {
+            let process = u32::try_from(*key).ok().filter(|_| *space == NameSpace::Program);
+            process.is_none_or(|tgid| lives(&Tid(tgid)))
+        });
+    }
+
+    /// The memory that it takes, bytes.
+    pub fn bytes(&self) -> usize {
+        let facts = self.flows.bytes()
+            + self.files.bytes()
+            + self.members.bytes()
+            + self.names.bytes()
+            + self.mappings.bytes()
+            + self.stacks.bytes()
+            + self.requests.bytes()
+            + self.goroutines.bytes()
+            + self.spans.bytes();
+        facts + self.threads.bytes() + self.marks.capacity() * size_of::<Event>()
+    }
+
+    /// The numbers that a recording which begins now does not count.
+    pub const fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// The events of a moment that say what holds then: threads and what they wait for, then facts, then the mark that
+    /// all sources are recorded. A thread in no known state comes 1 ns before: from that mark on it
+    /// is not known to wait for a CPU.
+    pub fn restate(&self, at: Stamp<Local>) -> Vec<Event> {
+        let event = |at, current, kind| Event { at, cpu: Cpu::UNKNOWN, context: Context::Task, current, kind };
+        let before = Stamp::from_ns(at.ns().saturating_sub(1));
+        let rows = self.threads.rows();
+        let mut events = Vec::new();
+        for (tid, row) in &rows {
+            let Some(identity) = row.identity.clone() else { continue };
+            let (at, blocked, call) = match row.state {
+                State::Unknown => (before, None, None),
+                State::Ready | State::Preempted(_) | State::Throttled(..) => (at, None, None),
+                State::Blocked(how, call) => (at, Some(how), call),
+            };
+            events.push(event(at, *tid, EventKind::Thread { identity, blocked, call }));
+        }
+        for (tid, row) in &rows {
+            if row.identity.is_none() {
+                continue;
+            }
+            if let Some(lock) = row.lock {
+                events.push(event(at, *tid, EventKind::LockBegin(lock)));
+            }
+            if let State::Blocked(_, Some(call)) = row.state {
+                events.push(event(at, *tid, EventKind::Blocked(call)));
+            }
+            if let Some(context) = row.context {
+                events.push(event(at, *tid, EventKind::ThreadContext(context)));
+            }
+        }
+        let facts = [
+            self.names.events(),
+            self.flows.events(),
+            self.files.events(),
+            self.members.events(),
+            self.mappings.events(),
+            self.stacks.events(),
+            self.requests.events(),
+            self.goroutines.events(),
+            self.spans.events(),
+            self.marks.iter().collect(),
+        ];
+        for fact in facts.into_iter().flatten() {
+            events.push(event(at, fact.current, fact.kind.clone()));
+        }
+        if let Some((read, clocks)) = self.clocks {
+            // All of them run at the same speed, but for a correction that is far below the error of a second's reading.
+            let since = at.since(read);
+            let clocks = Clocks {
+                boottime_ns: clocks.boottime_ns + since,
+                realtime_ns: clocks.realtime_ns + since,
+                steal_ns: clocks.steal_ns,
+            };
+            events.push(event(at, Tid::IDLE, EventKind::Clocks(clocks)));
+        }
+        for cost in &self.totals.costs {
+            let none = self.totals.since_then(EventKind::KernelCost(*cost));
+            events.push(event(at, Tid::IDLE, none));
+        }
+        events.push(event(at, Tid::IDLE, EventKind::Mark(Mark::Started)));
+        events
+    }
+
+    /// The threads that were taken off a CPU and wait for one, each as it leaves that CPU: a snapshot has no place for
+    /// the queue in which a thread waits, and none for the limit that keeps it. None for a CPU whose thread is not known.
+    pub fn leaving(&self) -> Vec<Leaving> {
+        let rows = self.threads.rows();
+        let mut leaving = Vec::new();
+        for (cpu, occupant) in self.threads.occupants() {
+            let off = rows.iter().filter_map(|(tid, row)| match row.state {
+                State::Preempted(from) if from == cpu => Some((*tid, SwitchOut::Runnable)),
+                State::Throttled(from, _) if from == cpu => Some((*tid, SwitchOut::Throttled)),
+                _ => None,
+            });
+            let off: Vec<_> = off.collect();
+            let next = off.iter().skip(1).map(|(tid, _)| *tid).chain([occupant]);
+            leaving.extend(off.iter().zip(next).map(|(&(prev, out), next)| Leaving { cpu, prev, next, out }));
+        }
+        leaving
+    }
+}
+
+impl Totals {
+    fn take(&mut self, cost: KernelCost) {
+        match self.costs.iter_mut().find(|known| known.kind == cost.kind) {
+            Some(known) => *known = cost,
+            None => self.costs.push(cost),
+        }
+    }
+
+    fn of(&self, kind: CostKind) -> u64 {
+        self.costs.iter().find(|cost| cost.kind == kind).and_then(|cost| cost.count).unwrap_or(0)
+    }
+
+    /// The event as a recording has it that began where these were the totals.
+    pub fn since_then(&self, kind: EventKind) -> EventKind {
+        match kind {
+            EventKind::StackCounts(now) => EventKind::StackCounts(StackCounts {
+                taken: now.taken.saturating_sub(self.stacks.taken),
+                repeated: now.repeated.saturating_sub(self.stacks.repeated),
+                checked: now.checked.saturating_sub(self.stacks.checked),
+                disagreed: now.disagreed.saturating_sub(self.stacks.disagreed),
+                doubtful: now.doubtful.saturating_sub(self.stacks.doubtful),
+            }),
+            EventKind::UnwindCounts(now) => EventKind::UnwindCounts(UnwindCounts {
+                taken_ns: now.taken_ns.saturating_sub(self.unwound.taken_ns),
+                copied: now.copied.saturating_sub(self.unwound.copied),
+                refused: now.refused.saturating_sub(self.unwound.refused),
+                unwound_ns: now.unwound_ns.saturating_sub(self.unwound.unwound_ns),
+            }),
+            EventKind::KernelCost(now) => EventKind::KernelCost(KernelCost {
+                count: now.count.map(|count| count.saturating_sub(self.of(now.kind))),
+                ..now
+            }),
+            other => other,
+        }
+    }
+}
+
+/// Whether records of this kind count since the recording began.
+pub(super) fn is_total(kind: u8) -> bool {
+    let kind = Kind::from_number(kind);
+    matches!(kind, Some(Kind::StackCounts | Kind::UnwindCounts | Kind::KernelCost))
+}

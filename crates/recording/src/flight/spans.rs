@@ -1,0 +1,77 @@
+//! The spans of the last seconds, as the messages in which they came.
+
+use std::collections::VecDeque;
+
+use crate::{SpanWriter, WriteError};
+
+/// The memory of a flight recorder for spans.
+#[derive(Debug)]
+pub struct FlightSpans {
+    window_ns: u64,
+    max_bytes: usize,
+    /// When each message came, ns, and its bytes.
+    messages: VecDeque<(u64, Box<[u8]>)>,
+    bytes: usize,
+    /// Up to when messages were dropped for want of memory, ns.
+    short_until: u64,
+}
+
+/// The memory of a message beside its bytes.
+const OVERHEAD_BYTES: usize = 48;
+
+impl FlightSpans {
+    /// An empty memory for the messages of the last `window_ns`, of at most `max_bytes`.
+    pub const fn new(window_ns: u64, max_bytes: usize) -> Self {
+        Self { window_ns, max_bytes, messages: VecDeque::new(), bytes: 0, short_until: 0 }
+    }
+
+    /// Takes a message that came at `now`, a stamp of the monotonic clock, ns.
+    pub fn push(&mut self, now: u64, message: &[u8]) {
+        self.bytes += message.len() + OVERHEAD_BYTES;
+        self.messages.push_back((now, message.into()));
+        let oldest = now.saturating_sub(self.window_ns);
+        while let Some((at, first)) = self.messages.front()
+            && (*at < oldest || self.bytes > self.max_bytes)
+        {
+            if *at >= oldest {
+                self.short_until = *at;
+            }
+            self.bytes -= first.len() + OVERHEAD_BYTES;
+            self.messages.pop_front();
+        }
+    }
+
+    /// The memory that is in use, bytes.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Writes the messages that are in memory. Returns whether some since `from` were dropped for want of memory.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(&self, writer: &mut SpanWriter, from: u64) -> Result<bool, WriteError> {
+        self.messages.iter().try_for_each(|(_, message)| writer.append(message))?;
+        Ok(self.short_until > from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_go_by_age_and_by_size() {
+        let mut spans = FlightSpans::new(100, 4 * (10 + OVERHEAD_BYTES));
+        for at in [0, 50, 90, 120, 150, 160] {
+            spans.push(at, &[1; 10]);
+        }
+        let kept = |spans: &FlightSpans| spans.messages.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+        assert_eq!(kept(&spans), [90, 120, 150, 160]);
+        assert_eq!((spans.bytes(), spans.short_until), (4 * (10 + OVERHEAD_BYTES), 0), "50 was too old");
+        spans.push(161, &[1; 10]);
+        assert_eq!((kept(&spans).len(), spans.short_until), (4, 90), "too much");
+        spans.push(200, &[1; 1000]);
+        assert_eq!((kept(&spans).len(), spans.bytes()), (0, 0), "a message that has no room at all");
+    }
+}

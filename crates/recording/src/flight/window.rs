@@ -1,0 +1,131 @@
+//! Writing the window that is in memory as an ordinary recording.
+
+use wakepath_clock::Stamp;
+use wakepath_event::{Context, Cpu, Event, EventKind, Mark, Tid};
+use wakepath_kernel_records::{Buffer, Header, record_length, walk};
+
+use super::{Flight, Packets, life_cpu};
+use crate::{ClockReading, WriteError, Writer};
+
+/// Rare records that wait to be written, bytes: the writer sorts them in memory.
+const FLUSH_BYTES: usize = 1 << 20;
+
+/// The window of a kept recording, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptWindow {
+    /// Its beginning: from here on no record is missing but those that were lost.
+    pub from: u64,
+    /// Its end.
+    pub to: u64,
+}
+
+impl Flight {
+    /// The clocks at the beginning of the window, for the metadata of a recording of it.
+    pub fn clock(&self) -> Option<ClockReading> {
+        let from = self.begin()?;
+        let clocks = |event: &Event| match &event.kind {
+            EventKind::Clocks(clocks) => Some((event.at.ns(), clocks.realtime_ns)),
+            _ => None,
+        };
+        let before = if self.begin > 0 { self.last.restate(Stamp::from_ns(from)) } else { Vec::new() };
+        let kept = self.rare.values().filter_map(|record| {
+            let cpu = Header::read(record).map_or(Cpu::UNKNOWN, life_cpu);
+            self.decoder.decode(record, cpu).ok().map(|(event, _)| event)
+        });
+        let (at, realtime_ns) = before.into_iter().chain(kept).find_map(|event| clocks(&event))?;
+        Some(ClockReading { monotonic_ns: at, realtime_ns })
+    }
+
+    /// Writes the window up to `to`, where all records up to `to` are there, into a recording that has none yet.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self, writer: &mut Writer, to: u64) -> Result<KeptWindow, WriteError> {
+        let from = self.begin().unwrap_or(to).min(to);
+        if self.begin > 0 {
+            for event in self.last.restate(Stamp::from_ns(from)) {
+                writer.life().push_event(&event)?;
+                if writer.life().waiting() > FLUSH_BYTES && event.at.ns() == from {
+                    writer.life().flush(from, 0)?;
+                }
+            }
+        }
+        for ((stamp, _), record) in self.rare.range(..=(to, u64::MAX)) {
+            self.write_rare(writer, record)?;
+            if writer.life().waiting() > FLUSH_BYTES {
+                writer.life().flush(*stamp, 0)?;
+            }
+        }
+        let stopped = Event {
+            at: Stamp::from_ns(to),
+            cpu: Cpu::UNKNOWN,
+            context: Context::Task,
+            current: Tid::IDLE,
+            kind: EventKind::Mark(Mark::Stopped),
+        };
+        writer.life().push_event(&stopped)?;
+        writer.life().flush(u64::MAX, 0)?;
+        let leaving = if self.begin > 0 { self.last.leaving() } else { Vec::new() };
+        for (&(buffer, cpu), packets) in &self.streams {
+            if buffer == Buffer::Sched && leaving.iter().any(|one| one.cpu == cpu) {
+                let of_cpu: Vec<_> = leaving.iter().filter(|one| one.cpu == cpu).collect();
+                let mut records = Vec::new();
+                let mut seq = packets.first_seq().wrapping_sub(of_cpu.len() as u16);
+                for one in &of_cpu {
+                    let kind =
+                        EventKind::Switch { next: one.next, out: one.out, interrupts_ns: 0, call: None };
+                    let at = Stamp::from_ns(from);
+                    let event = Event { at, cpu, context: Context::Task, current: one.prev, kind };
+                    self.encoder.encode(&event, seq, &mut records)?;
+                    seq = seq.wrapping_add(1);
+                }
+                let count = of_cpu.len() as u64;
+                writer.sched(cpu)?.append(&[&records], from, from, count, 0)?;
+            }
+            for packet in &packets.packets {
+                let records = until(&packet.bytes[packet.from..], to);
+                let Ok(summary) = walk(buffer, &[records]) else { continue };
+                let stream = match buffer {
+                    Buffer::Net => writer.net(cpu)?,
+                    _ => writer.sched(cpu)?,
+                };
+                let lost = packet.lost.saturating_sub(packets.lost);
+                let (first, last) = (summary.first_stamp, summary.last_stamp);
+                stream.append(&[records], first, last, summary.records, lost)?;
+            }
+        }
+        writer.close_streams(Stamp::from_ns(to))?;
+        Ok(KeptWindow { from, to })
+    }
+
+    fn write_rare(&self, writer: &mut Writer, record: &[u8]) -> Result<(), WriteError> {
+        let header = Header::read(record);
+        let is_total = self.begin > 0 && header.is_some_and(|header| super::last::is_total(header.kind));
+        let cpu = header.map_or(Cpu::UNKNOWN, life_cpu);
+        match self.decoder.decode(record, cpu) {
+            Ok((event, _)) if is_total => {
+                let kind = self.last.totals().since_then(event.kind);
+                writer.life().push_event(&Event { kind, ..event })
+            }
+            _ => writer.life().push(record),
+        }
+    }
+}
+
+impl Packets {
+    fn first_seq(&self) -> u16 {
+        let first = self.packets.front().and_then(|packet| Header::read(&packet.bytes[packet.from..]));
+        // A record that was lost right before the window keeps its gap.
+        self.next.or(first.map(|first| first.seq)).unwrap_or(0)
+    }
+}
+
+/// The records up to and including the stamp `to`.
+fn until(records: &[u8], to: u64) -> &[u8] {
+    let mut end = 0;
+    while Header::read(&records[end..]).is_some_and(|header| header.stamp <= to) {
+        let Ok(length) = record_length(&records[end..]) else { break };
+        end += length;
+    }
+    &records[..end]
+}
