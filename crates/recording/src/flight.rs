@@ -202,7 +202,8 @@ impl Flight {
     }
 
     /// Moves the beginning of the window to `to`: the records before it pass through the last states, in the order of time.
-    fn cut(&mut self, to: u64) {
+    /// No record before `to` may come any more, but rare ones that are late.
+    pub fn cut(&mut self, to: u64) {
         let Self { streams, rare, decoder, last, .. } = self;
         self.begin = self.begin.max(to);
         let kept = rare.split_off(&(to, 0));

@@ -49,7 +49,7 @@ fn action() -> impl Strategy<Value = Action> {
 
 /// Programs of up to six threads. Forks get children of their own; the last thread gives, late,
 /// whatever the others may still wait for, so that most runs come to their end.
-fn program(cpus: impl Strategy<Value = Option<usize>>) -> impl Strategy<Value = Program> {
+pub fn program(cpus: impl Strategy<Value = Option<usize>>) -> impl Strategy<Value = Program> {
     let threads = prop::collection::vec(prop::collection::vec(action(), 1..9), 2..6);
     (threads, cpus, 1..40u64, 0..4u64, prop_oneof![Just(0), 1..30u64], any::<bool>()).prop_map(
         |(mut threads, cpus, slice, latency, flight, give)| {
