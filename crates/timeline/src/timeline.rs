@@ -154,16 +154,23 @@ impl Timeline {
             }
             EventKind::BlockIssue(request) => {
                 let current = self.observe(event, at, sink);
-                let submitter = if event.context.is_interrupt() { None } else { current.thread() };
+                let submitter = match event.cpu {
+                    // It was made before the recording, and its thread may wait by now.
+                    Cpu::UNKNOWN => self.alive(event.current),
+                    _ if event.context.is_interrupt() => None,
+                    _ => current.thread(),
+                };
                 self.issues.insert(request.id, (submitter, at));
             }
             EventKind::BlockComplete(request) => self.completed(event, at, request, sink),
             EventKind::LockBegin(lock) => {
                 let current = self.observe(event, at, sink);
                 let owner = lock.owner.and_then(|tid| self.alive(tid));
-                if let (Occupant::Thread(thread), false) = (current, event.context.is_interrupt()) {
-                    self.threads[thread.0 as usize].lock =
-                        Some(ContendedLock { address: lock.address, kernel: true, owner, proved: true });
+                let lock = ContendedLock { address: lock.address, kernel: true, owner, proved: true };
+                if event.cpu == Cpu::UNKNOWN {
+                    self.add_lock_to_wait(event.current, lock);
+                } else if let (Occupant::Thread(thread), false) = (current, event.context.is_interrupt()) {
+                    self.threads[thread.0 as usize].lock = Some(lock);
                 }
             }
             EventKind::LockEnd(lock) => {

@@ -90,7 +90,7 @@ impl Timeline {
         match row.state {
             CurrentState::Runnable(queue) => self.leave_queue(thread, queue, cpu, at, sink),
             // It was not running at the snapshot: its switch-out would have a record.
-            CurrentState::Ready if self.complete_since(tid).is_some_and(|started| started <= since) => {
+            CurrentState::Ready if self.is_complete_since(tid, thread) => {
                 self.leave_queue(thread, None, cpu, at, sink);
             }
             CurrentState::Blocked => match pending {
@@ -162,6 +162,8 @@ impl Timeline {
         let mut queue = None;
         match self.threads[thread.0 as usize].state {
             CurrentState::Runnable(known) => queue = known,
+            // It was not running at the snapshot: only a thread that waits for a CPU is moved.
+            CurrentState::Ready if self.is_complete_since(target, thread) => {}
             CurrentState::Throttled(kept_on) => {
                 // It is in a queue only once the limit has let it go.
                 let Some(refilled) = self.refilled(thread, at) else { return };
@@ -308,6 +310,22 @@ impl Timeline {
         };
         wait.call = Some(*call);
         wait.lock = lock;
+    }
+
+    /// Adds to a thread, and to its wait if that began before the recording, the kernel lock that it waited for then.
+    pub(crate) fn add_lock_to_wait(&mut self, tid: Tid, lock: ContendedLock) {
+        let Some(thread) = self.alive(tid) else { return };
+        let row = &mut self.threads[thread.0 as usize];
+        row.lock = Some(lock);
+        if matches!(row.state, CurrentState::Blocked) && row.wait.began_before {
+            row.wait.lock = Some(lock);
+        }
+    }
+
+    /// Whether all sources are recorded since a thread is in its state.
+    fn is_complete_since(&self, tid: Tid, thread: ThreadIndex) -> bool {
+        let since = self.threads[thread.0 as usize].since;
+        self.complete_since(tid).is_some_and(|started| started <= since)
     }
 
     /// The lock for which a thread goes to sleep.

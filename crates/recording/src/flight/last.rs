@@ -13,7 +13,7 @@ use wakepath_event::{
 use wakepath_kernel_records::Kind;
 
 use super::bounded::Bounded;
-use super::threads::{State, Threads};
+use super::threads::{Row, State, Threads};
 
 /// The most facts of each kind. A recorder that runs for a week on a machine with more of them
 /// forgets those that were not needed for the longest time.
@@ -58,15 +58,6 @@ pub(super) struct Totals {
     costs: Vec<KernelCost>,
 }
 
-/// The record of a moment at which the records of a CPU begin: a thread that is off that CPU leaves it anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Leaving {
-    pub cpu: Cpu,
-    pub prev: Tid,
-    pub next: Tid,
-    pub out: SwitchOut,
-}
-
 impl LastStates {
     pub fn new() -> Self {
         Self {
@@ -88,7 +79,7 @@ impl LastStates {
 
     /// Takes an event that is no longer kept, in the order of time.
     pub fn take(&mut self, event: &Event) {
-        self.threads.take(event.at.ns(), event.cpu, event.current, &event.kind);
+        self.threads.take(event);
         let at = event.at.ns();
         match &event.kind {
             // All but everything in a recording.
@@ -183,21 +174,32 @@ impl LastStates {
         for (tid, row) in &rows {
             let Some(identity) = row.identity.clone() else { continue };
             let (at, blocked, call) = match row.state {
+                // They come below.
+                State::Newborn(_) => continue,
                 State::Unknown => (before, None, None),
                 State::Ready | State::Preempted(_) | State::Throttled(..) => (at, None, None),
+                State::Blocked(..) if self.is_woken_before(row) => (at, None, None),
                 State::Blocked(how, call) => (at, Some(how), call),
             };
             events.push(event(at, *tid, EventKind::Thread { identity, blocked, call }));
         }
         for (tid, row) in &rows {
-            if row.identity.is_none() {
-                continue;
+            let Some(identity) = &row.identity else { continue };
+            if let State::Newborn(parent) = row.state {
+                events.push(event(at, parent, EventKind::Fork { child: identity.clone() }));
             }
             if let Some(lock) = row.lock {
                 events.push(event(at, *tid, EventKind::LockBegin(lock)));
             }
-            if let State::Blocked(_, Some(call)) = row.state {
+            if let State::Blocked(_, Some(call)) = row.state
+                && !self.is_woken_before(row)
+            {
                 events.push(event(at, *tid, EventKind::Blocked(call)));
+            }
+            let is_told = !matches!(row.state, State::Blocked(..)) || self.is_woken_before(row);
+            if let Some(woken) = row.pending.filter(|_| is_told) {
+                let kind = EventKind::Waking { target: *tid, irq: woken.irq, newborn: false, socket: None };
+                events.push(Event { context: woken.context, ..event(at, Tid::IDLE, kind) });
             }
             if let Some(context) = row.context {
                 events.push(event(at, *tid, EventKind::ThreadContext(context)));
@@ -236,22 +238,36 @@ impl LastStates {
         events
     }
 
-    /// The threads that were taken off a CPU and wait for one, each as it leaves that CPU: a snapshot has no place for
-    /// the queue in which a thread waits, and none for the limit that keeps it. None for a CPU whose thread is not known.
-    pub fn leaving(&self) -> Vec<Leaving> {
+    /// Whether a thread waits, and a wake-up came just before that: it ended the wait, unless another one does.
+    fn is_woken_before(&self, row: &Row) -> bool {
+        let is_known = |left| self.threads.occupants().any(|(cpu, _)| cpu == left);
+        row.pending.is_some() && matches!(row.state, State::Blocked(..)) && row.left.is_some_and(is_known)
+    }
+
+    /// The events with which the records of each CPU begin at that moment: each thread that was taken off that CPU and waits for
+    /// one leaves it anew (a snapshot has no place for the queue in which it waits, and none for the limit that keeps
+    /// it), a thread that waits though a wake-up came just before does so too, then the thread that has the CPU is there. None for a CPU whose thread is not known.
+    pub fn restate_cpus(&self, at: Stamp<Local>) -> Vec<Event> {
+        let event = |cpu, current, kind| Event { at, cpu, context: Context::Task, current, kind };
         let rows = self.threads.rows();
-        let mut leaving = Vec::new();
+        let mut events = Vec::new();
         for (cpu, occupant) in self.threads.occupants() {
             let off = rows.iter().filter_map(|(tid, row)| match row.state {
-                State::Preempted(from) if from == cpu => Some((*tid, SwitchOut::Runnable)),
-                State::Throttled(from, _) if from == cpu => Some((*tid, SwitchOut::Throttled)),
+                State::Preempted(from) if from == cpu => Some((*tid, SwitchOut::Runnable, None)),
+                State::Throttled(from, _) if from == cpu => Some((*tid, SwitchOut::Throttled, None)),
+                State::Blocked(how, call) if row.left == Some(cpu) && self.is_woken_before(row) => {
+                    Some((*tid, SwitchOut::Blocked(how), call))
+                }
                 _ => None,
             });
             let off: Vec<_> = off.collect();
-            let next = off.iter().skip(1).map(|(tid, _)| *tid).chain([occupant]);
-            leaving.extend(off.iter().zip(next).map(|(&(prev, out), next)| Leaving { cpu, prev, next, out }));
+            let next = off.iter().skip(1).map(|(tid, ..)| *tid).chain([occupant]);
+            events.extend(off.iter().zip(next).map(|(&(prev, out, call), next)| {
+                event(cpu, prev, EventKind::Switch { next, out, interrupts_ns: 0, call })
+            }));
+            events.push(event(cpu, occupant, EventKind::Current));
         }
-        leaving
+        events
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use wakepath_event::{
-    BlockedState, Call, CgroupId, Cpu, EventKind, KernelLock, SwitchOut, ThreadContext, ThreadIdentity, Tid,
+    BlockedState, Call, CgroupId, Context, Cpu, Event, EventKind, KernelLock, Mark, SwitchOut, ThreadContext, ThreadIdentity, Tid,
 };
 
 /// The most threads that are remembered, living and dying.
@@ -20,6 +20,8 @@ pub(super) struct Threads {
     rows: HashMap<Tid, Row>,
     /// The thread of each CPU; `None` where it is not known.
     cpus: Vec<Option<Tid>>,
+    /// Since when all sources were recorded, ns.
+    complete_since: Option<u64>,
     /// When the CPU limit of each cgroup last handed out time, ns.
     refills: HashMap<CgroupId, u64>,
 }
@@ -35,9 +37,22 @@ pub(super) struct Row {
     pub lock: Option<KernelLock>,
     /// The context that it has, as far as it was read.
     pub context: Option<ThreadContext>,
-    /// A wake-up came while it ran: it ends the wait that begins next.
-    pending: bool,
+    /// A wake-up that came while it ran: it ends the wait that begins next.
+    pub pending: Option<Woken>,
+    /// The CPU that it left last.
+    pub left: Option<Cpu>,
+    /// The call of its last wait.
+    call: Option<Call>,
     exiting: bool,
+}
+
+/// A wake-up, as far as its record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Woken {
+    /// The context of the CPU that woke.
+    pub context: Context,
+    /// The number of the device's interrupt.
+    pub irq: u16,
 }
 
 /// The state of a thread.
@@ -54,30 +69,41 @@ pub(super) enum State {
     Throttled(Cpu, u64),
     /// It waits to be woken.
     Blocked(BlockedState, Option<Call>),
+    /// This thread forked it, and it was not woken yet.
+    Newborn(Tid),
 }
 
 impl Threads {
     /// Takes an event, in the order of time.
-    pub fn take(&mut self, at: u64, cpu: Cpu, current: Tid, kind: &EventKind) {
+    pub fn take(&mut self, event: &Event) {
+        let &Event { cpu, current, ref kind, .. } = event;
+        let at = event.at.ns();
         if observes(kind) {
             self.observe(cpu, current);
         }
         match kind {
             EventKind::Switch { next, out, call, .. } => self.switch(at, cpu, current, *next, (*out, *call)),
-            EventKind::Waking { target, newborn, .. } => self.wake(*target, *newborn),
-            EventKind::Thread { identity, blocked, call } => {
-                let state = blocked.map_or(State::Ready, |how| State::Blocked(how, *call));
-                self.introduce(identity, Some(state));
+            EventKind::Waking { target, newborn, irq, .. } => {
+                self.wake(*target, *newborn, Woken { context: event.context, irq: *irq });
             }
-            EventKind::Fork { child } => self.introduce(child, None),
+            EventKind::Thread { identity, blocked, call } => {
+                // Before all sources are recorded, it may have begun to wait without a record.
+                let is_complete = self.complete_since.is_some_and(|since| since <= at);
+                let ready = if is_complete { State::Ready } else { State::Unknown };
+                let state = blocked.map_or(ready, |how| State::Blocked(how, *call));
+                self.introduce(identity, state);
+            }
+            EventKind::Fork { child } => self.introduce(child, State::Newborn(current)),
             EventKind::Blocked(call) => {
-                if let Some(State::Blocked(_, known)) = self.rows.get_mut(&current).map(|row| &mut row.state)
+                if let Some(row) = self.rows.get_mut(&current)
+                    && let State::Blocked(_, known) = &mut row.state
                 {
-                    *known = Some(*call);
+                    (*known, row.call) = (Some(*call), Some(*call));
                 }
             }
             EventKind::Exec { old, comm, .. } => {
                 self.take_leaders_tid(*old, current);
+                self.observe(cpu, current);
                 if let Some(identity) = self.identity(current) {
                     identity.comm = *comm;
                 }
@@ -99,6 +125,7 @@ impl Threads {
                     (identity.cgroup, identity.cpu_cgroup) = (*cgroup, *cpu_cgroup);
                 }
             }
+            EventKind::Migrate { target, to, .. } => self.migrate(*target, *to),
             EventKind::LockBegin(lock) => self.set_lock(current, Some(*lock)),
             EventKind::LockEnd(_) => self.set_lock(current, None),
             EventKind::ThreadContext(context) => {
@@ -113,6 +140,7 @@ impl Threads {
                 self.refills.insert(*cgroup, at);
             }
             EventKind::Loss { .. } => self.lose(cpu),
+            EventKind::Mark(Mark::Started) => self.complete_since = Some(at),
             _ => {}
         }
     }
@@ -151,8 +179,6 @@ impl Threads {
     fn settled(&self, row: &Row) -> Row {
         let mut row = row.clone();
         row.state = match row.state {
-            // The wake-up before it ended this wait, unless a later one does: then the wait went on a little.
-            State::Blocked(..) if row.pending => State::Ready,
             State::Throttled(_, since) if self.refilled(&row).is_some_and(|at| since < at) => State::Ready,
             state => state,
         };
@@ -180,7 +206,7 @@ impl Threads {
 
     fn doubt(&mut self, tid: Tid) {
         if let Some(row) = self.rows.get_mut(&tid) {
-            (row.state, row.pending, row.lock) = (State::Unknown, false, None);
+            (row.state, row.pending, row.lock) = (State::Unknown, None, None);
         }
     }
 
@@ -209,7 +235,7 @@ impl Threads {
     fn run(&mut self, tid: Tid) {
         if tid != Tid::IDLE {
             let row = self.row(tid);
-            (row.state, row.pending) = (State::Ready, false);
+            (row.state, row.pending) = (State::Ready, None);
         }
     }
 
@@ -222,7 +248,12 @@ impl Threads {
                 SwitchOut::Dead => _ = self.rows.remove(&prev),
                 SwitchOut::Runnable => self.row(prev).state = State::Preempted(cpu),
                 SwitchOut::Throttled => self.row(prev).state = State::Throttled(cpu, at),
-                SwitchOut::Blocked(how) => self.row(prev).state = State::Blocked(how, call),
+                SwitchOut::Blocked(how) => {
+                    let row = self.row(prev);
+                    row.call = call.map(|call| resumed_call(call, row.call));
+                    row.left = Some(cpu);
+                    row.state = State::Blocked(how, row.call);
+                }
             }
         }
         // It cannot run in two places: the record of its leaving the other one is missing.
@@ -232,34 +263,43 @@ impl Threads {
         self.run(next);
     }
 
-    fn wake(&mut self, target: Tid, newborn: bool) {
+    fn wake(&mut self, target: Tid, newborn: bool, woken: Woken) {
         if target == Tid::IDLE {
             return;
         }
         let row = self.row(target);
         match row.state {
             _ if newborn => row.state = State::Ready,
-            State::Blocked(..) | State::Unknown => row.state = State::Ready,
+            State::Blocked(..) | State::Unknown | State::Newborn(_) => row.state = State::Ready,
             // One that does not run yet runs before it waits, and that takes this back.
-            State::Ready => row.pending = true,
+            State::Ready => row.pending = Some(woken),
             State::Preempted(_) | State::Throttled(..) => {}
         }
     }
 
-    /// Reads an identity from a snapshot (`state`) or a birth.
-    fn introduce(&mut self, identity: &ThreadIdentity, state: Option<State>) {
+    /// Reads an identity from a snapshot or a birth.
+    fn introduce(&mut self, identity: &ThreadIdentity, state: State) {
         let row = self.row(identity.tid);
         let is_same = match &row.identity {
             Some(known) => known.start == identity.start,
-            None => state.is_some(),
+            None => !matches!(state, State::Newborn(_)),
         };
         if !is_same {
             *row = Row::default();
         }
         if !is_same || row.state == State::Unknown {
-            row.state = state.unwrap_or(State::Ready);
+            row.state = state;
         }
         row.identity = Some(identity.clone());
+    }
+
+    /// Moves a thread from one queue to another.
+    fn migrate(&mut self, target: Tid, to: Cpu) {
+        let is_running = self.cpus.contains(&Some(target));
+        let state = self.rows.get(&target).filter(|_| !is_running).map(|row| self.settled(row).state);
+        if let (Some(State::Ready | State::Preempted(_)), Some(row)) = (state, self.rows.get_mut(&target)) {
+            row.state = State::Preempted(to);
+        }
     }
 
     fn set_lock(&mut self, tid: Tid, lock: Option<KernelLock>) {
@@ -291,17 +331,34 @@ impl Threads {
     }
 }
 
-/// Whether an event's current thread is the one that has the event's CPU.
-fn observes(kind: &EventKind) -> bool {
-    !matches!(
+/// The call in which a thread waits: `restart_syscall` goes on with the call before it.
+fn resumed_call(call: Call, before: Option<Call>) -> Call {
+    let resumes = |before: &Call| {
+        let known = call.arg0 != Call::NO_ARGUMENT && before.arg0 != Call::NO_ARGUMENT;
+        call.number == Call::RESTART && (!known || before.argument() == call.argument())
+    };
+    before.filter(resumes).unwrap_or(call)
+}
+
+/// Whether an event's current thread is the one that has the event's CPU, as the timeline takes it. Some records come a
+/// moment after their thread has left the CPU.
+const fn observes(kind: &EventKind) -> bool {
+    matches!(
         kind,
-        EventKind::Thread { .. }
-            | EventKind::Blocked(_)
-            | EventKind::Exec { .. }
-            | EventKind::Loss { .. }
-            | EventKind::Goroutine(_)
-            | EventKind::Function(_)
-            | EventKind::Stack(_)
-            | EventKind::StackLater(..)
+        EventKind::Switch { .. }
+            | EventKind::Waking { .. }
+            | EventKind::Fork { .. }
+            | EventKind::Exit
+            | EventKind::Packet(_)
+            | EventKind::SocketReady(_)
+            | EventKind::BlockIssue(_)
+            | EventKind::BlockComplete(_)
+            | EventKind::LockBegin(_)
+            | EventKind::LockEnd(_)
+            | EventKind::Signal(_)
+            | EventKind::Refill(_)
+            | EventKind::Sample(_)
+            | EventKind::Current
+            | EventKind::Migrate { .. }
     )
 }

@@ -65,23 +65,8 @@ impl Flight {
         };
         writer.life().push_event(&stopped)?;
         writer.life().flush(u64::MAX, 0)?;
-        let leaving = if self.begin > 0 { self.last.leaving() } else { Vec::new() };
+        self.restate_cpus(writer, from)?;
         for (&(buffer, cpu), packets) in &self.streams {
-            if buffer == Buffer::Sched && leaving.iter().any(|one| one.cpu == cpu) {
-                let of_cpu: Vec<_> = leaving.iter().filter(|one| one.cpu == cpu).collect();
-                let mut records = Vec::new();
-                let mut seq = packets.first_seq().wrapping_sub(of_cpu.len() as u16);
-                for one in &of_cpu {
-                    let kind =
-                        EventKind::Switch { next: one.next, out: one.out, interrupts_ns: 0, call: None };
-                    let at = Stamp::from_ns(from);
-                    let event = Event { at, cpu, context: Context::Task, current: one.prev, kind };
-                    self.encoder.encode(&event, seq, &mut records)?;
-                    seq = seq.wrapping_add(1);
-                }
-                let count = of_cpu.len() as u64;
-                writer.sched(cpu)?.append(&[&records], from, from, count, 0)?;
-            }
             for packet in &packets.packets {
                 let records = until(&packet.bytes[packet.from..], to);
                 let Ok(summary) = walk(buffer, &[records]) else { continue };
@@ -96,6 +81,26 @@ impl Flight {
         }
         writer.close_streams(Stamp::from_ns(to))?;
         Ok(KeptWindow { from, to })
+    }
+
+    /// Begins the streams of the CPUs. The numbers of these records lead to that of the first one in memory.
+    fn restate_cpus(&self, writer: &mut Writer, from: u64) -> Result<(), WriteError> {
+        if self.begin == 0 {
+            return Ok(());
+        }
+        let events = self.last.restate_cpus(Stamp::from_ns(from));
+        for of_cpu in events.chunk_by(|a, b| a.cpu == b.cpu) {
+            let Some(cpu) = of_cpu.first().map(|event| event.cpu) else { continue };
+            let first = self.streams.get(&(Buffer::Sched, cpu)).map_or(0, Packets::first_seq);
+            let mut seq = first.wrapping_sub(of_cpu.len() as u16);
+            let mut records = Vec::new();
+            for event in of_cpu {
+                self.encoder.encode(event, seq, &mut records)?;
+                seq = seq.wrapping_add(1);
+            }
+            writer.sched(cpu)?.append(&[&records], from, from, of_cpu.len() as u64, 0)?;
+        }
+        Ok(())
     }
 
     fn write_rare(&self, writer: &mut Writer, record: &[u8]) -> Result<(), WriteError> {
