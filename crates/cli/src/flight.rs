@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use wakepath_engine::flight::{FlightRequest, KeptRecording, TriggerError, is_written, kept_recordings, trigger};
+use wakepath_engine::flight::{
+    FlightRequest, KeptRecording, TriggerError, is_written, kept_recordings, trigger,
+};
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
@@ -72,7 +74,9 @@ fn report(kept: &KeptRecording, before: Duration, output: &Output) {
     let cause = &kept.cause.text;
     let window = match &kept.window {
         Ok(window) => window,
-        Err(error) => return output.complain("error", &format!("{cause}, and nothing could be kept: {error}")),
+        Err(error) => {
+            return output.complain("error", &format!("{cause}, and nothing could be kept: {error}"));
+        }
     };
     let seconds = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
     let path = kept.path.display();
@@ -143,5 +147,6 @@ pub fn run(arguments: &TriggerArguments, output: &Output) -> Result<ExitCode, Fa
         std::thread::sleep(POLL);
     }
     let text = format!("no recording came within {} s", arguments.wait.as_secs());
-    Err(Failure::new(Code::Input, text).hint("the recorder's own output says why, or --wait allows more time"))
+    Err(Failure::new(Code::Input, text)
+        .hint("the recorder's own output says why, or --wait allows more time"))
 }

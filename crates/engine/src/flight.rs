@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use wakepath_collect::FlightOptions;
 pub use wakepath_collect::KeptRecording;
-use wakepath_recording::flight::{FlightDirectory, FlightLimits, KeptLimits, Triggers};
 pub use wakepath_recording::flight::{Cause, FlightSpans, KeptWindow, is_written, kept_recordings, recorder};
+use wakepath_recording::flight::{FlightDirectory, FlightLimits, KeptLimits, Triggers};
 use wakepath_recording::{HostIdentity, Options, WriteError};
 
 /// A request for a flight recorder.

@@ -138,7 +138,8 @@ pub fn record(
     let open = || {
         if let Some(flight) = flight {
             options.kept_for_end = 0;
-            stop.watch_keep().map_err(|source| WriteError::Io { path: request.destination.clone(), source })?;
+            stop.watch_keep()
+                .map_err(|source| WriteError::Io { path: request.destination.clone(), source })?;
             let kept = flight.open(&request.destination, request.most_bytes, options, this_host())?;
             return Ok(Destination::Flight(Box::new(kept)));
         }

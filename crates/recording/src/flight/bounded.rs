@@ -124,13 +124,7 @@ mod tests {
 
     fn name(at: u64, key: u64, length: usize) -> Event {
         let kind = EventKind::Name(NameSpace::Cgroup, key, vec![b'x'; length].into());
-        Event {
-            at: Stamp::from_ns(at),
-            cpu: Cpu::UNKNOWN,
-            context: Context::Task,
-            current: Tid::IDLE,
-            kind,
-        }
+        Event { at: Stamp::from_ns(at), cpu: Cpu::UNKNOWN, context: Context::Task, current: Tid::IDLE, kind }
     }
 
     #[test]

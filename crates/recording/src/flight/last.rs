@@ -167,7 +167,8 @@ impl LastStates {
     /// all sources are recorded. A thread in no known state comes 1 ns before: from that mark on it
     /// is not known to wait for a CPU.
     pub fn restate(&self, at: Stamp<Local>) -> Vec<Event> {
-        let event = |at, current, kind| Event { at, cpu: Cpu::UNKNOWN, context: Context::Task, current, kind };
+        let event =
+            |at, current, kind| Event { at, cpu: Cpu::UNKNOWN, context: Context::Task, current, kind };
         let before = Stamp::from_ns(at.ns().saturating_sub(1));
         let rows = self.threads.rows();
         let mut events = Vec::new();

@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 
 use wakepath_event::{
-    BlockedState, Call, CgroupId, Context, Cpu, Event, EventKind, KernelLock, Mark, SwitchOut, ThreadContext, ThreadIdentity, Tid,
+    BlockedState, Call, CgroupId, Context, Cpu, Event, EventKind, KernelLock, Mark, SwitchOut, ThreadContext,
+    ThreadIdentity, Tid,
 };
 
 /// The most threads that are remembered, living and dying.

@@ -22,12 +22,11 @@ pub struct KeptWindow {
 impl Flight {
     /// The clocks at the beginning of the window, for the metadata of a recording of it.
     pub fn clock(&self) -> Option<ClockReading> {
-        let from = self.begin()?;
         let clocks = |event: &Event| match &event.kind {
             EventKind::Clocks(clocks) => Some((event.at.ns(), clocks.realtime_ns)),
             _ => None,
         };
-        let before = if self.begin > 0 { self.last.restate(Stamp::from_ns(from)) } else { Vec::new() };
+        let before = self.restated_at().map(|at| self.last.restate(Stamp::from_ns(at))).unwrap_or_default();
         let kept = self.rare.values().filter_map(|record| {
             let cpu = Header::read(record).map_or(Cpu::UNKNOWN, life_cpu);
             self.decoder.decode(record, cpu).ok().map(|(event, _)| event)
@@ -36,12 +35,17 @@ impl Flight {
         Some(ClockReading { monotonic_ns: at, realtime_ns })
     }
 
+    /// The stamp of what is restated: right before the first record, so that it comes first in every stream.
+    const fn restated_at(&self) -> Option<u64> {
+        if self.begin > 0 { Some(self.begin - 1) } else { None }
+    }
+
     /// Writes the window up to `to`, where all records up to `to` are there, into a recording that has none yet.
     ///
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self, writer: &mut Writer, to: u64) -> Result<KeptWindow, WriteError> {
-        let from = self.begin().unwrap_or(to).min(to);
+        let from = self.restated_at().or(self.begin()).unwrap_or(to).min(to);
         if self.begin > 0 {
             for event in self.last.restate(Stamp::from_ns(from)) {
                 writer.life().push_event(&event)?;
