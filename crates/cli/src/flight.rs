@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use wakepath_engine::flight::{
-    FlightRequest, KeptRecording, TriggerError, is_written, kept_recordings, trigger,
+    FlightRequest, KeptRecording, SlowSpans, SpanThreshold, TriggerError, is_written, kept_recordings, trigger,
 };
 
 use crate::exit_code::Code;
@@ -23,7 +23,7 @@ const DEFAULT_DIRECTORY: &str = "wakepath.flight";
 pub struct FlightArguments {
     /// Keep the last seconds (30s) in memory, and write them to the disk only when something triggers
     ///
-    /// A trigger is `wakepath trigger`, or the signal USR1. What is kept is an ordinary
+    /// A trigger is `wakepath trigger`, the signal USR1, or a slow span (--trigger-span, --trigger-outlier). What is kept is an ordinary
     /// recording, in the directory REC (by default ./wakepath.flight). --max-size bounds all kept recordings together.
     #[arg(long, value_name = "TIME", value_parser = time)]
     flight: Option<Duration>,
@@ -38,14 +38,23 @@ pub struct FlightArguments {
     /// With --flight: keep the newest recordings, at most so many
     #[arg(long, value_name = "NUMBER", default_value_t = 20, requires = "flight")]
     flight_keep: usize,
+    /// With --flight and --otlp: a span that takes longer triggers ('frontend/HTTP GET /dispatch>500ms', 'shop/*>2s')
+    #[arg(long = "trigger-span", value_name = "RULE", requires = "flight", requires = "otlp")]
+    trigger_spans: Vec<SpanThreshold>,
+    /// With --flight and --otlp: a request triggers that takes more than 4 times as long as 99 of 100 before it
+    ///
+    /// They are compared with requests of their own operation, of which there must have been 200.
+    #[arg(long, requires = "flight", requires = "otlp")]
+    trigger_outlier: bool,
+    /// With --flight: after a recording was kept, wait so long before a span triggers again
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, requires = "flight")]
+    flight_rest: Duration,
 }
 
 /// The time after a trigger that is kept.
 const AFTER: Duration = Duration::from_secs(1);
 /// The same where spans come: SDKs send them in batches, most of them each 5 s.
 const AFTER_WITH_SPANS: Duration = Duration::from_secs(6);
-/// The time behind a kept recording in which triggers that no person asked for do not count.
-const REST: Duration = Duration::from_secs(60);
 
 impl FlightArguments {
     /// The flight recorder that is asked for, if one is.
@@ -55,9 +64,10 @@ impl FlightArguments {
         Some(FlightRequest {
             before,
             after: self.flight_after.unwrap_or(if with_spans { AFTER_WITH_SPANS } else { AFTER }),
-            rest: REST,
+            rest: self.flight_rest,
             memory: usize::try_from(self.flight_memory).unwrap_or(usize::MAX),
             recordings: self.flight_keep,
+            slow: SlowSpans::new(self.trigger_spans.clone(), self.trigger_outlier),
             kept: Box::new(move |kept| report(&kept, before, &output)),
         })
     }

@@ -147,6 +147,8 @@ Examples:
   sudo wakepath record --stacks -- ./it  which functions wait?
   sudo wakepath record --otlp -a -d 60   with the spans that the services of this host send
   sudo wakepath record --flight 30s -a   nothing on the disk; wakepath trigger keeps the last 30 s
+  sudo wakepath record --flight 30s --otlp --trigger-span 'shop/*>2s' -a
+                                         and so does a span of the service shop that takes longer
 
 With a command, its own exit code is passed on. 125 means that wakepath failed, 126 that the command \
 cannot be run, 127 that it was not found. If recording ends before the command does (-d, --max-size, a \

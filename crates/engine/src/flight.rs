@@ -1,16 +1,20 @@
 //! The flight recorder: what is asked of it, and its parts.
 
+mod slow;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use wakepath_collect::FlightOptions;
 pub use wakepath_collect::KeptRecording;
 pub use wakepath_recording::flight::{Cause, FlightSpans, KeptWindow, is_written, kept_recordings, recorder};
 use wakepath_recording::flight::{FlightDirectory, FlightLimits, KeptLimits, Triggers};
-use wakepath_recording::{HostIdentity, Options, WriteError};
+use wakepath_recording::{ClockReading, HostIdentity, Options, WriteError};
+
+pub use slow::{NotAThreshold, SlowSpan, SlowSpans, SpanThreshold};
 
 /// A request for a flight recorder.
 pub struct FlightRequest {
@@ -24,6 +28,8 @@ pub struct FlightRequest {
     pub memory: usize,
     /// The largest number of kept recordings; the oldest go.
     pub recordings: usize,
+    /// The spans that trigger, where spans come.
+    pub slow: SlowSpans,
     /// Is called with each recording that was kept.
     pub kept: Box<dyn FnMut(KeptRecording) + Send>,
 }
@@ -45,8 +51,30 @@ const SLACK: Duration = Duration::from_millis(500);
 pub(crate) struct Flight {
     request: FlightRequest,
     causes: Receiver<Cause>,
-    pub(crate) cause: SyncSender<Cause>,
-    pub(crate) spans: Option<Arc<Mutex<FlightSpans>>>,
+    cause: SyncSender<Cause>,
+    spans: Option<Arc<Mutex<FlightSpans>>>,
+}
+
+/// The end of a flight recorder at which spans come in.
+#[derive(Debug)]
+pub(crate) struct SpanEnd {
+    slow: SlowSpans,
+    memory: Arc<Mutex<FlightSpans>>,
+    cause: SyncSender<Cause>,
+}
+
+impl SpanEnd {
+    /// Takes a message with spans that came now.
+    pub(crate) fn take(&mut self, message: &[u8], now: ClockReading) {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).push(now.monotonic_ns, message);
+        if let Some(slow) = self.slow.in_message(message) {
+            let ago = now.realtime_ns.saturating_sub(slow.from_realtime_ns);
+            let since = now.monotonic_ns.saturating_sub(ago);
+            let cause = Cause { text: slow.text, word: slow.word, since: Some(since), asked: false };
+            // Where many wait already, one of them keeps these seconds.
+            let _ = self.cause.try_send(cause);
+        }
+    }
 }
 
 impl Flight {
@@ -57,6 +85,12 @@ impl Flight {
         let spans = FlightSpans::new(window_ns, request.memory / PART_FOR_SPANS);
         let spans = with_spans.then(|| Arc::new(Mutex::new(spans)));
         Self { request, causes, cause, spans }
+    }
+
+    /// The end for spans, where they come.
+    pub(crate) fn span_end(&mut self) -> Option<SpanEnd> {
+        let slow = std::mem::take(&mut self.request.slow);
+        Some(SpanEnd { slow, memory: self.spans.clone()?, cause: self.cause.clone() })
     }
 
     /// Opens the directory for kept recordings.

@@ -133,8 +133,8 @@ pub fn record(
     options.least_free_percent = Some(request.least_free_percent);
     recorder.variable = spans.as_ref().map(SpanReceiver::variable);
     let (wanted, file) = (spans.is_some(), RefCell::new(None));
-    let flight = flight.map(|asked| Flight::new(asked, wanted));
-    let in_memory = flight.as_ref().and_then(|flight| Some((flight.spans.clone()?, flight.cause.clone())));
+    let mut flight = flight.map(|asked| Flight::new(asked, wanted));
+    let in_memory = flight.as_mut().and_then(Flight::span_end);
     let open = || {
         if let Some(flight) = flight {
             options.kept_for_end = 0;
@@ -152,7 +152,7 @@ pub fn record(
     let mut receiving = None;
     let receive = || {
         receiving = match in_memory {
-            Some((memory, cause)) => spans.map(|spans| spans.start_in_memory(memory, cause)),
+            Some(end) => spans.map(|spans| spans.start_in_memory(end)),
             None => spans.zip(file.take()).map(|(spans, file)| spans.start(file)),
         };
     };

@@ -1,16 +1,14 @@
 //! Spans that applications send while a recording is made: the receiver, and the recording's file for them.
 
-use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use wakepath_collect::DefaultVariable;
 pub use wakepath_otlp::{
     ForwardUrl, Forwarded, KEPT_ATTRIBUTES, ListenAt, MAX_CONNECTIONS, MAX_SERVICES, Received,
 };
 pub use wakepath_otlp::{Options, ReceiverError, send};
 use wakepath_otlp::{Receiver, Running};
-use wakepath_recording::flight::{Cause, FlightSpans};
 use wakepath_recording::{ClockReading, SpanWriter};
+
+use crate::flight::SpanEnd;
 
 /// The variable that sends the spans of a program to a receiver.
 pub const ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -57,15 +55,9 @@ impl SpanReceiver {
     }
 
     /// Receives into the memory of a flight recorder.
-    pub(crate) fn start_in_memory(
-        self,
-        memory: Arc<Mutex<FlightSpans>>,
-        cause: SyncSender<Cause>,
-    ) -> Receiving {
+    pub(crate) fn start_in_memory(self, mut end: SpanEnd) -> Receiving {
         self.start_with(move |message: &[u8]| {
-            let now = ClockReading::now();
-            let _ = &cause;
-            memory.lock().unwrap_or_else(PoisonError::into_inner).push(now.monotonic_ns, message);
+            end.take(message, ClockReading::now());
             Ok(())
         })
     }
