@@ -144,8 +144,15 @@ fn differences(events: &[Event], from: u64) -> Vec<Difference> {
             stretches(graph, &path)
         };
         let same = kept.threads().find(|(_, other)| identity_of(other) == Some(identity));
-        let whole = ask(&whole, index);
-        let window = same.map(|(same, _)| ask(&kept, same)).unwrap_or_default();
+        let mut whole = ask(&whole, index);
+        let mut window = same.map(|(same, _)| ask(&kept, same)).unwrap_or_default();
+        // The same on one host: the whole may say that the sender ran on meanwhile.
+        if let Some(&(received, SegmentKind::Network, None, _)) = window.first()
+            && received < from + FLIGHT
+        {
+            whole.retain(|stretch| stretch.0 > received);
+            window.retain(|stretch| stretch.0 > received);
+        }
         if whole != window {
             found.push(Difference { thread: identity.0, from: begin, whole, window });
         }
