@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use wakepath_engine::flight::{
-    FlightRequest, KeptRecording, SlowSpans, SpanThreshold, TriggerError, is_written, kept_recordings, trigger,
+    FlightRequest, KeptRecording, SlowSpans, SpanThreshold, TriggerError, is_written, kept_recordings,
+    trigger,
 };
 
 use crate::exit_code::Code;

@@ -48,7 +48,7 @@ impl WriteCommand {
 #[derive(Debug)]
 pub enum Destination {
     /// A recording on disk.
-    Recording(wakepath_recording::Writer),
+    Recording(Box<wakepath_recording::Writer>),
     /// The memory of a flight recorder.
     Flight(Box<FlightOptions>),
 }
@@ -82,13 +82,13 @@ impl WriteBehind {
     /// Writes directly, for now.
     pub(crate) fn new(destination: Destination, max_waiting_bytes: usize) -> Self {
         let target = match destination {
-            Destination::Recording(recording) => Target::Recording(Writer {
-                recording,
+            Destination::Recording(recording) => Target::Recording(Box::new(Writer {
+                recording: *recording,
                 flushed: Stamp::from_ns(0),
                 failed: false,
                 unchecked_bytes: 0,
-            }),
-            Destination::Flight(options) => Target::Flight(FlightRecorder::new(*options)),
+            })),
+            Destination::Flight(options) => Target::Flight(Box::new(FlightRecorder::new(*options))),
         };
         Self { mode: Mode::Direct(Box::new(target)), max_waiting_bytes, spare: Vec::new() }
     }
@@ -166,8 +166,8 @@ impl WriteBehind {
 
 #[derive(Debug)]
 enum Target {
-    Recording(Writer),
-    Flight(FlightRecorder),
+    Recording(Box<Writer>),
+    Flight(Box<FlightRecorder>),
 }
 
 impl Target {

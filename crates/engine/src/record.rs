@@ -147,7 +147,7 @@ pub fn record(
         if wanted {
             file.replace(Some(writer.spans()?));
         }
-        Ok(Destination::Recording(writer))
+        Ok(Destination::Recording(Box::new(writer)))
     };
     let mut receiving = None;
     let receive = || {

@@ -38,8 +38,11 @@ pub struct SlowSpan {
 pub struct SlowSpans {
     thresholds: Vec<SpanThreshold>,
     /// The lengths of the requests of each operation, where outliers are looked for.
-    lengths: Option<HashMap<(Box<str>, Box<str>), Lengths>>,
+    lengths: Option<LengthsByOperation>,
 }
+
+/// By the names of a service and its operation.
+type LengthsByOperation = HashMap<(Box<str>, Box<str>), Lengths>;
 
 /// The most operations of which outliers are found.
 const MAX_OPERATIONS: usize = 1024;
@@ -200,12 +203,14 @@ mod tests {
 
     #[test]
     fn a_threshold_is_read_from_its_ends() {
-        let read = |text: &str| text.parse::<SpanThreshold>().map(|it| (it.service, it.operation, it.limit_ns));
+        let read =
+            |text: &str| text.parse::<SpanThreshold>().map(|it| (it.service, it.operation, it.limit_ns));
         let own = |a: &str, b: &str, ns| Ok((a.to_owned(), b.to_owned(), ns));
         assert_eq!(read("shop/GET /cart>500ms"), own("shop", "GET /cart", 500_000_000));
         assert_eq!(read("shop/a>b>2"), own("shop", "a>b", 2_000_000_000));
         assert_eq!(read("*/* > 1.5s"), own("*", "*", 1_500_000_000));
-        for text in ["", "shop", "shop/a", "shop>1s", "/a>1s", "shop/>1s", "shop/a>", "shop/a>0", "shop/a>xs"] {
+        for text in ["", "shop", "shop/a", "shop>1s", "/a>1s", "shop/>1s", "shop/a>", "shop/a>0", "shop/a>xs"]
+        {
             assert_eq!(read(text), Err(NotAThreshold), "{text}");
         }
     }
