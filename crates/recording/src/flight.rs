@@ -162,7 +162,7 @@ impl Flight {
         if self.first().is_some_and(|first| first + STEP_NS <= oldest) {
             self.cut(oldest);
         }
-        // Of records that are not settled yet, an earlier one may still come.
+        // An earlier record than one that is not settled may still come.
         while self.bytes() > self.limits.bytes
             && let Some(last) = self.oldest_packet().filter(|&last| last < now)
         {
