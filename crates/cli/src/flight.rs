@@ -24,8 +24,8 @@ const DEFAULT_DIRECTORY: &str = "wakepath.flight";
 pub struct FlightArguments {
     /// Keep the last seconds (30s) in memory, and write them to the disk only when something triggers
     ///
-    /// A trigger is `wakepath trigger`, the signal USR1, or a slow span (--trigger-span, --trigger-outlier). What is kept is an ordinary
-    /// recording, in the directory REC (by default ./wakepath.flight). --max-size bounds all kept recordings together.
+    /// A trigger is `wakepath trigger`, the signal USR1, or a slow span (--trigger-span, --trigger-outlier). A kept recording is an ordinary one,
+    /// in the directory REC (by default ./wakepath.flight). --max-size bounds all kept recordings together.
     #[arg(long, value_name = "TIME", value_parser = time)]
     flight: Option<Duration>,
     /// With --flight: the memory for records and spans; where it is too small, fewer seconds are kept
@@ -36,7 +36,7 @@ pub struct FlightArguments {
     /// With --flight: also keep this time after a trigger (default: 1s; with --otlp 6s, since spans come late)
     #[arg(long, value_name = "TIME", value_parser = time, requires = "flight")]
     flight_after: Option<Duration>,
-    /// With --flight: keep the newest recordings, at most so many
+    /// With --flight: keep at most this number of recordings, the newest
     #[arg(long, value_name = "NUMBER", default_value_t = 20, requires = "flight")]
     flight_keep: usize,
     /// With --flight and --otlp: a span that takes longer triggers ('frontend/HTTP GET /dispatch>500ms', 'shop/*>2s')

@@ -72,7 +72,7 @@ impl FlightRecorder {
         Self { flight, options, signals: signals::keep_asked().0, flushed: Stamp::from_ns(0) }
     }
 
-    /// Carries a command out. What cannot be kept on a disk is reported, and is no error: the recorder goes on.
+    /// Carries a command out. A recording that cannot be kept is reported, and is no error: the recorder goes on.
     pub fn execute(&mut self, command: &WriteCommand) -> Result<(), WriteError> {
         match command {
             WriteCommand::Packet { buffer, cpu, bytes, lost } => {

@@ -42,7 +42,7 @@ pub fn window(events: &[Event], from: u64, to: u64) -> Vec<Event> {
             encoder.encode(event, *seq, bytes).expect("the same");
             *seq = seq.wrapping_add(1);
         }
-        // As often as not, a packet goes on beyond the beginning of the window.
+        // Most packets go on beyond the beginning of the window.
         if number % 7 == 6 {
             drain(&mut flight, &mut rings);
         }

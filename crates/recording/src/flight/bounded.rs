@@ -68,7 +68,7 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
     /// The facts, in the order in which they were stated.
     pub fn events(&self) -> Vec<&Event> {
         let mut events: Vec<_> = self.facts.values().map(|fact| &fact.event).collect();
-        // Of equal stamps too, the order may not depend on the map.
+        // The order of equal stamps may not depend on the map either.
         events.sort_by_cached_key(|event| (event.at, format!("{:?}", event.kind)));
         events
     }

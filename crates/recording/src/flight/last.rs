@@ -3,7 +3,7 @@
 //! A recording says some things once or only on change (births, names, mappings, flows, files, stacks, contexts), and has
 //! two records of what takes time (waits, requests to disks, waits for locks). Each record that leaves the
 //! memory passes through here, and [`LastStates::restate`] says anew what still holds, as the snapshot at the beginning of a
-//! recording does. What is over is forgotten: dead threads and their processes, finished requests.
+//! recording does. Things that are over are forgotten: dead threads and their processes, finished requests.
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
