@@ -400,7 +400,7 @@ pub enum Rule {
     LastPacket,
     /// Consecutive time-outs of the same wait for a lock are one wait, which the lock's owner ended.
     JoinedTimeouts,
-    /// A timer's signal cut the wait short, and its handler let the thread go back to the same call.
+    /// A signal of a timer, or a thread of its own process, cut the wait short, and its handler let the thread go back to the same call.
     ResumedAfterSignal,
     /// The descriptor that ended a wait for any of a set is the one that had become ready last.
     ReadyDescriptor,

@@ -24,7 +24,8 @@ pub enum Timeouts {
     /// descriptors, and the thread sent no packet and woke no thread of a program between. The segments have the rule [`Rule::JoinedTimeouts`](crate::Rule::JoinedTimeouts).
     ///
     /// A wait that a timer's signal cut short goes on, where the handler let the thread go back to the same call with
-    /// the same first argument, whatever the call: [`Rule::ResumedAfterSignal`](crate::Rule::ResumedAfterSignal).
+    /// the same first argument, whatever the call; and a wait for a futex, too, that a signal of the thread's own process cut short:
+    /// [`Rule::ResumedAfterSignal`](crate::Rule::ResumedAfterSignal).
     ///
     /// Nothing else proves it. The futex of a condition variable or semaphore is at the same address for each event,
     /// and a descriptor is the same for each packet. Where a missing record may hide that the thread went back to the
@@ -64,7 +65,7 @@ impl JoinedWaits {
     ) -> Option<Self> {
         let intervals = graph.state_intervals(thread);
         let interval = intervals.get(index)?;
-        let first = graph.wait(&interval).filter(ended_early)?;
+        let first = graph.wait(&interval).filter(|wait| ended_early(graph, thread, wait))?;
         if let Some(known) = known.filter(|known| index <= known.last) {
             return Some(known);
         }
@@ -100,7 +101,7 @@ impl JoinedWaits {
                     }
                     // How it ended is not known.
                     lost = provable && wait.end == Waker::Unseen;
-                    if !lost && !ended_early(&wait) {
+                    if !lost && !ended_early(graph, thread, &wait) {
                         let ended = awaited.trust(graph, thread, &wait);
                         return Some(Self { last, proved, resumed, hidden, ended });
                     }
@@ -196,11 +197,25 @@ fn is_named(graph: &Graph, waiter: ThreadIndex, waker: ThreadIndex, owner: Tid) 
     waker.identity.as_ref().is_some_and(|who| who.ns_tid.number() == owner.number())
 }
 
-/// Whether a timer ended a wait: its own, or one that sent a signal, whose handler let the thread go back to its call.
-pub(crate) fn ended_early(wait: &Wait) -> bool {
+/// Whether a wait of `thread` ended before its event came: by a time-out, or by a signal whose handler let the thread go back to its call.
+pub(crate) fn ended_early(graph: &Graph, thread: ThreadIndex, wait: &Wait) -> bool {
     let goes_on = wait.cut.is_some_and(|cut| cut.signal != 0 && cut.effect == SignalEffect::GoesOn);
-    let by_timer = matches!(wait.end, Waker::Woken(WakeUp { context, .. }) if is_timer(context));
-    timed_out(wait) || (goes_on && by_timer && !is_for_signals(wait))
+    timed_out(wait) || (goes_on && !is_for_signals(wait) && is_no_event(graph, thread, wait))
+}
+
+/// Whether the signal that cut a wait short is no event that the thread waits for: a timer sent it, or, where the wait is for a
+/// futex, a thread of its own process, as profilers and runtimes do. A futex has no other event than its waking.
+fn is_no_event(graph: &Graph, thread: ThreadIndex, wait: &Wait) -> bool {
+    let Waker::Woken(WakeUp { context, current, .. }) = wait.end else { return false };
+    let tgid = |thread| graph.thread(thread).tgid();
+    let is_futex = wait.call.is_some_and(|call| call.number == Call::FUTEX);
+    match current {
+        _ if is_timer(context) => true,
+        Occupant::Thread(sender) => {
+            is_futex && context == Context::Task && tgid(sender).is_some() && tgid(sender) == tgid(thread)
+        }
+        _ => false,
+    }
 }
 
 /// Whether a timer of its own ended a wait.

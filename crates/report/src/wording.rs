@@ -351,7 +351,7 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
         ),
         Rule::ResumedAfterSignal => (
             "resumed_after_signal",
-            "a timer's signal cut the wait short and its handler returned to the same call: both are one wait",
+            "a signal of a timer or of its own process cut the wait short and its handler returned to the same call: both are one wait",
         ),
         Rule::ReadyDescriptor => (
             "ready_descriptor",
