@@ -140,7 +140,10 @@ impl Walk<'_> {
             if let (ThreadState::Blocked(_), Some(wait)) = (interval.state, graph.wait(&interval)) {
                 let (position, began) = (follow.position, interval.from);
                 let mut explained = WaitToExplain { position, interval, wait, joined: follow.joined, began };
-                if self.timeouts != Timeouts::AsTheyAre && !follow.joined && ended_early(graph, position.thread, &wait) {
+                if self.timeouts != Timeouts::AsTheyAre
+                    && !follow.joined
+                    && ended_early(graph, position.thread, &wait)
+                {
                     follow.joint = JoinedWaits::at(graph, position.thread, index, follow.to, follow.joint);
                     let ending = follow
                         .joint
