@@ -87,7 +87,7 @@ const OVERHEAD_BYTES: usize = 64;
 /// records.
 const STEP_NS: u64 = 100_000_000;
 /// The interval at which ended processes are forgotten.
-const SWEEP_NS: u64 = 10_000_000_000;
+const SWEEP_NS: u64 = 60_000_000_000;
 
 impl Flight {
     /// An empty memory for records of the kernel of this release.
