@@ -60,22 +60,18 @@ fn write_spans(made: &Made, spans: &[Value]) {
     fs::write(made.folder().join("spans.json"), document.to_string()).expect("a file");
 }
 
-/// Three requests; the first one has a part in the same service, which failed.
+/// Three requests; the first one has a part in the same service, and the last one failed.
 fn locks() -> Made {
     let made = made(LOCKS, &[]);
     let mut part = span('e', "SELECT", (520, 600), 10);
     part["parentSpanId"] = "a".repeat(16).into();
     part["traceId"] = "a".repeat(32).into();
     part["kind"] = 3.into();
-    part["status"] = json!({"code": 2});
+    let mut failed = span('c', "POST /pay", (0, 520), 12);
+    failed["status"] = json!({"code": 2});
     write_spans(
         &made,
-        &[
-            span('a', "GET /cart", (50, 650), 10),
-            part,
-            span('b', "PUT /stock", (0, 360), 11),
-            span('c', "POST /pay", (0, 520), 12),
-        ],
+        &[span('a', "GET /cart", (50, 650), 10), part, span('b', "PUT /stock", (0, 360), 11), failed],
     );
     made
 }

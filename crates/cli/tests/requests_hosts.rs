@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
+use opentelemetry_proto::tonic::trace::v1::TracesData;
+use prost::Message as _;
 use serde_json::{Value, json};
 use wakepath_harness::live::{list, number};
 use wakepath_harness::made::{Made, made, made_at};
@@ -236,6 +238,32 @@ fn a_request_crosses_to_the_thread_of_another_host_and_is_blocked_by_a_request_t
         list(&all["requests"]).iter().map(|one| one["host"].as_str().expect("a host")).collect();
     assert_eq!(hosts_of.iter().filter(|host| **host == WEB3).count(), 1);
     assert_eq!(hosts_of.len(), 3);
+}
+
+/// Puts spans into a recording, as its receiver would have.
+fn receive(made: &Made, spans: &[Value]) {
+    let message: TracesData = serde_json::from_value(json!({"resourceSpans": spans})).expect("OTLP");
+    let message = message.encode_to_vec();
+    let frame = [&(message.len() as u32).to_be_bytes()[..], &message].concat();
+    fs::write(made.recording().join("spans"), frame).expect("a file");
+}
+
+#[test]
+fn spans_without_the_name_of_a_host_are_of_that_whose_recording_received_them() {
+    let mut all = spans("db1", Some(10));
+    // Both hosts have a service of one name: they are two, also where a part of a request is no answer to a call.
+    for spans in &mut all {
+        spans["resource"]["attributes"] = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
+        for span in spans["scopeSpans"][0]["spans"].as_array_mut().expect("a list") {
+            span["kind"] = 1.into();
+        }
+    }
+    let hosts = hosts(&[], rpc(""));
+    receive(&hosts.client, &all[..1]);
+    receive(&hosts.other, &all[1..]);
+    check_crossing(&hosts.document("aaaa"), "thread");
+    let query = hosts.document("aaaa/bbbb");
+    assert_eq!((&query["request"]["host"], &query["request"]["operation"]), (&json!(DB1.1), &json!("query")));
 }
 
 #[test]
