@@ -199,6 +199,11 @@ fn the_file_has_the_trace_and_the_slow_span_has_its_cause() {
     let made = locks();
     let documents = exported(&made, &["--request", "aaaa"]);
     assert_eq!(documents.len(), 1, "one trace");
+    let mut shop = documents[0].resource_spans.iter().filter(|spans| service(spans) == "shop");
+    let resource = shop.next().and_then(|spans| spans.resource.as_ref()).expect("a resource");
+    let mut keys: Vec<_> = resource.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["host.name", "process.pid", "service.instance.id", "service.name"]);
     let spans = of_service(&documents, "shop");
     let mut names: Vec<_> = spans.iter().map(|span| (span.name.as_str(), attributes(span))).collect();
     names.sort_by_key(|(name, _)| *name);
