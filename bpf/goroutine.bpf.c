@@ -39,12 +39,6 @@ static __always_inline __u64 number_of(const struct go_offsets *offsets, __u64 g
 	return g ? read_word(g + offsets->goid) : 0;
 }
 
-static __always_inline struct go_offsets *offsets_of(struct pt_regs *ctx, __u32 *program)
-{
-	*program = (__u32)bpf_get_attach_cookie(ctx);
-	return bpf_map_lookup_elem(&go_programs, program);
-}
-
 /* A record of a step of the goroutine whose `g` is at this address; the caller submits it. */
 static __always_inline struct wp_goroutine *step_of(const struct go_offsets *offsets, __u32 program, __u8 step, __u64 g)
 {
@@ -64,83 +58,60 @@ static __always_inline struct wp_goroutine *step_of(const struct go_offsets *off
 	return r;
 }
 
-/* gopark(unlockf, lock, reason, ...), in the goroutine. */
-SEC("uprobe")
-int go_park(struct pt_regs *ctx)
-{
-	TIME_RARE;
-	__u32 program;
-	struct go_offsets *offsets = offsets_of(ctx, &program);
-	struct wp_goroutine *r = offsets ? step_of(offsets, program, WP_GO_PARKS, ctx->r14) : NULL;
+/*
+ * A program that is run at a step of the goroutine whose `g` is at this address. Its body fills the rest of the record `r`; it
+ * has `ctx`, the registers, and `offsets`, those of the Go program.
+ */
+#define GO_STEP(name, step, g)                                                                                        \
+	static __always_inline void name##_body(struct pt_regs *ctx, const struct go_offsets *offsets,                \
+						struct wp_goroutine *r);                                              \
+	SEC("uprobe")                                                                                                 \
+	int name(struct pt_regs *ctx)                                                                                 \
+	{                                                                                                             \
+		TIME_RARE;                                                                                            \
+		__u32 program = (__u32)bpf_get_attach_cookie(ctx);                                                    \
+		struct go_offsets *offsets = bpf_map_lookup_elem(&go_programs, &program);                             \
+		struct wp_goroutine *r = offsets ? step_of(offsets, program, step, g) : NULL;                         \
+                                                                                                                      \
+		if (!r)                                                                                               \
+			return 0;                                                                                     \
+		name##_body(ctx, offsets, r);                                                                         \
+		bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);                                                              \
+		return 0;                                                                                             \
+	}                                                                                                             \
+	static __always_inline void name##_body(struct pt_regs *ctx, const struct go_offsets *offsets,                \
+						struct wp_goroutine *r)
 
-	if (!r)
-		return 0;
+/* gopark(unlockf, lock, reason, ...), in the goroutine. */
+GO_STEP(go_park, WP_GO_PARKS, ctx->r14)
+{
 	r->reason = ctx->cx;
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
-	return 0;
 }
 
 /* ready(gp, ...), on g0. */
-SEC("uprobe")
-int go_ready(struct pt_regs *ctx)
+GO_STEP(go_ready, WP_GO_READY, ctx->ax)
 {
-	TIME_RARE;
-	__u32 program;
-	struct go_offsets *offsets = offsets_of(ctx, &program);
-	struct wp_goroutine *r = offsets ? step_of(offsets, program, WP_GO_READY, ctx->ax) : NULL;
-	__u64 m;
+	__u64 m = read_word(ctx->r14 + offsets->m);
 
-	if (!r)
-		return 0;
-	m = read_word(ctx->r14 + offsets->m);
 	r->by = m ? number_of(offsets, read_word(m + offsets->curg)) : 0;
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
-	return 0;
-}
-
-static __always_inline int plain_step(struct pt_regs *ctx, __u8 step)
-{
-	__u32 program;
-	struct go_offsets *offsets = offsets_of(ctx, &program);
-	struct wp_goroutine *r = offsets ? step_of(offsets, program, step, ctx->ax) : NULL;
-
-	if (r)
-		bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
-	return 0;
 }
 
 /* execute(gp, ...), on g0. */
-SEC("uprobe")
-int go_run(struct pt_regs *ctx)
+GO_STEP(go_run, WP_GO_RUNS, ctx->ax)
 {
-	TIME_RARE;
-	__u32 program;
-	struct go_offsets *offsets = offsets_of(ctx, &program);
-	struct wp_goroutine *r = offsets ? step_of(offsets, program, WP_GO_RUNS, ctx->ax) : NULL;
-
-	if (!r)
-		return 0;
 	/* One that has run before goes on behind the call that it left by. */
 	if (offsets->parent && read_word(ctx->ax + offsets->pc) == read_word(ctx->ax + offsets->start_pc))
 		r->by = read_word(ctx->ax + offsets->parent);
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
-	return 0;
 }
 
 /* goschedImpl(gp, ...), goyield_m(gp), exitsyscall0(gp), exitsyscallNoP(gp), on g0. */
-SEC("uprobe")
-int go_yield(struct pt_regs *ctx)
+GO_STEP(go_yield, WP_GO_YIELDS, ctx->ax)
 {
-	TIME_RARE;
-	return plain_step(ctx, WP_GO_YIELDS);
 }
 
 /* goexit0(gp), on g0. */
-SEC("uprobe")
-int go_end(struct pt_regs *ctx)
+GO_STEP(go_end, WP_GO_ENDS, ctx->ax)
 {
-	TIME_RARE;
-	return plain_step(ctx, WP_GO_ENDS);
 }
 
 /* struct SpanContext: the trace's id, the span's id, flags, the trace's state, whether it is remote. */
@@ -150,20 +121,10 @@ int go_end(struct pt_regs *ctx)
  * (*tracer).newRecordingSpan(..., psc, sc SpanContext, ...), in the goroutine. Structures with arrays are passed on the
  * stack, behind the return address: the parent's context, then the span's.
  */
-SEC("uprobe")
-int go_span(struct pt_regs *ctx)
+GO_STEP(go_span, WP_GO_SPAN, ctx->r14)
 {
-	TIME_RARE;
-	__u32 program;
-	struct go_offsets *offsets = offsets_of(ctx, &program);
-	struct wp_goroutine *r = offsets ? step_of(offsets, program, WP_GO_SPAN, ctx->r14) : NULL;
-
-	if (!r)
-		return 0;
 	/* Where it cannot be read the ids stay 0, which no span has. */
 	bpf_probe_read_user(r->trace, sizeof(r->trace) + sizeof(r->span), (void *)(ctx->sp + 8 + SPAN_CONTEXT_BYTES));
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
-	return 0;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -9,7 +9,8 @@ use clap::Args;
 use wakepath_caller::Caller;
 use wakepath_engine::PathQuery;
 use wakepath_engine::record::{
-    AllowedProbes, Callers, Kept, Made, Options, Place, RecordError, Request, Stacks, UnreadContexts, record,
+    AllowedProbes, Callers, Goroutines, Kept, Made, Options, Place, RecordError, Request, Stacks,
+    UnreadContexts, find_go, record,
 };
 use wakepath_engine::spans::{self, ForwardUrl, ListenAt, ReceiverError, SpanReceiver};
 use wakepath_report::text;
@@ -105,13 +106,20 @@ pub struct RecordArguments {
     /// With --otlp: also keep this attribute of spans and resources (db.statement, shop.*)
     #[arg(long = "otlp-attribute", value_name = "KEY", requires = "otlp")]
     otlp_attributes: Vec<String>,
-    /// Also record the goroutines of Go programs: which thread runs which, why one waits, and which one makes it ready
+    /// Also record goroutines: which thread runs which, why one waits, and which one makes it ready
     ///
-    /// The default with --otlp, where spans then belong to goroutines. The programs are the command and those that run when recording
-    /// begins; each step of a goroutine takes its thread 2.6 to 3.0 µs. Programs of Go 1.18 and later are understood, those without debug
-    /// information of the versions that docs/requests.md lists.
-    #[arg(long)]
-    goroutines: bool,
+    /// With --otlp, spans in Go programs then belong to goroutines. Each step of a goroutine (it waits, is made ready, runs) takes its
+    /// thread about 1 µs longer, so that services whose goroutines do little else between steps get many times slower. Programs of Go
+    /// 1.18 and later are understood, those without debug information of the versions that docs/requests.md lists.
+    #[arg(
+        long,
+        value_name = "WHICH",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "all",
+        value_parser = one_of(&GOROUTINES)
+    )]
+    goroutines: Option<Goroutines>,
     #[command(flatten)]
     flight: FlightArguments,
     /// Record only what a path needs, at the least cost: no system calls, lock words or stacks
@@ -137,6 +145,17 @@ pub struct RecordArguments {
 /// The ways to take stacks.
 const STACKS: [Named<Stacks>; 2] = [("remembered", None, Stacks::Remembered), ("each", None, Stacks::Each)];
 
+/// The Go programs whose goroutines are recorded.
+const GOROUTINES: [Named<Goroutines>; 3] = [
+    (
+        "asked",
+        Some("those of the command, of -p and of --cgroup; none with -a (the default with --otlp)"),
+        Goroutines::Asked,
+    ),
+    ("all", Some("also those of all Go programs that run when recording begins"), Goroutines::All),
+    ("none", Some("none (the default without --otlp)"), Goroutines::None),
+];
+
 const EXAMPLES: &str = "\
 Examples:
   sudo wakepath record -- make -j4       why does the build take so long?
@@ -146,6 +165,8 @@ Examples:
                                          each call; then: wakepath path --call handle --peak 2
   sudo wakepath record --stacks -- ./it  which functions wait?
   sudo wakepath record --otlp -a -d 60   with the spans that the services of this host send
+  sudo wakepath record --otlp --goroutines=none -p 912 -d 60
+                                         a Go service that must not get slower
   sudo wakepath record --flight 30s -a   nothing on the disk; wakepath trigger keeps the last 30 s
   sudo wakepath record --flight 30s --otlp --trigger-span 'shop/*>2s' -a
                                          and so does a span of the service shop that takes longer
@@ -179,7 +200,11 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
         stacks: arguments.stacks.unwrap_or(Stacks::None),
         callers: if arguments.frame_pointers { Callers::ByFramePointers } else { Callers::ByTables },
-        goroutines: arguments.goroutines || arguments.otlp.is_some(),
+        goroutines: arguments.goroutines.unwrap_or(if arguments.otlp.is_some() {
+            Goroutines::Asked
+        } else {
+            Goroutines::None
+        }),
         calibrate: !arguments.no_calibration,
         duration: arguments.duration,
         command: arguments.command.clone(),
@@ -213,7 +238,9 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         output.note("recording; press Ctrl-C to stop and see the answer");
     }
     let flight = arguments.flight.request(receiver.is_some(), output);
-    let mut made = record(&request, receiver, flight, &stop).map_err(record_failure)?;
+    let go = find_go(&request);
+    text::goroutines(&go).into_iter().for_each(|(label, text)| output.complain(label, &text));
+    let mut made = record(&request, go, receiver, flight, &stop).map_err(record_failure)?;
     collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     warn(&made, output);
     let kept = made.take_kept_files();

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
-use wakepath_functions::{GoOffsets, GoProgram, GoSite, go_program};
+use wakepath_functions::{GoOffsets, GoProgram, GoSite, go_program, is_go_program};
 
 use crate::child::program_of;
 use crate::error::Error;
 use crate::libbpf::load_error;
-use crate::options::Options;
+use crate::options::{Goroutines, Options};
 use crate::probes::attach_one;
 
 /// The BPF programs.
@@ -38,16 +38,48 @@ pub struct GoRefused {
 }
 
 /// The Go programs among the command and the processes that run now.
-pub(crate) fn find(options: &Options) -> (Vec<GoFile>, Vec<GoRefused>) {
+#[derive(Default)]
+pub struct GoFound {
+    pub(crate) probed: Vec<GoFile>,
+    refused: Vec<GoRefused>,
+    left_alone: Vec<PathBuf>,
+}
+
+impl GoFound {
+    /// The files of those whose goroutines are recorded: in all processes that run them.
+    pub fn probed(&self) -> impl Iterator<Item = &Path> {
+        self.probed.iter().map(|file| file.path.as_path())
+    }
+
+    /// Those that were to be recorded and cannot be.
+    pub fn refused(&self) -> &[GoRefused] {
+        &self.refused
+    }
+
+    /// The files of those that run and are not recorded, since only others are asked about.
+    pub fn left_alone(&self) -> &[PathBuf] {
+        &self.left_alone
+    }
+}
+
+/// Looks for the Go programs of a recording with these options. `is_asked` says of further processes whether they are to be
+/// explained.
+pub fn find_go(options: &Options, is_asked: impl Fn(u32) -> bool) -> GoFound {
+    let mut found = GoFound::default();
+    if options.goroutines == Goroutines::None {
+        return found;
+    }
     let identity = options.caller.as_ref().filter(|_| !options.as_root);
     let command = program_of(&options.command, identity);
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut processes: Vec<u32> =
-        processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_asked = |pid| options.targets.contains(&pid) || is_asked(pid);
+    let mut processes: Vec<_> = processes.map(|pid| (!is_asked(pid), pid)).collect();
+    // Those that are asked about first: a file is looked at once.
     processes.sort_unstable();
-    let files = processes.iter().map(|pid| PathBuf::from(format!("/proc/{pid}/exe")));
-    let (mut seen, mut found, mut refused) = (HashSet::new(), Vec::new(), Vec::new());
-    for path in command.into_iter().chain(files) {
+    let files = processes.iter().map(|(others, pid)| (!others, PathBuf::from(format!("/proc/{pid}/exe"))));
+    let mut seen = HashSet::new();
+    for (asked, path) in command.into_iter().map(|path| (true, path)).chain(files) {
         // A process may have ended, and one of the kernel has no file.
         let Ok(file) = File::open(&path) else { continue };
         let Ok(metadata) = file.metadata() else { continue };
@@ -56,16 +88,25 @@ pub(crate) fn find(options: &Options) -> (Vec<GoFile>, Vec<GoRefused>) {
         }
         // A link of `/proc` says nothing later.
         let path = path.read_link().unwrap_or(path);
-        match go_program(&by_descriptor(&file)) {
-            Ok(Some(Ok(program))) if found.len() < MAX_PROGRAMS => found.push(GoFile { path, file, program }),
-            Ok(Some(Ok(_))) => {
-                refused.push(GoRefused { path, why: String::from("too many Go programs run") })
+        let by_descriptor = by_descriptor(&file);
+        if !asked && options.goroutines == Goroutines::Asked {
+            if is_go_program(&by_descriptor) {
+                found.left_alone.push(path);
             }
-            Ok(Some(Err(fault))) => refused.push(GoRefused { path, why: fault.to_string() }),
+            continue;
+        }
+        match go_program(&by_descriptor) {
+            Ok(Some(Ok(program))) if found.probed.len() < MAX_PROGRAMS => {
+                found.probed.push(GoFile { path, file, program });
+            }
+            Ok(Some(Ok(_))) => {
+                found.refused.push(GoRefused { path, why: String::from("too many Go programs run") });
+            }
+            Ok(Some(Err(fault))) => found.refused.push(GoRefused { path, why: fault.to_string() }),
             Ok(None) | Err(_) => {}
         }
     }
-    (found, refused)
+    found
 }
 
 /// A path to an open file that stays when its name goes.

@@ -28,8 +28,8 @@ pub struct Options {
     pub functions: Vec<(String, Probe)>,
     /// Functions of the kernel whose calls are recorded, with their names as targets.
     pub kernel_functions: Vec<(String, KernelFunction)>,
-    /// Record the goroutines of the Go programs that run when recording begins, and of the command if it is one.
-    pub goroutines: bool,
+    /// The Go programs whose goroutines are recorded.
+    pub goroutines: Goroutines,
     /// Measure the cost of the programs before the recording begins: some 60 ms.
     pub calibrate: bool,
     /// Stop after this long.
@@ -55,6 +55,17 @@ pub struct DefaultVariable {
     pub value: String,
     /// Where the command has a variable of one of these names, it does not get this one.
     pub unless: &'static [&'static str],
+}
+
+/// The Go programs whose goroutines are recorded: each step of a goroutine costs its thread a microsecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goroutines {
+    /// None.
+    None,
+    /// The command, if it is a Go program itself, and those of the processes to explain.
+    Asked,
+    /// These, and all that run when recording begins.
+    All,
 }
 
 /// The stacks that are taken at switch-outs and wake-ups.
@@ -89,7 +100,7 @@ impl Default for Options {
             callers: Callers::ByTables,
             functions: Vec::new(),
             kernel_functions: Vec::new(),
-            goroutines: false,
+            goroutines: Goroutines::None,
             calibrate: true,
             duration: None,
             command: Vec::new(),

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    CallEnd, Comm, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, Tid, UnwindCounts,
+    CallEnd, Comm, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, Tid,
+    UnwindCounts,
 };
 use wakepath_kernel_records::{Buffer, Header, Kind};
 use wakepath_recording::{Place, WriteError};
@@ -19,7 +20,7 @@ use crate::child::{Held, Running};
 use crate::contexts::{Changes, Contexts, UnreadContexts};
 use crate::cost::{self, Calibration};
 use crate::error::Error;
-use crate::goroutines::{self, GoRefused};
+use crate::goroutines::{self, GoFound, GoRefused};
 use crate::mapped_code::MappedCode;
 use crate::mappings::{MappedFile, Mappings};
 use crate::options::{Options, Stacks};
@@ -80,7 +81,7 @@ pub struct Outcome {
     pub out_of_room: Option<WriteError>,
     /// The facilities that this kernel lacks.
     pub missing: Vec<Missing>,
-    /// Go programs whose goroutines are not seen, and why.
+    /// Go programs of which the kernel refused a probe: their goroutines are not seen.
     pub go_refused: Vec<GoRefused>,
     /// The number of calls that were not recorded since too many were open or recursion was too deep.
     pub calls_overflowed: u64,
@@ -96,15 +97,16 @@ pub struct Outcome {
     pub unread_contexts: Vec<UnreadContexts>,
 }
 
-/// Runs a session: records until the command ends, the time is over or `stop` asks for it. `open` creates the
-/// recording, and is called when all is ready: an impossible question, missing privileges or a missing command
-/// leave the disk as it was. `beside` is called when the command runs and this process has no more rights than it needs: to
+/// Runs a session: records until the command ends, the time is over or `stop` asks for it. `go` are the Go programs whose
+/// goroutines are recorded. `open` creates the recording, and is called when all is ready: an impossible question, missing
+/// privileges or a missing command leave the disk as it was. `beside` is called when the command runs and this process has no more rights than it needs: to
 /// start threads of other kinds.
 ///
 /// # Errors
 /// When recording could not start, the command could not run, or the recording could not be written.
 pub fn record(
     options: &Options,
+    go: GoFound,
     open: impl FnOnce() -> Result<Destination, WriteError>,
     beside: impl FnOnce(),
     stop: &Signals,
@@ -114,8 +116,7 @@ pub fn record(
     }
     let cpus = sampling::possible_cpus().map_err(|source| Error::MapRings { source })?;
     let mut storage = MaybeUninit::uninit();
-    let (go, mut go_refused) =
-        if options.goroutines { goroutines::find(options) } else { Default::default() };
+    let go = go.probed;
     let mut programs = Programs::load(&mut storage, options, &go, cpus)?;
     let (sched, net) = programs.rings(options, cpus)?;
     let mut spaces = programs.unwind_rules()?.map(Spaces::new);
@@ -144,7 +145,6 @@ pub fn record(
     let stacks = options.stacks != Stacks::None;
     let calibration = options.calibrate.then(|| Calibration::begin(stacks)).flatten();
     programs.attach(options, &go)?;
-    go_refused.append(&mut programs.go_refused);
     let costs = calibration.and_then(|calibration| {
         calibration.finish(&programs, &sched, &net, || {
             learn_own_stacks(spaces.as_mut(), &buffer, &arrived);
@@ -225,10 +225,10 @@ pub fn record(
         elapsed,
         running: command.filter(|_| status.is_none()).map(|pid| Running { pid }),
         out_of_room,
-        go_refused,
         calls_overflowed: session.programs.calls_overflowed(),
         calls_unseen: session.programs.calls_unseen(),
         missing: session.programs.missing,
+        go_refused: session.programs.go_refused,
         consumer: cpu_time().saturating_sub(spent),
         kernel_names,
         mapped_files: session.mapped_files,

@@ -11,8 +11,8 @@ use crate::latency::live::{LiveLatencyError, LiveTarget, kernel_functions, other
 use crate::query::is_meant;
 use crate::spans::{ReceivedSpans, SpanReceiver};
 pub use wakepath_collect::{
-    Callers, EndReason, Error as CollectError, GRACE, Options, Outcome, Running, Signals, Stacks,
-    UnreadContexts, drop_rights, exit_code,
+    Callers, EndReason, Error as CollectError, GRACE, GoFound, GoRefused, Goroutines, Options, Outcome,
+    Running, Signals, Stacks, UnreadContexts, drop_rights, exit_code,
 };
 use wakepath_collect::{Counted, Destination, MAX_TARGETS, MappedFile};
 use wakepath_functions::{Pattern, Runtime};
@@ -79,6 +79,18 @@ pub enum RecordError {
     Collect(#[from] CollectError),
 }
 
+/// Looks for the Go programs whose goroutines a request asks for, for [`record`].
+pub fn find_go(request: &Request) -> GoFound {
+    let is_asked = |pid| {
+        let Some(cgroup) = &request.cgroup else { return false };
+        // Lines of a number, controllers and a path.
+        let paths = std::fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let mut paths = paths.split(|&b| b == b'\n').filter_map(|line| line.splitn(3, |&b| b == b':').nth(2));
+        paths.any(|path| is_meant(cgroup.as_bytes(), path))
+    };
+    wakepath_collect::find_go(&request.options, is_asked)
+}
+
 /// Records until the command ends, the time is over, there is no more room, or `stop` is set. The records
 /// so far are in the request's destination in any case; an earlier recording there is
 /// moved aside only when all is ready to begin. Spans come from `spans`, from the command's start until the last drain.
@@ -90,6 +102,7 @@ pub enum RecordError {
 /// When recording could not begin or not go on.
 pub fn record(
     request: &Request,
+    go: GoFound,
     spans: Option<SpanReceiver>,
     flight: Option<FlightRequest>,
     stop: &Signals,
@@ -156,7 +169,7 @@ pub fn record(
             None => spans.zip(file.take()).map(|(spans, file)| spans.start(file)),
         };
     };
-    let outcome = wakepath_collect::record(&recorder, open, receive, stop)?;
+    let outcome = wakepath_collect::record(&recorder, go, open, receive, stop)?;
     // Behind the last drain; it returns when all that was accepted is written.
     let spans = receiving.map(|receiving| receiving.stop(outcome.variable_given));
     let of_goroutines = recorder.functions.iter().filter(|(_, probe)| probe.runtime == Runtime::Go);

@@ -121,15 +121,19 @@ pub enum GoFault {
 /// When the file cannot be read, or is no program of this machine.
 pub fn go_program(path: &Path) -> Result<Option<Result<GoProgram, GoFault>>, FileError> {
     // The tables of most programs are large, and not needed to see that Go did not make them.
-    if !is_go(path).unwrap_or(false) {
+    if !is_go_program(path) {
         return Ok(None);
     }
     let image = Image::open(path)?;
     Ok(image.go.then(|| of_image(&image)))
 }
 
-/// Whether a file has the section in which Go's linker says how it made the file.
-fn is_go(path: &Path) -> Option<bool> {
+/// Whether Go made the program in a file: whether it has the section in which Go's linker says how. Reads its headers alone.
+pub fn is_go_program(path: &Path) -> bool {
+    has_go_section(path).unwrap_or(false)
+}
+
+fn has_go_section(path: &Path) -> Option<bool> {
     let data = ReadCache::new(File::open(path).ok()?);
     let header = elf::FileHeader64::<Endianness>::parse(&data).ok()?;
     let endian = header.endian().ok()?;

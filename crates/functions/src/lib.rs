@@ -46,7 +46,7 @@ pub use error::{
 };
 pub use find::{Finder, Found, MAX_FOUND};
 pub use function::{Function, FunctionNote, Probe, Return, Runtime};
-pub use go_program::{GoBirth, GoFault, GoOffsets, GoProgram, GoSite, go_program};
+pub use go_program::{GoBirth, GoFault, GoOffsets, GoProgram, GoSite, go_program, is_go_program};
 pub use instruction::ProbeMethod;
 pub use other_processes::other_processes;
 pub use pattern::Pattern;

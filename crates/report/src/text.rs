@@ -28,6 +28,8 @@ pub use comparison::comparison;
 pub use doctor::doctor;
 pub use explain::explain;
 pub use footer::Source;
+#[cfg(feature = "collect")]
+pub use goroutine::goroutines;
 pub use goroutine::goroutines_unseen;
 pub use info::info;
 #[cfg(feature = "collect")]

@@ -115,3 +115,43 @@ fn on_one_thread() {
 fn on_two_threads_and_without_debug_information() {
     states_and_blockers_are_those_of_the_log(&["-ldflags=-w"], "2", 4);
 }
+
+#[test]
+fn goroutines_are_recorded_of_the_programs_that_are_asked_about_and_of_all_only_where_that_is_said() {
+    let Some((folder, go)) = go_place("goroutines of other programs cost them nothing unasked") else {
+        return;
+    };
+    build(&go, &folder, &[]);
+    let mut program = Command::new(folder.join("blocks")).arg("1000").current_dir(&folder).spawn();
+    let running = program.as_mut().expect("blocks");
+    // It runs the program once its file is that.
+    let exe = format!("/proc/{}/exe", running.id());
+    while std::fs::read_link(&exe).expect("it runs")
+        != folder.canonicalize().expect("a folder").join("blocks")
+    {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let pid = running.id().to_string();
+    let [recorded, left] = ["blocks are recorded: each of their steps", "--goroutines=all records them"];
+    let cases: [(&[&str], bool, Option<&str>); 6] = [
+        (&["--otlp", "0", "-a"], false, Some(left)),
+        (&["--otlp", "0", "-p", &pid], true, Some(recorded)),
+        (&["--otlp", "0", "-p", &pid, "--goroutines=none"], false, None),
+        (&["--otlp", "0", "-a", "--goroutines"], true, Some(recorded)),
+        (&["-a", "--goroutines=all"], true, Some(recorded)),
+        (&["-p", &pid], false, None),
+    ];
+    for (options, is_seen, said) in cases {
+        let always = ["record", "--no-calibration", "-d", "0.4"];
+        let output = command(&folder, &[&always, options].concat()).output().expect("wakepath");
+        let (out, err) = texts(&output);
+        assert!(output.status.success(), "{options:?}: {out}{err}");
+        assert_eq!(err.contains("the goroutines of"), said.is_some(), "{options:?}: {err}");
+        assert!(said.is_none_or(|said| err.contains(said)), "{options:?}: {err}");
+        let events = document(&folder, &["info"])["events"]["goroutine"].as_u64();
+        assert_eq!(events.is_some_and(|events| events > 20), is_seen, "{options:?}: {events:?}");
+        assert_eq!(events.is_none(), !is_seen, "{options:?}: {events:?}");
+    }
+    running.kill().expect("it runs");
+    running.wait().expect("its end");
+}

@@ -1,7 +1,11 @@
 //! The waits of a goroutine, in the words of Go.
 
 use std::path::Path;
+#[cfg(feature = "collect")]
+use std::path::PathBuf;
 
+#[cfg(feature = "collect")]
+use wakepath_engine::record::GoFound;
 use wakepath_engine::requests::{OfGoroutine, Reason, RequestIndex};
 
 use crate::escape::escape;
@@ -10,6 +14,43 @@ use crate::wording;
 
 /// Rows beyond this many are left to `--json`.
 const MAX_ROWS: usize = 8;
+/// Files beyond this many are counted.
+#[cfg(feature = "collect")]
+const MAX_FILES: usize = 4;
+
+/// The sentences on the Go programs of a recording that begins, with their labels: those that it slows, those whose goroutines
+/// cannot be seen, and those that are left alone.
+#[cfg(feature = "collect")]
+pub fn goroutines(found: &GoFound) -> Vec<(&'static str, String)> {
+    let mut lines = Vec::new();
+    if let Some(files) = files(found.probed()) {
+        let text = format!(
+            "the goroutines of {files} are recorded: each of their steps takes about 1 µs longer in all processes of it \
+             (--goroutines=none: not recorded)"
+        );
+        lines.push(("warning", text));
+    }
+    lines.extend(found.refused().iter().map(|one| ("note", goroutines_unseen(&one.path, &one.why))));
+    if let Some(files) = files(found.left_alone().iter().map(PathBuf::as_path)) {
+        let text = format!(
+            "the goroutines of {files} are not recorded, so that the threads of their spans may not be known; \
+             --goroutines=all records them, at about 1 µs for each of their steps"
+        );
+        lines.push(("note", text));
+    }
+    lines
+}
+
+/// The first files of a list in words; `None` if it has none.
+#[cfg(feature = "collect")]
+fn files<'p>(mut files: impl Iterator<Item = &'p Path>) -> Option<String> {
+    let named: Vec<_> = files.by_ref().take(MAX_FILES).map(wording::file).collect();
+    let others = match files.count() {
+        0 => String::new(),
+        others => format!(" and {}", count(others as u64, "other")),
+    };
+    (!named.is_empty()).then(|| format!("{}{others}", named.join(", ")))
+}
 
 /// A Go program whose goroutines are not seen.
 pub fn goroutines_unseen(file: &Path, why: &str) -> String {
