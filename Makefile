@@ -116,6 +116,7 @@ bench: program workloads ## cost of recording and counting, speed of analysis: w
 	$(AS_ROOT) target/release/wakepath-bench cost --history bench/cost-history.tsv \
 		--commit "$$(git describe --always --dirty --exclude='*')" >target/cost.md
 	{ printf '\n## Reads at waits and wake-ups\n\n'; $(AS_ROOT) target/release/wakepath-bench reads; echo; } >target/reads.md
+	{ printf '\n## Requests\n\n'; $(AS_ROOT) target/release/wakepath-bench requests; echo; } >>target/reads.md
 	{ printf '\n## Stacks\n\n'; $(AS_ROOT) target/release/wakepath-bench stacks; echo; } >>target/reads.md
 	$(AS_ROOT) target/release/wakepath-bench latency >target/latency.md
 	$(AS_ROOT) target/release/wakepath-bench analysis >target/analysis.md

@@ -15,6 +15,7 @@ mod processes;
 mod programs;
 mod reads;
 mod recorders;
+mod requests;
 mod stacks;
 mod statistics;
 mod tracepoints;
@@ -35,6 +36,8 @@ enum Command {
     Latency(latency::Options),
     /// The cost of what is read at each wait and wake-up, beside its budget.
     Reads(reads::Options),
+    /// The cost of what joins threads with requests: goroutines, contexts of threads, the receiver of spans.
+    Requests(requests::Options),
     /// The cost of a stack, with callers by tables and by frame pointers, in turns.
     Stacks(stacks::Options),
     /// How fast recordings are analysed, over their sizes.
@@ -47,6 +50,7 @@ fn main() -> Result<()> {
     match Command::parse() {
         Command::Cost(options) => cost::run(&options),
         Command::Reads(options) => reads::run(&options),
+        Command::Requests(options) => requests::run(&options),
         Command::Stacks(options) => stacks::run(&options),
         Command::Programs(options) => programs::run(&options),
         Command::Latency(options) => latency::run(&options),

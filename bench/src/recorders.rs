@@ -3,7 +3,7 @@
 mod floor;
 mod ftrace;
 mod perf;
-mod wakepath;
+pub mod wakepath;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
