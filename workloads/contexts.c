@@ -416,9 +416,10 @@ static void write_spans(const char *path)
 
 	if (!f)
 		abort();
-	fputs("{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":\"service.name\",\"value\":{\"stringValue\":"
-	      "\"contexts\"}}]},\"scopeSpans\":[{\"spans\":[",
-	      f);
+	fprintf(f,
+		"{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":\"service.name\",\"value\":{\"stringValue\":"
+		"\"contexts\"}},{\"key\":\"process.pid\",\"value\":{\"intValue\":%d}}]},\"scopeSpans\":[{\"spans\":[",
+		getpid());
 	for (size_t l = 0; l < LANES; l++)
 		for (long i = 0; i < lanes[l].spans; i++) {
 			struct span *s = &lanes[l].span[i];

@@ -9,6 +9,7 @@ mod join;
 mod one;
 mod parts;
 mod places;
+mod process;
 mod read;
 
 use wakepath_clock::{Reference, Stamp};

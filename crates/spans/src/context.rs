@@ -10,7 +10,7 @@ use std::hash::Hash;
 
 use wakepath_clock::Stamp;
 
-use crate::{Requests, SpanId, SpanIndex, Spans, TraceId};
+use crate::{ById, Requests, SpanId, SpanIndex, Spans, TraceId};
 
 /// A thread's context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub struct Named<'a, F> {
     /// The spans.
     pub spans: &'a Spans,
     /// Each of them, by its ids.
-    pub by_id: &'a HashMap<(TraceId, SpanId), SpanIndex>,
+    pub by_id: &'a ById,
     /// Their requests.
     pub requests: &'a Requests,
     /// The beginning and end of a span, on the clock of the readings.
@@ -94,12 +94,18 @@ pub struct Named<'a, F> {
 }
 
 impl<T: Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
-    /// Adds a thread whose context was held so: in order of time, without overlap.
-    pub fn add<F>(&mut self, thread: T, holds: &[Hold<C>], named: &Named<'_, F>)
-    where
+    /// Adds a thread whose context was held so: in order of time, without overlap. `may_be_own` says of a span whether the
+    /// thread's process may be one of its service: others may have given the same ids.
+    pub fn add<F>(
+        &mut self,
+        thread: T,
+        holds: &[Hold<C>],
+        named: &Named<'_, F>,
+        may_be_own: impl Fn(SpanIndex) -> bool,
+    ) where
         F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
     {
-        let pieces = pieces(holds, named);
+        let pieces = pieces(holds, named, may_be_own);
         if !pieces.is_empty() {
             self.by_thread.insert(thread, pieces);
         }
@@ -139,17 +145,23 @@ impl<T: Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
     }
 }
 
-fn pieces<C: Copy + Ord, F>(holds: &[Hold<C>], named: &Named<'_, F>) -> Vec<ContextPiece<C>>
+fn pieces<C: Copy + Ord, F>(
+    holds: &[Hold<C>],
+    named: &Named<'_, F>,
+    may_be_own: impl Fn(SpanIndex) -> bool,
+) -> Vec<ContextPiece<C>>
 where
     F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
 {
     let works_for = |said| match said {
         Said::None => WorksFor::None,
         Said::Unknown => WorksFor::Unknown,
-        Said::Span { trace, span, sampled } => match named.by_id.get(&(trace, span)) {
-            Some(&span) => WorksFor::Span(span),
-            None => WorksFor::Missing(trace, sampled),
-        },
+        Said::Span { trace, span, sampled } => {
+            match named.by_id.all(trace, span).find(|one| may_be_own(*one)) {
+                Some(span) => WorksFor::Span(span),
+                None => WorksFor::Missing(trace, sampled),
+            }
+        }
     };
     let mut pieces: Vec<ContextPiece<C>> = Vec::new();
     let mut push = |from, to, works_for, measured| {
@@ -251,8 +263,10 @@ impl<F> Named<'_, F> {
             let request = self.requests.of_span(last);
             let span = self.spans.span(last);
             let parent = span.parent.filter(|_| self.requests.request(request).root != last);
-            match parent.and_then(|parent| self.by_id.get(&(span.trace, parent))) {
-                Some(&parent) if self.requests.of_span(parent) == request => chain.push(parent),
+            let parent =
+                parent.and_then(|parent| self.by_id.of(self.spans, span.service, span.trace, parent));
+            match parent {
+                Some(parent) if self.requests.of_span(parent) == request => chain.push(parent),
                 _ => break,
             }
         }
@@ -273,15 +287,22 @@ mod tests {
     /// read; `=` where it ran. The answer has capital letters where it is measured, and `~` for none that is inferred.
     #[track_caller]
     fn check(drawing: &str, readings: &str, expected: &str) {
+        let holds = (0..).zip(readings.chars()).filter(|(_, letter)| *letter != '=');
+        let holds: Vec<_> = holds.map(|(ns, letter)| (ns, ns + 1, letter)).collect();
+        judge(drawing, &holds, readings.len() as u64, expected);
+    }
+
+    /// The same of contexts that were held from then to then: at the same moment where the thread ran on.
+    #[track_caller]
+    fn judge(drawing: &str, held: &[(u64, u64, char)], end: u64, expected: &str) {
         let spans: Spans = drawn(drawing);
         let requests = requests(&spans);
-        let by_id = spans.iter().map(|(index, span)| ((span.trace, span.id), index)).collect();
+        let by_id = ById::new(&spans);
         let letter = |index| crate::testing::letter(&spans, index);
         let at = |ns| Stamp::<Reference>::from_ns(ns);
         let mut holds: Vec<Hold<Reference>> = Vec::new();
-        for (ns, letter_at) in (0..).zip(readings.chars()) {
+        for &(from, to, letter_at) in held {
             let said = match letter_at {
-                '=' => continue,
                 '-' => Said::None,
                 '?' => Said::Unknown,
                 '!' => Said::Span { trace: TraceId([9; 16]), span: SpanId([9; 8]), sampled: true },
@@ -290,19 +311,24 @@ mod tests {
                     Said::Span { trace: span.trace, span: span.id, sampled: true }
                 }
             };
-            holds.push(Hold { from: at(ns), to: at(ns + 1), said });
+            holds.push(Hold { from: at(from), to: at(to), said });
         }
         let times = |index| {
             let span = spans.span(index);
             (at(span.from.ns() - 1000), at(span.to.ns() - 1000))
         };
         let mut work = ContextWork::default();
-        work.add(7, &holds, &Named { spans: &spans, by_id: &by_id, requests: &requests, times });
+        work.add(7, &holds, &Named { spans: &spans, by_id: &by_id, requests: &requests, times }, |_| true);
         let found = |from: u64, to: u64| -> String {
             let mut then = at(from);
             let mut found = String::new();
             for piece in work.between(&7, at(from), at(to)) {
                 assert_eq!(piece.from, then, "without gap or overlap");
+                assert!(piece.from < piece.to, "no piece is empty");
+                assert!(
+                    !piece.measured || piece.works_for != WorksFor::Unknown,
+                    "the unknown is not measured"
+                );
                 then = piece.to;
                 let one = match (piece.works_for, piece.measured) {
                     (WorksFor::None, true) => '-',
@@ -318,7 +344,10 @@ mod tests {
             assert_eq!(then, at(to));
             found
         };
-        let end = readings.len() as u64;
+        for (_, pieces) in work.threads() {
+            assert!(pieces.iter().all(|piece| piece.from < piece.to), "{pieces:?}");
+            assert!(pieces.windows(2).all(|two| two[0].to == two[1].from), "{pieces:?}");
+        }
         assert_eq!(found(0, end), expected, "{drawing}");
         for from in 0..end {
             for to in from + 1..=end {
@@ -374,6 +403,44 @@ mod tests {
         check("a ==........\nb ==========", "b====a", "BbbbbA");
         check("a ==========\nb ..........==", "-====a", "-aaaaA");
         check("a ==========\nb ..........==", "a====b", "AaaaaB");
+    }
+
+    #[test]
+    fn a_reading_while_the_thread_runs_holds_at_its_moment_alone() {
+        judge(NESTED, &[(2, 2, 'b'), (7, 7, 'a')], 9, "??bbbbb??");
+        judge(NESTED, &[(0, 1, 'a'), (4, 4, 'c'), (9, 10, 'a')], 10, "AabcccbbaA");
+        // It begins to count where it was read, and not where the thread began to run.
+        judge("a ==========\nb ==========", &[(0, 2, 'a'), (5, 5, 'b'), (8, 9, 'b')], 9, "AAaaabbbB");
+    }
+
+    #[test]
+    fn a_span_that_ended_before_it_was_read_gives_no_time_back() {
+        check("a ==========\nb<a ==........", "=====b===aa", "?????BaaaAA");
+        check("a ==========\nb<a ==........", "aa===b===aa", "AAbbbBaaaAA");
+    }
+
+    #[test]
+    fn of_equal_ids_the_one_counts_whose_service_may_have_the_process() {
+        let mut spans: Spans = drawn("a ====\nb ====");
+        spans.services.push(crate::Service { name: "other".into(), ..crate::Service::default() });
+        spans.spans[1].id = spans.spans[0].id;
+        spans.spans[1].service = crate::ServiceIndex(1);
+        let (requests, by_id) = (requests(&spans), ById::new(&spans));
+        let span = spans.span(SpanIndex(0));
+        let at = Stamp::<Reference>::from_ns;
+        let said = Said::Span { trace: span.trace, span: span.id, sampled: true };
+        let named = Named { spans: &spans, by_id: &by_id, requests: &requests, times: |_| (at(0), at(4)) };
+        let holds = [Hold { from: at(1), to: at(2), said }];
+        for (own, expected) in [
+            (Some(0), WorksFor::Span(SpanIndex(0))),
+            (Some(1), WorksFor::Span(SpanIndex(1))),
+            (None, WorksFor::Missing(span.trace, true)),
+        ] {
+            let mut work = ContextWork::default();
+            let may_be_own = |index: SpanIndex| Some(spans.span(index).service.0) == own;
+            work.add(7, &holds, &named, may_be_own);
+            assert_eq!(work.at(&7, at(1)), expected, "{own:?}");
+        }
     }
 
     #[test]

@@ -7,9 +7,11 @@
 //!
 //! This crate knows no recording and opens no file. Names are untrusted bytes.
 
+mod by_id;
 mod context;
 mod id;
 mod path;
+mod process;
 mod read;
 mod request;
 mod span;
@@ -17,9 +19,11 @@ mod span;
 mod testing;
 mod work;
 
+pub use by_id::ById;
 pub use context::{ContextPiece, ContextWork, Hold, Named, Said, WorksFor};
 pub use id::{SpanId, TraceId};
 pub use path::{SpanSegment, span_path};
+pub use process::{descends_from, of_service};
 pub use read::{Dropped, EXPLAINS, ReadError, Reader, read};
 pub use request::{ParentOfRequest, Request, RequestIndex, Requests, requests};
 pub use span::{Kind, Operation, OperationIndex, Service, ServiceIndex, Span, SpanIndex, Spans};

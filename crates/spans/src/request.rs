@@ -1,9 +1,8 @@
 //! Requests: a service's local root spans, and their tree.
 
-use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-use crate::{Kind, SpanId, SpanIndex, Spans, TraceId};
+use crate::{ById, Kind, Span, SpanId, SpanIndex, Spans, TraceId};
 
 /// The place of a request in [`Requests::requests`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,9 +94,9 @@ impl Requests {
 
 /// The requests of these spans.
 pub fn requests(spans: &Spans) -> Requests {
-    let by_id: HashMap<_, _> = spans.iter().map(|(index, span)| ((span.trace, span.id), index)).collect();
-    let mut parents: Vec<_> =
-        spans.iter().map(|(_, span)| by_id.get(&(span.trace, span.parent?)).copied()).collect();
+    let by_id = ById::new(spans);
+    let parent = |span: &Span| by_id.of(spans, span.service, span.trace, span.parent?);
+    let mut parents: Vec<_> = spans.iter().map(|(_, span)| parent(span)).collect();
     let circles = cut_circles(&mut parents);
     let mut children = vec![Vec::new(); parents.len()];
     for ((index, _), parent) in spans.iter().zip(&parents) {
@@ -119,7 +118,7 @@ pub fn requests(spans: &Spans) -> Requests {
         let parent = match (parent, span.parent) {
             (Some(parent), _) => ParentOfRequest::Span(*parent),
             // A parent that was cut off is among the spans.
-            (None, Some(id)) if !by_id.contains_key(&(span.trace, id)) => ParentOfRequest::Missing(id),
+            (None, Some(id)) if by_id.all(span.trace, id).next().is_none() => ParentOfRequest::Missing(id),
             (None, _) => ParentOfRequest::None,
         };
         let number = u32::try_from(requests.len()).expect("no more requests than spans, which have 32 bits");
@@ -141,10 +140,8 @@ pub fn requests(spans: &Spans) -> Requests {
         way.drain(..).for_each(|span| of_span[span.0 as usize] = Some(request));
         requests[request.0 as usize].spans.push(index);
     }
-    let mut by_id: Vec<_> = by_id.into_iter().collect();
-    by_id.sort_unstable();
-    let by_id = by_id.into_iter().map(|(_, span)| span).collect();
-    Requests { requests, of_span: of_span.into_iter().flatten().collect(), children, by_id, circles }
+    let of_span = of_span.into_iter().flatten().collect();
+    Requests { requests, of_span, children, by_id: by_id.sorted(), circles }
 }
 
 /// Takes the parent from one span of each circle: from the first in time.
@@ -247,5 +244,23 @@ mod tests {
         {
             assert_eq!(requests.is_part(request(part), request(whole)), expected, "{part} of {whole}");
         }
+    }
+
+    #[test]
+    fn spans_of_two_services_with_equal_ids_are_two_and_each_has_its_own_spans_below_it() {
+        let mut spans = drawn("a ======\n b<a .===\n C ======\n D<C ..==");
+        // `D` is a span of `C`'s service, and both services gave the same ids.
+        for (index, id) in [(2, 0), (3, 1)] {
+            let at = |index: usize| spans.spans[index].clone();
+            let (span, twin) = (at(index), at(id));
+            spans.spans[index] =
+                crate::Span { id: twin.id, parent: twin.parent, kind: Kind::Internal, ..span };
+        }
+        spans.spans[3].service = spans.spans[2].service;
+        let requests = requests(&spans);
+        let all: Vec<Vec<u32>> =
+            requests.requests.iter().map(|one| one.spans.iter().map(|span| span.0).collect()).collect();
+        assert_eq!(all, [[0, 1], [2, 3]]);
+        assert_eq!(requests.of_traces(&spans, &(TraceId([1; 16])..=TraceId([1; 16]))).len(), 4);
     }
 }

@@ -93,7 +93,7 @@ impl Span {
 /// Spans, and the names in them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spans {
-    /// The spans, each (trace, id) once, by their beginning.
+    /// The spans by their beginning, each (trace, id) once of each service.
     pub spans: Vec<Span>,
     /// The processes that made them.
     pub services: Vec<Service>,

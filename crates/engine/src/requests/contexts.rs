@@ -1,12 +1,14 @@
 //! The spans that threads say they work for: their contexts as they were read, as times in which each held.
 
 use std::collections::HashMap;
+use std::iter;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::ThreadContext;
-use wakepath_spans::{ContextWork, Hold, Named, RequestIndex, Said, SpanId, SpanIndex, TraceId, WorksFor};
+use wakepath_event::{ThreadContext, Tid};
+use wakepath_spans::{ById, ContextWork, Hold, Named, RequestIndex, Said, SpanId, TraceId, WorksFor};
 use wakepath_wait_graph::{Graph, ThreadIndex, ThreadState};
 
+use super::process::Processes;
 use super::{Places, Traced};
 use crate::Recorded;
 
@@ -52,22 +54,23 @@ impl Contexts {
         if tids.is_empty() {
             return Self::default();
         }
-        let by_id: HashMap<(TraceId, SpanId), SpanIndex> =
-            traced.spans.iter().map(|(index, span)| ((span.trace, span.id), index)).collect();
+        let by_id = ById::new(&traced.spans);
         let times = |index| places.times(traced, index);
         let named = Named { spans: &traced.spans, by_id: &by_id, requests: &traced.requests, times };
-        for tid in tids {
-            for &thread in recorded.with_tid(tid) {
-                let life = recorded.graph.thread(thread);
-                let readings: Vec<_> = recorded
-                    .survey
-                    .contexts
-                    .of(tid)
-                    .map(|(at, context)| (at.on_reference_host(), said(context)))
-                    .filter(|(at, _)| life.first <= *at && *at <= life.last && life.tid_at(*at) == tid)
-                    .collect();
-                work.add(thread, &holds(&recorded.graph, thread, &readings), &named);
-            }
+        let lives = tids.into_iter().flat_map(|tid| recorded.with_tid(tid).iter().zip(iter::repeat(tid)));
+        let all = lives.clone().flat_map(|(&thread, tid)| {
+            let readings = readings(recorded, thread, tid);
+            readings.filter_map(move |(at, said)| match said {
+                Said::Span { trace, span, .. } => Some((thread, at, trace, span)),
+                Said::None | Said::Unknown => None,
+            })
+        });
+        let processes = Processes::new(recorded, &traced.spans, &by_id, all);
+        for (&thread, tid) in lives {
+            let readings: Vec<_> = readings(recorded, thread, tid).collect();
+            let process = recorded.graph.thread(thread).tgid();
+            let may_be_own = |span| processes.may_be(process, traced.spans.span(span).service);
+            work.add(thread, &holds(&recorded.graph, thread, &readings), &named, may_be_own);
         }
         let threads = threads(traced, &work);
         Self { work, threads }
@@ -78,6 +81,18 @@ impl Contexts {
     pub fn thread(&self, request: RequestIndex) -> Option<ThreadIndex> {
         self.threads.get(&request).copied()
     }
+}
+
+/// The contexts of a thread that were read while it had this number, in order of time.
+fn readings(
+    recorded: &Recorded,
+    thread: ThreadIndex,
+    tid: Tid,
+) -> impl Iterator<Item = (Stamp<Reference>, Said)> {
+    let life = recorded.graph.thread(thread);
+    let all = recorded.survey.contexts.of(tid);
+    all.map(|(at, context)| (at.on_reference_host(), said(context)))
+        .filter(move |(at, _)| life.first <= *at && *at <= life.last && life.tid_at(*at) == tid)
 }
 
 fn said(context: ThreadContext) -> Said {

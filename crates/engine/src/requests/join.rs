@@ -6,9 +6,9 @@ use wakepath_spans::{ContextPiece, RequestIndex, SpanIndex, Stint, Work, WorksFo
 use wakepath_wait_graph::ThreadIndex;
 
 use super::facts::{DiskAccess, disk_accesses};
+use super::process::thread_of;
 use super::{Contexts, JoinedBy, Places, RequestsError, Traced, goroutine, joined_by};
 use crate::Recorded;
-use crate::query::thread_between;
 
 /// A recording and its spans, brought together. Making it takes time for every span; asking it about a request does not.
 #[derive(Debug)]
@@ -53,9 +53,8 @@ pub struct Worked {
 pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>, RequestsError> {
     let places = Places::new(recorded, traced)?;
     let work = Work::new(traced.spans.iter().filter_map(|(index, _)| {
-        let tid = places.tid(traced, index)?;
         let (from, to) = places.times(traced, index);
-        let thread = thread_between(recorded, tid, from, to)?;
+        let thread = thread_of(recorded, traced, &places, index)?;
         Some(Stint { thread, from, to, span: index })
     }));
     let contexts = Contexts::new(recorded, traced, &places);

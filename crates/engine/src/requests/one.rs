@@ -10,11 +10,11 @@ use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, TraceId, WorksFor,
 use super::facts::States;
 use super::goroutine::{self, OfGoroutine};
 use super::join::Worked;
+use super::process::thread_of;
 use super::{DiskAccesses, Joined, JoinedBy, RequestState, StateSum, Traced};
 use crate::code_names::code_names;
 use crate::head::head;
 use crate::path::explain;
-use crate::query::thread_between;
 use crate::{Head, PathAnswer, Question};
 
 /// A part of a request's time in which one span's own work was waited for, by the times of spans alone.
@@ -200,7 +200,7 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
         .map(|thread| (recorded.graph.thread(thread).tid().number(), Some(thread)));
     let named = || {
         let tid = places.tid(traced, root)?;
-        Some((tid.number(), thread_between(recorded, tid, from, to)))
+        Some((tid.number(), thread_of(recorded, traced, places, root)))
     };
     let path = match said.or_else(named) {
         _ if from >= to => Err(NoPath::Empty),

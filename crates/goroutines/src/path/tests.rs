@@ -221,3 +221,20 @@ fn reasons_are_known_by_the_names_of_the_runtime() {
         assert_eq!(GoWait::of(name.as_bytes()), kind, "{name}");
     }
 }
+
+#[test]
+fn goroutines_that_made_each_other_ready_at_one_time_explain_nothing_and_end_the_walk() {
+    check(
+        "0 ==ll1==
+         1 ==ll0==",
+        0,
+        "00???00",
+    );
+    check(
+        "0 ==lll1==
+         1 ==lll2==
+         2 =cccc0==",
+        0,
+        "00????00",
+    );
+}

@@ -24,7 +24,7 @@ pub struct Dropped {
     pub without_id: u64,
     /// They end before they begin, or never.
     pub without_length: u64,
-    /// A span with the same identity came before: exporters repeat what was not acknowledged.
+    /// A span of the same service and identity came before: exporters repeat what was not acknowledged.
     pub repeated: u64,
     /// There is no room for more.
     pub too_many: u64,
@@ -63,7 +63,7 @@ pub(super) struct Collector {
     spans: Vec<Span>,
     services: IndexSet<Service>,
     operations: IndexSet<Operation>,
-    seen: HashSet<(TraceId, SpanId)>,
+    seen: HashSet<(Option<ServiceIndex>, TraceId, SpanId)>,
     dropped: Dropped,
     resolution_ns: u64,
     /// The recording that received what comes now.
@@ -118,7 +118,7 @@ impl Collector {
             self.dropped.without_length += 1;
             return;
         }
-        if !self.seen.insert((trace, id)) {
+        if !self.seen.insert((service, trace, id)) {
             self.dropped.repeated += 1;
             return;
         }

@@ -1,0 +1,80 @@
+//! The processes of services: which threads may work for the spans of which service.
+
+use std::collections::{HashMap, HashSet};
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::Tid;
+use wakepath_spans::{ById, ServiceIndex, SpanId, SpanIndex, Spans, TraceId, descends_from, of_service};
+use wakepath_wait_graph::ThreadIndex;
+
+use super::{Places, Traced};
+use crate::Recorded;
+use crate::query::thread_between;
+
+/// More processes above a process than these are not looked for.
+const MAX_ANCESTORS: usize = 64;
+
+/// The number of a thread's process, and those of the processes that it descends from, the nearest first; empty where the process
+/// is not known.
+fn line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> Vec<u32> {
+    let mut line = Vec::new();
+    let mut process = recorded.graph.thread(thread).tgid();
+    while let Some(one) = process.filter(|one| *one != Tid::IDLE && line.len() < MAX_ANCESTORS) {
+        line.push(one.number());
+        let leader = recorded.leader(one, at);
+        let identity = leader.and_then(|leader| recorded.graph.thread(leader).identity.as_ref());
+        process = identity.map(|identity| identity.parent);
+    }
+    line
+}
+
+/// The thread that a span names, if it may be one of its service: in a PID namespace it may be another one's number.
+pub(super) fn thread_of(
+    recorded: &Recorded,
+    traced: &Traced,
+    places: &Places,
+    span: SpanIndex,
+) -> Option<ThreadIndex> {
+    let (from, to) = places.times(traced, span);
+    let thread = thread_between(recorded, places.tid(traced, span)?, from, to)?;
+    let Some(pid) = traced.spans.service(span).pid else { return Some(thread) };
+    let line = line(recorded, thread, from);
+    (line.is_empty() || descends_from(&line, pid)).then_some(thread)
+}
+
+/// The processes of each service, by what their threads say.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    /// The processes of each service whose spans name its process.
+    by_service: HashMap<ServiceIndex, HashSet<Tid>>,
+}
+
+impl Processes {
+    /// Finds them. `said` are the threads that said at some time that they work for the span with these ids.
+    pub(super) fn new(
+        recorded: &Recorded,
+        spans: &Spans,
+        by_id: &ById,
+        said: impl Iterator<Item = (ThreadIndex, Stamp<Reference>, TraceId, SpanId)>,
+    ) -> Self {
+        let mut lines: HashMap<ServiceIndex, HashMap<Tid, Vec<u32>>> = HashMap::new();
+        for (thread, at, trace, id) in said {
+            let Some(process) = recorded.graph.thread(thread).tgid() else { continue };
+            for span in by_id.all(trace, id) {
+                let of_service = lines.entry(spans.span(span).service).or_default();
+                of_service.entry(process).or_insert_with(|| line(recorded, thread, at));
+            }
+        }
+        let of_pid = |(service, said): (ServiceIndex, HashMap<Tid, Vec<u32>>)| {
+            let pid = spans.services[service.0 as usize].pid?;
+            Some((service, of_service(pid, said.into_iter().collect()).into_iter().collect()))
+        };
+        Self { by_service: lines.into_iter().filter_map(of_pid).collect() }
+    }
+
+    /// Whether a process may be one of a service.
+    pub(super) fn may_be(&self, process: Option<Tid>, service: ServiceIndex) -> bool {
+        let of_service = self.by_service.get(&service).zip(process);
+        of_service.is_none_or(|(all, process)| all.contains(&process))
+    }
+}
