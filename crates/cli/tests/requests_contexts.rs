@@ -164,3 +164,127 @@ fn after_a_loss_in_the_file_an_earlier_context_holds_no_more() {
         assert_eq!(pieces.contains(&"400 b measured".to_owned()), measured, "{count}: {pieces:?}");
     }
 }
+
+/// `copy` says of itself that it works for the span that `cart` works for, and says so first.
+const TWINS: &str = "
+thread cart tid=10
+thread copy tid=20
+0 c0 idle started
+0 c0 idle switch cart
+0 c1 idle switch copy
+40 c1 copy context a/a
+40 c1 copy switch idle blocked call=35:0
+60 c0 cart context a/a
+60 c0 cart switch idle blocked call=35:0
+700 c0 idle switch cart
+800 c0 cart switch idle blocked call=35:0
+";
+
+/// A recording with spans of services, each with the number of its process.
+fn of_services(drawing: &str, services: &[(&str, Option<u32>, Value)]) -> Made {
+    let made = made(drawing, &[]);
+    let resources: Vec<_> = services
+        .iter()
+        .map(|(name, pid, span)| {
+            let mut attributes = vec![json!({"key": "service.name", "value": {"stringValue": name}})];
+            attributes.extend(pid.map(|pid| json!({"key": "process.pid", "value": {"intValue": pid}})));
+            json!({"resource": {"attributes": attributes}, "scopeSpans": [{"spans": [span]}]})
+        })
+        .collect();
+    fs::write(made.folder().join("spans.json"), json!({"resourceSpans": resources}).to_string())
+        .expect("a file");
+    made
+}
+
+#[test]
+fn a_process_that_says_the_ids_of_another_ones_span_is_not_joined_where_the_service_names_its_process() {
+    let tid = |pid| {
+        let made = of_services(TWINS, &[("shop", pid, span('a', "GET /cart", (50, 650)))]);
+        let out = run(&made, &["--request", "aaaa", "--json"]);
+        let document: Value = serde_json::from_str(&out).expect("JSON");
+        assert_eq!(document["request"]["join"], "context");
+        document["window"]["tid"].clone()
+    };
+    assert_eq!(tid(Some(10)), 10);
+    assert_eq!(tid(Some(20)), 20);
+    // Not known; and the number of another PID namespace, which fits no process.
+    assert_eq!(tid(None), 20);
+    assert_eq!(tid(Some(7)), 20);
+}
+
+#[test]
+fn equal_ids_of_two_services_are_two_requests_each_with_its_own_thread() {
+    let [one, other] = ["GET /cart", "GET /copy"].map(|name| span('a', name, (50, 650)));
+    let made = of_services(TWINS, &[("shop", Some(10), one), ("bank", Some(20), other)]);
+    for (service, tid) in [("shop", 10), ("bank", 20)] {
+        let out = run(&made, &["--service", service, "--slowest", "1", "--json"]);
+        let document: Value = serde_json::from_str(&out).expect("JSON");
+        assert_eq!(
+            (&document["request"]["service"], &document["window"]["tid"]),
+            (&json!(service), &json!(tid))
+        );
+        assert_eq!(document["blocked_by"], json!([]));
+    }
+}
+
+#[test]
+fn a_number_of_a_thread_that_belongs_to_another_process_is_not_taken() {
+    for (pid, is_joined) in [(None, true), (Some(20), true), (Some(10), false), (Some(1), false)] {
+        let mut named = span('c', "GET /cart", (50, 650));
+        named["attributes"] = json!([{"key": "wakepath.tid", "value": {"intValue": 20}}]);
+        let made = of_services(TWINS, &[("shop", pid, named)]);
+        let out = run(&made, &["--request", "cccc", "--json"]);
+        let document: Value = serde_json::from_str(&out).expect("JSON");
+        let segments = document["segments"].as_array().map_or(0, Vec::len);
+        assert_eq!(segments > 0, is_joined, "{pid:?}: {document:#}");
+    }
+}
+
+#[test]
+fn a_context_that_was_read_at_a_waking_counts_from_there_on() {
+    let waking = LOCK
+        .replace(
+            "60 c0 cart context a/a",
+            "30 c0 cart context b/b\n30 c0 cart waking stock\n60 c0 cart context a/a",
+        )
+        .replace("CONTEXT", "none");
+    let out = run(&drawn(&waking), &["--request", "bbbb", "--json"]);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(document["window"]["tid"], 10);
+    let pieces = document["pieces"].as_array().expect("a list");
+    let first: Vec<_> =
+        pieces.iter().take(2).map(|one| (&one["to_ns"], &one["span_id"], &one["basis"])).collect();
+    let other = "b".repeat(16);
+    assert_eq!(
+        first,
+        [(&json!(30), &Value::Null, &Value::Null), (&json!(50), &json!(other), &json!("inferred"))]
+    );
+}
+
+#[test]
+fn processes_whose_contexts_could_never_be_read_stand_in_the_summary_of_a_recording() {
+    let second = "45 c1 copy context b/b\n60 c0 cart context";
+    for (drawing, unread) in [
+        (TWINS.replace("copy context a/a", "copy context unknown"), json!([{"pid": 20, "comm": "copy"}])),
+        // Once it was read.
+        (
+            TWINS.replace("copy context a/a", "copy context unknown").replace("60 c0 cart context", second),
+            json!([]),
+        ),
+        // Another thread of its process was read.
+        (
+            TWINS.replace("copy context a/a", "copy context unknown").replace("tid=20", "tid=20 tgid=10"),
+            json!([]),
+        ),
+        (TWINS.to_owned(), json!([])),
+    ] {
+        let made = made(&drawing, &[]);
+        let (code, out, _) = made.run(vec!["info", "wakepath.rec", "--json"]);
+        assert_eq!(code, 0, "{out}");
+        let document: Value = serde_json::from_str(&out).expect("JSON");
+        assert_eq!(document["unread_contexts"], unread, "{drawing}");
+        let (_, out, _) = made.run(vec!["info", "wakepath.rec"]);
+        let said = "could not be read of the threads of copy (20)";
+        assert_eq!(out.contains(said), unread != json!([]), "{out}");
+    }
+}

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    CallEnd, Comm, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, Tid,
+    CallEnd, Comm, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, ThreadContext, Tid,
     UnwindCounts,
 };
 use wakepath_kernel_records::{Buffer, Header, Kind};
@@ -208,6 +208,10 @@ pub fn record(
     };
     let elapsed = began.elapsed();
     let unread_contexts = contexts.map(Contexts::finish).unwrap_or_default();
+    // For those who read the recording: nothing of these processes was read at any time.
+    for unread in &unread_contexts {
+        session.add_unread_context(Tid(unread.tgid));
+    }
     let ended = session.end(status);
     drop(priority);
     match ended {
@@ -509,6 +513,13 @@ impl Session<'_, '_> {
 
     fn add_loss(&mut self, cpu: Cpu, count: u64) {
         self.add_event_at(clocks::now(), cpu, EventKind::Loss { from: self.last_check, count });
+    }
+
+    /// Records that the context of a process's first thread is not known.
+    fn add_unread_context(&mut self, current: Tid) {
+        let kind = EventKind::ThreadContext(ThreadContext::Unknown);
+        let (at, cpu, context) = (clocks::now(), Cpu::UNKNOWN, Context::Task);
+        self.commands.push(WriteCommand::Event(Event { at, cpu, context, current, kind }));
     }
 
     fn add_event(&mut self, kind: EventKind) {

@@ -1,5 +1,9 @@
 //! The summary of a recording.
 
+use std::collections::BTreeMap;
+
+use wakepath_event::{Comm, Tid};
+
 use crate::head::head;
 use crate::{Head, Recorded};
 
@@ -10,6 +14,8 @@ pub struct InfoAnswer<'r> {
     pub head: Head,
     /// How many processes were seen.
     pub processes: usize,
+    /// The processes whose threads say for which span they work, where it could not be read at any time, each with its name.
+    pub unread_contexts: Vec<(Tid, Option<Comm>)>,
     /// The rest.
     pub recorded: &'r Recorded,
 }
@@ -24,6 +30,21 @@ pub fn info(recorded: &Recorded) -> InfoAnswer<'_> {
         // Losses of all time, also before the sources were attached.
         head: head(recorded, graph.from(), graph.to()),
         processes: processes.len(),
+        unread_contexts: unread_contexts(recorded),
         recorded,
     }
+}
+
+fn unread_contexts(recorded: &Recorded) -> Vec<(Tid, Option<Comm>)> {
+    let mut were_read: BTreeMap<Tid, bool> = BTreeMap::new();
+    for tid in recorded.survey.contexts.threads() {
+        let is_read = recorded.survey.contexts.were_read(tid);
+        for &thread in recorded.with_tid(tid) {
+            if let Some(process) = recorded.graph.thread(thread).tgid() {
+                *were_read.entry(process).or_default() |= is_read;
+            }
+        }
+    }
+    let unread = were_read.into_iter().filter(|(_, is_read)| !is_read);
+    unread.map(|(process, _)| (process, recorded.process_comm(process, recorded.graph.to()))).collect()
 }

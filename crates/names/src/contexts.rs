@@ -39,6 +39,11 @@ impl Contexts {
         threads
     }
 
+    /// Whether a context of these threads was read at any time.
+    pub fn were_read(&self, thread: Tid) -> bool {
+        self.of(thread).any(|(_, context)| context != ThreadContext::Unknown)
+    }
+
     /// The readings of the threads with this tid, in order of time.
     pub fn of(&self, thread: Tid) -> impl Iterator<Item = (Stamp<Local>, ThreadContext)> + '_ {
         let readings = self.by_thread.get(&thread).map_or(&[][..], Vec::as_slice);

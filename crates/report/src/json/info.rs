@@ -41,6 +41,14 @@ pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
             }),
             targets: session.targets.iter().map(|tgid| tgid.number()).collect(),
             cgroup: recorded.cgroup.as_ref().map(|cgroup| text(cgroup.bytes())),
+            unread_contexts: info
+                .unread_contexts
+                .iter()
+                .map(|(tgid, comm)| UnreadJson {
+                    pid: tgid.number(),
+                    comm: comm.as_ref().map(|comm| text(comm.bytes())),
+                })
+                .collect(),
             recording: format.map(|format| RecordingJson {
                 format: format.number,
                 wakepath: text(format.writer.as_bytes()),
@@ -70,7 +78,14 @@ struct InfoJson {
     command: Option<CommandJson>,
     targets: Vec<u32>,
     cgroup: Option<String>,
+    unread_contexts: Vec<UnreadJson>,
     recording: Option<RecordingJson>,
+}
+
+#[derive(Serialize)]
+struct UnreadJson {
+    pid: u32,
+    comm: Option<String>,
 }
 
 #[derive(Serialize)]

@@ -2,6 +2,7 @@
 
 use wakepath_critical_path::Severity;
 use wakepath_engine::InfoAnswer;
+use wakepath_event::{Comm, Tid};
 use wakepath_names::Survey;
 
 use super::{cost, footer, when};
@@ -69,6 +70,14 @@ pub fn info(info: &InfoAnswer, layout: Layout) -> String {
         }
         let writer = crate::escape(format.writer.as_bytes());
         row("written by", format!("wakepath {writer}, format {}", format.number));
+    }
+    if !info.unread_contexts.is_empty() {
+        let named = |(tgid, comm): &(Tid, Option<Comm>)| {
+            let comm = comm.as_ref().map_or(&[][..], |comm| comm.bytes());
+            format!("{} ({tgid})", if comm.is_empty() { "?".into() } else { crate::escape(comm) })
+        };
+        let all: Vec<_> = info.unread_contexts.iter().map(named).collect();
+        row("contexts", format!("could not be read of the threads of {}", all.join(", ")));
     }
     let lost = footer::lost(&info.head.losses);
     row("lost", lost.strip_prefix("lost ").unwrap_or(&lost).to_owned());
