@@ -131,7 +131,8 @@ pub fn requests<'a>(
         all.filter_map(|(operation, requests)| of_operation(traced, operation, &requests)).collect();
     operations.sort_by_key(|one| std::cmp::Reverse(one.histogram.sum()));
     let (from, to) = (recorded.from(), recorded.to());
-    let contexts = Contexts::new(recorded, traced, &places);
+    let noted = join::noted_work(recorded, traced, &places);
+    let contexts = Contexts::new(recorded, traced, &places, &noted);
     let goroutines = goroutine::goroutines(recorded);
     let head = head(recorded, from, to);
     Ok(RequestsAnswer { head, traced, places, operations, requests, contexts, goroutines })

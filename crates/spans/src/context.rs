@@ -3,14 +3,15 @@
 //! A thread's context changes only while the thread runs, since no other thread writes it. So a reading as the thread leaves
 //! its CPU holds until it runs again: that is measured. Between two such times the thread ran, and may have changed its
 //! context any number of times. The span that it worked for then is inferred: by the beginnings and ends of the spans on the way
-//! from the one to the other, clipped to the time between.
+//! from the one to the other, clipped to the time between; and by the spans that name the thread, began in it after the one and ended
+//! before the other: a busy thread may serve many requests without a reading.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use wakepath_clock::Stamp;
 
-use crate::{ById, Requests, SpanId, SpanIndex, Spans, TraceId};
+use crate::{ById, Requests, SpanId, SpanIndex, Spans, TraceId, Work};
 
 /// A thread's context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +66,8 @@ pub struct ContextPiece<C> {
     pub works_for: WorksFor,
     /// Its context was read for all of this time, and not only before and after it.
     pub measured: bool,
+    /// The span names the thread, and lies between two readings.
+    pub noted: bool,
 }
 
 /// The work of threads by their contexts.
@@ -95,17 +98,20 @@ pub struct Named<'a, F> {
 
 impl<T: Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
     /// Adds a thread whose context was held so: in order of time, without overlap. `may_be_own` says of a span whether the
-    /// thread's process may be one of its service: others may have given the same ids.
+    /// thread's process may be one of its service: others may have given the same ids. `noted` is the work of threads by the spans
+    /// that name them.
     pub fn add<F>(
         &mut self,
         thread: T,
         holds: &[Hold<C>],
         named: &Named<'_, F>,
         may_be_own: impl Fn(SpanIndex) -> bool,
+        noted: &Work<T, C>,
     ) where
         F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
     {
-        let pieces = pieces(holds, named, may_be_own);
+        let noted = |from, to| noted.between(&thread, from, to);
+        let pieces = pieces(holds, named, may_be_own, noted);
         if !pieces.is_empty() {
             self.by_thread.insert(thread, pieces);
         }
@@ -129,7 +135,8 @@ impl<T: Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
         let all = self.by_thread.get(thread).map_or(&[][..], Vec::as_slice);
         let first = all.partition_point(|piece| piece.to <= from);
         let (mut at, mut between) = (from, Vec::new());
-        let unknown = |from, to| ContextPiece { from, to, works_for: WorksFor::Unknown, measured: false };
+        let works_for = WorksFor::Unknown;
+        let unknown = |from, to| ContextPiece { from, to, works_for, measured: false, noted: false };
         for piece in all[first..].iter().take_while(|piece| piece.from < to) {
             if at < piece.from {
                 between.push(unknown(at, piece.from));
@@ -149,6 +156,7 @@ fn pieces<C: Copy + Ord, F>(
     holds: &[Hold<C>],
     named: &Named<'_, F>,
     may_be_own: impl Fn(SpanIndex) -> bool,
+    noted: impl Fn(Stamp<C>, Stamp<C>) -> Vec<(Stamp<C>, Stamp<C>, Option<SpanIndex>)>,
 ) -> Vec<ContextPiece<C>>
 where
     F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
@@ -164,15 +172,14 @@ where
         }
     };
     let mut pieces: Vec<ContextPiece<C>> = Vec::new();
-    let mut push = |from, to, works_for, measured| {
-        if from >= to {
+    let mut push = |piece: ContextPiece<C>| {
+        if piece.from >= piece.to {
             return;
         }
+        let kind = |piece: &ContextPiece<C>| (piece.works_for, piece.measured, piece.noted);
         match pieces.last_mut() {
-            Some(last) if last.to == from && (last.works_for, last.measured) == (works_for, measured) => {
-                last.to = to;
-            }
-            _ => pieces.push(ContextPiece { from, to, works_for, measured }),
+            Some(last) if last.to == piece.from && kind(last) == kind(&piece) => last.to = piece.to,
+            _ => pieces.push(piece),
         }
     };
     let mut before: Option<Hold<C>> = None;
@@ -184,11 +191,21 @@ where
             let mut at = before.to;
             for (until, works_for) in way(first, last, is_same, hold.from, named) {
                 let until = until.clamp(at, hold.from);
-                push(at, until, works_for, false);
+                // A thread may have begun spans there, and ended them: it says nothing of these.
+                for (from, to, span) in noted(at, until) {
+                    let is_within = |span: &SpanIndex| {
+                        let (began, ended) = (named.times)(*span);
+                        before.to <= began && ended <= hold.from && works_for != WorksFor::Span(*span)
+                    };
+                    let span = span.filter(is_within);
+                    let works_for = span.map_or(works_for, WorksFor::Span);
+                    push(ContextPiece { from, to, works_for, measured: false, noted: span.is_some() });
+                }
                 at = until;
             }
         }
-        push(hold.from, hold.to, works_for(hold.said), works_for(hold.said) != WorksFor::Unknown);
+        let (from, to, works_for) = (hold.from, hold.to, works_for(hold.said));
+        push(ContextPiece { from, to, works_for, measured: works_for != WorksFor::Unknown, noted: false });
         before = Some(*hold);
     }
     pieces
@@ -279,8 +296,8 @@ mod tests {
     use wakepath_clock::Reference;
 
     use super::*;
-    use crate::requests;
     use crate::testing::drawn;
+    use crate::{Stint, requests};
 
     /// The work of a thread whose readings are the letters of a line: a letter for each ns for which it did not run, with
     /// the span of the letter, `-` for none, `!` for one that is not among the spans, `?` for one that could not be
@@ -295,6 +312,12 @@ mod tests {
     /// The same of contexts that were held from then to then: at the same moment where the thread ran on.
     #[track_caller]
     fn judge(drawing: &str, held: &[(u64, u64, char)], end: u64, expected: &str) {
+        judge_with(drawing, held, "", end, expected);
+    }
+
+    /// The same with spans that name the thread: those with these letters.
+    #[track_caller]
+    fn judge_with(drawing: &str, held: &[(u64, u64, char)], naming: &str, end: u64, expected: &str) {
         let spans: Spans = drawn(drawing);
         let requests = requests(&spans);
         let by_id = ById::new(&spans);
@@ -317,8 +340,21 @@ mod tests {
             let span = spans.span(index);
             (at(span.from.ns() - 1000), at(span.to.ns() - 1000))
         };
+        let stints = spans.iter().filter(|(index, _)| naming.contains(letter(*index)));
+        let stints: Vec<_> = stints
+            .map(|(span, _)| {
+                let (from, to) = times(span);
+                Stint { thread: 7, from, to, span }
+            })
+            .collect();
         let mut work = ContextWork::default();
-        work.add(7, &holds, &Named { spans: &spans, by_id: &by_id, requests: &requests, times }, |_| true);
+        work.add(
+            7,
+            &holds,
+            &Named { spans: &spans, by_id: &by_id, requests: &requests, times },
+            |_| true,
+            &Work::new(stints),
+        );
         let found = |from: u64, to: u64| -> String {
             let mut then = at(from);
             let mut found = String::new();
@@ -420,6 +456,21 @@ mod tests {
     }
 
     #[test]
+    fn spans_that_a_thread_began_and_ended_between_two_readings_are_its_work_where_they_name_it() {
+        let served = "a .==.......\nb ....==....\nc ......===.";
+        let none = [(0, 1, '-'), (9, 10, '-')];
+        judge_with(served, &none, "abc", 10, "-aa~bbccc-");
+        judge_with(served, &none, "ac", 10, "-aa~~~ccc-");
+        judge_with(served, &none, "", 10, "-~~~~~~~~-");
+        // One that goes on behind the second reading, or before the first one, is not what the thread says it works for.
+        judge_with(served, &[(2, 3, '-'), (8, 9, '-')], "abc", 10, "??-~bb~~-?");
+        // Within a span that it says it works for, on the way from one to another, and where it is not known.
+        judge_with("a ==========\nb ..==......", &[(0, 1, 'a'), (9, 10, 'a')], "b", 10, "AabbaaaaaA");
+        judge_with(NESTED, &[(0, 1, 'a'), (9, 10, 'a')], "abc", 10, "AabcccbbaA");
+        judge_with("a ==========\nb ..==......", &[(0, 1, '?'), (9, 10, 'a')], "b", 10, "??bb?????A");
+    }
+
+    #[test]
     fn of_equal_ids_the_one_counts_whose_service_may_have_the_process() {
         let mut spans: Spans = drawn("a ====\nb ====");
         spans.services.push(crate::Service { name: "other".into(), ..crate::Service::default() });
@@ -438,7 +489,7 @@ mod tests {
         ] {
             let mut work = ContextWork::default();
             let may_be_own = |index: SpanIndex| Some(spans.span(index).service.0) == own;
-            work.add(7, &holds, &named, may_be_own);
+            work.add(7, &holds, &named, may_be_own, &Work::new([]));
             assert_eq!(work.at(&7, at(1)), expected, "{own:?}");
         }
     }

@@ -5,7 +5,7 @@ use std::iter;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{ThreadContext, Tid};
-use wakepath_spans::{ById, ContextWork, Hold, Named, RequestIndex, Said, SpanId, TraceId, WorksFor};
+use wakepath_spans::{ById, ContextWork, Hold, Named, RequestIndex, Said, SpanId, TraceId, Work, WorksFor};
 use wakepath_wait_graph::{Graph, ThreadIndex, ThreadState};
 
 use super::process::Processes;
@@ -47,8 +47,13 @@ pub struct Contexts {
 }
 
 impl Contexts {
-    /// The work of the threads of a recording.
-    pub fn new(recorded: &Recorded, traced: &Traced, places: &Places) -> Self {
+    /// The work of the threads of a recording. `noted` is their work by the spans that name them.
+    pub fn new(
+        recorded: &Recorded,
+        traced: &Traced,
+        places: &Places,
+        noted: &Work<ThreadIndex, Reference>,
+    ) -> Self {
         let tids = recorded.survey.contexts.threads();
         let mut work = ContextWork::default();
         if tids.is_empty() {
@@ -70,7 +75,7 @@ impl Contexts {
             let readings: Vec<_> = readings(recorded, thread, tid).collect();
             let process = recorded.graph.thread(thread).tgid();
             let may_be_own = |span| processes.may_be(process, traced.spans.span(span).service);
-            work.add(thread, &holds(&recorded.graph, thread, &readings), &named, may_be_own);
+            work.add(thread, &holds(&recorded.graph, thread, &readings), &named, may_be_own, noted);
         }
         let threads = threads(traced, &work);
         Self { work, threads }
@@ -161,7 +166,7 @@ fn threads(
 ) -> HashMap<RequestIndex, ThreadIndex> {
     let mut first: HashMap<RequestIndex, (bool, Stamp<Reference>, ThreadIndex)> = HashMap::new();
     for (&thread, pieces) in work.threads() {
-        for piece in pieces {
+        for piece in pieces.iter().filter(|piece| !piece.noted) {
             let WorksFor::Span(span) = piece.works_for else { continue };
             let request = traced.requests.of_span(span);
             let found = (traced.request(request).root != span, piece.from, thread);

@@ -52,12 +52,8 @@ pub struct Worked {
 /// When the recording has no time of day.
 pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>, RequestsError> {
     let places = Places::new(recorded, traced)?;
-    let work = Work::new(traced.spans.iter().filter_map(|(index, _)| {
-        let (from, to) = places.times(traced, index);
-        let thread = thread_of(recorded, traced, &places, index)?;
-        Some(Stint { thread, from, to, span: index })
-    }));
-    let contexts = Contexts::new(recorded, traced, &places);
+    let work = noted_work(recorded, traced, &places);
+    let contexts = Contexts::new(recorded, traced, &places, &work);
     let goroutines = goroutine::goroutines(recorded);
     let goroutine_work = goroutine::work(traced, &goroutines, &places);
     let by_goroutine = |thread: ThreadIndex, at: Stamp<Reference>| {
@@ -74,6 +70,19 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
     };
     let disk = disk_accesses(recorded, worked_for);
     Ok(Joined { recorded, traced, places, work, disk, contexts, goroutines, goroutine_work })
+}
+
+/// The active span of each thread, by the spans that name their threads.
+pub(super) fn noted_work(
+    recorded: &Recorded,
+    traced: &Traced,
+    places: &Places,
+) -> Work<ThreadIndex, Reference> {
+    Work::new(traced.spans.iter().filter_map(|(index, _)| {
+        let (from, to) = places.times(traced, index);
+        let thread = thread_of(recorded, traced, places, index)?;
+        Some(Stint { thread, from, to, span: index })
+    }))
 }
 
 impl Worked {
@@ -113,8 +122,9 @@ impl Joined<'_> {
         let mut found = Vec::new();
         for piece in self.contexts.work.between(&thread, from, to) {
             if piece.works_for != WorksFor::Unknown {
-                let ContextPiece { from, to, works_for, measured } = piece;
-                found.push(Worked { from, to, works_for, by: JoinedBy::Context, measured });
+                let ContextPiece { from, to, works_for, measured, noted } = piece;
+                let by = if noted { JoinedBy::Thread } else { JoinedBy::Context };
+                found.push(Worked { from, to, works_for, by, measured });
                 continue;
             }
             for (from, to, span) in self.work.between(&thread, piece.from, piece.to) {
