@@ -69,6 +69,11 @@ truth: program workloads ## compare paths with programs that log their own times
 	  echo "At commit $$commit on $$(date -u +%F), by \`make truth\`: Linux $$(uname -r), $$(nproc) CPUs."; echo; \
 	  echo '```'; sed 1d target/truth.txt; echo '```'; } >docs/truth.md; cat target/truth.txt; exit $$code
 
+.PHONY: truth-joins
+truth-joins: program workloads ## compare the request that each thread works for with a program's log, by each way to know it (root)
+	$(CARGO) build $(LOCKED) --release --package wakepath-truth
+	$(AS_ROOT) target/release/wakepath-truth joins
+
 .PHONY: truth-requests
 truth-requests: program workloads ## compare the answer for each of 1,080 requests with the books of three services (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth

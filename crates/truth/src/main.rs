@@ -13,12 +13,12 @@ use wakepath_truth::cost::{self, Series, TRIALS};
 use wakepath_truth::incidents::{self, Verdict};
 use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::pair;
-use wakepath_truth::requests;
 use wakepath_truth::runner::{Judgement, Runner, judge, read};
 use wakepath_truth::states;
 use wakepath_truth::table;
 use wakepath_truth::tries::{MAX_TRIES, Outcome, Tally};
 use wakepath_truth::workloads::{self, Workload};
+use wakepath_truth::{joins, requests};
 
 /// Runs programs whose truth is known under `wakepath record`, and compares `wakepath path` with that truth.
 ///
@@ -126,6 +126,18 @@ enum Verb {
         #[arg(long, default_value_t = 5)]
         worst: usize,
     },
+    /// Compares the request that each thread works for with a program's log, for each way to know it.
+    Joins {
+        /// The tool under judgement.
+        #[arg(long, default_value = "target/release/wakepath")]
+        wakepath: PathBuf,
+        /// The folder with the built workloads.
+        #[arg(long, default_value = "workloads/bin")]
+        programs: PathBuf,
+        /// Keep the recordings, the logs and the spans in this folder.
+        #[arg(long, value_name = "DIR")]
+        keep: Option<PathBuf>,
+    },
     /// Compares the states of all threads of LTTng traces with those that a replay of the scheduler's events proves.
     States {
         /// The traces, each with its metadata.
@@ -154,6 +166,7 @@ fn main() -> ExitCode {
             let run = requests::Run { wakepath: wakepath.clone(), programs: programs.clone(), each: *each };
             judge_requests(&run, keep.as_ref(), replay.as_ref(), *worst)
         }
+        Some(Verb::Joins { wakepath, programs, keep }) => judge_joins(wakepath, programs, keep.as_ref()),
         Some(Verb::States { traces, wakepath, threads }) => compare_states(traces, wakepath, *threads),
         None => run(&options),
     };
@@ -253,6 +266,17 @@ fn check_cost(names: &[String], pairs: u32, series: &Series) -> Result<bool> {
 }
 
 /// Runs the services once and prints the table. True if the answers are right.
+fn judge_joins(wakepath: &Path, programs: &Path, keep: Option<&PathBuf>) -> Result<bool> {
+    let (folder, _temporary) = place(keep)?;
+    let (rows, is_right) = joins::run(wakepath, programs, &folder)?;
+    println!("{}", joins::HEAD);
+    rows.iter().for_each(|row| println!("{row}"));
+    if !is_right {
+        println!("WRONG: the best way does not have the request of each thread at each moment");
+    }
+    Ok(is_right)
+}
+
 fn judge_requests(
     run: &requests::Run,
     keep: Option<&PathBuf>,
