@@ -191,6 +191,7 @@ fn can_compile(would_show: &str) -> bool {
 fn the_span_that_a_thread_says_it_works_for_is_read_at_each_switch_in_each_model_of_thread_local_memory() {
     let shows = "contexts are read in programs and libraries";
     let Some(folder) = place(shows).filter(|_| can_compile(shows)) else { return };
+    let _one = one_at_a_time();
     for model in MODELS {
         let words = program(&folder, model);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -204,6 +205,7 @@ fn the_span_that_a_thread_says_it_works_for_is_read_at_each_switch_in_each_model
 fn a_process_that_ran_before_the_recording_is_found_too_with_a_library_that_it_loaded() {
     let shows = "contexts are read in a process that runs already";
     let Some(folder) = place(shows).filter(|_| can_compile(shows)) else { return };
+    let _one = one_at_a_time();
     for model in [MODELS[0], MODELS[2], MODELS[4]] {
         let words = program(&folder, model);
         let mut program = Command::new(&words[0]);
@@ -226,6 +228,12 @@ fn a_process_that_ran_before_the_recording_is_found_too_with_a_library_that_it_l
     }
 }
 
+/// A recording beside another one begins late, and a program beside another one waits for a CPU: neither is in question here.
+fn one_at_a_time() -> std::sync::MutexGuard<'static, ()> {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 /// Whether it is known what the threads of a request did: this kernel leaves some switches unrecorded, and then nobody is blamed.
 fn is_known(one: &Value) -> bool {
     let unknown = list(&one["states"]).iter().filter(|state| state["state"] == "unknown");
@@ -236,6 +244,7 @@ fn is_known(one: &Value) -> bool {
 fn a_request_is_blocked_by_the_one_that_had_the_lock_by_what_the_threads_say_alone() {
     let shows = "requests are joined with threads by contexts";
     let Some(folder) = place(shows).filter(|_| can_compile(shows)) else { return };
+    let _one = one_at_a_time();
     let words = program(&folder, Model::Program);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     record(&folder, &[&["--"], &words[..]].concat(), 0);
@@ -275,6 +284,7 @@ fn a_request_is_blocked_by_the_one_that_had_the_lock_by_what_the_threads_say_alo
 fn a_request_that_was_not_sampled_is_named_by_its_trace() {
     let shows = "a blocker without spans is named";
     let Some(folder) = place(shows).filter(|_| can_compile(shows)) else { return };
+    let _one = one_at_a_time();
     let mut words = program(&folder, Model::Program);
     words.extend(["--unsampled".to_owned(), "PUT /stock".to_owned()]);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

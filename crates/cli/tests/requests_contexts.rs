@@ -257,7 +257,7 @@ fn a_context_that_was_read_at_a_waking_counts_from_there_on() {
     let other = "b".repeat(16);
     assert_eq!(
         first,
-        [(&json!(30), &Value::Null, &Value::Null), (&json!(50), &json!(other), &json!("inferred"))]
+        [(&json!(30), &Value::Null, &Value::Null), (&json!(60), &json!(other), &json!("inferred"))]
     );
 }
 
