@@ -1,7 +1,6 @@
 //! The cost of what joins threads with requests, in pairs of runs, each beside the other of the same round: the steps of
 //! goroutines, the contexts of threads, and the receiver of spans.
 
-use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
