@@ -272,7 +272,7 @@ fn send(stream: &mut TcpStream, body: &str) -> Result<()> {
     Ok(())
 }
 
-/// A message with so many spans.
+/// A message with this number of spans.
 fn message(spans: usize) -> String {
     let spans: Vec<_> = (1..=spans)
         .map(|number| {
