@@ -19,6 +19,41 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* The time from then to then in which no request had a keeper. */
+static uint64_t free_ns(const struct books *books, int keeper, uint64_t from, uint64_t to)
+{
+	uint64_t ns = to - from;
+
+	for (long i = 0; i < books->count; i++)
+		for (int t = 0; t < 2; t++) {
+			const struct turn *had = &books->book[i].turns[t];
+			uint64_t at = later(from, had->had_from), until = sooner(to, had->had_to);
+			if (had->is_taken && had->keeper == keeper && at < until)
+				ns -= sooner(ns, until - at);
+		}
+	return ns;
+}
+
+static bool writes(const struct book *book)
+{
+	return book->plant == DISK || book->plant == LOCK_DISK;
+}
+
+/* The time in which a request, or one that it waited for, waited for the disk together with another one. */
+static uint64_t disk_ns(const struct books *books, const struct book *book, const struct book *by)
+{
+	uint64_t most_from = later(by->own_from, book->from), most_to = sooner(by->own_to, book->to), ns = 0;
+
+	for (long i = 0; i < books->count; i++) {
+		const struct book *writer = &books->book[i];
+		uint64_t from = later(later(writer->own_from, by->own_from), book->from);
+		uint64_t to = sooner(sooner(writer->own_to, by->own_to), book->to);
+		if (writes(writer) && writer != by && from < to)
+			ns += to - from;
+	}
+	return most_from < most_to ? sooner(ns, most_to - most_from) : 0;
+}
+
 static void write_id(FILE *f, const char *before, const struct book *book)
 {
 	char trace[33];
@@ -62,6 +97,35 @@ static void write_blockers(FILE *f, const struct books *books, const struct book
 	}
 }
 
+/*
+ * Time in which the program does not know for whom a request waited, only that it can have been for some: while the lock was
+ * free, it was promised to one of those that waited for it too; while it waited for the disk, the kernel may have had it wait for
+ * what others wrote.
+ */
+static void write_possible(FILE *f, const struct books *books, const struct book *book)
+{
+	for (long i = 0; i < books->count; i++) {
+		const struct book *by = &books->book[i];
+		uint64_t ns = 0;
+		if (by == book)
+			continue;
+		for (int t = 0; t < 2; t++)
+			for (int u = 0; u < 2; u++) {
+				const struct turn *mine = &book->turns[t], *its = &by->turns[u];
+				uint64_t from = later(mine->wait_from, its->wait_from), to = sooner(mine->wait_to, its->wait_to);
+				if (mine->is_taken && its->is_taken && mine->keeper == its->keeper && mine->keeper <= LEDGERS && from < to)
+					ns += free_ns(books, mine->keeper, from, to);
+			}
+		/* Its own disk time, or that of those that it waited for. */
+		if (writes(by))
+			ns += disk_ns(books, book, by);
+		if (ns) {
+			write_id(f, ",{\"kind\":\"possible\",\"by\":", by);
+			fprintf(f, ",\"ns\":%llu}", (unsigned long long)ns);
+		}
+	}
+}
+
 /* The part of its own planted time that the front waited for. */
 static uint64_t own_ns(const struct book *book)
 {
@@ -91,6 +155,7 @@ void books_write(const struct books *books, const pid_t services[3])
 			if (turn->is_taken)
 				write_blockers(f, books, book, turn, later(turn->wait_from, book->asked), turn->wait_to, NULL);
 		}
+		write_possible(f, books, book);
 		fprintf(f, "],\"stamps\":{\"from\":%llu,\"asked\":%llu", (unsigned long long)book->from,
 			(unsigned long long)book->asked);
 		for (int t = 0; t < 2; t++) {

@@ -190,9 +190,9 @@ static void *back_serves(void *argument)
 		struct span *span = answers(&m, "look up");
 		span_attach(span);
 		sleep_for(&shared->books.book[m.book], m.size);
+		span_detach(span);
 		span_ends(span);
 		give(connection, "", 1);
-		span_detach(span);
 	}
 	return NULL;
 }
@@ -238,9 +238,11 @@ static void write_file(struct book *book, uint64_t size)
 		memory = scratch_memory(8 << 20);
 		file = scratch_file(0);
 	}
-	struct reading begin = read_clocks();
-	if (pwrite(file, memory, size, 0) != (ssize_t)size || fsync(file))
+	if (pwrite(file, memory, size, 0) != (ssize_t)size)
 		die("cannot write the scratch file");
+	struct reading begin = read_clocks();
+	if (fsync(file))
+		die("cannot wait for the disk");
 	book_own(book, begin, blocked_since(begin));
 }
 
@@ -327,9 +329,9 @@ static void *store_serves(void *argument)
 		span_attach(span);
 		compute(parse_us * US);
 		plant(&shared->books.book[m.book], back, &m, span);
+		span_detach(span);
 		span_ends(span);
 		give(connection, "", 1);
-		span_detach(span);
 	}
 	return NULL;
 }
@@ -362,16 +364,17 @@ static void *store_reads(void *argument)
 			item->connection = open[i].fd;
 			/* It waited for the reader since it was asked for. */
 			turns[0] = (struct turn){ true, READER, 0, now(), now(), 0 };
-			item->span = answers(&item->m, plants[QUEUE]);
-			span_attach(item->span);
+			struct span *span = item->span = answers(&item->m, plants[QUEUE]);
+			span_attach(span);
 			compute(parse_us * US);
 			pthread_mutex_lock(&pool);
-			turns[0].had_to = turns[1].wait_from = now();
+			turns[1].wait_from = now();
 			*last_item = item;
 			last_item = &item->next;
 			pthread_cond_signal(&items);
 			pthread_mutex_unlock(&pool);
-			span_detach(item->span);
+			span_detach(span);
+			turns[0].had_to = now();
 		}
 	}
 	return NULL;
@@ -380,11 +383,13 @@ static void *store_reads(void *argument)
 static void *store_works(void *argument)
 {
 	long number = (long)argument;
+	uint64_t busy_since = 0;
 
 	name_thread("store-works", number);
 	for (;;) {
+		bool was_busy = true;
 		pthread_mutex_lock(&pool);
-		while (!first_item)
+		for (; !first_item; busy_since = now(), was_busy = false)
 			pthread_cond_wait(&items, &pool);
 		struct item item = *first_item; /* the client may ask again before this has ended */
 		if (!(first_item = item.next))
@@ -394,11 +399,17 @@ static void *store_works(void *argument)
 		span_attach(item.span);
 		struct turn *turn = &book->turns[1];
 		*turn = (struct turn){ true, WORKER + number, turn->wait_from, now(), now(), 0 };
+		if (was_busy && busy_since < turn->wait_from) {
+			/* It would have waited as long for the worker, had the reader been quicker. */
+			turn->wait_from = busy_since;
+			if (book->turns[0].wait_to > busy_since)
+				book->turns[0].wait_to = busy_since;
+		}
 		sleep_for(book, item.m.size);
-		span_ends(item.span);
-		give(item.connection, "", 1);
 		span_detach(item.span);
+		span_ends(item.span);
 		turn->had_to = now();
+		give(item.connection, "", 1);
 	}
 	return NULL;
 }

@@ -288,3 +288,74 @@ fn processes_whose_contexts_could_never_be_read_stand_in_the_summary_of_a_record
         assert_eq!(out.contains(said), unread != json!([]), "{out}");
     }
 }
+
+/// `cart` reads the request and hands it over; `stock` takes it up once another one is done. `EARLY` or `LATE` wakes it.
+const HAND_OVER: &str = "
+thread cart tid=10
+thread stock tid=11 tgid=10
+0 c0 idle started
+0 c0 idle switch cart
+0 c1 idle switch stock
+40 c1 stock context BEFORE
+40 c1 stock switch idle blocked call=35:0
+60 c0 cart context a/a
+60 c0 cart switch idle runnable
+70 c0 idle switch cart
+EARLY
+100 c0 cart context none
+100 c0 cart switch idle blocked call=35:0
+LATE
+320 c1 stock context a/a
+320 c1 stock switch idle blocked call=35:0
+600 c1 idle/timer waking stock
+600 c1 idle switch stock
+680 c1 stock context none
+680 c1 stock switch idle blocked call=35:0
+700 c0 idle stopped
+";
+
+/// The segments of a request that was handed over, each with its kind, its thread and its end; and the time for which others
+/// blocked it.
+fn handed_over(before: &str, early: &str, late: &str) -> (Vec<String>, Value) {
+    let drawing = HAND_OVER.replace("BEFORE", before).replace("EARLY", early).replace("LATE", late);
+    let out = run(&drawn(&drawing), &["--request", "aaaa", "--json"]);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let list = |key: &str| document[key].as_array().expect("a list").clone();
+    let mut at = document["window"]["from_ns"].clone();
+    let mut segments: Vec<String> = Vec::new();
+    for segment in list("segments") {
+        assert_eq!(segment["from_ns"], at, "the segments tile the window");
+        at = segment["to_ns"].clone();
+        let text = |key: &str| segment[key].as_str().unwrap_or("-").to_owned();
+        segments.push(format!("{at} {} {} {}", text("kind"), text("comm"), text("rule")));
+    }
+    assert_eq!(at, document["window"]["to_ns"]);
+    let blocked_by = list("blocked_by");
+    let blocked_by = blocked_by.iter().map(|one| json!([one["operation"], one["total_ns"]])).collect();
+    (segments, Value::Array(blocked_by))
+}
+
+#[test]
+fn a_request_that_is_handed_over_is_in_the_queue_while_the_thread_that_takes_it_up_works_for_another_one() {
+    let (segments, blocked_by) =
+        handed_over("b/b", "", "300 c1 idle/timer waking stock\n300 c1 idle switch stock");
+    let expected = [
+        "60 running cart -",
+        "70 runnable cart -",
+        "100 running cart -",
+        "300 queue stock handed_over",
+        // It takes it up at some time while it runs, at the latest here.
+        "320 queue stock handed_over",
+        "600 timer stock -",
+        "650 running stock -",
+    ];
+    assert_eq!(segments, expected);
+    assert_eq!(blocked_by, json!([["PUT /stock", 220]]));
+}
+
+#[test]
+fn a_request_for_which_an_idle_thread_is_woken_is_in_no_queue() {
+    let (segments, blocked_by) = handed_over("none", "95 c0 cart waking stock\n98 c1 idle switch stock", "");
+    assert!(!segments.iter().any(|segment| segment.contains("queue")), "{segments:?}");
+    assert_eq!(blocked_by, json!([]));
+}

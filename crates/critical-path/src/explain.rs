@@ -3,10 +3,11 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Context, FlowId, SignalEffect, Softirq, WaitEnd};
 use wakepath_wait_graph::{
-    Completion, ContendedLock, Cut, Evidence, Graph, Late, Occupant, PacketTimer, Received, Sender,
+    Completion, ContendedLock, Cut, Evidence, Graph, Late, Occupant, PacketTimer, Received, Release, Sender,
     StateInterval, ThreadIndex, TimerPurpose, Wait, WakeUp, Waker,
 };
 
+use crate::lock_turns::lock_turns;
 use crate::tiles::Trust;
 use crate::timeouts::{has_timeout, is_for_signals};
 use crate::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, Via};
@@ -205,8 +206,19 @@ fn explain_end(
                     }
                     _ => Trust::Doubtful,
                 };
-                let lock = lock.map(LockCause::from);
-                vec![Part::Thread { thread, to, acted: woken, via, lock, trust }]
+                let turns = wait.lock.filter(|lock| !lock.kernel && trust == Trust::Sure);
+                let release = |lock: ContendedLock| Release {
+                    address: lock.address,
+                    at: woken,
+                    by: thread,
+                    woken: waiter,
+                };
+                let turns =
+                    turns.and_then(|lock| lock_turns(graph, interval.from, &lock, &release(lock), from, to));
+                turns.unwrap_or_else(|| {
+                    let lock = lock.map(LockCause::from);
+                    vec![Part::Thread { thread, to, acted: woken, via, lock, trust }]
+                })
             }
             _ => one_part(SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous),
         };

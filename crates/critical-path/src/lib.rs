@@ -14,11 +14,13 @@ mod exact;
 mod explain;
 mod find_problems;
 mod hang;
+mod lock_turns;
 mod own_segments;
 mod path;
 mod pick_up;
 mod problem;
 mod responsible;
+mod stretches;
 mod tiles;
 mod timeouts;
 
@@ -32,4 +34,5 @@ pub use path::{
 };
 pub use problem::{Problem, ProblemKind, Severity, Share};
 pub use responsible::Responsible;
+pub use stretches::{Stretch, path_of_stretches};
 pub use timeouts::{Timeouts, may_go_on};

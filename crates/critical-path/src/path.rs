@@ -411,6 +411,10 @@ pub enum Rule {
     QueueThatItLeft,
     /// A kernel worker's time before it picked up the work has nothing to do with the wait.
     TakenUp,
+    /// No thread worked for the request between two that did: it was in a queue, from which the second one took it.
+    HandedOver,
+    /// Threads had the lock in turn, one of them out of turn: each stands for the time until it released the lock.
+    LockTurns,
     /// The wake-up came in a hard interrupt that was not recorded; those of devices were.
     UnrecordedTimer,
     /// Not all interrupts were recorded; the call that the thread slept in ends by its timer.

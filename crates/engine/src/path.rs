@@ -4,6 +4,7 @@ use wakepath_critical_path::{
     Algorithm, Path, Segment, Timeouts, Window, active, active_by, contributors, exact,
 };
 use wakepath_findings::{WindowWaits, joined_if_alike, waits_of_window};
+use wakepath_wait_graph::Graph;
 
 use crate::code_names::code_names;
 use crate::head::head;
@@ -53,12 +54,7 @@ pub(crate) fn explain<'r>(
     names: &mut CodeNames<'r>,
 ) -> PathAnswer<'r> {
     let graph = &recorded.graph;
-    let path = match algorithm {
-        Algorithm::Active => active(graph, window),
-        Algorithm::Joined => active_by(graph, window, Timeouts::Joined),
-        Algorithm::JoinedIfAlike => active_by(graph, window, Timeouts::JoinedIfAlike),
-        Algorithm::Exact => exact(graph, window),
-    };
+    let path = path_by(graph, window, algorithm);
     let WindowWaits { still_waiting, killed, deadlocks } = waits_of_window(recorded, window);
     let if_joined = joined_if_alike(recorded, &path).map(|(path, timed_out)| {
         let contributors = contributors(graph, &path);
@@ -66,6 +62,16 @@ pub(crate) fn explain<'r>(
     });
     let answer = answer(recorded, path, question, names);
     PathAnswer { if_joined, still_waiting, killed, deadlocks, ..answer }
+}
+
+/// The path of a window by an algorithm.
+pub(crate) fn path_by(graph: &Graph, window: Window, algorithm: Algorithm) -> Path {
+    match algorithm {
+        Algorithm::Active => active(graph, window),
+        Algorithm::Joined => active_by(graph, window, Timeouts::Joined),
+        Algorithm::JoinedIfAlike => active_by(graph, window, Timeouts::JoinedIfAlike),
+        Algorithm::Exact => exact(graph, window),
+    }
 }
 
 /// The answer that is a path, without what only a thread's window has.

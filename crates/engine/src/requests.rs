@@ -1,10 +1,12 @@
 //! Requests: how long those of each operation took, and why one of them took its time.
 
+mod blame;
 mod contexts;
 mod facts;
 mod find;
 mod goroutine;
 mod group;
+mod hand_over;
 mod join;
 mod one;
 mod parts;
@@ -21,14 +23,13 @@ pub use wakepath_spans::{
     TraceId, read as read_spans,
 };
 
+pub use blame::{BlockedBy, BlockedByMissing, Blocker as BlockingRequest, Piece};
 pub use contexts::{Contexts, JoinedBy};
 pub use facts::{DiskAccesses, RequestState, StateSum};
 pub use goroutine::{OfGoroutine, Parked, Reason};
 pub use group::{Blocker, GroupAnswer, GroupQuery, request_group};
 pub use join::{Joined, join};
-pub use one::{
-    BlockedBy, BlockedByMissing, Next, NoPath, OfSpan, OwnTime, Piece, RequestAnswer, RequestPath, request,
-};
+pub use one::{Next, NoPath, OfSpan, OwnTime, RequestAnswer, RequestPath, request};
 pub use parts::Part;
 pub use places::Places;
 pub use read::{SpansError, Traced, traced};

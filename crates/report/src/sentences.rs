@@ -52,6 +52,8 @@ fn every_code_has_its_sentence() {
         Rule::WakingBeforeSwitch,
         Rule::QueueThatItLeft,
         Rule::TakenUp,
+        Rule::LockTurns,
+        Rule::HandedOver,
         Rule::StolenBefore,
         Rule::LateInterrupt,
         Rule::PerhapsLate,

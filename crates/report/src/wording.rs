@@ -397,6 +397,14 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
             "call_without_timeout",
             "the trace does not show all interrupts, and the call has no time-out: the current thread woke",
         ),
+        Rule::HandedOver => (
+            "handed_over",
+            "no thread worked for the request between two that did: it was in a queue, from which the second one took it",
+        ),
+        Rule::LockTurns => (
+            "lock_turns",
+            "a thread took the lock out of turn: until then, those stand for it that had the lock or were woken to take it",
+        ),
         Rule::TakenUp => (
             "taken_up",
             "until a kernel worker began the queued work, the thread that queued the work stands for it",

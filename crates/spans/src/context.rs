@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::ops::Range;
 
 use wakepath_clock::Stamp;
 
@@ -189,7 +190,7 @@ where
             let is_same = before.said == hold.said;
             let [first, last] = [before.said, hold.said].map(works_for);
             let mut at = before.to;
-            for (until, works_for) in way(first, last, is_same, hold.from, named) {
+            for (until, works_for) in way(first, last, is_same, before.to..hold.from, named) {
                 let until = until.clamp(at, hold.from);
                 // A thread may have begun spans there, and ended them: it says nothing of these.
                 for (from, to, span) in noted(at, until) {
@@ -211,17 +212,19 @@ where
     pieces
 }
 
-/// The work of a thread between two readings, each with the time until which by the spans, of which the last is `end`.
+/// The work of a thread that ran between two readings, each with the time until which by the spans, of which the last is the
+/// end of that time.
 fn way<C: Copy + Ord, F>(
     first: WorksFor,
     last: WorksFor,
     is_same: bool,
-    end: Stamp<C>,
+    ran: Range<Stamp<C>>,
     named: &Named<'_, F>,
 ) -> Vec<(Stamp<C>, WorksFor)>
 where
     F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
 {
+    let end = ran.end;
     let span = |works_for| match works_for {
         WorksFor::Span(span) => Some(span),
         _ => None,
@@ -237,7 +240,13 @@ where
         _ => WorksFor::None,
     };
     let (up, down, meet) = named.ways(span(first), span(last));
-    let mut way: Vec<_> = up.into_iter().map(|span| ((named.times)(span).1, WorksFor::Span(span))).collect();
+    // A span that goes on elsewhere is left at the latest where the next one begins, if that is while the thread ran.
+    let next = down.first().map(|&span| (named.times)(span).0).filter(|begin| ran.contains(begin));
+    let left = |span| {
+        let to = (named.times)(span).1;
+        next.filter(|_| to > end).unwrap_or(to)
+    };
+    let mut way: Vec<_> = up.into_iter().map(|span| (left(span), WorksFor::Span(span))).collect();
     // Down to each span from what is above it.
     let mut above = meet.map_or(between, WorksFor::Span);
     for span in down {
@@ -439,6 +448,9 @@ mod tests {
         check("a ==........\nb ==========", "b====a", "BbbbbA");
         check("a ==========\nb ..........==", "-====a", "-aaaaA");
         check("a ==========\nb ..........==", "a====b", "AaaaaB");
+        // `a` goes on elsewhere, and `b` began in this thread; or before, in another one.
+        check("a ==========\nb ...=======", "a====b", "AaabbB");
+        check("a .=========\nb =..=======", "=a===b", "?AaaaB");
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub struct Span {
     pub failed: bool,
     /// The OS thread in which it began, as the thread's own PID namespace numbers it; where a plug-in noted it.
     pub tid: Option<u32>,
+    /// The time by its process's clock at which work of it was queued, for another thread to take up; where the program noted it.
+    pub queued: Option<Stamp<Wall>>,
 }
 
 impl Span {

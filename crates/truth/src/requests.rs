@@ -46,7 +46,7 @@ pub struct OfRequest {
 /// A planted part of a request's time.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Part {
-    /// A kind of the path's contract, or `blocked`.
+    /// A kind of the path's contract; `blocked` by another request; or `possible`: the program does not know whether it was.
     pub kind: String,
     /// The trace of the request that blocked it.
     pub by: Option<String>,
@@ -104,8 +104,16 @@ pub struct Piece {
     pub from_ns: i64,
     /// The end.
     pub to_ns: i64,
-    /// The trace for which it worked.
-    pub trace_id: Option<String>,
+    /// The requests that blocked this one, the last one by its own time.
+    #[serde(default)]
+    pub waits_for: Vec<Waited>,
+}
+
+/// A request that another one waits for.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Waited {
+    /// Its trace.
+    pub trace_id: String,
 }
 
 /// A remark on an answer.

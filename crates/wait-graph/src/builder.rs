@@ -4,8 +4,8 @@ use std::borrow::Borrow;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{
-    BlockedState, Call, CgroupId, Comm, Cpu, Event, EventKind, HostIndex, Signal, SignalAction, SignalEffect,
-    ThreadIdentity, Tid,
+    BlockedState, Call, CgroupId, Comm, Context, Cpu, Event, EventKind, HostIndex, Signal, SignalAction,
+    SignalEffect, ThreadIdentity, Tid,
 };
 use wakepath_timeline::{Sink, State, Timeline};
 
@@ -13,8 +13,8 @@ use crate::chunks::Chunks;
 use crate::occupancy::Occupancies;
 use crate::state_interval::Packed;
 use crate::{
-    Cut, Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Thread, ThreadIndex, Wait, WaitIndex,
-    WakeUp, Waker,
+    Cut, Evidence, EvidenceIndex, Graph, Loss, Losses, Occupant, Release, Thread, ThreadIndex, Wait,
+    WaitIndex, WakeUp, Waker,
 };
 
 /// Builds a [`Graph`] from events in time order, one by one.
@@ -93,6 +93,8 @@ impl Builder {
         graph.stacks.sort();
         graph.acquisitions.sort_unstable();
         graph.acquisitions.shrink_to_fit();
+        graph.releases.sort_unstable();
+        graph.releases.shrink_to_fit();
         graph.evidence.shrink_to_fit();
         graph.waits.finish();
         graph.occupancies.iter_mut().for_each(Occupancies::shrink);
@@ -176,6 +178,17 @@ impl Store {
     }
 }
 
+/// The release of a futex lock that ended this wait of a thread.
+fn release(thread: ThreadIndex, wait: &Wait) -> Option<Release> {
+    let lock = wait.lock.filter(|lock| !lock.kernel)?;
+    match wait.end {
+        Waker::Woken(WakeUp { at, current: Occupant::Thread(by), context: Context::Task, .. }) => {
+            Some(Release { address: lock.address, at, by, woken: thread })
+        }
+        _ => None,
+    }
+}
+
 /// The entry of a CPU in a list with one for each.
 fn of_cpu<T: Default>(list: &mut Vec<T>, cpu: Cpu) -> &mut T {
     let index = usize::from(cpu.0);
@@ -242,7 +255,10 @@ impl Sink for Store {
             State::Running { cpu, interrupts_ns } => State::Running { cpu, interrupts_ns },
             State::Runnable { cpu, left } => State::Runnable { cpu, left },
             State::Throttled { cpu } => State::Throttled { cpu },
-            State::Blocked(wait) => State::Blocked(self.graph.waits.push(wait, to)),
+            State::Blocked(wait) => {
+                self.graph.releases.extend(release(thread, wait));
+                State::Blocked(self.graph.waits.push(wait, to))
+            }
             State::Unknown(reason) => State::Unknown(reason),
         };
         let list = &mut self.interval_lists[thread.0 as usize];

@@ -15,6 +15,19 @@ use crate::{
     StateIntervals, Stolen, Thread, ThreadIndex, ThreadState, Wait,
 };
 
+/// A release of a lock in user space, which ended a wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release {
+    /// The lock's address in its process.
+    pub address: u64,
+    /// The wake-up.
+    pub at: Stamp<Reference>,
+    /// The thread that released it.
+    pub by: ThreadIndex,
+    /// The thread whose wait ended.
+    pub woken: ThreadIndex,
+}
+
 /// The execution graph of one recording.
 #[derive(Debug, Default)]
 pub struct Graph {
@@ -30,6 +43,8 @@ pub struct Graph {
     pub(crate) stacks: Stacks,
     /// Times at which a thread got a contended kernel lock, sorted by lock and time.
     pub(crate) acquisitions: Vec<(u64, Stamp<Reference>, ThreadIndex)>,
+    /// The releases of futex locks that ended waits, sorted by address and time.
+    pub(crate) releases: Vec<Release>,
     pub(crate) counts: Counts,
     pub(crate) events: u64,
     pub(crate) from: Stamp<Reference>,
@@ -188,12 +203,32 @@ impl Graph {
         (lock == address && owner == thread).then_some(when)
     }
 
+    /// The releases of the futex lock at `address` in the process of `waiter` after `from` and before `to` that ended waits of
+    /// other threads, in order of time.
+    pub fn releases(
+        &self,
+        waiter: ThreadIndex,
+        address: u64,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> impl DoubleEndedIterator<Item = &Release> {
+        let first = self.releases.partition_point(|one| (one.address, one.at) <= (address, from));
+        let last = self.releases.partition_point(|one| (one.address, one.at) < (address, to));
+        let process = self.thread(waiter).tgid();
+        // Another process may have another lock at this address.
+        let is_its = move |one: &&Release| {
+            one.woken != waiter && process.is_some() && self.thread(one.woken).tgid() == process
+        };
+        self.releases.get(first..last).unwrap_or_default().iter().filter(is_its)
+    }
+
     /// The graph's memory, in bytes.
     pub fn bytes(&self) -> usize {
         let threads: usize = self.threads.iter().map(Thread::bytes).sum();
         let occupancies: usize = self.occupancies.iter().map(Occupancies::bytes).sum();
         let stolen: usize = self.stolen.iter().map(Stolen::bytes).sum();
-        let evidence = size_of_val(&*self.evidence) + size_of_val(&*self.acquisitions);
+        let locks = size_of_val(&*self.acquisitions) + size_of_val(&*self.releases);
+        let evidence = size_of_val(&*self.evidence) + locks;
         let samples = self.samples.bytes() + self.stacks.bytes() + self.dialogues.bytes();
         threads + self.waits.bytes() + evidence + occupancies + stolen + samples + self.losses.bytes()
     }

@@ -24,7 +24,7 @@ mod wait;
 pub use bookmarks::Bookmarks;
 pub use builder::Builder;
 pub use dialogue::{Dialogue, End};
-pub use graph::Graph;
+pub use graph::{Graph, Release};
 pub use losses::Losses;
 pub use occupancy::Occupancy;
 pub use samples::Sample;

@@ -189,11 +189,15 @@ fn contradiction(Difference { whole, window, .. }: &Difference) -> Option<u64> {
 }
 
 /// Cases of which a window may claim something else than the whole, and why.
-const OTHERWISE: [(&str, &str); 2] = [
+const OTHERWISE: [(&str, &str); 3] = [
     ("disk-request-of-the-waiter-during-its-wait", "the window begins within the interrupt of the disk"),
     (
         "exec-by-a-thread-that-is-not-the-leader",
         "the window begins within an exec, whose threads change numbers",
+    ),
+    (
+        "lock-taken-out-of-turn",
+        "the window begins behind the waking of the thread for which a lock was let go, which is then not known to have its turn",
     ),
 ];
 

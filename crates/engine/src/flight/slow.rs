@@ -173,7 +173,7 @@ fn bucket(ns: u64) -> usize {
 /// One past the longest length of a bucket, ns.
 fn bucket_end(bucket: usize) -> u64 {
     let (log, quarter) = (bucket as u32 / 4, bucket as u64 % 4);
-    (5 + quarter).checked_shl(log.saturating_sub(2)).unwrap_or(u64::MAX)
+    u64::try_from(u128::from(5 + quarter) << log.saturating_sub(2)).unwrap_or(u64::MAX)
 }
 
 fn shown(ns: u64) -> String {
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_bucket_ends_behind_its_lengths() {
         for ns in [0, 4, 5, 7, 8, 1_000, 1_250_000, u64::MAX / 2, u64::MAX] {
-            assert!(bucket(ns) < 256 && bucket_end(bucket(ns)) >= ns.min(u64::MAX / 2), "{ns}");
+            assert!(bucket(ns) < 256 && bucket_end(bucket(ns)) >= ns, "{ns}");
         }
     }
 }

@@ -37,6 +37,14 @@ impl JoinedBy {
     }
 }
 
+/// A time in which a thread works for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct OfThread {
+    pub(super) from: Stamp<Reference>,
+    pub(super) to: Stamp<Reference>,
+    pub(super) thread: ThreadIndex,
+}
+
 /// The work of the threads that say for which span they work.
 #[derive(Debug, Default)]
 pub struct Contexts {
@@ -44,6 +52,8 @@ pub struct Contexts {
     pub work: ContextWork<ThreadIndex, Reference>,
     /// The thread of each request that such threads work for.
     threads: HashMap<RequestIndex, ThreadIndex>,
+    /// The times in which threads work for each request, by their beginnings.
+    stints: HashMap<RequestIndex, Vec<OfThread>>,
 }
 
 impl Contexts {
@@ -78,7 +88,13 @@ impl Contexts {
             work.add(thread, &holds(&recorded.graph, thread, &readings), &named, may_be_own, noted);
         }
         let threads = threads(traced, &work);
-        Self { work, threads }
+        let stints = stints(traced, &work);
+        Self { work, threads, stints }
+    }
+
+    /// The times in which threads work for a request, by their beginnings.
+    pub(super) fn stints(&self, request: RequestIndex) -> &[OfThread] {
+        self.stints.get(&request).map_or(&[], Vec::as_slice)
     }
 
     /// The thread that a request begins in: the one that worked for its local root span first; else the first one that
@@ -98,6 +114,26 @@ fn readings(
     let all = recorded.survey.contexts.of(tid);
     all.map(|(at, context)| (at.on_reference_host(), said(context)))
         .filter(move |(at, _)| life.first <= *at && *at <= life.last && life.tid_at(*at) == tid)
+}
+
+/// The times in which threads work for each request.
+fn stints(
+    traced: &Traced,
+    work: &ContextWork<ThreadIndex, Reference>,
+) -> HashMap<RequestIndex, Vec<OfThread>> {
+    let mut stints: HashMap<RequestIndex, Vec<OfThread>> = HashMap::new();
+    for (&thread, pieces) in work.threads() {
+        for piece in pieces {
+            let WorksFor::Span(span) = piece.works_for else { continue };
+            let of_request = stints.entry(traced.requests.of_span(span)).or_default();
+            match of_request.last_mut() {
+                Some(last) if (last.thread, last.to) == (thread, piece.from) => last.to = piece.to,
+                _ => of_request.push(OfThread { from: piece.from, to: piece.to, thread }),
+            }
+        }
+    }
+    stints.values_mut().for_each(|of_request| of_request.sort_unstable());
+    stints
 }
 
 fn said(context: ThreadContext) -> Said {

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Algorithm, Timeouts};
+use wakepath_critical_path::{Algorithm, Segment, Timeouts};
 use wakepath_goroutines::{GoWait, GoWindow, GoroutineIndex, Goroutines, ParkEnd, State, path};
 use wakepath_names::Name;
 use wakepath_spans::{RequestIndex, SpanIndex, Stint, Work, WorksFor};
 
+use super::blame::blame;
 use super::join::Worked;
-use super::one::{RequestPath, blame, question};
+use super::one::{RequestPath, question};
 use super::{Joined, JoinedBy, Places, Traced};
 use crate::Recorded;
 use crate::code_names::code_names;
@@ -106,7 +107,7 @@ pub(super) fn path_of<'r>(
     };
     let window = GoWindow { goroutine, from, to };
     let found = path(&recorded.graph, goroutines, window, timeouts, reasons);
-    let blame = blame(traced, request, &found.path.segments, |place, segment| {
+    let work_of = |place: usize, segment: &Segment| {
         let goroutine = found.goroutines.get(place).copied().flatten()?;
         let worked = |(from, to, span): (_, _, Option<SpanIndex>)| match span {
             Some(span) => Worked {
@@ -117,7 +118,9 @@ pub(super) fn path_of<'r>(
             None => Worked::unknown(from, to),
         };
         Some(work.between(&goroutine, segment.from, segment.to).into_iter().map(worked).collect())
-    });
+    };
+    // The waits of a path have threads, and no goroutines.
+    let blame = blame(traced, request, &found.path, work_of, |_, _| WorksFor::Unknown);
     let number = |index: GoroutineIndex| goroutines.get(index).number;
     let segments = found.goroutines.iter().map(|index| index.map(number)).collect();
     let other = |by: GoroutineIndex, at: Stamp<Reference>| {

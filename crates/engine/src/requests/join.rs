@@ -138,6 +138,14 @@ impl Joined<'_> {
         found
     }
 
+    /// For what a thread works at a moment.
+    pub fn works_for(&self, thread: ThreadIndex, at: Stamp<Reference>) -> WorksFor {
+        match self.contexts.work.at(&thread, at) {
+            WorksFor::Unknown => self.work.at(&thread, at).map_or(WorksFor::Unknown, WorksFor::Span),
+            said => said,
+        }
+    }
+
     /// How the thread of a request is known.
     pub fn joined_by(&self, request: RequestIndex) -> JoinedBy {
         joined_by(self.traced, &self.contexts, &self.goroutines, request)

@@ -1,20 +1,20 @@
 //! One request: the spans that its end waited for, and the path of the thread that worked for it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Algorithm, Segment, SegmentKind, Window};
+use wakepath_critical_path::{Algorithm, Segment, Wait, Window};
 use wakepath_event::{HostIndex, Tid};
-use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, TraceId, WorksFor, span_path};
+use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
 
-use super::facts::States;
+use super::blame::{BlockedBy, BlockedByMissing, Piece, blame};
 use super::goroutine::{self, OfGoroutine};
-use super::join::Worked;
+use super::hand_over;
 use super::process::thread_of;
-use super::{DiskAccesses, Joined, JoinedBy, RequestState, StateSum, Traced};
+use super::{DiskAccesses, Joined, JoinedBy, StateSum, Traced};
 use crate::code_names::code_names;
 use crate::head::head;
-use crate::path::explain;
+use crate::path::{answer, explain};
 use crate::{Head, PathAnswer, Question};
 
 /// A part of a request's time in which one span's own work was waited for, by the times of spans alone.
@@ -41,45 +41,6 @@ pub struct OwnTime {
     pub spans: u64,
     /// The one of them with most of that time.
     pub longest: SpanIndex,
-}
-
-/// The time for which a request was blocked by another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockedBy {
-    /// The other request.
-    pub request: RequestIndex,
-    /// The sum, ns.
-    pub total_ns: u64,
-}
-
-/// The time for which a request was blocked by another one whose spans are not among the spans.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BlockedByMissing {
-    /// The trace of the other request.
-    pub trace: TraceId,
-    /// The trace is sampled: its spans exist, and did not come.
-    pub sampled: bool,
-    /// The sum, ns.
-    pub total_ns: u64,
-}
-
-/// A part of a segment of a thread's path in which the segment's thread worked for one request, or for none that is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
-    /// The segment, by its place in the path.
-    pub segment: usize,
-    /// The beginning.
-    pub from: Stamp<Reference>,
-    /// The end.
-    pub to: Stamp<Reference>,
-    /// The request for which the segment's thread worked.
-    pub request: Option<RequestIndex>,
-    /// The trace for which it worked, where its spans are not among the spans.
-    pub missing: Option<TraceId>,
-    /// How that is known; also where the thread says that it works for no request.
-    pub by: JoinedBy,
-    /// It was read for all of this time.
-    pub measured: bool,
 }
 
 /// The path of the thread that worked for a request.
@@ -273,10 +234,14 @@ fn path_of<'r>(
 ) -> RequestPath<'r> {
     let Joined { recorded, traced, .. } = joined;
     let question = question(traced, request, false);
-    let answer = explain(recorded, algorithm, window, question, &mut code_names(recorded));
-    let blame = blame(traced, request, &answer.path.segments, |_, segment| {
-        Some(joined.work_of(segment.thread?, segment.from, segment.to))
-    });
+    let names = &mut code_names(recorded);
+    let answer = match hand_over::path_of(joined, request, window.from, window.to, algorithm) {
+        Some(path) => answer(recorded, path, question, names),
+        None => explain(recorded, algorithm, window, question, names),
+    };
+    let work = |_, segment: &Segment| Some(joined.work_of(segment.thread?, segment.from, segment.to));
+    let of_wait = |wait: &Wait, at| joined.works_for(wait.thread, at);
+    let blame = blame(traced, request, &answer.path, work, of_wait);
     blame.path(answer, None, joined.disk(request))
 }
 
@@ -287,91 +252,4 @@ pub(super) fn question(traced: &Traced, request: RequestIndex, goroutine: bool) 
         operation: operation.name.as_bytes().into(),
         goroutine,
     }
-}
-
-/// The requests that a path worked for, and those that blocked it.
-pub(super) struct Blame {
-    pieces: Vec<Piece>,
-    blocked_by: Vec<BlockedBy>,
-    blocked_by_missing: Vec<BlockedByMissing>,
-    states: Vec<StateSum>,
-}
-
-impl Blame {
-    /// The path of a request, with the answer that it was made from.
-    pub(super) fn path(
-        self,
-        answer: PathAnswer<'_>,
-        goroutine: Option<OfGoroutine>,
-        disk: Option<DiskAccesses>,
-    ) -> RequestPath<'_> {
-        let Self { pieces, blocked_by, blocked_by_missing, states } = self;
-        RequestPath { answer, pieces, blocked_by, blocked_by_missing, goroutine, states, disk }
-    }
-}
-
-/// The requests that the segments of a path worked for, and those that so blocked the path's own request. `work` gives the work
-/// of a segment, by its place: pieces that tile it.
-pub(super) fn blame(
-    traced: &Traced,
-    request: RequestIndex,
-    segments: &[Segment],
-    work: impl Fn(usize, &Segment) -> Option<Vec<Worked>>,
-) -> Blame {
-    let mut pieces = Vec::new();
-    let mut states = States::default();
-    let mut blocked: HashMap<RequestIndex, u64> = HashMap::new();
-    let mut blocked_by_missing: HashMap<(TraceId, bool), u64> = HashMap::new();
-    // Its parts in other services are no blockers, and neither are the requests that it is a part of. A tree of requests
-    // may be deep: the answer for each is kept.
-    let mut is_other: HashMap<RequestIndex, bool> = HashMap::new();
-    for (place, segment) in segments.iter().enumerate() {
-        // Where it is not known what a thread did, nobody is blamed.
-        let known = (segment.kind != SegmentKind::Unknown).then(|| work(place, segment)).flatten();
-        let of_thread = known.unwrap_or_else(|| vec![Worked::unknown(segment.from, segment.to)]);
-        for Worked { from, to, works_for, by, measured } in of_thread {
-            let (worked_for, missing) = match works_for {
-                WorksFor::Span(span) => (Some(traced.requests.of_span(span)), None),
-                WorksFor::Missing(trace, sampled) => (None, Some((trace, sampled))),
-                WorksFor::None | WorksFor::Unknown => (None, None),
-            };
-            let missing_trace = missing.map(|(trace, _)| trace);
-            pieces.push(Piece {
-                segment: place,
-                from,
-                to,
-                request: worked_for,
-                missing: missing_trace,
-                by,
-                measured,
-            });
-            // A span of its own trace that did not come may be a part of it.
-            let missing = missing.filter(|(trace, _)| *trace != traced.root(request).trace);
-            if let Some(other) = missing {
-                *blocked_by_missing.entry(other).or_default() += to.since(from);
-            }
-            let blocker = worked_for.filter(|&other| {
-                *is_other.entry(other).or_insert_with(|| {
-                    !traced.requests.is_part(other, request) && !traced.requests.is_part(request, other)
-                })
-            });
-            let state = match (blocker, missing) {
-                (None, None) => RequestState::Kind(segment.kind),
-                _ => RequestState::Blocked,
-            };
-            states.add(state, segment.basis, to.since(from));
-            if let Some(other) = blocker {
-                *blocked.entry(other).or_default() += to.since(from);
-            }
-        }
-    }
-    let mut blocked_by: Vec<_> =
-        blocked.into_iter().map(|(request, total_ns)| BlockedBy { request, total_ns }).collect();
-    blocked_by.sort_by_key(|one| (std::cmp::Reverse(one.total_ns), one.request));
-    let mut blocked_by_missing: Vec<_> = blocked_by_missing
-        .into_iter()
-        .map(|((trace, sampled), total_ns)| BlockedByMissing { trace, sampled, total_ns })
-        .collect();
-    blocked_by_missing.sort_by_key(|one| (std::cmp::Reverse(one.total_ns), one.trace, one.sampled));
-    Blame { pieces, blocked_by, blocked_by_missing, states: states.finish() }
 }

@@ -8,7 +8,7 @@ use wakepath_critical_path::SegmentKind;
 use wakepath_findings::BasisMix;
 use wakepath_spans::{RequestIndex, TraceId};
 
-use super::{Piece, RequestPath};
+use super::{BlockingRequest, Piece, RequestPath};
 
 /// A part of a request's path: pieces that follow each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,14 +64,18 @@ impl RequestPath<'_> {
 
     /// The other request that blocked this one in a part of it that is uniform.
     pub fn blocker(&self, part: &Part) -> Option<RequestIndex> {
-        let other = self.pieces[part.pieces.start].request.filter(|_| part.is_uniform)?;
-        self.blocked_by.iter().any(|one| one.request == other).then_some(other)
+        match self.pieces[part.pieces.start].waits_for.last().filter(|_| part.is_uniform)? {
+            BlockingRequest::Request(request) => Some(*request),
+            BlockingRequest::Missing(..) => None,
+        }
     }
 
     /// The same of one whose spans are not among the spans, by its trace.
     pub fn missing_blocker(&self, part: &Part) -> Option<TraceId> {
-        let other = self.pieces[part.pieces.start].missing.filter(|_| part.is_uniform)?;
-        self.blocked_by_missing.iter().any(|one| one.trace == other).then_some(other)
+        match self.pieces[part.pieces.start].waits_for.last().filter(|_| part.is_uniform)? {
+            BlockingRequest::Missing(trace, _) => Some(*trace),
+            BlockingRequest::Request(_) => None,
+        }
     }
 
     fn are_alike(&self, one: &Piece, other: &Piece) -> bool {
@@ -80,7 +84,8 @@ impl RequestPath<'_> {
             (segment.kind, segment.thread, &segment.cause, segment.basis, segment.call)
         };
         let request = |piece: &Piece| (piece.request, piece.missing, piece.by, piece.measured);
-        request(one) == request(other) && about(one) == about(other)
+        let same = request(one) == request(other) && one.waits_for == other.waits_for;
+        same && about(one) == about(other)
     }
 
     /// The time of a part by the kind of its segments, the largest first.

@@ -8,7 +8,8 @@ use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Head;
 use wakepath_engine::requests::{
-    JoinedBy, OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SpanIndex, StateSum, Traced,
+    BlockingRequest, JoinedBy, OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SpanIndex,
+    StateSum, Traced,
 };
 use wakepath_event::HostIndex;
 
@@ -73,6 +74,7 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
             operation: Some(&traced.operation(blocked.request).name),
             sampled: true,
             total_ns: blocked.total_ns,
+            through: blocked.through.iter().map(|&(of, ns)| ThroughJson::new(traced, of, ns)).collect(),
         }
     });
     let by_missing = path.iter().flat_map(|path| &path.blocked_by_missing);
@@ -83,6 +85,7 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
         operation: None,
         sampled: blocked.sampled,
         total_ns: blocked.total_ns,
+        through: Vec::new(),
     });
     let mut blocked_by: Vec<_> = blocked_by.chain(by_missing).collect();
     blocked_by.sort_by_key(|blocked| std::cmp::Reverse(blocked.total_ns));
@@ -100,6 +103,7 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
                 _ if piece.measured => Some("measured"),
                 _ => Some("inferred"),
             },
+            waits_for: piece.waits_for.iter().map(|&of| WaitsForJson::new(traced, of)).collect(),
         }
     });
     let states = match path {
@@ -217,6 +221,40 @@ struct BlockedByJson<'a> {
     /// Its trace is sampled.
     sampled: bool,
     total_ns: u64,
+    /// The requests that waited for it, and for which this one waited.
+    through: Vec<ThroughJson>,
+}
+
+#[derive(Serialize)]
+struct ThroughJson {
+    #[serde(flatten)]
+    of: WaitsForJson,
+    total_ns: u64,
+}
+
+#[derive(Serialize)]
+struct WaitsForJson {
+    trace_id: String,
+    /// Null where its spans are not among the spans.
+    span_id: Option<String>,
+}
+
+impl WaitsForJson {
+    fn new(traced: &Traced, of: BlockingRequest) -> Self {
+        match of {
+            BlockingRequest::Request(request) => {
+                let root = traced.root(request);
+                Self { trace_id: root.trace.to_string(), span_id: Some(root.id.to_string()) }
+            }
+            BlockingRequest::Missing(trace, _) => Self { trace_id: trace.to_string(), span_id: None },
+        }
+    }
+}
+
+impl ThroughJson {
+    fn new(traced: &Traced, of: BlockingRequest, total_ns: u64) -> Self {
+        Self { of: WaitsForJson::new(traced, of), total_ns }
+    }
 }
 
 #[derive(Serialize)]
@@ -231,6 +269,8 @@ struct PieceJson {
     join: &'static str,
     /// Null where it is not known for what the thread worked.
     basis: Option<&'static str>,
+    /// The requests that blocked the path's own one: it waited for the first, that one for the second, and so on.
+    waits_for: Vec<WaitsForJson>,
 }
 
 #[derive(Serialize)]

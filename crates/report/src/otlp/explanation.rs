@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use wakepath_engine::Severity;
 use wakepath_engine::requests::{
-    BlockedBy, Joined, Kind, Part, RequestAnswer, RequestPath, RequestState, SpanId,
+    Joined, Kind, Part, RequestAnswer, RequestIndex, RequestPath, RequestState, SpanId,
 };
 
 use super::document::{Attribute, Link, Span, Status, made_id, number, ratio, text};
@@ -91,7 +91,8 @@ impl Explained<'_> {
                 if !missing.is_empty() {
                     more.push(text("wakepath.blocked_by.traces_without_spans", missing.join(" ")));
                 }
-                links.extend(path.blocked_by.iter().take(MAX_LINKS).map(|blocked| self.link(blocked)));
+                let blocked_by = path.blocked_by.iter().take(MAX_LINKS);
+                links.extend(blocked_by.map(|blocked| self.link(blocked.request, blocked.total_ns)));
             }
         }
         let parent = joined.traced.root(answer.request).id;
@@ -99,15 +100,15 @@ impl Explained<'_> {
     }
 
     /// A link to a request that blocked this one.
-    fn link(&self, BlockedBy { request, total_ns }: &BlockedBy) -> Link {
-        let other = self.joined.traced.root(*request);
-        let name = operation_name(self.joined.traced.operation(*request));
+    fn link(&self, request: RequestIndex, total_ns: u64) -> Link {
+        let other = self.joined.traced.root(request);
+        let name = operation_name(self.joined.traced.operation(request));
         Link {
             trace_id: other.trace.to_string(),
             span_id: other.id.to_string(),
             attributes: vec![
                 text("wakepath.blocked_by", name),
-                number("wakepath.blocked_by_request_ns", *total_ns),
+                number("wakepath.blocked_by_request_ns", total_ns),
                 text("wakepath.basis", "inferred"),
             ],
         }
@@ -167,7 +168,7 @@ impl Explained<'_> {
         }
         let state = if is_blocked { RequestState::Blocked } else { RequestState::Kind(segment.kind) };
         more.push(text("wakepath.state", state.name()));
-        let link = blocker.map(|request| self.link(&BlockedBy { request, total_ns: part.length_ns() }));
+        let link = blocker.map(|request| self.link(request, part.length_ns()));
         (name, more, link.into_iter().collect())
     }
 

@@ -3,8 +3,8 @@
 mod group;
 
 use wakepath_engine::requests::{
-    DiskAccesses, Next, NoPath, OfSpan, Operation, OwnTime, RequestAnswer, RequestIndex, RequestPath,
-    RequestState, RequestsAnswer, StateSum, Traced,
+    BlockedBy, BlockingRequest, DiskAccesses, Next, NoPath, OfSpan, Operation, OwnTime, RequestAnswer,
+    RequestIndex, RequestPath, RequestState, RequestsAnswer, StateSum, Traced,
 };
 use wakepath_findings::{Certainty, rows};
 
@@ -99,7 +99,7 @@ pub(crate) fn request_sentence(answer: &RequestAnswer) -> Line {
 }
 
 /// A request was blocked by another one, for so long.
-fn blocked(answer: &RequestAnswer, (ns, other): &(u64, String)) -> Line {
+fn blocked(answer: &RequestAnswer, Blocking { ns, other, .. }: &Blocking) -> Line {
     let window = answer.to.since(answer.from);
     let name = operation_name(answer.traced.operation(answer.request));
     let share = rough_share(*ns, window);
@@ -137,12 +137,15 @@ fn by_thread(
     }
     let mut behind = Screen::new(layout);
     behind.blank();
-    if blockers.len() > 1 {
+    if blockers.len() > 1 || blockers.iter().any(|one| one.through.is_some()) {
         behind.unwrapped(Line::faint(" share     time  blocked by other requests, inferred"));
-        for (total_ns, text) in blockers.iter().take(MAX_ROWS) {
-            behind.hanging(Line::strong(part(*total_ns, window)), TEXT, text.as_str());
+        for Blocking { ns, other, through } in blockers.iter().take(MAX_ROWS) {
+            behind.hanging(Line::strong(part(*ns, window)), TEXT, other.as_str());
+            if let Some(through) = through {
+                behind.hanging(Line::from(""), TEXT, Line::faint(format!("it held back {through}")));
+            }
         }
-        let rest: u64 = blockers.iter().skip(MAX_ROWS).map(|(total_ns, _)| total_ns).sum();
+        let rest: u64 = blockers.iter().skip(MAX_ROWS).map(|one| one.ns).sum();
         if rest > 0 {
             let text = Line::faint("other requests: --json has all");
             behind.hanging(Line::strong(part(rest, window)), TEXT, text);
@@ -175,20 +178,44 @@ fn by_thread(
     before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
 }
 
+/// A request that blocked another one.
+struct Blocking {
+    ns: u64,
+    other: String,
+    /// The requests that waited for it, and for which the other one waited.
+    through: Option<String>,
+}
+
 /// The requests that blocked it, with their times, the largest first.
-fn blockers(path: &RequestPath<'_>, traced: &Traced) -> Vec<(u64, String)> {
+fn blockers(path: &RequestPath<'_>, traced: &Traced) -> Vec<Blocking> {
     let known = path.blocked_by.iter().map(|blocked| {
         let name = operation_name(traced.operation(blocked.request));
-        (blocked.total_ns, format!("{name}, request {}", id(traced, blocked.request)))
+        let other = format!("{name}, request {}", id(traced, blocked.request));
+        Blocking { ns: blocked.total_ns, other, through: through(blocked, traced) }
     });
     let missing = path.blocked_by_missing.iter().map(|blocked| {
         let trace = blocked.trace.to_string();
         let why = if blocked.sampled { "whose spans did not come" } else { "not sampled" };
-        (blocked.total_ns, format!("request {trace}, {why}"))
+        Blocking { ns: blocked.total_ns, other: format!("request {trace}, {why}"), through: None }
     });
     let mut all: Vec<_> = known.chain(missing).collect();
-    all.sort_by_key(|(total_ns, _)| std::cmp::Reverse(*total_ns));
+    all.sort_by_key(|one| std::cmp::Reverse(one.ns));
     all
+}
+
+/// The request that waited for a blocker for most of its time, and for which this one waited; with the number of others.
+fn through(blocked: &BlockedBy, traced: &Traced) -> Option<String> {
+    let (first, _) = blocked.through.first()?;
+    let name = match *first {
+        BlockingRequest::Request(request) => {
+            format!("{}, request {}", operation_name(traced.operation(request)), id(traced, request))
+        }
+        BlockingRequest::Missing(trace, _) => format!("request {trace}"),
+    };
+    Some(match blocked.through.len() - 1 {
+        0 => name,
+        more => format!("{name}, and {more} more"),
+    })
 }
 
 /// `in all: 66.7% blocked by other requests (inferred), 33.3% running`.

@@ -14,6 +14,9 @@ pub(super) const TID: &str = "wakepath.tid";
 /// The attribute of a span that wakepath made to explain a request: the id of the request's span. An export writes it.
 pub const EXPLAINS: &str = "wakepath.explains";
 
+/// The attribute of a span with the time at which the work was queued that another thread then took up, ns since 1970.
+pub(super) const QUEUED: &str = "wakepath.queued_ns";
+
 /// The longest name that is kept, bytes.
 const MAX_NAME_BYTES: usize = 1024;
 
@@ -55,6 +58,8 @@ pub(super) struct Described<'a> {
     pub(super) tid: Option<u32>,
     /// It has the attribute [`EXPLAINS`].
     pub(super) explains: bool,
+    /// ns since 1970.
+    pub(super) queued_ns: Option<u64>,
 }
 
 /// The spans so far.
@@ -143,6 +148,7 @@ impl Collector {
             to: Stamp::from_ns(span.to_ns),
             failed: span.failed,
             tid: span.tid,
+            queued: span.queued_ns.map(Stamp::from_ns),
         });
     }
 

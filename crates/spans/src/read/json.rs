@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Deserializer;
 
 use super::ReadError;
-use super::collect::{Collector, Described, EXPLAINS, TID};
+use super::collect::{Collector, Described, EXPLAINS, QUEUED, TID};
 use super::protobuf::kind;
 use crate::{Kind, Service, ServiceIndex, SpanId, TraceId};
 
@@ -246,6 +246,8 @@ fn take_otlp(spans: &ResourceSpans<'_>, collector: &mut Collector) {
             failed: span.status.as_ref().is_some_and(|status| status.code.is_error()),
             tid: attribute(TID).and_then(|attribute| attribute.value.int_value.as_ref()?.small()),
             explains: attribute(EXPLAINS).is_some(),
+            queued_ns: attribute(QUEUED)
+                .and_then(|attribute| Some(attribute.value.int_value.as_ref()?.value())),
         };
         collector.span(service, &described);
     }
@@ -287,6 +289,8 @@ fn take_jaeger(trace: &JaegerTrace<'_>, collector: &mut Collector) {
             failed: tag("error").is_some_and(is_error),
             tid: tag(TID).and_then(Tag::small),
             explains: tag(EXPLAINS).is_some(),
+            queued_ns: tag(QUEUED)
+                .and_then(|tag| tag.value.as_u64().or_else(|| tag.value.as_str()?.parse().ok())),
         };
         let service = services.get(&*span.process_id).copied().unwrap_or(unknown);
         collector.span(service, &described);

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use prost::{DecodeError, Message};
 
-use super::collect::{Collector, Described, EXPLAINS, TID};
+use super::collect::{Collector, Described, EXPLAINS, QUEUED, TID};
 use crate::{Kind, Service, SpanId, TraceId};
 
 #[derive(Message)]
@@ -91,7 +91,7 @@ pub(super) fn take(message: Bytes, collector: &mut Collector) -> Result<(), Deco
             for span in ScopeSpans::decode(scope_spans)?.spans {
                 let span = Span::decode(span)?;
                 let name = String::from_utf8_lossy(&span.name);
-                let Noted { tid, explains } = noted(span.attributes)?;
+                let Noted { tid, explains, queued_ns } = noted(span.attributes)?;
                 let described = Described {
                     trace: TraceId::from_bytes(&span.trace_id),
                     id: SpanId::from_bytes(&span.span_id),
@@ -103,6 +103,7 @@ pub(super) fn take(message: Bytes, collector: &mut Collector) -> Result<(), Deco
                     failed: span.status.is_some_and(|status| status.code == ERROR),
                     tid,
                     explains,
+                    queued_ns,
                 };
                 collector.span(service, &described);
             }
@@ -145,6 +146,7 @@ fn service(resource: Resource) -> Result<Service, DecodeError> {
 struct Noted {
     tid: Option<u32>,
     explains: bool,
+    queued_ns: Option<u64>,
 }
 
 fn noted(attributes: Vec<Bytes>) -> Result<Noted, DecodeError> {
@@ -153,6 +155,8 @@ fn noted(attributes: Vec<Bytes>) -> Result<Noted, DecodeError> {
         let KeyValue { key, value } = KeyValue::decode(attribute)?;
         if &*key == TID.as_bytes() {
             noted.tid = value.and_then(|value| u32::try_from(value.number?).ok());
+        } else if &*key == QUEUED.as_bytes() {
+            noted.queued_ns = value.and_then(|value| u64::try_from(value.number?).ok());
         }
         noted.explains |= &*key == EXPLAINS.as_bytes();
     }

@@ -1,0 +1,79 @@
+//! The turns in which threads had a futex lock while another one waited for it.
+//!
+//! The kernel wakes the waiters of a lock in the order in which they came. But a release only wakes one: before it runs, any
+//! other thread may take the free lock, and the one that was woken goes back to sleep, behind the others. The thread that ends a
+//! wait then has nothing to do with the time before it took the lock out of turn:
+//!
+//! ```text
+//! owner     ==hold==r                      r releases the lock, and wakes `first`
+//! first     ........|--=|...........       it gets no CPU, then finds the lock taken
+//! taker     ~~~~~~~~~~~=|==hold==r         it did other things before
+//! waiter    .....................|=        owner until the first r, then `first`, then taker
+//! ```
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_wait_graph::{ContendedLock, Graph, Release, ThreadState};
+
+use crate::explain::Part;
+use crate::tiles::Trust;
+use crate::{LockCause, Rule, Via};
+
+/// The maximum number of state intervals to search for the time at which a woken thread goes back to sleep.
+const MAX_INTERVALS: usize = 64;
+
+/// The parts from `from` to `to` of a wait that began at `began` and that `end` ended; `None` where each thread had the
+/// lock from the one before, so that the last one's own waits lead to the others, and where the owner that the waiter saw is
+/// not the one that released the lock first: then it is not known to be a lock.
+pub(crate) fn lock_turns(
+    graph: &Graph,
+    began: Stamp<Reference>,
+    lock: &ContendedLock,
+    end: &Release,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Option<Vec<Part>> {
+    let releases = || graph.releases(end.woken, lock.address, began, end.at);
+    let first = releases().next()?;
+    (lock.owner == Some(first.by)).then_some(())?;
+    let cause = LockCause { address: lock.address, kernel: false, owner: lock.owner };
+    let part = |thread, until: Stamp<Reference>| {
+        let (via, lock, trust) = (Via::Lock, Some(cause), Trust::By(Rule::LockTurns));
+        Part::Thread { thread, to: until.min(to), acted: until, via, lock, trust }
+    };
+    // Backwards: the last turn that has no part yet, and the release before it.
+    let (mut parts, mut turn) = (vec![part(end.by, end.at)], *end);
+    for before in releases().rev() {
+        if turn.at <= from {
+            break;
+        }
+        if before.woken != turn.by {
+            // It took the lock at the latest as the one that was woken found it taken.
+            parts.extend(asleep_again(graph, before, lock.address, turn.at).map(|at| part(before.woken, at)));
+            parts.push(part(before.by, before.at));
+        }
+        turn = *before;
+    }
+    (parts.len() > 1).then(|| parts.into_iter().rev().collect())
+}
+
+/// The time before `until` at which a thread that a release had woken went back to sleep for the same lock.
+fn asleep_again(
+    graph: &Graph,
+    release: &Release,
+    address: u64,
+    until: Stamp<Reference>,
+) -> Option<Stamp<Reference>> {
+    let intervals = graph.state_intervals(release.woken);
+    let first = intervals.find(release.at);
+    (first..intervals.len())
+        .take(MAX_INTERVALS)
+        .map_while(|index| intervals.get(index))
+        .take_while(|interval| interval.from < until)
+        .filter(|interval| interval.from >= release.at)
+        .find(|interval| {
+            let lock = graph.wait(interval).and_then(|wait| wait.lock);
+            matches!(interval.state, ThreadState::Blocked(_))
+                && lock.is_some_and(|lock| lock.address == address)
+        })
+        .map(|interval| interval.from)
+}
