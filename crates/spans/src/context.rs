@@ -240,6 +240,22 @@ where
         _ => WorksFor::None,
     };
     let (up, down, meet) = named.ways(span(first), span(last));
+    let times = |span: SpanIndex| (named.times)(span);
+    if let (Some(&left), Some(&taken)) = (up.last(), down.first())
+        && times(left).1 > end
+        && times(taken).0 < ran.start
+    {
+        // Both are open all the time, as tasks that take turns: no stamp says when the thread went from the one to the other.
+        let mut above = meet.map_or(WorksFor::Unknown, WorksFor::Span);
+        let ended = up.into_iter().filter(|&span| times(span).1 <= end);
+        let mut way: Vec<_> = ended.map(|span| (times(span).1, WorksFor::Span(span))).collect();
+        for span in down.into_iter().filter(|&span| times(span).0 >= ran.start) {
+            way.push((times(span).0, above));
+            above = WorksFor::Span(span);
+        }
+        way.push((end, above));
+        return way;
+    }
     // A span that goes on elsewhere is left at the latest where the next one begins, if that is while the thread ran.
     let next = down.first().map(|&span| (named.times)(span).0).filter(|begin| ran.contains(begin));
     let left = |span| {
@@ -444,13 +460,18 @@ mod tests {
 
     #[test]
     fn spans_that_do_not_end_or_begin_in_between_are_clipped_to_the_readings() {
-        // `b` goes on elsewhere, and `a` was taken up long after its beginning.
-        check("a ==........\nb ==========", "b====a", "BbbbbA");
+        // No stamp is between the readings where the thread goes from one open span to another one, as with tasks that take turns.
+        check("a ==========\nb ==========", "b====a", "B????A");
+        check("a ==........\nb ==========", "b====a", "B????A");
+        // Both are parts of `a`, and so is the time between; and what begins or ends there has its stamp.
+        check("a ==========\nb<a ==========\nc<a ==========", "b====c", "BaaaaC");
+        check("a ==========\nb ==========\nc<b ...=======", "a====c", "A??ccC");
+        check("a ==========\nb ==========\nc<a ===.......", "c====b", "Ccc??B");
         check("a ==========\nb ..........==", "-====a", "-aaaaA");
         check("a ==========\nb ..........==", "a====b", "AaaaaB");
-        // `a` goes on elsewhere, and `b` began in this thread; or before, in another one.
+        // `a` goes on elsewhere, and `b` began in this thread; or before.
         check("a ==========\nb ...=======", "a====b", "AaabbB");
-        check("a .=========\nb =..=======", "=a===b", "?AaaaB");
+        check("a .=========\nb =..=======", "=a===b", "?A???B");
     }
 
     #[test]
@@ -458,7 +479,7 @@ mod tests {
         judge(NESTED, &[(2, 2, 'b'), (7, 7, 'a')], 9, "??bbbbb??");
         judge(NESTED, &[(0, 1, 'a'), (4, 4, 'c'), (9, 10, 'a')], 10, "AabcccbbaA");
         // It begins to count where it was read, and not where the thread began to run.
-        judge("a ==========\nb ==========", &[(0, 2, 'a'), (5, 5, 'b'), (8, 9, 'b')], 9, "AAaaabbbB");
+        judge("a ==========\nb ==========", &[(0, 2, 'a'), (5, 5, 'b'), (8, 9, 'b')], 9, "AA???bbbB");
     }
 
     #[test]
