@@ -463,6 +463,8 @@ mod tests {
         // No stamp is between the readings where the thread goes from one open span to another one, as with tasks that take turns.
         check("a ==========\nb ==========", "b====a", "B????A");
         check("a ==........\nb ==========", "b====a", "B????A");
+        // Where one of them ends there, that is the stamp.
+        check("a ===.......\nb ==========", "a====b", "AaabbB");
         // Both are parts of `a`, and so is the time between; and what begins or ends there has its stamp.
         check("a ==========\nb<a ==========\nc<a ==========", "b====c", "BaaaaC");
         check("a ==========\nb ==========\nc<b ...=======", "a====c", "A??ccC");
