@@ -133,7 +133,7 @@ impl Store {
         other.is_some() && other == process(thread)
     }
 
-    /// The wait that a signal cut short, if it did. It is the last one, and its system call says that it was cut
+    /// The wait that a signal cut short, if it did, and its wake-up. It is the last one, and its system call says that it was cut
     /// short; but the call may not have waited at all, and a signal that was held back until then may have come long
     /// after the wake-up. So the signal must have been sent right behind the wake-up, by the same thread.
     fn wait_cut_by(
@@ -141,7 +141,7 @@ impl Store {
         thread: ThreadIndex,
         signal: &Signal,
         sent: Option<(Stamp<Reference>, Occupant)>,
-    ) -> Option<WaitIndex> {
+    ) -> Option<(WaitIndex, Stamp<Reference>)> {
         /// A wake-up and its signal are sent under one lock, with interrupts off; a hypervisor may come between.
         const MAX_APART_NS: u64 = 20_000_000;
         let list = self.interval_lists.get(thread.0 as usize)?;
@@ -169,12 +169,24 @@ impl Store {
                     // The thread does not go back to its call.
                     let kills =
                         wait.state == Some(BlockedState::Stopped) && signal.effect() == SignalEffect::Kills;
-                    return ((cuts_call || kills) && is_cut).then_some(index);
+                    return ((cuts_call || kills) && is_cut).then_some((index, woken));
                 }
                 _ => to = interval.from(),
             }
         }
         None
+    }
+
+    /// A signal woke the thread then, and no release of a lock did.
+    fn take_back_release(&mut self, thread: ThreadIndex, woken: Stamp<Reference>) {
+        /// The signal follows its wake-up as soon as the thread runs: few other waits end in between.
+        const MAX_BEHIND: usize = 256;
+        let releases = &mut self.graph.releases;
+        let first = releases.len().saturating_sub(MAX_BEHIND);
+        let is_it = |one: &Release| one.woken == thread && one.at == woken;
+        if let Some(place) = releases[first..].iter().rposition(is_it) {
+            releases.remove(first + place);
+        }
     }
 }
 
@@ -274,8 +286,9 @@ impl Sink for Store {
         signal: &Signal,
         sent: Option<(Stamp<Reference>, Occupant)>,
     ) {
-        if let Some(index) = self.wait_cut_by(thread, signal, sent) {
+        if let Some((index, woken)) = self.wait_cut_by(thread, signal, sent) {
             self.graph.waits.cut_short(index, Cut { signal: signal.number, effect: signal.effect() });
+            self.take_back_release(thread, woken);
         }
         if signal.effect() != SignalEffect::GoesOn {
             self.row(thread).signals.push((at, *signal));

@@ -4,7 +4,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, CgroupId, Comm, EventKind, LockWord, Signal, Stack, SwitchOut, Tid};
 use wakepath_scenario::{event, text};
 use wakepath_wait_graph::{
-    ContendedLock, Cut, Evidence, Graph, Late, Loss, Thread, ThreadIndex, ThreadState,
+    ContendedLock, Cut, Evidence, Graph, Late, Loss, Release, Thread, ThreadIndex, ThreadState,
 };
 
 /// Something of each kind that a graph stores.
@@ -100,6 +100,8 @@ fn the_memory_of_a_graph_is_that_of_its_lists() {
         ("cut short", 1, size_of::<(u32, Cut)>()),
         ("evidence", 1, size_of::<Evidence>()),
         ("acquisitions", 1, size_of::<(u64, Stamp<Reference>, ThreadIndex)>()),
+        // None of the lock in user space: a signal ended that wait.
+        ("releases of locks", 0, size_of::<Release>()),
         ("stolen times", 1, 24),
         ("losses", graph.losses().all().len(), 4 * size_of::<Loss>()),
         ("samples", 1, 32),
