@@ -52,6 +52,8 @@ pub enum WorksFor {
     Span(SpanIndex),
     /// For a span of this trace that is not among the spans: the trace was not sampled, or if it was, this span did not come.
     Missing(TraceId, bool),
+    /// For one of two spans that are both open: it went from the one to the other, and nothing shows when.
+    Unplaced,
     /// It is not known.
     Unknown,
 }
@@ -246,7 +248,7 @@ where
         && times(taken).0 < ran.start
     {
         // Both are open all the time, as tasks that take turns: no stamp says when the thread went from the one to the other.
-        let mut above = meet.map_or(WorksFor::Unknown, WorksFor::Span);
+        let mut above = meet.map_or(WorksFor::Unplaced, WorksFor::Span);
         let ended = up.into_iter().filter(|&span| times(span).1 <= end);
         let mut way: Vec<_> = ended.map(|span| (times(span).1, WorksFor::Span(span))).collect();
         for span in down.into_iter().filter(|&span| times(span).0 >= ran.start) {
@@ -326,7 +328,7 @@ mod tests {
 
     /// The work of a thread whose readings are the letters of a line: a letter for each ns for which it did not run, with
     /// the span of the letter, `-` for none, `!` for one that is not among the spans, `?` for one that could not be
-    /// read; `=` where it ran. The answer has capital letters where it is measured, and `~` for none that is inferred.
+    /// read; `=` where it ran. The answer has `/` for one of two open spans, and capital letters where it is measured, and `~` for none that is inferred.
     #[track_caller]
     fn check(drawing: &str, readings: &str, expected: &str) {
         let holds = (0..).zip(readings.chars()).filter(|(_, letter)| *letter != '=');
@@ -398,6 +400,7 @@ mod tests {
                     (WorksFor::Span(span), false) => letter(span),
                     (WorksFor::Missing(..), true) => '!',
                     (WorksFor::Missing(..), false) => ':',
+                    (WorksFor::Unplaced, _) => '/',
                     (WorksFor::Unknown, _) => '?',
                 };
                 found.extend((piece.from.ns()..piece.to.ns()).map(|_| one));
@@ -420,6 +423,7 @@ mod tests {
                 WorksFor::None => "-~",
                 WorksFor::Span(span) => &format!("{0}{1}", letter(span), letter(span).to_ascii_uppercase()),
                 WorksFor::Missing(..) => "!:",
+                WorksFor::Unplaced => "/",
                 WorksFor::Unknown => "?",
             };
             assert!(found.contains(one), "at {moment}: {found}");
@@ -461,19 +465,19 @@ mod tests {
     #[test]
     fn spans_that_do_not_end_or_begin_in_between_are_clipped_to_the_readings() {
         // No stamp is between the readings where the thread goes from one open span to another one, as with tasks that take turns.
-        check("a ==========\nb ==========", "b====a", "B????A");
-        check("a ==........\nb ==========", "b====a", "B????A");
+        check("a ==========\nb ==========", "b====a", "B////A");
+        check("a ==........\nb ==========", "b====a", "B////A");
         // Where one of them ends there, that is the stamp.
         check("a ===.......\nb ==========", "a====b", "AaabbB");
         // Both are parts of `a`, and so is the time between; and what begins or ends there has its stamp.
         check("a ==========\nb<a ==========\nc<a ==========", "b====c", "BaaaaC");
-        check("a ==========\nb ==========\nc<b ...=======", "a====c", "A??ccC");
-        check("a ==========\nb ==========\nc<a ===.......", "c====b", "Ccc??B");
+        check("a ==========\nb ==========\nc<b ...=======", "a====c", "A//ccC");
+        check("a ==========\nb ==========\nc<a ===.......", "c====b", "Ccc//B");
         check("a ==========\nb ..........==", "-====a", "-aaaaA");
         check("a ==========\nb ..........==", "a====b", "AaaaaB");
         // `a` goes on elsewhere, and `b` began in this thread; or before.
         check("a ==========\nb ...=======", "a====b", "AaabbB");
-        check("a .=========\nb =..=======", "=a===b", "?A???B");
+        check("a .=========\nb =..=======", "=a===b", "?A///B");
     }
 
     #[test]
@@ -481,7 +485,7 @@ mod tests {
         judge(NESTED, &[(2, 2, 'b'), (7, 7, 'a')], 9, "??bbbbb??");
         judge(NESTED, &[(0, 1, 'a'), (4, 4, 'c'), (9, 10, 'a')], 10, "AabcccbbaA");
         // It begins to count where it was read, and not where the thread began to run.
-        judge("a ==========\nb ==========", &[(0, 2, 'a'), (5, 5, 'b'), (8, 9, 'b')], 9, "AA???bbbB");
+        judge("a ==========\nb ==========", &[(0, 2, 'a'), (5, 5, 'b'), (8, 9, 'b')], 9, "AA///bbbB");
     }
 
     #[test]

@@ -158,7 +158,7 @@ fn blocker(traced: &Traced, works_for: WorksFor) -> Option<Blocker> {
     match works_for {
         WorksFor::Span(span) => Some(Blocker::Request(traced.requests.of_span(span))),
         WorksFor::Missing(trace, sampled) => Some(Blocker::Missing(trace, sampled)),
-        WorksFor::None | WorksFor::Unknown => None,
+        WorksFor::None | WorksFor::Unplaced | WorksFor::Unknown => None,
     }
 }
 

@@ -141,7 +141,7 @@ impl Walk<'_, '_> {
             let is_other = match piece.works_for {
                 WorksFor::Span(span) => self.joined.traced.requests.of_span(span) != self.request,
                 WorksFor::Missing(..) => true,
-                WorksFor::None | WorksFor::Unknown => false,
+                WorksFor::None | WorksFor::Unplaced | WorksFor::Unknown => false,
             };
             let basis = match piece.measured && queued {
                 true => Basis::Measured,

@@ -62,7 +62,7 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
     };
     let worked_for = |thread, at| match contexts.work.at(&thread, at) {
         WorksFor::Span(span) => Some(traced.requests.of_span(span)),
-        WorksFor::None | WorksFor::Missing(..) => None,
+        WorksFor::None | WorksFor::Missing(..) | WorksFor::Unplaced => None,
         WorksFor::Unknown => {
             let span = by_goroutine(thread, at).or_else(|| work.at(&thread, at));
             Some(traced.requests.of_span(span?))
