@@ -33,7 +33,12 @@ pub fn check(input: &[u8]) {
     let by_id = requests.of_traces(&spans, &every);
     assert_eq!(by_id.len(), spans.spans.len());
     let id = |span| (spans.span(span).trace, spans.span(span).id);
-    assert!(by_id.is_sorted_by(|a, b| id(*a) < id(*b)), "each identity once");
+    assert!(by_id.is_sorted_by_key(|span| id(*span)), "by identity");
+    // Two services may have given the same one.
+    let of_service = |span| (id(span), spans.span(span).service.0);
+    let mut identities: Vec<_> = by_id.iter().map(|span| of_service(*span)).collect();
+    identities.sort_unstable();
+    assert!(identities.is_sorted_by(|a, b| a < b), "each identity once of a service");
     for (index, span) in spans.iter() {
         assert!(span.to >= span.from && span.parent != Some(span.id));
         let of_span = requests.request(requests.of_span(index));
