@@ -174,6 +174,35 @@ fn a_window_of_a_recording_says_what_the_recording_says() {
     }
 }
 
+#[test]
+fn a_window_knows_since_when_a_disk_has_a_request() {
+    // The completion has no stamp of the issue: the kernel keeps no statistics.
+    let events = without_ties(
+        &parse(
+            "thread A tid=10
+             thread B tid=11
+             0 c0 idle started
+             0 c0 idle switch A
+             10 c0 A switch B blocked=uninterruptible
+             20 c0 B issue 7
+             30 c0 B switch idle blocked=uninterruptible
+             90 c0 idle/device complete 7
+             91 c0 idle/device waking A
+             92 c0 idle switch A
+             99 c0 A stopped",
+        )
+        .expect("a case")
+        .events,
+    );
+    let (from, to) = (50_000, 99_000);
+    let graph: Graph = window(&events, from, to).iter().collect();
+    let thread = crate::index(&graph, Tid(10)).expect("the thread that waits");
+    let path = active(&graph, crate::window(thread, from, to));
+    let first = stretches(&graph, &path).remove(0);
+    assert_eq!((first.0, first.1), (91_000, SegmentKind::BlockDevice), "{path:#?}");
+    assert!(differences(&events, from).is_empty());
+}
+
 /// The first moment for which both claim something, and not the same.
 fn contradiction(Difference { whole, window, .. }: &Difference) -> Option<u64> {
     let at = |of: &[Stretch], moment: u64| {

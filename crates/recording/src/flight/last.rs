@@ -101,7 +101,11 @@ impl LastStates {
             EventKind::Stack(stack) => self.stacks.state(stack.id(), event),
             EventKind::StackLater(id, _) => self.stacks.state(*id, event),
             EventKind::StackOf(id) => self.stacks.use_at(*id, at),
-            EventKind::BlockIssue(request) => self.requests.state(request.id, event),
+            EventKind::BlockIssue(request) => {
+                // An interrupt sends a request for no thread: it only has the CPU of one.
+                let of = if event.context.is_interrupt() { Tid::IDLE } else { event.current };
+                self.requests.state(request.id, &Event { current: of, ..event.clone() });
+            }
             EventKind::BlockComplete(request) => self.requests.forget(request.id),
             EventKind::Goroutine(step) => {
                 let key = (step.tgid, step.goroutine);
@@ -219,7 +223,7 @@ impl LastStates {
             self.marks.iter().collect(),
         ];
         for fact in facts.into_iter().flatten() {
-            events.push(event(at, fact.current, fact.kind.clone()));
+            events.push(Event { context: fact.context, ..event(at, fact.current, fact.kind.clone()) });
         }
         if let Some((read, clocks)) = self.clocks {
             // All of them run at the same speed, but for a correction that is far below the error of a second's reading.

@@ -127,6 +127,8 @@ impl Threads {
                 }
             }
             EventKind::Migrate { target, to, .. } => self.migrate(*target, *to),
+            // An interrupt waits for locks too. Its thread waits for none then, or for another one.
+            EventKind::LockBegin(_) | EventKind::LockEnd(_) if event.context.is_interrupt() => {}
             EventKind::LockBegin(lock) => self.set_lock(current, Some(*lock)),
             EventKind::LockEnd(_) => self.set_lock(current, None),
             EventKind::ThreadContext(context) => {
