@@ -1,5 +1,6 @@
 //! `wakepath record --flight` and `wakepath trigger`: the last seconds, kept when something triggers.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use wakepath_engine::flight::{
     FlightRequest, KeptRecording, SlowSpans, SpanThreshold, TriggerError, is_written, kept_recordings,
     trigger,
 };
+use wakepath_engine::record::WriteError;
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
@@ -86,7 +88,8 @@ fn report(kept: &KeptRecording, before: Duration, output: &Output) {
     let window = match &kept.window {
         Ok(window) => window,
         Err(error) => {
-            return output.complain("error", &format!("{cause}, and nothing could be kept: {error}"));
+            output.complain("error", &format!("{cause}, and nothing could be kept: {error}"));
+            return output.complain("hint", next_after(error));
         }
     };
     let seconds = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
@@ -109,6 +112,19 @@ fn report(kept: &KeptRecording, before: Duration, output: &Output) {
         ignored => text += &format!("; {ignored} triggers before came too soon"),
     }
     output.complain("kept", &text);
+}
+
+/// The next step where a recording could not be kept. The recorder goes on in any case.
+const fn next_after(error: &WriteError) -> &'static str {
+    match error {
+        WriteError::DiskFull(_) | WriteError::DiskReserve { .. } => {
+            "free some space there, and trigger again: the recorder goes on"
+        }
+        WriteError::SizeLimit { .. } | WriteError::SpansLimit { .. } => {
+            "begin it again with a larger --max-size, or a smaller --flight-memory"
+        }
+        _ => "trigger again, or begin it again with another place (-o): the recorder goes on",
+    }
 }
 
 /// Ask a flight recorder to keep the last seconds
@@ -141,12 +157,15 @@ pub fn run(arguments: &TriggerArguments, output: &Output) -> Result<ExitCode, Fa
     let before = kept_recordings(directory).unwrap_or_default();
     trigger(directory).map_err(|error| {
         let failure = Failure::new(Code::Input, error.to_string());
-        match error {
-            TriggerError::NoRecorder(_) | TriggerError::Io { .. } => {
-                failure.hint("sudo wakepath record --flight 30s -a -o DIR starts one")
-            }
-            TriggerError::Signal { .. } => failure.hint("run as the user who started it, or as root"),
-        }
+        let is_refused = match &error {
+            TriggerError::Io { error, .. } => error.kind() == ErrorKind::PermissionDenied,
+            TriggerError::Signal { .. } => true,
+            TriggerError::NoRecorder(_) => false,
+        };
+        failure.hint(match is_refused {
+            true => "run as the user who started the recorder, or as root",
+            false => "sudo wakepath record --flight 30s -a -o DIR starts one",
+        })
     })?;
     let began = Instant::now();
     while began.elapsed() < arguments.wait {

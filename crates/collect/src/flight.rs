@@ -133,6 +133,9 @@ impl FlightRecorder {
         let mut path = PathBuf::new();
         let mut spans_short = false;
         let window = self.write(cause.word, end, &mut path, &mut spans_short);
+        if window.is_err() {
+            self.options.directory.take_back(&path);
+        }
         let ignored = self.options.triggers.take_ignored();
         (self.options.kept)(KeptRecording { path, cause, window, spans_short, ignored });
     }

@@ -84,9 +84,26 @@ impl FlightDirectory {
         let name = self.free_name(word, clock).map_err(|e| self.io(e))?;
         drop(acting);
         let options = Options { clock, most_bytes: Some(self.limits.bytes), ..self.options.clone() };
-        let writer = Writer::create(&self.directory.path.join(name), &self.host, &options)?;
-        writer.check_space()?;
+        let path = self.directory.path.join(name);
+        let writer = Writer::create(&path, &self.host, &options)?;
+        if let Err(error) = writer.check_space() {
+            drop(writer);
+            self.take_back(&path);
+            return Err(error);
+        }
         Ok(writer)
+    }
+
+    /// Deletes a recording that was begun here and could not be written whole. Its writer has let go of it.
+    pub fn take_back(&self, path: &Path) {
+        let Ok(_acting) = Caller::act(self.options.caller.as_ref()) else { return };
+        if let Some(name) = path.file_name().filter(|name| is_kept(name))
+            && let Ok(found) = inspect(&self.directory, name)
+            && delete(&found).is_ok()
+        {
+            // A part that cannot be deleted can be read.
+            let _ = self.directory.remove_directory(name);
+        }
     }
 
     fn free_name(&self, word: &str, clock: ClockReading) -> io::Result<OsString> {

@@ -1,0 +1,561 @@
+//! `wakepath record --flight`: of a server with one slow request among many, each trigger keeps a window that has the slow
+//! request whole and explains it; memory and disk are bounded, and nothing that was kept goes at the end.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyKind;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message as _;
+use serde_json::Value;
+use wakepath_event::{EventKind, EventSource as _, Mark, RecordingFormat as _};
+use wakepath_harness::live::{
+    Beside, Place, adds_up, command, list, number, place, run, skip, texts, wakepath,
+};
+use wakepath_harness::spans::{PROTOBUF, post, request, span};
+use wakepath_recording::Recording;
+
+/// Makes this program the server, which sends its spans to this address.
+const SERVES: &str = "WAKEPATH_TEST_SERVES";
+/// The time for which the other request holds the lock that the slow request needs.
+const HELD: Duration = Duration::from_millis(400);
+/// The time of the others: so long that a neighbour on the CPU makes none of them an outlier, which takes four times as long.
+const USUAL: Duration = Duration::from_millis(20);
+/// A fiftieth of the time that the lock is held, ns.
+const SLACK: u64 = HELD.as_nanos() as u64 / 50;
+const SLOW: &str = "shop/GET /cart>300ms";
+
+/// The two clocks of this host, ns: CLOCK_MONOTONIC, and ns since 1970.
+fn now() -> (u64, u64) {
+    let mut monotonic = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call fills a structure of its own type, which lives until it returns.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut monotonic) }, 0);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after 1970");
+    (monotonic.tv_sec as u64 * 1_000_000_000 + monotonic.tv_nsec as u64, since.as_nanos() as u64)
+}
+
+/// A request of the server's current thread that has ended, as a span.
+fn served(id: u64, name: &str, from: u64, to: u64) -> Span {
+    // SAFETY: a call without arguments.
+    let tid = unsafe { libc::gettid() };
+    let value = Some(AnyValue { value: Some(AnyKind::IntValue(tid.into())) });
+    let attributes = vec![KeyValue { key: "wakepath.tid".to_owned(), value, ..KeyValue::default() }];
+    let mut trace_id = vec![1; 16];
+    trace_id[..8].copy_from_slice(&id.to_be_bytes());
+    Span {
+        trace_id,
+        span_id: id.to_be_bytes().to_vec(),
+        // A server's.
+        kind: 2,
+        start_time_unix_nano: from,
+        end_time_unix_nano: to,
+        attributes,
+        ..span(0, name)
+    }
+}
+
+/// A server, not a test: a thread answers one request after the other. For each line `slow` that it reads, the next one meets
+/// the lock that another request holds, and its times are printed: trace, begin and end on CLOCK_MONOTONIC, and the times right
+/// before and right after the lock was let go.
+#[test]
+fn the_server() {
+    let Ok(address) = std::env::var(SERVES) else { return };
+    let address: SocketAddr = address.parse().expect("an address");
+    let spans = Arc::new(Mutex::new(Vec::new()));
+    let ended = Arc::new(AtomicBool::new(false));
+    let lock = Arc::new(Mutex::new(()));
+    let (ask, asked) = channel();
+    let (hold, held) = channel::<Sender<()>>();
+    let (free, freed) = channel();
+    let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    let exporter = {
+        let (spans, ended) = (Arc::clone(&spans), Arc::clone(&ended));
+        named("exporter").spawn(move || {
+            while !ended.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(200));
+                let batch = std::mem::take(&mut *spans.lock().expect("no panic"));
+                // The recorder may have ended.
+                if TcpStream::connect(address).is_ok() {
+                    post(address, "/v1/traces", &[PROTOBUF], &request("shop", batch).encode_to_vec());
+                }
+            }
+        })
+    };
+    let holder = {
+        let (spans, lock) = (Arc::clone(&spans), Arc::clone(&lock));
+        named("holder").spawn(move || {
+            for (number, is_held) in held.into_iter().enumerate() {
+                let (_, from) = now();
+                let guard = lock.lock().expect("no panic");
+                is_held.send(()).expect("the other thread");
+                std::thread::sleep(HELD);
+                let before = now().0;
+                drop(guard);
+                free.send((before, now().0)).expect("the worker");
+                let id = 1 << 40 | number as u64;
+                spans.lock().expect("no panic").push(served(id, "GET /report", from, now().1));
+            }
+        })
+    };
+    let worker = {
+        let (spans, ended) = (Arc::clone(&spans), Arc::clone(&ended));
+        named("worker").spawn(move || {
+            let mut id = 0;
+            while !ended.load(Ordering::Relaxed) {
+                let is_slow = asked.try_recv().is_ok();
+                if is_slow {
+                    let (tell, told) = channel();
+                    hold.send(tell).expect("the other thread");
+                    told.recv().expect("the other thread");
+                }
+                id += 1;
+                let (from, from_real) = now();
+                drop(lock.lock().expect("no panic"));
+                std::thread::sleep(USUAL);
+                let (to, to_real) = now();
+                let span = served(id, "GET /cart", from_real, to_real);
+                spans.lock().expect("no panic").push(span);
+                if is_slow {
+                    let (before, after) = freed.recv().expect("the holder");
+                    println!("slow {id:016x} {from} {to} {before} {after}");
+                }
+            }
+        })
+    };
+    for line in std::io::stdin().lines() {
+        assert_eq!(line.expect("text"), "slow");
+        ask.send(()).expect("the worker");
+    }
+    ended.store(true, Ordering::Relaxed);
+    for thread in [worker, holder, exporter] {
+        thread.expect("a thread").join().expect("no panic");
+    }
+}
+
+/// A slow request, by the server's own clock.
+#[derive(Debug)]
+struct Slow {
+    trace: String,
+    from: u64,
+    to: u64,
+    /// Right before and right after the lock was let go.
+    free: (u64, u64),
+}
+
+struct Server {
+    _process: Beside,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Server {
+    fn start(address: SocketAddr) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["--exact", "the_server", "--nocapture"]).env(SERVES, address.to_string());
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("this program");
+        let input = process.stdin.take().expect("its input");
+        let output = BufReader::new(process.stdout.take().expect("its output"));
+        Self { _process: Beside(process), input, output }
+    }
+
+    /// Has it answer one slow request, and waits until its span was sent.
+    fn slow(&mut self) -> Slow {
+        self.input.write_all(b"slow\n").expect("the server");
+        let mut line = String::new();
+        while !line.contains("slow ") {
+            line.clear();
+            assert_ne!(self.output.read_line(&mut line).expect("text"), 0, "the server lives");
+        }
+        let words: Vec<&str> = line[line.find("slow ").expect("it")..].split_whitespace().collect();
+        let [from, to, before, after] = [2, 3, 4, 5].map(|place| words[place].parse().expect("a number"));
+        std::thread::sleep(Duration::from_millis(500));
+        // The second half is the same in all traces.
+        Slow { trace: format!("{}{}", words[1], "01".repeat(8)), from, to, free: (before, after) }
+    }
+}
+
+/// A flight recorder in a folder: its process, and what it says.
+struct Recorder {
+    process: Child,
+    folder: PathBuf,
+    address: SocketAddr,
+}
+
+impl Recorder {
+    /// Begins one with these options, whose directory is `directory`.
+    fn start(folder: &Path, directory: &Path, options: &[&str]) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("an address");
+        drop(free);
+        let (port, at) = (address.port().to_string(), directory.to_str().expect("a path"));
+        let basic = ["record", "-a", "-o", at, "--otlp", &port];
+        let said = fs::File::create(folder.join("said")).expect("a file");
+        let mut command = command(folder, &[&basic, options].concat());
+        let process = command.stdout(Stdio::null()).stderr(said).spawn().expect("wakepath");
+        let mut recorder = Self { process, folder: folder.to_owned(), address };
+        let body = request("first", vec![span(1, "first")]).encode_to_vec();
+        recorder.wait_until("it receives spans", |recorder| {
+            TcpStream::connect(recorder.address).is_ok()
+                && post(recorder.address, "/v1/traces", &[PROTOBUF], &body).status == 200
+        });
+        recorder
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(self.folder.join("said")).expect("text")
+    }
+
+    /// The lines about kept recordings.
+    fn kept(&self) -> Vec<String> {
+        self.said().lines().filter(|line| line.starts_with("kept: ")).map(str::to_owned).collect()
+    }
+
+    fn wait_until(&mut self, what: &str, is: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !is(self) {
+            let ended = self.process.try_wait().expect("a process");
+            assert!(ended.is_none() && began.elapsed() < Duration::from_secs(60), "{what}: {}", self.said());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// The line about the `nth` recording that was kept, once it is there, and its path.
+    fn nth(&mut self, nth: usize) -> (String, PathBuf) {
+        self.wait_until("a recording is kept", |recorder| recorder.kept().len() >= nth);
+        let line = self.kept().swap_remove(nth - 1);
+        let path = line["kept: ".len()..].split(": ").next().expect("a path");
+        let path = self.folder.join(path);
+        (line, path)
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: plain numbers; the process was not waited for, so its id is its own.
+        assert_eq!(unsafe { libc::kill(self.process.id() as i32, signal) }, 0);
+    }
+
+    /// Ends it as Ctrl-C does. Returns what it said.
+    fn stop(mut self) -> String {
+        self.signal(libc::SIGINT);
+        let status = self.process.wait().expect("its end");
+        assert!(status.success(), "{status}: {}", self.said());
+        self.said()
+    }
+
+    /// The memory that it has now, bytes.
+    fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.process.kill().and_then(|()| self.process.wait());
+    }
+}
+
+/// The beginning and the end of a recording, by its marks, ns.
+fn window(recording: &Path) -> (u64, u64) {
+    let (mut started, mut stopped) = (None, None);
+    let problems = Recording::open(recording).expect("a recording").read(
+        |event| match event.kind {
+            EventKind::Mark(Mark::Started) => started = Some(event.at.ns()),
+            EventKind::Mark(Mark::Stopped) => stopped = Some(event.at.ns()),
+            _ => {}
+        },
+        |_| {},
+    );
+    assert!(problems.is_empty(), "{problems:?}");
+    (started.expect("a beginning"), stopped.expect("an end"))
+}
+
+/// The slow request is whole in the recording, and explained by the request that held the lock.
+fn explains(folder: &Path, recording: &Path, slow: &Slow) {
+    let (from, to) = window(recording);
+    assert!(from <= slow.from && slow.to <= to, "{from}..{to} has not all of {slow:?}");
+    let at = recording.to_str().expect("a path");
+    let (out, _) = run(folder, &["requests", at, "--request", &slow.trace, "--json"], 0);
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let of = &document["request"];
+    assert_eq!((&of["operation"], &of["join"]), (&"GET /cart".into(), &"thread".into()), "{of}");
+    let length = adds_up(&document) as u64;
+    assert!(length.abs_diff(slow.to - slow.from) <= SLACK, "{length} ns: {slow:?}");
+    let blockers = list(&document["blocked_by"]);
+    let first = blockers.first().unwrap_or_else(|| panic!("nothing blocks it: {}", document["states"]));
+    assert_eq!(first["operation"], "GET /report", "{first}");
+    // The lock was taken before the request began: until it was let go, all but some microseconds is the other's. From then
+    // on the thread waits for a CPU, or runs.
+    let blocked = number(&first["total_ns"]);
+    let (least, most) = (slow.free.0 - slow.from, slow.free.1 - slow.from);
+    assert!((least - SLACK..=most + SLACK).contains(&blocked), "{blocked} of {length} ns: {slow:?}");
+}
+
+#[test]
+fn the_verb_and_the_signal_keep_the_slow_request_whole() {
+    let Some(folder) = place("a trigger by hand keeps the last seconds") else { return };
+    let directory = folder.join("flight");
+    let options = ["--flight", "5s", "--flight-after", "1s"];
+    let mut recorder = Recorder::start(&folder, &directory, &options);
+    let mut server = Server::start(recorder.address);
+    let slow = server.slow();
+    let (out, _) = run(&folder, &["trigger", "flight"], 0);
+    let first = folder.join(out.trim());
+    let (line, path) = recorder.nth(1);
+    assert_eq!(path, first, "the verb prints what was kept: {line}");
+    explains(&folder, &first, &slow);
+
+    let again = server.slow();
+    let pid = fs::read_to_string(directory.join("recorder")).expect("its number");
+    assert_eq!(pid.trim(), recorder.process.id().to_string());
+    recorder.signal(libc::SIGUSR1);
+    // While one is about to be written, another trigger joins it.
+    recorder.signal(libc::SIGUSR1);
+    std::thread::sleep(Duration::from_millis(300));
+    recorder.signal(libc::SIGUSR1);
+    let (line, second) = recorder.nth(2);
+    assert!(line.contains(&format!("a signal (SIGUSR1) of process {}", std::process::id())), "{line}");
+    explains(&folder, &second, &again);
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(recorder.kept().len(), 2, "{:?}", recorder.kept());
+
+    // Two users ask at once, and both get an answer.
+    let both: Vec<_> = (0..2)
+        .map(|_| {
+            let mut trigger = command(&folder, &["trigger", "flight"]);
+            trigger.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakepath")
+        })
+        .collect();
+    let both: Vec<_> = both.into_iter().map(|one| one.wait_with_output().expect("its end")).collect();
+    assert!(both.iter().all(|one| one.status.success()), "{both:?}");
+    let (_, third) = recorder.nth(3);
+    for one in &both {
+        assert_eq!(folder.join(texts(one).0.trim()), third);
+    }
+
+    // The end removes nothing, and a trigger then says that nobody listens.
+    let said = recorder.stop();
+    assert_eq!(said.matches("kept: ").count(), 3, "{said}");
+    let names: Vec<_> = fs::read_dir(&directory).expect("it").map(|it| it.expect("it").file_name()).collect();
+    assert_eq!(names.len(), 3, "three recordings and nothing else: {names:?}");
+    for (path, slow) in [(&first, &slow), (&second, &again)] {
+        explains(&folder, path, slow);
+    }
+    let (_, said) = run(&folder, &["trigger", "flight"], 3);
+    assert!(said.contains("error: no flight recorder writes into flight"), "{said}");
+    assert!(said.contains("hint: sudo wakepath record --flight 30s -a -o DIR starts one"), "{said}");
+}
+
+#[test]
+fn a_span_beyond_its_threshold_triggers_and_then_rests() {
+    let Some(folder) = place("a slow span keeps its window") else { return };
+    let directory = folder.join("flight");
+    let options = ["--flight", "5s", "--flight-after", "1s", "--trigger-span", SLOW];
+    let mut recorder = Recorder::start(&folder, &directory, &options);
+    let mut server = Server::start(recorder.address);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(recorder.kept().len(), 0, "usual requests trigger nothing");
+    let slow = server.slow();
+    let (line, path) = recorder.nth(1);
+    assert!(line.contains("shop/GET /cart took ") && line.contains("more than 300"), "{line}");
+    assert!(line.contains(&format!("trace {}", slow.trace)), "{line}");
+    assert!(path.to_string_lossy().ends_with("-span"), "{line}");
+    explains(&folder, &path, &slow);
+    server.slow();
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(recorder.kept().len(), 1, "it rests: {:?}", recorder.kept());
+    run(&folder, &["trigger", "flight"], 0);
+    let (line, _) = recorder.nth(2);
+    assert!(line.contains("1 trigger before came too soon"), "{line}");
+    recorder.stop();
+}
+
+#[test]
+fn an_outlier_among_its_kind_triggers() {
+    let Some(folder) = place("an outlier keeps its window") else { return };
+    let directory = folder.join("flight");
+    let options = ["--flight", "5s", "--flight-after", "1s", "--trigger-outlier"];
+    let mut recorder = Recorder::start(&folder, &directory, &options);
+    let mut server = Server::start(recorder.address);
+    // Two hundred usual ones come first.
+    std::thread::sleep(Duration::from_secs(6));
+    let slow = server.slow();
+    let (line, path) = recorder.nth(1);
+    assert!(line.contains("shop/GET /cart took ") && line.contains("99 of 100 before it"), "{line}");
+    assert!(line.contains(&format!("trace {}", slow.trace)), "a usual one was an outlier: {line}");
+    assert!(path.to_string_lossy().ends_with("-outlier"), "{line}");
+    explains(&folder, &path, &slow);
+    recorder.stop();
+}
+
+#[test]
+fn a_full_memory_shortens_the_window_and_stays_within_its_bound() {
+    const MEMORY: u64 = 4 << 20;
+    /// The records that may wait while a recording is written, by docs/flight.md.
+    const WAITS: u64 = 64 << 20;
+    const LOADED: Duration = Duration::from_secs(20);
+    /// The buffer for all CPUs, and those of each CPU for switches and for packets.
+    const BUFFER: u64 = 1 << 20;
+    let Some(folder) = place("the memory of a flight recorder is bounded") else { return };
+    let directory = folder.join("flight");
+    let options = [
+        "--path-only",
+        "--flight",
+        "1h",
+        "--flight-memory",
+        "4M",
+        "--flight-after",
+        "100ms",
+        "--buffer",
+        "1M",
+    ];
+    let mut recorder = Recorder::start(&folder, &directory, &options);
+    let before = recorder.memory();
+    // Switches as fast as they come: some MB a second.
+    let busy = "while :; do echo | cat >/dev/null; done";
+    let spawn = || Command::new("sh").args(["-c", busy]).process_group(0).spawn().expect("a shell");
+    let loads = [Beside(spawn()), Beside(spawn())];
+    let mut most = 0;
+    let began = Instant::now();
+    while began.elapsed() < LOADED {
+        std::thread::sleep(Duration::from_millis(200));
+        most = most.max(recorder.memory());
+    }
+    let grown = most.saturating_sub(before);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    // The allocator may keep half as much again beside what is asked of it.
+    let bound = MEMORY * 3 / 2 + (1 + 2 * cpus) * BUFFER;
+    eprintln!("memory grew by {} KiB, the bound is {} KiB", grown >> 10, bound >> 10);
+    assert!(grown <= bound, "{grown} of {bound} bytes");
+    for number in 1..=2 {
+        run(&folder, &["trigger", "flight"], 0);
+        most = most.max(recorder.memory());
+        let (line, path) = recorder.nth(number);
+        assert!(line.contains("; no more was in memory"), "{line}");
+        let (from, to) = window(&path);
+        assert!(u128::from(to - from) < LOADED.as_nanos(), "the memory was full before: {line}");
+        let bytes: u64 = files(&path).iter().map(|file| file.metadata().expect("a file").len()).sum();
+        eprintln!("{line}: {bytes} bytes");
+        assert!((MEMORY / 4..=2 * MEMORY).contains(&bytes), "{bytes} bytes: all of the memory, and no more");
+    }
+    let grown = most.saturating_sub(before);
+    eprintln!("while recordings were written it grew by {} KiB", grown >> 10);
+    assert!(grown <= bound + WAITS, "{grown} bytes");
+    drop(loads);
+    recorder.stop();
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a directory").flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// A small file system in memory, mounted for one test.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn new(folder: &Place, options: &str) -> Option<Self> {
+        let at = folder.join("small");
+        fs::create_dir(&at).expect("a folder");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&at).output();
+        let mounted = mounted.expect("mount");
+        if !mounted.status.success() {
+            skip(
+                &format!("cannot mount ({})", texts(&mounted).1.trim()),
+                "a flight recorder survives a full disk",
+            );
+            return None;
+        }
+        Some(Self(at))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_keeps_nothing_and_the_recorder_goes_on() {
+    let Some(folder) = place("a full disk is said, and is no end") else { return };
+    let Some(disk) = Disk::new(&folder, "size=64M") else { return };
+    let directory = disk.0.join("flight");
+    let options = ["--flight", "5s", "--flight-after", "100ms"];
+    let mut recorder = Recorder::start(&folder, &directory, &options);
+    let mut server = Server::start(recorder.address);
+    let first = server.slow();
+    let (out, _) = run(&folder, &["trigger", "small/flight"], 0);
+    let kept = folder.join(out.trim());
+    explains(&folder, &kept, &first);
+    let filler = disk.0.join("filler");
+    // Full to the last byte, and with less than a tenth that is free.
+    for left in [0, 4_u64 << 20] {
+        let block = vec![1; 64 << 10];
+        let mut file = fs::File::create(&filler).expect("a file");
+        while file.write_all(&block).is_ok() {}
+        let full = file.metadata().expect("a file").len();
+        file.set_len(full.saturating_sub(left)).expect("its length");
+        let output = wakepath(&folder, &["trigger", "small/flight", "--wait", "4s"]);
+        let (out, said) = texts(&output);
+        assert_eq!((output.status.code(), out.as_str()), (Some(3), ""), "{said}");
+        assert!(said.contains("error: no recording came within 4 s"), "{said}");
+        assert!(said.contains("hint: the recorder's own output says why"), "{said}");
+        let said = recorder.said();
+        let errors: Vec<_> = said.lines().filter(|line| line.contains("nothing could be kept")).collect();
+        let last = errors.last().unwrap_or_else(|| panic!("it says so: {said}"));
+        assert!(last.contains(disk.0.to_str().expect("a path")), "it says where: {last}");
+        assert!(said.contains("hint: "), "it says what next: {said}");
+        fs::remove_file(&filler).expect("the file");
+    }
+    let names = wakepath_names(&directory);
+    assert_eq!(names.len(), 1, "no part of one is left: {names:?}");
+    let second = server.slow();
+    let (out, _) = run(&folder, &["trigger", "small/flight"], 0);
+    explains(&folder, &folder.join(out.trim()), &second);
+    explains(&folder, &kept, &first);
+    recorder.wait_until("two were kept", |recorder| recorder.kept().len() == 2);
+    recorder.stop();
+    drop(server);
+}
+
+/// The names in a recorder's directory beside its own file.
+fn wakepath_names(directory: &Path) -> Vec<String> {
+    let names = fs::read_dir(directory).expect("it").map(|it| it.expect("it").file_name());
+    names.map(|name| name.to_string_lossy().into_owned()).filter(|name| name != "recorder").collect()
+}
+
+#[test]
+fn a_folder_without_rights_is_named_before_anything_begins() {
+    let Some(folder) = place("missing rights are said") else { return };
+    let Some(disk) = Disk::new(&folder, "ro,size=1M") else { return };
+    let (_, said) = run(&folder, &["record", "-a", "--flight", "5s", "-o", "small/flight"], 3);
+    assert!(said.contains("small/flight") && said.contains("Read-only file system"), "{said}");
+    assert!(said.contains("hint: choose another place with -o"), "{said}");
+    drop(disk);
+
+    // The recorder of root is not another user's to ask.
+    fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).expect("its mode");
+    let program = folder.join("wakepath");
+    fs::copy(*wakepath_harness::live::WAKEPATH, &program).expect("the program");
+    let recorder = Recorder::start(&folder, &folder.join("flight"), &["--flight", "5s"]);
+    let mut other = Command::new(&program);
+    other.args(["trigger", "flight"]).current_dir(&*folder).uid(54321).gid(54321);
+    let output = other.output().expect("wakepath");
+    let (_, said) = texts(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("error: cannot read flight: Permission denied"), "{said}");
+    assert!(said.contains("hint: run as the user who started the recorder, or as root"), "{said}");
+    assert_eq!(recorder.kept().len(), 0);
+    recorder.stop();
+}
