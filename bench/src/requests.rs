@@ -1,5 +1,6 @@
 //! The cost of what joins threads with requests, in pairs of runs, each beside the other of the same round: the steps of
-//! goroutines, the contexts of threads, and the receiver of spans.
+//! goroutines, the contexts of threads, and the receiver of spans; and a program with tracing of its own, recorded to the disk
+//! and by a flight recorder.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -53,8 +54,12 @@ type Words = &'static [&'static str];
 const ON_ONE_CPU: Words = &["goroutines"];
 const ALL: &[&str] = &["--goroutines"];
 const OTLP: &[&str] = &["--otlp", PORT];
+/// A flight recorder whose last seconds hold a whole run. It is asked for them when the run is over.
+const FLIGHT: &[&str] = &["--flight", "30s", "--flight-after", "10ms"];
+/// A program with tracing of its own, which says its span in each turn.
+const TRACED: Words = &["spanfreq", "new"];
 
-const PAIRS: [Pair; 7] = [
+const PAIRS: [Pair; 10] = [
     Pair {
         name: "a step of a goroutine, of 6 of a round trip, on one CPU",
         parts: 6.0,
@@ -95,6 +100,24 @@ const PAIRS: [Pair; 7] = [
         name: "a switch and its wake-up while a receiver of spans waits (`--otlp`), more",
         parts: 2.0,
         with: (&["spanfreq-hidden", "none"], OTLP),
+        without: (&["spanfreq-hidden", "none"], Some(&[])),
+    },
+    Pair {
+        name: "a round trip of a program with its own tracing, recorded to the disk",
+        parts: 1.0,
+        with: (TRACED, &[]),
+        without: (TRACED, None),
+    },
+    Pair {
+        name: "a round trip of a program with its own tracing, in a flight recorder (`--flight`)",
+        parts: 1.0,
+        with: (TRACED, FLIGHT),
+        without: (TRACED, None),
+    },
+    Pair {
+        name: "a switch and its wake-up in a flight recorder, more than recorded to the disk",
+        parts: 2.0,
+        with: (&["spanfreq-hidden", "none"], FLIGHT),
         without: (&["spanfreq-hidden", "none"], Some(&[])),
     },
 ];

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use libbpf_rs::query::ProgInfoIter;
 use serde_json::Value;
 
@@ -23,6 +23,20 @@ struct Running {
     child: Child,
     program: PathBuf,
     output: PathBuf,
+    is_flight: bool,
+}
+
+impl Running {
+    /// The recording to be read: a flight recorder has none until it is asked for one.
+    fn recording(&self) -> Result<PathBuf> {
+        if !self.is_flight {
+            return Ok(self.output.clone());
+        }
+        let kept = Command::new(&self.program).arg("trigger").arg(&self.output).output()?;
+        let (out, err) = (String::from_utf8_lossy(&kept.stdout), String::from_utf8_lossy(&kept.stderr));
+        ensure!(kept.status.success(), "the flight recorder kept nothing: {err}");
+        Ok(PathBuf::from(out.trim()))
+    }
 }
 
 /// The rows of the table: what a person gets who asks for nothing, and the least that makes a path.
@@ -87,7 +101,8 @@ impl Recorder for Wakepath {
         let mut command = Command::new(&self.program);
         command.arg("record").arg("-a").args(self.options).arg("-o").arg(&self.output);
         let child = started(&mut command, "wakepath", records)?;
-        Ok(Box::new(Running { child, program: self.program.clone(), output: self.output.clone() }))
+        let is_flight = self.options.contains(&"--flight");
+        Ok(Box::new(Running { child, program: self.program.clone(), output: self.output.clone(), is_flight }))
     }
 }
 
@@ -97,8 +112,9 @@ impl Recording for Running {
     }
 
     fn stop(self: Box<Self>) -> Result<Recorded> {
+        let recording = self.recording()?;
         processes::interrupt(self.child, Duration::from_secs(60))?;
-        let info = Command::new(&self.program).arg("info").arg("--json").arg(&self.output).output()?;
+        let info = Command::new(&self.program).arg("info").arg("--json").arg(&recording).output()?;
         let info: Value =
             serde_json::from_slice(&info.stdout).context("cannot read `wakepath info --json`")?;
         let events =
