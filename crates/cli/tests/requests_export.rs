@@ -195,6 +195,39 @@ fn a_request_has_its_path_as_spans_below_it_that_name_the_requests_which_blocked
 }
 
 #[test]
+fn a_thread_that_goes_from_one_request_to_the_next_makes_two_parts() {
+    let made = made(LOCKS, &[]);
+    // The thread runs on between the two: its segment is one, and each request has its own piece of it.
+    write_spans(
+        &made,
+        &[
+            span('a', "GET /cart", (50, 650), 10),
+            span('b', "PUT /stock", (0, 200), 11),
+            span('d', "GET /stock", (200, 360), 11),
+            span('c', "POST /pay", (0, 520), 12),
+        ],
+    );
+    let documents = exported(&made, &["--request", "aaaa"]);
+    let (_, parts) = explanation(&of_service(&documents, "wakepath"), 'a', (50, 650));
+    let of_stock: Vec<_> = parts
+        .iter()
+        .filter(|part| attributes(part).get("wakepath.thread").is_some_and(|name| name == "stock (11)"))
+        .map(|part| {
+            let [from, to] = [part.start_time_unix_nano, part.end_time_unix_nano].map(|at| at - REALTIME);
+            let links: Vec<_> = part.links.iter().map(|link| link.span_id[7]).collect();
+            (from, to, part.name.as_str(), links)
+        })
+        .collect();
+    assert_eq!(
+        of_stock,
+        [
+            (100, 200, "blocked by shop PUT /stock", vec![0xbb]),
+            (200, 350, "blocked by shop GET /stock", vec![0xdd])
+        ]
+    );
+}
+
+#[test]
 fn the_file_has_the_trace_and_the_slow_span_has_its_cause() {
     let made = locks();
     let documents = exported(&made, &["--request", "aaaa"]);
