@@ -5,12 +5,14 @@
  *     joins FOLDER
  *
  *     pool      one thread takes requests and hands each to one of two workers, which works for it with sleeps; a part of it is a
- *               span of its own. The span begins in the first thread
- *     tasks     four requests at once take turns in one thread, which sleeps in each turn
+ *               span of its own. The span begins in the first thread, and has the time at which it was queued (`wakepath.queued_ns`)
+ *     task      four requests at once take turns in one thread, which sleeps in each turn
+ *     turn      the same, with a span for each turn
  *     busy      one thread serves forty requests between two sleeps
  *
- * FOLDER/log has a line `TID FROM TO TRACE` for each stretch of work, by the monotonic clock; FOLDER/spans.json has the spans, with the thread
- * in which each began as `wakepath.tid`. The program joins-hidden is the same with the word of the contexts where no reader finds it.
+ * FOLDER/log has a line `TID FROM SHOWN LEAVES LEFT TRACE` for each stretch of work, by the monotonic clock, ns: the thread takes
+ * the request up between FROM and SHOWN, and leaves it between LEAVES and LEFT. FOLDER/spans.json has the spans, with the thread in which each began as
+ * `wakepath.tid`. The program joins-hidden is the same with the word of the contexts where no reader finds it.
  */
 #define _GNU_SOURCE
 #include "../plugins/c/wakepath_context.h"
@@ -28,13 +30,19 @@
 #define REQUESTS 100
 #define WORKERS 2
 #define TASKS 4
+#define TURNS 3
 #define SERVED 40
 
 struct request {
-	uint64_t trace, span, began;
+	uint64_t trace, span, began, ended, queued;
 	const char *name;
 	int tid;
 	struct wakepath_record record;
+};
+
+/* A stretch of work: when the thread began to take it up, and when it had. */
+struct stretch {
+	uint64_t from, shown;
 };
 
 static FILE *log_file, *spans_file;
@@ -69,6 +77,7 @@ static void begin(struct request *r, const char *name, uint64_t trace)
 {
 	uint8_t ids[16] = { 0 };
 
+	r->queued = 0;
 	r->span = next_id++;
 	r->trace = trace ? trace : r->span;
 	r->name = name;
@@ -83,18 +92,25 @@ static void begin(struct request *r, const char *name, uint64_t trace)
 	r->began = clock_ns(CLOCK_REALTIME);
 }
 
-static void end(const struct request *r, uint64_t parent)
+static void end(struct request *r)
 {
-	uint64_t ended = clock_ns(CLOCK_REALTIME);
-	char above[64] = "";
+	r->ended = clock_ns(CLOCK_REALTIME);
+}
+
+static void write_span(const struct request *r, uint64_t parent)
+{
+	char above[64] = "", queued[96] = "";
 
 	if (parent)
 		snprintf(above, sizeof above, "\"parentSpanId\":\"%016llx\",", (unsigned long long)parent);
+	if (r->queued)
+		snprintf(queued, sizeof queued, ",{\"key\":\"wakepath.queued_ns\",\"value\":{\"intValue\":\"%llu\"}}",
+			 (unsigned long long)r->queued);
 	note(spans_file,
 	     "{\"traceId\":\"%032llx\",\"spanId\":\"%016llx\",%s\"name\":\"%s\",\"kind\":%d,\"startTimeUnixNano\":\"%llu\","
-	     "\"endTimeUnixNano\":\"%llu\",\"attributes\":[{\"key\":\"wakepath.tid\",\"value\":{\"intValue\":%d}}]}",
+	     "\"endTimeUnixNano\":\"%llu\",\"attributes\":[{\"key\":\"wakepath.tid\",\"value\":{\"intValue\":%d}}%s]}",
 	     (unsigned long long)r->trace, (unsigned long long)r->span, above, r->name, parent ? 1 : 2,
-	     (unsigned long long)r->began, (unsigned long long)ended, r->tid);
+	     (unsigned long long)r->began, (unsigned long long)r->ended, r->tid, queued);
 }
 
 static void busy(uint64_t ns)
@@ -110,20 +126,32 @@ static void rest(uint64_t ns)
 	nanosleep(&t, NULL);
 }
 
-/* Works for a request from here on; returns when that began. */
-static uint64_t take_up(struct request *r)
+/* Works for a request from here on; it began to take it up at `from`. */
+static struct stretch take_up(struct request *r, uint64_t from)
 {
-	uint64_t at = clock_ns(CLOCK_MONOTONIC);
-
 	wakepath_show(&r->record);
-	return at;
+	return (struct stretch){ .from = from, .shown = clock_ns(CLOCK_MONOTONIC) };
 }
 
-static void leave(const struct request *r, uint64_t since)
+enum leave { PAUSE, QUEUE, END };
+
+/* It began to leave it at `leaves`. */
+static void leave_at(struct request *r, struct stretch stretch, enum leave how, uint64_t leaves)
 {
+	if (how == QUEUE)
+		r->queued = clock_ns(CLOCK_REALTIME);
+	if (how == END)
+		end(r);
 	wakepath_show(NULL);
-	note(log_file, "%ld %llu %llu %032llx\n", syscall(SYS_gettid), (unsigned long long)since,
-	     (unsigned long long)clock_ns(CLOCK_MONOTONIC), (unsigned long long)r->trace);
+	uint64_t left = clock_ns(CLOCK_MONOTONIC);
+
+	note(log_file, "%ld %llu %llu %llu %llu %032llx\n", syscall(SYS_gettid), (unsigned long long)stretch.from,
+	     (unsigned long long)stretch.shown, (unsigned long long)leaves, (unsigned long long)left, (unsigned long long)r->trace);
+}
+
+static void leave(struct request *r, struct stretch stretch, enum leave how)
+{
+	leave_at(r, stretch, how, clock_ns(CLOCK_MONOTONIC));
 }
 
 static struct request pooled[REQUESTS];
@@ -138,7 +166,7 @@ static void *worker(void *unused)
 		if (number >= REQUESTS)
 			return unused;
 		struct request *r = &pooled[number], part;
-		uint64_t since = take_up(r);
+		struct stretch stretch = take_up(r, clock_ns(CLOCK_MONOTONIC));
 
 		busy(200 * US);
 		rest(400 * US);
@@ -147,10 +175,11 @@ static void *worker(void *unused)
 		busy(100 * US);
 		rest(200 * US);
 		wakepath_show(&r->record);
-		end(&part, r->span);
+		end(&part);
+		write_span(&part, r->span);
 		busy(50 * US);
-		end(r, 0);
-		leave(r, since);
+		leave(r, stretch, END);
+		write_span(r, 0);
 	}
 }
 
@@ -161,10 +190,11 @@ static void *pool(void *unused)
 	for (int i = 0; i < WORKERS; i++)
 		pthread_create(&workers[i], NULL, worker, NULL);
 	for (int i = 0; i < REQUESTS; i++) {
+		uint64_t from = clock_ns(CLOCK_MONOTONIC);
 		begin(&pooled[i], "pool", 0);
-		uint64_t since = take_up(&pooled[i]);
+		struct stretch stretch = take_up(&pooled[i], from);
 		busy(50 * US);
-		leave(&pooled[i], since);
+		leave(&pooled[i], stretch, QUEUE);
 		sem_post(&queued);
 		rest(900 * US);
 	}
@@ -175,24 +205,40 @@ static void *pool(void *unused)
 	return unused;
 }
 
-static void *tasks(void *unused)
+static void take_turns(const char *name, int has_spans)
 {
-	struct request turns[TASKS];
+	struct request tasks[TASKS], turn;
 
 	for (int round = 0; round < REQUESTS / TASKS; round++) {
 		for (int i = 0; i < TASKS; i++)
-			begin(&turns[i], "task", 0);
-		for (int turn = 0; turn < 3; turn++)
+			begin(&tasks[i], name, 0);
+		for (int number = 0; number < TURNS; number++)
 			for (int i = 0; i < TASKS; i++) {
-				uint64_t since = take_up(&turns[i]);
+				struct request *r = &tasks[i];
+				uint64_t from = clock_ns(CLOCK_MONOTONIC);
+
+				if (has_spans)
+					begin(&turn, "one turn", r->trace);
+				struct stretch stretch = take_up(has_spans ? &turn : r, from);
 				busy(100 * US);
 				rest(200 * US);
 				busy(20 * US);
-				leave(&turns[i], since);
+				uint64_t leaves = clock_ns(CLOCK_MONOTONIC);
+				if (has_spans)
+					end(&turn);
+				leave_at(r, stretch, number + 1 < TURNS ? PAUSE : END, leaves);
+				if (has_spans)
+					write_span(&turn, r->span);
 			}
 		for (int i = 0; i < TASKS; i++)
-			end(&turns[i], 0);
+			write_span(&tasks[i], 0);
 	}
+}
+
+static void *tasks(void *unused)
+{
+	take_turns("task", 0);
+	take_turns("turn", 1);
 	return unused;
 }
 
@@ -202,11 +248,12 @@ static void *loop(void *unused)
 
 	for (int round = 0; round < REQUESTS; round++) {
 		for (int i = 0; i < SERVED; i++) {
+			uint64_t from = clock_ns(CLOCK_MONOTONIC);
 			begin(&r, "busy", 0);
-			uint64_t since = take_up(&r);
+			struct stretch stretch = take_up(&r, from);
 			busy(20 * US);
-			end(&r, 0);
-			leave(&r, since);
+			leave(&r, stretch, END);
+			write_span(&r, 0);
 		}
 		rest(500 * US);
 	}

@@ -4,7 +4,8 @@
 //! its CPU holds until it runs again: that is measured. Between two such times the thread ran, and may have changed its
 //! context any number of times. The span that it worked for then is inferred: by the beginnings and ends of the spans on the way
 //! from the one to the other, clipped to the time between; and by the spans that name the thread, began in it after the one and ended
-//! before the other: a busy thread may serve many requests without a reading.
+//! before the other: a busy thread may serve many requests without a reading. A span that began so and goes on behind the other is one
+//! that the thread left unseen: until then where the program noted when it queued the work, elsewhere nothing shows when.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -52,7 +53,8 @@ pub enum WorksFor {
     Span(SpanIndex),
     /// For a span of this trace that is not among the spans: the trace was not sampled, or if it was, this span did not come.
     Missing(TraceId, bool),
-    /// For one of two spans that are both open: it went from the one to the other, and nothing shows when.
+    /// For one of two things: it went from the one to the other, and nothing shows when. Both are spans that are open, or one is a span
+    /// that it began, and goes on elsewhere.
     Unplaced,
     /// It is not known.
     Unknown,
@@ -88,7 +90,7 @@ impl<T, C> Default for ContextWork<T, C> {
 
 /// The spans that contexts refer to.
 #[derive(Debug)]
-pub struct Named<'a, F> {
+pub struct Named<'a, F, Q> {
     /// The spans.
     pub spans: &'a Spans,
     /// Each of them, by its ids.
@@ -97,21 +99,24 @@ pub struct Named<'a, F> {
     pub requests: &'a Requests,
     /// The beginning and end of a span, on the clock of the readings.
     pub times: F,
+    /// The time at which the program noted that it queued the work of a span, on that clock.
+    pub queued: Q,
 }
 
 impl<T: Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
     /// Adds a thread whose context was held so: in order of time, without overlap. `may_be_own` says of a span whether the
     /// thread's process may be one of its service: others may have given the same ids. `noted` is the work of threads by the spans
     /// that name them.
-    pub fn add<F>(
+    pub fn add<F, Q>(
         &mut self,
         thread: T,
         holds: &[Hold<C>],
-        named: &Named<'_, F>,
+        named: &Named<'_, F, Q>,
         may_be_own: impl Fn(SpanIndex) -> bool,
         noted: &Work<T, C>,
     ) where
         F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
+        Q: Fn(SpanIndex) -> Option<Stamp<C>>,
     {
         let noted = |from, to| noted.between(&thread, from, to);
         let pieces = pieces(holds, named, may_be_own, noted);
@@ -155,14 +160,15 @@ impl<T: Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
     }
 }
 
-fn pieces<C: Copy + Ord, F>(
+fn pieces<C: Copy + Ord, F, Q>(
     holds: &[Hold<C>],
-    named: &Named<'_, F>,
+    named: &Named<'_, F, Q>,
     may_be_own: impl Fn(SpanIndex) -> bool,
     noted: impl Fn(Stamp<C>, Stamp<C>) -> Vec<(Stamp<C>, Stamp<C>, Option<SpanIndex>)>,
 ) -> Vec<ContextPiece<C>>
 where
     F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
+    Q: Fn(SpanIndex) -> Option<Stamp<C>>,
 {
     let works_for = |said| match said {
         Said::None => WorksFor::None,
@@ -196,13 +202,17 @@ where
                 let until = until.clamp(at, hold.from);
                 // A thread may have begun spans there, and ended them: it says nothing of these.
                 for (from, to, span) in noted(at, until) {
-                    let is_within = |span: &SpanIndex| {
-                        let (began, ended) = (named.times)(*span);
-                        before.to <= began && ended <= hold.from && works_for != WorksFor::Span(*span)
-                    };
-                    let span = span.filter(is_within);
-                    let works_for = span.map_or(works_for, WorksFor::Span);
-                    push(ContextPiece { from, to, works_for, measured: false, noted: span.is_some() });
+                    let (until, noted) = named.noted(span, works_for, before.to..hold.from);
+                    let until = until.clamp(from, to);
+                    let is_noted = matches!(noted, WorksFor::Span(_)) && noted != works_for;
+                    push(ContextPiece {
+                        from,
+                        to: until,
+                        works_for: noted,
+                        measured: false,
+                        noted: is_noted,
+                    });
+                    push(ContextPiece { from: until, to, works_for, measured: false, noted: false });
                 }
                 at = until;
             }
@@ -216,12 +226,12 @@ where
 
 /// The work of a thread that ran between two readings, each with the time until which by the spans, of which the last is the
 /// end of that time.
-fn way<C: Copy + Ord, F>(
+fn way<C: Copy + Ord, F, Q>(
     first: WorksFor,
     last: WorksFor,
     is_same: bool,
     ran: Range<Stamp<C>>,
-    named: &Named<'_, F>,
+    named: &Named<'_, F, Q>,
 ) -> Vec<(Stamp<C>, WorksFor)>
 where
     F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
@@ -275,7 +285,36 @@ where
     way
 }
 
-impl<F> Named<'_, F> {
+impl<F, Q> Named<'_, F, Q> {
+    /// For what a thread worked, and until when, in a part of a time in which it ran between two readings: there `works_for` is known by the
+    /// readings, and `span` by the spans that name it.
+    fn noted<C: Copy + Ord>(
+        &self,
+        span: Option<SpanIndex>,
+        works_for: WorksFor,
+        ran: Range<Stamp<C>>,
+    ) -> (Stamp<C>, WorksFor)
+    where
+        F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
+        Q: Fn(SpanIndex) -> Option<Stamp<C>>,
+    {
+        let Some(span) = span else { return (ran.end, works_for) };
+        let (began, ended) = (self.times)(span);
+        let is_of_one_request = match works_for {
+            WorksFor::Span(other) => self.requests.of_span(other) == self.requests.of_span(span),
+            _ => false,
+        };
+        match (self.queued)(span) {
+            _ if began < ran.start => (ran.end, works_for),
+            _ if ended <= ran.end => (ran.end, WorksFor::Span(span)),
+            // A thread also begins spans for calls that it does not wait for.
+            _ if is_of_one_request || works_for == WorksFor::Unknown => (ran.end, works_for),
+            // By the second reading it had left the span.
+            Some(queued) if began < queued && queued <= ran.end => (queued, WorksFor::Span(span)),
+            _ => (ran.end, WorksFor::Unplaced),
+        }
+    }
+
     /// The way from a span up to one that it and another are in, and down to that other: the spans that end on the way, from
     /// the inside out; those that begin, from the outside in; and the span where both meet.
     fn ways(
@@ -345,6 +384,19 @@ mod tests {
     /// The same with spans that name the thread: those with these letters.
     #[track_caller]
     fn judge_with(drawing: &str, held: &[(u64, u64, char)], naming: &str, end: u64, expected: &str) {
+        judge_queued(drawing, held, naming, &[], end, expected);
+    }
+
+    /// The same with the times at which the program noted that it queued the work of spans.
+    #[track_caller]
+    fn judge_queued(
+        drawing: &str,
+        held: &[(u64, u64, char)],
+        naming: &str,
+        queued: &[(char, u64)],
+        end: u64,
+        expected: &str,
+    ) {
         let spans: Spans = drawn(drawing);
         let requests = requests(&spans);
         let by_id = ById::new(&spans);
@@ -374,11 +426,15 @@ mod tests {
                 Stint { thread: 7, from, to, span }
             })
             .collect();
+        let queued = |span| {
+            let noted = queued.iter().find(|(of, _)| *of == letter(span));
+            noted.map(|&(_, ns)| at(ns))
+        };
         let mut work = ContextWork::default();
         work.add(
             7,
             &holds,
-            &Named { spans: &spans, by_id: &by_id, requests: &requests, times },
+            &Named { spans: &spans, by_id: &by_id, requests: &requests, times, queued },
             |_| true,
             &Work::new(stints),
         );
@@ -501,12 +557,34 @@ mod tests {
         judge_with(served, &none, "abc", 10, "-aa~bbccc-");
         judge_with(served, &none, "ac", 10, "-aa~~~ccc-");
         judge_with(served, &none, "", 10, "-~~~~~~~~-");
-        // One that goes on behind the second reading, or before the first one, is not what the thread says it works for.
-        judge_with(served, &[(2, 3, '-'), (8, 9, '-')], "abc", 10, "??-~bb~~-?");
+        // One that began before the first reading is not what the thread says it works for.
+        judge_with(served, &[(2, 3, '-'), (8, 9, '-')], "ab", 10, "??-~bb~~-?");
         // Within a span that it says it works for, on the way from one to another, and where it is not known.
         judge_with("a ==========\nb ..==......", &[(0, 1, 'a'), (9, 10, 'a')], "b", 10, "AabbaaaaaA");
         judge_with(NESTED, &[(0, 1, 'a'), (9, 10, 'a')], "abc", 10, "AabcccbbaA");
         judge_with("a ==========\nb ..==......", &[(0, 1, '?'), (9, 10, 'a')], "b", 10, "??bb?????A");
+    }
+
+    #[test]
+    fn a_span_that_a_thread_began_and_left_for_others_was_left_when_it_was_queued_or_at_a_time_that_is_not_known()
+     {
+        let handed = "a .=========\nb ....==....\nc ...=======";
+        let none = [(0, 1, '-'), (8, 9, '-')];
+        judge_with(handed, &none, "", 9, "-~~~~~~~-");
+        judge_with(handed, &none, "a", 9, "-///////-");
+        judge_with(handed, &none, "ab", 9, "-///bb//-");
+        judge_queued(handed, &none, "a", &[('a', 4)], 9, "-aaa~~~~-");
+        judge_queued(handed, &none, "a", &[('a', 8)], 9, "-aaaaaaa-");
+        judge_queued(handed, &none, "ac", &[('a', 2), ('c', 6)], 9, "-a~ccc~~-");
+        // It says itself that it had left it by then, or had not begun it.
+        judge_queued(handed, &none, "a", &[('a', 9)], 9, "-///////-");
+        judge_queued(handed, &none, "a", &[('a', 1)], 9, "-///////-");
+        // From one that it says it works for to another; and where nothing is known, nothing is known.
+        judge_with("a ==........\nb ..========", &[(0, 1, 'a'), (8, 9, '-')], "b", 9, "Aa//////-");
+        judge_with(handed, &[(0, 1, '?'), (8, 9, '-')], "a", 9, "????????-");
+        // A part that another thread goes on with is of the same request.
+        judge_with("a ==========\nb<a ..========", &[(0, 1, 'a'), (8, 9, 'a')], "b", 9, "AaaaaaaaA");
+        judge_with("a ==========\nb ..========", &[(0, 1, 'a'), (8, 9, 'a')], "b", 9, "Aa//////A");
     }
 
     #[test]
@@ -519,7 +597,13 @@ mod tests {
         let span = spans.span(SpanIndex(0));
         let at = Stamp::<Reference>::from_ns;
         let said = Said::Span { trace: span.trace, span: span.id, sampled: true };
-        let named = Named { spans: &spans, by_id: &by_id, requests: &requests, times: |_| (at(0), at(4)) };
+        let named = Named {
+            spans: &spans,
+            by_id: &by_id,
+            requests: &requests,
+            times: |_| (at(0), at(4)),
+            queued: |_| None,
+        };
         let holds = [Hold { from: at(1), to: at(2), said }];
         for (own, expected) in [
             (Some(0), WorksFor::Span(SpanIndex(0))),

@@ -126,8 +126,13 @@ enum Verb {
         #[arg(long, default_value_t = 5)]
         worst: usize,
     },
-    /// Compares the request that each thread works for with a program's log, for each way to know it.
+    /// Compares the request that each thread works for with the logs of programs, for each way to know it.
     Joins {
+        /// The programs, by name; all if none is named.
+        names: Vec<String>,
+        /// The folder with the packages that `packaging/plugins` fetched.
+        #[arg(long, default_value = "target/plugins")]
+        packages: PathBuf,
         /// The tool under judgement.
         #[arg(long, default_value = "target/release/wakepath")]
         wakepath: PathBuf,
@@ -166,7 +171,10 @@ fn main() -> ExitCode {
             let run = requests::Run { wakepath: wakepath.clone(), programs: programs.clone(), each: *each };
             judge_requests(&run, keep.as_ref(), replay.as_ref(), *worst)
         }
-        Some(Verb::Joins { wakepath, programs, keep }) => judge_joins(wakepath, programs, keep.as_ref()),
+        Some(Verb::Joins { names, packages, wakepath, programs, keep }) => {
+            let given = joins::Given { programs: programs.clone(), packages: packages.clone() };
+            judge_joins(wakepath, &given, names, keep.as_ref())
+        }
         Some(Verb::States { traces, wakepath, threads }) => compare_states(traces, wakepath, *threads),
         None => run(&options),
     };
@@ -265,18 +273,26 @@ fn check_cost(names: &[String], pairs: u32, series: &Series) -> Result<bool> {
     Ok(all_right)
 }
 
-/// Runs the services once and prints the table. True if the answers are right.
-fn judge_joins(wakepath: &Path, programs: &Path, keep: Option<&PathBuf>) -> Result<bool> {
+/// Runs the programs once and prints the table. True if the best ways are right.
+fn judge_joins(
+    wakepath: &Path,
+    given: &joins::Given,
+    names: &[String],
+    keep: Option<&PathBuf>,
+) -> Result<bool> {
     let (folder, _temporary) = place(keep)?;
-    let (rows, is_right) = joins::run(wakepath, programs, &folder)?;
+    let table = joins::run(wakepath, given, names, &folder)?;
     println!("{}", joins::HEAD);
-    rows.iter().for_each(|row| println!("{row}"));
-    if !is_right {
-        println!("WRONG: the best way does not have the request of each thread at each moment");
+    table.rows.iter().for_each(|row| println!("{row}"));
+    table.skipped.iter().for_each(|skipped| println!("SKIPPED: {skipped}"));
+    println!("{} programs skipped", table.skipped.len());
+    for part in &table.wrong {
+        println!("WRONG: {part}: the best way does not have the request of each thread at each moment");
     }
-    Ok(is_right)
+    Ok(table.wrong.is_empty())
 }
 
+/// Runs the services once and prints the table. True if the answers are right.
 fn judge_requests(
     run: &requests::Run,
     keep: Option<&PathBuf>,

@@ -71,7 +71,11 @@ impl Contexts {
         }
         let by_id = ById::new(&traced.spans);
         let times = |index| places.times(traced, index);
-        let named = Named { spans: &traced.spans, by_id: &by_id, requests: &traced.requests, times };
+        let queued = |index| {
+            let noted: Option<_> = traced.spans.span(index).queued;
+            noted.map(|queued| places.stamp(traced, index, queued))
+        };
+        let named = Named { spans: &traced.spans, by_id: &by_id, requests: &traced.requests, times, queued };
         let lives = tids.into_iter().flat_map(|tid| recorded.with_tid(tid).iter().zip(iter::repeat(tid)));
         let all = lives.clone().flat_map(|(&thread, tid)| {
             let readings = readings(recorded, thread, tid);

@@ -123,7 +123,12 @@ impl Joined<'_> {
         for piece in self.contexts.work.between(&thread, from, to) {
             if piece.works_for != WorksFor::Unknown {
                 let ContextPiece { from, to, works_for, measured, noted } = piece;
-                let by = if noted { JoinedBy::Thread } else { JoinedBy::Context };
+                let by = match works_for {
+                    // It is not known for which of two things.
+                    WorksFor::Unplaced => JoinedBy::None,
+                    _ if noted => JoinedBy::Thread,
+                    _ => JoinedBy::Context,
+                };
                 found.push(Worked { from, to, works_for, by, measured });
                 continue;
             }

@@ -1,0 +1,78 @@
+//! The programs whose log says for which request each of their threads works, one for each runtime, and the ways to know it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+
+/// The folders of what the programs need.
+#[derive(Debug)]
+pub struct Given {
+    /// The built workloads.
+    pub programs: PathBuf,
+    /// The packages that `packaging/plugins` fetched.
+    pub packages: PathBuf,
+}
+
+/// A program. It writes its log and its spans into the folder that it is given.
+pub(super) struct Program {
+    /// The name of its runtime.
+    pub(super) name: &'static str,
+    pub(super) parts: &'static [Part],
+    /// The ways, the best first.
+    pub(super) ways: &'static [Way],
+    /// The command for a run into a folder, with the contexts of its threads hidden or not.
+    pub(super) start: fn(&Given, &Path, bool) -> Result<Start>,
+}
+
+/// A kind of requests: the name of their operation.
+pub(super) struct Part {
+    pub(super) name: &'static str,
+    /// The best way can know all of it: elsewhere nothing shows when a thread turns from one open span to another.
+    pub(super) knows_all: bool,
+}
+
+/// A way to know the request of a thread.
+pub(super) struct Way {
+    pub(super) name: &'static str,
+    /// The contexts of the threads are where no reader finds them.
+    pub(super) is_hidden: bool,
+    /// The attributes that spans lack.
+    pub(super) without: &'static [&'static str],
+}
+
+/// A program's command.
+pub(super) enum Start {
+    /// Run it so, with these options of `wakepath record`.
+    Run { options: &'static [&'static str], program: Command },
+    /// It cannot be run here.
+    Missing(String),
+}
+
+const fn part(name: &'static str) -> Part {
+    Part { name, knows_all: true }
+}
+
+const TID: &str = "wakepath.tid";
+const QUEUED: &str = "wakepath.queued_ns";
+
+/// All programs.
+pub(super) const PROGRAMS: &[Program] = &[Program {
+    name: "C",
+    parts: &[part("pool"), Part { name: "task", knows_all: false }, part("turn"), part("busy")],
+    ways: &[
+        Way { name: "context, thread and queue of spans", is_hidden: false, without: &[] },
+        Way { name: "context and thread of spans", is_hidden: false, without: &[QUEUED] },
+        Way { name: "context alone", is_hidden: false, without: &[TID, QUEUED] },
+        Way { name: "thread of spans alone (`wakepath.tid`)", is_hidden: true, without: &[QUEUED] },
+        Way { name: "times of spans alone", is_hidden: true, without: &[TID, QUEUED] },
+    ],
+    start: c,
+}];
+
+fn c(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
+    let name = if is_hidden { "joins-hidden" } else { "joins" };
+    let mut program = Command::new(given.programs.join(name));
+    program.arg(place);
+    Ok(Start::Run { options: &[], program })
+}
