@@ -5,7 +5,8 @@
 //! context any number of times. The span that it worked for then is inferred: by the beginnings and ends of the spans on the way
 //! from the one to the other, clipped to the time between; and by the spans that name the thread, began in it after the one and ended
 //! before the other: a busy thread may serve many requests without a reading. A span that began so and goes on behind the other is one
-//! that the thread left unseen: until then where the program noted when it queued the work, elsewhere nothing shows when.
+//! that the thread left unseen: until then where the program noted when it queued the work, elsewhere nothing shows when. And to one that
+//! it began before, and that is open, the thread may have turned and back, as an event loop does.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -305,12 +306,15 @@ impl<F, Q> Named<'_, F, Q> {
             _ => false,
         };
         match (self.queued)(span) {
-            _ if began < ran.start => (ran.end, works_for),
-            _ if ended <= ran.end => (ran.end, WorksFor::Span(span)),
+            _ if ran.start <= began && ended <= ran.end => (ran.end, WorksFor::Span(span)),
             // A thread also begins spans for calls that it does not wait for.
             _ if is_of_one_request || works_for == WorksFor::Unknown => (ran.end, works_for),
-            // By the second reading it had left the span.
-            Some(queued) if began < queued && queued <= ran.end => (queued, WorksFor::Span(span)),
+            Some(queued) if queued <= ran.start => (ran.end, works_for),
+            // By the second reading it had left the span, and may have turned to it before.
+            Some(queued) if began < queued && queued <= ran.end => {
+                let is_whole = ran.start <= began;
+                (queued, if is_whole { WorksFor::Span(span) } else { WorksFor::Unplaced })
+            }
             _ => (ran.end, WorksFor::Unplaced),
         }
     }
@@ -557,7 +561,13 @@ mod tests {
         judge_with(served, &none, "abc", 10, "-aa~bbccc-");
         judge_with(served, &none, "ac", 10, "-aa~~~ccc-");
         judge_with(served, &none, "", 10, "-~~~~~~~~-");
-        // One that began before the first reading is not what the thread says it works for.
+        // One that began before the first reading and is open: the thread may have turned to it and back, but not behind its end.
+        judge_with("a =====......\nb ......===..", &[(1, 2, '-'), (9, 11, '-')], "ab", 11, "?-///~bbb--");
+        judge_with("a =====......", &[(1, 2, '-'), (9, 11, '-')], "", 11, "?-~~~~~~~--");
+        judge_with("a ===========\nb ===========", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?A///////AA");
+        judge_with("a ===========\nb<a =========", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?AaaaaaaaAA");
+        judge_queued("a ===========", &[(2, 3, '-'), (9, 11, '-')], "a", &[('a', 1)], 11, "??-~~~~~~--");
+        judge_queued("a ===========", &[(2, 3, '-'), (9, 11, '-')], "a", &[('a', 6)], 11, "??-///~~~--");
         judge_with(served, &[(2, 3, '-'), (8, 9, '-')], "ab", 10, "??-~bb~~-?");
         // Within a span that it says it works for, on the way from one to another, and where it is not known.
         judge_with("a ==========\nb ..==......", &[(0, 1, 'a'), (9, 10, 'a')], "b", 10, "AabbaaaaaA");
@@ -576,9 +586,9 @@ mod tests {
         judge_queued(handed, &none, "a", &[('a', 4)], 9, "-aaa~~~~-");
         judge_queued(handed, &none, "a", &[('a', 8)], 9, "-aaaaaaa-");
         judge_queued(handed, &none, "ac", &[('a', 2), ('c', 6)], 9, "-a~ccc~~-");
-        // It says itself that it had left it by then, or had not begun it.
+        // It says itself that it had left it by then; or it queued it at once.
         judge_queued(handed, &none, "a", &[('a', 9)], 9, "-///////-");
-        judge_queued(handed, &none, "a", &[('a', 1)], 9, "-///////-");
+        judge_queued(handed, &none, "a", &[('a', 1)], 9, "-~~~~~~~-");
         // From one that it says it works for to another; and where nothing is known, nothing is known.
         judge_with("a ==........\nb ..========", &[(0, 1, 'a'), (8, 9, '-')], "b", 9, "Aa//////-");
         judge_with(handed, &[(0, 1, '?'), (8, 9, '-')], "a", 9, "????????-");

@@ -307,7 +307,7 @@ mod tests {
         // Taken up from 10 to 20 and left from 30 to 50; the next is taken up from 30 to 40.
         let text = "7 1010 1020 1030 1050 a\n7 1030 1040 1060 1060 b";
         for (said, ns) in [
-            (Some("a"), [10, 10 + 10 + 20, 0, 10 + 10]),
+            (Some("a"), [10, 10 + 20, 0, 10 + 10]),
             (Some("b"), [20, 10 + 10 + 10, 0, 10]),
             (Some("c"), [0, 60, 0, 0]),
             (None, [10, 30, 0, 20]),

@@ -5,6 +5,8 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::runner::{TIMEOUT, succeed};
+
 /// The folders of what the programs need.
 #[derive(Debug)]
 pub struct Given {
@@ -12,6 +14,13 @@ pub struct Given {
     pub programs: PathBuf,
     /// The packages that `packaging/plugins` fetched.
     pub packages: PathBuf,
+}
+
+impl Given {
+    /// The folder of the sources.
+    fn sources(&self) -> PathBuf {
+        self.programs.join("../..")
+    }
 }
 
 /// A program. It writes its log and its spans into the folder that it is given.
@@ -57,7 +66,9 @@ const TID: &str = "wakepath.tid";
 const QUEUED: &str = "wakepath.queued_ns";
 
 /// All programs.
-pub(super) const PROGRAMS: &[Program] = &[Program {
+pub(super) const PROGRAMS: &[Program] = &[C, PYTHON];
+
+const C: Program = Program {
     name: "C",
     parts: &[part("pool"), Part { name: "task", knows_all: false }, part("turn"), part("busy")],
     ways: &[
@@ -68,11 +79,49 @@ pub(super) const PROGRAMS: &[Program] = &[Program {
         Way { name: "times of spans alone", is_hidden: true, without: &[TID, QUEUED] },
     ],
     start: c,
-}];
+};
 
 fn c(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
     let name = if is_hidden { "joins-hidden" } else { "joins" };
     let mut program = Command::new(given.programs.join(name));
     program.arg(place);
+    Ok(Start::Run { options: &[], program })
+}
+
+const PYTHON: Program = Program {
+    name: "Python",
+    parts: &[part("thread"), part("pool"), Part { name: "task", knows_all: false }, part("turn")],
+    ways: C.ways,
+    start: python,
+};
+
+fn python(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
+    let python = given.packages.join("python/bin/python");
+    if !python.exists() {
+        return Ok(Start::Missing("packaging/plugins did not fetch its packages".to_owned()));
+    }
+    // Without a compiler the plug-in writes no context.
+    let source = place.join("source");
+    let log = place.join("install.log");
+    let plugin = given.sources().join("plugins/python");
+    succeed(Command::new("cp").arg("-rL").arg(plugin).arg(&source), &log, TIMEOUT)?;
+    let mut pip = Command::new(&python);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--no-build-isolation",
+        "--target",
+    ]);
+    pip.arg(place.join("site")).arg(&source);
+    if is_hidden {
+        pip.env("CC", "/bin/false");
+    }
+    succeed(&mut pip, &log, TIMEOUT)?;
+    let mut program = Command::new(python);
+    program.arg(given.sources().join("workloads/joins.py")).arg(place).env("PYTHONPATH", place.join("site"));
     Ok(Start::Run { options: &[], program })
 }
