@@ -139,17 +139,17 @@ async def task(name):
             with tracer.start_as_current_span("one turn"):
                 shown = now()
                 Marks.at(shown)
-                busy(2 * MS)
+                busy(5 * MS)
                 leaves = now()
         else:
             shown = now()
             Marks.at(shown)
-            busy(2 * MS)
+            busy(5 * MS)
             leaves = now()
         Marks.open = (span, begun, shown, leaves)
         Marks.last = leaves
         if number < 2:
-            await asyncio.sleep(0.004)
+            await asyncio.sleep(0.01)
             begun = Marks.last
     context.detach(token)
     span.end()

@@ -25,6 +25,9 @@ pub struct Stint<T, C> {
     pub span: SpanIndex,
 }
 
+/// A piece of time with the active span of a thread, and the one that began first of those that are open.
+pub(crate) type Open<C> = (Stamp<C>, Stamp<C>, Option<(SpanIndex, SpanIndex)>);
+
 /// The active span of each thread.
 #[derive(Debug, Clone)]
 pub struct Work<T, C> {
@@ -36,7 +39,10 @@ pub struct Work<T, C> {
 struct Piece<C> {
     from: Stamp<C>,
     to: Stamp<C>,
+    /// The active one.
     span: SpanIndex,
+    /// The one that began first of those that are open.
+    first: SpanIndex,
 }
 
 impl<T: Hash + Eq, C: Copy + Ord> Work<T, C> {
@@ -44,7 +50,7 @@ impl<T: Hash + Eq, C: Copy + Ord> Work<T, C> {
     pub fn new(stints: impl IntoIterator<Item = Stint<T, C>>) -> Self {
         let mut all: HashMap<T, Vec<Piece<C>>> = HashMap::new();
         for Stint { thread, from, to, span } in stints {
-            all.entry(thread).or_default().push(Piece { from, to, span });
+            all.entry(thread).or_default().push(Piece { from, to, span, first: span });
         }
         Self { by_thread: all.into_iter().map(|(thread, stints)| (thread, active(stints))).collect() }
     }
@@ -63,25 +69,39 @@ impl<T: Hash + Eq, C: Copy + Ord> Work<T, C> {
         from: Stamp<C>,
         to: Stamp<C>,
     ) -> Vec<(Stamp<C>, Stamp<C>, Option<SpanIndex>)> {
+        let mut between: Vec<(Stamp<C>, Stamp<C>, Option<SpanIndex>)> = Vec::new();
+        for (from, to, open) in self.open(thread, from, to) {
+            let span = open.map(|(span, _)| span);
+            match between.last_mut() {
+                Some(last) if last.2 == span => last.1 = to,
+                _ => between.push((from, to, span)),
+            }
+        }
+        between
+    }
+
+    /// The active span of a thread and the one that began first of those that are open, from then to then, piece by piece, without
+    /// gap or overlap.
+    pub(crate) fn open(&self, thread: &T, from: Stamp<C>, to: Stamp<C>) -> Vec<Open<C>> {
         if from >= to {
             return Vec::new();
         }
         let pieces = self.by_thread.get(thread).map_or(&[][..], Vec::as_slice);
         let first = pieces.partition_point(|piece| piece.to <= from);
-        let (mut at, mut between) = (from, Vec::new());
+        let (mut at, mut open) = (from, Vec::new());
         for piece in pieces[first..].iter().take_while(|piece| piece.from < to) {
             if at < piece.from {
-                between.push((at, piece.from, None));
+                open.push((at, piece.from, None));
                 at = piece.from;
             }
             let until = piece.to.min(to);
-            between.push((at, until, Some(piece.span)));
+            open.push((at, until, Some((piece.span, piece.first))));
             at = until;
         }
         if at < to {
-            between.push((at, to, None));
+            open.push((at, to, None));
         }
-        between
+        open
     }
 }
 
@@ -100,13 +120,13 @@ fn active<C: Copy + Ord>(mut stints: Vec<Piece<C>>) -> Vec<Piece<C>> {
     while let Some(&(end, ended)) = ends.peek() {
         let begun = stints.get(next).filter(|stint| stint.from < end).map(|stint| stint.from);
         let now = begun.unwrap_or(end);
-        if let Some(&top) = open.last()
+        if let (Some(&first), Some(&top)) = (open.first(), open.last())
             && since < now
         {
-            let span = stints[top].span;
+            let [first, span] = [first, top].map(|place| stints[place].span);
             match pieces.last_mut() {
-                Some(last) if last.to == since && last.span == span => last.to = now,
-                _ => pieces.push(Piece { from: since, to: now, span }),
+                Some(last) if last.to == since && (last.span, last.first) == (span, first) => last.to = now,
+                _ => pieces.push(Piece { from: since, to: now, span, first }),
             }
         }
         since = now;

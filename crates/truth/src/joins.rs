@@ -22,7 +22,7 @@ const MOST: &str = "400";
 const MAX_WRONG: f64 = 0.005;
 /// The share that may be not known by the best way, where it can know all.
 const MAX_UNKNOWN: f64 = 0.01;
-/// The share in which a thread takes a request up or leaves it, by its log: either answer is right there. With more, the log is no truth.
+/// The share in which a thread takes a request up or leaves it, by its log: either answer is right there, and so is none. With more, the log is no truth.
 const MAX_EDGE: f64 = 0.02;
 
 /// The head of the table.
@@ -204,9 +204,9 @@ fn add(judged: &mut Judged, answer: &Value, log: &Log) -> Option<()> {
         let is_known = said.is_some() || piece["join"] == "context";
         for (from, to, truth) in between(stretches, from, to) {
             let place = match (is_known, truth) {
+                (_, Truth::Edge(traces)) if said.is_none_or(|said| traces.contains(&said)) => 3,
                 (false, _) => 2,
                 (true, Truth::Works(trace)) if said == trace => 0,
-                (true, Truth::Edge(traces)) if said.is_none_or(|said| traces.contains(&said)) => 3,
                 (true, _) => 1,
             };
             judged.ns[place] += to - from;
@@ -284,7 +284,7 @@ mod tests {
         ];
         add(&mut judged, &answer(&pieces), &log(LOG).expect("a log")).expect("an answer");
         // Behind the end of `a` and of `b` it says so still; `b` is taken up from 40 to 44, and left from 49 to 50.
-        assert_eq!(judged, Judged { threads: [1, 0, 0], ns: [10 + 20 + 4, 2 + 10, 13, 1] });
+        assert_eq!(judged, Judged { threads: [1, 0, 0], ns: [10 + 20 + 4, 2 + 10, 13 - 4, 1 + 4] });
         assert!(!judged.is_right(false));
     }
 

@@ -72,8 +72,8 @@ impl Contexts {
         let by_id = ById::new(&traced.spans);
         let times = |index| places.times(traced, index);
         let queued = |index| {
-            let noted: Option<_> = traced.spans.span(index).queued;
-            noted.map(|queued| places.stamp(traced, index, queued))
+            let queued = traced.spans.span(index).queued;
+            queued.map(|queued| places.stamp(traced, index, queued))
         };
         let named = Named { spans: &traced.spans, by_id: &by_id, requests: &traced.requests, times, queued };
         let lives = tids.into_iter().flat_map(|tid| recorded.with_tid(tid).iter().zip(iter::repeat(tid)));
