@@ -252,6 +252,29 @@ fn a_directory_with_something_else_in_it_is_refused() {
 }
 
 #[test]
+fn a_recording_that_was_cut_short_is_taken_back_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let limits = KeptLimits { recordings: 9, bytes: 1 << 30 };
+    let directory =
+        FlightDirectory::open(folder.path(), limits, Options::new("0", ""), host()).expect("a place");
+    let clock = ClockReading { monotonic_ns: BEGIN, realtime_ns: 1_764_000_000 * SECOND };
+    let begun = |word| {
+        let mut writer = directory.begin(word, clock, 1).expect("room");
+        writer.sched(Cpu(0)).expect("a stream");
+        writer.path().to_owned()
+    };
+    let (kept, cut) = (begun("signal"), begun("span"));
+    let foreign = folder.path().join("kept-mine");
+    std::fs::create_dir(&foreign).expect("a directory");
+    std::fs::write(foreign.join("mine"), "mine").expect("a file");
+    for path in [&cut, &cut, &foreign, &folder.path().join("recorder"), &std::path::PathBuf::new()] {
+        directory.take_back(path);
+    }
+    assert_eq!(kept_recordings(folder.path()).expect("a directory"), [kept, foreign.clone()]);
+    assert!(foreign.join("mine").exists() && folder.path().join("recorder").exists());
+}
+
+#[test]
 fn triggers_while_one_is_pending_join_it() {
     let mut triggers = Triggers::new(SECOND, 60 * SECOND);
     let cause = |asked| Cause { text: String::new(), word: "span", since: None, asked };
