@@ -1,6 +1,7 @@
 //! Requests: how long those of each operation took, and why one of them took its time.
 
 mod blame;
+mod connection;
 mod contexts;
 mod facts;
 mod find;
@@ -24,6 +25,7 @@ pub use wakepath_spans::{
 };
 
 pub use blame::{BlockedBy, BlockedByMissing, Blocker as BlockingRequest, Piece};
+pub use connection::Connections;
 pub use contexts::{Contexts, JoinedBy};
 pub use facts::{DiskAccesses, RequestState, StateSum};
 pub use goroutine::{OfGoroutine, Parked, Reason};
@@ -82,6 +84,8 @@ pub struct RequestsAnswer<'a> {
     pub contexts: Contexts,
     /// The goroutines.
     pub goroutines: Goroutines,
+    /// The threads that are known by connection and time.
+    pub connections: Connections,
 }
 
 /// Why there is no answer about requests.
@@ -135,8 +139,9 @@ pub fn requests<'a>(
     let noted = join::noted_work(recorded, traced, &places);
     let contexts = Contexts::new(recorded, traced, &places, &noted);
     let goroutines = goroutine::goroutines(recorded);
+    let connections = Connections::new(recorded, traced, &places, &contexts, &goroutines);
     let head = head(recorded, from, to);
-    Ok(RequestsAnswer { head, traced, places, operations, requests, contexts, goroutines })
+    Ok(RequestsAnswer { head, traced, places, operations, requests, contexts, goroutines, connections })
 }
 
 /// `requests` are sorted, the longest first.
@@ -176,7 +181,7 @@ impl RequestsAnswer<'_> {
 
     /// How the thread of a request is known.
     pub fn joined_by(&self, request: RequestIndex) -> JoinedBy {
-        joined_by(self.traced, &self.contexts, &self.goroutines, request)
+        joined_by(self.traced, &self.contexts, &self.goroutines, &self.connections, request)
     }
 }
 
@@ -185,12 +190,14 @@ fn joined_by(
     traced: &Traced,
     contexts: &Contexts,
     goroutines: &Goroutines,
+    connections: &Connections,
     request: RequestIndex,
 ) -> JoinedBy {
     match (contexts.thread(request), traced.root(request).tid) {
         _ if goroutine::of_request(traced, request, goroutines).is_some() => JoinedBy::Goroutine,
         (Some(_), _) => JoinedBy::Context,
         (None, Some(_)) => JoinedBy::Thread,
+        (None, None) if connections.thread(request).is_some() => JoinedBy::Connection,
         (None, None) => JoinedBy::None,
     }
 }

@@ -74,7 +74,8 @@ fn every_code_has_its_sentence() {
     section("what time went to", activities());
     section("causes of calls", causes());
     section("cost of recording", costs());
-    let joins = [JoinedBy::Context, JoinedBy::Goroutine, JoinedBy::Thread, JoinedBy::None];
+    let joins =
+        [JoinedBy::Context, JoinedBy::Goroutine, JoinedBy::Thread, JoinedBy::Connection, JoinedBy::None];
     section("threads of requests", joins.map(|join| (join.name(), wording::joined_by(join).into())).to_vec());
     #[cfg(feature = "collect")]
     section("spans that came", spans());

@@ -444,6 +444,9 @@ pub fn joined_by(joined_by: JoinedBy) -> &'static str {
              span that it began last"
         }
         JoinedBy::Goroutine => "Its work was done by the goroutine in which a probe saw its span begin",
+        JoinedBy::Connection => {
+            "Its thread is approximate: the one that sent an answer on a connection at about the time at which the span ended"
+        }
         JoinedBy::None => "Its thread is not known",
     }
 }

@@ -69,7 +69,11 @@ impl Builder {
             }
             EventKind::Packet(packet) => {
                 let flow = graph.flows.get(&packet.flow);
-                graph.dialogues.packet(graph.to, packet, flow);
+                let sender = match self.timeline.current(event) {
+                    Occupant::Thread(thread) if event.context == Context::Task => Some(thread),
+                    _ => None,
+                };
+                graph.dialogues.packet(graph.to, packet, flow, sender);
             }
             _ => {}
         }

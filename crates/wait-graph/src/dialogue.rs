@@ -1,10 +1,12 @@
-//! Connections as dialogues: which end opened each, and which end's data crossed last.
+//! Connections as dialogues: which end opened each, which end's data crossed last, and which threads answered.
 
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Direction, Flow, FlowId, Packet};
+
+use crate::ThreadIndex;
 
 /// An end of a connection, seen from one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,21 @@ pub struct Dialogue {
     pub last_data: Option<(End, Stamp<Reference>)>,
 }
 
+/// Data of the other end of a connection, and the data of this end behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exchange {
+    /// The connection, as this end sends on it.
+    pub flow: Flow,
+    /// The end that opened it; `None` where its handshake was not recorded.
+    pub opened: Option<End>,
+    /// The other end's first data.
+    pub asked: Stamp<Reference>,
+    /// This end's first data behind it.
+    pub answered: Stamp<Reference>,
+    /// The thread that sent the answer: its first data that a thread sent itself.
+    pub thread: ThreadIndex,
+}
+
 /// The dialogues of all connections, 16 bytes for each change of the end that speaks.
 #[derive(Debug, Default)]
 pub(crate) struct Dialogues {
@@ -38,12 +55,33 @@ pub(crate) struct Dialogues {
 #[derive(Debug, Default)]
 struct Side {
     openings: Vec<(Stamp<Reference>, End)>,
-    turns: Vec<(Stamp<Reference>, End)>,
+    turns: Vec<Turn>,
 }
+
+/// The data of one end, up to the data of the other one.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    at: Stamp<Reference>,
+    /// The thread that sent it, or [`NOT_KNOWN`].
+    sender: u32,
+    speaker: End,
+}
+
+const _: () = assert!(size_of::<Turn>() == 16);
+
+const NOT_KNOWN: u32 = u32::MAX;
 
 const TCP: u8 = 6;
 const SYN: u16 = 2;
 const ACK: u16 = 16;
+
+impl Side {
+    /// The end that opened the connection, and when, up to and including `at`.
+    fn opened(&self, at: Stamp<Reference>) -> Option<(End, Stamp<Reference>)> {
+        let until = self.openings.partition_point(|&(when, _)| when <= at);
+        until.checked_sub(1).map(|last| (self.openings[last].1, self.openings[last].0))
+    }
+}
 
 impl Dialogues {
     pub fn define(&mut self, id: FlowId, flow: Flow) {
@@ -56,8 +94,14 @@ impl Dialogues {
         self.numbers.insert(id, number);
     }
 
-    /// Notes a packet; `flow` is its flow, where that is defined.
-    pub fn packet(&mut self, at: Stamp<Reference>, packet: &Packet, flow: Option<&Flow>) {
+    /// Notes a packet; `flow` is its flow, where that is defined, and `sender` the thread that sent it, in a call of its own.
+    pub fn packet(
+        &mut self,
+        at: Stamp<Reference>,
+        packet: &Packet,
+        flow: Option<&Flow>,
+        sender: Option<ThreadIndex>,
+    ) {
         let is_syn = packet.tcp_flags & SYN != 0 && flow.is_some_and(|flow| flow.protocol == TCP);
         if packet.len == 0 && !is_syn {
             return;
@@ -76,7 +120,7 @@ impl Dialogues {
                 (End::Other, true) => End::Own,
             };
             // One that is sent again, and its answer, open nothing.
-            let spoken = side.turns.last().map(|&(at, _)| at);
+            let spoken = side.turns.last().map(|turn| turn.at);
             if side.openings.last().is_none_or(|&(at, last)| last != opener || spoken.is_some_and(|s| s > at))
             {
                 side.openings.push((at, opener));
@@ -84,12 +128,14 @@ impl Dialogues {
         }
         if packet.len > 0 {
             let begun = side.openings.last().map(|&(at, _)| at);
-            let goes_on = side
-                .turns
-                .last()
-                .is_some_and(|&(at, last)| last == speaker && begun.is_none_or(|begun| begun <= at));
-            if !goes_on {
-                side.turns.push((at, speaker));
+            let goes_on =
+                |turn: &&mut Turn| turn.speaker == speaker && begun.is_none_or(|begun| begun <= turn.at);
+            // Data that arrives has its sender on the other side.
+            let sender = sender.filter(|_| speaker == End::Own).map_or(NOT_KNOWN, |thread| thread.0);
+            match side.turns.last_mut().filter(goes_on) {
+                Some(turn) if turn.sender == NOT_KNOWN => turn.sender = sender,
+                Some(_) => {}
+                None => side.turns.push(Turn { at, sender, speaker }),
             }
         }
     }
@@ -99,14 +145,36 @@ impl Dialogues {
         let Some(&number) = self.numbers.get(&flow) else { return Dialogue::default() };
         let number = if of == Direction::Out { number } else { number ^ 1 };
         let Some(side) = self.sides.get(number as usize) else { return Dialogue::default() };
-        let last = |list: &[(Stamp<Reference>, End)]| {
-            let until = list.partition_point(|&(when, _)| when <= at);
-            until.checked_sub(1).map(|last| (list[last].1, list[last].0))
-        };
-        let opened = last(&side.openings);
+        let opened = side.opened(at);
         let begun = opened.map(|(_, at)| at);
-        let last_data = last(&side.turns).filter(|&(_, at)| begun.is_none_or(|begun| begun <= at));
-        Dialogue { opened, last_data }
+        let turn =
+            side.turns.partition_point(|turn| turn.at <= at).checked_sub(1).map(|last| side.turns[last]);
+        let last_data = turn.filter(|turn| begun.is_none_or(|begun| begun <= turn.at));
+        Dialogue { opened, last_data: last_data.map(|turn| (turn.speaker, turn.at)) }
+    }
+
+    /// The exchanges of all connections, seen from each end, whose answer a thread sent.
+    pub fn exchanges(&self) -> impl Iterator<Item = Exchange> {
+        let mut flows: Vec<_> = self.by_ends.iter().map(|(flow, number)| (*number, *flow)).collect();
+        flows.sort_unstable_by_key(|(number, _)| *number);
+        flows.into_iter().flat_map(|(number, flow)| {
+            let side = &self.sides[number as usize];
+            side.turns.windows(2).filter_map(move |pair| {
+                let &[asked, answered] = pair else { return None };
+                let opened = side.opened(answered.at);
+                let is_one = asked.speaker == End::Other
+                    && answered.speaker == End::Own
+                    && answered.sender != NOT_KNOWN
+                    && opened.is_none_or(|(_, at)| at <= asked.at);
+                is_one.then_some(Exchange {
+                    flow,
+                    opened: opened.map(|(end, _)| end),
+                    asked: asked.at,
+                    answered: answered.at,
+                    thread: ThreadIndex(answered.sender),
+                })
+            })
+        })
     }
 
     pub fn bytes(&self) -> usize {
@@ -134,7 +202,7 @@ mod tests {
             let packet =
                 Packet { flow: id, direction, seq: 0, ack: 0, len, tcp_flags, netns: 0, interface: 0 };
             let flow = if direction == Direction::Out { flow } else { flow.reversed() };
-            dialogues.packet(Stamp::from_ns(at), &packet, Some(&flow));
+            dialogues.packet(Stamp::from_ns(at), &packet, Some(&flow), None);
         }
         dialogues
     }
@@ -223,9 +291,60 @@ mod tests {
             netns: 0,
             interface: 0,
         };
-        both.packet(Stamp::from_ns(7), &arrives, Some(&Flow { source, target, protocol: TCP }));
+        both.packet(Stamp::from_ns(7), &arrives, Some(&Flow { source, target, protocol: TCP }), None);
         let [other, own] = [IN, OUT].map(|flow| both.at(flow, Direction::Out, Stamp::from_ns(9)).last_data);
         assert_eq!(other, Some((End::Other, Stamp::from_ns(7))));
         assert_eq!(own, Some((End::Own, Stamp::from_ns(5))));
+    }
+
+    /// The exchanges of the end that sends `OUT`, as `ASKED-ANSWERED THREAD`, of packets `AT DIRECTION FLAGS THREAD`.
+    fn exchanges(packets: &[(u64, Direction, u16, Option<u32>)]) -> Vec<String> {
+        let [source, target] = ["10.0.0.2:80", "10.0.0.3:40000"].map(|end| end.parse().expect("an address"));
+        let out = Flow { source, target, protocol: TCP };
+        let mut dialogues = Dialogues::default();
+        dialogues.define(OUT, out);
+        dialogues.define(IN, out.reversed());
+        for &(at, direction, tcp_flags, sender) in packets {
+            let (id, flow) = if direction == Direction::Out { (OUT, out) } else { (IN, out.reversed()) };
+            let len = u32::from(tcp_flags & SYN == 0);
+            let packet =
+                Packet { flow: id, direction, seq: 0, ack: 0, len, tcp_flags, netns: 0, interface: 0 };
+            dialogues.packet(Stamp::from_ns(at), &packet, Some(&flow), sender.map(ThreadIndex));
+        }
+        let own = dialogues.exchanges().filter(|exchange| exchange.flow == out);
+        own.map(|Exchange { opened, asked, answered, thread, .. }| {
+            let opened = opened.map_or("?", |end| if end == End::Own { "own" } else { "other" });
+            format!("{}-{} by {} {opened}", asked.ns(), answered.ns(), thread.0)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn an_exchange_is_a_question_and_the_answer_that_a_thread_sent() {
+        use Direction::{In, Out};
+        // The first data of each turn counts, and the first thread that sent some of it.
+        let packets = [
+            (1, In, SYN, None),
+            (5, In, ACK, Some(9)),
+            (6, In, ACK, Some(9)),
+            (8, Out, ACK, Some(3)),
+            (9, Out, ACK, Some(4)),
+            (20, In, ACK, None),
+            (24, Out, ACK, None),
+            (25, Out, ACK, Some(5)),
+            (30, In, ACK, None),
+            (31, Out, ACK, None),
+            (40, In, ACK, None),
+        ];
+        assert_eq!(exchanges(&packets), ["5-8 by 3 other", "20-24 by 5 other"]);
+        // Own data without a question before it, as of the end that asks.
+        assert_eq!(exchanges(&[(5, Out, ACK, Some(3)), (8, In, ACK, None)]), [""; 0]);
+        assert_eq!(
+            exchanges(&[(5, Out, ACK, Some(3)), (8, In, ACK, None), (9, Out, ACK, Some(3))]),
+            ["8-9 by 3 ?"]
+        );
+        // A connection with the same ports is another one.
+        let again = [(5, In, ACK, None), (7, Out, SYN, Some(3)), (8, Out, ACK, Some(3))];
+        assert_eq!(exchanges(&again), [""; 0]);
     }
 }

@@ -11,7 +11,7 @@ use crate::samples::Samples;
 use crate::stacks::Stacks;
 use crate::wait::Waits;
 use crate::{
-    Counts, Dialogue, Evidence, EvidenceIndex, Losses, Occupancy, Sample, StackAt, StateInterval,
+    Counts, Dialogue, Evidence, EvidenceIndex, Exchange, Losses, Occupancy, Sample, StackAt, StateInterval,
     StateIntervals, Stolen, Thread, ThreadIndex, ThreadState, Wait,
 };
 
@@ -167,6 +167,12 @@ impl Graph {
     /// The connection of a flow up to and including `at`, seen from the end that sends the flow (`Out`) or receives it.
     pub fn dialogue(&self, flow: FlowId, of: Direction, at: Stamp<Reference>) -> Dialogue {
         self.dialogues.at(flow, of, at)
+    }
+
+    /// The exchanges of all connections: the data of one end, and the data that a thread of the other one sent behind it. By
+    /// connection, each in the order of time; a connection within a host has those of both ends.
+    pub fn exchanges(&self) -> impl Iterator<Item = Exchange> {
+        self.dialogues.exchanges()
     }
 
     /// A thread's samples within a window, in time order.

@@ -21,6 +21,8 @@ pub enum JoinedBy {
     Goroutine,
     /// A span names the thread in which it began.
     Thread,
+    /// It sent the answer on the connection on which the request came, by the time alone: approximate.
+    Connection,
     /// It is not known.
     None,
 }
@@ -32,6 +34,7 @@ impl JoinedBy {
             Self::Context => "context",
             Self::Goroutine => "goroutine",
             Self::Thread => "thread",
+            Self::Connection => "connection",
             Self::None => "none",
         }
     }

@@ -7,7 +7,7 @@ use wakepath_wait_graph::ThreadIndex;
 
 use super::facts::{DiskAccess, disk_accesses};
 use super::process::thread_of;
-use super::{Contexts, JoinedBy, Places, RequestsError, Traced, goroutine, joined_by};
+use super::{Connections, Contexts, JoinedBy, Places, RequestsError, Traced, goroutine, joined_by};
 use crate::Recorded;
 
 /// A recording and its spans, brought together. Making it takes time for every span; asking it about a request does not.
@@ -29,6 +29,8 @@ pub struct Joined<'r> {
     pub goroutines: Goroutines,
     /// The active span of each goroutine.
     pub goroutine_work: Work<GoroutineIndex, Reference>,
+    /// The threads that are known by connection and time.
+    pub connections: Connections,
 }
 
 /// For what a thread works in a piece of time.
@@ -56,6 +58,7 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
     let contexts = Contexts::new(recorded, traced, &places, &work);
     let goroutines = goroutine::goroutines(recorded);
     let goroutine_work = goroutine::work(traced, &goroutines, &places);
+    let connections = Connections::new(recorded, traced, &places, &contexts, &goroutines);
     let by_goroutine = |thread: ThreadIndex, at: Stamp<Reference>| {
         let (_, _, goroutine) = goroutines.on_thread(thread, at, at.plus(1)).pop()?;
         goroutine_work.at(&goroutine?, at)
@@ -64,12 +67,13 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
         WorksFor::Span(span) => Some(traced.requests.of_span(span)),
         WorksFor::None | WorksFor::Missing(..) | WorksFor::Unplaced => None,
         WorksFor::Unknown => {
-            let span = by_goroutine(thread, at).or_else(|| work.at(&thread, at));
+            let noted = || work.at(&thread, at).or_else(|| connections.work.at(&thread, at));
+            let span = by_goroutine(thread, at).or_else(noted);
             Some(traced.requests.of_span(span?))
         }
     };
     let disk = disk_accesses(recorded, worked_for);
-    Ok(Joined { recorded, traced, places, work, disk, contexts, goroutines, goroutine_work })
+    Ok(Joined { recorded, traced, places, work, disk, contexts, goroutines, goroutine_work, connections })
 }
 
 /// The active span of each thread, by the spans that name their threads.
@@ -117,7 +121,7 @@ impl Joined<'_> {
     }
 
     /// For what a thread works from then to then, piece by piece, without gap or overlap: by its context, and where that is
-    /// not known by the spans that name it.
+    /// not known by the spans that name it, and last by its connections.
     pub fn work_of(&self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>) -> Vec<Worked> {
         let mut found = Vec::new();
         for piece in self.contexts.work.between(&thread, from, to) {
@@ -132,12 +136,16 @@ impl Joined<'_> {
                 found.push(Worked { from, to, works_for, by, measured });
                 continue;
             }
-            for (from, to, span) in self.work.between(&thread, piece.from, piece.to) {
-                let (works_for, by) = match span {
-                    Some(span) => (WorksFor::Span(span), JoinedBy::Thread),
-                    None => (WorksFor::Unknown, JoinedBy::None),
+            for (from, to, noted) in self.work.between(&thread, piece.from, piece.to) {
+                let by_connection = || self.connections.work.between(&thread, from, to);
+                let (pieces, by) = match noted {
+                    Some(span) => (vec![(from, to, Some(span))], JoinedBy::Thread),
+                    None => (by_connection(), JoinedBy::Connection),
                 };
-                found.push(Worked { from, to, works_for, by, measured: false });
+                found.extend(pieces.into_iter().map(|(from, to, span)| match span {
+                    Some(span) => Worked { from, to, works_for: WorksFor::Span(span), by, measured: false },
+                    None => Worked::unknown(from, to),
+                }));
             }
         }
         found
@@ -146,13 +154,17 @@ impl Joined<'_> {
     /// For what a thread works at a moment.
     pub fn works_for(&self, thread: ThreadIndex, at: Stamp<Reference>) -> WorksFor {
         match self.contexts.work.at(&thread, at) {
-            WorksFor::Unknown => self.work.at(&thread, at).map_or(WorksFor::Unknown, WorksFor::Span),
+            WorksFor::Unknown => {
+                let by_connection = || self.connections.work.at(&thread, at);
+                let span = self.work.at(&thread, at).or_else(by_connection);
+                span.map_or(WorksFor::Unknown, WorksFor::Span)
+            }
             said => said,
         }
     }
 
     /// How the thread of a request is known.
     pub fn joined_by(&self, request: RequestIndex) -> JoinedBy {
-        joined_by(self.traced, &self.contexts, &self.goroutines, request)
+        joined_by(self.traced, &self.contexts, &self.goroutines, &self.connections, request)
     }
 }

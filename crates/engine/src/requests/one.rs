@@ -155,15 +155,14 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
     let own = own_times(traced, &by_span);
     let is_recorded = recorded.from() <= from && to <= recorded.to();
     let joined_by = joined.joined_by(request);
-    let said = joined
-        .contexts
-        .thread(request)
-        .map(|thread| (recorded.graph.thread(thread).tid().number(), Some(thread)));
+    let numbered = |thread| (recorded.graph.thread(thread).tid().number(), Some(thread));
+    let said = joined.contexts.thread(request).map(numbered);
+    let by_connection = || joined.connections.thread(request).map(numbered);
     let named = || {
         let tid = places.tid(traced, root)?;
         Some((tid.number(), thread_of(recorded, traced, places, root)))
     };
-    let path = match said.or_else(named) {
+    let path = match said.or_else(named).or_else(by_connection) {
         _ if from >= to => Err(NoPath::Empty),
         _ if joined_by == JoinedBy::Goroutine && is_recorded => {
             goroutine::path_of(joined, request, algorithm).ok_or(NoPath::NoThread)
@@ -193,7 +192,9 @@ fn next(joined: &Joined<'_>, request: RequestIndex, own: &[OwnTime], is_recorded
     let is_there = |tid: Tid| !recorded.with_tid(tid).is_empty();
     let is_joined = |part| {
         let named = || places.tid(traced, traced.request(part).root);
-        joined.contexts.thread(part).is_some() || named().is_some_and(is_there)
+        joined.contexts.thread(part).is_some()
+            || named().is_some_and(is_there)
+            || joined.connections.thread(part).is_some()
     };
     // A part in another service, whose thread is known.
     let part = own.first().map(|first| traced.requests.of_span(first.longest));

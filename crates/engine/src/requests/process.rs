@@ -16,7 +16,7 @@ const MAX_ANCESTORS: usize = 64;
 
 /// The number of a thread's process, and those of the processes that it descends from, the nearest first; empty where the process
 /// is not known.
-fn line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> Vec<u32> {
+pub(super) fn line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> Vec<u32> {
     let mut line = Vec::new();
     let mut process = recorded.graph.thread(thread).tgid();
     while let Some(one) = process.filter(|one| *one != Tid::IDLE && line.len() < MAX_ANCESTORS) {
