@@ -161,6 +161,14 @@ fn a_service_has_the_port_whose_exchanges_fit_its_spans_best() {
 }
 
 #[test]
+fn the_processes_of_a_service_may_answer_at_several_ports() {
+    let two_ports = LOCK.replace("40002 > 127.0.0.1:8080", "40002 > 127.0.0.1:9090");
+    let two_ports = two_ports.replace("127.0.0.1:8080 > 127.0.0.1:40002", "127.0.0.1:9090 > 127.0.0.1:40002");
+    assert_eq!(threads(&two_ports, &SPANS, None), "10 11");
+    assert_eq!(threads(&two_ports.replace("tid=11 tgid=10", "tid=11 tgid=11"), &SPANS, None), "10 -");
+}
+
+#[test]
 fn for_which_of_several_requests_at_once_a_thread_works_is_not_known() {
     // One thread answers both.
     let looped = LOCK.replace("c0 one out", "c1 two out");

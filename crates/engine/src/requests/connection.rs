@@ -47,7 +47,10 @@ struct Asked {
 /// A port of a host at which others call.
 type Port = (HostIndex, u16);
 
-/// An exchange that fits a request, by its place among those of its port.
+/// An answer: its connection, and its time.
+type Answer = (Flow, Stamp<Reference>);
+
+/// An exchange that fits a request, by its place among the exchanges.
 #[derive(Debug, Clone, Copy)]
 struct Fit {
     place: usize,
@@ -67,28 +70,13 @@ impl Connections {
         contexts: &Contexts,
         goroutines: &Goroutines,
     ) -> Self {
-        let mut by_service: BTreeMap<(ServiceIndex, HostIndex), Vec<Asked>> = BTreeMap::new();
-        for (request, one) in (0..).map(RequestIndex).zip(&traced.requests.requests) {
-            let (root, span) = (one.root, traced.spans.span(one.root));
-            let is_known = span.tid.is_some()
-                || contexts.thread(request).is_some()
-                || goroutine::of_request(traced, request, goroutines).is_some();
-            let (from, to) = places.times(traced, root);
-            if span.kind == Kind::Server
-                && !is_known
-                && from < to
-                && let Some(host) = places.host(traced, root)
-            {
-                by_service.entry((span.service, host)).or_default().push(Asked { request, root, from, to });
-            }
-        }
-        let none = Self { threads: HashMap::new(), work: Work::new([]) };
+        let by_service = asked(traced, places, contexts, goroutines);
         if by_service.is_empty() {
-            return none;
+            return Self { threads: HashMap::new(), work: Work::new([]) };
         }
         let ports = ports(recorded);
         let slack_ns = traced.spans.resolution_ns.max(1);
-        let mut takers: HashMap<(Flow, Stamp<Reference>), Vec<(Fit, Asked)>> = HashMap::new();
+        let mut takers: HashMap<Answer, Vec<(Fit, Asked)>> = HashMap::new();
         for ((service, host), all) in by_service {
             let pid = traced.spans.services[service.0 as usize].pid;
             let mut known: HashMap<ThreadIndex, bool> = HashMap::new();
@@ -100,29 +88,21 @@ impl Connections {
                     })
                 })
             };
-            let mut best: Option<(u128, Port)> = None;
-            let step = all.len().div_ceil(MAX_TRIED);
-            for (&port, exchanges) in ports.range((host, 0)..=(host, u16::MAX)) {
-                let distance = |asked: &Asked| {
-                    let length = asked.to.since(asked.from);
-                    let nearest = fits(exchanges, asked, slack_ns, &mut may_be).into_iter().next();
-                    nearest.map_or(length, |fit| fit.gap_ns.saturating_add(fit.before_ns).min(length))
-                };
-                let tried = || all.iter().step_by(step);
-                let sum: u128 = tried().map(distance).map(u128::from).sum();
-                let is_near = sum < tried().map(|asked| u128::from(asked.to.since(asked.from))).sum();
-                if is_near && best.is_none_or(|(least, _)| sum < least) {
-                    best = Some((sum, port));
-                }
-            }
-            let Some((_, port)) = best else { continue };
+            let on_host = || ports.range((host, 0)..=(host, u16::MAX));
+            let Some(at_port) =
+                nearest(on_host().map(|(_, exchanges)| exchanges), &all, slack_ns, &mut may_be)
+            else {
+                continue;
+            };
             let process = |exchange: &Exchange| recorded.graph.thread(exchange.thread).tgid();
             let processes: HashSet<_> =
-                ports[&port].iter().filter(|exchange| may_be(exchange)).map(process).collect();
+                at_port.iter().filter(|exchange| may_be(exchange)).map(process).collect();
             // They may answer at other ports too.
-            let on_host = ports.range((host, 0)..=(host, u16::MAX)).flat_map(|(_, exchanges)| exchanges);
-            let mut of_service: Vec<Exchange> =
-                on_host.filter(|exchange| processes.contains(&process(exchange))).copied().collect();
+            let mut of_service: Vec<Exchange> = on_host()
+                .flat_map(|(_, exchanges)| exchanges)
+                .filter(|exchange| processes.contains(&process(exchange)))
+                .copied()
+                .collect();
             of_service.sort_by_key(by_answer);
             for asked in all {
                 let fits = fits(&of_service, &asked, slack_ns, &mut may_be);
@@ -150,6 +130,31 @@ impl Connections {
     }
 }
 
+/// The requests in search of their threads, by service and host.
+fn asked(
+    traced: &Traced,
+    places: &Places,
+    contexts: &Contexts,
+    goroutines: &Goroutines,
+) -> BTreeMap<(ServiceIndex, HostIndex), Vec<Asked>> {
+    let mut by_service: BTreeMap<(ServiceIndex, HostIndex), Vec<Asked>> = BTreeMap::new();
+    for (request, one) in (0..).map(RequestIndex).zip(&traced.requests.requests) {
+        let (root, span) = (one.root, traced.spans.span(one.root));
+        let is_known = span.tid.is_some()
+            || contexts.thread(request).is_some()
+            || goroutine::of_request(traced, request, goroutines).is_some();
+        let (from, to) = places.times(traced, root);
+        if span.kind == Kind::Server
+            && !is_known
+            && from < to
+            && let Some(host) = places.host(traced, root)
+        {
+            by_service.entry((span.service, host)).or_default().push(Asked { request, root, from, to });
+        }
+    }
+    by_service
+}
+
 /// The exchanges at each port at which others call, by their answers.
 fn ports(recorded: &Recorded) -> BTreeMap<Port, Vec<Exchange>> {
     let mut ports: BTreeMap<Port, Vec<Exchange>> = BTreeMap::new();
@@ -167,6 +172,31 @@ fn ports(recorded: &Recorded) -> BTreeMap<Port, Vec<Exchange>> {
 
 fn by_answer(exchange: &Exchange) -> (Stamp<Reference>, Stamp<Reference>, ThreadIndex) {
     (exchange.answered, exchange.asked, exchange.thread)
+}
+
+/// The exchanges of the port of a service: those that lie nearest to its requests.
+fn nearest<'e>(
+    ports: impl Iterator<Item = &'e Vec<Exchange>>,
+    all: &[Asked],
+    slack_ns: u64,
+    may_be: &mut impl FnMut(&Exchange) -> bool,
+) -> Option<&'e Vec<Exchange>> {
+    let step = all.len().div_ceil(MAX_TRIED).max(1);
+    let length = |asked: &Asked| u128::from(asked.to.since(asked.from));
+    let mut least = all.iter().step_by(step).map(length).sum();
+    let mut best = None;
+    for exchanges in ports {
+        let distance = |asked: &Asked| {
+            let first = fits(exchanges, asked, slack_ns, may_be).into_iter().next();
+            let distance = |fit: Fit| u128::from(fit.gap_ns) + u128::from(fit.before_ns);
+            first.map_or_else(|| length(asked), |fit| distance(fit).min(length(asked)))
+        };
+        let sum: u128 = all.iter().step_by(step).map(distance).sum();
+        if sum < least {
+            (least, best) = (sum, Some(exchanges));
+        }
+    }
+    best
 }
 
 /// The exchanges that fit a request, the one that was answered next to its end first.
