@@ -138,6 +138,9 @@ fn only_a_servers_span_is_looked_for_and_only_where_others_call() {
     // An answer long before the span ends, or long behind it, is another one's.
     assert_eq!(threads(LOCK, &[Spanned('a', 2, 6, 7)], None), "-");
     assert_eq!(threads(LOCK, &[Spanned('a', 2, 62, 65)], None), "-");
+    let beside = |other: Spanned| threads(LOCK, &[SPANS[1], other], None);
+    assert_eq!(beside(Spanned('c', 2, 6, 20)), "11 -", "answered long behind its end");
+    assert_eq!(beside(Spanned('c', 2, 62, 65)), "11 -", "answered before it began");
     // A process that is not the service's.
     assert_eq!(threads(LOCK, &SPANS, Some(10)), "10 11");
     assert_eq!(threads(LOCK, &SPANS, Some(4711)), "- -");
