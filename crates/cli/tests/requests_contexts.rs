@@ -241,6 +241,14 @@ fn a_number_of_a_thread_that_belongs_to_another_process_is_not_taken() {
 }
 
 #[test]
+fn between_two_open_requests_a_thread_is_said_to_work_for_neither_and_not_for_none() {
+    let turns = "100 c0 cart context b/b\n100 c0 cart switch";
+    let (pieces, _) = answer(&LOCK.replace("CONTEXT", "b/b").replace("100 c0 cart switch", turns));
+    // From 70 to 100 it turns from the one to the other: no basis is named.
+    assert_eq!(pieces[..3], ["60 - -", "70 a measured", "300 - -"]);
+}
+
+#[test]
 fn a_context_that_was_read_at_a_waking_counts_from_there_on() {
     let waking = LOCK
         .replace(

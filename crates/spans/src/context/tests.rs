@@ -230,6 +230,8 @@ fn a_span_that_a_thread_began_and_left_for_others_was_left_when_it_was_queued_or
     // It took it up and said so before it queued it.
     judge_queued("a ==========", &[(1, 2, 'a'), (8, 9, '-')], "", &[('a', 4)], 9, "?Aaa~~~~-");
     judge_queued("a =====.....", &[(1, 2, 'a'), (8, 9, '-')], "", &[('a', 4)], 9, "?Aaaa~~~-");
+    // It had it again behind its queue.
+    judge_queued("a ==========", &[(3, 4, 'a'), (8, 9, '-')], "", &[('a', 2)], 9, "???Aaaaa-");
     // It says itself that it had left it by then; or it queued it at once.
     judge_queued(handed, &none, "a", &[('a', 9)], 9, "-///////-");
     judge_queued(handed, &none, "a", &[('a', 1)], 9, "-~~~~~~~-");
