@@ -72,12 +72,12 @@ static void count_interrupts(unsigned long counts[MAX_CPUS])
 	fclose(in);
 }
 
-void pin_to_interrupts_of(int file)
+int interrupts_of(int file)
 {
 	unsigned long before[MAX_CPUS], after[MAX_CPUS];
 	int direct = scratch_file_again(file, O_DIRECT | O_DSYNC), best = -1;
 	if (direct < 0)
-		return; /* no disk under it, tmpfs for one: no interrupts either */
+		return -1; /* no disk under it, tmpfs for one: no interrupts either */
 	char *page = scratch_memory(4096);
 	count_interrupts(before);
 	for (int i = 0; i < PROBES; i++)
@@ -86,12 +86,20 @@ void pin_to_interrupts_of(int file)
 	count_interrupts(after);
 	close(direct);
 	munmap(page, 4096);
-	cpu_set_t allowed, one;
+	cpu_set_t allowed;
 	sched_getaffinity(0, sizeof allowed, &allowed);
 	for (int cpu = 0; cpu < MAX_CPUS; cpu++)
 		if (CPU_ISSET(cpu, &allowed) && after[cpu] - before[cpu] >= PROBES &&
 		    (best < 0 || after[cpu] - before[cpu] > after[best] - before[best]))
 			best = cpu;
+	return best;
+}
+
+void pin_to_interrupts_of(int file)
+{
+	int best = interrupts_of(file);
+	cpu_set_t one;
+
 	if (best < 0)
 		return;
 	CPU_ZERO(&one);

@@ -19,6 +19,30 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/*
+ * A thread may be woken to take a lock, find it taken, and sleep again: it was without a CPU more than once, and not all of that just before it got
+ * the lock. It kept nobody waiting while another one had the lock.
+ */
+static void clip_turn(const struct books *books, struct turn *turn)
+{
+	for (long i = 0; i < books->count; i++)
+		for (int t = 0; t < 2; t++) {
+			const struct turn *had = &books->book[i].turns[t];
+			if (had->is_taken && had->keeper == turn->keeper && had->had_to <= turn->got && turn->had_from < had->had_to)
+				turn->had_from = turn->wait_to = had->had_to;
+		}
+}
+
+static void clip_turns(struct books *books)
+{
+	for (long i = 0; i < books->count; i++)
+		for (int t = 0; t < 2; t++) {
+			struct turn *turn = &books->book[i].turns[t];
+			if (turn->is_taken && turn->keeper <= LEDGERS)
+				clip_turn(books, turn);
+		}
+}
+
 /* The time from then to then in which no request had a keeper. */
 static uint64_t free_ns(const struct books *books, int keeper, uint64_t from, uint64_t to)
 {
@@ -39,7 +63,11 @@ static bool writes(const struct book *book)
 	return book->plant == DISK || book->plant == LOCK_DISK;
 }
 
-/* The time in which a request, or one that it waited for, waited for the disk together with another one. */
+/*
+ * The time in which a request, or one that it waited for, waited for the disk together with another one. Files may share a block with their
+ * inodes, or a journal: where two threads wait for its write, one of them has sent it, and the other waits for that one's. It is disk time of
+ * the one or of the other.
+ */
 static uint64_t disk_ns(const struct books *books, const struct book *book, const struct book *by)
 {
 	uint64_t most_from = later(by->own_from, book->from), most_to = sooner(by->own_to, book->to), ns = 0;
@@ -97,10 +125,18 @@ static void write_blockers(FILE *f, const struct books *books, const struct book
 	}
 }
 
+static void write_other(FILE *f, const char *kind, const struct book *by, uint64_t ns)
+{
+	if (!ns)
+		return;
+	fprintf(f, ",{\"kind\":\"%s\"", kind);
+	write_id(f, ",\"by\":", by);
+	fprintf(f, ",\"ns\":%llu}", (unsigned long long)ns);
+}
+
 /*
  * Time in which the program does not know for whom a request waited, only that it can have been for some: while the lock was
- * free, it was promised to one of those that waited for it too; while it waited for the disk, the kernel may have had it wait for
- * what others wrote.
+ * free, it was promised to one of those that waited for it too.
  */
 static void write_possible(FILE *f, const struct books *books, const struct book *book)
 {
@@ -116,30 +152,31 @@ static void write_possible(FILE *f, const struct books *books, const struct book
 				if (mine->is_taken && its->is_taken && mine->keeper == its->keeper && mine->keeper <= LEDGERS && from < to)
 					ns += free_ns(books, mine->keeper, from, to);
 			}
+		write_other(f, "possible", by, ns);
 		/* Its own disk time, or that of those that it waited for. */
 		if (writes(by))
-			ns += disk_ns(books, book, by);
-		if (ns) {
-			write_id(f, ",{\"kind\":\"possible\",\"by\":", by);
-			fprintf(f, ",\"ns\":%llu}", (unsigned long long)ns);
-		}
+			write_other(f, "shared", by, disk_ns(books, book, by));
 	}
 }
 
 /* The part of its own planted time that the front waited for. */
 static uint64_t own_ns(const struct book *book)
 {
-	uint64_t all = book->own_to - book->own_from, from = later(book->own_from, book->asked);
+	uint64_t from = later(book->own_from, later(book->asked, book->called)), to = book->own_from + book->ns;
 
-	return from < book->own_to && all ? (double)book->ns * (book->own_to - from) / all : 0;
+	/* fsync and a limit begin when the front waits for them. */
+	if (writes(book) || book->plant == LIMIT)
+		return book->ns;
+	return from < to ? to - from : 0;
 }
 
-void books_write(const struct books *books, const pid_t services[3])
+void books_write(struct books *books, const pid_t services[3])
 {
 	FILE *f = fopen(truth_file, "we");
 
 	if (!f)
 		die(truth_file);
+	clip_turns(books);
 	fprintf(f, "{\"schema\":\"wakepath.requests-truth/1\",\"pids\":[%d,%d,%d],\"requests\":[", services[0], services[1],
 		services[2]);
 	for (long i = 0; i < books->count; i++) {

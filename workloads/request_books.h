@@ -17,15 +17,18 @@ struct turn {
 	bool is_taken;
 	int keeper;
 	uint64_t wait_from, wait_to, had_from, had_to;
+	uint64_t got; /* of a lock: when the thread ran with it */
 };
 
 /* The books of one request. Times are those of the monotonic clock. */
 struct book {
 	uint64_t trace, from, to;
-	uint64_t asked; /* from here the front waits for the answer; before, it ran or was runnable, whatever the others did */
+	/* From here the front waits for the answer, or `store` for that of `back`; before, it ran or was runnable, whatever the others did. */
+	_Atomic uint64_t asked;
+	uint64_t called;
 	enum plant plant;
 	struct turn turns[2]; /* in order of time, or the second within the first */
-	uint64_t own_from, own_to, ns; /* the planted time that is its own: `ns` of this */
+	uint64_t own_from, own_to, ns; /* the planted time that is its own: `ns` of this, the first part where it sleeps */
 };
 
 /* The names of the planted causes. */
@@ -38,6 +41,6 @@ struct books {
 };
 
 /* Writes the truth to where --truth wants it: for each request its planted parts, and the requests that it waited for. */
-void books_write(const struct books *books, const pid_t services[3]);
+void books_write(struct books *books, const pid_t services[3]);
 
 #endif

@@ -32,6 +32,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,7 +221,7 @@ static void take_lock(struct book *book, int turn, enum keeper keeper)
 	uint64_t got = now(), delay = delay_time() - begin.delay;
 	uint64_t woken = got - delay > begin.wall ? got - delay : begin.wall;
 	/* One that was woken to take the lock keeps those behind it waiting until it runs. */
-	book->turns[turn] = (struct turn){ true, keeper, begin.wall, woken, woken, 0 };
+	book->turns[turn] = (struct turn){ true, keeper, begin.wall, woken, woken, 0, got };
 }
 
 static void give_back(struct book *book, int turn)
@@ -229,10 +230,14 @@ static void give_back(struct book *book, int turn)
 	pthread_mutex_unlock(&locks[book->turns[turn].keeper]);
 }
 
+/* The CPU that takes the interrupts of the disk. */
+static int cpu_of_disk = -1;
+
 static void write_file(struct book *book, uint64_t size)
 {
 	static _Thread_local int file;
 	static _Thread_local char *memory;
+	cpu_set_t usual, one;
 
 	if (!memory) {
 		memory = scratch_memory(8 << 20);
@@ -240,25 +245,46 @@ static void write_file(struct book *book, uint64_t size)
 	}
 	if (pwrite(file, memory, size, 0) != (ssize_t)size)
 		die("cannot write the scratch file");
+	/* The clocks of a thread that an idle CPU has to wake see it blocked until that CPU has heard of it. */
+	sched_getaffinity(0, sizeof usual, &usual);
+	CPU_ZERO(&one);
+	CPU_SET(cpu_of_disk < 0 ? 0 : cpu_of_disk, &one);
+	if (cpu_of_disk >= 0 && sched_setaffinity(0, sizeof one, &one))
+		die("cannot stay on one CPU");
 	struct reading begin = read_clocks();
 	if (fsync(file))
 		die("cannot wait for the disk");
 	book_own(book, begin, blocked_since(begin));
+	if (sched_setaffinity(0, sizeof usual, &usual))
+		die("cannot leave a CPU");
 }
 
 /* One at a time: the group's own clock is for all that are in it. */
 static void compute_limited(struct book *book, uint64_t size)
 {
+	/* Where the group has used up its time, one that enters stands still at once. */
+	uint64_t before = limit_throttled();
+	struct reading begin = read_clocks();
 	const char *failed = limit_enter();
 
 	if (failed)
 		die(failed);
-	uint64_t before = limit_throttled();
-	struct reading begin = read_clocks();
 	compute(size);
 	if ((failed = limit_leave()))
 		die(failed);
-	book_own(book, begin, limit_throttled() - before);
+	/* A thread that stands still is one without a CPU by its own clock; the group's may have begun before it entered. */
+	uint64_t throttled = limit_throttled() - before, delay = delay_time() - begin.delay;
+	book_own(book, begin, throttled < delay ? throttled : delay);
+}
+
+/*
+ * A thread stops more than once in an fsync or under a limit, and no clock says when. So these begin when the front waits for them: all of
+ * that time is in the request's path.
+ */
+static void let_front_wait(struct book *book)
+{
+	while (!book->asked)
+		sched_yield();
 }
 
 static void call_back(int back, const struct message *m, const struct span *span)
@@ -270,6 +296,7 @@ static void call_back(int back, const struct message *m, const struct span *span
 	span_attach(call);
 	on.parent = call->id;
 	give(back, &on, sizeof on);
+	shared->books.book[m->book].called = now();
 	if (!take(back, &answer, 1))
 		die("back did not answer");
 	span_detach(call);
@@ -286,6 +313,7 @@ static void plant(struct book *book, int back, const struct message *m, const st
 		give_back(book, 0);
 		break;
 	case LOCK_DISK:
+		let_front_wait(book);
 		take_lock(book, 0, STOCK);
 		write_file(book, m->size);
 		give_back(book, 0);
@@ -308,9 +336,11 @@ static void plant(struct book *book, int back, const struct message *m, const st
 		give_back(book, 0);
 		break;
 	case DISK:
+		let_front_wait(book);
 		write_file(book, m->size);
 		break;
 	case LIMIT:
+		let_front_wait(book);
 		compute_limited(book, m->size);
 		break;
 	default:
@@ -363,7 +393,7 @@ static void *store_reads(void *argument)
 			struct turn *turns = shared->books.book[item->m.book].turns;
 			item->connection = open[i].fd;
 			/* It waited for the reader since it was asked for. */
-			turns[0] = (struct turn){ true, READER, 0, now(), now(), 0 };
+			turns[0] = (struct turn){ true, READER, 0, now(), now(), 0, 0 };
 			struct span *span = item->span = answers(&item->m, plants[QUEUE]);
 			span_attach(span);
 			compute(parse_us * US);
@@ -398,7 +428,7 @@ static void *store_works(void *argument)
 		struct book *book = &shared->books.book[item.m.book];
 		span_attach(item.span);
 		struct turn *turn = &book->turns[1];
-		*turn = (struct turn){ true, WORKER + number, turn->wait_from, now(), now(), 0 };
+		*turn = (struct turn){ true, WORKER + number, turn->wait_from, now(), now(), 0, 0 };
 		if (was_busy && busy_since < turn->wait_from) {
 			/* It would have waited as long for the worker, had the reader been quicker. */
 			turn->wait_from = busy_since;
@@ -526,6 +556,9 @@ static void store_begins(void)
 
 	if (failed)
 		die(failed);
+	int file = scratch_file(0);
+	cpu_of_disk = interrupts_of(file);
+	close(file);
 	start(accepts_all, (long)&store_listens, NULL);
 	start(store_reads, 0, NULL);
 	for (long i = 1; i <= WORKERS; i++)

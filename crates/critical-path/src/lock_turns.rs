@@ -10,15 +10,18 @@
 //! taker     ~~~~~~~~~~~=|==hold==r         it did other things before
 //! waiter    .....................|=        owner until the first r, then `first`, then taker
 //! ```
+//!
+//! A free lock is taken without the kernel. So it is not known when: while the taker does not run, `first` keeps the others waiting; from
+//! where it runs until `first` finds the lock taken, it may be the one or the other.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_wait_graph::{ContendedLock, Graph, Release, ThreadState};
+use wakepath_wait_graph::{ContendedLock, Graph, Release, StateInterval, ThreadIndex, ThreadState};
 
 use crate::explain::Part;
 use crate::tiles::Trust;
 use crate::{LockCause, Rule, Via};
 
-/// The maximum number of state intervals to search for the time at which a woken thread goes back to sleep.
+/// The maximum number of state intervals to search for the time at which a woken thread goes back to sleep, or a taker runs.
 const MAX_INTERVALS: usize = 64;
 
 /// The parts from `from` to `to` of a wait that began at `began` and that `end` ended; `None` where each thread had the
@@ -36,20 +39,27 @@ pub(crate) fn lock_turns(
     let first = releases().next()?;
     (lock.owner == Some(first.by)).then_some(())?;
     let cause = LockCause { address: lock.address, kernel: false, owner: lock.owner };
-    let part = |thread, until: Stamp<Reference>| {
-        let (via, lock, trust) = (Via::Lock, Some(cause), Trust::By(Rule::LockTurns));
+    let part = |thread, until: Stamp<Reference>, trust| {
+        let (via, lock) = (Via::Lock, Some(cause));
         Part::Thread { thread, to: until.min(to), acted: until, via, lock, trust }
     };
+    let sure = Trust::By(Rule::LockTurns);
     // Backwards: the last turn that has no part yet, and the release before it.
-    let (mut parts, mut turn) = (vec![part(end.by, end.at)], *end);
+    let (mut parts, mut turn) = (vec![part(end.by, end.at, sure)], *end);
     for before in releases().rev() {
         if turn.at <= from {
             break;
         }
         if before.woken != turn.by {
             // It took the lock at the latest as the one that was woken found it taken.
-            parts.extend(asleep_again(graph, before, lock.address, turn.at).map(|at| part(before.woken, at)));
-            parts.push(part(before.by, before.at));
+            let asleep = asleep_again(graph, before, lock.address, turn.at);
+            let ran = runs(graph, turn.by, before.at).min(asleep.unwrap_or(turn.at));
+            let doubtful = asleep.filter(|&at| ran < at);
+            parts.extend(doubtful.map(|at| part(before.woken, at, Trust::Doubtful)));
+            if before.at < ran {
+                parts.push(part(before.woken, ran, sure));
+            }
+            parts.push(part(before.by, before.at, sure));
         }
         turn = *before;
     }
@@ -76,4 +86,15 @@ fn asleep_again(
                 && lock.is_some_and(|lock| lock.address == address)
         })
         .map(|interval| interval.from)
+}
+
+/// The first time from `at` on at which a thread may run: it neither sleeps nor is without a CPU.
+fn runs(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> Stamp<Reference> {
+    let intervals = graph.state_intervals(thread);
+    let first = intervals.find(at);
+    let mut later = (first..intervals.len()).take(MAX_INTERVALS).map_while(|index| intervals.get(index));
+    let may_run = |interval: &StateInterval| {
+        !matches!(interval.state, ThreadState::Blocked(_) | ThreadState::Runnable { .. })
+    };
+    later.find(|interval| at < interval.to && may_run(interval)).map_or(at, |interval| interval.from.max(at))
 }

@@ -3,7 +3,7 @@
 //!
 //! A part of a request's time is right within two percentage points of the request. The requests that block it are right if
 //! each that takes more than that, by the books or by the answer, is in the other too, and as large. An answer that names another
-//! one is wrong, and is worse where it has no mark of doubt: an ambiguous part, or a doubt or loss among the problems.
+//! one is wrong, and is worse where that has no mark of doubt: an ambiguous part, or a doubt or loss among the problems.
 
 mod judge;
 
@@ -46,7 +46,8 @@ pub struct OfRequest {
 /// A planted part of a request's time.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Part {
-    /// A kind of the path's contract; `blocked` by another request; or `possible`: the program does not know whether it was.
+    /// A kind of the path's contract; `blocked` by another request; `possible`, where the program does not know whether it was; or
+    /// `shared`: disk time while another one wrote too, which may be that one's.
     pub kind: String,
     /// The trace of the request that blocked it.
     pub by: Option<String>,

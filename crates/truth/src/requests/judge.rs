@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Answer, OfRequest, Truth};
+use super::{Answer, OfRequest, Segment, Truth};
 
 /// The largest error of a part, in percentage points of the request.
 pub const MAX_POINTS: f64 = 2.0;
@@ -16,7 +16,7 @@ pub enum Verdict {
     Missed,
     /// It names one that the books have not.
     Wrong {
-        /// The answer has a mark of doubt.
+        /// The time that it blames on them has a mark of doubt.
         marked: bool,
     },
     /// There is no path.
@@ -58,35 +58,56 @@ fn judge_one(truth: &Truth, request: &OfRequest, answer: Option<&Answer>) -> Jud
     let Some(answer) = answer.filter(|answer| answer.no_path.is_none() && !answer.pieces.is_empty()) else {
         return judged(None, Verdict::NoAnswer, Vec::new());
     };
-    let found = found(truth, answer);
-    let mut expected: BTreeMap<(String, Option<String>), i64> = BTreeMap::new();
-    // The books do not know whether these blocked it; so much of them may be in the answer.
-    let mut possible: BTreeMap<&str, i64> = BTreeMap::new();
+    let found = found(truth, answer, |_| true);
+    let mut expected: BTreeMap<Key, i64> = BTreeMap::new();
+    // The books do not know whether these blocked it; so much of them may be in the answer: of `possible` beside the rest, of
+    // `shared` in place of the disk time of the request itself or of another one that writes.
+    let (mut possible, mut shared): (BTreeMap<&str, i64>, BTreeMap<&str, i64>) = Default::default();
     for part in &request.parts {
-        if part.kind == "possible" {
-            *possible.entry(part.by.as_deref().unwrap_or_default()).or_default() += part.ns;
-            continue;
+        let by = part.by.as_deref().unwrap_or_default();
+        match part.kind.as_str() {
+            "possible" => *possible.entry(by).or_default() += part.ns,
+            "shared" => *shared.entry(by).or_default() += part.ns,
+            _ => *expected.entry((part.kind.clone(), part.by.clone())).or_default() += part.ns,
         }
-        *expected.entry((part.kind.clone(), part.by.clone())).or_default() += part.ns;
     }
     let window = request.window_ns.max(1) as f64;
     let share = |ns: i64| ns as f64 / window * 100.0;
-    let of = |sums: &BTreeMap<(String, Option<String>), i64>, key| share(sums.get(key).copied().unwrap_or(0));
-    let mut parts = Vec::new();
-    let (mut points, mut missed, mut wrong) = (0.0f64, false, false);
-    for key in expected.keys().chain(found.keys().filter(|key| !expected.contains_key(key))) {
-        let (by_books, by_answer) = (of(&expected, key), of(&found, key));
+    let of = |sums: &BTreeMap<Key, i64>, key: &Key| share(sums.get(key).copied().unwrap_or(0));
+    let more = |key: &Key| {
         let excused = key.1.as_deref().and_then(|by| possible.get(by)).map_or(0.0, |ns| share(*ns));
-        let error = match by_answer - by_books {
-            more if more > 0.0 => (more - excused).max(0.0),
-            less => -less,
-        };
+        (of(&found, key) - of(&expected, key) - excused).max(0.0)
+    };
+    let keys = || expected.keys().chain(found.keys().filter(|key| !expected.contains_key(key)));
+    // The disk time of others that is more than the books have, and so may be missing elsewhere.
+    let of_others = |key: &Key| {
+        key.1.as_deref().and_then(|by| shared.get(by)).map_or(0.0, |ns| share(*ns)).min(more(key))
+    };
+    let less = |key: &Key| (of(&expected, key) - of(&found, key)).max(0.0);
+    let writes = |key: &Key| match &key.1 {
+        Some(by) => truth.requests.iter().any(|one| one.trace_id == *by && one.planted.ends_with("disk")),
+        None => key.0 == "block_device",
+    };
+    let missing: f64 = keys().filter(|key| writes(key)).map(less).sum();
+    let others: f64 = keys().map(of_others).sum();
+    // The same time on both sides.
+    let moved = missing.min(others);
+    let part_of = |all: f64| if all > 0.0 { moved / all } else { 0.0 };
+    let certain = self::found(truth, answer, |segment| segment.basis != "ambiguous");
+    let mut parts = Vec::new();
+    let (mut points, mut missed, mut wrong, mut unmarked) = (0.0f64, false, false, false);
+    for key in keys() {
+        let (by_books, by_answer) = (of(&expected, key), of(&found, key));
+        let there = if writes(key) { less(key) * part_of(missing) } else { 0.0 };
+        let error = (less(key) - there).max(more(key) - of_others(key) * part_of(others));
         let is_blocker = key.1.is_some();
         // Beside the planted parts there are others, as the running time of each service.
         if is_blocker || expected.contains_key(key) {
             points = points.max(error);
         }
-        wrong |= is_blocker && by_books == 0.0 && error > MAX_POINTS;
+        let is_wrong = is_blocker && by_books == 0.0 && error > MAX_POINTS;
+        wrong |= is_wrong;
+        unmarked |= is_wrong && error - (by_answer - of(&certain, key)) > MAX_POINTS;
         missed |= is_blocker && error > MAX_POINTS;
         let name = key
             .1
@@ -96,18 +117,24 @@ fn judge_one(truth: &Truth, request: &OfRequest, answer: Option<&Answer>) -> Jud
     }
     parts.sort_by(|a, b| (b.1 - b.2).abs().total_cmp(&(a.1 - a.2).abs()));
     let verdict = match (wrong, missed) {
-        (true, _) => Verdict::Wrong { marked: is_marked(answer) },
+        (true, _) => Verdict::Wrong { marked: !unmarked || is_doubtful(answer) },
         (_, true) => Verdict::Missed,
         _ => Verdict::Right,
     };
     judged(Some(points), verdict, parts)
 }
 
-/// The sums of an answer by kind, and by blocking request.
-fn found(truth: &Truth, answer: &Answer) -> BTreeMap<(String, Option<String>), i64> {
+/// A kind of time, or a blocking request.
+type Key = (String, Option<String>);
+
+/// The sums of the segments of an answer that are counted, by kind, and by blocking request.
+fn found(truth: &Truth, answer: &Answer, counts: impl Fn(&Segment) -> bool) -> BTreeMap<Key, i64> {
     let mut sums = BTreeMap::new();
     for piece in &answer.pieces {
         let segment = answer.segments.get(piece.segment);
+        if !segment.is_none_or(&counts) {
+            continue;
+        }
         let other = piece.waits_for.last();
         let is_service = |pid: Option<u32>| pid.is_some_and(|pid| truth.pids.contains(&pid));
         let key = match (other, segment) {
@@ -125,9 +152,8 @@ fn found(truth: &Truth, answer: &Answer) -> BTreeMap<(String, Option<String>), i
     sums
 }
 
-fn is_marked(answer: &Answer) -> bool {
+fn is_doubtful(answer: &Answer) -> bool {
     answer.problems.iter().any(|problem| problem.severity != "note")
-        || answer.segments.iter().any(|segment| segment.basis == "ambiguous")
 }
 
 #[cfg(test)]
@@ -139,9 +165,15 @@ mod tests {
     /// The judgement of one request of 1000 ns, planted: 300 ns blocked by `b`, and 400 of a timer. The answer has these pieces,
     /// each with its kind, its process, its trace and its length.
     fn judged(pieces: &[(&str, u32, &str, i64)], more: Value) -> (Verdict, Option<u32>) {
+        let parts = json!([{"kind": "timer", "ns": 400}, {"kind": "blocked", "by": "b", "ns": 300}]);
+        judged_by(parts, pieces, more)
+    }
+
+    /// The same with other planted parts. `w` is a request that writes to the disk.
+    fn judged_by(parts: Value, pieces: &[(&str, u32, &str, i64)], more: Value) -> (Verdict, Option<u32>) {
         let truth = json!({"schema": "wakepath.requests-truth/1", "pids": [1, 2], "requests": [
-            {"trace_id": "a", "planted": "lock", "window_ns": 1000, "parts": [
-                {"kind": "timer", "ns": 400}, {"kind": "blocked", "by": "b", "ns": 300}]},
+            {"trace_id": "a", "planted": "lock", "window_ns": 1000, "parts": parts},
+            {"trace_id": "w", "planted": "lock-disk", "window_ns": 1000, "parts": []},
         ]});
         let mut at = 0;
         let mut answer = json!({"request": {"trace_id": "a", "from_ns": 0, "to_ns": 1000}, "no_path": null,
@@ -195,8 +227,44 @@ mod tests {
             let more = json!({"problems": [{"severity": severity}]});
             assert_eq!(judged(&wrong, more).0, Verdict::Wrong { marked }, "{severity}");
         }
-        let segments = json!([{"kind": "timer", "pid": 1, "basis": "ambiguous"}, {"kind": "timer", "pid": 1, "basis": "measured"}]);
-        assert_eq!(judged(&wrong, json!({"segments": segments})).0, Verdict::Wrong { marked: true });
+        // The mark is at the time that is blamed on the wrong one, and not elsewhere.
+        for (bases, marked) in [(["ambiguous", "measured"], false), (["measured", "ambiguous"], true)] {
+            let segments = bases.map(|basis| json!({"kind": "timer", "pid": 1, "basis": basis}));
+            let more = json!({"segments": segments});
+            assert_eq!(judged(&wrong, more).0, Verdict::Wrong { marked }, "{bases:?}");
+        }
+    }
+
+    #[test]
+    fn time_that_may_be_for_another_one_is_right_beside_the_rest() {
+        let parts = json!([{"kind": "timer", "ns": 400}, {"kind": "possible", "by": "b", "ns": 100}]);
+        for (ns, verdict, points) in
+            [(100, Verdict::Right, 0), (120, Verdict::Right, 2), (130, Verdict::Wrong { marked: false }, 3)]
+        {
+            let pieces = [("timer", 1, "a", 400), ("timer", 2, "b", ns)];
+            assert_eq!(judged_by(parts.clone(), &pieces, json!({})), (verdict, Some(points)), "{ns}");
+        }
+    }
+
+    #[test]
+    fn disk_time_may_be_that_of_another_one_that_wrote_and_then_is_missing_elsewhere() {
+        let own = json!([{"kind": "block_device", "ns": 400}, {"kind": "shared", "by": "b", "ns": 200}]);
+        let of_lock =
+            json!([{"kind": "blocked", "by": "w", "ns": 400}, {"kind": "shared", "by": "b", "ns": 200}]);
+        let asleep = json!([{"kind": "timer", "ns": 400}, {"kind": "shared", "by": "b", "ns": 200}]);
+        let wrong = Verdict::Wrong { marked: false };
+        for (parts, pieces, expected) in [
+            (&own, [("block_device", 1, "a", 200), ("block_device", 2, "b", 200)], (Verdict::Right, 0)),
+            (&of_lock, [("block_device", 1, "w", 200), ("block_device", 2, "b", 200)], (Verdict::Right, 0)),
+            // More than they shared; time that is missing nowhere, or missing from no disk; and missing time that is nobody's.
+            (&own, [("block_device", 1, "a", 100), ("block_device", 2, "b", 300)], (wrong, 10)),
+            (&own, [("block_device", 1, "a", 400), ("block_device", 2, "b", 200)], (wrong, 20)),
+            (&asleep, [("timer", 1, "a", 200), ("block_device", 2, "b", 200)], (wrong, 20)),
+            (&own, [("block_device", 1, "a", 200), ("block_device", 2, "b", 100)], (Verdict::Right, 10)),
+        ] {
+            let (verdict, points) = expected;
+            assert_eq!(judged_by(parts.clone(), &pieces, json!({})), (verdict, Some(points)), "{pieces:?}");
+        }
     }
 
     #[test]
