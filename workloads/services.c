@@ -74,9 +74,16 @@ struct reading {
 	uint64_t wall, cpu, delay;
 };
 
+/* All of one moment: a thread that loses its CPU in between reads them again. */
 static struct reading read_clocks(void)
 {
-	return (struct reading){ now(), cpu_time(), delay_time() };
+	struct reading at;
+	int tries = 0;
+
+	do
+		at = (struct reading){ now(), cpu_time(), delay_time() };
+	while (now() - at.wall > 50 * US && ++tries < 10);
+	return at;
 }
 
 /* The time since then that the thread neither ran nor was runnable. */
@@ -218,7 +225,8 @@ static void take_lock(struct book *book, int turn, enum keeper keeper)
 
 	pthread_mutex_lock(&locks[keeper]);
 	/* Runnable time at its end is no wait for the lock. */
-	uint64_t got = now(), delay = delay_time() - begin.delay;
+	struct reading end = read_clocks();
+	uint64_t got = end.wall, delay = end.delay - begin.delay;
 	uint64_t woken = got - delay > begin.wall ? got - delay : begin.wall;
 	/* One that was woken to take the lock keeps those behind it waiting until it runs. */
 	book->turns[turn] = (struct turn){ true, keeper, begin.wall, woken, woken, 0, got };

@@ -43,9 +43,12 @@ fn span(id: char, name: &str, (from, to): (u64, u64)) -> Value {
 }
 
 fn drawn(drawing: &str) -> Made {
+    drawn_with(drawing, &[span('a', "GET /cart", (50, 650)), span('b', "PUT /stock", (0, 600))])
+}
+
+fn drawn_with(drawing: &str, spans: &[Value]) -> Made {
     let made = made(drawing, &[]);
     let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
-    let spans = [span('a', "GET /cart", (50, 650)), span('b', "PUT /stock", (0, 600))];
     let document =
         json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": spans}]}]});
     fs::write(made.folder().join("spans.json"), document.to_string()).expect("a file");
@@ -327,16 +330,23 @@ LATE
 /// blocked it.
 fn handed_over(before: &str, early: &str, late: &str) -> (Vec<String>, Value) {
     let drawing = HAND_OVER.replace("BEFORE", before).replace("EARLY", early).replace("LATE", late);
-    let out = run(&drawn(&drawing), &["--request", "aaaa", "--json"]);
+    let (segments, blocked_by) = segments(&drawn(&drawing));
+    let kinds = segments.iter().map(|(_, segment)| segment.clone()).collect();
+    (kinds, blocked_by)
+}
+
+/// The segments of a request, each with its basis.
+fn segments(made: &Made) -> (Vec<(String, String)>, Value) {
+    let out = run(made, &["--request", "aaaa", "--json"]);
     let document: Value = serde_json::from_str(&out).expect("JSON");
     let list = |key: &str| document[key].as_array().expect("a list").clone();
     let mut at = document["window"]["from_ns"].clone();
-    let mut segments: Vec<String> = Vec::new();
+    let mut segments = Vec::new();
     for segment in list("segments") {
         assert_eq!(segment["from_ns"], at, "the segments tile the window");
         at = segment["to_ns"].clone();
         let text = |key: &str| segment[key].as_str().unwrap_or("-").to_owned();
-        segments.push(format!("{at} {} {} {}", text("kind"), text("comm"), text("rule")));
+        segments.push((text("basis"), format!("{at} {} {} {}", text("kind"), text("comm"), text("rule"))));
     }
     assert_eq!(at, document["window"]["to_ns"]);
     let blocked_by = list("blocked_by");
@@ -367,4 +377,50 @@ fn a_request_for_which_an_idle_thread_is_woken_is_in_no_queue() {
     let (segments, blocked_by) = handed_over("none", "95 c0 cart waking stock\n98 c1 idle switch stock", "");
     assert!(!segments.iter().any(|segment| segment.contains("queue")), "{segments:?}");
     assert_eq!(blocked_by, json!([]));
+}
+
+#[test]
+fn a_request_that_the_program_noted_as_queued_is_measured_to_be_in_the_queue_from_there_on() {
+    let late = "300 c1 idle/timer waking stock\n300 c1 idle switch stock";
+    let drawing = HAND_OVER.replace("BEFORE", "b/b").replace("EARLY", "").replace("LATE", late);
+    // The thread that read the request has it until 100. A time behind that says nothing of the time before it.
+    for (queued, basis, rule) in [
+        (Some(90), "measured", "-"),
+        (Some(100), "measured", "-"),
+        (Some(101), "inferred", "handed_over"),
+        (Some(310), "inferred", "handed_over"),
+        (None, "inferred", "handed_over"),
+    ] {
+        let mut request = span('a', "GET /cart", (50, 650));
+        let value = queued.map(|queued: u64| json!({"intValue": (REALTIME + queued).to_string()}));
+        request["attributes"] =
+            value.map_or(json!([]), |value| json!([{"key": "wakepath.queued_ns", "value": value}]));
+        let made = drawn_with(&drawing, &[request, span('b', "PUT /stock", (0, 600))]);
+        let (segments, blocked_by) = segments(&made);
+        let expected = (basis.to_owned(), format!("300 queue stock {rule}"));
+        assert_eq!(segments[3], expected, "{queued:?}: {segments:?}");
+        assert_eq!(segments[4].1, "320 running stock -", "{queued:?}");
+        assert_eq!(blocked_by, json!([["PUT /stock", 200]]), "{queued:?}");
+    }
+}
+
+#[test]
+fn a_request_is_in_no_queue_while_a_call_of_another_service_is_under_way() {
+    let late = "300 c1 idle/timer waking stock\n300 c1 idle switch stock";
+    let drawing = HAND_OVER.replace("BEFORE", "b/b").replace("EARLY", "").replace("LATE", late);
+    // One that begins behind the time at which the first thread left the request was not under way there; one that is not
+    // answered by the time at which the second one has it was not waited for.
+    for ((from, to), until) in
+        [((80, 250), 250), ((100, 250), 250), ((101, 250), 100), ((80, 100), 100), ((80, 330), 100)]
+    {
+        let mut call = span('c', "POST /pay", (from, to));
+        call["traceId"] = json!("a".repeat(32));
+        call["parentSpanId"] = json!("a".repeat(16));
+        call["kind"] = json!(3);
+        let spans = [span('a', "GET /cart", (50, 650)), span('b', "PUT /stock", (0, 600)), call];
+        let (segments, blocked_by) = segments(&drawn_with(&drawing, &spans));
+        let network = ("ambiguous".to_owned(), format!("{until} network stock -"));
+        assert_eq!(segments.contains(&network), until > 100, "{from} to {to}: {segments:?}");
+        assert_eq!(blocked_by, json!([["PUT /stock", 300 - until]]), "{from} to {to}");
+    }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Algorithm, Segment, Wait, Window};
+use wakepath_critical_path::{Algorithm, Segment, SegmentKind, Wait, Window};
 use wakepath_event::{HostIndex, Tid};
-use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
+use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, WorksFor, span_path};
 
 use super::blame::{BlockedBy, BlockedByMissing, Piece, blame};
 use super::goroutine::{self, OfGoroutine};
 use super::hand_over;
+use super::join::Worked;
 use super::process::thread_of;
 use super::{DiskAccesses, Joined, JoinedBy, StateSum, Traced};
 use crate::code_names::code_names;
@@ -236,11 +237,23 @@ fn path_of<'r>(
     let Joined { recorded, traced, .. } = joined;
     let question = question(traced, request, false);
     let names = &mut code_names(recorded);
-    let answer = match hand_over::path_of(joined, request, window.from, window.to, algorithm) {
+    let handed_over = hand_over::path_of(joined, request, window.from, window.to, algorithm);
+    let is_handed_over = handed_over.is_some();
+    let answer = match handed_over {
         Some(path) => answer(recorded, path, question, names),
         None => explain(recorded, algorithm, window, question, names),
     };
-    let work = |_, segment: &Segment| Some(joined.work_of(segment.thread?, segment.from, segment.to));
+    let work = |_, segment: &Segment| {
+        let mut worked = joined.work_of(segment.thread?, segment.from, segment.to);
+        // A call that was under way as no thread had the request: what the next one did meanwhile kept nobody waiting.
+        if is_handed_over && segment.kind == SegmentKind::Network && segment.parent.is_none() {
+            let is_own = |works_for| matches!(works_for, WorksFor::Span(span) if traced.requests.of_span(span) == request);
+            for piece in worked.iter_mut().filter(|piece| !is_own(piece.works_for)) {
+                *piece = Worked::unknown(piece.from, piece.to);
+            }
+        }
+        Some(worked)
+    };
     let of_wait = |wait: &Wait, at| joined.works_for(wait.thread, at);
     let blame = blame(traced, request, &answer.path, work, of_wait);
     blame.path(answer, None, joined.disk(request))
