@@ -23,6 +23,7 @@
 #include "disk.h"
 #include "lane.h"
 #include "limit.h"
+#include "reading.h"
 #include "request_books.h"
 #include "spans.h"
 #include "truth.h"
@@ -67,39 +68,6 @@ static const struct flag flags[] = {
 	{ "only", &only, false, "plant this cause alone, by its number" },
 	{ 0 },
 };
-
-/* --- time and bytes --------------------------------------------------------------------------- */
-
-struct reading {
-	uint64_t wall, cpu, delay;
-};
-
-/* All of one moment: a thread that loses its CPU in between reads them again. */
-static struct reading read_clocks(void)
-{
-	struct reading at;
-	int tries = 0;
-
-	do
-		at = (struct reading){ now(), cpu_time(), delay_time() };
-	while (now() - at.wall > 50 * US && ++tries < 10);
-	return at;
-}
-
-/* The time since then that the thread neither ran nor was runnable. */
-static uint64_t blocked_since(struct reading then)
-{
-	struct reading at = read_clocks();
-	uint64_t wall = at.wall - then.wall, other = at.cpu - then.cpu + at.delay - then.delay;
-
-	return wall > other ? wall - other : 0;
-}
-
-static void compute(uint64_t ns)
-{
-	for (uint64_t end = cpu_time() + ns; cpu_time() < end;)
-		;
-}
 
 static void book_own(struct book *book, struct reading begin, uint64_t ns)
 {
@@ -238,8 +206,7 @@ static void give_back(struct book *book, int turn)
 	pthread_mutex_unlock(&locks[book->turns[turn].keeper]);
 }
 
-/* The CPU that takes the interrupts of the disk. */
-static int cpu_of_disk = -1;
+static int cpu_of_disk = -1; /* it takes the interrupts of the disk */
 
 static void write_file(struct book *book, uint64_t size)
 {
