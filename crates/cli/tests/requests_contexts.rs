@@ -383,13 +383,13 @@ fn a_request_for_which_an_idle_thread_is_woken_is_in_no_queue() {
 fn a_request_that_the_program_noted_as_queued_is_measured_to_be_in_the_queue_from_there_on() {
     let late = "300 c1 idle/timer waking stock\n300 c1 idle switch stock";
     let drawing = HAND_OVER.replace("BEFORE", "b/b").replace("EARLY", "").replace("LATE", late);
-    // The thread that read the request has it until 100. A time behind that says nothing of the time before it.
-    for (queued, basis, rule) in [
-        (Some(90), "measured", "-"),
-        (Some(100), "measured", "-"),
-        (Some(101), "inferred", "handed_over"),
-        (Some(310), "inferred", "handed_over"),
-        (None, "inferred", "handed_over"),
+    // The thread that read the request has it until then, and at most until 100. A time behind that says nothing of the time before it.
+    for (queued, basis, rule, since) in [
+        (Some(90), "measured", "-", 90),
+        (Some(100), "measured", "-", 100),
+        (Some(101), "inferred", "handed_over", 100),
+        (Some(310), "inferred", "handed_over", 100),
+        (None, "inferred", "handed_over", 100),
     ] {
         let mut request = span('a', "GET /cart", (50, 650));
         let value = queued.map(|queued: u64| json!({"intValue": (REALTIME + queued).to_string()}));
@@ -400,7 +400,8 @@ fn a_request_that_the_program_noted_as_queued_is_measured_to_be_in_the_queue_fro
         let expected = (basis.to_owned(), format!("300 queue stock {rule}"));
         assert_eq!(segments[3], expected, "{queued:?}: {segments:?}");
         assert_eq!(segments[4].1, "320 running stock -", "{queued:?}");
-        assert_eq!(blocked_by, json!([["PUT /stock", 200]]), "{queued:?}");
+        assert_eq!(segments[2].1, format!("{since} running cart -"), "{queued:?}");
+        assert_eq!(blocked_by, json!([["PUT /stock", 300 - since]]), "{queued:?}");
     }
 }
 

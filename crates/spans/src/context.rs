@@ -6,7 +6,7 @@
 //! from the one to the other, clipped to the time between; and by the spans that name the thread, began in it after the one and ended
 //! before the other: a busy thread may serve many requests without a reading. A span that began so and goes on behind the other is one
 //! that the thread left unseen: until then where the program noted when it queued the work, elsewhere nothing shows when. And to one that
-//! it began before, and that is open, the thread may have turned and back, as an event loop does.
+//! it began before, and that is open, the thread may have turned and back, as an event loop does, where it says that it works for nothing.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -334,6 +334,10 @@ impl<F, Q> Named<'_, F, Q> {
             return (ran.end, works_for);
         };
         let (began, _) = (self.times)(other);
+        // Between two readings of its own span it is taken to stay with that one: a long callback is cut by other threads at any time.
+        if is_same && own.is_some() && began < ran.start {
+            return (ran.end, works_for);
+        }
         match (self.queued)(other) {
             // By the second reading it had left the span, and may have turned to it before.
             Some(queued) if began < queued && queued <= ran.end => {

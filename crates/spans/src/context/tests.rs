@@ -198,7 +198,9 @@ fn spans_that_a_thread_began_and_ended_between_two_readings_are_its_work_where_t
     // One that began before the first reading and is open: the thread may have turned to it and back, but not behind its end.
     judge_with("a =====......\nb ......===..", &[(1, 2, '-'), (9, 11, '-')], "ab", 11, "?-///~bbb--");
     judge_with("a =====......", &[(1, 2, '-'), (9, 11, '-')], "", 11, "?-~~~~~~~--");
-    judge_with("a ===========\nb ===========", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?A///////AA");
+    // Not where both readings are of one span; but to one that began between them it did turn.
+    judge_with("a ===========\nb ===========", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?AaaaaaaaAA");
+    judge_with("a ===========\nb ....=======", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?Aaa/////AA");
     judge_with("a ===========\nb<a =========", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?AaaaaaaaAA");
     // It took one up or left it, and neither began nor ended it: the other, which began first, may lie between.
     let tasks = "a ===========\nb ===========";
