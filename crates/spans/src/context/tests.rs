@@ -201,6 +201,7 @@ fn spans_that_a_thread_began_and_ended_between_two_readings_are_its_work_where_t
     // Not where both readings are of one span; but to one that began between them it did turn.
     judge_with("a ===========\nb ===========", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?AaaaaaaaAA");
     judge_with("a ===========\nb ....=======", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?Aaa/////AA");
+    judge_with("a ===========\nb ..=========", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?A///////AA");
     judge_with("a ===========\nb<a =========", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?AaaaaaaaAA");
     // It took one up or left it, and neither began nor ended it: the other, which began first, may lie between.
     let tasks = "a ===========\nb ===========";
