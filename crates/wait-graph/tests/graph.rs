@@ -125,6 +125,31 @@ fn the_packets_of_a_flow_are_a_dialogue() {
     assert_eq!([said(9), said(10)], [None, Some((End::Own, Stamp::from_ns(10)))]);
 }
 
+#[test]
+fn the_answer_of_an_exchange_is_that_of_a_thread_and_not_of_a_softirq_that_it_met() {
+    let exchanges = |packets: &str| {
+        let graph = graph(
+            &format!(
+                "thread A tid=10
+                 flow ask 127.0.0.1:40000 > 127.0.0.1:80
+                 flow say 127.0.0.1:80 > 127.0.0.1:40000
+                 0 c0 idle started
+                 0 c0 idle switch A
+                 5 c0 A/net_rx in ask seq=1 len=3
+                 8 c0 A/net_rx out say seq=1 len=3
+                 {packets}50 c0 A stopped"
+            ),
+            &[],
+        );
+        let found = graph
+            .exchanges()
+            .map(|one| (one.asked.ns(), one.answered.ns(), graph.thread(one.thread).tid().number()));
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(exchanges(""), []);
+    assert_eq!(exchanges("9 c0 A out say seq=4 len=3\n"), [(5, 8, 10)]);
+}
+
 /// A thread of the snapshot that was not recorded from there on may have run before it is first seen to.
 #[test]
 fn a_thread_of_the_snapshot_is_unknown_up_to_its_first_switch_unless_all_is_recorded() {
