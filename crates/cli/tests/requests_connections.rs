@@ -112,6 +112,21 @@ fn a_request_belongs_to_the_thread_that_answers_on_its_connection() {
 }
 
 #[test]
+fn a_request_waits_for_the_one_whose_thread_waits_for_the_kernel() {
+    // With the lock, the other thread waits for one that works for no request.
+    let written = LOCK.replace("thread two", "thread writer tid=20\nthread two").replace(
+        "48 c1 two waking one",
+        "22 c1 two switch writer blocked call=74:3
+46 c1 writer waking two
+47 c1 writer switch two blocked
+48 c1 two waking one",
+    );
+    let document = request(&drawn(&written, &SPANS, None), "aaaa");
+    let blocked = &document["blocked_by"];
+    assert_eq!((&blocked[0]["operation"], &blocked[0]["total_ns"]), (&json!("GET /b"), &json!(28 * UNIT)));
+}
+
+#[test]
 fn where_two_threads_answer_about_equally_near_neither_is_taken() {
     // Both questions came before both spans, and both answers are as far from the end.
     let both = [Spanned('a', 2, 9, 56)];
