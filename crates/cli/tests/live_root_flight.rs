@@ -356,6 +356,16 @@ fn the_verb_and_the_signal_keep_the_slow_request_whole() {
     assert!(said.contains("hint: sudo wakepath record --flight 30s -a -o DIR starts one"), "{said}");
 }
 
+/// A slow request triggers by its span, and no usual one before it: its window is kept, with this reason.
+fn keeps_the_slow_one(folder: &Path, recorder: &mut Recorder, server: &mut Server, reason: &str, word: &str) {
+    let slow = server.slow();
+    let (line, path) = recorder.nth(1);
+    assert!(line.contains("shop/GET /cart took ") && line.contains(reason), "{line}");
+    assert!(line.contains(&format!("trace {}", slow.trace)), "a usual one triggered: {line}");
+    assert!(path.to_string_lossy().ends_with(word), "{line}");
+    explains(folder, &path, &slow);
+}
+
 #[test]
 fn a_span_beyond_its_threshold_triggers_and_then_rests() {
     let Some(folder) = place("a slow span keeps its window") else { return };
@@ -365,12 +375,7 @@ fn a_span_beyond_its_threshold_triggers_and_then_rests() {
     let mut server = Server::start(recorder.address);
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(recorder.kept().len(), 0, "usual requests trigger nothing");
-    let slow = server.slow();
-    let (line, path) = recorder.nth(1);
-    assert!(line.contains("shop/GET /cart took ") && line.contains("more than 300"), "{line}");
-    assert!(line.contains(&format!("trace {}", slow.trace)), "{line}");
-    assert!(path.to_string_lossy().ends_with("-span"), "{line}");
-    explains(&folder, &path, &slow);
+    keeps_the_slow_one(&folder, &mut recorder, &mut server, "more than 300", "-span");
     server.slow();
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(recorder.kept().len(), 1, "it rests: {:?}", recorder.kept());
@@ -389,12 +394,7 @@ fn an_outlier_among_its_kind_triggers() {
     let mut server = Server::start(recorder.address);
     // Two hundred usual ones come first.
     std::thread::sleep(Duration::from_secs(6));
-    let slow = server.slow();
-    let (line, path) = recorder.nth(1);
-    assert!(line.contains("shop/GET /cart took ") && line.contains("99 of 100 before it"), "{line}");
-    assert!(line.contains(&format!("trace {}", slow.trace)), "a usual one was an outlier: {line}");
-    assert!(path.to_string_lossy().ends_with("-outlier"), "{line}");
-    explains(&folder, &path, &slow);
+    keeps_the_slow_one(&folder, &mut recorder, &mut server, "99 of 100 before it", "-outlier");
     recorder.stop();
 }
 
