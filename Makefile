@@ -71,6 +71,7 @@ truth: program workloads ## compare paths with programs that log their own times
 
 .PHONY: truth-joins
 truth-joins: program workloads ## compare the request that each thread works for with a program's log, by each way to know it (root)
+	@packaging/setup plugins || echo "programs whose packages are missing are skipped"
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
 	$(AS_ROOT) target/release/wakepath-truth joins
 

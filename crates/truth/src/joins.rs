@@ -102,14 +102,15 @@ fn add_program(
     for is_hidden in hidden {
         let place = place_of(place, is_hidden);
         make_empty(&place)?;
-        let start = (program.start)(given, &place, is_hidden)?;
-        let Start::Run { options, program: command } = start else {
-            let Start::Missing(reason) = start else { unreachable!("there are two") };
-            table.skipped.push(format!("{}: {reason}", program.name));
-            return Ok(());
+        let command = match (program.start)(given, &place, is_hidden)? {
+            Start::Run(command) => command,
+            Start::Missing(reason) => {
+                table.skipped.push(format!("{}: {reason}", program.name));
+                return Ok(());
+            }
         };
         let mut recorder = Command::new(wakepath);
-        recorder.args(["record", "--no-calibration"]).args(options).arg("-o").arg(place.join("recording"));
+        recorder.args(["record", "--no-calibration", "-o"]).arg(place.join("recording"));
         recorder.arg("--").arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {

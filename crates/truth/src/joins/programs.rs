@@ -52,8 +52,8 @@ pub(super) struct Way {
 
 /// A program's command.
 pub(super) enum Start {
-    /// Run it so, with these options of `wakepath record`.
-    Run { options: &'static [&'static str], program: Command },
+    /// Run it so.
+    Run(Command),
     /// It cannot be run here.
     Missing(String),
 }
@@ -85,7 +85,7 @@ fn c(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
     let name = if is_hidden { "joins-hidden" } else { "joins" };
     let mut program = Command::new(given.programs.join(name));
     program.arg(place);
-    Ok(Start::Run { options: &[], program })
+    Ok(Start::Run(program))
 }
 
 const PYTHON: Program = Program {
@@ -123,5 +123,5 @@ fn python(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
     succeed(&mut pip, &log, TIMEOUT)?;
     let mut program = Command::new(python);
     program.arg(given.sources().join("workloads/joins.py")).arg(place).env("PYTHONPATH", place.join("site"));
-    Ok(Start::Run { options: &[], program })
+    Ok(Start::Run(program))
 }
