@@ -46,6 +46,7 @@ static void be_child(void)
 	lane_t lane = (lane_t)lane_number;
 	lane_goes_on(lane);
 	work(lane, (uint64_t)work_us * US);
+	lane_ends(lane);
 	_exit(0);
 }
 

@@ -117,12 +117,13 @@ static void look(uint64_t *wall, uint64_t *cpu, uint64_t *delay)
 		*cpu -= last - first;
 }
 
-/* How often the calling thread went to sleep. */
-static long sleep_count(void)
+/* Counts how often the calling thread went to sleep, and how often it lost its CPU. */
+static void count_switches(struct lane *l)
 {
 	struct rusage used;
 	getrusage(RUSAGE_THREAD, &used);
-	return used.ru_nvcsw;
+	l->sleeps = used.ru_nvcsw;
+	l->losses = used.ru_nivcsw;
 }
 
 /* From here on the stretch in progress is counted. */
@@ -131,7 +132,7 @@ static void begin_at(struct lane *l, uint64_t wall, uint64_t cpu, uint64_t delay
 	l->at = l->read_at = wall;
 	l->at_cpu = cpu;
 	l->at_delay = l->read_delay = delay;
-	l->sleeps = sleep_count();
+	count_switches(l);
 }
 
 static lane_t lane_add(const char *comm, lane_t parent)
@@ -256,10 +257,18 @@ struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by)
 	};
 	memcpy(s.call, l->waiting_in, sizeof s.call);
 	int64_t missing = (int64_t)(wall - l->read_at - (cpu - l->at_cpu) - (delay - l->read_delay));
-	long sleeps = l->sleeps;
+	long sleeps = l->sleeps, losses = l->losses;
 	begin_at(l, wall, cpu, delay);
 	if (what == WORK && l->sleeps != sleeps && missing > 0)
 		l->unawares += (uint64_t)missing;
+	/*
+	 * The kernel does not count a thread as runnable that lost its CPU between its decision to sleep and its
+	 * sleep (6.18: `sched_info_depart` looks at the state), and it is there that wait4 buries a child.
+	 * Elsewhere such time was stolen.
+	 */
+	else if (what == WORK && l->reaps && l->losses != losses && missing > (int64_t)GAP)
+		s.delayed += (uint64_t)missing;
+	l->reaps = false;
 	return stretch_log(lane, &s);
 }
 
@@ -273,6 +282,11 @@ void lane_goes_on(lane_t lane)
 {
 	prctl(PR_SET_NAME, lanes->lane[lane].comm); /* exec has named it after the file */
 	end_in_time();
+	boundary(lane, WORK, BY_LANE, NO_LANE);
+}
+
+void lane_ends(lane_t lane)
+{
 	boundary(lane, WORK, BY_LANE, NO_LANE);
 }
 

@@ -48,9 +48,10 @@ struct lane {
 
 	/* The boundary at which the stretch in progress began. */
 	uint64_t at, at_cpu, at_delay;
-	/* When the slow clocks were last read (a gap in work moves `at` alone), and sleeps so far. */
+	/* When the slow clocks were last read (a gap in work moves `at` alone), and how often it slept and lost its CPU so far. */
 	uint64_t read_at, read_delay;
-	long sleeps;
+	long sleeps, losses;
+	bool reaps; /* it buries a child in this stretch */
 	uint64_t unawares; /* blocked where it believed to work: a page fault, a lock of the kernel's */
 	uint64_t unordered; /* in no certain order, by the lane itself */
 	char waiting_in[CALL_LEN]; /* empty unless waiting */

@@ -101,6 +101,8 @@ int lanes_descriptor(void);
 void lanes_adopt(int descriptor);
 /* The calling thread, after exec, goes on with the lane that it opened before. */
 void lane_goes_on(lane_t lane);
+/* The calling thread has done its work. Nothing but its end is left, of which it has no stamp. */
+void lane_ends(lane_t lane);
 
 /* CLOCK_MONOTONIC; how long this thread ran, and how long it was runnable. */
 uint64_t now(void);

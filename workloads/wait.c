@@ -122,14 +122,51 @@ static lane_t lane_of(pid_t process)
 	die("a child ended without having opened its lane");
 }
 
+/* How long a child that has ended was runnable in its life. */
+static uint64_t delay_of_ended(int process)
+{
+	char path[48];
+	unsigned long long delayed;
+	snprintf(path, sizeof path, "/proc/%d/schedstat", process);
+	FILE *stat = fopen(path, "re");
+	if (!stat || fscanf(stat, "%*u %llu", &delayed) != 1)
+		die(path);
+	fclose(stat);
+	return delayed;
+}
+
+/*
+ * The child was over at `ended`. What the waiter was runnable before that was on its way into the call: it
+ * lost its CPU there, before it slept.
+ */
+static void was_late_to_sleep(lane_t lane, struct stretch *s, uint64_t ended)
+{
+	if (ended <= s->from || ended >= s->to || s->to - ended >= s->delayed)
+		return;
+	struct stretch slept = *s;
+	slept.delayed = s->to - ended;
+	uint64_t before = s->delayed - slept.delayed;
+	if (before > s->to - s->from - slept.delayed)
+		return;
+	*s = (struct stretch){ .from = s->from, .to = s->from + before, .delayed = before, .what = WAIT, .end = BY_NOBODY,
+			       .by = NO_LANE };
+	slept.from = s->to;
+	stretch_log(lane, &slept);
+}
+
 void wait_for_child(lane_t lane, int process)
 {
 	struct rusage used;
-	wait_begins(lane, "wait4");
-	if (wait4(process, NULL, 0, &used) != process)
+	siginfo_t about;
+	wait_begins(lane, "waitid");
+	if (waitid(P_PID, (id_t)process, &about, WEXITED | WNOWAIT))
 		die("cannot wait for a child");
 	lane_t child = lane_of(process);
 	struct stretch *s = wait_over(lane, BY_LANE, child);
+	uint64_t delay = delay_of_ended(process);
+	if (wait4(process, NULL, 0, &used) != process)
+		die("cannot wait for a child");
+	lanes->lane[lane].reaps = true;
 
 	/*
 	 * The child's time after its last boundary has no stamp, but its CPU time is known now (and
@@ -140,6 +177,16 @@ void wait_for_child(lane_t lane, int process)
 			   (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)) * US;
 	uint64_t before = c->at_cpu + c->children_cpu, ran = family > before ? family - before : 0;
 	l->children_cpu += family;
+	/* On one CPU no load balancer spoils the kernel's counts. */
+	if (lanes->one_cpu) {
+		c->end_delay = delay > c->at_delay ? delay - c->at_delay : 0;
+		uint64_t over = c->at + c->end_delay + ran, earliest = s->to - s->delayed - s->cpu;
+		/* It was blocked on its way to its end, by a lock of the kernel's. */
+		if (earliest > over)
+			c->unawares += earliest - over;
+		was_late_to_sleep(lane, s, over);
+		return;
+	}
 	not_runnable_before(s, c->at + ran);
 	uint64_t ended = s->to - s->delayed - s->cpu; /* or later: part of that CPU time was on the way in */
 	if (ended > c->at && ended - c->at > ran)
