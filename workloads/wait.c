@@ -136,8 +136,8 @@ static uint64_t delay_of_ended(int process)
 }
 
 /*
- * The child was over at `ended`. What the waiter was runnable before that was on its way into the call: it
- * lost its CPU there, before it slept.
+ * The child was over at `ended`. The waiter was runnable before that on its way into the call, where it
+ * lost its CPU before it slept.
  */
 static void was_late_to_sleep(lane_t lane, struct stretch *s, uint64_t ended)
 {
