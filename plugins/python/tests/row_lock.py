@@ -43,6 +43,9 @@ def order(request, payment_s):
         cursor = connection.cursor()
         began = time.monotonic_ns()
         cursor.execute("update stock set n = n - 1 where item = 1")
+        if payment_s:
+            # It holds the row. On a busy machine the second order could overtake it before.
+            pathlib.Path(os.environ["SHOP_ORDERED"]).touch()
         time.sleep(payment_s)
         paid = time.monotonic_ns()
     return HttpResponse(f"{began} {paid}")
@@ -114,7 +117,9 @@ def main(folder):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     here = pathlib.Path(__file__).resolve().parent
+    ordered = folder / "ordered"
     environment = dict(os.environ, SHOP_DATABASE=str(sockets), DJANGO_SETTINGS_MODULE="row_lock")
+    environment["SHOP_ORDERED"] = str(ordered)
     environment["PYTHONPATH"] = f"{here}:{environment.get('PYTHONPATH', '')}"
     beside = pathlib.Path(sys.executable).parent
     gunicorn = [beside / "gunicorn", "-w", "2", "-k", "gthread", "--threads", "4", "-b", f"127.0.0.1:{port}"]
@@ -133,7 +138,8 @@ def main(folder):
     said = {}
     paid = threading.Thread(target=lambda: said.update(paid=ask(port, "/order/paid")))
     paid.start()
-    time.sleep(0.1)
+    until("the first order", ordered.exists)
+    time.sleep(0.05)
     said["quick"] = ask(port, "/order/quick")
     paid.join()
     for one in (shop, database):
