@@ -66,7 +66,10 @@ const TID: &str = "wakepath.tid";
 const QUEUED: &str = "wakepath.queued_ns";
 
 /// All programs.
-pub(super) const PROGRAMS: &[Program] = &[C, PYTHON];
+pub(super) const PROGRAMS: &[Program] = &[C, PYTHON, RUST];
+
+/// The programs whose spans say nothing of threads, and whose threads say nothing of spans: their ways are approximate.
+pub(super) const APPROXIMATE: &[Program] = &[TCP];
 
 const C: Program = Program {
     name: "C",
@@ -123,5 +126,27 @@ fn python(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
     succeed(&mut pip, &log, TIMEOUT)?;
     let mut program = Command::new(python);
     program.arg(given.sources().join("workloads/joins.py")).arg(place).env("PYTHONPATH", place.join("site"));
+    Ok(Start::Run(program))
+}
+
+const RUST: Program = Program { name: "Rust", parts: C.parts, ways: C.ways, start: rust };
+
+fn rust(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
+    let name = if is_hidden { "joins-rust-hidden" } else { "joins-rust" };
+    let mut program = Command::new(given.programs.join(name));
+    program.arg(place);
+    Ok(Start::Run(program))
+}
+
+const TCP: Program = Program {
+    name: "TCP",
+    parts: &[part("own"), part("pool"), part("loop")],
+    ways: &[Way { name: "connection and time", is_hidden: true, without: &[] }],
+    start: tcp,
+};
+
+fn tcp(given: &Given, place: &Path, _: bool) -> Result<Start> {
+    let mut program = Command::new(given.programs.join("joins_tcp"));
+    program.arg(place);
     Ok(Start::Run(program))
 }
