@@ -64,8 +64,11 @@ fn run(made: &Made, arguments: &[&str]) -> String {
 
 /// The pieces of the request of `cart`, each with its end, and what blocked it.
 fn answer(drawing: &str) -> (Vec<String>, Value) {
-    let out = run(&drawn(drawing), &["--request", "aaaa", "--json"]);
-    let document: Value = serde_json::from_str(&out).expect("JSON");
+    pieces(&run(&drawn(drawing), &["--request", "aaaa", "--json"]))
+}
+
+fn pieces(out: &str) -> (Vec<String>, Value) {
+    let document: Value = serde_json::from_str(out).expect("JSON");
     assert_eq!(document["request"]["join"], "context");
     assert_eq!(document["window"]["tid"], 10);
     let text = |value: &Value| value.as_str().map_or(String::from("-"), str::to_owned);
@@ -146,6 +149,59 @@ fn a_thread_without_a_span_blames_no_request_and_one_that_could_not_be_read_is_n
     );
     let (pieces, blocked_by) = answer(&LOCK.replace("CONTEXT", "unknown"));
     assert_eq!((&pieces[3..4], blocked_by), (&["500 - -".to_owned()][..], json!([])));
+}
+
+/// `cart` waits for a thread that it made, which waits for a CPU before it runs. `FIRST` is its first reading.
+const NEW: &str = "
+thread cart tid=10
+thread pay tid=12 tgid=10
+0 c0 idle started
+0 c0 idle switch cart
+0 c1 idle switch pay
+60 c0 cart context a/a
+60 c0 cart switch idle runnable
+70 c0 idle switch cart
+80 c0 cart fork stock tid=11 tgid=10
+80 c0 cart waking stock newborn
+100 c0 cart switch idle blocked call=202:0x1000 op=128 value=2
+300 c1 pay switch stock blocked call=35:0
+FIRST
+400 c1 stock switch idle runnable
+420 c1 idle switch stock
+500 c1 stock waking cart
+510 c0 idle switch cart
+600 c1 stock context b/b
+600 c1 stock switch idle blocked call=35:0
+700 c0 cart context none
+700 c0 cart switch idle blocked call=35:0
+";
+
+#[test]
+fn a_new_thread_works_for_nothing_before_it_runs_and_a_new_process_may_work_for_what_its_parent_did() {
+    let answer = |first: &str, tgid: &str| {
+        let drawing =
+            NEW.replace("FIRST", first).replace("stock tid=11 tgid=10", &format!("stock tid=11 tgid={tgid}"));
+        let made =
+            drawn_with(&drawing, &[span('a', "GET /cart", (50, 650)), span('b', "PUT /stock", (320, 600))]);
+        pieces(&run(&made, &["--request", "aaaa", "--json"])).0
+    };
+    let read = "400 c1 stock context b/b";
+    assert_eq!(
+        answer(read, "10")[3..],
+        [
+            "300 - measured",
+            "320 - inferred",
+            "400 b inferred",
+            "420 b measured",
+            "500 b inferred",
+            "510 a measured",
+            "650 a inferred"
+        ]
+    );
+    // It has the memory of its parent.
+    assert_eq!(answer(read, "11")[3..5], ["400 - -", "420 b measured"]);
+    // The recorder did not know it by its first switch: what it worked for until then was not read.
+    assert_eq!(answer("", "10")[3], "500 - -");
 }
 
 #[test]

@@ -153,13 +153,14 @@ fn said(context: ThreadContext) -> Said {
     }
 }
 
-/// The times in which a thread had one context, by its readings in order of time: none before the first.
+/// The times in which a thread had one context, by its readings in order of time: none before the first, but for a thread that is new.
 ///
 /// A context is read as the thread leaves a CPU, and recorded where it is another one than before: where none is recorded
 /// then, the last one holds. Where records may be missing, it does not.
 fn holds(graph: &Graph, thread: ThreadIndex, readings: &[(Stamp<Reference>, Said)]) -> Vec<Hold<Reference>> {
     let (Some(&(first, _)), mut holds) = (readings.first(), Vec::new()) else { return Vec::new() };
     let until = graph.thread(thread).last;
+    holds.extend(new(graph, thread, first));
     let latest = |at| &readings[..readings.partition_point(|(read, _)| *read <= at)];
     for interval in graph.state_intervals(thread).overlapping(first, until) {
         let (from, to) = (interval.from, interval.to);
@@ -187,6 +188,22 @@ fn holds(graph: &Graph, thread: ThreadIndex, readings: &[(Stamp<Reference>, Said
         holds.push(Hold { from: at, to: at, said });
     }
     holds
+}
+
+/// The time from the birth of a thread until it runs: its variables are new, so that it works for nothing. Not so for the first thread of
+/// a process, which has those of the thread that forked it; and not where its first reading comes later than its first switch, because
+/// the recorder did not know its process by then: what it did meanwhile was not read.
+fn new(graph: &Graph, thread: ThreadIndex, first: Stamp<Reference>) -> Option<Hold<Reference>> {
+    let life = graph.thread(thread);
+    let identity = life.identity.as_ref()?;
+    if life.forker().is_none() || identity.tid == identity.tgid {
+        return None;
+    }
+    let intervals = graph.state_intervals(thread).overlapping(life.first, first);
+    let mut known = intervals
+        .skip_while(|one| !matches!(one.state, ThreadState::Running { .. } | ThreadState::Unknown(_)));
+    let runs = known.next().filter(|one| matches!(one.state, ThreadState::Running { .. }))?;
+    (first <= runs.to).then_some(Hold { from: life.first, to: runs.from, said: Said::None })
 }
 
 /// Whether a context that was recorded then still held at a later switch, at which none was recorded. A ring without room
