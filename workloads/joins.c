@@ -6,8 +6,8 @@
  *
  *     pool      one thread takes requests and hands each to one of two workers, which works for it with sleeps; a part of it is a
  *               span of its own. The span begins in the first thread, and has the time at which it was queued (`wakepath.queued_ns`)
- *     task      four requests at once take turns in one thread, which sleeps in each turn
- *     turn      the same, with a span for each turn
+ *     task      four requests at once take turns in one thread, which sleeps in each turn; each notes its turns (`wakepath.turns`)
+ *     turn      the same, with a span for each turn, and without this note
  *     busy      one thread serves forty requests between two sleeps
  *
  * FOLDER/log has a line `TID FROM SHOWN LEAVES LEFT TRACE` for each stretch of work, by the monotonic clock, ns: the thread takes
@@ -16,6 +16,7 @@
  */
 #define _GNU_SOURCE
 #include "../plugins/c/wakepath_context.h"
+#include "../plugins/c/wakepath_turns.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -38,6 +39,9 @@ struct request {
 	const char *name;
 	int tid;
 	struct wakepath_record record;
+	/* The turns, where they are noted. */
+	struct wakepath_turns *turns;
+	uint64_t turned;
 };
 
 /* A stretch of work: when the thread began to take it up, and when it had. */
@@ -78,6 +82,7 @@ static void begin(struct request *r, const char *name, uint64_t trace)
 	uint8_t ids[16] = { 0 };
 
 	r->queued = 0;
+	r->turns = NULL;
 	r->span = next_id++;
 	r->trace = trace ? trace : r->span;
 	r->name = name;
@@ -99,18 +104,20 @@ static void end(struct request *r)
 
 static void write_span(const struct request *r, uint64_t parent)
 {
-	char above[64] = "", queued[96] = "";
+	char above[64] = "", queued[96] = "", turns[WAKEPATH_TURNS_BYTES] = "", key[96] = "";
 
 	if (parent)
 		snprintf(above, sizeof above, "\"parentSpanId\":\"%016llx\",", (unsigned long long)parent);
 	if (r->queued)
 		snprintf(queued, sizeof queued, ",{\"key\":\"wakepath.queued_ns\",\"value\":{\"intValue\":\"%llu\"}}",
 			 (unsigned long long)r->queued);
+	if (r->turns && wakepath_write_turns(r->turns, r->began, turns))
+		snprintf(key, sizeof key, ",{\"key\":\"wakepath.turns\",\"value\":{\"stringValue\":\"");
 	note(spans_file,
 	     "{\"traceId\":\"%032llx\",\"spanId\":\"%016llx\",%s\"name\":\"%s\",\"kind\":%d,\"startTimeUnixNano\":\"%llu\","
-	     "\"endTimeUnixNano\":\"%llu\",\"attributes\":[{\"key\":\"wakepath.tid\",\"value\":{\"intValue\":%d}}%s]}",
+	     "\"endTimeUnixNano\":\"%llu\",\"attributes\":[{\"key\":\"wakepath.tid\",\"value\":{\"intValue\":%d}}%s%s%s%s]}",
 	     (unsigned long long)r->trace, (unsigned long long)r->span, above, r->name, parent ? 1 : 2,
-	     (unsigned long long)r->began, (unsigned long long)r->ended, r->tid, queued);
+	     (unsigned long long)r->began, (unsigned long long)r->ended, r->tid, queued, key, turns, *key ? "\"}}" : "");
 }
 
 static void busy(uint64_t ns)
@@ -130,6 +137,7 @@ static void rest(uint64_t ns)
 static struct stretch take_up(struct request *r, uint64_t from)
 {
 	wakepath_show(&r->record);
+	r->turned = clock_ns(CLOCK_REALTIME);
 	return (struct stretch){ .from = from, .shown = clock_ns(CLOCK_MONOTONIC) };
 }
 
@@ -142,6 +150,8 @@ static void leave_at(struct request *r, struct stretch stretch, enum leave how, 
 		r->queued = clock_ns(CLOCK_REALTIME);
 	if (how == END)
 		end(r);
+	if (r->turns)
+		wakepath_note_turn(r->turns, r->turned, clock_ns(CLOCK_REALTIME), 0);
 	wakepath_show(NULL);
 	uint64_t left = clock_ns(CLOCK_MONOTONIC);
 
@@ -208,10 +218,16 @@ static void *pool(void *unused)
 static void take_turns(const char *name, int has_spans)
 {
 	struct request tasks[TASKS], turn;
+	struct wakepath_turns turns[TASKS];
 
 	for (int round = 0; round < REQUESTS / TASKS; round++) {
-		for (int i = 0; i < TASKS; i++)
+		for (int i = 0; i < TASKS; i++) {
 			begin(&tasks[i], name, 0);
+			if (!has_spans) {
+				wakepath_begin_turns(&turns[i]);
+				tasks[i].turns = &turns[i];
+			}
+		}
 		for (int number = 0; number < TURNS; number++)
 			for (int i = 0; i < TASKS; i++) {
 				struct request *r = &tasks[i];

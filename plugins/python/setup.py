@@ -8,7 +8,7 @@ setup(
         Extension(
             "wakepath_context._record",
             ["wakepath_context/_record.c"],
-            depends=["wakepath_context/wakepath_context.h"],
+            depends=[f"wakepath_context/{name}.h" for name in ("turns", "wakepath_context", "wakepath_turns")],
             optional=True,
         )
     ]

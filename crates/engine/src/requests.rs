@@ -137,7 +137,8 @@ pub fn requests<'a>(
     operations.sort_by_key(|one| std::cmp::Reverse(one.histogram.sum()));
     let (from, to) = (recorded.from(), recorded.to());
     let noted = join::noted_work(recorded, traced, &places);
-    let contexts = Contexts::new(recorded, traced, &places, &noted);
+    let turns = join::noted_turns(recorded, traced, &places);
+    let contexts = Contexts::new(recorded, traced, &places, &noted, &turns);
     let goroutines = goroutine::goroutines(recorded);
     let connections = Connections::new(recorded, traced, &places, &contexts, &goroutines);
     let head = head(recorded, from, to);

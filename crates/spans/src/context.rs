@@ -15,7 +15,7 @@ use std::ops::Range;
 use wakepath_clock::Stamp;
 
 use crate::work::Open;
-use crate::{ById, Requests, SpanId, SpanIndex, Spans, TraceId, Work};
+use crate::{ById, Requests, SpanId, SpanIndex, Spans, TraceId, Turn, Turns, Work};
 
 /// A thread's context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,10 +105,10 @@ pub struct Named<'a, F, Q> {
     pub queued: Q,
 }
 
-impl<T: Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
+impl<T: Copy + Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
     /// Adds a thread whose context was held so: in order of time, without overlap. `may_be_own` says of a span whether the
     /// thread's process may be one of its service: others may have given the same ids. `noted` is the work of threads by the spans
-    /// that name them.
+    /// that name them, `turns` what programs noted of the turns of these.
     pub fn add<F, Q>(
         &mut self,
         thread: T,
@@ -116,12 +116,13 @@ impl<T: Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
         named: &Named<'_, F, Q>,
         may_be_own: impl Fn(SpanIndex) -> bool,
         noted: &Work<T, C>,
+        turns: &Turns<T, C>,
     ) where
         F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
         Q: Fn(SpanIndex) -> Option<Stamp<C>>,
     {
         let noted = |from, to| noted.open(&thread, from, to);
-        let pieces = pieces(holds, named, may_be_own, noted);
+        let pieces = pieces(&thread, holds, named, may_be_own, noted, turns);
         if !pieces.is_empty() {
             self.by_thread.insert(thread, pieces);
         }
@@ -162,11 +163,13 @@ impl<T: Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
     }
 }
 
-fn pieces<C: Copy + Ord, F, Q>(
+fn pieces<T: Copy + Hash + Eq, C: Copy + Ord, F, Q>(
+    thread: &T,
     holds: &[Hold<C>],
     named: &Named<'_, F, Q>,
     may_be_own: impl Fn(SpanIndex) -> bool,
     noted: impl Fn(Stamp<C>, Stamp<C>) -> Vec<Open<C>>,
+    turns: &Turns<T, C>,
 ) -> Vec<ContextPiece<C>>
 where
     F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
@@ -200,6 +203,15 @@ where
             let is_same = before.said == hold.said;
             let [first, last] = [before.said, hold.said].map(works_for);
             let mut at = before.to;
+            let mut push = |from, to, by_readings, by_spans| {
+                for (from, to, turn) in turns.between(thread, from, to) {
+                    // Between the turns of all spans that name the thread it worked for none of these.
+                    let taken = if turn == Some(Turn::Between) { by_readings } else { by_spans };
+                    let works_for = turns.settle(thread, from, turn, taken, [first, last]);
+                    let noted = matches!(works_for, WorksFor::Span(_)) && works_for != by_readings;
+                    push(ContextPiece { from, to, works_for, measured: false, noted });
+                }
+            };
             for (until, works_for) in way(first, last, is_same, before.to..hold.from, named) {
                 let until = until.clamp(at, hold.from);
                 // A thread may have begun spans there, and ended them: it says nothing of these.
@@ -208,15 +220,8 @@ where
                     let (until, noted) =
                         open.map_or((to, works_for), |open| named.noted(open, works_for, is_same, ran));
                     let until = until.clamp(from, to);
-                    let is_noted = matches!(noted, WorksFor::Span(_)) && noted != works_for;
-                    push(ContextPiece {
-                        from,
-                        to: until,
-                        works_for: noted,
-                        measured: false,
-                        noted: is_noted,
-                    });
-                    push(ContextPiece { from: until, to, works_for, measured: false, noted: false });
+                    push(from, until, works_for, noted);
+                    push(until, to, works_for, works_for);
                 }
                 at = until;
             }

@@ -3,7 +3,8 @@
 //! [`read`] takes the files in which spans are kept: OTLP as protobuf and as JSON, and Jaeger's JSON. A [`Request`] is
 //! a service's local root span with the spans below it; [`requests`] finds them, and their tree. [`span_path`] is
 //! the chain of spans that a request's end waited for, by their times alone. [`Work`] is the span that each thread works
-//! for by the spans themselves, [`ContextWork`] the one that it says it works for.
+//! for by the spans themselves, [`ContextWork`] the one that it says it works for, [`Turns`] the turns in which it did, where its program
+//! noted them.
 //!
 //! This crate knows no recording and opens no file. Names are untrusted bytes.
 
@@ -17,6 +18,7 @@ mod request;
 mod span;
 #[cfg(test)]
 mod testing;
+mod turns;
 mod work;
 
 pub use by_id::ById;
@@ -27,4 +29,5 @@ pub use process::{descends_from, of_service};
 pub use read::{Dropped, EXPLAINS, ReadError, Reader, read};
 pub use request::{ParentOfRequest, Request, RequestIndex, Requests, requests};
 pub use span::{Kind, Operation, OperationIndex, Service, ServiceIndex, Span, SpanIndex, Spans};
+pub use turns::{NotedTurns, Turn, Turns, TurnsOfSpan};
 pub use work::{Stint, Work};

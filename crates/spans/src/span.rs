@@ -2,7 +2,7 @@
 
 use wakepath_clock::{Stamp, Wall};
 
-use crate::{SpanId, TraceId};
+use crate::{NotedTurns, SpanId, TraceId};
 
 /// The place of a span in [`Spans::spans`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,6 +83,8 @@ pub struct Span {
     pub tid: Option<u32>,
     /// The time by its process's clock at which work of it was queued, for another thread to take up; where the program noted it.
     pub queued: Option<Stamp<Wall>>,
+    /// The turns in which the thread in which it began worked for it; where the program noted them.
+    pub turns: Option<Box<NotedTurns<Wall>>>,
 }
 
 impl Span {

@@ -58,6 +58,7 @@ pub(crate) fn drawn(drawing: &str) -> Spans {
             failed: false,
             tid: None,
             queued: None,
+            turns: None,
         });
     }
     spans

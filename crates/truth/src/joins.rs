@@ -213,7 +213,8 @@ fn add(judged: &mut Judged, answer: &Value, log: &Log) -> Option<()> {
         let Some(stretches) = segment["tid"].as_u64().and_then(|tid| log.get(&tid)) else { continue };
         let (from, to) = (piece["from_ns"].as_i64()? + origin, piece["to_ns"].as_i64()? + origin);
         let said = piece["trace_id"].as_str();
-        let is_known = said.is_some() || piece["join"] == "context";
+        // Without a trace it says that the thread works for no request.
+        let is_known = said.is_some() || piece["join"] == "context" || piece["join"] == "thread";
         for (from, to, truth) in between(stretches, from, to) {
             let place = match (is_known, truth) {
                 (_, Truth::Edge(traces)) if said.is_none_or(|said| traces.contains(&said)) => 3,

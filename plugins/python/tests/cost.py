@@ -10,23 +10,23 @@ import time
 
 import opentelemetry.context as otel
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import Span, TracerProvider
 
 COUNT = 20_000
 make, handle = TracerProvider.__init__, asyncio.events.Handle
-plain = handle._run, otel._RUNTIME_CONTEXT, TracerProvider().get_tracer("plain")
+plain = handle._run, otel._RUNTIME_CONTEXT, TracerProvider().get_tracer("plain"), Span.end
 
 import wakepath_context.current_span as current_span  # noqa: E402
 import wakepath_context.thread_of_span as thread_of_span  # noqa: E402
 
 current_span.install()
 thread_of_span.install()
-with_package = handle._run, otel._RUNTIME_CONTEXT, TracerProvider().get_tracer("with")
+with_package = handle._run, otel._RUNTIME_CONTEXT, TracerProvider().get_tracer("with"), Span.end
 
 
 def use(parts):
-    handle._run, otel._RUNTIME_CONTEXT = parts[:2]
-    return parts[2]
+    handle._run, otel._RUNTIME_CONTEXT, tracer, Span.end = parts
+    return tracer
 
 
 def spans(tracer):

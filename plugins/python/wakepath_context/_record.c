@@ -8,6 +8,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "turns.h"
 #include "wakepath_context.h"
 
 /* The depth of a thread within a callback or function whose context is followed. */
@@ -17,8 +18,10 @@ static __thread struct wakepath_record records[2];
 /* The number of contexts that the thread has attached and not detached, or FOLLOWS. */
 static __thread long depth;
 
-/* OpenTelemetry's key of the current span, and the name of the method that has its ids. */
-static PyObject *span_key, *get_span_context;
+/* OpenTelemetry's key of the current span, the name of the method that has its ids, and that of the attribute with its turns. */
+static PyObject *span_key, *get_span_context, *turns_name;
+/* The class of the spans that have turns. */
+static PyTypeObject *span_type;
 
 /* The bytes of an id, which OTEP 4947 has in the order of the network. */
 static void put(uint8_t *to, unsigned long long number)
@@ -52,15 +55,36 @@ static int fill(struct wakepath_record *record, PyObject *ids)
 	return !PyErr_Occurred();
 }
 
+/* The turns of a span: a new reference, or NULL. Another span's class may lack the attribute, and its search would be dear. */
+static struct turns *turns_of(PyObject *span)
+{
+	PyObject *turns = span && Py_TYPE(span) == span_type ? PyObject_GetAttr(span, turns_name) : NULL;
+
+	if (turns && Py_TYPE(turns) == &turns_type)
+		return (struct turns *)turns;
+	Py_XDECREF(turns);
+	return NULL;
+}
+
+static PyObject *span_of(PyObject *context)
+{
+	return PyDict_Check(context) ? PyDict_GetItemWithError(context, span_key) : NULL;
+}
+
 /* Shows the current span of a context, a dictionary, or none. */
 static void show(PyObject *context)
 {
-	PyObject *span = PyDict_Check(context) ? PyDict_GetItemWithError(context, span_key) : NULL;
-	PyObject *ids = span ? PyObject_CallMethodObjArgs(span, get_span_context, NULL) : NULL;
+	PyObject *span = span_of(context);
+	struct turns *turns = turns_of(span);
+	PyObject *ids = span && !turns ? PyObject_CallMethodObjArgs(span, get_span_context, NULL) : NULL;
 	/* Chosen here: the method may have run code that showed another span. */
 	struct wakepath_record *hidden = &records[otel_thread_ctx_v1 == &records[0]];
 
-	wakepath_show(ids && fill(hidden, ids) ? hidden : NULL);
+	if (turns)
+		*hidden = turns->record;
+	wakepath_show(turns || (ids && fill(hidden, ids)) ? hidden : NULL);
+	turn_to(turns);
+	Py_XDECREF(turns);
 	Py_XDECREF(ids);
 	PyErr_Clear();
 }
@@ -98,9 +122,47 @@ static PyObject *leave(PyObject *module, PyObject *const *arguments, Py_ssize_t 
 	Py_RETURN_NONE;
 }
 
-static PyObject *hide(PyObject *module, PyObject *none)
+/* Shows no span: the callbacks of this loop are not followed, and so not all turns of the span of this context will be. */
+static PyObject *hide(PyObject *module, PyObject *context)
 {
+	struct turns *turns = turns_of(span_of(context));
+
 	wakepath_show(NULL);
+	turn_to(NULL);
+	if (turns)
+		turns->is_over = 1;
+	Py_XDECREF(turns);
+	PyErr_Clear();
+	Py_RETURN_NONE;
+}
+
+/* Notes the turns of a span from here on: it begins, in this thread. */
+static PyObject *begin(PyObject *module, PyObject *span)
+{
+	struct turns *turns = new_turns();
+	PyObject *ids = turns ? PyObject_CallMethodObjArgs(span, get_span_context, NULL) : NULL;
+
+	if (ids && fill(&turns->record, ids) && PyObject_SetAttr(span, turns_name, (PyObject *)turns) == 0) {
+		Py_INCREF(Py_TYPE(span));
+		Py_XSETREF(span_type, Py_TYPE(span));
+	}
+	Py_XDECREF(ids);
+	Py_XDECREF(turns);
+	PyErr_Clear();
+	Py_RETURN_NONE;
+}
+
+/* The text with the turns of a span that began then and ends now, or None. */
+static PyObject *end(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+	struct turns *turns = count == 2 ? turns_of(arguments[0]) : NULL;
+	char text[WAKEPATH_TURNS_BYTES];
+	int is_whole = turns && end_turns(turns, PyLong_AsUnsignedLongLong(arguments[1]), text);
+
+	Py_XDECREF(turns);
+	PyErr_Clear();
+	if (is_whole)
+		return PyUnicode_FromString(text);
 	Py_RETURN_NONE;
 }
 
@@ -116,7 +178,10 @@ static PyMethodDef methods[] = {
 	{"detach", detach, METH_O, "The thread has detached one, and this is current again. Returns the same."},
 	{"enter", enter, METH_O, "The thread turns to this context. Returns what `leave` takes."},
 	{"leave", (PyCFunction)(void (*)(void))leave, METH_FASTCALL, "The thread turns back to this context."},
-	{"hide", hide, METH_NOARGS, "The thread shows no span."},
+	{"hide", hide, METH_O, "The thread shows no span. The current one of this context is not followed."},
+	{"begin", begin, METH_O, "This span begins: its turns in this thread are noted."},
+	{"end", (PyCFunction)(void (*)(void))end, METH_FASTCALL,
+	 "This span, which began then (ns since 1970), ends. Returns its turns as a text, or None where they are not known."},
 	{"use_key", use_key, METH_O, "The key of the current span in a context."},
 	{NULL, NULL, 0, NULL},
 };
@@ -134,5 +199,8 @@ PyMODINIT_FUNC PyInit__record(void)
 	span_key = Py_None;
 	Py_INCREF(span_key);
 	get_span_context = PyUnicode_InternFromString("get_span_context");
-	return get_span_context ? PyModule_Create(&definition) : NULL;
+	turns_name = PyUnicode_InternFromString("_wakepath_turns");
+	if (!get_span_context || !turns_name || PyType_Ready(&turns_type) < 0 || pthread_atfork(NULL, NULL, forked))
+		return NULL;
+	return PyModule_Create(&definition);
 }

@@ -21,6 +21,8 @@ from opentelemetry.context.context import _RuntimeContext
 from opentelemetry.context.contextvars_context import ContextVarsRuntimeContext
 from opentelemetry.trace.propagation import _SPAN_KEY
 
+from . import turns_of_span
+
 try:
     from . import _record
 except ImportError:  # Nothing compiled it here.
@@ -38,13 +40,14 @@ class FollowedContext(_RuntimeContext):
     def attach(self, context):
         token = self._set(context)
         if not _record.attach(context) and _loop() is not None:
-            _record.hide()
+            _record.hide(context)
         return token
 
     def detach(self, token):
         self._reset(token)
-        if not _record.detach(self.get_current()) and _loop() is not None:
-            _record.hide()
+        context = self.get_current()
+        if not _record.detach(context) and _loop() is not None:
+            _record.hide(context)
 
     def get_current(self):  # The variable's own method takes its place.
         return self._current_context.get()
@@ -65,6 +68,7 @@ def install():
     _follow_to_thread(variable)
     _follow_eager_tasks(variable)
     _follow_uvloop(variable)
+    turns_of_span.install(_record)
 
 
 def _follow_callbacks(variable):

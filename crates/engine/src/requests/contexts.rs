@@ -5,7 +5,9 @@ use std::iter;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{ThreadContext, Tid};
-use wakepath_spans::{ById, ContextWork, Hold, Named, RequestIndex, Said, SpanId, TraceId, Work, WorksFor};
+use wakepath_spans::{
+    ById, ContextWork, Hold, Named, RequestIndex, Said, SpanId, TraceId, Turns, Work, WorksFor,
+};
 use wakepath_wait_graph::{Graph, ThreadIndex, ThreadState};
 
 use super::process::Processes;
@@ -60,12 +62,13 @@ pub struct Contexts {
 }
 
 impl Contexts {
-    /// The work of the threads of a recording. `noted` is their work by the spans that name them.
+    /// The work of the threads of a recording. `noted` is their work by the spans that name them, `turns` what is noted of their turns.
     pub fn new(
         recorded: &Recorded,
         traced: &Traced,
         places: &Places,
         noted: &Work<ThreadIndex, Reference>,
+        turns: &Turns<ThreadIndex, Reference>,
     ) -> Self {
         let tids = recorded.survey.contexts.threads();
         let mut work = ContextWork::default();
@@ -92,7 +95,7 @@ impl Contexts {
             let readings: Vec<_> = readings(recorded, thread, tid).collect();
             let process = recorded.graph.thread(thread).tgid();
             let may_be_own = |span| processes.may_be(process, traced.spans.span(span).service);
-            work.add(thread, &holds(&recorded.graph, thread, &readings), &named, may_be_own, noted);
+            work.add(thread, &holds(&recorded.graph, thread, &readings), &named, may_be_own, noted, turns);
         }
         let threads = threads(traced, &work);
         let stints = stints(traced, &work);

@@ -2,7 +2,9 @@
 
 use wakepath_clock::{Reference, Stamp, Wall};
 use wakepath_goroutines::{GoroutineIndex, Goroutines};
-use wakepath_spans::{ContextPiece, RequestIndex, SpanIndex, Stint, Work, WorksFor};
+use wakepath_spans::{
+    ContextPiece, RequestIndex, SpanIndex, Stint, Turn, Turns, TurnsOfSpan, Work, WorksFor,
+};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::facts::{DiskAccess, disk_accesses};
@@ -21,6 +23,8 @@ pub struct Joined<'r> {
     pub places: Places,
     /// The active span of each thread that a plug-in noted.
     pub work: Work<ThreadIndex, Reference>,
+    /// The turns of threads that a plug-in noted.
+    pub turns: Turns<ThreadIndex, Reference>,
     /// The accesses to disks of all requests, by their time; `None` where the recording shows none.
     pub(super) disk: Option<Vec<DiskAccess>>,
     /// The contexts of threads.
@@ -55,7 +59,8 @@ pub struct Worked {
 pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>, RequestsError> {
     let places = Places::new(recorded, traced)?;
     let work = noted_work(recorded, traced, &places);
-    let contexts = Contexts::new(recorded, traced, &places, &work);
+    let turns = noted_turns(recorded, traced, &places);
+    let contexts = Contexts::new(recorded, traced, &places, &work, &turns);
     let goroutines = goroutine::goroutines(recorded);
     let goroutine_work = goroutine::work(traced, &goroutines, &places);
     let connections = Connections::new(recorded, traced, &places, &contexts, &goroutines);
@@ -67,13 +72,28 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
         WorksFor::Span(span) => Some(traced.requests.of_span(span)),
         WorksFor::None | WorksFor::Missing(..) | WorksFor::Unplaced => None,
         WorksFor::Unknown => {
-            let noted = || work.at(&thread, at).or_else(|| connections.work.at(&thread, at));
+            let noted = || match noted_at(&work, &turns, thread, at) {
+                WorksFor::Span(span) => Some(span),
+                WorksFor::Unknown => connections.work.at(&thread, at),
+                _ => None,
+            };
             let span = by_goroutine(thread, at).or_else(noted);
             Some(traced.requests.of_span(span?))
         }
     };
     let disk = disk_accesses(recorded, worked_for);
-    Ok(Joined { recorded, traced, places, work, disk, contexts, goroutines, goroutine_work, connections })
+    Ok(Joined {
+        recorded,
+        traced,
+        places,
+        work,
+        turns,
+        disk,
+        contexts,
+        goroutines,
+        goroutine_work,
+        connections,
+    })
 }
 
 /// The active span of each thread, by the spans that name their threads.
@@ -87,6 +107,53 @@ pub(super) fn noted_work(
         let thread = thread_of(recorded, traced, places, index)?;
         Some(Stint { thread, from, to, span: index })
     }))
+}
+
+/// The turns of each thread, by the spans that name their threads.
+pub(super) fn noted_turns(
+    recorded: &Recorded,
+    traced: &Traced,
+    places: &Places,
+) -> Turns<ThreadIndex, Reference> {
+    if traced.spans.iter().all(|(_, span)| span.turns.is_none()) {
+        return Turns::default();
+    }
+    Turns::new(traced.spans.iter().filter_map(|(index, span)| {
+        let (from, to) = places.times(traced, index);
+        let thread = thread_of(recorded, traced, places, index)?;
+        let stamp = |wall| places.stamp(traced, index, wall);
+        let noted = span.turns.as_ref().map(|noted| noted.on(stamp));
+        Some(TurnsOfSpan { thread, from, to, span: index, noted })
+    }))
+}
+
+/// For what a thread works at a moment by the spans that name it.
+fn noted_at(
+    work: &Work<ThreadIndex, Reference>,
+    turns: &Turns<ThreadIndex, Reference>,
+    thread: ThreadIndex,
+    at: Stamp<Reference>,
+) -> WorksFor {
+    by_turn(turns, thread, at, turns.at(&thread, at), work.at(&thread, at))
+}
+
+/// The same from `at` on, where this is noted of its turns, and this is its active span.
+fn by_turn(
+    turns: &Turns<ThreadIndex, Reference>,
+    thread: ThreadIndex,
+    at: Stamp<Reference>,
+    turn: Option<Turn>,
+    active: Option<SpanIndex>,
+) -> WorksFor {
+    match (turn, active) {
+        (Some(Turn::Of(span)), _) => WorksFor::Span(span),
+        (Some(Turn::Contested), _) => WorksFor::Unplaced,
+        (Some(Turn::Between), _) => WorksFor::None,
+        // It worked for none of those whose turns are known: for another one, or for none.
+        (Some(Turn::Partly), Some(active)) if turns.is_whole(&thread, active, at) => WorksFor::Unplaced,
+        (_, Some(active)) => WorksFor::Span(active),
+        (_, None) => WorksFor::Unknown,
+    }
 }
 
 impl Worked {
@@ -136,29 +203,50 @@ impl Joined<'_> {
                 found.push(Worked { from, to, works_for, by, measured });
                 continue;
             }
-            for (from, to, noted) in self.work.between(&thread, piece.from, piece.to) {
-                let by_connection = || self.connections.work.between(&thread, from, to);
-                let (pieces, by) = match noted {
-                    Some(span) => (vec![(from, to, Some(span))], JoinedBy::Thread),
-                    None => (by_connection(), JoinedBy::Connection),
-                };
-                found.extend(pieces.into_iter().map(|(from, to, span)| match span {
-                    Some(span) => Worked { from, to, works_for: WorksFor::Span(span), by, measured: false },
-                    None => Worked::unknown(from, to),
-                }));
+            for (from, to, turn) in self.turns.between(&thread, piece.from, piece.to) {
+                for (from, to, active) in self.work.between(&thread, from, to) {
+                    let works_for = by_turn(&self.turns, thread, from, turn, active);
+                    let by = match works_for {
+                        WorksFor::Unknown => {
+                            found.extend(self.by_connection(thread, from, to));
+                            continue;
+                        }
+                        WorksFor::Unplaced => JoinedBy::None,
+                        _ => JoinedBy::Thread,
+                    };
+                    found.push(Worked { from, to, works_for, by, measured: false });
+                }
             }
         }
         found
     }
 
+    /// For what a thread works from then to then by its connections.
+    fn by_connection(
+        &self,
+        thread: ThreadIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> impl Iterator<Item = Worked> {
+        let pieces = self.connections.work.between(&thread, from, to).into_iter();
+        pieces.map(|(from, to, span)| match span {
+            Some(span) => {
+                let (works_for, by) = (WorksFor::Span(span), JoinedBy::Connection);
+                Worked { from, to, works_for, by, measured: false }
+            }
+            None => Worked::unknown(from, to),
+        })
+    }
+
     /// For what a thread works at a moment.
     pub fn works_for(&self, thread: ThreadIndex, at: Stamp<Reference>) -> WorksFor {
         match self.contexts.work.at(&thread, at) {
-            WorksFor::Unknown => {
-                let by_connection = || self.connections.work.at(&thread, at);
-                let span = self.work.at(&thread, at).or_else(by_connection);
-                span.map_or(WorksFor::Unknown, WorksFor::Span)
-            }
+            WorksFor::Unknown => match noted_at(&self.work, &self.turns, thread, at) {
+                WorksFor::Unknown => {
+                    self.connections.work.at(&thread, at).map_or(WorksFor::Unknown, WorksFor::Span)
+                }
+                noted => noted,
+            },
             said => said,
         }
     }

@@ -4,7 +4,7 @@ use wakepath_clock::Reference;
 
 use super::*;
 use crate::testing::drawn;
-use crate::{Stint, requests};
+use crate::{NotedTurns, Stint, TurnsOfSpan, requests};
 
 /// The work of a thread whose readings are the letters of a line: a letter for each ns for which it did not run, with
 /// the span of the letter, `-` for none, `!` for one that is not among the spans, `?` for one that could not be
@@ -35,6 +35,21 @@ fn judge_queued(
     held: &[(u64, u64, char)],
     naming: &str,
     queued: &[(char, u64)],
+    end: u64,
+    expected: &str,
+) {
+    judge_turns(drawing, held, (naming, naming), queued, "", end, expected);
+}
+
+/// The same with the turns of spans in a drawing, a line each: `=` in a turn, `x` where the older ones were dropped. The second of
+/// `naming` are the spans that name the thread for its turns.
+#[track_caller]
+fn judge_turns(
+    drawing: &str,
+    held: &[(u64, u64, char)],
+    (naming, of_turns): (&str, &str),
+    queued: &[(char, u64)],
+    turns: &str,
     end: u64,
     expected: &str,
 ) {
@@ -71,6 +86,19 @@ fn judge_queued(
         let noted = queued.iter().find(|(of, _)| *of == letter(span));
         noted.map(|&(_, ns)| at(ns))
     };
+    let noted = |span| {
+        let line = turns.lines().map(str::trim).find(|line| line.starts_with(letter(span)))?;
+        let columns: Vec<_> = (0..).zip(line[1..].trim().chars()).collect();
+        let since = columns.iter().take_while(|(_, one)| *one == 'x').map(|(ns, _)| at(ns + 1)).last();
+        let turns = columns.iter().filter(|(_, one)| *one == '=').map(|&(ns, _)| (at(ns), at(ns + 1)));
+        Some(NotedTurns { since: since.unwrap_or(times(span).0), turns: turns.collect() })
+    };
+    let turns = spans.iter().map(|(span, _)| {
+        let (from, to) = times(span);
+        let thread = if of_turns.contains(letter(span)) { 7 } else { 9 };
+        TurnsOfSpan { thread, from, to, span, noted: noted(span) }
+    });
+    let turns = Turns::new(turns);
     let mut work = ContextWork::default();
     work.add(
         7,
@@ -78,6 +106,7 @@ fn judge_queued(
         &Named { spans: &spans, by_id: &by_id, requests: &requests, times, queued },
         |_| true,
         &Work::new(stints),
+        &turns,
     );
     let found = |from: u64, to: u64| -> String {
         let mut then = at(from);
@@ -246,6 +275,59 @@ fn a_span_that_a_thread_began_and_left_for_others_was_left_when_it_was_queued_or
     judge_with("a ==========\nb ..========", &[(0, 1, 'a'), (8, 9, 'a')], "b", 9, "Aa//////A");
 }
 
+/// The work of a thread by these readings at the moments 0, and 9 to 10, where all spans name it, and by their turns.
+#[track_caller]
+fn check_turns(drawing: &str, [before, behind]: [char; 2], turns: &str, expected: &str) {
+    judge_turns(drawing, &[(0, 1, before), (9, 10, behind)], ("ab", "ab"), &[], turns, 10, expected);
+}
+
+const TASKS: &str = "a ==========\nb ==========";
+
+#[test]
+fn between_two_readings_a_thread_works_for_the_span_whose_turn_it_is_and_elsewhere_for_none() {
+    for said in [['a', 'a'], ['a', 'b'], ['b', 'a'], ['-', '-'], ['a', '-'], ['-', 'b']] {
+        let [before, behind] = said.map(|one| one.to_ascii_uppercase());
+        check_turns(TASKS, said, "a .==..==...\nb ...=....=.", &format!("{before}aab~aa~b{behind}"));
+        check_turns(TASKS, said, "a ..........\nb ..........", &format!("{before}~~~~~~~~{behind}"));
+    }
+    // Where the context was read, that holds: a turn may be noted some ns too early or too late.
+    check_turns(TASKS, ['a', 'b'], "a ==========\nb ..........", "AaaaaaaaaB");
+    check_turns(TASKS, ['-', '-'], "a ==========\nb ..........", "-aaaaaaaa-");
+}
+
+#[test]
+fn two_spans_that_claim_one_moment_and_turns_that_were_dropped_make_it_not_known() {
+    check_turns(TASKS, ['a', 'a'], "a ..====....\nb ....====..", "A~aa//bb~A");
+    check_turns(TASKS, ['a', 'a'], "a xxxx..==..\nb .=......=.", "Ab//~~aabA");
+    check_turns(TASKS, ['b', 'b'], "a xxxx..==..\nb .=......=.", "Bb//~~aabB");
+    check_turns(TASKS, ['b', '-'], "a xxxx..==..\nb .=......=.", "Bb//~~aab-");
+    // One that the thread had left when it was read, and that has ended, is not looked for in its dropped turns.
+    check_turns("a ====......\nb ==========", ['-', '-'], "a xx..\nb .=......=.", "-b~~~~~~b-");
+}
+
+#[test]
+fn a_thread_may_work_for_a_span_whose_turns_are_not_noted_beside_one_whose_turns_are() {
+    // By the readings it stays with `a`, of which nothing is noted.
+    check_turns(TASKS, ['a', 'a'], "b ...==.....", "AaabbaaaaA");
+    // It left `b` in between, for `a` or for none.
+    check_turns(TASKS, ['b', 'b'], "b ...==.....", "B//bb////B");
+    check_turns("a ..=====...\nb ==========", ['b', 'b'], "b ...==.....", "B~abbaa~~B");
+    // A span that was not sampled, and a reading that failed.
+    check_turns(TASKS, ['!', '!'], "a ..==......\nb ....==....", "!:aabb:::!");
+    check_turns(TASKS, ['a', '!'], "a ..==......\nb ....==....", "A/aabb///!");
+    check_turns(TASKS, ['?', 'a'], "a ..==......\nb ....==....", "?????????A");
+}
+
+#[test]
+fn turns_of_another_thread_say_nothing_of_this_one() {
+    let held = [(0, 1, 'a'), (9, 10, 'a')];
+    let turns = "a ...==.....\nb .......==.";
+    judge_turns(TASKS, &held, ("", ""), &[], turns, 10, "AaaaaaaaaA");
+    judge_turns(TASKS, &held, ("", "b"), &[], turns, 10, "AaaaaaabbA");
+    // `a` began in another thread, and `b`, which this one took up there, in this one.
+    judge_turns(TASKS, &[(0, 1, 'a'), (9, 10, 'b')], ("", "b"), &[], turns, 10, "A//////bbB");
+}
+
 #[test]
 fn of_equal_ids_the_one_counts_whose_service_may_have_the_process() {
     let mut spans: Spans = drawn("a ====\nb ====");
@@ -271,7 +353,7 @@ fn of_equal_ids_the_one_counts_whose_service_may_have_the_process() {
     ] {
         let mut work = ContextWork::default();
         let may_be_own = |index: SpanIndex| Some(spans.span(index).service.0) == own;
-        work.add(7, &holds, &named, may_be_own, &Work::new([]));
+        work.add(7, &holds, &named, may_be_own, &Work::new([]), &Turns::default());
         assert_eq!(work.at(&7, at(1)), expected, "{own:?}");
     }
 }

@@ -6,7 +6,9 @@ use std::hash::Hash;
 use indexmap::IndexSet;
 use wakepath_clock::Stamp;
 
-use crate::{Kind, Operation, OperationIndex, Service, ServiceIndex, Span, SpanId, Spans, TraceId};
+use crate::{
+    Kind, NotedTurns, Operation, OperationIndex, Service, ServiceIndex, Span, SpanId, Spans, TraceId,
+};
 
 /// The attribute of a span with the OS thread in which it began: wakepath's plug-ins write it.
 pub(super) const TID: &str = "wakepath.tid";
@@ -16,6 +18,9 @@ pub const EXPLAINS: &str = "wakepath.explains";
 
 /// The attribute of a span with the time at which the work was queued that another thread then took up, ns since 1970.
 pub(super) const QUEUED: &str = "wakepath.queued_ns";
+
+/// The attribute of a span with the turns in which its thread worked for it, as text: [`NotedTurns::parse`].
+pub(super) const TURNS: &str = "wakepath.turns";
 
 /// The longest name that is kept, bytes.
 const MAX_NAME_BYTES: usize = 1024;
@@ -60,6 +65,8 @@ pub(super) struct Described<'a> {
     pub(super) explains: bool,
     /// ns since 1970.
     pub(super) queued_ns: Option<u64>,
+    /// Its attribute [`TURNS`].
+    pub(super) turns: Option<&'a str>,
 }
 
 /// The spans so far.
@@ -137,6 +144,8 @@ impl Collector {
             self.dropped.too_many += 1;
             return;
         };
+        let [from, to] = [span.from_ns, span.to_ns].map(Stamp::from_ns);
+        let turns = span.turns.and_then(|text| NotedTurns::parse(text, from, to));
         self.spans.push(Span {
             trace,
             id,
@@ -144,11 +153,12 @@ impl Collector {
             service,
             operation,
             kind: span.kind,
-            from: Stamp::from_ns(span.from_ns),
-            to: Stamp::from_ns(span.to_ns),
+            from,
+            to,
             failed: span.failed,
             tid: span.tid,
             queued: span.queued_ns.map(Stamp::from_ns),
+            turns: turns.map(Box::new),
         });
     }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Deserializer;
 
 use super::ReadError;
-use super::collect::{Collector, Described, EXPLAINS, QUEUED, TID};
+use super::collect::{Collector, Described, EXPLAINS, QUEUED, TID, TURNS};
 use super::protobuf::kind;
 use crate::{Kind, Service, ServiceIndex, SpanId, TraceId};
 
@@ -248,6 +248,7 @@ fn take_otlp(spans: &ResourceSpans<'_>, collector: &mut Collector) {
             explains: attribute(EXPLAINS).is_some(),
             queued_ns: attribute(QUEUED)
                 .and_then(|attribute| Some(attribute.value.int_value.as_ref()?.value())),
+            turns: attribute(TURNS).and_then(|attribute| attribute.value.string_value.as_deref()),
         };
         collector.span(service, &described);
     }
@@ -291,6 +292,7 @@ fn take_jaeger(trace: &JaegerTrace<'_>, collector: &mut Collector) {
             explains: tag(EXPLAINS).is_some(),
             queued_ns: tag(QUEUED)
                 .and_then(|tag| tag.value.as_u64().or_else(|| tag.value.as_str()?.parse().ok())),
+            turns: tag(TURNS).and_then(|tag| tag.value.as_str()),
         };
         let service = services.get(&*span.process_id).copied().unwrap_or(unknown);
         collector.span(service, &described);

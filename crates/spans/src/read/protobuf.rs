@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use prost::{DecodeError, Message};
 
-use super::collect::{Collector, Described, EXPLAINS, QUEUED, TID};
+use super::collect::{Collector, Described, EXPLAINS, QUEUED, TID, TURNS};
 use crate::{Kind, Service, SpanId, TraceId};
 
 #[derive(Message)]
@@ -91,7 +91,7 @@ pub(super) fn take(message: Bytes, collector: &mut Collector) -> Result<(), Deco
             for span in ScopeSpans::decode(scope_spans)?.spans {
                 let span = Span::decode(span)?;
                 let name = String::from_utf8_lossy(&span.name);
-                let Noted { tid, explains, queued_ns } = noted(span.attributes)?;
+                let Noted { tid, explains, queued_ns, turns } = noted(span.attributes)?;
                 let described = Described {
                     trace: TraceId::from_bytes(&span.trace_id),
                     id: SpanId::from_bytes(&span.span_id),
@@ -104,6 +104,7 @@ pub(super) fn take(message: Bytes, collector: &mut Collector) -> Result<(), Deco
                     tid,
                     explains,
                     queued_ns,
+                    turns: turns.as_deref().and_then(|text| str::from_utf8(text).ok()),
                 };
                 collector.span(service, &described);
             }
@@ -147,6 +148,7 @@ struct Noted {
     tid: Option<u32>,
     explains: bool,
     queued_ns: Option<u64>,
+    turns: Option<Bytes>,
 }
 
 fn noted(attributes: Vec<Bytes>) -> Result<Noted, DecodeError> {
@@ -157,6 +159,8 @@ fn noted(attributes: Vec<Bytes>) -> Result<Noted, DecodeError> {
             noted.tid = value.and_then(|value| u32::try_from(value.number?).ok());
         } else if &*key == QUEUED.as_bytes() {
             noted.queued_ns = value.and_then(|value| u64::try_from(value.number?).ok());
+        } else if &*key == TURNS.as_bytes() {
+            noted.turns = value.and_then(|value| value.text);
         }
         noted.explains |= &*key == EXPLAINS.as_bytes();
     }

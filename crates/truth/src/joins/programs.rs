@@ -64,6 +64,7 @@ const fn part(name: &'static str) -> Part {
 
 const TID: &str = "wakepath.tid";
 const QUEUED: &str = "wakepath.queued_ns";
+const TURNS: &str = "wakepath.turns";
 
 /// All programs.
 pub(super) const PROGRAMS: &[Program] = &[C, PYTHON, RUST];
@@ -73,13 +74,14 @@ pub(super) const APPROXIMATE: &[Program] = &[TCP];
 
 const C: Program = Program {
     name: "C",
-    parts: &[part("pool"), Part { name: "task", knows_all: false }, part("turn"), part("busy")],
+    parts: &[part("pool"), part("task"), part("turn"), part("busy")],
     ways: &[
-        Way { name: "context, thread and queue of spans", is_hidden: false, without: &[] },
-        Way { name: "context and thread of spans", is_hidden: false, without: &[QUEUED] },
-        Way { name: "context alone", is_hidden: false, without: &[TID, QUEUED] },
-        Way { name: "thread of spans alone (`wakepath.tid`)", is_hidden: true, without: &[QUEUED] },
-        Way { name: "times of spans alone", is_hidden: true, without: &[TID, QUEUED] },
+        Way { name: "context; thread, queue and turns of spans", is_hidden: false, without: &[] },
+        Way { name: "context, thread and queue of spans", is_hidden: false, without: &[TURNS] },
+        Way { name: "context and thread of spans", is_hidden: false, without: &[QUEUED, TURNS] },
+        Way { name: "context alone", is_hidden: false, without: &[TID, QUEUED, TURNS] },
+        Way { name: "thread of spans alone (`wakepath.tid`)", is_hidden: true, without: &[QUEUED, TURNS] },
+        Way { name: "times of spans alone", is_hidden: true, without: &[TID, QUEUED, TURNS] },
     ],
     start: c,
 };
@@ -93,7 +95,7 @@ fn c(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
 
 const PYTHON: Program = Program {
     name: "Python",
-    parts: &[part("thread"), part("pool"), Part { name: "task", knows_all: false }, part("turn")],
+    parts: &[part("thread"), part("pool"), part("task"), part("turn")],
     ways: C.ways,
     start: python,
 };

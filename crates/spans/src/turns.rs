@@ -1,0 +1,380 @@
+//! The turns in which a thread worked for a span, where its program noted them.
+//!
+//! An event loop turns from one open span to another one and back, and its thread may never leave the CPU meanwhile: then no reading of
+//! its context shows it. A plug-in that follows the callbacks of the loop notes the turns of each span. A thread whose open spans all
+//! have theirs works for none of them between two turns.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use wakepath_clock::{Stamp, Wall};
+
+use crate::{SpanIndex, WorksFor};
+
+/// The longest text with turns that is read, bytes.
+const MAX_TEXT_BYTES: usize = 4096;
+
+/// A turn may end so long behind its span, ns: the stamps of an SDK that reads a clock of whole milliseconds are so much too early.
+const MAX_LATE_NS: u64 = 1_000_000;
+
+/// The turns that a program noted of one span: those in the thread in which the span began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotedTurns<C> {
+    /// From here on they are whole: older ones were dropped.
+    pub since: Stamp<C>,
+    /// Their beginnings and ends, in order, without overlap.
+    pub turns: Vec<(Stamp<C>, Stamp<C>)>,
+}
+
+impl<C: Copy> NotedTurns<C> {
+    /// The same on another clock.
+    pub fn on<D>(&self, stamp: impl Fn(Stamp<C>) -> Stamp<D>) -> NotedTurns<D> {
+        let turns = self.turns.iter().map(|&(from, to)| (stamp(from), stamp(to)));
+        NotedTurns { since: stamp(self.since), turns: turns.collect() }
+    }
+}
+
+impl NotedTurns<Wall> {
+    /// The turns of a span from then to then in a text `SINCE GAP LENGTH GAP LENGTH.`: a time in ns since 1970, and for each turn the ns
+    /// from there, or from the end of the one before, to its beginning, and its length. `None` where it is cut off or is no such text, and
+    /// where a turn lies outside of the span.
+    pub(crate) fn parse(text: &str, from: Stamp<Wall>, to: Stamp<Wall>) -> Option<Self> {
+        let text = text.strip_suffix('.').filter(|text| text.len() < MAX_TEXT_BYTES)?;
+        // A sign would be taken for a part of a number.
+        let number =
+            |word: &str| word.parse().ok().filter(|_| word.starts_with(|one: char| one.is_ascii_digit()));
+        let mut words = text.split(' ').map(number);
+        let since: u64 = words.next()??;
+        let (mut at, mut turns) = (since, Vec::new());
+        while let Some(gap) = words.next() {
+            let begin = at.checked_add(gap?)?;
+            at = begin.checked_add(words.next()??)?;
+            if begin < at {
+                turns.push((Stamp::from_ns(begin), Stamp::from_ns(at)));
+            }
+        }
+        let is_within = from.ns() <= since && at <= to.ns().saturating_add(MAX_LATE_NS);
+        is_within.then_some(Self { since: Stamp::from_ns(since), turns })
+    }
+}
+
+/// A span that names a thread, and its turns in that thread, where they are noted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnsOfSpan<T, C> {
+    /// The thread.
+    pub thread: T,
+    /// The beginning of the span.
+    pub from: Stamp<C>,
+    /// Its end.
+    pub to: Stamp<C>,
+    /// The span.
+    pub span: SpanIndex,
+    /// The turns.
+    pub noted: Option<NotedTurns<C>>,
+}
+
+/// What is noted of a thread for a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It worked for this span.
+    Of(SpanIndex),
+    /// Turns of several spans lie there: one of them is wrong.
+    Contested,
+    /// It worked for none of the spans that name it and are open: the turns of all of them are noted.
+    Between,
+    /// It worked for none of those whose turns are noted. Others are open.
+    Partly,
+}
+
+/// A piece of time for which something is noted.
+#[derive(Debug, Clone, Copy)]
+struct Piece<C> {
+    from: Stamp<C>,
+    to: Stamp<C>,
+    turn: Turn,
+}
+
+/// The turns of all threads.
+#[derive(Debug, Clone)]
+pub struct Turns<T, C> {
+    /// The pieces of time for which something is noted, in order, without overlap.
+    by_thread: HashMap<T, Vec<Piece<C>>>,
+    /// The thread of each span whose turns are noted, and the time from which they are whole.
+    noted: HashMap<SpanIndex, (T, Stamp<C>)>,
+}
+
+impl<T, C> Default for Turns<T, C> {
+    fn default() -> Self {
+        Self { by_thread: HashMap::new(), noted: HashMap::new() }
+    }
+}
+
+/// A change of what a thread may work for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Change {
+    /// The number of turns that begin, less of those that end.
+    turns: i64,
+    /// The places of their spans, added up: where one turn is open, its span's.
+    spans: i64,
+    /// The number of open spans whose turns are whole.
+    whole: i64,
+    /// The number of other open spans.
+    other: i64,
+}
+
+impl Change {
+    fn add(&mut self, other: Self, sign: i64) {
+        self.turns += sign * other.turns;
+        self.spans += sign * other.spans;
+        self.whole += sign * other.whole;
+        self.other += sign * other.other;
+    }
+
+    fn turn(&self) -> Option<Turn> {
+        match (self.turns, self.whole, self.other) {
+            (1, ..) => u32::try_from(self.spans).ok().map(|span| Turn::Of(SpanIndex(span))),
+            (0, 0, _) => None,
+            (0, _, 0) => Some(Turn::Between),
+            (0, ..) => Some(Turn::Partly),
+            _ => Some(Turn::Contested),
+        }
+    }
+}
+
+impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
+    /// The turns of these spans.
+    pub fn new(spans: impl IntoIterator<Item = TurnsOfSpan<T, C>>) -> Self {
+        let mut noted = HashMap::new();
+        let mut changes: HashMap<T, Vec<(Stamp<C>, Change, i64)>> = HashMap::new();
+        for TurnsOfSpan { thread, from, to, span, noted: of_span } in spans {
+            let changes = changes.entry(thread).or_default();
+            let mut add = |from: Stamp<C>, to: Stamp<C>, change: Change| {
+                if from < to {
+                    changes.extend([(from, change, 1), (to, change, -1)]);
+                }
+            };
+            let other = Change { other: 1, ..Change::default() };
+            let Some(NotedTurns { since, turns }) = of_span else {
+                add(from, to, other);
+                continue;
+            };
+            noted.insert(span, (thread, since));
+            add(from, since.min(to), other);
+            add(since.max(from), to, Change { whole: 1, ..Change::default() });
+            for (from, to) in turns {
+                add(from, to, Change { turns: 1, spans: i64::from(span.0), ..Change::default() });
+            }
+        }
+        changes.retain(|_, changes| changes.iter().any(|(_, change, _)| change.other == 0));
+        let by_thread = changes.into_iter().map(|(thread, changes)| (thread, pieces(changes))).collect();
+        Self { by_thread, noted }
+    }
+
+    /// What is noted of a thread from then to then, piece by piece, without gap or overlap.
+    pub fn between(
+        &self,
+        thread: &T,
+        from: Stamp<C>,
+        to: Stamp<C>,
+    ) -> Vec<(Stamp<C>, Stamp<C>, Option<Turn>)> {
+        let all = self.by_thread.get(thread).map_or(&[][..], Vec::as_slice);
+        let first = all.partition_point(|piece| piece.to <= from);
+        let (mut at, mut between) = (from, Vec::new());
+        for piece in all[first..].iter().take_while(|piece| piece.from < to) {
+            if at < piece.from {
+                between.push((at, piece.from, None));
+            }
+            let until = piece.to.min(to);
+            between.push((piece.from.max(at), until, Some(piece.turn)));
+            at = until;
+        }
+        if at < to {
+            between.push((at, to, None));
+        }
+        between
+    }
+
+    /// What is noted of a thread at a moment.
+    pub fn at(&self, thread: &T, at: Stamp<C>) -> Option<Turn> {
+        let all = self.by_thread.get(thread)?;
+        let piece = all.get(all.partition_point(|piece| piece.to <= at))?;
+        (piece.from <= at).then_some(piece.turn)
+    }
+
+    /// Whether all turns of a span in a thread are noted from then on.
+    pub fn is_whole(&self, thread: &T, span: SpanIndex, at: Stamp<C>) -> bool {
+        self.noted.get(&span).is_some_and(|(of, since)| of == thread && *since <= at)
+    }
+
+    /// For what a thread worked from `at` on, for which this is noted, where something else is taken to be so, `works_for`, by its
+    /// contexts before and behind.
+    pub(crate) fn settle(
+        &self,
+        thread: &T,
+        at: Stamp<C>,
+        turn: Option<Turn>,
+        works_for: WorksFor,
+        ends: [WorksFor; 2],
+    ) -> WorksFor {
+        let is_settled = |works_for| match works_for {
+            WorksFor::Span(span) => self.is_whole(thread, span, at),
+            WorksFor::None | WorksFor::Unplaced => true,
+            WorksFor::Missing(..) | WorksFor::Unknown => false,
+        };
+        let is_of_thread = |span| self.noted.get(&span).is_some_and(|(of, _)| of == thread);
+        match (turn, works_for) {
+            (_, WorksFor::Unknown) => works_for,
+            (Some(Turn::Of(span)), _) => WorksFor::Span(span),
+            (Some(Turn::Contested), _) => WorksFor::Unplaced,
+            (Some(Turn::Between), works_for) if [works_for, ends[0], ends[1]].into_iter().all(is_settled) => {
+                WorksFor::None
+            }
+            // It did not work for this one, or did so in a turn that was dropped; and for what it did is not known.
+            (Some(Turn::Between | Turn::Partly), WorksFor::Span(span)) if is_of_thread(span) => {
+                WorksFor::Unplaced
+            }
+            _ => works_for,
+        }
+    }
+}
+
+fn pieces<C: Copy + Ord>(mut changes: Vec<(Stamp<C>, Change, i64)>) -> Vec<Piece<C>> {
+    changes.sort_by_key(|(at, ..)| *at);
+    let (mut pieces, mut now, mut since) = (Vec::new(), Change::default(), Stamp::MIN);
+    for (at, change, sign) in changes {
+        if let Some(turn) = now.turn().filter(|_| since < at) {
+            pieces.push(Piece { from: since, to: at, turn });
+        }
+        now.add(change, sign);
+        since = at;
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Reference;
+
+    use super::*;
+
+    fn parse(text: &str) -> Option<(u64, Vec<(u64, u64)>)> {
+        let noted = NotedTurns::parse(text, Stamp::from_ns(100), Stamp::from_ns(200))?;
+        Some((noted.since.ns(), noted.turns.iter().map(|(from, to)| (from.ns(), to.ns())).collect()))
+    }
+
+    #[test]
+    fn a_text_has_the_time_from_which_turns_are_whole_and_the_gap_before_each_and_its_length() {
+        assert_eq!(parse("100 5 10 0 3 2 70."), Some((100, vec![(105, 115), (115, 118), (120, 190)])));
+        assert_eq!(parse("150."), Some((150, vec![])));
+        assert_eq!(parse("100 5 0 5 10."), Some((100, vec![(110, 120)])));
+        // An SDK's stamps may be whole milliseconds.
+        assert_eq!(parse("100 5 1000095."), Some((100, vec![(105, 1_000_200)])));
+    }
+
+    #[test]
+    fn a_text_that_is_cut_off_or_lies_outside_of_its_span_is_not_believed() {
+        let long = format!("100{}.", " 0 1".repeat(1100));
+        let huge = u64::MAX.to_string();
+        let more = format!("100 {huge} 1.");
+        let longer = format!("100 1 {huge}.");
+        let future = format!("{huge}.");
+        for text in [
+            "",
+            ".",
+            "100",
+            "100 5 1",
+            "100 5.",
+            "100 5 1 5.",
+            "99 5 1.",
+            "100 5 1000096.",
+            "1000201.",
+            "100 -5 1.",
+            "100 +5 1.",
+            "100  5 1.",
+            " 100.",
+            "100 .",
+            "a.",
+            "100 5 1. ",
+            &long,
+            &more,
+            &longer,
+            &future,
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn many_turns_that_overlap_take_no_longer_than_sorting_them() {
+        let at = Stamp::<Reference>::from_ns;
+        let spans = (0..1000).map(|span| {
+            let turns = (0..100).map(|turn| (at(turn), at(2_000_000 - turn))).collect();
+            TurnsOfSpan {
+                thread: 7,
+                from: at(0),
+                to: at(3),
+                span: SpanIndex(u32::MAX - span),
+                noted: Some(NotedTurns { since: at(0), turns }),
+            }
+        });
+        let turns = Turns::new(spans);
+        assert_eq!(turns.at(&7, at(5)), Some(Turn::Contested));
+        assert_eq!(turns.at(&7, at(2_000_000)), None);
+        assert_eq!(turns.at(&8, at(5)), None);
+        let between = turns.between(&7, at(10), at(11));
+        assert_eq!(between, [(at(10), at(11), Some(Turn::Contested))]);
+    }
+
+    #[test]
+    fn a_piece_of_time_is_a_part_of_the_whole() {
+        let at = Stamp::<Reference>::from_ns;
+        let span = |from, to, span, noted: Option<(u64, &[(u64, u64)])>| {
+            let stamps = |(since, turns): (u64, &[(u64, u64)])| {
+                let turns = turns.iter().map(|&(from, to)| (at(from), at(to))).collect();
+                NotedTurns { since: at(since), turns }
+            };
+            TurnsOfSpan {
+                thread: 7,
+                from: at(from),
+                to: at(to),
+                span: SpanIndex(span),
+                noted: noted.map(stamps),
+            }
+        };
+        let turns = Turns::new([
+            span(1, 9, 0, Some((1, &[(2, 4)]))),
+            span(3, 12, 1, Some((5, &[(6, 8), (8, 9)]))),
+            span(10, 14, 2, None),
+        ]);
+        let letters = |from, to| -> String {
+            let mut then = at(from);
+            let mut letters = String::new();
+            for (from, to, turn) in turns.between(&7, at(from), at(to)) {
+                assert_eq!(from, then, "without gap or overlap");
+                assert!(from < to, "no piece is empty");
+                let letter = match turn {
+                    Some(Turn::Of(span)) => char::from(b'a' + span.0 as u8),
+                    Some(Turn::Contested) => '/',
+                    Some(Turn::Between) => '~',
+                    Some(Turn::Partly) => '?',
+                    None => '.',
+                };
+                letters.extend((from.ns()..to.ns()).map(|_| letter));
+                then = to;
+            }
+            assert_eq!(then, at(to));
+            letters
+        };
+        let whole = ".~aa?~bbb~??...";
+        assert_eq!(letters(0, 15), whole);
+        for from in 0..15 {
+            for to in from + 1..=15 {
+                assert_eq!(letters(from, to), whole[from as usize..to as usize], "{from} to {to}");
+            }
+        }
+        let whole =
+            [(0, 0), (0, 1), (1, 4), (1, 5)].map(|(span, ns)| turns.is_whole(&7, SpanIndex(span), at(ns)));
+        assert_eq!(whole, [false, true, false, true]);
+        assert!(!turns.is_whole(&8, SpanIndex(0), at(1)));
+    }
+}

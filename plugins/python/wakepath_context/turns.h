@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The turns of the spans of a Python program: an object for each span that has not ended, and the one in whose turn each thread is.
+ */
+#ifndef TURNS_H
+#define TURNS_H
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "wakepath_context.h"
+#include "wakepath_turns.h"
+
+struct turns {
+	PyObject_HEAD
+	struct wakepath_record record;
+	/* The thread in which the span began, and the process. */
+	long tid, process;
+	/* The span has ended, or not all of its turns can be known: no more are noted. */
+	int is_over;
+	/* The beginning of the turn that it is in, or 0. */
+	uint64_t began;
+	struct wakepath_turns noted;
+};
+
+/* The number of forks that made this process: a child has the spans of its parent, and another thread. */
+static long process;
+static __thread long own_tid;
+/* The turns of the span for which the thread works; and those that were noted last, for comparison alone. */
+static __thread struct turns *in_turn;
+static __thread const void *last_noted;
+
+static void forked(void)
+{
+	process++;
+	own_tid = 0;
+}
+
+static void free_turns(PyObject *object)
+{
+	PyObject_Free(object);
+}
+
+static PyTypeObject turns_type = {
+	PyVarObject_HEAD_INIT(NULL, 0)
+	.tp_name = "wakepath_context._record.Turns",
+	.tp_basicsize = sizeof(struct turns),
+	.tp_dealloc = free_turns,
+	.tp_flags = Py_TPFLAGS_DEFAULT,
+};
+
+static long tid_now(void)
+{
+	return own_tid ? own_tid : (own_tid = syscall(SYS_gettid));
+}
+
+static uint64_t wall_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* The turns of a span that begins in this thread, without a record. */
+static struct turns *new_turns(void)
+{
+	struct turns *turns = PyObject_New(struct turns, &turns_type);
+
+	if (turns) {
+		turns->tid = tid_now();
+		turns->process = process;
+		turns->is_over = 0;
+		turns->began = 0;
+		wakepath_begin_turns(&turns->noted);
+	}
+	return turns;
+}
+
+/* The thread works for the span of these turns from here on; or, where they are NULL or another thread's, for none that is noted. */
+static void turn_to(struct turns *turns)
+{
+	struct turns *before = in_turn;
+
+	if (turns && (turns->is_over || turns->tid != tid_now() || turns->process != process))
+		turns = NULL;
+	if (turns == before)
+		return;
+	uint64_t now = wall_ns();
+
+	if (before && !before->is_over && before->process == process) {
+		wakepath_note_turn(&before->noted, before->began, now, last_noted == before);
+		last_noted = before;
+		before->began = 0;
+	}
+	if (turns) {
+		Py_INCREF(turns);
+		turns->began = now;
+	}
+	in_turn = turns;
+	Py_XDECREF(before);
+}
+
+/* Writes the turns of a span that began then and ends now, maybe in another thread than its own. Returns 0 where they are not known. */
+static int end_turns(struct turns *turns, uint64_t begun, char text[WAKEPATH_TURNS_BYTES])
+{
+	if (turns->is_over || turns->process != process)
+		return 0;
+	turns->is_over = 1;
+	if (turns->began)
+		wakepath_note_turn(&turns->noted, turns->began, wall_ns(), turns == in_turn && last_noted == turns);
+	return wakepath_write_turns(&turns->noted, begun, text);
+}
+#endif

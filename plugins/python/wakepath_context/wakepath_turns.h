@@ -1,0 +1,1 @@
+../../c/wakepath_turns.h
