@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 'use strict';
 
-// Puts the attribute `wakepath.tid` on each span of this process: the OS thread in which it began.
+// Puts two attributes on each span of this process: `wakepath.tid`, the OS thread in which it began, and `wakepath.turns`, the times in
+// which its event loop worked for it.
 //
-// Loaded before all else (NODE_OPTIONS=--require=PATH), it waits until a program or an agent registers its tracer provider with
-// OpenTelemetry's API, which keeps it in a global variable, whichever copies of the packages there are, CommonJS or modules.
-// Then `startSpan` of the provider's tracers is wrapped once, for their class.
+// Loaded before all else (NODE_OPTIONS=--require=PATH), it waits until a program or an agent registers its tracer provider and its context
+// manager with OpenTelemetry's API, which keeps them in a global variable, whichever copies of the packages there are, CommonJS or modules.
+// Then `startSpan` of the provider's tracers and `end` of their spans are wrapped once, for their class.
 
+const { createHook } = require('async_hooks');
 const { readlinkSync } = require('fs');
+const { performance } = require('perf_hooks');
 const { isMainThread } = require('worker_threads');
 
 // JavaScript runs in one OS thread per event loop, all its life: the process's first one, or that of a worker. A fork of
@@ -22,17 +25,173 @@ function threadOfWorker() {
   }
 }
 
+// The last turns of a span are kept. Turns of one span that are no further apart (ms) are one: callbacks of a loop follow each other.
+const MAX_TURNS = 64;
+const MAX_GAP = 0.01;
+
+// The turns of each span that has not ended are in a property of this name.
+const TURNS = Symbol('wakepath.turns');
+// OpenTelemetry's key of the current span in a context.
+const SPAN_KEY = Symbol.for('OpenTelemetry Context Key SPAN');
+
+// The context manager, and its turns' hook once it is known.
+let manager;
+// The context of the code that runs, for comparison; the turns of its span; and when it turned to that one (ms of `performance`).
+let context;
+let turns;
+let since = 0;
+// The turns that were noted last.
+let noted;
+
+// Realtime less the time of `performance`, ms. The realtime clock is steered, and its reading has whole ms: so that both agree, this
+// follows it to the nearest end of the ms.
+let origin = performance.timeOrigin;
+
+function now() {
+  return performance.now();
+}
+
+function followRealtime() {
+  const wall = Date.now();
+  const ours = origin + now();
+  if (ours < wall) origin += wall - ours;
+  else if (ours >= wall + 1) origin -= ours - wall - 1;
+}
+
+function note(turns, from, to) {
+  const { times } = turns;
+  const last = times.length - 1;
+  if (noted === turns && last > 0 && from - times[last] <= MAX_GAP) {
+    times[last] = to;
+    return;
+  }
+  noted = turns;
+  times.push(from, to);
+  // In blocks, since each removal moves all.
+  if (times.length > 4 * MAX_TURNS) turns.dropped = times.splice(0, 2 * MAX_TURNS).pop();
+}
+
+function turnTo(next) {
+  if (next === turns) return;
+  const at = now();
+  if (turns && !turns.isOver) note(turns, since, at);
+  turns = next;
+  since = at;
+}
+
+// Looks which span the code that runs works for.
+function look() {
+  const current = manager.active();
+  if (current === context) return;
+  context = current;
+  turnTo(current?.getValue?.(SPAN_KEY)?.[TURNS]);
+}
+
+function leave() {
+  context = undefined;
+  if (turns) turnTo(undefined);
+}
+
+// Callbacks may lie within each other (`runInAsyncScope`): only behind the outermost the loop works for nothing.
+let depth = 0;
+const hook = createHook({
+  before() {
+    depth += 1;
+    look();
+  },
+  after() {
+    // It may be the first that is seen of a callback.
+    depth = Math.max(depth - 1, 0);
+    if (depth > 0) look();
+    else leave();
+  },
+});
+
+// `getValue` makes no copy. A span that is current has its turns noted.
+function followContexts(found) {
+  if (manager || typeof found?.active !== 'function' || typeof found.with !== 'function') return;
+  manager = found;
+  const { with: withContext, attach } = found;
+  found.with = function (...rest) {
+    const [context, run] = rest;
+    const inside = function (...values) {
+      look();
+      return run.apply(this, values);
+    };
+    try {
+      return withContext.call(this, context, typeof run === 'function' ? inside : run, ...rest.slice(2));
+    } finally {
+      look();
+    }
+  };
+  if (typeof attach === 'function') {
+    found.attach = function (...rest) {
+      const token = attach.apply(this, rest);
+      look();
+      return token;
+    };
+  }
+  hook.enable();
+}
+
+// `SINCE GAP LENGTH GAP LENGTH.`, ns: the time since 1970 from which the turns are whole, then the time from there, or from the end of the one
+// before, to the beginning of each, and its length.
+function text(turns, begun) {
+  const times = turns.times.slice(-2 * MAX_TURNS);
+  const before = turns.times.length > times.length ? turns.times[turns.times.length - times.length - 1] : turns.dropped;
+  const ns = (ms) => Math.round((ms - now0) * 1e6);
+  const now0 = before ?? turns.begun;
+  const whole = before === undefined && begun ? BigInt(begun[0]) * 1000000000n + BigInt(begun[1]) : undefined;
+  const start = BigInt(Math.round((turns.origin + now0) * 1000)) * 1000n;
+  let at = whole === undefined || whole > start ? 0 : Number(whole - start);
+  const words = [String(start + BigInt(at))];
+  for (let number = 0; number < times.length; number += 2) {
+    const [from, to] = [Math.max(ns(times[number]), at), ns(times[number + 1])];
+    if (to <= from) continue;
+    words.push(String(from - at), String(to - from));
+    at = to;
+  }
+  return `${words.join(' ')}.`;
+}
+
 const wrapped = new WeakSet();
 
-function wrap(tracer) {
-  // The class has it, unless a tracer has one of its own.
-  const owner = Object.hasOwn(tracer, 'startSpan') ? tracer : Object.getPrototypeOf(tracer);
-  if (!owner || wrapped.has(owner) || typeof owner.startSpan !== 'function') return;
+// The class has a method, unless an object has one of its own.
+function ownerOf(object, method) {
+  const owner = Object.hasOwn(object, method) ? object : Object.getPrototypeOf(object);
+  if (!owner || wrapped.has(owner) || typeof owner[method] !== 'function') return undefined;
   wrapped.add(owner);
+  return owner;
+}
+
+function wrapSpan(span) {
+  const owner = ownerOf(span, 'end');
+  if (!owner) return;
+  const { end } = owner;
+  owner.end = function (...rest) {
+    const own = this[TURNS];
+    if (own && !own.isOver) {
+      if (own === turns) note(own, since, now());
+      own.isOver = true;
+      // Its times are its program's own where it gives them.
+      if (rest[0] === undefined) this.setAttribute('wakepath.turns', text(own, this.startTime));
+    }
+    return end.apply(this, rest);
+  };
+}
+
+function wrap(tracer) {
+  const owner = ownerOf(tracer, 'startSpan');
+  if (!owner) return;
   const { startSpan } = owner;
   owner.startSpan = function (...rest) {
     const span = startSpan.apply(this, rest);
     if (tid) span?.setAttribute?.('wakepath.tid', tid);
+    if (tid && manager && span?.isRecording?.()) {
+      followRealtime();
+      span[TURNS] = { times: [], dropped: undefined, isOver: false, begun: now(), origin };
+      wrapSpan(span);
+    }
     return span;
   };
 }
@@ -72,4 +231,7 @@ function onProxy(proxy) {
   if (there) watch(there);
 }
 
-onSet(globalThis, Symbol.for('opentelemetry.js.api.1'), (api) => onSet(api, 'trace', onProxy));
+onSet(globalThis, Symbol.for('opentelemetry.js.api.1'), (api) => {
+  onSet(api, 'trace', onProxy);
+  onSet(api, 'context', followContexts);
+});

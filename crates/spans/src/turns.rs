@@ -73,7 +73,7 @@ pub struct TurnsOfSpan<T, C> {
     pub noted: Option<NotedTurns<C>>,
 }
 
-/// What is noted of a thread for a time.
+/// A fact about a thread that is noted for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     /// It worked for this span.
@@ -170,7 +170,7 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
         Self { by_thread, noted }
     }
 
-    /// What is noted of a thread from then to then, piece by piece, without gap or overlap.
+    /// The noted facts about a thread from then to then, piece by piece, without gap or overlap.
     pub fn between(
         &self,
         thread: &T,
@@ -194,7 +194,7 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
         between
     }
 
-    /// What is noted of a thread at a moment.
+    /// The noted fact about a thread at a moment.
     pub fn at(&self, thread: &T, at: Stamp<C>) -> Option<Turn> {
         let all = self.by_thread.get(thread)?;
         let piece = all.get(all.partition_point(|piece| piece.to <= at))?;

@@ -67,7 +67,7 @@ const QUEUED: &str = "wakepath.queued_ns";
 const TURNS: &str = "wakepath.turns";
 
 /// All programs.
-pub(super) const PROGRAMS: &[Program] = &[C, PYTHON, RUST];
+pub(super) const PROGRAMS: &[Program] = &[C, PYTHON, NODE, RUST];
 
 /// The programs whose spans say nothing of threads, and whose threads say nothing of spans: their ways are approximate.
 pub(super) const APPROXIMATE: &[Program] = &[TCP];
@@ -131,7 +131,38 @@ fn python(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
     Ok(Start::Run(program))
 }
 
-const RUST: Program = Program { name: "Rust", parts: C.parts, ways: C.ways, start: rust };
+const NODE: Program = Program {
+    name: "Node",
+    parts: &[part("task"), part("turn"), part("worker")],
+    ways: &[
+        Way { name: "thread and turns of spans", is_hidden: false, without: &[] },
+        Way { name: "thread of spans alone (`wakepath.tid`)", is_hidden: false, without: &[TURNS] },
+        Way { name: "times of spans alone", is_hidden: false, without: &[TID, TURNS] },
+    ],
+    start: node,
+};
+
+fn node(given: &Given, place: &Path, _: bool) -> Result<Start> {
+    let modules = given.packages.join("node/node_modules");
+    if !modules.exists() {
+        return Ok(Start::Missing("packaging/plugins did not fetch its packages".to_owned()));
+    }
+    let mut program = Command::new("node");
+    // A relative path would be taken for the name of a package.
+    let plugin = given.sources().join("plugins/node/wakepath-context.js").canonicalize()?;
+    program.arg("--require").arg(plugin);
+    program.arg(given.sources().join("workloads/joins.js")).arg(place);
+    // The program is not beside its packages.
+    program.env("NODE_PATH", modules.canonicalize()?);
+    Ok(Start::Run(program))
+}
+
+const RUST: Program = Program {
+    name: "Rust",
+    parts: &[part("pool"), Part { name: "task", knows_all: false }, part("turn"), part("busy")],
+    ways: C.ways,
+    start: rust,
+};
 
 fn rust(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
     let name = if is_hidden { "joins-rust-hidden" } else { "joins-rust" };
