@@ -293,8 +293,10 @@ impl Session<'_, '_> {
         self.add_event(EventKind::Mark(Mark::Observer(Tid(std::process::id()))));
         for &target in &options.targets {
             self.add_event(EventKind::Mark(Mark::Target(Tid(target))));
+            self.unwinder.asks_about(target);
         }
         if let Some(held) = held {
+            self.unwinder.asks_about(held.pid as u32);
             use std::os::unix::ffi::OsStrExt;
             let words: Vec<&[u8]> = options.command.iter().map(|word| word.as_bytes()).collect();
             let words = words.join(&0).into();
@@ -454,6 +456,7 @@ impl Session<'_, '_> {
             self.mappings.sampled(tgid, address);
         }
         for record in arrived {
+            self.unwinder.see(&record);
             let record = match StackCopy::new(record) {
                 Ok(Some(copy)) => {
                     self.mappings.sampled(copy.tgid(), copy.address());

@@ -21,6 +21,8 @@ use crate::stack_copy::StackCopy;
 const MAX_WAITING: usize = 1024;
 /// Most copies that wait, if others wait that stopped at the same addresses.
 const MAX_ALIKE: usize = MAX_WAITING / 2;
+/// Most processes that are asked about and remembered.
+const MAX_ASKED: usize = 65_536;
 /// Most addresses at which copies stopped that are remembered.
 const MAX_STOPPED: usize = 65_536;
 /// The priority of the thread: until a rule is there, each stack that needs it is copied, and where CPUs are short, that is
@@ -31,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The front of the thread.
 pub(crate) struct Unwinder {
-    copies: SyncSender<StackCopy>,
+    copies: SyncSender<Waiting>,
     /// The code that processes map, on its way to the thread.
     mapped: Sender<Made>,
     finished: Receiver<Box<[u8]>>,
@@ -43,6 +45,15 @@ pub(crate) struct Unwinder {
     waiting: usize,
     /// Where they stopped, since the last time that none was on its way: the address spaces and addresses.
     stopped: HashSet<(u64, u64)>,
+    /// The processes that the recording is asked about: their stacks come before those of others.
+    asked: HashSet<u32>,
+}
+
+/// A copy on its way.
+struct Waiting {
+    copy: StackCopy,
+    /// It is of a process that the recording is asked about.
+    is_asked: bool,
 }
 
 enum Thread {
@@ -53,7 +64,7 @@ enum Thread {
 
 /// The ends of the channels that the thread takes over when it begins, and its address spaces.
 struct Idle {
-    asked: Receiver<StackCopy>,
+    copies: Receiver<Waiting>,
     seen: Receiver<Made>,
     found: SyncSender<Box<[u8]>>,
     spaces: Option<Spaces>,
@@ -70,10 +81,10 @@ struct Counts {
 impl Unwinder {
     /// Without address spaces there are no copies either.
     pub(crate) fn new(spaces: Option<Spaces>) -> Self {
-        let (copies, asked) = mpsc::sync_channel(MAX_WAITING);
+        let (copies, taken) = mpsc::sync_channel(MAX_WAITING);
         let (mapped, seen) = mpsc::channel();
         let (found, finished) = mpsc::sync_channel(2 * MAX_WAITING);
-        let thread = Thread::Idle(Box::new(Idle { asked, seen, found, spaces }));
+        let thread = Thread::Idle(Box::new(Idle { copies: taken, seen, found, spaces }));
         Self {
             copies,
             mapped,
@@ -83,39 +94,65 @@ impl Unwinder {
             samples: BTreeMap::new(),
             waiting: 0,
             stopped: HashSet::new(),
+            asked: HashSet::new(),
+        }
+    }
+
+    /// The recording is asked about this process, and about those that it starts.
+    pub(crate) fn asks_about(&mut self, tgid: u32) {
+        if self.asked.len() < MAX_ASKED {
+            self.asked.insert(tgid);
+        }
+    }
+
+    /// Notes a process that is being started, if the record is that of a fork.
+    pub(crate) fn see(&mut self, record: &[u8]) {
+        /// Where `struct wp_thread` has the process of the thread, and that which started it.
+        const TGID: usize = 20;
+        const PARENT: usize = 24;
+        if Header::read(record).is_none_or(|header| header.kind != Kind::Fork.number()) {
+            return;
+        }
+        let number = |at: usize| record.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+        if let (Some(tgid), Some(parent)) = (number(TGID), number(PARENT))
+            && self.asked.contains(&parent)
+        {
+            self.asks_about(tgid);
         }
     }
 
     /// From now on copies are finished, with the privileges of this thread.
     pub(crate) fn start(mut self) -> Self {
         if let Thread::Idle(idle) = self.thread {
-            let Idle { asked, seen, found, spaces } = *idle;
+            let Idle { copies, seen, found, spaces } = *idle;
             self.thread = match spaces {
                 Some(spaces) => {
                     let counts = Arc::clone(&self.counts);
                     Thread::At(std::thread::spawn(move || {
                         // SAFETY: sets one number of this thread, which may have inherited a higher priority.
                         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
-                        finish_all(spaces, &asked, &seen, &found, &counts);
+                        finish_all(spaces, &copies, &seen, &found, &counts);
                     }))
                 }
-                None => Thread::Idle(Box::new(Idle { asked, seen, found, spaces })),
+                None => Thread::Idle(Box::new(Idle { copies, seen, found, spaces })),
             };
         }
         self
     }
 
-    /// Takes a copy. Returns the unfinished record if too many wait. Where many do, those come first that stopped at
-    /// an address of their own: one of a kind is enough to find the rule, and all processes shall have their turn.
+    /// Takes a copy. Returns the unfinished record if too many wait. Where many do, those come first that the recording is asked
+    /// about, and those that stopped at an address of their own: one of a kind is enough to find the rule, and all processes shall have
+    /// their turn.
     pub(crate) fn take(&mut self, copy: StackCopy) -> Option<Box<[u8]>> {
         self.counts.copied.fetch_add(1, Ordering::Relaxed);
         let is_first = self.stopped.insert((copy.space(), copy.registers().ip));
-        if !is_first && self.waiting > MAX_ALIKE {
+        let is_asked = self.asked.contains(&copy.tgid());
+        if !is_first && !is_asked && self.waiting > MAX_ALIKE {
             self.counts.refused.fetch_add(1, Ordering::Relaxed);
             return Some(copy.unfinished(clocks::now().ns()));
         }
         let sample = copy.is_sample().then(|| copy.stamp());
-        match self.copies.try_send(copy) {
+        match self.copies.try_send(Waiting { copy, is_asked }) {
             Ok(()) => {
                 self.waiting += 1;
                 if let Some(stamp) = sample {
@@ -123,9 +160,9 @@ impl Unwinder {
                 }
                 None
             }
-            Err(mpsc::TrySendError::Full(copy) | mpsc::TrySendError::Disconnected(copy)) => {
+            Err(mpsc::TrySendError::Full(waiting) | mpsc::TrySendError::Disconnected(waiting)) => {
                 self.counts.refused.fetch_add(1, Ordering::Relaxed);
-                Some(copy.unfinished(clocks::now().ns()))
+                Some(waiting.copy.unfinished(clocks::now().ns()))
             }
         }
     }
@@ -184,7 +221,7 @@ impl Unwinder {
                 rest
             }
             Thread::Idle(idle) => {
-                idle.asked.try_iter().map(|copy| copy.unfinished(clocks::now().ns())).collect()
+                idle.copies.try_iter().map(|waiting| waiting.copy.unfinished(clocks::now().ns())).collect()
             }
             Thread::Ended => Vec::new(),
         }
@@ -193,29 +230,29 @@ impl Unwinder {
 /// Finishes copies until there will be no more.
 fn finish_all(
     mut spaces: Spaces,
-    asked: &Receiver<StackCopy>,
+    copies: &Receiver<Waiting>,
     seen: &Receiver<Made>,
     found: &SyncSender<Box<[u8]>>,
     counts: &Counts,
 ) {
     let mut pending = VecDeque::new();
-    let mut youngest = false;
+    let mut turn = Turn::Oldest;
     loop {
         spaces.listen();
         seen.try_iter().for_each(|made| spaces.mapped(made));
         let known = pending.len();
         if pending.is_empty() {
-            match asked.recv_timeout(PATIENCE) {
-                Ok(copy) => pending.push_back(copy),
+            match copies.recv_timeout(PATIENCE) {
+                Ok(waiting) => pending.push_back(waiting),
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
-        pending.extend(asked.try_iter().take(MAX_WAITING.saturating_sub(known)));
+        pending.extend(copies.try_iter().take(MAX_WAITING.saturating_sub(known)));
         // A process may end soon, and its mappings with it.
-        pending.iter().skip(known).for_each(|copy| spaces.look_at(copy));
-        youngest = !youngest;
-        let Some(copy) = next(&mut pending, youngest) else { continue };
+        pending.iter().skip(known).for_each(|waiting| spaces.look_at(&waiting.copy));
+        turn = turn.next();
+        let Some(copy) = next(&mut pending, turn) else { continue };
         let finished = spaces.finish(&copy);
         counts.refused.fetch_add(finished.refused.into(), Ordering::Relaxed);
         if found.send(finished.record).is_err() {
@@ -231,12 +268,35 @@ fn stamp_of_sample(record: &[u8]) -> Option<u64> {
     (header.kind == Kind::Sample.number()).then_some(header.stamp)
 }
 
-/// Takes the next copy from `pending`: in turns that of the youngest process, since such processes may end soon, and
-/// the one that waits longest.
-fn next(pending: &mut VecDeque<StackCopy>, youngest: bool) -> Option<StackCopy> {
-    let young = || (0..pending.len()).max_by_key(|&at| pending[at].tgid());
-    let at = if youngest { young()? } else { 0 };
-    pending.remove(at)
+/// Whose copy comes next.
+#[derive(Clone, Copy)]
+enum Turn {
+    /// The one that waits longest of those that the recording is asked about.
+    Asked,
+    /// The one of the youngest process, since such processes may end soon.
+    Youngest,
+    /// The one that waits longest.
+    Oldest,
+}
+
+impl Turn {
+    fn next(self) -> Self {
+        match self {
+            Self::Asked => Self::Youngest,
+            Self::Youngest => Self::Oldest,
+            Self::Oldest => Self::Asked,
+        }
+    }
+}
+
+/// Takes the copy from `pending` whose turn it is.
+fn next(pending: &mut VecDeque<Waiting>, turn: Turn) -> Option<StackCopy> {
+    let at = match turn {
+        Turn::Asked => pending.iter().position(|waiting| waiting.is_asked).unwrap_or(0),
+        Turn::Youngest => (0..pending.len()).max_by_key(|&at| pending[at].copy.tgid())?,
+        Turn::Oldest => 0,
+    };
+    pending.remove(at).map(|waiting| waiting.copy)
 }
 
 #[cfg(test)]
@@ -255,12 +315,47 @@ mod tests {
     }
 
     #[test]
-    fn the_youngest_process_and_the_one_that_waits_longest_have_their_turns() {
-        let copy = |sp| of_this_process(Registers { sp, ..REGISTERS }, 0, &[]);
+    fn those_that_are_asked_about_the_youngest_process_and_the_one_that_waits_longest_have_their_turns() {
+        let waiting = |sp, is_asked| {
+            let copy = of_this_process(Registers { sp, ..REGISTERS }, 0, &[]);
+            Waiting { copy, is_asked }
+        };
         // All of one process: the last one is as young as the others.
-        let mut pending: VecDeque<StackCopy> = [1, 2, 3].into_iter().map(copy).collect();
-        let mut next = |youngest| next(&mut pending, youngest).map(|copy| copy.registers().sp);
-        assert_eq!([next(false), next(true), next(false), next(true)], [Some(1), Some(3), Some(2), None]);
+        let made = [(1, false), (2, false), (3, true), (4, false), (5, true), (6, false)];
+        let mut pending: VecDeque<Waiting> = made.map(|(sp, is_asked)| waiting(sp, is_asked)).into();
+        let mut turn = Turn::Oldest;
+        let mut next = || {
+            turn = turn.next();
+            next(&mut pending, turn).map(|copy| copy.registers().sp)
+        };
+        let taken: Vec<_> = std::iter::from_fn(&mut next).collect();
+        assert_eq!(taken, [3, 6, 1, 5, 4, 2]);
+    }
+
+    #[test]
+    fn stacks_of_a_process_that_is_asked_about_and_of_those_that_it_starts_are_not_refused_for_others() {
+        let mut unwinder = Unwinder::new(spaces());
+        let copy = || of_this_process(Registers { ip: 0x1000, ..REGISTERS }, 0, &[0; 64]);
+        for _ in 0..=MAX_ALIKE {
+            assert!(unwinder.take(copy()).is_none());
+        }
+        assert!(unwinder.take(copy()).is_some());
+        let own = std::process::id();
+        let fork = |kind: Kind, parent: u32, child: u32| {
+            let mut record = vec![0; 88];
+            record[8] = kind.number();
+            record[20..24].copy_from_slice(&child.to_le_bytes());
+            record[24..28].copy_from_slice(&parent.to_le_bytes());
+            record
+        };
+        unwinder.asks_about(1);
+        unwinder.see(&fork(Kind::Thread, 1, own));
+        unwinder.see(&fork(Kind::Fork, 2, own));
+        unwinder.see(&fork(Kind::Fork, 1, own)[..25]);
+        assert!(unwinder.take(copy()).is_some(), "no process that is asked about started it");
+        unwinder.see(&fork(Kind::Fork, 1, 2));
+        unwinder.see(&fork(Kind::Fork, 2, own));
+        assert!(unwinder.take(copy()).is_none());
     }
 
     #[test]
