@@ -5,6 +5,7 @@ use wakepath_wait_graph::{Bookmarks, Graph, Occupant, StateInterval, ThreadState
 
 use crate::explain::{Part, explain, is_run_hidden};
 use crate::find_problems::problems;
+use crate::hand_over::{HandOvers, NoHandOvers, Piece, pieces};
 use crate::own_segments::own_segments;
 use crate::pick_up::{WorkPickUp, find_pick_up};
 use crate::tiles::{Position, Tiles, Trust};
@@ -30,13 +31,18 @@ pub fn active(graph: &Graph, window: Window) -> Path {
 ///
 /// A path with [`Timeouts::Joined`] differs from one without it only where waits are joined.
 pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
+    active_with(graph, window, timeouts, &NoHandOvers)
+}
+
+/// The active path of a window, with a choice about time-outs, and with the knowledge of work that threads handed over.
+pub fn active_with(graph: &Graph, window: Window, timeouts: Timeouts, hand_overs: &dyn HandOvers) -> Path {
     let bookmarks = Bookmarks::new(graph);
     let threads = graph.threads().len();
     let followed = vec![(Stamp::MIN, Stamp::MIN); threads];
     let waited = vec![None; threads];
     let (tiles, todo) = (Tiles::default(), Vec::new());
-    let mut walk =
-        Walk { graph, bookmarks, tiles, todo, timeouts, followed, waited, joined: JoinedSum::default() };
+    let joined = JoinedSum::default();
+    let mut walk = Walk { graph, bookmarks, tiles, todo, timeouts, hand_overs, followed, waited, joined };
     let to = window.to.max(window.from);
     if let Some(whole) = walk.begin(Position::of(&window), window.from, to) {
         walk.todo.push(Task::Follow(whole));
@@ -65,6 +71,7 @@ struct Walk<'a> {
     /// The tasks for the rest of the window, the next one last.
     todo: Vec<Task>,
     timeouts: Timeouts,
+    hand_overs: &'a dyn HandOvers,
     /// The time over which each thread was followed last. Times only shrink on the way down, so a walk
     /// in a circle comes to a thread over the same time again.
     followed: Vec<(Stamp<Reference>, Stamp<Reference>)>,
@@ -181,7 +188,9 @@ impl Walk<'_> {
         let first = self.todo.len();
         let mut at = from;
         let mut under = position;
-        for part in parts {
+        let hand_overs = self.hand_overs;
+        let of_part = |part| pieces(hand_overs, position.thread, *began, part);
+        for Piece { part, queued } in parts.into_iter().flat_map(of_part) {
             let end = part.to();
             if at >= end {
                 continue;
@@ -190,7 +199,8 @@ impl Walk<'_> {
                 Part::Thread { thread, to, acted, via, lock, trust } => {
                     let trust = position.trust.and(trust);
                     let depth = position.depth.saturating_add(1);
-                    let below = Position { thread, parent: None, depth, via, trust };
+                    let queued = position.queued || queued;
+                    let below = Position { thread, parent: None, depth, via, trust, queued };
                     let Some(follow) = self.begin(below, at, to) else {
                         let (kind, cause) = (SegmentKind::Unknown, Cause::NoWakeupSeen);
                         let segment = position.segment(at, to, kind, cause, Basis::Ambiguous);

@@ -167,8 +167,14 @@ impl Backward<'_> {
                         let got = got.map_or(begin, |got| got.min(begin)).max(floor);
                         returns.push(Return { at: got, position: *position });
                     }
-                    *position =
-                        Position { thread, parent: None, depth: 0, via, trust: here.trust.and(trust) };
+                    *position = Position {
+                        thread,
+                        parent: None,
+                        depth: 0,
+                        via,
+                        trust: here.trust.and(trust),
+                        queued: false,
+                    };
                     return at;
                 }
                 Part::Other { kind, cause, basis, .. } => {

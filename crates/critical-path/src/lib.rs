@@ -13,6 +13,7 @@ mod contributors;
 mod exact;
 mod explain;
 mod find_problems;
+mod hand_over;
 mod hang;
 mod lock_turns;
 mod own_segments;
@@ -24,9 +25,10 @@ mod stretches;
 mod tiles;
 mod timeouts;
 
-pub use active::{active, active_by};
+pub use active::{active, active_by, active_with};
 pub use contributors::{Contributor, contributors};
 pub use exact::exact;
+pub use hand_over::{EndedWait, Had, HandOvers, NoHandOvers};
 pub use hang::{Hang, Killed, deadlocks, hangs, killed};
 pub use path::{
     Algorithm, Basis, Cause, JoinedSum, LockCause, Path, Rule, Segment, SegmentKind, SignalCause,

@@ -411,7 +411,7 @@ pub enum Rule {
     QueueThatItLeft,
     /// A kernel worker's time before it picked up the work has nothing to do with the wait.
     TakenUp,
-    /// No thread worked for the request between two that did: it was in a queue, from which the second one took it.
+    /// A thread handed the request over, and stands for it until then; between two threads it was in a queue, from which the second one took it.
     HandedOver,
     /// Threads had the lock in turn, one of them out of turn: each stands for the time until it released the lock.
     LockTurns,

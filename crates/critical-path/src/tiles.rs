@@ -14,6 +14,8 @@ pub(crate) struct Position {
     pub(crate) via: Via,
     /// The certainty that the path leads here.
     pub(crate) trust: Trust,
+    /// The work that the path is about is in a queue, and this activity keeps it there.
+    pub(crate) queued: bool,
 }
 
 /// The certainty that a path leads to a thread.
@@ -55,7 +57,14 @@ impl Trust {
 impl Position {
     /// The beginning of a walk: the window's own thread.
     pub(crate) const fn of(window: &Window) -> Self {
-        Self { thread: window.thread, parent: None, depth: 0, via: Via::Window, trust: Trust::Sure }
+        Self {
+            thread: window.thread,
+            parent: None,
+            depth: 0,
+            via: Via::Window,
+            trust: Trust::Sure,
+            queued: false,
+        }
     }
 
     /// A segment at this position.
@@ -67,6 +76,10 @@ impl Position {
         cause: Cause,
         basis: Basis,
     ) -> Segment {
+        let (kind, cause) = match self.queued && kind != SegmentKind::Unknown {
+            true => (SegmentKind::Queue, Cause::None),
+            false => (kind, cause),
+        };
         Segment {
             from,
             to,

@@ -1,7 +1,7 @@
 //! Paths: from a question to windows, and from a window to its answer.
 
 use wakepath_critical_path::{
-    Algorithm, Path, Segment, Timeouts, Window, active, active_by, contributors, exact,
+    Algorithm, HandOvers, NoHandOvers, Path, Segment, Timeouts, Window, active_with, contributors, exact,
 };
 use wakepath_findings::{WindowWaits, joined_if_alike, waits_of_window};
 use wakepath_wait_graph::Graph;
@@ -53,8 +53,20 @@ pub(crate) fn explain<'r>(
     question: Question,
     names: &mut CodeNames<'r>,
 ) -> PathAnswer<'r> {
+    explain_with(recorded, algorithm, window, question, names, &NoHandOvers)
+}
+
+/// Explains one window, with the knowledge of work that threads handed over.
+pub(crate) fn explain_with<'r>(
+    recorded: &'r Recorded,
+    algorithm: Algorithm,
+    window: Window,
+    question: Question,
+    names: &mut CodeNames<'r>,
+    hand_overs: &dyn HandOvers,
+) -> PathAnswer<'r> {
     let graph = &recorded.graph;
-    let path = path_by(graph, window, algorithm);
+    let path = path_with(graph, window, algorithm, hand_overs);
     let WindowWaits { still_waiting, killed, deadlocks } = waits_of_window(recorded, window);
     let if_joined = joined_if_alike(recorded, &path).map(|(path, timed_out)| {
         let contributors = contributors(graph, &path);
@@ -64,14 +76,20 @@ pub(crate) fn explain<'r>(
     PathAnswer { if_joined, still_waiting, killed, deadlocks, ..answer }
 }
 
-/// The path of a window by an algorithm.
-pub(crate) fn path_by(graph: &Graph, window: Window, algorithm: Algorithm) -> Path {
-    match algorithm {
-        Algorithm::Active => active(graph, window),
-        Algorithm::Joined => active_by(graph, window, Timeouts::Joined),
-        Algorithm::JoinedIfAlike => active_by(graph, window, Timeouts::JoinedIfAlike),
-        Algorithm::Exact => exact(graph, window),
-    }
+/// The path of a window by an algorithm. The exact path takes no account of work that threads handed over.
+pub(crate) fn path_with(
+    graph: &Graph,
+    window: Window,
+    algorithm: Algorithm,
+    hand_overs: &dyn HandOvers,
+) -> Path {
+    let timeouts = match algorithm {
+        Algorithm::Active => Timeouts::AsTheyAre,
+        Algorithm::Joined => Timeouts::Joined,
+        Algorithm::JoinedIfAlike => Timeouts::JoinedIfAlike,
+        Algorithm::Exact => return exact(graph, window),
+    };
+    active_with(graph, window, timeouts, hand_overs)
 }
 
 /// The answer that is a path, without what only a thread's window has.

@@ -399,7 +399,7 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
         ),
         Rule::HandedOver => (
             "handed_over",
-            "no thread worked for the request between two that did: it was in a queue, from which the second one took it",
+            "a thread handed the request over: until then, it stands for it; then no thread did, and it was in a queue until the next one took it up",
         ),
         Rule::LockTurns => (
             "lock_turns",

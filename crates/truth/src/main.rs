@@ -110,6 +110,12 @@ enum Verb {
         /// The requests of each of the 6 clients.
         #[arg(long, default_value_t = 180)]
         each: u32,
+        /// The neighbours to run beside the services.
+        #[arg(long, value_enum, default_value = "none")]
+        noise: Noise,
+        /// The number of these neighbours, each a process.
+        #[arg(long, default_value_t = 1)]
+        neighbours: u32,
         /// The tool under judgement.
         #[arg(long, default_value = "target/release/wakepath")]
         wakepath: PathBuf,
@@ -167,8 +173,14 @@ fn main() -> ExitCode {
             let series = Series { wakepath: wakepath.clone(), programs: programs.clone(), seconds: *seconds };
             check_cost(names, *pairs, &series)
         }
-        Some(Verb::Requests { each, wakepath, programs, keep, replay, worst }) => {
-            let run = requests::Run { wakepath: wakepath.clone(), programs: programs.clone(), each: *each };
+        Some(Verb::Requests { each, noise, neighbours, wakepath, programs, keep, replay, worst }) => {
+            let run = requests::Run {
+                wakepath: wakepath.clone(),
+                programs: programs.clone(),
+                each: *each,
+                noise: *noise,
+                neighbours: *neighbours,
+            };
             judge_requests(&run, keep.as_ref(), replay.as_ref(), *worst)
         }
         Some(Verb::Joins { names, packages, wakepath, programs, keep }) => {

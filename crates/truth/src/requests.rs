@@ -17,6 +17,7 @@ use serde::Deserialize;
 
 pub use judge::{Judged, MAX_POINTS, Verdict, judge};
 
+use crate::noise::Noise;
 use crate::runner::{TIMEOUT, make_empty, succeed};
 
 /// The books of the services (`wakepath.requests-truth/1`).
@@ -133,6 +134,10 @@ pub struct Run {
     pub programs: PathBuf,
     /// The requests of each of the clients.
     pub each: u32,
+    /// The neighbours beside the services.
+    pub noise: Noise,
+    /// The number of these neighbours.
+    pub neighbours: u32,
 }
 
 /// The file of the books, and the recording, in the folder of a run.
@@ -150,6 +155,8 @@ impl Run {
         command.args(["record", "--otlp", "0", "--as-root", "-o"]).arg(folder.join(RECORDING)).arg("--");
         command.arg(self.programs.join("services")).args(["--each", &self.each.to_string(), "--truth"]);
         command.arg(folder.join(TRUTH)).stdout(std::process::Stdio::null());
+        let neighbours = (0..self.neighbours).map(|_| self.noise.start(&self.programs, TIMEOUT.as_secs()));
+        let _running: Vec<_> = neighbours.collect::<Result<_>>()?;
         succeed(&mut command, &folder.join("record.log"), TIMEOUT)
     }
 

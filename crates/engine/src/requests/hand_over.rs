@@ -11,16 +11,32 @@
 //!
 //! A worker that was idle before it took the request up was woken for it: the request was not in its queue before, and the path follows the
 //! thread that woke it.
+//!
+//! The same holds for a service that is called. There the caller's thread waits for a packet, or for a wake-up, from the worker. Before the worker
+//! took the request up it did other things, and so the reader stands for the time until it handed the request over:
+//!
+//! ```text
+//! caller    aa...................aa     sends the call at the first `.`
+//! reader    ~~~~~~aaa.bbb...            `~` has no CPU
+//! worker    ccccccccccccc.aaaaaaa       answers
+//! path      aa~~~~aaaqqqqaaaaaaaaaa
+//! ```
+
+use std::fmt::{Debug, Formatter};
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Algorithm, Basis, Path, Rule, SegmentKind, Stretch, Window, path_of_stretches};
+use wakepath_critical_path::{
+    Algorithm, Basis, EndedWait, Had, HandOvers, Path, Rule, SegmentKind, Stretch, Window, path_of_stretches,
+};
 use wakepath_event::Context;
 use wakepath_spans::{Kind, RequestIndex, WorksFor};
 use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, ThreadState, WakeUp, Waker};
 
 use super::Joined;
 use super::contexts::OfThread;
-use crate::path::path_by;
+use super::join::Worked;
+use super::process::thread_of;
+use crate::path::path_with;
 
 /// A request with more stints of threads than this has the path of one thread, so that the cost stays bounded.
 const MAX_STINTS: usize = 1024;
@@ -33,23 +49,119 @@ pub(super) fn path_of(
     to: Stamp<Reference>,
     algorithm: Algorithm,
 ) -> Option<Path> {
-    let stints = joined.contexts.stints(request);
-    (stints.len() <= MAX_STINTS).then_some(())?;
+    let had = had(joined, request, Of::Itself, from, to)?;
+    let graph = &joined.recorded.graph;
+    let stretch = |had| match had {
+        Had::Thread { thread, from, to } => {
+            let window = Window { thread, from, to };
+            Stretch::Thread(path_with(graph, window, algorithm, &InServices { joined }))
+        }
+        Had::NoThread { next, from, to, kind, basis } => {
+            Stretch::Other { thread: next, from, to, kind, basis }
+        }
+    };
+    path_of_stretches(graph, algorithm, had.into_iter().map(stretch).collect())
+}
+
+/// The times for which the threads are asked that had a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// The request's own time.
+    Itself,
+    /// The time in which the thread that called waits for it.
+    Caller,
+}
+
+/// The threads that had a request from then to then, one after the other; `None` where it is one thread.
+fn had(
+    joined: &Joined<'_>,
+    request: RequestIndex,
+    of: Of,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Option<Vec<Had>> {
+    let seen = joined.contexts.stints(request);
+    (seen.len() <= MAX_STINTS).then_some(())?;
+    let mut stints = seen.to_vec();
+    if of == Of::Caller {
+        stints.extend(begun_in(joined, request));
+    }
     let is_one = |stint: &OfThread| stint.thread == stints[0].thread;
-    let turns = if stints.iter().all(is_one) { return None } else { turns(stints, from, to) };
+    let turns = if stints.iter().all(is_one) { return None } else { turns(&stints, from, to) };
     if turns.windows(2).all(|pair| pair[0].thread == pair[1].thread) {
         return None;
     }
-    let graph = &joined.recorded.graph;
-    let walk = Walk { joined, request, algorithm };
-    let mut stretches = Vec::new();
-    for turn in turns {
-        if turn.waits_since < turn.from {
-            walk.hand_over(&turn, &mut stretches);
+    let walk = Walk { joined, request };
+    let mut groups = Vec::new();
+    let mut end = to;
+    for turn in turns.iter().rev() {
+        if turn.waits_since >= end {
+            continue;
         }
-        stretches.push(walk.thread(turn.thread, turn.from, turn.to));
+        let (thread, taken, until) = (turn.thread, turn.from.min(end), turn.to.min(end));
+        let mut group = Vec::new();
+        let mut since = turn.waits_since;
+        let is_taken_up = turn.from < end && since > from;
+        if let Some(busy) = (of == Of::Caller && is_taken_up).then(|| walk.busy_since(turn, from)).flatten() {
+            group.push(Had::Thread { thread, from: busy, to: since });
+            since = busy;
+        }
+        if turn.waits_since < taken {
+            walk.hand_over(&Turn { from: taken, ..*turn }, &mut group);
+        }
+        if taken < until {
+            group.push(Had::Thread { thread, from: taken, to: until });
+        }
+        groups.push(group);
+        end = since;
     }
-    path_of_stretches(graph, algorithm, stretches)
+    Some(groups.into_iter().rev().flatten().collect())
+}
+
+/// The moment at which a request began, in the thread that its span names. Where that thread handed it over before its context was read, nothing
+/// shows when: it has it for that moment.
+fn begun_in(joined: &Joined<'_>, request: RequestIndex) -> Option<OfThread> {
+    let Joined { recorded, traced, places, .. } = joined;
+    let thread = thread_of(recorded, traced, places, traced.request(request).root)?;
+    let (from, _) = joined.times(request);
+    let is_seen = joined.contexts.stints(request).iter().any(|stint| stint.thread == thread);
+    (!is_seen).then_some(OfThread { from, to: from.plus(1), thread })
+}
+
+/// The requests that were handed over in services that were called.
+pub(super) struct InServices<'a, 'r> {
+    pub(super) joined: &'a Joined<'r>,
+}
+
+impl Debug for InServices<'_, '_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str("InServices")
+    }
+}
+
+impl HandOvers for InServices<'_, '_> {
+    fn of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>> {
+        let request = self.called(wait)?;
+        let had = had(self.joined, request, Of::Caller, wait.began, wait.at)?;
+        // Another thread than the one that answered had it last: then this wait is for something else.
+        matches!(had.last(), Some(Had::Thread { thread, .. }) if *thread == wait.by).then_some(had)
+    }
+}
+
+impl InServices<'_, '_> {
+    /// The request that the waiting thread's own one made of another service, and for which the thread that answered worked last, of several. It
+    /// may have left it before it sent the answer, and may have turned to another one.
+    fn called(&self, wait: &EndedWait) -> Option<RequestIndex> {
+        let Joined { traced, contexts, .. } = self.joined;
+        let WorksFor::Span(span) = contexts.work.at(&wait.waiter, wait.began) else { return None };
+        let own = traced.requests.of_span(span);
+        let pieces = contexts.work.between(&wait.by, wait.began, wait.at);
+        let mut requests = pieces.iter().rev().filter_map(|piece| match piece.works_for {
+            WorksFor::Span(span) => Some(traced.requests.of_span(span)),
+            _ => None,
+        });
+        requests.find(|request| traced.requests.parent(*request) == Some(own))
+    }
 }
 
 /// A time in which a thread has the request, and the time before it in which no thread has.
@@ -110,28 +222,23 @@ fn turns(stints: &[OfThread], from: Stamp<Reference>, to: Stamp<Reference>) -> V
 struct Walk<'a, 'r> {
     joined: &'a Joined<'r>,
     request: RequestIndex,
-    algorithm: Algorithm,
 }
 
 impl Walk<'_, '_> {
-    fn thread(&self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>) -> Stretch {
-        Stretch::Thread(path_by(&self.joined.recorded.graph, Window { thread, from, to }, self.algorithm))
-    }
-
-    /// The stretches of the time before a thread took the request up.
-    fn hand_over(&self, turn: &Turn, stretches: &mut Vec<Stretch>) {
+    /// The time before a thread took the request up.
+    fn hand_over(&self, turn: &Turn, had: &mut Vec<Had>) {
         let Turn { thread, waits_since, from: taken, .. } = *turn;
-        let other = |from, to, kind, basis| Stretch::Other { thread, from, to, kind, basis };
+        let other = |from, to, kind, basis| Had::NoThread { next: thread, from, to, kind, basis };
         let mut at = waits_since;
         // A call that was under way was waited for, whatever the thread did.
         if let Some(answered) = self.answered(at, taken) {
-            stretches.push(other(at, answered, SegmentKind::Network, Basis::Ambiguous));
+            had.push(other(at, answered, SegmentKind::Network, Basis::Ambiguous));
             at = answered;
         }
         if let Some(idle) = self.idle(thread, at, taken) {
             let woken = idle.to.min(taken);
-            stretches.push(match self.waker(&idle) {
-                Some(waker) if waker != thread => self.thread(waker, at, woken),
+            had.push(match self.waker(&idle) {
+                Some(waker) if waker != thread => Had::Thread { thread: waker, from: at, to: woken },
                 _ => other(at, woken, SegmentKind::Unknown, Basis::Ambiguous),
             });
             at = woken;
@@ -147,11 +254,21 @@ impl Walk<'_, '_> {
                 true => Basis::Measured,
                 false => Basis::Inferred(Rule::HandedOver),
             };
-            stretches.push(match is_other {
+            had.push(match is_other {
                 true => other(piece.from, piece.to, SegmentKind::Queue, basis),
-                false => self.thread(thread, piece.from, piece.to),
+                false => Had::Thread { thread, from: piece.from, to: piece.to },
             });
         }
+    }
+
+    /// The time, before a request was handed over to a thread, since which that thread was busy with others until it took the request up. It
+    /// would have taken it up no sooner, had it been handed over sooner: so it kept the request waiting since then, or since `from`.
+    fn busy_since(&self, turn: &Turn, from: Stamp<Reference>) -> Option<Stamp<Reference>> {
+        let Turn { thread, waits_since, from: taken, .. } = *turn;
+        let busy = self.idle(thread, from, taken).map_or(from, |idle| idle.to.max(from));
+        let is_known = |piece: &Worked| !matches!(piece.works_for, WorksFor::Unknown | WorksFor::Unplaced);
+        let is_busy = busy < waits_since && self.joined.work_of(thread, busy, taken).iter().all(is_known);
+        is_busy.then_some(busy)
     }
 
     /// The end of the last call of another service that was under way at `at` and ended before `to`.
@@ -173,7 +290,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// The last time before it took the request up in which a thread waited for work.
+    /// The last time before it took the request up in which a thread waited for work, and not for a lock.
     fn idle(
         &self,
         thread: ThreadIndex,
@@ -181,8 +298,13 @@ impl Walk<'_, '_> {
         taken: Stamp<Reference>,
     ) -> Option<StateInterval> {
         let intervals = self.joined.recorded.graph.state_intervals(thread);
+        let is_lock = |interval: &StateInterval| {
+            let wait = self.joined.recorded.graph.wait(interval);
+            wait.and_then(|wait| wait.lock).is_some_and(|lock| lock.proved)
+        };
         let is_idle = |interval: &StateInterval| {
             matches!(interval.state, ThreadState::Blocked(_))
+                && !is_lock(interval)
                 && self.joined.contexts.work.at(&thread, interval.from) == WorksFor::None
         };
         intervals.overlapping(at, taken).filter(is_idle).last()

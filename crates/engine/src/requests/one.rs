@@ -15,7 +15,7 @@ use super::process::thread_of;
 use super::{DiskAccesses, Joined, JoinedBy, StateSum, Traced};
 use crate::code_names::code_names;
 use crate::head::head;
-use crate::path::{answer, explain};
+use crate::path::{answer, explain_with};
 use crate::{Head, PathAnswer, Question};
 
 /// A part of a request's time in which one span's own work was waited for, by the times of spans alone.
@@ -241,7 +241,7 @@ fn path_of<'r>(
     let is_handed_over = handed_over.is_some();
     let answer = match handed_over {
         Some(path) => answer(recorded, path, question, names),
-        None => explain(recorded, algorithm, window, question, names),
+        None => explain_with(recorded, algorithm, window, question, names, &hand_over::InServices { joined }),
     };
     let work = |_, segment: &Segment| {
         let mut worked = joined.work_of(segment.thread?, segment.from, segment.to);

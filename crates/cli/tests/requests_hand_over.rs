@@ -1,0 +1,194 @@
+//! Requests that a called service hands over from thread to thread, on recordings that the tests draw: which thread, and which other request,
+//! stands for each part of the caller's wait.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use wakepath_harness::made::{Made, made};
+
+/// The recording's clock in realtime, ns.
+const REALTIME: u64 = 1_795_229_921_310_000_000;
+
+/// `front` calls a service at 95 and waits from 100 on. `reads` is woken by the call, gets its CPU at 300 and has the request until 340. `works`
+/// takes it up, and answers at 620. `BEFORE` is what `works` does until 350.
+const CALLED: &str = "
+thread front tid=10
+thread reads tid=11 tgid=10
+thread works tid=12 tgid=10
+thread noise tid=13 tgid=13
+0 c0 idle started
+0 c0 idle switch front
+0 c1 idle switch reads
+0 c2 idle switch works
+10 c1 reads context none
+10 c1 reads switch noise blocked call=7:0
+60 c0 front context a/a
+60 c0 front switch idle runnable
+70 c0 idle switch front
+95 c0 front waking reads
+100 c0 front switch idle blocked call=45:0
+BEFORE
+360 c2 works context a/d
+360 c2 works switch idle blocked call=35:0
+600 c2 idle/timer waking works
+600 c2 idle switch works
+620 c2 works waking front
+625 c2 works context none
+625 c2 works switch idle blocked call=202:0
+630 c0 idle switch front
+700 c0 front context none
+700 c0 front switch idle blocked call=35:0
+";
+
+/// `reads` gets its CPU and hands the request over. `READS` is its context that is read there; `WAKES` wakes `works`.
+const READ: &str = "
+300 c1 noise switch reads runnable
+330 c1 reads context READS
+WAKES
+340 c1 reads context none
+340 c1 reads switch idle blocked call=7:0
+";
+
+/// `works` is done with another request before the call is read, and waits for work.
+const IDLE: &str = "
+40 c2 works context b/b
+40 c2 works switch idle blocked call=35:0
+200 c2 idle/timer waking works
+200 c2 idle switch works
+210 c2 works context none
+210 c2 works switch idle blocked call=202:0
+READ
+350 c2 idle switch works
+";
+
+/// `works` is busy with another request since before the call, until it takes this one up.
+const BUSY: &str = "
+40 c2 works context b/b
+40 c2 works switch idle blocked call=35:0
+READ
+350 c2 idle/timer waking works
+350 c2 idle switch works
+";
+
+/// `works` waits for work until 250, and then is busy with another request until it takes this one up.
+const BUSY_LATER: &str = "
+40 c2 works context none
+40 c2 works switch idle blocked call=202:0
+250 c2 idle/timer waking works
+250 c2 idle switch works
+255 c2 works context b/b
+255 c2 works switch idle blocked call=35:0
+READ
+350 c2 idle/timer waking works
+350 c2 idle switch works
+";
+
+fn span(ids: (char, char), parent: &str, name: &str, (from, to): (u64, u64), tid: Option<u32>) -> Value {
+    let tid = tid.map(|tid| json!([{"key": "wakepath.tid", "value": {"intValue": tid.to_string()}}]));
+    json!({
+        "traceId": ids.0.to_string().repeat(32),
+        "spanId": ids.1.to_string().repeat(16),
+        "parentSpanId": parent,
+        "name": name,
+        "kind": 2,
+        "startTimeUnixNano": (REALTIME + from).to_string(),
+        "endTimeUnixNano": (REALTIME + to).to_string(),
+        "attributes": tid.unwrap_or(json!([])),
+    })
+}
+
+/// A recording with the request of `front`, the one that it makes of the service, and another one. `tid` is the thread that the span of the
+/// service names.
+fn drawn(drawing: &str, tid: Option<u32>) -> Made {
+    let made = made(drawing, &[]);
+    let spans = [
+        span(('a', 'a'), "", "GET /front", (50, 650), None),
+        span(('a', 'd'), &"a".repeat(16), "GET /works", (310, 624), tid),
+        span(('b', 'b'), "", "PUT /other", (20, 345), None),
+    ];
+    let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
+    let document =
+        json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": spans}]}]});
+    fs::write(made.folder().join("spans.json"), document.to_string()).expect("a file");
+    made
+}
+
+/// The pieces of the request of `front`: each with its end, kind and thread, its rule, and the request that blocks there.
+fn pieces(before: &str, reads: &str, wakes: &str, tid: Option<u32>) -> Vec<String> {
+    let read = READ.replace("READS", reads).replace("WAKES", wakes);
+    let drawing = CALLED.replace("BEFORE", &before.replace("READ", read.trim()));
+    let (code, out, err) = drawn(&drawing, tid)
+        .run(["requests", "wakepath.rec", "spans.json", "--request", "aaaa/aaaa", "--json"].to_vec());
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let mut at = document["window"]["from_ns"].clone();
+    let mut pieces: Vec<String> = Vec::new();
+    for piece in document["pieces"].as_array().expect("a list") {
+        assert_eq!(piece["from_ns"], at, "the pieces tile the window");
+        at = piece["to_ns"].clone();
+        let segment = &document["segments"][piece["segment"].as_u64().expect("a place") as usize];
+        let blocks = piece["waits_for"].as_array().and_then(|all| all.last());
+        let blocks = blocks.map_or("-".to_owned(), |one| text(&one["trace_id"])[..1].to_owned());
+        let [kind, comm, rule] = ["kind", "comm", "rule"].map(|key| text(&segment[key]));
+        let words = format!("{kind} {comm} {rule} {blocks}");
+        if pieces.last().is_some_and(|last| last.split_once(' ').is_some_and(|(_, last)| last == words)) {
+            pieces.pop();
+        }
+        pieces.push(format!("{at} {words}"));
+    }
+    assert_eq!(at, document["window"]["to_ns"]);
+    pieces
+}
+
+const WAKES: &str = "332 c1 reads waking works";
+
+/// The front's own time before it waits.
+const OWN: [&str; 3] = ["60 running front - -", "70 runnable front - -", "100 running front - -"];
+
+/// `reads` stands for the time until it wakes `works`.
+const BY_READER: [&str; 4] = [
+    "210 runnable reads handed_over -",
+    // The CPU that it waits for is not known.
+    "300 runnable reads - -",
+    "332 running reads handed_over -",
+    "350 runnable works handed_over -",
+];
+
+#[test]
+fn a_reader_without_a_cpu_stands_for_its_time_and_not_what_the_worker_did_for_others() {
+    let found = pieces(IDLE, "a/d", WAKES, Some(11));
+    assert_eq!(found[..3], OWN);
+    assert_eq!(found[3..7], BY_READER);
+    assert!(found.iter().all(|piece| piece.ends_with('-')), "{found:?}");
+}
+
+#[test]
+fn a_reader_whose_context_was_not_read_is_known_by_the_thread_of_the_span() {
+    let found = pieces(IDLE, "none", WAKES, Some(11));
+    assert_eq!(found[3..7], BY_READER);
+    // Without it, the worker's own time stands.
+    let found = pieces(IDLE, "none", WAKES, None);
+    assert!(found.contains(&"200 timer works - b".to_owned()), "{found:?}");
+}
+
+#[test]
+fn a_worker_that_is_busy_since_before_the_call_until_it_takes_the_request_up_keeps_it_waiting() {
+    let found = pieces(BUSY, "a/d", "", Some(11));
+    assert_eq!(found[3..5], ["340 timer works handed_over b", "350 queue works handed_over b"]);
+    assert!(found[5..].iter().all(|piece| piece.ends_with('-')), "{found:?}");
+}
+
+#[test]
+fn a_worker_that_becomes_busy_before_the_request_is_handed_over_keeps_it_waiting_from_there_on() {
+    let found = pieces(BUSY_LATER, "a/d", "", Some(11));
+    assert_eq!(
+        found[3..7],
+        [
+            "250 runnable reads handed_over -",
+            "255 running works handed_over b",
+            "340 timer works handed_over b",
+            "350 queue works handed_over b"
+        ]
+    );
+}

@@ -1,0 +1,137 @@
+//! Work that threads handed over to each other while another thread waited for it.
+//!
+//! The thread that ends a wait may have taken the work up late: from a queue, or from a thread that read it. Its own time before that has
+//! nothing to do with the wait:
+//!
+//! ```text
+//! waiter    ....................|=      sends a request, and waits for the answer
+//! reader    ~~~~~~=r                    has no CPU, then reads the request and puts it into a queue
+//! worker    ~~~~~~~~~~~~~=======a       works for others, takes the request up, and answers
+//!           reader   queue  worker      the parts of the wait
+//! ```
+//!
+//! The graph does not show which thread had the work. A caller that knows it from elsewhere implements [`HandOvers`].
+
+use std::fmt::Debug;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_wait_graph::ThreadIndex;
+
+use crate::explain::Part;
+use crate::tiles::Trust;
+use crate::{Basis, Cause, Rule, SegmentKind, Via};
+
+/// A wait that a thread ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndedWait {
+    /// The thread that waited.
+    pub waiter: ThreadIndex,
+    /// The beginning of its wait.
+    pub began: Stamp<Reference>,
+    /// The thread that ended it.
+    pub by: ThreadIndex,
+    /// The time at which it did, behind the beginning.
+    pub at: Stamp<Reference>,
+}
+
+/// A part of the time of work that threads handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Had {
+    /// A thread had the work.
+    Thread {
+        /// The thread.
+        thread: ThreadIndex,
+        /// The beginning.
+        from: Stamp<Reference>,
+        /// The end.
+        to: Stamp<Reference>,
+    },
+    /// No thread had it: it was in a queue, or a call that it needed was under way.
+    NoThread {
+        /// The thread that took it up next, and did something else here. In a queue, its activity kept the work waiting.
+        next: ThreadIndex,
+        /// The beginning.
+        from: Stamp<Reference>,
+        /// The end.
+        to: Stamp<Reference>,
+        /// The kind of time: `Queue`, `Network`, or `Unknown`.
+        kind: SegmentKind,
+        /// The certainty.
+        basis: Basis,
+    },
+}
+
+/// The knowledge of work that was handed over.
+pub trait HandOvers: Debug {
+    /// The parts of a wait from its beginning to its end: they follow each other without gaps, and the last one is of the thread that ended
+    /// it. `None` where the work was not handed over, or that is not known.
+    fn of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>>;
+}
+
+/// The graph alone: nothing is known to be handed over.
+#[derive(Debug, Clone, Copy)]
+pub struct NoHandOvers;
+
+impl HandOvers for NoHandOvers {
+    fn of_wait(&self, _: &EndedWait) -> Option<Vec<Had>> {
+        None
+    }
+}
+
+/// A part of a wait, and whether in its time the work is in a queue.
+pub(crate) struct Piece {
+    pub(crate) part: Part,
+    pub(crate) queued: bool,
+}
+
+/// The pieces of a part of a wait that began at `began`: several where the thread of the part took the work up from others.
+pub(crate) fn pieces(
+    hand_overs: &dyn HandOvers,
+    waiter: ThreadIndex,
+    began: Stamp<Reference>,
+    part: Part,
+) -> Vec<Piece> {
+    let whole = |part| vec![Piece { part, queued: false }];
+    let Part::Thread {
+        thread: by,
+        to: end,
+        acted,
+        via: via @ (Via::Packet | Via::Wakeup),
+        lock: None,
+        trust,
+    } = part
+    else {
+        return whole(part);
+    };
+    let is_known = trust != Trust::Doubtful && began < acted;
+    let had = is_known.then(|| hand_overs.of_wait(&EndedWait { waiter, began, by, at: acted })).flatten();
+    let Some(had) = had else { return whole(part) };
+    let last = had.len().saturating_sub(1);
+    let before = |thread, to: Stamp<Reference>, trust| Part::Thread {
+        thread,
+        to: to.min(end),
+        acted: to,
+        via,
+        lock: None,
+        trust,
+    };
+    let handed_over = trust.and(Trust::By(Rule::HandedOver));
+    let piece = |(place, had)| match had {
+        Had::Thread { .. } if place == last => Piece { part: part.clone(), queued: false },
+        Had::Thread { thread, to, .. } => Piece { part: before(thread, to, handed_over), queued: false },
+        Had::NoThread { next, to, kind: SegmentKind::Queue, basis, .. } => {
+            let trust = if basis == Basis::Measured { trust } else { handed_over };
+            Piece { part: before(next, to, trust), queued: true }
+        }
+        // The activity of the thread that had the work next kept nobody waiting.
+        Had::NoThread { to, kind: kind @ SegmentKind::Unknown, basis, .. } => {
+            let cause = Cause::NoWakeupSeen;
+            Piece { part: Part::Other { to: to.min(end), kind, cause, basis }, queued: false }
+        }
+        Had::NoThread { from, to, basis, .. } => {
+            let cause = Cause::Network { flow: None };
+            Piece { part: Part::InFlight { sent: from, to: to.min(end), cause, basis }, queued: false }
+        }
+    };
+    had.into_iter().enumerate().map(piece).collect()
+}
