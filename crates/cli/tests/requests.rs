@@ -115,6 +115,23 @@ fn a_request_is_blocked_by_those_whose_threads_had_its_locks() {
 }
 
 #[test]
+fn a_thread_works_for_a_span_until_the_program_notes_that_it_queued_the_work() {
+    // The thread of `stock` is waited for from 100 to 350. A span that begins as the work is taken up was queued before.
+    for (queued, blocked) in [(200, 100), (0, 250), (360, 250), (700, 250)] {
+        let mut stock = span('b', None, "PUT /stock", (0, 360), Some(11));
+        let queued = (REALTIME + queued).to_string();
+        let noted = json!({"key": "wakepath.queued_ns", "value": {"intValue": queued}});
+        stock["attributes"].as_array_mut().expect("a list").push(noted);
+        let made = made(LOCKS, &[]);
+        write_spans(&made, &[span('a', None, "GET /cart", (50, 650), Some(10)), stock]);
+        let (code, out, _) = run(&made, &["wakepath.rec", "spans.json", "--request", "aaaa", "--json"]);
+        assert_eq!(code, 0);
+        let document: Value = serde_json::from_str(&out).expect("JSON");
+        assert_eq!(document["blocked_by"][0]["total_ns"], blocked, "{queued}");
+    }
+}
+
+#[test]
 fn the_document_of_a_request_has_its_path_and_the_requests_of_each_piece_of_it() {
     let made = locks();
     let (code, out, _) = run(&made, &["wakepath.rec", "spans.json", "--slowest", "1", "--json"]);

@@ -41,8 +41,9 @@ struct Stretch {
     trace: String,
 }
 
-/// The stretches of each thread, in order of time: the next one may be taken up before the one before is left.
-type Log = HashMap<u64, Vec<Stretch>>;
+/// The stretches of each thread, by its number, or of each goroutine, by `g` and its number; in order of time: the next one may be taken up
+/// before the one before is left.
+type Log = HashMap<String, Vec<Stretch>>;
 
 /// The judgement of one part by one way.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
@@ -110,15 +111,16 @@ fn add_program(
     for is_hidden in hidden {
         let place = place_of(place, is_hidden);
         make_empty(&place)?;
-        let command = match (program.start)(given, &place, is_hidden)? {
-            Start::Run(command) => command,
+        let (command, options) = match (program.start)(given, &place, is_hidden)? {
+            Start::Run(command) => (command, &[][..]),
+            Start::RunWith(command, options) => (command, options),
             Start::Missing(reason) => {
                 table.skipped.push(format!("{}: {reason}", program.name));
                 return Ok(());
             }
         };
         let mut recorder = Command::new(wakepath);
-        recorder.args(["record", "--no-calibration", "-o"]).arg(place.join("recording"));
+        recorder.args(["record", "--no-calibration", "-o"]).arg(place.join("recording")).args(options);
         recorder.arg("--").arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
@@ -176,14 +178,16 @@ fn log(text: &str) -> Result<Log> {
     let mut log = Log::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        let [tid, from, shown, leaves, left, trace] = words.as_slice() else {
+        let [worker, from, shown, leaves, left, trace] = words.as_slice() else {
             anyhow::bail!("no line of a log: `{line}`")
         };
         let [from, shown, leaves, left] = [from.parse()?, shown.parse()?, leaves.parse()?, left.parse()?];
         let is_in_order = from <= shown && shown <= leaves && leaves <= left;
         ensure!(is_in_order, "the times of a line are not in order: `{line}`");
         let stretch = Stretch { from, shown, leaves, left, trace: (*trace).to_owned() };
-        log.entry(tid.parse()?).or_default().push(stretch);
+        let number = worker.strip_prefix('g').unwrap_or(worker);
+        ensure!(number.parse::<u64>().is_ok(), "neither a thread nor a goroutine: `{line}`");
+        log.entry((*worker).to_owned()).or_default().push(stretch);
     }
     for stretches in log.values_mut() {
         stretches.sort_by_key(|one| one.shown);
@@ -200,18 +204,30 @@ fn add(judged: &mut Judged, answer: &Value, log: &Log) -> Option<()> {
     let trace = answer["request"]["trace_id"].as_str()?;
     let no_segments = Vec::new();
     let segments = answer["segments"].as_array().unwrap_or(&no_segments);
-    let worked = |tid: u64| log.get(&tid).is_some_and(|all| all.iter().any(|one| one.trace == trace));
-    let place = match answer["window"]["tid"].as_u64().filter(|_| !segments.is_empty()) {
-        Some(tid) if worked(tid) => 0,
+    let worked =
+        |worker: &String| log.get(worker).is_some_and(|all| all.iter().any(|one| one.trace == trace));
+    let goroutine = answer["goroutine"].as_object();
+    let of = |thread: &Value, goroutine: Option<&Value>| match goroutine {
+        Some(number) => number.as_u64().map(|number| format!("g{number}")),
+        None => thread.as_u64().map(|tid| tid.to_string()),
+    };
+    let own = of(&answer["window"]["tid"], goroutine.map(|one| &one["number"]));
+    let place = match own.filter(|_| !segments.is_empty()) {
+        Some(own) if worked(&own) => 0,
         Some(_) => 1,
         None => 2,
     };
     judged.threads[place] += 1;
     let origin: i64 = answer["origin_ns"].as_str()?.parse().ok()?;
     for piece in answer["pieces"].as_array().unwrap_or(&no_segments) {
-        let segment = segments.get(usize::try_from(piece["segment"].as_u64()?).ok()?)?;
-        let Some(stretches) = segment["tid"].as_u64().and_then(|tid| log.get(&tid)) else { continue };
+        let place = usize::try_from(piece["segment"].as_u64()?).ok()?;
+        let segment = segments.get(place)?;
+        let worker = of(&segment["tid"], goroutine.map(|one| &one["segments"][place]));
         let (from, to) = (piece["from_ns"].as_i64()? + origin, piece["to_ns"].as_i64()? + origin);
+        if goroutine.is_some() && worker.is_none() && segment["kind"] == "unknown" {
+            judged.ns[2] += to - from;
+        }
+        let Some(stretches) = worker.and_then(|worker| log.get(&worker)) else { continue };
         let said = piece["trace_id"].as_str();
         // Without a trace it says that the thread works for no request.
         let is_known = said.is_some() || piece["join"] == "context" || piece["join"] == "thread";
@@ -299,6 +315,23 @@ mod tests {
         // Behind the end of `a` and of `b` it says so still; `b` is taken up from 40 to 44, and left from 49 to 50.
         assert_eq!(judged, Judged { threads: [1, 0, 0], ns: [10 + 20 + 4, 2 + 10, 13 - 4, 1 + 4] });
         assert!(!judged.is_right(false));
+    }
+
+    #[test]
+    fn a_goroutine_is_found_by_its_number_and_unknown_time_of_none_is_not_known() {
+        let text = "g7 1010 1010 1030 1030 a\n7 1000 1000 1100 1100 b";
+        let mut answer = answer(&[(0, 40, Some("a"), Some("goroutine")), (40, 50, None, None)]);
+        answer["goroutine"] = json!({"number": 7, "segments": [7, null]});
+        answer["segments"] = json!([{"tid": 7}, {"tid": 7, "kind": "timer"}]);
+        answer["pieces"][1]["segment"] = json!(1);
+        let mut judged = Judged::default();
+        add(&mut judged, &answer, &log(text).expect("a log")).expect("an answer");
+        assert_eq!(judged, Judged { threads: [1, 0, 0], ns: [20, 20, 0, 0] });
+        answer["segments"][1]["kind"] = json!("unknown");
+        answer["goroutine"]["number"] = json!(8);
+        add(&mut judged, &answer, &log(text).expect("a log")).expect("an answer");
+        assert_eq!(judged, Judged { threads: [1, 1, 0], ns: [40, 40, 10, 0] });
+        assert!(log("h7 1 1 1 1 a").is_err());
     }
 
     #[test]

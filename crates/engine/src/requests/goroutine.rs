@@ -9,7 +9,7 @@ use wakepath_names::Name;
 use wakepath_spans::{RequestIndex, SpanIndex, Stint, Work, WorksFor};
 
 use super::blame::blame;
-use super::join::Worked;
+use super::join::{Worked, left};
 use super::one::{RequestPath, question};
 use super::{Joined, JoinedBy, Places, Traced};
 use crate::Recorded;
@@ -74,7 +74,7 @@ fn of_span(traced: &Traced, span: SpanIndex, goroutines: &Goroutines) -> Option<
     goroutines.of_span(span.trace.0, span.id.0)
 }
 
-/// The active span of each goroutine, of those whose beginning was seen.
+/// The active span of each goroutine, of those whose beginning was seen, until the program notes that it queued the work.
 pub(super) fn work(
     traced: &Traced,
     goroutines: &Goroutines,
@@ -83,6 +83,7 @@ pub(super) fn work(
     Work::new(traced.spans.iter().filter_map(|(index, _)| {
         let thread = of_span(traced, index, goroutines)?;
         let (from, to) = places.times(traced, index);
+        let to = left(traced, places, index, (from, to));
         Some(Stint { thread, from, to, span: index })
     }))
 }

@@ -21,7 +21,7 @@ pub struct Joined<'r> {
     pub traced: &'r Traced,
     /// The hosts of the spans, and their clocks.
     pub places: Places,
-    /// The active span of each thread that a plug-in noted.
+    /// The active span of each thread that a plug-in noted, until the program notes that it queued the work.
     pub work: Work<ThreadIndex, Reference>,
     /// The turns of threads that a plug-in noted.
     pub turns: Turns<ThreadIndex, Reference>,
@@ -58,9 +58,13 @@ pub struct Worked {
 /// When the recording has no time of day.
 pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>, RequestsError> {
     let places = Places::new(recorded, traced)?;
-    let work = noted_work(recorded, traced, &places);
     let turns = noted_turns(recorded, traced, &places);
-    let contexts = Contexts::new(recorded, traced, &places, &work, &turns);
+    let noted = noted_work(recorded, traced, &places);
+    let contexts = Contexts::new(recorded, traced, &places, &noted, &turns);
+    let work = Work::new(noted_stints(recorded, traced, &places).map(|stint| {
+        let to = left(traced, &places, stint.span, (stint.from, stint.to));
+        Stint { to, ..stint }
+    }));
     let goroutines = goroutine::goroutines(recorded);
     let goroutine_work = goroutine::work(traced, &goroutines, &places);
     let connections = Connections::new(recorded, traced, &places, &contexts, &goroutines);
@@ -102,11 +106,32 @@ pub(super) fn noted_work(
     traced: &Traced,
     places: &Places,
 ) -> Work<ThreadIndex, Reference> {
-    Work::new(traced.spans.iter().filter_map(|(index, _)| {
+    Work::new(noted_stints(recorded, traced, places))
+}
+
+fn noted_stints(
+    recorded: &Recorded,
+    traced: &Traced,
+    places: &Places,
+) -> impl Iterator<Item = Stint<ThreadIndex, Reference>> {
+    traced.spans.iter().filter_map(|(index, _)| {
         let (from, to) = places.times(traced, index);
         let thread = thread_of(recorded, traced, places, index)?;
         Some(Stint { thread, from, to, span: index })
-    }))
+    })
+}
+
+/// The time at which a span is left by the thread or the goroutine in which it began, by the program's own word: as it queues the work for
+/// another one, if it notes that; else as the span ends.
+pub(super) fn left(
+    traced: &Traced,
+    places: &Places,
+    span: SpanIndex,
+    (from, to): (Stamp<Reference>, Stamp<Reference>),
+) -> Stamp<Reference> {
+    let queued = traced.spans.span(span).queued.map(|queued| places.stamp(traced, span, queued));
+    // A span that begins as the work is taken up was queued before.
+    queued.filter(|queued| from < *queued && *queued < to).unwrap_or(to)
 }
 
 /// The turns of each thread, by the spans that name their threads.

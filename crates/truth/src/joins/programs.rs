@@ -54,6 +54,8 @@ pub(super) struct Way {
 pub(super) enum Start {
     /// Run it so.
     Run(Command),
+    /// Run it so, with these options of the recorder.
+    RunWith(Command, &'static [&'static str]),
     /// It cannot be run here.
     Missing(String),
 }
@@ -67,7 +69,7 @@ const QUEUED: &str = "wakepath.queued_ns";
 const TURNS: &str = "wakepath.turns";
 
 /// All programs.
-pub(super) const PROGRAMS: &[Program] = &[C, PYTHON, NODE, RUST];
+pub(super) const PROGRAMS: &[Program] = &[C, PYTHON, NODE, RUST, GO, JAVA];
 
 /// The programs whose spans say nothing of threads, and whose threads say nothing of spans: their ways are approximate.
 pub(super) const APPROXIMATE: &[Program] = &[TCP];
@@ -171,6 +173,45 @@ fn rust(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
     Ok(Start::Run(program))
 }
 
+const JAVA: Program = Program {
+    name: "Java",
+    // In a pool the spans name the thread that handed the work over, and the one that does a part of it.
+    parts: &[part("thread"), Part { name: "pool", knows_all: false }, part("busy")],
+    ways: &[
+        Way { name: "thread and queue of spans", is_hidden: false, without: &[] },
+        Way { name: "thread of spans (`wakepath.tid`)", is_hidden: false, without: &[QUEUED] },
+        Way { name: "times of spans alone", is_hidden: false, without: &[TID, QUEUED] },
+    ],
+    start: java,
+};
+
+fn java(given: &Given, place: &Path, _: bool) -> Result<Start> {
+    let packages = given.packages.join("java");
+    if !packages.exists() {
+        return Ok(Start::Missing("packaging/plugins did not fetch its packages".to_owned()));
+    }
+    let log = place.join("build.log");
+    let jar = |name: &str| packages.join(format!("opentelemetry-{name}.jar")).display().to_string();
+    let classes = [place.display().to_string(), jar("api"), jar("context"), jar("common")].join(":");
+    let mut javac = Command::new("javac");
+    javac.args(["--release", "11", "-cp", &classes, "-d"]).arg(place);
+    succeed(javac.arg(given.sources().join("workloads/Joins.java")), &log, TIMEOUT)?;
+    let mut make = Command::new("make");
+    make.args(["--silent", "-C"]).arg(given.sources().join("plugins/java"));
+    make.arg(format!("SDK={}", packages.canonicalize()?.display()));
+    succeed(make.arg(format!("OUT={}", place.canonicalize()?.display())), &log, TIMEOUT)?;
+    // The agent writes the spans to the standard output, a line of JSON for each time that it exports some.
+    let mut program = Command::new("sh");
+    program.args(["-c", "place=$1; shift; exec java \"$@\" Joins \"$place\" >\"$place/spans.json\"", "sh"]);
+    program.arg(place).arg(format!("-javaagent:{}", jar("javaagent"))).args(["-cp", &classes]);
+    program.env("OTEL_JAVAAGENT_EXTENSIONS", place.join("wakepath-extension.jar"));
+    program.env("OTEL_TRACES_EXPORTER", "experimental-otlp/stdout").env("OTEL_SERVICE_NAME", "joins");
+    program.envs(
+        ["OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER", "OTEL_JAVAAGENT_LOGGING"].map(|name| (name, "none")),
+    );
+    Ok(Start::Run(program))
+}
+
 const TCP: Program = Program {
     name: "TCP",
     parts: &[part("own"), part("pool"), part("loop")],
@@ -182,4 +223,34 @@ fn tcp(given: &Given, place: &Path, _: bool) -> Result<Start> {
     let mut program = Command::new(given.programs.join("joins_tcp"));
     program.arg(place);
     Ok(Start::Run(program))
+}
+
+const GO: Program = Program {
+    name: "Go",
+    // A request that a goroutine hands over keeps the path of that goroutine, of which nothing shows for what else it works.
+    parts: &[part("goroutine"), Part { name: "pool", knows_all: false }, part("mutex"), part("busy")],
+    ways: &[
+        Way { name: "goroutine and queue of spans", is_hidden: false, without: &[] },
+        Way { name: "goroutine", is_hidden: false, without: &[QUEUED] },
+        Way { name: "times of spans alone", is_hidden: true, without: &[QUEUED] },
+    ],
+    start: go,
+};
+
+fn go(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
+    let packages = given.packages.join("go");
+    if !packages.exists() {
+        return Ok(Start::Missing("packaging/plugins did not fetch its packages".to_owned()));
+    }
+    let packages = packages.canonicalize()?;
+    let program = place.canonicalize()?.join("joins-go");
+    let mut go = Command::new("go");
+    go.args(["build", "-o"]).arg(&program).arg(".").current_dir(given.sources().join("workloads/joins-go"));
+    go.env("GOMODCACHE", packages.join("modules")).env("GOCACHE", packages.join("cache"));
+    go.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "-mod=readonly")]);
+    succeed(&mut go, &place.join("build.log"), TIMEOUT)?;
+    let mut program = Command::new(program);
+    program.arg(place);
+    let probes = if is_hidden { &["--goroutines=none"] } else { &["--goroutines"] };
+    Ok(Start::RunWith(program, probes))
 }
