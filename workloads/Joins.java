@@ -30,12 +30,15 @@ import java.util.concurrent.TimeUnit;
  *
  * FOLDER/log has a line `TID FROM SHOWN LEAVES LEFT TRACE` for each stretch of work, by the monotonic clock, ns: the thread takes the request
  * up between FROM and SHOWN, and leaves it between LEAVES and LEFT. The agent writes the spans to the standard output. Each part runs
- * twice: the first time under the name "warm-up", while the code is interpreted and loaded.
+ * under the name "warm-up" first, often and with little work, while the code is interpreted and compiled: until then to begin a span takes as long as
+ * the work.
  */
 public class Joins {
-  static final long US = 1000;
   static final int REQUESTS = 100;
   static final int SERVED = 40;
+
+  /** The unit of the work, ns: less in the warm-up. */
+  static volatile long unit = 50;
 
   static final Tracer TRACER = GlobalOpenTelemetry.getTracer("joins");
   static final Queue<String> LOG = new ConcurrentLinkedQueue<>();
@@ -82,8 +85,8 @@ public class Joins {
   static void part() {
     Span part = TRACER.spanBuilder("part").startSpan();
     try (Scope current = part.makeCurrent()) {
-      busy(300 * US);
-      rest(300 * US);
+      busy(300 * unit);
+      rest(300 * unit);
     }
     part.end();
   }
@@ -96,13 +99,13 @@ public class Joins {
           span,
           from,
           () -> {
-            busy(300 * US);
-            rest(500 * US);
+            busy(300 * unit);
+            rest(500 * unit);
             part();
-            busy(100 * US);
+            busy(100 * unit);
           },
           span::end);
-      rest(500 * US);
+      rest(500 * unit);
     }
   }
 
@@ -125,9 +128,9 @@ public class Joins {
     for (int at = 0; at < REQUESTS; at++) {
       long from = System.nanoTime();
       Span span = begin(name);
-      work(span, from, () -> busy(200 * US), () -> queue(span));
+      work(span, from, () -> busy(200 * unit), () -> queue(span));
       workers.submit(() -> take(span));
-      rest(1500 * US);
+      rest(1500 * unit);
     }
     workers.shutdown();
     try {
@@ -147,10 +150,10 @@ public class Joins {
         span,
         System.nanoTime(),
         () -> {
-          busy(200 * US);
-          rest(300 * US);
+          busy(200 * unit);
+          rest(300 * unit);
           part();
-          busy(100 * US);
+          busy(100 * unit);
         },
         span::end);
   }
@@ -160,22 +163,27 @@ public class Joins {
       for (int at = 0; at < SERVED; at++) {
         long from = System.nanoTime();
         Span span = begin(name);
-        work(span, from, () -> busy(400 * US), span::end);
+        work(span, from, () -> busy(500 * unit), span::end);
       }
-      rest(1000 * US);
+      rest(1000 * unit);
     }
   }
 
+  static void parts(String thread, String pool, String busy) {
+    threads(thread);
+    pool(pool);
+    Thread loop = new Thread(() -> loop(busy));
+    loop.start();
+    join(loop);
+  }
+
   public static void main(String[] arguments) throws Exception {
-    for (String name : new String[] {"warm-up", null}) {
-      threads(name == null ? "thread" : name);
-      pool(name == null ? "pool" : name);
-      // A thread of its own, as the other parts have.
-      Thread loop = new Thread(() -> loop(name == null ? "busy" : name));
-      loop.start();
-      loop.join();
+    for (int round = 0; round < 10; round++) {
+      parts("warm-up", "warm-up", "warm-up");
     }
-    rest(50_000 * US);
+    unit = 2000;
+    parts("thread", "pool", "busy");
+    rest(50_000_000);
     Files.write(Path.of(arguments[0], "log"), LOG);
   }
 }

@@ -192,10 +192,10 @@ func mutex() {
 
 func loop() {
 	number := goroutine()
-	for range requests {
+	for range requests / 4 {
 		for range served {
-			// Beginning a span takes some µs where a probe sees it.
-			serve(number, "busy", func(context.Context) { busy(100 * time.Microsecond) })
+			// To begin a span takes 2 µs where a probe sees it: the request is much longer.
+			serve(number, "busy", func(context.Context) { busy(300 * time.Microsecond) })
 		}
 		time.Sleep(500 * time.Microsecond)
 	}

@@ -353,6 +353,7 @@ mod tests {
         let of = |threads| Judged { threads, ns: [0, 1000, 1000, 1000] };
         assert!(of([99, 1, 0]).is_rarely_another());
         assert!(of([1, 0, 99]).is_rarely_another());
+        assert!(of([1, 1, 198]).is_rarely_another());
         assert!(!of([98, 2, 0]).is_rarely_another());
         assert!(!of([0, 0, 100]).is_rarely_another());
     }

@@ -206,6 +206,11 @@ fn java(given: &Given, place: &Path, _: bool) -> Result<Start> {
     program.arg(place).arg(format!("-javaagent:{}", jar("javaagent"))).args(["-cp", &classes]);
     program.env("OTEL_JAVAAGENT_EXTENSIONS", place.join("wakepath-extension.jar"));
     program.env("OTEL_TRACES_EXPORTER", "experimental-otlp/stdout").env("OTEL_SERVICE_NAME", "joins");
+    // All spans are exported behind the last request.
+    program.envs(
+        ["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_SCHEDULE_DELAY"]
+            .map(|name| (name, "100000")),
+    );
     program.envs(
         ["OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER", "OTEL_JAVAAGENT_LOGGING"].map(|name| (name, "none")),
     );
