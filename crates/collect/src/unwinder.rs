@@ -268,7 +268,7 @@ fn stamp_of_sample(record: &[u8]) -> Option<u64> {
     (header.kind == Kind::Sample.number()).then_some(header.stamp)
 }
 
-/// Whose copy comes next.
+/// The order in which copies are taken.
 #[derive(Clone, Copy)]
 enum Turn {
     /// The one that waits longest of those that the recording is asked about.
