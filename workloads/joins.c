@@ -7,7 +7,7 @@
  *     pool      one thread takes requests and hands each to one of two workers, which works for it with sleeps; a part of it is a
  *               span of its own. The span begins in the first thread, and has the time at which it was queued (`wakepath.queued_ns`)
  *     task      four requests at once take turns in one thread, which sleeps in each turn; each notes its turns (`wakepath.turns`)
- *     turn      the same, with a span for each turn, and without this note
+ *     turn      the same, with a span for each turn: the thread works for the outer spans in none, and these note so
  *     busy      one thread serves forty requests between two sleeps
  *
  * FOLDER/log has a line `TID FROM SHOWN LEAVES LEFT TRACE` for each stretch of work, by the monotonic clock, ns: the thread takes
@@ -83,6 +83,7 @@ static void begin(struct request *r, const char *name, uint64_t trace)
 
 	r->queued = 0;
 	r->turns = NULL;
+	r->turned = 0;
 	r->span = next_id++;
 	r->trace = trace ? trace : r->span;
 	r->name = name;
@@ -150,7 +151,8 @@ static void leave_at(struct request *r, struct stretch stretch, enum leave how, 
 		r->queued = clock_ns(CLOCK_REALTIME);
 	if (how == END)
 		end(r);
-	if (r->turns)
+	/* It was shown itself, and not a part of it. */
+	if (r->turns && r->turned)
 		wakepath_note_turn(r->turns, r->turned, clock_ns(CLOCK_REALTIME), 0);
 	wakepath_show(NULL);
 	uint64_t left = clock_ns(CLOCK_MONOTONIC);
@@ -223,10 +225,8 @@ static void take_turns(const char *name, int has_spans)
 	for (int round = 0; round < REQUESTS / TASKS; round++) {
 		for (int i = 0; i < TASKS; i++) {
 			begin(&tasks[i], name, 0);
-			if (!has_spans) {
-				wakepath_begin_turns(&turns[i]);
-				tasks[i].turns = &turns[i];
-			}
+			wakepath_begin_turns(&turns[i]);
+			tasks[i].turns = &turns[i];
 		}
 		for (int number = 0; number < TURNS; number++)
 			for (int i = 0; i < TASKS; i++) {

@@ -3,7 +3,10 @@
 //! Input: a byte that says whether the rest is a file, or one message of OTLP in protobuf.
 
 use wakepath_clock::Stamp;
-use wakepath_spans::{ReadError, Reader, RequestIndex, SpanId, Stint, TraceId, Work, requests, span_path};
+use wakepath_spans::{
+    ReadError, Reader, RequestIndex, Span, SpanId, Stint, TraceId, Turn, Turns, TurnsOfSpan, Work, requests,
+    span_path,
+};
 
 /// The most requests whose path is walked: one of many may be as deep as the input is long.
 const MAX_PATHS: usize = 64;
@@ -61,6 +64,31 @@ pub fn check(input: &[u8]) {
         assert_eq!(at, root.to, "a path is the whole request");
     }
     work(&spans);
+    turns(&spans);
+}
+
+/// The noted facts about each thread are pieces that follow each other, and each turn of a span is one of those that it has.
+fn turns(spans: &wakepath_spans::Spans) {
+    let of_spans = spans.iter().filter_map(|(span, Span { from, to, tid, turns, .. })| {
+        let noted = turns.as_ref().map(|noted| noted.on(|stamp| stamp));
+        Some(TurnsOfSpan { thread: (*tid)?, from: *from, to: *to, span, noted })
+    });
+    let turns = Turns::new(of_spans);
+    for (_, span) in spans.iter().take(MAX_PATHS) {
+        let Some(tid) = span.tid else { continue };
+        let (mut at, end) = (span.from, Stamp::from_ns(span.to.ns().saturating_add(1)));
+        for (from, to, turn) in turns.between(&tid, span.from, end) {
+            assert!(from == at && from < to);
+            assert_eq!(turns.at(&tid, from), turn);
+            if let Some(Turn::Of(of)) = turn {
+                let of = spans.span(of);
+                let noted = of.turns.iter().flat_map(|noted| &noted.turns);
+                assert!(of.tid == Some(tid) && noted.into_iter().any(|turn| turn.0 <= from && to <= turn.1));
+            }
+            at = to;
+        }
+        assert_eq!(at, end);
+    }
 }
 
 /// The active spans of each thread are pieces that follow each other, and each lies within its span.

@@ -481,3 +481,81 @@ fn a_request_is_in_no_queue_while_a_call_of_another_service_is_under_way() {
         assert_eq!(blocked_by, json!([["PUT /stock", 300 - until]]), "{from} to {to}");
     }
 }
+
+/// An event loop serves two requests. Its context is read twice, where `READ` is not empty.
+const LOOP: &str = "
+thread loop tid=10
+0 c0 idle started
+0 c0 idle switch loop
+FIRST
+60 c0 loop switch idle runnable
+70 c0 idle switch loop
+SECOND
+550 c0 loop switch idle runnable
+560 c0 idle switch loop
+700 c0 loop switch idle blocked call=35:0
+700 c0 idle stopped
+";
+
+#[test]
+fn a_request_that_waits_behind_the_turn_of_another_one_in_an_event_loop_is_blocked_by_it() {
+    let with = |id, name, (from, to), turns: &str| {
+        let mut span = span(id, name, (from, to));
+        let text = format!("{} {turns}.", REALTIME + from);
+        span["attributes"] = json!([
+            {"key": "wakepath.tid", "value": {"intValue": "10"}},
+            {"key": "wakepath.turns", "value": {"stringValue": text}},
+        ]);
+        span
+    };
+    let judged = |read: [&str; 2], turns: &str| {
+        let drawing = LOOP.replace("FIRST", read[0]).replace("SECOND", read[1]);
+        let spans =
+            [with('a', "GET /cart", (50, 650), "50 100 200 100"), with('b', "PUT /stock", (0, 600), turns)];
+        let document: Value =
+            serde_json::from_str(&run(&drawn_with(&drawing, &spans), &["--request", "aaaa", "--json"]))
+                .expect("JSON");
+        let text = |value: &Value| value.as_str().map_or(String::from("-"), str::to_owned);
+        let mut pieces: Vec<(String, String)> = Vec::new();
+        for piece in document["pieces"].as_array().expect("a list") {
+            let trace = text(&piece["trace_id"]);
+            let said = format!("{} {} {}", &trace[..1], text(&piece["join"]), text(&piece["basis"]));
+            pieces.pop_if(|last| last.1 == said);
+            pieces.push((piece["to_ns"].to_string(), said));
+        }
+        let blocked_by = document["blocked_by"].as_array().expect("a list").iter();
+        let blocked_by: Vec<_> = blocked_by.map(|one| one["total_ns"].clone()).collect();
+        let pieces: Vec<_> = pieces.into_iter().map(|(to, said)| format!("{to} {said}")).collect();
+        (pieces, blocked_by)
+    };
+    let (pieces, blocked_by) = judged(["", ""], "200 200");
+    let (own, other, none) = ("a thread inferred", "b thread inferred", "- thread inferred");
+    let by_thread = [(100, none), (200, own), (400, other), (500, own), (650, none)];
+    assert_eq!(pieces, by_thread.map(|(to, said)| format!("{to} {said}")));
+    assert_eq!(blocked_by, [json!(200)]);
+    // Where its context was read, that holds.
+    let (pieces, blocked_by) = judged(["60 c0 loop context b/b", "550 c0 loop context a/a"], "200 200");
+    let none = "- context inferred";
+    let expected = [
+        (60, "- thread inferred"),
+        (70, "b context measured"),
+        (100, none),
+        (200, own),
+        (400, other),
+        (500, own),
+        (550, none),
+        (560, "a context measured"),
+        (650, "- thread inferred"),
+    ];
+    assert_eq!(pieces, expected.map(|(to, said)| format!("{to} {said}")));
+    assert_eq!(blocked_by, [json!(210)]);
+    // Two claim the time from 150 to 200: nobody is blamed.
+    let (pieces, blocked_by) = judged(["", ""], "150 250");
+    assert_eq!(pieces[1..4], ["150 a thread inferred", "200 - none -", "400 b thread inferred"]);
+    assert_eq!(blocked_by, [json!(200)]);
+    // A turn beyond its span is not believed, and none of this span's is: beside the turns of the other one it is not known.
+    let (pieces, blocked_by) = judged(["", ""], "200 2000000");
+    let expected =
+        ["100 - none -", "200 a thread inferred", "400 - none -", "500 a thread inferred", "600 - none -"];
+    assert_eq!((&pieces[..5], blocked_by), (&expected.map(str::to_owned)[..], vec![]));
+}

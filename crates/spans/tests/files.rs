@@ -263,3 +263,39 @@ proptest! {
         wakepath_spans::requests(&spans);
     }
 }
+
+#[test]
+fn turns_are_read_in_each_form_and_not_believed_where_they_are_no_text_or_lie_outside() {
+    let [from, to] = [1_795_229_921_310_000_001_u64, 1_795_229_921_310_000_902];
+    let noted = |value: Value| {
+        let mut span = span(1, "GET /cart");
+        span.attributes.push(attribute("wakepath.turns", value));
+        let document = document(vec![span]);
+        let [protobuf, json] =
+            [framed(std::slice::from_ref(&document)), serde_json::to_vec(&document).expect("JSON")];
+        let [one, other] =
+            [protobuf, json].map(|file| read(&file.into()).expect("spans").0.spans[0].turns.clone());
+        assert_eq!(one, other);
+        let noted = one?;
+        let turns = noted.turns.iter().map(|(from, to)| (from.ns(), to.ns()));
+        Some((noted.since.ns(), turns.collect::<Vec<_>>()))
+    };
+    let text = |text: String| noted(Value::StringValue(text));
+    let turns = vec![(from + 10, from + 15), (from + 16, from + 18)];
+    assert_eq!(text(format!("{from} 10 5 1 2.")), Some((from, turns)));
+    assert_eq!(text(format!("{from}.")), Some((from, vec![])));
+    assert_eq!(text(format!("{from} 10 5 1 2")), None, "cut off");
+    assert_eq!(text(format!("{} 10 5.", from - 1)), None, "before its span");
+    assert_eq!(text(format!("{from} 0 {}.", to - from + 1_000_001)), None, "behind it");
+    assert_eq!(noted(Value::IntValue(7)), None);
+    let jaeger = format!(
+        r#"{{"data": [{{"spans": [{{"traceID": "1f", "spanID": "2a", "operationName": "x", "startTime": 3000, "duration": 4,
+        "tags": [{{"key": "wakepath.turns", "value": "3000000 1 2."}}, {{"key": "wakepath.tid", "value": 7}}]}}]}}]}}"#
+    );
+    let spans = read(&jaeger.into()).expect("spans").0;
+    let noted = spans.spans[0].turns.as_ref().expect("turns");
+    assert_eq!(
+        noted.turns.iter().map(|(from, to)| (from.ns(), to.ns())).collect::<Vec<_>>(),
+        [(3_000_001, 3_000_003)]
+    );
+}
