@@ -79,12 +79,16 @@ function turnTo(next) {
   since = at;
 }
 
-// Looks which span the code that runs works for.
+// Looks which span the code that runs works for. An error in a hook would end the program.
 function look() {
-  const current = manager.active();
-  if (current === context) return;
-  context = current;
-  turnTo(current?.getValue?.(SPAN_KEY)?.[TURNS]);
+  try {
+    const current = manager.active();
+    if (current === context) return;
+    context = current;
+    turnTo(current?.getValue?.(SPAN_KEY)?.[TURNS]);
+  } catch {
+    leave();
+  }
 }
 
 function leave() {
@@ -107,7 +111,7 @@ const hook = createHook({
   },
 });
 
-// `getValue` makes no copy. A span that is current has its turns noted.
+// The current span changes as a function is called with another context, and from callback to callback.
 function followContexts(found) {
   if (manager || typeof found?.active !== 'function' || typeof found.with !== 'function') return;
   manager = found;

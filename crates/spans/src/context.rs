@@ -207,7 +207,9 @@ where
                 for (from, to, turn) in turns.between(thread, from, to) {
                     // Between the turns of all spans that name the thread it worked for none of these.
                     let taken = if turn == Some(Turn::Between) { by_readings } else { by_spans };
-                    let works_for = turns.settle(thread, from, turn, taken, [first, last]);
+                    let is_left =
+                        || [first, last].into_iter().all(|end| named.is_left(end, thread, (from, to), turns));
+                    let works_for = turns.settle(thread, from, turn, taken, is_left);
                     let noted = matches!(works_for, WorksFor::Span(_)) && works_for != by_readings;
                     push(ContextPiece { from, to, works_for, measured: false, noted });
                 }
@@ -351,6 +353,29 @@ impl<F, Q> Named<'_, F, Q> {
             }
             _ => (ran.end, WorksFor::Unplaced),
         }
+    }
+
+    /// Whether a thread that says elsewhere that it works for this does not work for it from then to then: it works for none, or all that are open of
+    /// the span and those that it is in have their turns noted, and none there.
+    fn is_left<T: Copy + Hash + Eq, C: Copy + Ord>(
+        &self,
+        said: WorksFor,
+        thread: &T,
+        (from, to): (Stamp<C>, Stamp<C>),
+        turns: &Turns<T, C>,
+    ) -> bool
+    where
+        F: Fn(SpanIndex) -> (Stamp<C>, Stamp<C>),
+    {
+        let span = match said {
+            WorksFor::Span(span) => span,
+            WorksFor::None | WorksFor::Unplaced => return true,
+            WorksFor::Missing(..) | WorksFor::Unknown => return false,
+        };
+        self.chain(Some(span)).into_iter().all(|span| {
+            let (began, ended) = (self.times)(span);
+            to <= began || ended <= from || turns.is_whole(thread, span, from)
+        })
     }
 
     /// The way from a span up to one that it and another are in, and down to that other: the spans that end on the way, from

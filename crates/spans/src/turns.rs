@@ -207,16 +207,16 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
     }
 
     /// For what a thread worked from `at` on, for which this is noted, where something else is taken to be so, `works_for`, by its
-    /// contexts before and behind.
+    /// contexts before and behind. `is_left`: it may work for none of the spans of these, which have ended, or whose turns are noted.
     pub(crate) fn settle(
         &self,
         thread: &T,
         at: Stamp<C>,
         turn: Option<Turn>,
         works_for: WorksFor,
-        ends: [WorksFor; 2],
+        is_left: impl Fn() -> bool,
     ) -> WorksFor {
-        let is_settled = |works_for| match works_for {
+        let is_whole = match works_for {
             WorksFor::Span(span) => self.is_whole(thread, span, at),
             WorksFor::None | WorksFor::Unplaced => true,
             WorksFor::Missing(..) | WorksFor::Unknown => false,
@@ -226,9 +226,7 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
             (_, WorksFor::Unknown) => works_for,
             (Some(Turn::Of(span)), _) => WorksFor::Span(span),
             (Some(Turn::Contested), _) => WorksFor::Unplaced,
-            (Some(Turn::Between), works_for) if [works_for, ends[0], ends[1]].into_iter().all(is_settled) => {
-                WorksFor::None
-            }
+            (Some(Turn::Between), _) if is_whole && is_left() => WorksFor::None,
             // It did not work for this one, or did so in a turn that was dropped; and for what it did is not known.
             (Some(Turn::Between | Turn::Partly), WorksFor::Span(span)) if is_of_thread(span) => {
                 WorksFor::Unplaced

@@ -319,6 +319,20 @@ fn a_thread_may_work_for_a_span_whose_turns_are_not_noted_beside_one_whose_turns
 }
 
 #[test]
+fn a_thread_that_has_a_span_for_each_turn_works_for_none_between_these() {
+    let parts = "a ==========\nb ==========\nc<a .===......\nd<b .....====.";
+    let held = [(2, 3, 'c'), (7, 8, 'd')];
+    let check = |of_turns, turns, expected| {
+        judge_turns(parts, &held, ("abcd", of_turns), &[], turns, 10, expected);
+    };
+    check("", "", "??Cc/ddD??");
+    check("abcd", "a ..........\nb ..........", "??Cc~ddD??");
+    // The thread may work for the outer span, which began in another one, or whose turns are not noted.
+    check("bcd", "a ..........\nb ..........", "??Cc/ddD??");
+    check("abcd", "b ..........", "??Cc/ddD??");
+}
+
+#[test]
 fn turns_of_another_thread_say_nothing_of_this_one() {
     let held = [(0, 1, 'a'), (9, 10, 'a')];
     let turns = "a ...==.....\nb .......==.";
