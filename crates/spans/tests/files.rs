@@ -288,11 +288,9 @@ fn turns_are_read_in_each_form_and_not_believed_where_they_are_no_text_or_lie_ou
     assert_eq!(text(format!("{} 10 5.", from - 1)), None, "before its span");
     assert_eq!(text(format!("{from} 0 {}.", to - from + 1_000_001)), None, "behind it");
     assert_eq!(noted(Value::IntValue(7)), None);
-    let jaeger = format!(
-        r#"{{"data": [{{"spans": [{{"traceID": "1f", "spanID": "2a", "operationName": "x", "startTime": 3000, "duration": 4,
-        "tags": [{{"key": "wakepath.turns", "value": "3000000 1 2."}}, {{"key": "wakepath.tid", "value": 7}}]}}]}}]}}"#
-    );
-    let spans = read(&jaeger.into()).expect("spans").0;
+    let jaeger = r#"{"data": [{"spans": [{"traceID": "1f", "spanID": "2a", "operationName": "x", "startTime": 3000, "duration": 4,
+        "tags": [{"key": "wakepath.turns", "value": "3000000 1 2."}, {"key": "wakepath.tid", "value": 7}]}]}]}"#;
+    let spans = read(&Bytes::from_static(jaeger.as_bytes())).expect("spans").0;
     let noted = spans.spans[0].turns.as_ref().expect("turns");
     assert_eq!(
         noted.turns.iter().map(|(from, to)| (from.ns(), to.ns())).collect::<Vec<_>>(),
