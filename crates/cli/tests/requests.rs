@@ -117,8 +117,8 @@ fn a_request_is_blocked_by_those_whose_threads_had_its_locks() {
 #[test]
 fn a_thread_works_for_a_span_until_the_program_notes_that_it_queued_the_work() {
     // The thread of `stock` is waited for from 100 to 350. A span that begins as the work is taken up was queued before.
-    for (queued, blocked) in [(200, 100), (0, 250), (360, 250), (700, 250)] {
-        let mut stock = span('b', None, "PUT /stock", (0, 360), Some(11));
+    for (ended, queued, blocked) in [(360, 200, 100), (360, 0, 250), (360, 360, 250), (200, 300, 100)] {
+        let mut stock = span('b', None, "PUT /stock", (0, ended), Some(11));
         let queued = (REALTIME + queued).to_string();
         let noted = json!({"key": "wakepath.queued_ns", "value": {"intValue": queued}});
         stock["attributes"].as_array_mut().expect("a list").push(noted);
