@@ -135,6 +135,17 @@ static void write_other(FILE *f, const char *kind, const struct book *by, uint64
 }
 
 /*
+ * The time for which the reader had the mutex of the pool to put a request into its queue, while a worker may have waited for it to take another one
+ * out: some microseconds, unless the reader lost its CPU there.
+ */
+static uint64_t pool_ns(const struct book *book, const struct book *by)
+{
+	uint64_t from = later(book->asked, by->pool_from), to = sooner(book->turns[1].had_from, by->pool_to);
+
+	return book->plant == QUEUE && by->plant == QUEUE && from < to ? to - from : 0;
+}
+
+/*
  * Time in which the program does not know for whom a request waited, only that it can have been for some: while the lock was
  * free, it was promised to one of those that waited for it too.
  */
@@ -152,7 +163,7 @@ static void write_possible(FILE *f, const struct books *books, const struct book
 				if (mine->is_taken && its->is_taken && mine->keeper == its->keeper && mine->keeper <= LEDGERS && from < to)
 					ns += free_ns(books, mine->keeper, from, to);
 			}
-		write_other(f, "possible", by, ns);
+		write_other(f, "possible", by, ns + pool_ns(book, by));
 		/* Its own disk time, or that of those that it waited for. */
 		if (writes(by))
 			write_other(f, "shared", by, disk_ns(books, book, by));

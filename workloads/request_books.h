@@ -28,6 +28,7 @@ struct book {
 	uint64_t called;
 	enum plant plant;
 	struct turn turns[2]; /* in order of time, or the second within the first */
+	uint64_t pool_from, pool_to; /* the reader had the mutex of the pool, to put the request into its queue */
 	uint64_t own_from, own_to, ns; /* the planted time that is its own: `ns` of this, the first part where it sleeps */
 };
 

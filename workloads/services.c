@@ -365,7 +365,8 @@ static void *store_reads(void *argument)
 				continue;
 			}
 			item->next = NULL;
-			struct turn *turns = shared->books.book[item->m.book].turns;
+			uint64_t item_book = item->m.book; /* a worker may be done with the item before the reader goes on */
+			struct turn *turns = shared->books.book[item_book].turns;
 			item->connection = open[i].fd;
 			/* It waited for the reader since it was asked for. */
 			turns[0] = (struct turn){ true, READER, 0, now(), now(), 0, 0 };
@@ -373,11 +374,12 @@ static void *store_reads(void *argument)
 			span_attach(span);
 			compute(parse_us * US);
 			pthread_mutex_lock(&pool);
-			turns[1].wait_from = now();
+			turns[1].wait_from = shared->books.book[item_book].pool_from = now();
 			*last_item = item;
 			last_item = &item->next;
 			pthread_cond_signal(&items);
 			pthread_mutex_unlock(&pool);
+			shared->books.book[item_book].pool_to = now();
 			span_detach(span);
 			turns[0].had_to = now();
 		}
