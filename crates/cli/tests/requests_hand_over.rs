@@ -16,6 +16,7 @@ thread front tid=10
 thread reads tid=11 tgid=10
 thread works tid=12 tgid=10
 thread noise tid=13 tgid=13
+thread other tid=14 tgid=13
 0 c0 idle started
 0 c0 idle switch front
 0 c1 idle switch reads
@@ -76,6 +77,19 @@ const BUSY_LATER: &str = "
 40 c2 works switch idle blocked call=202:0
 250 c2 idle/timer waking works
 250 c2 idle switch works
+255 c2 works context b/b
+255 c2 works switch idle blocked call=35:0
+READ
+350 c2 idle/timer waking works
+350 c2 idle switch works
+";
+
+/// `works` is woken for another request at 90, and gets its CPU at 250.
+const WOKEN: &str = "
+40 c2 works context none
+40 c2 works switch other blocked call=202:0
+90 c1 noise waking works
+250 c2 other switch works runnable
 255 c2 works context b/b
 255 c2 works switch idle blocked call=35:0
 READ
@@ -146,12 +160,12 @@ const WAKES: &str = "332 c1 reads waking works";
 /// The front's own time before it waits.
 const OWN: [&str; 3] = ["60 running front - -", "70 runnable front - -", "100 running front - -"];
 
-/// `reads` stands for the time until it wakes `works`.
+/// `reads` stands for the time until it leaves the request; `works` has no CPU until 350.
 const BY_READER: [&str; 4] = [
     "210 runnable reads handed_over -",
     // The CPU that it waits for is not known.
     "300 runnable reads - -",
-    "332 running reads handed_over -",
+    "340 running reads handed_over -",
     "350 runnable works handed_over -",
 ];
 
@@ -166,7 +180,9 @@ fn a_reader_without_a_cpu_stands_for_its_time_and_not_what_the_worker_did_for_ot
 #[test]
 fn a_reader_whose_context_was_not_read_is_known_by_the_thread_of_the_span() {
     let found = pieces(IDLE, "none", WAKES, Some(11));
-    assert_eq!(found[3..7], BY_READER);
+    // Nothing shows when it left the request: at the latest as it woke `works`.
+    let by_reader = BY_READER.map(|piece| piece.replace("340", "332"));
+    assert_eq!(found[3..7], by_reader);
     // Without it, the worker's own time stands.
     let found = pieces(IDLE, "none", WAKES, None);
     assert!(found.contains(&"200 timer works - b".to_owned()), "{found:?}");
@@ -191,4 +207,12 @@ fn a_worker_that_becomes_busy_before_the_request_is_handed_over_keeps_it_waiting
             "350 queue works handed_over b"
         ]
     );
+}
+
+#[test]
+fn a_worker_that_was_woken_for_another_request_keeps_it_waiting_from_where_it_runs() {
+    let found = pieces(WOKEN, "a/d", "", Some(11));
+    // The CPU that it waits for is not known.
+    assert_eq!(found[3], "250 runnable reads - -", "{found:?}");
+    assert!(found.contains(&"340 timer works handed_over b".to_owned()), "{found:?}");
 }

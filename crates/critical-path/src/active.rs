@@ -5,7 +5,7 @@ use wakepath_wait_graph::{Bookmarks, Graph, Occupant, StateInterval, ThreadState
 
 use crate::explain::{Part, explain, is_run_hidden};
 use crate::find_problems::problems;
-use crate::hand_over::{HandOvers, NoHandOvers, Piece, pieces};
+use crate::hand_over::{HandOvers, NoHandOvers, Piece, pieces, taken_for_work};
 use crate::own_segments::own_segments;
 use crate::pick_up::{WorkPickUp, find_pick_up};
 use crate::tiles::{Position, Tiles, Trust};
@@ -185,6 +185,7 @@ impl Walk<'_> {
         let hidden = is_run_hidden(graph, interval, wait);
         let position = Position { trust: position.trust.doubtful_if(hidden), ..*position };
         let parts = explain(graph, position.thread, interval, wait, from, to);
+        let parts = taken_for_work(self.hand_overs, from, parts);
         let first = self.todo.len();
         let mut at = from;
         let mut under = position;

@@ -71,7 +71,7 @@ impl Part {
     }
 
     /// Its beginning up to `until`, by that basis where one is given.
-    fn until(mut self, until: Stamp<Reference>, by: Option<Basis>) -> Self {
+    pub(crate) fn until(mut self, until: Stamp<Reference>, by: Option<Basis>) -> Self {
         match &mut self {
             Self::Thread { to, .. } => *to = until,
             Self::Other { to, basis, .. } | Self::InFlight { to, basis, .. } => {

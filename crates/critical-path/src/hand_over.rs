@@ -66,6 +66,9 @@ pub trait HandOvers: Debug {
     /// The parts of a wait from its beginning to its end: they follow each other without gaps, and the last one is of the thread that ended
     /// it. `None` where the work was not handed over, or that is not known.
     fn of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>>;
+
+    /// The time since which a thread does the work that it did at a time. `None` where that is not known.
+    fn since(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>>;
 }
 
 /// The graph alone: nothing is known to be handed over.
@@ -76,6 +79,43 @@ impl HandOvers for NoHandOvers {
     fn of_wait(&self, _: &EndedWait) -> Option<Vec<Had>> {
         None
     }
+
+    fn since(&self, _: ThreadIndex, _: Stamp<Reference>) -> Option<Stamp<Reference>> {
+        None
+    }
+}
+
+/// The same parts of a wait, which begins at `from`. Where a lock was taken out of turn at a time that is not known, the taker has it from where it took
+/// up the work for which it released it: a critical section follows the beginning of its work sooner than the thread that was woken for the lock gets a
+/// CPU. It stays ambiguous.
+pub(crate) fn taken_for_work(
+    hand_overs: &dyn HandOvers,
+    from: Stamp<Reference>,
+    parts: Vec<Part>,
+) -> Vec<Part> {
+    let mut split = Vec::with_capacity(parts.len());
+    let mut begin = from;
+    for (place, part) in parts.iter().enumerate() {
+        let since = match (part, parts.get(place + 1)) {
+            (
+                Part::Thread { thread: woken, via: Via::Lock, trust: Trust::Doubtful, .. },
+                Some(Part::Thread { thread: taker, via: Via::Lock, acted, .. }),
+            ) if woken != taker => hand_overs.since(*taker, *acted).map(|since| (*taker, since)),
+            _ => None,
+        };
+        match (part, since) {
+            (Part::Thread { to, acted, via, lock, trust, .. }, Some((thread, since))) if since < *to => {
+                let (to, acted, via, lock, trust) = (*to, *acted, *via, *lock, *trust);
+                if begin < since {
+                    split.push(part.clone().until(since, None));
+                }
+                split.push(Part::Thread { thread, to, acted, via, lock, trust });
+            }
+            _ => split.push(part.clone()),
+        }
+        begin = part.to();
+    }
+    split
 }
 
 /// A part of a wait, and whether in its time the work is in a queue.
@@ -134,4 +174,52 @@ pub(crate) fn pieces(
         }
     };
     had.into_iter().enumerate().map(piece).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The taker, thread 2, does its work since a time.
+    #[derive(Debug)]
+    struct Since(Option<u64>);
+
+    impl HandOvers for Since {
+        fn of_wait(&self, _: &EndedWait) -> Option<Vec<Had>> {
+            None
+        }
+
+        fn since(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>> {
+            assert_eq!((thread, at.ns()), (ThreadIndex(2), 90));
+            self.0.map(Stamp::from_ns)
+        }
+    }
+
+    #[test]
+    fn a_lock_that_was_taken_at_an_unknown_time_is_had_since_the_taker_took_its_work_up() {
+        let part = |thread, to, trust| Part::Thread {
+            thread: ThreadIndex(thread),
+            to: Stamp::from_ns(to),
+            acted: Stamp::from_ns(to),
+            via: Via::Lock,
+            lock: None,
+            trust,
+        };
+        let sure = Trust::By(Rule::LockTurns);
+        let parts = [part(0, 20, sure), part(1, 50, Trust::Doubtful), part(2, 90, sure)];
+        for (since, expected) in [
+            (None, &[(0, 20, false), (1, 50, true), (2, 90, false)][..]),
+            (Some(10), &[(0, 20, false), (2, 50, true), (2, 90, false)]),
+            (Some(20), &[(0, 20, false), (2, 50, true), (2, 90, false)]),
+            (Some(21), &[(0, 20, false), (1, 21, true), (2, 50, true), (2, 90, false)]),
+            (Some(50), &[(0, 20, false), (1, 50, true), (2, 90, false)]),
+        ] {
+            let split = taken_for_work(&Since(since), Stamp::from_ns(5), parts.to_vec());
+            let found = split.into_iter().map(|part| match part {
+                Part::Thread { thread, to, trust, .. } => (thread.0, to.ns(), trust == Trust::Doubtful),
+                other => panic!("{other:?}"),
+            });
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{since:?}");
+        }
+    }
 }

@@ -146,6 +146,14 @@ impl HandOvers for InServices<'_, '_> {
         // Another thread than the one that answered had it last: then this wait is for something else.
         matches!(had.last(), Some(Had::Thread { thread, .. }) if *thread == wait.by).then_some(had)
     }
+
+    fn since(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>> {
+        let Joined { traced, contexts, .. } = self.joined;
+        let WorksFor::Span(span) = contexts.work.at(&thread, at) else { return None };
+        let stints = contexts.stints(traced.requests.of_span(span));
+        let is_there = |stint: &&OfThread| stint.thread == thread && stint.from <= at && at <= stint.to;
+        stints.iter().rfind(is_there).map(|stint| stint.from)
+    }
 }
 
 impl InServices<'_, '_> {
@@ -262,10 +270,18 @@ impl Walk<'_, '_> {
     }
 
     /// The time, before a request was handed over to a thread, since which that thread was busy with others until it took the request up. It
-    /// would have taken it up no sooner, had it been handed over sooner: so it kept the request waiting since then, or since `from`.
+    /// would have taken it up no sooner, had it been handed over sooner: so it kept the request waiting since then, or since `from`. One that was
+    /// woken for work is not busy before it runs.
     fn busy_since(&self, turn: &Turn, from: Stamp<Reference>) -> Option<Stamp<Reference>> {
         let Turn { thread, waits_since, from: taken, .. } = *turn;
-        let busy = self.idle(thread, from, taken).map_or(from, |idle| idle.to.max(from));
+        let mut busy = self.idle(thread, from, taken).map_or(from, |idle| idle.to.max(from));
+        for interval in self.joined.recorded.graph.state_intervals(thread).overlapping(busy, taken) {
+            let is_idle = self.joined.contexts.work.at(&thread, busy) == WorksFor::None;
+            if !is_idle || !matches!(interval.state, ThreadState::Runnable { .. }) {
+                break;
+            }
+            busy = interval.to;
+        }
         let is_known = |piece: &Worked| !matches!(piece.works_for, WorksFor::Unknown | WorksFor::Unplaced);
         let is_busy = busy < waits_since && self.joined.work_of(thread, busy, taken).iter().all(is_known);
         is_busy.then_some(busy)
