@@ -16,7 +16,6 @@
  * the lock or the worker; the main process finds in them the requests for which another one waited, and writes the truth:
  * for each request the parts of its time that were planted, with the blocking request where there is one. A part is what
  * its thread's clocks say: wall, less its CPU time, less the time for which it was runnable without a CPU.
- *
  * Spans go to OTEL_EXPORTER_OTLP_ENDPOINT. Each thread shows the span that it works for.
  */
 #define _GNU_SOURCE
