@@ -522,9 +522,7 @@ static void back_begins(void)
 	start(accepts_all, (long)&back_listens, NULL);
 }
 
-static void back_ends(void)
-{
-}
+static void back_ends(void) {}
 
 static void store_begins(void)
 {
