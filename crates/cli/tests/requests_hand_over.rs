@@ -111,15 +111,9 @@ fn span(ids: (char, char), parent: &str, name: &str, (from, to): (u64, u64), tid
     })
 }
 
-/// A recording with the request of `front`, the one that it makes of the service, and another one. `tid` is the thread that the span of the
-/// service names.
-fn drawn(drawing: &str, tid: Option<u32>) -> Made {
+/// A recording and the spans of its service.
+fn drawn(drawing: &str, spans: &[Value]) -> Made {
     let made = made(drawing, &[]);
-    let spans = [
-        span(('a', 'a'), "", "GET /front", (50, 650), None),
-        span(('a', 'd'), &"a".repeat(16), "GET /works", (310, 624), tid),
-        span(('b', 'b'), "", "PUT /other", (20, 345), None),
-    ];
     let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
     let document =
         json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": spans}]}]});
@@ -127,12 +121,23 @@ fn drawn(drawing: &str, tid: Option<u32>) -> Made {
     made
 }
 
-/// The pieces of the request of `front`: each with its end, kind and thread, its rule, and the request that blocks there.
+/// The pieces of the request of `front`, beside the one that it makes of the service, and another one. `tid` is the thread that the span of the
+/// service names.
 fn pieces(before: &str, reads: &str, wakes: &str, tid: Option<u32>) -> Vec<String> {
     let read = READ.replace("READS", reads).replace("WAKES", wakes);
     let drawing = CALLED.replace("BEFORE", &before.replace("READ", read.trim()));
-    let (code, out, err) = drawn(&drawing, tid)
-        .run(["requests", "wakepath.rec", "spans.json", "--request", "aaaa/aaaa", "--json"].to_vec());
+    let spans = [
+        span(('a', 'a'), "", "GET /front", (50, 650), None),
+        span(('a', 'd'), &"a".repeat(16), "GET /works", (310, 624), tid),
+        span(('b', 'b'), "", "PUT /other", (20, 345), None),
+    ];
+    pieces_of(&drawn(&drawing, &spans))
+}
+
+/// The pieces of the request a: each with its end, kind and thread, its rule, and the request that blocks there.
+fn pieces_of(made: &Made) -> Vec<String> {
+    let (code, out, err) =
+        made.run(["requests", "wakepath.rec", "spans.json", "--request", "aaaa/aaaa", "--json"].to_vec());
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     let document: Value = serde_json::from_str(&out).expect("JSON");
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -161,10 +166,8 @@ const WAKES: &str = "332 c1 reads waking works";
 const OWN: [&str; 3] = ["60 running front - -", "70 runnable front - -", "100 running front - -"];
 
 /// `reads` stands for the time until it leaves the request; `works` has no CPU until 350.
-const BY_READER: [&str; 4] = [
-    "210 runnable reads handed_over -",
-    // The CPU that it waits for is not known.
-    "300 runnable reads - -",
+const BY_READER: [&str; 3] = [
+    "300 runnable reads handed_over -",
     "340 running reads handed_over -",
     "350 runnable works handed_over -",
 ];
@@ -173,7 +176,7 @@ const BY_READER: [&str; 4] = [
 fn a_reader_without_a_cpu_stands_for_its_time_and_not_what_the_worker_did_for_others() {
     let found = pieces(IDLE, "a/d", WAKES, Some(11));
     assert_eq!(found[..3], OWN);
-    assert_eq!(found[3..7], BY_READER);
+    assert_eq!(found[3..6], BY_READER);
     assert!(found.iter().all(|piece| piece.ends_with('-')), "{found:?}");
 }
 
@@ -182,7 +185,7 @@ fn a_reader_whose_context_was_not_read_is_known_by_the_thread_of_the_span() {
     let found = pieces(IDLE, "none", WAKES, Some(11));
     // Nothing shows when it left the request: at the latest as it woke `works`.
     let by_reader = BY_READER.map(|piece| piece.replace("340", "332"));
-    assert_eq!(found[3..7], by_reader);
+    assert_eq!(found[3..6], by_reader);
     // Without it, the worker's own time stands.
     let found = pieces(IDLE, "none", WAKES, None);
     assert!(found.contains(&"200 timer works - b".to_owned()), "{found:?}");
@@ -212,7 +215,70 @@ fn a_worker_that_becomes_busy_before_the_request_is_handed_over_keeps_it_waiting
 #[test]
 fn a_worker_that_was_woken_for_another_request_keeps_it_waiting_from_where_it_runs() {
     let found = pieces(WOKEN, "a/d", "", Some(11));
-    // The CPU that it waits for is not known.
-    assert_eq!(found[3], "250 runnable reads - -", "{found:?}");
+    assert_eq!(found[3], "250 runnable reads handed_over -", "{found:?}");
     assert!(found.contains(&"340 timer works handed_over b".to_owned()), "{found:?}");
+}
+
+/// `owner` has a lock for which `first` and then `front` wait, and wakes `first`, which gets no CPU before `taker` takes the free lock. `taker`
+/// sleeps until 210 and has the lock until 500.
+const OUT_OF_TURN: &str = "
+thread front tid=10
+thread owner tid=11 tgid=10
+thread first tid=12 tgid=10
+thread taker tid=13 tgid=10
+0 c0 idle started
+0 c0 idle switch front
+0 c1 idle switch taker
+0 c2 idle switch first
+10 c1 taker context none
+20 c1 taker switch owner blocked call=35:0
+30 c2 first context none
+50 c2 first switch idle blocked call=202:0x1000 op=128 value=2 claim=owner
+60 c0 front context a/a
+100 c0 front switch idle blocked call=202:0x1000 op=128 value=2 claim=owner
+200 c1 owner waking first
+205 c1 owner switch idle blocked call=35:0
+210 c0 idle/timer waking taker
+210 c0 idle switch taker
+260 c2 idle switch first
+290 c2 first switch idle blocked call=202:0x1000 op=128 value=2 claim=taker
+495 c0 taker context b/b
+500 c0 taker waking front
+510 c2 idle switch front
+700 c0 taker context none
+700 c0 taker switch idle blocked call=35:0
+700 c2 front context none
+700 c2 front switch idle blocked call=35:0
+";
+
+/// The pieces of the request of `front` where `taker` takes its request up at `taken`.
+fn out_of_turn(taken: u64) -> Vec<String> {
+    let spans = [
+        span(('a', 'a'), "", "GET /front", (50, 650), None),
+        span(('b', 'b'), "", "PUT /other", (taken, 600), None),
+    ];
+    pieces_of(&drawn(OUT_OF_TURN, &spans))
+}
+
+#[test]
+fn a_lock_that_was_taken_out_of_turn_is_had_by_its_taker_from_where_it_took_its_request_up() {
+    let rest = ["510 runnable front - -", "650 running front - -"];
+    let owned = ["100 running front - -", "200 running owner lock_turns -"];
+    // While `taker` sleeps, `first` keeps the others waiting. From there until `first` finds the lock taken, at 290, it is not certain.
+    let taken = [
+        "210 runnable first lock_turns -",
+        "240 runnable first - -",
+        "290 running taker - b",
+        "500 running taker lock_turns b",
+    ];
+    assert_eq!(out_of_turn(240), [&owned[..], &taken, &rest].concat());
+    // Its request begins behind that: the lock is not taken for it.
+    let before = [
+        "210 runnable first lock_turns -",
+        "260 runnable first - -",
+        "290 running first - -",
+        "295 running taker lock_turns -",
+        "500 running taker lock_turns b",
+    ];
+    assert_eq!(out_of_turn(295), [&owned[..], &before, &rest].concat());
 }

@@ -49,12 +49,16 @@ fn write(
     with_ends: bool,
 ) -> Made {
     let folder = tempfile::tempdir().expect("a temporary directory");
+    let drawn = text::parse(trace).expect("a trace").events;
+    // Events whose CPU is not known are in the stream of the last one.
+    let last = drawn.iter().map(|event| event.cpu).filter(|cpu| *cpu != Cpu::UNKNOWN).max();
+    let cpus = usize::from(last.unwrap_or_default().0).max(1) + 1;
     let host = HostIdentity {
         name: String::from(name),
         boot_id: String::from(boot_id),
         kernel_release: String::from(RELEASE),
         machine: String::from("x86_64"),
-        cpus: 2,
+        cpus: cpus as u32,
     };
     let options = Options {
         uuid: Some(*b"program's test\0\0"),
@@ -65,7 +69,7 @@ fn write(
         Writer::create(&folder.path().join("wakepath.rec"), &host, &options).expect("a recording");
     let clocks = EventKind::Clocks(Clocks { boottime_ns: 0, realtime_ns, steal_ns: 0 });
     let mut events: Vec<Event> = [clocks].iter().chain(more).map(|what| begin(what.clone())).collect();
-    events.extend(text::parse(trace).expect("a trace").events);
+    events.extend(drawn);
     // Threads that live at the start come at the start.
     let started =
         events.iter().find(|event| event.kind == EventKind::Mark(Mark::Started)).map(|event| event.at);
@@ -78,13 +82,13 @@ fn write(
     let encoder = Encoder::for_release(RELEASE);
     const BUFFERS: [Buffer; 2] = [Buffer::Sched, Buffer::Net];
     // By CPU and buffer.
-    let mut streams: [[Vec<&Event>; 2]; 2] = Default::default();
+    let mut streams: Vec<[Vec<&Event>; 2]> = vec![Default::default(); cpus];
     for event in &events {
         let mut record = Vec::new();
         encoder.encode(event, 0, &mut record).expect("an event that fits");
         let kind = Header::read(&record).and_then(|header| Kind::from_number(header.kind));
         match BUFFERS.iter().position(|buffer| kind.is_some_and(|kind| buffer.holds(kind))) {
-            Some(buffer) => streams[usize::from(event.cpu.0.min(1))][buffer].push(event),
+            Some(buffer) => streams[usize::from(event.cpu.0).min(cpus - 1)][buffer].push(event),
             None => writer.life().push_event(event).expect("a record"),
         }
     }
