@@ -301,7 +301,9 @@ fn next(pending: &mut VecDeque<Waiting>, turn: Turn) -> Option<StackCopy> {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_event::EventKind;
+    use wakepath_clock::Stamp;
+    use wakepath_event::{CgroupId, Comm, Context, Cpu, Event, EventKind, ThreadIdentity, Tid};
+    use wakepath_kernel_records::Encoder;
     use wakepath_unwind::Registers;
 
     use super::*;
@@ -341,20 +343,36 @@ mod tests {
         }
         assert!(unwinder.take(copy()).is_some());
         let own = std::process::id();
-        let fork = |kind: Kind, parent: u32, child: u32| {
-            let mut record = vec![0; 88];
-            record[8] = kind.number();
-            record[20..24].copy_from_slice(&child.to_le_bytes());
-            record[24..28].copy_from_slice(&parent.to_le_bytes());
+        // By the layout that the decoder shares with the programs.
+        let fork = |parent: u32, child: u32| {
+            let identity = ThreadIdentity {
+                tid: Tid(child),
+                tgid: Tid(child),
+                parent: Tid(parent),
+                ns_tid: Tid(3),
+                ns_tgid: Tid(4),
+                start: Stamp::from_ns(5),
+                cgroup: CgroupId::default(),
+                cpu_cgroup: CgroupId::default(),
+                kernel: false,
+                comm: Comm::default(),
+            };
+            let kind = EventKind::Fork { child: identity };
+            let event =
+                Event { at: Stamp::from_ns(6), cpu: Cpu(0), context: Context::Task, current: Tid(7), kind };
+            let mut record = Vec::new();
+            Encoder::for_release("6.1.0").encode(&event, 0, &mut record).expect("an event that fits");
             record
         };
+        let mut thread = fork(1, own);
+        thread[8] = Kind::Thread.number();
         unwinder.asks_about(1);
-        unwinder.see(&fork(Kind::Thread, 1, own));
-        unwinder.see(&fork(Kind::Fork, 2, own));
-        unwinder.see(&fork(Kind::Fork, 1, own)[..25]);
+        unwinder.see(&thread);
+        unwinder.see(&fork(2, own));
+        unwinder.see(&fork(1, own)[..25]);
         assert!(unwinder.take(copy()).is_some(), "no process that is asked about started it");
-        unwinder.see(&fork(Kind::Fork, 1, 2));
-        unwinder.see(&fork(Kind::Fork, 2, own));
+        unwinder.see(&fork(1, 2));
+        unwinder.see(&fork(2, own));
         assert!(unwinder.take(copy()).is_none());
     }
 
