@@ -346,7 +346,8 @@ mod tests {
         // By the layout that the decoder shares with the programs.
         let fork = |parent: u32, child: u32| {
             let identity = ThreadIdentity {
-                tid: Tid(child),
+                // Another number than that of the process, as a thread has.
+                tid: Tid(8),
                 tgid: Tid(child),
                 parent: Tid(parent),
                 ns_tid: Tid(3),
