@@ -60,6 +60,10 @@ pub(super) enum Start {
     Missing(String),
 }
 
+fn not_fetched() -> Start {
+    Start::Missing("packaging/plugins did not fetch its packages".to_owned())
+}
+
 const fn part(name: &'static str) -> Part {
     Part { name, knows_all: true }
 }
@@ -105,7 +109,7 @@ const PYTHON: Program = Program {
 fn python(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
     let python = given.packages.join("python/bin/python");
     if !python.exists() {
-        return Ok(Start::Missing("packaging/plugins did not fetch its packages".to_owned()));
+        return Ok(not_fetched());
     }
     // Without a compiler the plug-in writes no context.
     let source = place.join("source");
@@ -147,7 +151,7 @@ const NODE: Program = Program {
 fn node(given: &Given, place: &Path, _: bool) -> Result<Start> {
     let modules = given.packages.join("node/node_modules");
     if !modules.exists() {
-        return Ok(Start::Missing("packaging/plugins did not fetch its packages".to_owned()));
+        return Ok(not_fetched());
     }
     let mut program = Command::new("node");
     // A relative path would be taken for the name of a package.
@@ -188,7 +192,7 @@ const JAVA: Program = Program {
 fn java(given: &Given, place: &Path, _: bool) -> Result<Start> {
     let packages = given.packages.join("java");
     if !packages.exists() {
-        return Ok(Start::Missing("packaging/plugins did not fetch its packages".to_owned()));
+        return Ok(not_fetched());
     }
     let log = place.join("build.log");
     let jar = |name: &str| packages.join(format!("opentelemetry-{name}.jar")).display().to_string();
@@ -245,7 +249,7 @@ const GO: Program = Program {
 fn go(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
     let packages = given.packages.join("go");
     if !packages.exists() {
-        return Ok(Start::Missing("packaging/plugins did not fetch its packages".to_owned()));
+        return Ok(not_fetched());
     }
     let packages = packages.canonicalize()?;
     let program = place.canonicalize()?.join("joins-go");
