@@ -80,10 +80,16 @@ truth-requests: program workloads ## compare the answer for each of 1,080 reques
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
 	$(AS_ROOT) target/release/wakepath-truth requests
 
+.PHONY: truth-drills
+truth-drills: program ## drill into PROGRAMS=1000 programs made at random, and compare with what is planted (root)
+	$(CARGO) build $(LOCKED) --release --package wakepath-truth
+	$(AS_ROOT) target/release/wakepath-truth drills --programs $(or $(PROGRAMS),1000)
+
 .PHONY: incidents
 incidents: program ## plant incidents of known cause and size, ask as a newcomer: writes docs/incidents.md (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
-	@$(AS_ROOT) target/release/wakepath-truth incidents >target/incidents.md; code=$$?; \
+	# A caller in the background may ignore Ctrl-C for all that it starts: then an incident that Ctrl-C ends goes on.
+	@$(AS_ROOT) env --default-signal=HUP,INT,QUIT target/release/wakepath-truth incidents >target/incidents.md; code=$$?; \
 	commit=$$(git describe --always --dirty --exclude='*'); \
 	{ cat incidents/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make incidents\`."; echo; \
 	  cat target/incidents.md; } >docs/incidents.md; cat target/incidents.md; exit $$code
@@ -116,21 +122,23 @@ test-vm: program workloads dist ## test on Debian's kernels 6.1 and 6.12, emulat
 	vm/test >target/test-vm.md; code=$$?; cp target/test-vm.md docs/test-vm.md; cat docs/test-vm.md; exit $$code
 
 .PHONY: bench
-bench: program workloads ## cost of recording and counting, speed of analysis: writes docs/performance.md (root)
+bench: program workloads ## cost of recording, counting and drilling down, speed of analysis: writes docs/performance.md (root)
 	@packaging/setup bench || echo "rows of peers that are missing are skipped"
 	$(CARGO) build $(LOCKED) --release --package wakepath-bench
 	$(AS_ROOT) target/release/wakepath-bench cost --history bench/cost-history.tsv \
 		--commit "$$(git describe --always --dirty --exclude='*')" >target/cost.md
 	{ printf '\n## Reads at waits and wake-ups\n\n'; $(AS_ROOT) target/release/wakepath-bench reads; echo; } >target/reads.md
 	{ printf '\n## Requests\n\n'; $(AS_ROOT) target/release/wakepath-bench requests; echo; } >>target/reads.md
+	{ printf '\n## Services with tracing of their own\n\n'; $(AS_ROOT) target/release/wakepath-bench services; echo; } >>target/reads.md
 	{ printf '\n## Stacks\n\n'; $(AS_ROOT) target/release/wakepath-bench stacks; echo; } >>target/reads.md
 	$(AS_ROOT) target/release/wakepath-bench latency >target/latency.md
+	$(AS_ROOT) target/release/wakepath-bench drill >target/drill.md
 	$(AS_ROOT) target/release/wakepath-bench analysis >target/analysis.md
 	$(if $(WAKEPATH_TRACES),packaging/bench-traces "$(WAKEPATH_TRACES)",:) >target/traces.md
 	packaging/bench-hosts >target/hosts.md
 	@commit=$$(git describe --always --dirty --exclude='*'); \
 	{ cat bench/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make bench\`."; echo; \
-	  cat target/cost.md target/reads.md target/latency.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >docs/performance.md
+	  cat target/cost.md target/reads.md target/latency.md target/drill.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >docs/performance.md
 	@cat docs/performance.md
 
 .PHONY: perfetto

@@ -332,11 +332,11 @@ static long leave_goroutine(void *map, struct begun_key *key, struct open_calls 
 
 static __always_inline int goroutines_are_gone(__u32 tgid)
 {
-	if (!bpf_map_lookup_elem(&go_processes, &tgid))
+	/* The last two threads may end at once, and both find no other alive: one takes the process out, and counts. */
+	if (bpf_map_delete_elem(&go_processes, &tgid))
 		return 0;
 	/* This needs Linux 5.13: separate programs, loaded only if a function is Go's. */
 	bpf_for_each_map_elem(&open_functions, leave_goroutine, &tgid, 0);
-	bpf_map_delete_elem(&go_processes, &tgid);
 	return 0;
 }
 

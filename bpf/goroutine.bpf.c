@@ -71,7 +71,8 @@ static __always_inline struct wp_goroutine *step_of(const struct go_offsets *off
 		TIME_RARE;                                                                                            \
 		__u32 program = (__u32)bpf_get_attach_cookie(ctx);                                                    \
 		struct go_offsets *offsets = bpf_map_lookup_elem(&go_programs, &program);                             \
-		struct wp_goroutine *r = offsets ? step_of(offsets, program, step, g) : NULL;                         \
+		/* 0: not all probes of the program are there. */                                                     \
+		struct wp_goroutine *r = offsets && offsets->goid ? step_of(offsets, program, step, g) : NULL;        \
                                                                                                                       \
 		if (!r)                                                                                               \
 			return 0;                                                                                     \

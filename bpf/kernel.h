@@ -267,9 +267,16 @@ struct linux_binprm {
 };
 
 struct pt_regs {
+	unsigned long r15;
 	unsigned long r14;
-	unsigned long r10;
+	unsigned long r13;
+	unsigned long r12;
 	unsigned long bp;
+	unsigned long bx;
+	unsigned long r11;
+	unsigned long r10;
+	unsigned long r9;
+	unsigned long r8;
 	unsigned long ax;
 	unsigned long cx;
 	unsigned long dx;

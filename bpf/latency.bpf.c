@@ -24,6 +24,7 @@
 #include "futex.h"
 #include "group.bpf.h"
 #include "latency.h"
+#include "log2.bpf.h"
 #include "stamp.bpf.h"
 
 /* 0: no target; else the number of the target plus one. */
@@ -65,21 +66,6 @@ static __always_inline struct wp_distribution *distribution(__u32 target, struct
 static __always_inline struct task_struct *current(void)
 {
 	return (struct task_struct *)bpf_get_current_task();
-}
-
-/* The exponent of the largest power of two that is not above the value; 0 for 0. */
-static __always_inline __u32 log2_of(__u64 value)
-{
-	__u32 found = 0;
-
-#pragma unroll
-	for (int bits = 32; bits; bits /= 2) {
-		if (value >> bits) {
-			value >>= bits;
-			found += bits;
-		}
-	}
-	return found;
 }
 
 /*

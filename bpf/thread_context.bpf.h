@@ -44,6 +44,7 @@ struct {
 /* The hashes of the contexts that were written last, by thread. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, CONTEXTS_TOLD);
 	__type(key, __u32);
 	__type(value, __u64);
@@ -137,7 +138,10 @@ static __always_inline void read_context(struct wp_thread_context *r, struct tas
 	r->trace_flags = p.trace_flags;
 }
 
-/* The hash of a thread with a context: another thread of the same number, or another program, has another one. */
+/*
+ * The hash of a thread with a context: another thread of the same number, or another program, has another one. Its last bit
+ * is set where the context is a span.
+ */
 static __always_inline __u64 hash_of_context(const struct wp_thread_context *r, struct task_struct *task,
 					     const struct wp_word *place)
 {
@@ -145,7 +149,8 @@ static __always_inline __u64 hash_of_context(const struct wp_thread_context *r, 
 	__u64 hash = mix(mix(task->pid, task->start_time), place->start_stack);
 
 	hash = mix(mix(mix(hash, words[0]), words[1]), words[2]);
-	return mix(hash, (__u64)r->state << 8 | r->trace_flags);
+	hash = mix(hash, (__u64)r->state << 8 | r->trace_flags);
+	return (hash & ~1ull) | (r->state == WP_CONTEXT_SPAN);
 }
 
 /* PF_KTHREAD, PF_USER_WORKER, PF_IO_WORKER: the kernel's threads in a process have the thread pointer of another one. */

@@ -259,6 +259,8 @@ static uint64_t stolen(void)
 
 static uint64_t stolen_before;
 
+uint64_t (*sent_by_timers)(void);
+
 void account_begins(void)
 {
 	stolen_before = stolen();
@@ -286,9 +288,10 @@ static void write_truth(const char *file, uint64_t from, uint64_t closed)
 		unordered += lanes->lane[i].unordered;
 	}
 	fprintf(out, "  \"clocks\": {\"running_ns\": %llu, \"unawares_ns\": %llu, \"unordered_ns\": %llu, "
-		"\"stolen_ns\": %llu},\n",
+		"\"sent_by_timers\": %llu, \"stolen_ns\": %llu},\n",
 		(unsigned long long)(first->at_cpu - first->cpu_at_open), (unsigned long long)unawares,
-		(unsigned long long)unordered, (unsigned long long)(stolen() - stolen_before));
+		(unsigned long long)unordered, (unsigned long long)(sent_by_timers ? sent_by_timers() : 0),
+		(unsigned long long)(stolen() - stolen_before));
 	if (of_hosts)
 		write_hosts(out);
 	write_strings(out, "must", musts, must_count);

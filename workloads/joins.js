@@ -24,6 +24,10 @@ const tid = readlinkSync('/proc/thread-self').split('/').pop();
 const lines = [];
 const spans = [];
 
+// The work in a turn, ns, and the sleep behind it, ms: less in the warm-up.
+let work;
+let pause;
+
 new NodeTracerProvider({
   spanProcessors: [{ onStart() {}, onEnd: (span) => spans.push(span), forceFlush: async () => {}, shutdown: async () => {} }],
 }).register();
@@ -46,59 +50,64 @@ function mark(moment) {
   last = moment;
 }
 
-// Callbacks outside of all requests: the loop works for none as it wakes, and none before it sleeps.
-const outside = (schedule, then, ...rest) => context.with(ROOT_CONTEXT, () => schedule(then, ...rest));
+// Callbacks that are made outside of all requests: the loop works for none as it wakes, and none before it sleeps.
+const outside = (make) => context.with(ROOT_CONTEXT, make);
 
 function sleep(ms) {
   return new Promise((done) => {
-    outside(
-      setTimeout,
-      () => {
-        mark(now());
-        done();
-      },
-      ms,
-    );
+    setTimeout(() => {
+      done();
+      mark(now());
+    }, ms);
   });
 }
 
 async function task(name) {
-  const first = last;
   const span = tracer.startSpan(name, { kind: SpanKind.SERVER });
+  mark(now());
+  let begun = last;
   await context.with(trace.setSpan(context.active(), span), async () => {
     for (let number = 0; number < 3; number += 1) {
-      const begun = number ? last : first;
-      let shown;
-      let leaves;
-      const work = () => {
-        shown = now();
-        mark(shown);
-        busy(5n * MS);
-        leaves = now();
-      };
-      if (name === 'turn') {
+      const shown = now();
+      mark(shown);
+      if (name.endsWith('turn')) {
         tracer.startActiveSpan('one turn', (turn) => {
-          work();
+          busy(work);
           turn.end();
         });
       } else {
-        work();
+        busy(work);
       }
+      const leaves = now();
+      const slept = outside(() => {
+        // It runs as soon as the task waits, before all other callbacks.
+        queueMicrotask(() => mark(now()));
+        return number < 2 ? sleep(pause) : undefined;
+      });
       open = { begun, shown, leaves, trace: span.spanContext().traceId };
       last = leaves;
-      outside(setImmediate, () => mark(now()));
-      if (number < 2) await sleep(10);
+      if (slept) {
+        await slept;
+        begun = last;
+      }
     }
     span.end();
   });
 }
 
-async function tasks(name) {
-  for (let round = 0; round < 10; round += 1) {
+async function tasks(name, rounds = 10) {
+  for (let round = 0; round < rounds; round += 1) {
     last = now();
     await Promise.all([1, 2, 3, 4].map(() => task(name)));
-    await new Promise((done) => outside(setImmediate, done));
+    await new Promise((done) => outside(() => setImmediate(done)));
   }
+}
+
+// Code that is not compiled yet is slow, and with it the log.
+async function warmUp() {
+  [work, pause] = [MS / 20n, 1];
+  for (const name of ['first', 'first turn']) await tasks(name, 100);
+  [work, pause] = [5n * MS, 10];
 }
 
 const ns = ([seconds, ns]) => String(BigInt(seconds) * 1000000000n + BigInt(ns));
@@ -123,14 +132,13 @@ function written(span) {
 
 async function main() {
   if (!isMainThread) {
-    await tasks('first');
+    await warmUp();
     await tasks('worker');
     parentPort.postMessage({ lines, spans: spans.map(written) });
     return;
   }
   await new Promise((done) => setTimeout(done, 200));
-  // Code that is not compiled yet is slow, and with it the log.
-  await tasks('first');
+  await warmUp();
   await tasks('task');
   await tasks('turn');
   const made = spans.map(written);

@@ -135,17 +135,14 @@ async def task(name):
     span = tracer.start_span(name, kind=trace.SpanKind.SERVER)
     token = context.attach(trace.set_span_in_context(span))
     for number in range(3):
+        shown = now()
+        Marks.at(shown)
         if name == "turn":
             with tracer.start_as_current_span("one turn"):
-                shown = now()
-                Marks.at(shown)
                 busy(5 * MS)
-                leaves = now()
         else:
-            shown = now()
-            Marks.at(shown)
             busy(5 * MS)
-            leaves = now()
+        leaves = now()
         Marks.open = (span, begun, shown, leaves)
         Marks.last = leaves
         if number < 2:

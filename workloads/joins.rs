@@ -4,8 +4,10 @@
 //!     joins-rust FOLDER
 //!
 //!     pool      one thread takes requests and hands each to one of two workers through a channel, which works for it with sleeps; a
-//!               part of it is a span of its own. The span begins in the first thread, and has the time at which it was queued
-//!     task      four requests at once are futures that two threads poll in turn, whichever is free; each sleeps in its turns
+//!               part of it is a span of its own. The span begins in the first thread, and has the time at which it was queued, and its turns in
+//!               both threads (`wakepath.turns`)
+//!     task      four requests at once are futures that two threads poll in turn, whichever is free; each sleeps in its turns, and notes them
+//!               (`wakepath.turns`)
 //!     turn      the same, with a span for each turn
 //!     busy      one thread serves forty requests between two sleeps
 //!
@@ -23,7 +25,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use wakepath_context::{attach, Record};
+use wakepath_context::{attach, Record, Turns};
 
 const US: u64 = 1000;
 const REQUESTS: usize = 100;
@@ -81,13 +83,15 @@ struct Span {
     tid: i32,
     began: u64,
     queued: u64,
+    /// The turns, where they are noted.
+    turns: Option<Turns>,
 }
 
 impl Span {
     fn begin(name: &'static str, parent: Option<&Span>) -> Self {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let (trace, parent) = parent.map_or((id, 0), |parent| (parent.trace, parent.id));
-        Self { name, id, trace, parent, tid: tid(), began: clock_ns(REALTIME), queued: 0 }
+        Self { name, id, trace, parent, tid: tid(), began: clock_ns(REALTIME), queued: 0, turns: None }
     }
 
     fn ids(&self) -> ([u8; 16], [u8; 8]) {
@@ -101,7 +105,7 @@ impl Span {
 
     /// Keeps the span, which ended then by the realtime clock.
     fn ended(self, at: u64) {
-        let Self { name, id, trace, parent, tid, began, queued } = self;
+        let Self { name, id, trace, parent, tid, began, queued, turns } = self;
         let (above, kind) = match parent {
             0 => (String::new(), 2),
             parent => (format!("\"parentSpanId\":\"{parent:016x}\","), 1),
@@ -111,6 +115,9 @@ impl Span {
         let mut attributes = attribute("wakepath.tid", tid as u64);
         if queued > 0 {
             attributes += &format!(",{}", attribute("wakepath.queued_ns", queued));
+        }
+        if let Some(text) = turns.as_ref().and_then(|turns| turns.text(began)) {
+            attributes += &format!(",{{\"key\":\"wakepath.turns\",\"value\":{{\"stringValue\":\"{text}\"}}}}");
         }
         let span = format!(
             "{{\"traceId\":\"{trace:032x}\",\"spanId\":\"{id:016x}\",{above}\"name\":\"{name}\",\"kind\":{kind},\
@@ -126,12 +133,18 @@ fn note(trace: u64, [from, shown, leaves, left]: [u64; 4]) {
 }
 
 /// Works for a span, which the thread began to take up then. Returns the realtime at which it leaves it.
-fn work(span: &Span, from: u64, function: impl FnOnce()) -> u64 {
-    let (shown, leaves, at) = span.record().with(|| {
+fn work(span: &mut Span, from: u64, function: impl FnOnce(&Span)) -> u64 {
+    let mut turns = span.turns.take();
+    let worked = || {
         let shown = clock_ns(MONOTONIC);
-        function();
+        function(span);
         (shown, clock_ns(MONOTONIC), clock_ns(REALTIME))
-    });
+    };
+    let (shown, leaves, at) = match &mut turns {
+        Some(turns) => span.record().with_turns(turns, worked),
+        None => span.record().with(worked),
+    };
+    span.turns = turns;
     note(span.trace, [from, shown, leaves, clock_ns(MONOTONIC)]);
     at
 }
@@ -139,11 +152,11 @@ fn work(span: &Span, from: u64, function: impl FnOnce()) -> u64 {
 fn worker(queue: &Mutex<Receiver<Span>>) {
     loop {
         // The worker that waits for work has the lock; the other one waits for the lock.
-        let Ok(span) = queue.lock().unwrap().recv() else { return };
-        let at = work(&span, clock_ns(MONOTONIC), || {
+        let Ok(mut span) = queue.lock().unwrap().recv() else { return };
+        let at = work(&mut span, clock_ns(MONOTONIC), |span| {
             busy(200 * US);
             rest(400 * US);
-            let part = Span::begin("part", Some(&span));
+            let part = Span::begin("part", Some(span));
             {
                 let (trace, id) = part.ids();
                 attach!(trace, id, 1);
@@ -166,8 +179,8 @@ fn pool() {
         }
         for _ in 0..REQUESTS {
             let from = clock_ns(MONOTONIC);
-            let mut span = Span::begin("pool", None);
-            span.queued = work(&span, from, || busy(50 * US));
+            let mut span = Span { turns: Some(Turns::new()), ..Span::begin("pool", None) };
+            span.queued = work(&mut span, from, |_| busy(50 * US));
             hand_over.send(span).unwrap();
             rest(900 * US);
         }
@@ -202,7 +215,7 @@ fn one_turn() {
 
 /// A request in turns. Returns its span, and the realtime at which it ended.
 async fn task(name: &'static str, has_spans: bool) -> (Span, u64) {
-    let span = Span::begin(name, None);
+    let mut span = Span::begin(name, None);
     let turns = async {
         for number in 1.. {
             let shown = clock_ns(MONOTONIC);
@@ -221,7 +234,8 @@ async fn task(name: &'static str, has_spans: bool) -> (Span, u64) {
         }
         clock_ns(REALTIME)
     };
-    let at = span.record().follow(turns).await;
+    let (at, noted) = span.record().follow_turns(turns).await;
+    span.turns = Some(noted);
     (span, at)
 }
 
@@ -260,8 +274,8 @@ fn serve() {
     for _ in 0..REQUESTS {
         for _ in 0..SERVED {
             let from = clock_ns(MONOTONIC);
-            let span = Span::begin("busy", None);
-            let at = work(&span, from, || busy(20 * US));
+            let mut span = Span::begin("busy", None);
+            let at = work(&mut span, from, |_| busy(20 * US));
             span.ended(at);
         }
         rest(500 * US);

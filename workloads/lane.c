@@ -194,13 +194,15 @@ lane_t lane_open(const char *comm, lane_t parent)
 	 * heard of it. Its creator may have gone on to make others since.
 	 */
 	uint64_t forked = atomic_load(&lanes->lane[parent].forked);
-	l->born = l->at - l->at_cpu - l->at_delay;
-	if (forked && forked < l->born)
-		l->born = forked;
+	uint64_t counted = l->at - l->at_cpu - l->at_delay, earliest = counted;
+	if (forked && forked < counted)
+		earliest = forked;
+	/* On one CPU the kernel's count is exact: before it the creator was still making this thread. */
+	l->born = lanes->one_cpu ? counted : earliest;
 	/* Stolen time is in neither clock. By the guest's knowledge the thread ran. */
 	l->born_delay = lanes->one_cpu ? l->at_delay : l->at - l->at_cpu - l->born;
 	if (l->sleeps)
-		l->unawares = l->at - l->at_cpu - l->at_delay - l->born;
+		l->unawares = counted - earliest;
 	return lane;
 }
 

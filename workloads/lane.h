@@ -103,4 +103,7 @@ struct stretch *wait_interrupted(lane_t lane, uint64_t ns, lane_t awaited);
 /* Adds a stretch as it stands. */
 struct stretch *stretch_log(lane_t lane, const struct stretch *s);
 
+/* The packets with data that TCP sent by its timers over the link, or again; NULL without a link. The programs do not see these waits. */
+extern uint64_t (*sent_by_timers)(void);
+
 #endif

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -78,8 +79,42 @@ static void prove(void)
 	close(fd[FAR]);
 }
 
+/* The sum of these counters of a file of /proc/net, which has a line with their names and one with their values. */
+static uint64_t counters(const char *file, const char *group, const char *const names[])
+{
+	char head[8192], values[8192];
+	uint64_t sum = 0;
+	FILE *in = fopen(file, "re");
+	if (!in)
+		die(file);
+	while (fgets(head, sizeof head, in) && fgets(values, sizeof values, in)) {
+		char *name_at, *value_at;
+		char *name = strtok_r(head, " \n", &name_at), *value = strtok_r(values, " \n", &value_at);
+		if (!name || strcmp(name, group))
+			continue;
+		while ((name = strtok_r(NULL, " \n", &name_at)) && (value = strtok_r(NULL, " \n", &value_at)))
+			for (int i = 0; names[i]; i++)
+				sum += strcmp(name, names[i]) ? 0 : strtoull(value, NULL, 10);
+	}
+	fclose(in);
+	return sum;
+}
+
+static uint64_t by_timers(void)
+{
+	static const char *const again[] = { "RetransSegs", NULL }, *const probes[] = { "TCPWinProbe", "TCPLossProbes", NULL };
+	uint64_t sum = 0;
+	for (int end = FAR; end >= NEAR; end--) {
+		enter((enum end_of_link)end);
+		sum += counters("/proc/thread-self/net/snmp", "Tcp:", again);
+		sum += counters("/proc/thread-self/net/netstat", "TcpExt:", probes);
+	}
+	return sum;
+}
+
 static void make(long delay_ms, long rate_mbit)
 {
+	sent_by_timers = by_timers;
 	make_namespace(FAR);
 	if (delay_ms)
 		wire.tun[FAR] = device_tun();

@@ -98,7 +98,7 @@ static void serve(lane_t lane, int listener)
 static void loop_until_answered(lane_t lane, lane_t server, int fd)
 {
 	struct pollfd item = { .fd = fd, .events = POLLIN };
-	uint64_t asked = now();
+	uint64_t asked = now(), began = asked;
 	wait_begins(lane, "poll");
 	while (poll(&item, 1, (int)timeout_ms) == 0) {
 		if (as_timed_out) {
@@ -107,10 +107,14 @@ static void loop_until_answered(lane_t lane, lane_t server, int fd)
 		} else {
 			link_wait_is_interrupted(lane, (uint64_t)timeout_ms * MS, server, asked);
 		}
+		began = now();
 	}
-	if (link_is_made())
+	if (link_is_made()) {
+		/* The same as below. The time here is read after the poll, so that this may say too often that it is not known. */
+		if (now() >= began + (uint64_t)timeout_ms * MS)
+			order_unknown(lane, now() - asked);
 		link_wait_ends(lane);
-	else if (wait_ends_or_times_out(lane, (uint64_t)timeout_ms * MS) && !as_timed_out)
+	} else if (wait_ends_or_times_out(lane, (uint64_t)timeout_ms * MS) && !as_timed_out)
 		/* No event says whether the poll that timed out found the answer: for a trace all of them did. */
 		order_unknown(lane, now() - asked);
 }

@@ -83,6 +83,25 @@ void releases(lane_t lane, lane_t waiter)
 	atomic_store(&w->released, now());
 }
 
+/*
+ * On one CPU, where the kernel's count is exact: the waiter was released at `released`. If it was runnable for longer than since
+ * then, it lost its CPU on its way into the call, before it slept. Returns the stretch in which it slept.
+ */
+static struct stretch *was_late_to_sleep(lane_t lane, struct stretch *s, uint64_t released)
+{
+	if (released <= s->from || released >= s->to || s->to - released >= s->delayed)
+		return s;
+	struct stretch slept = *s;
+	slept.delayed = s->to - released;
+	uint64_t before = s->delayed - slept.delayed;
+	if (before > s->to - s->from - slept.delayed)
+		return s;
+	*s = (struct stretch){ .from = s->from, .to = s->from + before, .delayed = before, .what = WAIT, .end = BY_NOBODY,
+			       .by = NO_LANE };
+	slept.from = s->to;
+	return stretch_log(lane, &slept);
+}
+
 struct stretch *wait_released(lane_t lane, lane_t otherwise)
 {
 	struct lane *l = &lanes->lane[lane];
@@ -90,13 +109,15 @@ struct stretch *wait_released(lane_t lane, lane_t otherwise)
 	if (released < began) /* or never */
 		return wait_over(lane, BY_LANE, otherwise);
 	struct stretch *s = wait_over(lane, BY_LANE, atomic_load(&l->released_by));
+	if (lanes->one_cpu)
+		return was_late_to_sleep(lane, s, released);
 	not_runnable_before(s, released);
 	/*
 	 * From the release on the thread was on its way back. The kernel counts it as runnable only
 	 * once its own CPU has heard of it, which an interrupt to a sleeping CPU delays. On one and the
-	 * same CPU the kernel's count is exact, and leaves out what the releaser still had to do.
+	 * same CPU its count leaves out what the releaser still had to do.
 	 */
-	if (!lanes->one_cpu && s->to - released > s->delayed && s->to - s->from > s->cpu + (s->to - released))
+	if (s->to - released > s->delayed && s->to - s->from > s->cpu + (s->to - released))
 		s->delayed = s->to - released;
 	return s;
 }
@@ -133,25 +154,6 @@ static uint64_t delay_of_ended(int process)
 		die(path);
 	fclose(stat);
 	return delayed;
-}
-
-/*
- * The child was over at `ended`. The waiter was runnable before that on its way into the call, where it
- * lost its CPU before it slept.
- */
-static void was_late_to_sleep(lane_t lane, struct stretch *s, uint64_t ended)
-{
-	if (ended <= s->from || ended >= s->to || s->to - ended >= s->delayed)
-		return;
-	struct stretch slept = *s;
-	slept.delayed = s->to - ended;
-	uint64_t before = s->delayed - slept.delayed;
-	if (before > s->to - s->from - slept.delayed)
-		return;
-	*s = (struct stretch){ .from = s->from, .to = s->from + before, .delayed = before, .what = WAIT, .end = BY_NOBODY,
-			       .by = NO_LANE };
-	slept.from = s->to;
-	stretch_log(lane, &slept);
 }
 
 void wait_for_child(lane_t lane, int process)

@@ -156,7 +156,7 @@ fn measure(load: &Load, options: &Options) -> Result<(Vec<Row>, Vec<Run>)> {
 
 /// The recorders of a round, each once: forwards, then backwards, then from the next one on, so that none always comes
 /// first or after the same.
-fn order(round: usize, recorders: usize) -> impl Iterator<Item = usize> {
+pub fn order(round: usize, recorders: usize) -> impl Iterator<Item = usize> {
     (0..recorders).map(move |index| {
         let index = if round.is_multiple_of(2) { index } else { recorders - 1 - index };
         (index + round / 2) % recorders

@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::places::Places;
 use crate::statistics::{median, or_dash, quantile};
-use crate::{machine, progress};
+use crate::{machine, peers, progress};
 use tools::{Question, Tool};
 
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ pub fn run(options: &Options) -> Result<()> {
     options.places.prepare("tools", "counting needs root")?;
     let calls = options.places.workloads.join("calls");
     let calls = calls.canonicalize().with_context(|| format!("no {}: make workloads", calls.display()))?;
-    println!("## Cost of counting latencies\n\n{}; {}\n", machine::describe(), tools::bpftrace_version());
+    println!("## Cost of counting latencies\n\n{}; {}\n", machine::describe(), peers::version("bpftrace"));
     for question in [Question::Function, Question::SystemCall] {
         table(question, &calls, options)?;
     }

@@ -9,7 +9,7 @@ use crate::load::LOAD_CPU;
 use crate::{machine, processes};
 
 /// The CPU for everything but the load.
-const OTHER_CPU: usize = 0;
+pub const OTHER_CPU: usize = 0;
 
 #[derive(Debug, Args)]
 pub struct Places {

@@ -35,11 +35,32 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
     Ok(Duration::from_millis((user + system) * 10))
 }
 
+/// The same to the nanosecond; threads that have ended count too.
+pub fn exact_cpu_time(pid: u32) -> Result<Duration> {
+    let mut clock = 0;
+    // SAFETY: the number of the clock is written to a variable of ours.
+    let error = unsafe { libc::clock_getcpuclockid(libc::pid_t::try_from(pid)?, &raw mut clock) };
+    if error != 0 {
+        return Err(std::io::Error::from_raw_os_error(error))
+            .with_context(|| format!("process {pid} is gone"));
+    }
+    read(clock)
+}
+
 /// The CPU time of this process and its threads, to the nanosecond.
 pub fn own_cpu_time() -> Result<Duration> {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// The CPU time of the calling thread, to the nanosecond.
+pub fn thread_cpu_time() -> Result<Duration> {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn read(clock: libc::clockid_t) -> Result<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the clock is written to a timespec of ours.
-    if unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) } != 0 {
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return Err(std::io::Error::last_os_error()).context("cannot read the CPU clock");
     }
     Ok(Duration::new(u64::try_from(time.tv_sec)?, u32::try_from(time.tv_nsec)?))
@@ -99,4 +120,29 @@ pub fn settle(at_least: Duration) {
     // SAFETY: sync takes nothing and returns nothing.
     unsafe { libc::sync() };
     std::thread::sleep(at_least);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{exact_cpu_time, own_cpu_time, thread_cpu_time};
+
+    #[test]
+    fn threads_that_have_ended_count() {
+        const USED: Duration = Duration::from_millis(5);
+        let before = exact_cpu_time(std::process::id()).expect("this process");
+        let busy = || while thread_cpu_time().expect("the clock") < USED {};
+        std::thread::spawn(busy).join().expect("a thread");
+        let after = exact_cpu_time(std::process::id()).expect("this process");
+        assert!(after - before >= USED, "{:?}", after - before);
+        assert!(own_cpu_time().expect("the clock") >= after);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_no_clock() {
+        let mut child = std::process::Command::new("true").spawn().expect("true");
+        child.wait().expect("its end");
+        assert!(exact_cpu_time(child.id()).is_err());
+    }
 }

@@ -1,8 +1,8 @@
 //! The recorders: each is a whole tool, started and stopped as a user would.
 
 mod floor;
-mod ftrace;
-mod perf;
+pub mod ftrace;
+pub mod perf;
 pub mod wakepath;
 
 use std::path::Path;

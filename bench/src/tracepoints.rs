@@ -66,13 +66,14 @@ mod tests {
         pieces.filter_map(|rest| rest.split_once(close)).map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// The tracepoints of the programs that record; those that count latencies run at other times.
+    /// The tracepoints of the programs that record; those that count latencies, and those of drill-downs, run at other times.
     fn wakepaths(keep: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bpf");
         let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let ours = files.filter(|path| {
             let name = path.file_name().unwrap().to_string_lossy();
-            name.ends_with(".bpf.c") && name != "latency.bpf.c" && keep(&name)
+            let records = !["latency.bpf.c", "drill.bpf.c"].contains(&&*name);
+            name.ends_with(".bpf.c") && records && keep(&name)
         });
         ours.flat_map(|path| tracepoints(&fs::read_to_string(path).unwrap(), "SEC(\"tp_btf/", '"')).collect()
     }

@@ -1,5 +1,6 @@
-//! Compiles every `bpf/*.bpf.c` and writes two skeletons: one for `bpf/latency.bpf.c`, which counts latencies, and one
-//! for all others, which record and are linked into one object.
+//! Compiles every `bpf/*.bpf.c` and writes three skeletons: one for `bpf/latency.bpf.c`, which counts latencies, one for
+//! `bpf/drill.bpf.c`, which measures the functions below one, and one for all others, which record and are linked into one
+//! object.
 
 use std::env;
 use std::error::Error;
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for source in &sources {
         println!("cargo:rerun-if-changed={}", source.display());
         let object = out.join(source.file_name().ok_or("a source without a name")?).with_extension("o");
-        let counts = source.ends_with("latency.bpf.c");
+        let alone = ["latency", "drill"].into_iter().find(|name| source.ends_with(format!("{name}.bpf.c")));
         SkeletonBuilder::new()
             .source(source)
             .obj(&object)
@@ -36,10 +37,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 "-Werror",
             ])
             .build()?;
-        if counts {
-            SkeletonBuilder::new().obj(&object).generate(out.join("latency.skel.rs"))?;
-        } else {
-            linker.add_file(&object)?;
+        match alone {
+            Some(name) => {
+                SkeletonBuilder::new().obj(&object).generate(out.join(format!("{name}.skel.rs")))?;
+            }
+            None => linker.add_file(&object)?,
         }
     }
     linker.link()?;

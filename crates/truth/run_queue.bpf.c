@@ -18,7 +18,12 @@ struct reading {
 	__u32 cpu;
 	__u32 prev;
 	__u32 next;
-	__u32 is_preempted; /* `prev` goes on waiting for a CPU */
+	__u32 flags;
+};
+
+enum {
+	PREEMPTED = 1, /* `prev` goes on waiting for a CPU */
+	UNCOUNTED = 2, /* it had decided to sleep, and the kernel does not count what it waits (`sched_info_depart`) */
 };
 
 /* Room for 700,000 switches. */
@@ -55,7 +60,7 @@ int BPF_PROG(read_clocks, bool preempt, struct task_struct *prev, struct task_st
 	reading->cpu = bpf_get_smp_processor_id();
 	reading->prev = prev->pid;
 	reading->next = next->pid;
-	reading->is_preempted = preempt || !prev_state;
+	reading->flags = (preempt || !prev_state ? PREEMPTED : 0) | (preempt && prev_state ? UNCOUNTED : 0);
 	/* A wake-up of the reader would be a switch more. */
 	bpf_ringbuf_submit(reading, BPF_RB_NO_WAKEUP);
 	return 0;

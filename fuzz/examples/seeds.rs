@@ -26,6 +26,7 @@ fn main() {
     wakepath_fuzz::perf_data::seeds().iter().for_each(|seed| seeds.keep("perf-data", &[seed]));
     wakepath_fuzz::trace::seeds().iter().for_each(|seed| seeds.keep("trace", &[seed]));
     wakepath_fuzz::trace_dat::seeds().iter().for_each(|seed| seeds.keep("trace-dat", &[seed]));
+    wakepath_fuzz::otlp::seeds().iter().for_each(|seed| seeds.keep("otlp", &[seed]));
     wakepath_fuzz::spans::seeds().iter().for_each(|seed| seeds.keep("spans", &[seed]));
     seeds.words();
     let chunks: Vec<Vec<Vec<u8>>> = streams.iter().map(|stream| records_of(stream)).collect();

@@ -12,6 +12,7 @@ mod events;
 pub mod graph;
 pub mod kernel_records;
 pub mod memory;
+pub mod otlp;
 pub mod perf_data;
 pub mod recording;
 pub mod spans;
@@ -24,7 +25,7 @@ pub mod words;
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder there is.
-pub const DECODERS: [Decoder; 10] = [
+pub const DECODERS: [Decoder; 11] = [
     ("kernel-records", kernel_records::check),
     ("ctf", ctf::check),
     ("trace", trace::check),
@@ -33,6 +34,7 @@ pub const DECODERS: [Decoder; 10] = [
     ("recording", recording::check),
     ("graph", graph::check),
     ("answer", answer::check),
+    ("otlp", otlp::check),
     ("spans", spans::check),
     ("words", words::check),
 ];

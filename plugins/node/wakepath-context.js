@@ -71,10 +71,18 @@ function note(turns, from, to) {
   if (times.length > 4 * MAX_TURNS) turns.dropped = times.splice(0, 2 * MAX_TURNS).pop();
 }
 
-function turnTo(next) {
+// A span that has ended may still be the current one: then the thread works for the one around it.
+function open(turns) {
+  let open = turns;
+  while (open?.isOver) open = open.outer;
+  return open;
+}
+
+function turnTo(span) {
+  const next = open(span);
   if (next === turns) return;
   const at = now();
-  if (turns && !turns.isOver) note(turns, since, at);
+  if (turns) note(turns, since, at);
   turns = next;
   since = at;
 }
@@ -175,8 +183,15 @@ function wrapSpan(span) {
   owner.end = function (...rest) {
     const own = this[TURNS];
     if (own && !own.isOver) {
-      if (own === turns) note(own, since, now());
+      const at = now();
+      if (own === turns) note(own, since, at);
       own.isOver = true;
+      // No longer than needed: spans may begin in each other without end.
+      own.outer = open(own.outer);
+      if (own === turns) {
+        turns = open(own);
+        since = at;
+      }
       // Its times are its program's own where it gives them.
       if (rest[0] === undefined) this.setAttribute('wakepath.turns', text(own, this.startTime));
     }
@@ -193,7 +208,10 @@ function wrap(tracer) {
     if (tid) span?.setAttribute?.('wakepath.tid', tid);
     if (tid && manager && span?.isRecording?.()) {
       followRealtime();
-      span[TURNS] = { times: [], dropped: undefined, isOver: false, begun: now(), origin };
+      const trace = span.spanContext?.().traceId;
+      // The one in whose turn it begins, if it is a part of that.
+      const outer = turns?.trace === trace ? turns : undefined;
+      span[TURNS] = { times: [], dropped: undefined, isOver: false, begun: now(), origin, trace, outer };
       wrapSpan(span);
     }
     return span;

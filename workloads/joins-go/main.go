@@ -88,7 +88,11 @@ type stretch struct{ from, shown, leaves int64 }
 
 // The goroutine has left a span: call it directly behind that.
 func (s stretch) note(goroutine string, span trace.Span) {
-	left := now()
+	s.noteLeft(goroutine, span, now())
+}
+
+// The goroutine had left a span by then.
+func (s stretch) noteLeft(goroutine string, span trace.Span, left int64) {
 	line := fmt.Sprintln(goroutine, s.from, s.shown, s.leaves, left, span.SpanContext().TraceID())
 	lines.Lock()
 	log.WriteString(line)
@@ -160,8 +164,9 @@ func pool() {
 		busy(50 * time.Microsecond)
 		s.leaves = now()
 		span.SetAttributes(attribute.Int64("wakepath.queued_ns", time.Now().UnixNano()))
-		s.note(number, span)
+		left := now()
 		queue <- handed{ctx, span}
+		s.noteLeft(number, span, left)
 		time.Sleep(900 * time.Microsecond)
 	}
 	close(queue)

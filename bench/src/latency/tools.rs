@@ -1,12 +1,12 @@
 //! The tools that say how long calls take, as a person would run them, and what they say.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::Run;
 use crate::load::LOAD_CPU;
+use crate::peers::{PerfProbes, is_missing, owned, said};
 
 /// Real-time, so that nothing of the machine's daily life comes between.
 const PRIORITY: &str = "50";
@@ -98,9 +98,7 @@ impl Tool {
             Self::Bpftrace => "bpftrace",
             Self::PerfRecord | Self::PerfStat | Self::PerfTrace => "perf",
         };
-        let found =
-            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        found.is_err().then_some(program)
+        is_missing(program).then_some(program)
     }
 
     /// The command line as the page shows it: CALLS is the program, LOAD the command that runs it.
@@ -152,8 +150,9 @@ impl Tool {
     }
 
     pub fn run(self, question: Question, place: &Paths<'_>, calls: u64) -> Result<Run> {
-        let probes =
-            matches!(self, Self::PerfRecord | Self::PerfStat).then(|| Probes::put(place)).transpose()?;
+        let probes = matches!(self, Self::PerfRecord | Self::PerfStat)
+            .then(|| PerfProbes::put(place.calls, "calls", "counted"))
+            .transpose()?;
         let answer = said(&self.words(question, place, &question.load(place, calls)));
         drop(probes);
         if self == Self::PerfRecord {
@@ -194,34 +193,6 @@ impl Tool {
     }
 }
 
-/// perf's probes of the function, which are for all until they are taken away.
-struct Probes;
-
-impl Probes {
-    fn put(place: &Paths<'_>) -> Result<Self> {
-        drop(Self);
-        let calls = place.calls.display().to_string();
-        for probe in ["counted", "counted%return"] {
-            said(&owned(&["perf", "probe", "-q", "-x", &calls, probe]))?;
-        }
-        Ok(Self)
-    }
-}
-
-impl Drop for Probes {
-    fn drop(&mut self) {
-        for event in ["probe_calls:counted", "probe_calls:counted__return"] {
-            let mut command = Command::new("perf");
-            command.args(["probe", "-q", "-d", event]).stdout(Stdio::null()).stderr(Stdio::null());
-            let _ = command.status();
-        }
-    }
-}
-
-fn owned(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
-}
-
 /// bpftrace refuses a program's name that two folders of the search path have.
 fn absolute(words: &[String]) -> Vec<String> {
     let mut words = words.to_vec();
@@ -231,27 +202,6 @@ fn absolute(words: &[String]) -> Vec<String> {
         words[0] = found.display().to_string();
     }
     words
-}
-
-/// Runs it to its end: all that it printed.
-fn said(words: &[String]) -> Result<String> {
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).stdin(Stdio::null());
-    let output = command.output().with_context(|| format!("cannot run {}", words[0]))?;
-    let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
-    said.push('\n');
-    said.push_str(&String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "`{}` failed ({}): {}", words.join(" "), output.status, said.trim());
-    Ok(said)
-}
-
-/// For the table's head.
-pub fn bpftrace_version() -> String {
-    let output = Command::new("bpftrace").arg("--version").output();
-    output.map_or_else(
-        |_| "no bpftrace".to_owned(),
-        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-    )
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -24,14 +24,33 @@ const BUFFER_KIB: u32 = 65536;
 /// How long a reader rests when its CPU's buffer had no full page. It never wakes for an event.
 const REST: Duration = Duration::from_millis(20);
 
+/// The system call by which a traced program says for which request it works (L19 §4.4.1), as an event with the call's arguments: the event of
+/// getpid itself has none, so that all calls are looked at, and those of this number recorded.
+const CALLS: &str = "raw_syscalls/sys_enter";
+const IS_GETPID: &str = "id == 39";
+
 pub struct Ftrace {
     folder: PathBuf,
+    with_calls: bool,
+    to: Destination,
+}
+
+/// Where events go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination {
+    /// To the disk, as they come.
+    Disk,
+    /// Into memory, where new events replace old ones: nobody reads them.
+    Memory,
 }
 
 struct Running {
     instance: Instance,
+    to: Destination,
     stop: Arc<AtomicBool>,
     readers: Vec<JoinHandle<io::Result<u64>>>,
+    /// The CPU time of each reader so far, ns.
+    used: Vec<Arc<AtomicU64>>,
     folder: PathBuf,
 }
 
@@ -40,7 +59,12 @@ struct Instance(PathBuf);
 
 impl Ftrace {
     pub fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_path_buf() }
+        Self { folder: folder.to_path_buf(), with_calls: false, to: Destination::Disk }
+    }
+
+    /// With the system call of a program's spans beside the events of all recorders.
+    pub fn with_calls(to: Destination, folder: &Path) -> Self {
+        Self { folder: folder.to_path_buf(), with_calls: true, to }
     }
 }
 
@@ -50,60 +74,81 @@ impl Recorder for Ftrace {
     }
 
     fn command(&self) -> String {
-        format!("tracefs instance, {} MiB a CPU, EVENTS; splice of trace_pipe_raw", BUFFER_KIB / 1024)
+        let calls = if self.with_calls { format!(" and {CALLS} if {IS_GETPID}") } else { String::new() };
+        let read = match self.to {
+            Destination::Disk => "; splice of trace_pipe_raw",
+            Destination::Memory => "; nothing reads them",
+        };
+        format!("tracefs instance, {} MiB a CPU, EVENTS{calls}{read}", BUFFER_KIB / 1024)
     }
 
     fn start(&mut self) -> Result<Box<dyn Recording>> {
         let instance = Instance::new()?;
         instance.write("buffer_size_kb", &BUFFER_KIB.to_string())?;
         let stop = Arc::new(AtomicBool::new(false));
-        let readers = (0..machine::cpus()).map(|cpu| {
+        let read = match self.to {
+            Destination::Disk => machine::cpus(),
+            Destination::Memory => 0,
+        };
+        let used: Vec<_> = (0..read).map(|_| Arc::new(AtomicU64::new(0))).collect();
+        let readers = used.iter().enumerate().map(|(cpu, used)| {
             let raw = OpenOptions::new()
                 .read(true)
                 .custom_flags(libc::O_NONBLOCK)
                 .open(instance.0.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw")))?;
             let file = File::create(self.folder.join(format!("ftrace.{cpu}")))?;
-            let stop = Arc::clone(&stop);
-            Ok(std::thread::spawn(move || drain(&raw, &file, &stop)))
+            let (stop, used) = (Arc::clone(&stop), Arc::clone(used));
+            Ok(std::thread::spawn(move || drain(&raw, &file, &stop, &used)))
         });
         let readers = readers.collect::<io::Result<Vec<_>>>().context("cannot start the readers")?;
         for event in tracepoints::here() {
             instance.write(&format!("events/{}/enable", event.replace(':', "/")), "1")?;
         }
-        Ok(Box::new(Running { instance, stop, readers, folder: self.folder.clone() }))
+        if self.with_calls {
+            instance.write(&format!("events/{CALLS}/filter"), IS_GETPID)?;
+            instance.write(&format!("events/{CALLS}/enable"), "1")?;
+        }
+        Ok(Box::new(Running { instance, to: self.to, stop, readers, used, folder: self.folder.clone() }))
     }
 }
 
 impl Recording for Running {
     fn consumer_cpu(&mut self) -> Result<Duration> {
-        // The readers are threads of this process, which does nothing else meanwhile.
-        processes::cpu_time(std::process::id())
+        Ok(self.used.iter().map(|used| Duration::from_nanos(used.load(Ordering::Relaxed))).sum())
     }
 
     fn stop(self: Box<Self>) -> Result<Recorded> {
         self.instance.write("tracing_on", "0")?;
         self.stop.store(true, Ordering::Relaxed);
-        let mut recorded = Recorded { events: Some(0), lost: Some(0), bytes: Some(0), ..Recorded::default() };
+        let (mut events, mut bytes, mut replaced) = (0, 0, 0);
         for (cpu, reader) in self.readers.into_iter().enumerate() {
-            let bytes =
-                reader.join().map_err(|_| anyhow!("a reader panicked"))?.context("a reader failed")?;
-            let stats = fs::read_to_string(self.instance.0.join(format!("per_cpu/cpu{cpu}/stats")))?;
-            // Events in the last, half-filled page count: they were recorded and could be read.
-            let events = field(&stats, "entries") + field(&stats, "read events");
-            let lost = field(&stats, "overrun") + field(&stats, "dropped events");
-            recorded.events = recorded.events.map(|sum| sum + events);
-            recorded.lost = recorded.lost.map(|sum| sum + lost);
-            recorded.bytes = recorded.bytes.map(|sum| sum + bytes);
+            bytes += reader.join().map_err(|_| anyhow!("a reader panicked"))?.context("a reader failed")?;
             fs::remove_file(self.folder.join(format!("ftrace.{cpu}")))?;
         }
+        for cpu in 0..machine::cpus() {
+            let stats = fs::read_to_string(self.instance.0.join(format!("per_cpu/cpu{cpu}/stats")))?;
+            // Events in the last, half-filled page count: they were recorded and could be read.
+            events += field(&stats, "entries") + field(&stats, "read events");
+            replaced += field(&stats, "overrun") + field(&stats, "dropped events");
+        }
+        let recorded = match self.to {
+            Destination::Disk => Recorded {
+                events: Some(events),
+                lost: Some(replaced),
+                bytes: Some(bytes),
+                ..Recorded::default()
+            },
+            Destination::Memory => Recorded { events: Some(events + replaced), ..Recorded::default() },
+        };
         Ok(recorded)
     }
 }
 
 impl Instance {
     fn new() -> Result<Self> {
-        let path =
-            Path::new(tracepoints::TRACEFS).join(format!("instances/wakepath-bench-{}", std::process::id()));
+        let folder = Path::new(tracepoints::TRACEFS).join("instances");
+        remove_left(&folder, |pid| Path::new("/proc").join(pid).exists());
+        let path = folder.join(format!("{OURS}{}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Self(path))
     }
@@ -114,6 +159,21 @@ impl Instance {
     }
 }
 
+/// The beginning of the names of our buffers; the number of the process follows.
+const OURS: &str = "wakepath-bench-";
+
+/// Removes buffers of ours whose process has gone: it ended before it could remove them, and they would record on, at the cost of all that
+/// is measured later. One that cannot be removed stays.
+fn remove_left(folder: &Path, is_there: impl Fn(&str) -> bool) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let left = name.to_str().and_then(|name| name.strip_prefix(OURS)).is_some_and(|pid| !is_there(pid));
+        if left {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
 impl Drop for Instance {
     fn drop(&mut self) {
         // It cannot be removed while a reader has a file of it open; readers end before this.
@@ -121,8 +181,8 @@ impl Drop for Instance {
     }
 }
 
-/// Moves pages until `stop` is set and nothing is left; returns the bytes moved.
-fn drain(raw: &File, file: &File, stop: &AtomicBool) -> io::Result<u64> {
+/// Moves pages until `stop` is set and nothing is left; returns the bytes moved. `used`: the CPU time of this thread, each time that it rests.
+fn drain(raw: &File, file: &File, stop: &AtomicBool, used: &AtomicU64) -> io::Result<u64> {
     const CHUNK: usize = 1 << 16;
     let (from, to) = pipe()?;
     let mut bytes = 0;
@@ -140,6 +200,9 @@ fn drain(raw: &File, file: &File, stop: &AtomicBool) -> io::Result<u64> {
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
+        }
+        if let Ok(time) = processes::thread_cpu_time() {
+            used.store(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         }
         if stopping {
             return Ok(bytes);
@@ -169,4 +232,23 @@ fn splice(from: i32, to: i32, len: usize) -> io::Result<usize> {
 fn field(stats: &str, name: &str) -> u64 {
     let line = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.and_then(|figure| figure.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::remove_left;
+
+    #[test]
+    fn only_buffers_of_processes_that_have_gone_are_removed() {
+        let folder = std::env::temp_dir().join(format!("wakepath-bench-left-{}", std::process::id()));
+        for name in ["wakepath-bench-1", "wakepath-bench-2", "of-others"] {
+            fs::create_dir_all(folder.join(name)).expect("a folder");
+        }
+        remove_left(&folder, |pid| pid == "1");
+        assert!(!folder.join("wakepath-bench-2").exists());
+        assert!(folder.join("wakepath-bench-1").exists() && folder.join("of-others").exists());
+        fs::remove_dir_all(&folder).expect("removed");
+    }
 }

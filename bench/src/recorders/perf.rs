@@ -16,8 +16,13 @@ const BUFFER: &str = "64M";
 /// Its events count well before this time.
 const START: Duration = Duration::from_millis(800);
 
+/// The system call by which a traced program says for which request it works, and the filter that leaves out all others
+/// ([`super::ftrace`] has the same).
+const CALLS: [&str; 4] = ["-e", "raw_syscalls:sys_enter", "--filter", "id == 39"];
+
 pub struct Perf {
     output: PathBuf,
+    with_calls: bool,
 }
 
 struct Running {
@@ -27,7 +32,12 @@ struct Running {
 
 impl Perf {
     pub fn new(folder: &Path) -> Self {
-        Self { output: folder.join("perf.data") }
+        Self { output: folder.join("perf.data"), with_calls: false }
+    }
+
+    /// With the system call of a program's spans beside the events of all recorders.
+    pub fn with_calls(folder: &Path) -> Self {
+        Self { with_calls: true, ..Self::new(folder) }
     }
 }
 
@@ -37,12 +47,16 @@ impl Recorder for Perf {
     }
 
     fn command(&self) -> String {
-        format!("perf record -a -m {BUFFER} -e EVENTS")
+        let calls = if self.with_calls { " -e raw_syscalls:sys_enter --filter 'id == 39'" } else { "" };
+        format!("perf record -a -m {BUFFER} -e EVENTS{calls}")
     }
 
     fn start(&mut self) -> Result<Box<dyn Recording>> {
         let mut command = Command::new("perf");
         command.args(["record", "-a", "-m", BUFFER, "-e", &tracepoints::here().join(",")]);
+        if self.with_calls {
+            command.args(CALLS);
+        }
         let begun = Instant::now();
         // Its files do not show when its events count.
         let child = started(command.arg("-o").arg(&self.output), "perf", |_| begun.elapsed() > START)?;

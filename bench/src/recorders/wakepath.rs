@@ -98,6 +98,8 @@ impl Recorder for Wakepath {
     }
 
     fn start(&mut self) -> Result<Box<dyn Recording>> {
+        // Left by a run that was stopped.
+        let _ = fs::remove_dir_all(&self.output);
         let mut command = Command::new(&self.program);
         command.arg("record").arg("-a").args(self.options).arg("-o").arg(&self.output);
         let child = started(&mut command, "wakepath", records)?;

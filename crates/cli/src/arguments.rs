@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::output::Colour;
 use crate::{completion, exit_code, export, info, latency, path, requests, sync};
 #[cfg(feature = "collect")]
-use crate::{doctor, flight, record};
+use crate::{doctor, drill, flight, record};
 
 /// Explain why a command was slow
 ///
@@ -44,6 +44,8 @@ pub enum Verb {
     Path(path::PathArguments),
     Info(info::InfoArguments),
     Latency(latency::LatencyArguments),
+    #[cfg(feature = "collect")]
+    Drill(drill::DrillArguments),
     Requests(requests::RequestsArguments),
     Export(export::ExportArguments),
     Sync(sync::SyncArguments),

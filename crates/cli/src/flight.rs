@@ -1,22 +1,20 @@
 //! `wakepath record --flight` and `wakepath trigger`: the last seconds, kept when something triggers.
 
-use std::io::ErrorKind;
+mod linked;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
-use wakepath_engine::flight::{
-    FlightRequest, KeptRecording, SlowSpans, SpanThreshold, TriggerError, is_written, kept_recordings,
-    trigger,
-};
+use wakepath_engine::flight::{FlightRequest, KeptRecording, SlowSpans, SpanThreshold};
 use wakepath_engine::record::WriteError;
 
-use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::input::DEFAULT;
 use crate::output::Output;
 use crate::parse::{size, time};
+use linked::{Recorder, Way};
 
 /// The directory of a flight recorder, unless another one is given.
 const DEFAULT_DIRECTORY: &str = "wakepath.flight";
@@ -49,10 +47,29 @@ pub struct FlightArguments {
     /// They are compared with requests of their own operation, of which there must have been 200.
     #[arg(long, requires = "flight", requires = "otlp")]
     trigger_outlier: bool,
+    /// With --flight: a thread that works for one span for longer triggers, while it still does; no spans need to come
+    ///
+    /// By the context that threads say in their memory (docs/requests.md). A span in which a thread rests is one too: ask for more than those take.
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "flight")]
+    trigger_open: Option<Duration>,
     /// With --flight: after a recording was kept, wait so long before a span triggers again
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, requires = "flight")]
     flight_rest: Duration,
+    /// With --flight: whatever triggers here triggers that recorder too, for the same moment; may be repeated
+    ///
+    /// DIR is the directory of another recorder, on this host or on another one, which is asked through ssh by the user who called sudo. Recorders
+    /// that are linked with each other ask each other once.
+    #[arg(long = "flight-link", value_name = "[HOST:]DIR", requires = "flight")]
+    flight_links: Vec<Recorder>,
+    /// With --flight-link: the command line of wakepath on other hosts
+    #[arg(long, value_name = "COMMAND", default_value = PROGRAM, requires = "flight_links")]
+    remote_program: String,
 }
+
+/// The program on other hosts.
+const PROGRAM: &str = "wakepath";
+/// The time that a linked recorder may take: it keeps some seconds behind the moment, and then writes.
+const WAIT_FOR_LINKED: Duration = Duration::from_secs(120);
 
 /// The time after a trigger that is kept.
 const AFTER: Duration = Duration::from_secs(1);
@@ -70,8 +87,32 @@ impl FlightArguments {
             rest: self.flight_rest,
             memory: usize::try_from(self.flight_memory).unwrap_or(usize::MAX),
             recordings: self.flight_keep,
+            longest_open: self.trigger_open,
             slow: SlowSpans::new(self.trigger_spans.clone(), self.trigger_outlier),
+            taken: self.links(&output),
             kept: Box::new(move |kept| report(&kept, before, &output)),
+        })
+    }
+
+    /// Asks the linked recorders for the moment of each trigger, and prints what they kept.
+    fn links(&self, output: &Output) -> Box<dyn FnMut(u64) + Send> {
+        let (links, program, output) =
+            (self.flight_links.clone(), self.remote_program.clone(), output.clone());
+        Box::new(move |at| {
+            for recorder in &links {
+                let way = Way { at: Some(at), linked: true, wait: WAIT_FOR_LINKED, program: program.clone() };
+                let (recorder, to) = (recorder.clone(), output.clone());
+                let ask = move || match recorder.ask(&way) {
+                    Ok(path) => {
+                        to.complain("kept", &format!("{path}: by a linked recorder, the same moment"))
+                    }
+                    Err(failure) => drop(failure.report(&to)),
+                };
+                let named = std::thread::Builder::new().name("link".to_owned());
+                if let Err(error) = named.spawn(ask) {
+                    output.complain("warning", &format!("a linked recorder was not asked: {error}"));
+                }
+            }
         })
     }
 
@@ -133,9 +174,18 @@ const fn next_after(error: &WriteError) -> &'static str {
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TriggerArguments {
-    /// The directory of the flight recorder (its option -o)
-    #[arg(value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
-    directory: PathBuf,
+    /// The directory of the flight recorder (its option -o), also of one on another host (HOST:DIR, through ssh); several keep the same moment
+    #[arg(value_name = "[HOST:]DIR", default_value = DEFAULT_DIRECTORY)]
+    recorders: Vec<Recorder>,
+    /// The moment to keep, in seconds since 1970 (default: now); the recording ends behind it (--flight-after)
+    #[arg(long, value_name = "SECONDS", value_parser = linked::moment)]
+    at: Option<u64>,
+    /// The recorder does not ask those that it is linked with (--flight-link)
+    #[arg(long)]
+    linked: bool,
+    /// The command line of wakepath on other hosts
+    #[arg(long, value_name = "COMMAND", default_value = PROGRAM)]
+    remote_program: String,
     /// Wait at most this long until the recording is there
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     wait: Duration,
@@ -145,38 +195,33 @@ const EXAMPLES: &str = "\
 Examples:
   wakepath trigger                  the recorder that writes into ./wakepath.flight
   wakepath trigger /var/lib/flight  another one
-  for host in web1 web2; do ssh $host wakepath trigger /var/lib/flight & done
-                                    the same seconds of several hosts";
+  wakepath trigger /var/lib/flight web2:/var/lib/flight --remote-program 'sudo -n wakepath'
+                                    the same seconds of two hosts
+  wakepath trigger --at $(date -d '10 seconds ago' +%s.%N)
+                                    the time around a moment that is past";
 
-/// The interval at which it is looked whether a recording is there.
-const POLL: Duration = Duration::from_millis(50);
-
-/// Triggers, waits for the recording, and prints its path.
+/// Triggers all recorders at once, waits for their recordings, and prints their paths.
 pub fn run(arguments: &TriggerArguments, output: &Output) -> Result<ExitCode, Failure> {
-    let directory = &arguments.directory;
-    let before = kept_recordings(directory).unwrap_or_default();
-    trigger(directory).map_err(|error| {
-        let failure = Failure::new(Code::Input, error.to_string());
-        let is_refused = match &error {
-            TriggerError::Io { error, .. } => error.kind() == ErrorKind::PermissionDenied,
-            TriggerError::Signal { .. } => true,
-            TriggerError::NoRecorder(_) => false,
-        };
-        failure.hint(match is_refused {
-            true => "run as the user who started the recorder, or as root",
-            false => "sudo wakepath record --flight 30s -a -o DIR starts one",
-        })
-    })?;
-    let began = Instant::now();
-    while began.elapsed() < arguments.wait {
-        let now = kept_recordings(directory).unwrap_or_default();
-        if let Some(new) = now.iter().rev().find(|path| !before.contains(path) && is_written(path)) {
-            output.text(&format!("{}\n", new.display()))?;
-            return Ok(ExitCode::SUCCESS);
+    // Those that are asked later keep the same moment.
+    let is_one = arguments.recorders.len() == 1;
+    let at = arguments.at.or_else(|| (!is_one).then(linked::now));
+    let way =
+        Way { at, linked: arguments.linked, wait: arguments.wait, program: arguments.remote_program.clone() };
+    let kept: Vec<_> = std::thread::scope(|scope| {
+        let asked: Vec<_> =
+            arguments.recorders.iter().map(|recorder| scope.spawn(|| recorder.ask(&way))).collect();
+        asked.into_iter().filter_map(|one| one.join().ok()).collect()
+    });
+    let mut failed = None;
+    for kept in kept {
+        match kept {
+            Ok(path) => output.text(&format!("{path}\n"))?,
+            Err(failure) => {
+                if let Some(earlier) = failed.replace(failure) {
+                    earlier.report(output);
+                }
+            }
         }
-        std::thread::sleep(POLL);
     }
-    let text = format!("no recording came within {} s", arguments.wait.as_secs());
-    Err(Failure::new(Code::Input, text)
-        .hint("the recorder's own output says why, or --wait allows more time"))
+    failed.map_or(Ok(ExitCode::SUCCESS), Err)
 }

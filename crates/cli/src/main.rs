@@ -9,6 +9,8 @@ mod collecting;
 mod completion;
 #[cfg(feature = "collect")]
 mod doctor;
+#[cfg(feature = "collect")]
+mod drill;
 mod exit_code;
 mod export;
 mod failure;
@@ -49,6 +51,8 @@ fn main() -> ExitCode {
         Verb::Doctor(doctor) => doctor::run(doctor, &output),
         Verb::Requests(requests) => requests::run(requests, &output),
         Verb::Latency(latency) => latency::run(latency, &output),
+        #[cfg(feature = "collect")]
+        Verb::Drill(drill) => drill::run(drill, &output),
         Verb::Export(export) => export::run(export, &output),
         Verb::Sync(sync) => sync::run(sync, &output),
         Verb::Completion(completion) => completion::run(completion, Arguments::command(), &output),

@@ -90,6 +90,17 @@ impl Output {
         let _ = io::stderr().lock().write_all(screen.into_text().as_bytes());
     }
 
+    /// Shows on stderr what the program does now, in place of what was shown there before, if stderr is a terminal. An
+    /// empty text clears the line. The text may hold names of other programs.
+    #[cfg(feature = "collect")]
+    pub fn passing(&self, text: &str) {
+        if io::stderr().is_terminal() {
+            let width = layout(Stream::Stderr, self.colour).width;
+            let text: String = escape(text.as_bytes()).chars().take(width.saturating_sub(1)).collect();
+            let _ = write!(io::stderr(), "\r\x1b[K{text}");
+        }
+    }
+
     /// Prints to stderr what the program does now, if stderr is a terminal.
     pub fn note(&self, text: &str) {
         if io::stderr().is_terminal() {

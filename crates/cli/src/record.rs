@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use clap::Args;
 use wakepath_caller::Caller;
-use wakepath_engine::PathQuery;
 use wakepath_engine::record::{
     AllowedProbes, Callers, Goroutines, Kept, Made, Options, Place, RecordError, Request, Stacks,
     UnreadContexts, find_go, record,
 };
 use wakepath_engine::spans::{self, ForwardUrl, ListenAt, ReceiverError, SpanReceiver};
+use wakepath_engine::{PathQuery, Recorded};
 use wakepath_report::text;
 
 use crate::exit_code::Code;
@@ -149,10 +149,12 @@ const STACKS: [Named<Stacks>; 2] = [("remembered", None, Stacks::Remembered), ("
 const GOROUTINES: [Named<Goroutines>; 3] = [
     (
         "asked",
-        Some("those of the command, of -p and of --cgroup; none with -a (the default with --otlp)"),
+        Some(
+            "those of the command, of -p and of --cgroup, and of all that these start; none with -a (the default with --otlp)",
+        ),
         Goroutines::Asked,
     ),
-    ("all", Some("also those of all Go programs that run when recording begins"), Goroutines::All),
+    ("all", Some("those of all Go programs, also of those that start meanwhile"), Goroutines::All),
     ("none", Some("none (the default without --otlp)"), Goroutines::None),
 ];
 
@@ -179,7 +181,7 @@ Ctrl-C and the signals INT, TERM and HUP end the recording, and the answer is pr
 them as it would without wakepath, and is recorded for up to 2 more seconds while it ends.";
 
 /// Recording stops before the disk has less free space than this, percent, or less than 4 GiB.
-const MIN_FREE_PERCENT: u8 = 10;
+pub(crate) const MIN_FREE_PERCENT: u8 = 10;
 
 /// Records, and prints the answer.
 pub fn run(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Failure> {
@@ -273,6 +275,9 @@ fn warn(Made { outcome, other_processes, spans, of_goroutines }: &Made, output: 
     for refused in &outcome.go_refused {
         output.complain("note", &text::goroutines_unseen(&refused.path, &refused.why));
     }
+    for (label, text) in text::goroutines_started(&outcome.go_started) {
+        output.complain(label, &text);
+    }
     for others in other_processes {
         output.complain("note", &text::other_processes(others));
     }
@@ -307,22 +312,8 @@ fn warn(Made { outcome, other_processes, spans, of_goroutines }: &Made, output: 
 /// Prints the answer to what was recorded, though another recorder may have taken its name.
 /// `kept` are files with names of code that only the recorder may open.
 fn answer(arguments: &RecordArguments, place: &Place, kept: Kept, output: &Output) -> Result<(), Failure> {
-    let asked = place.asked().display();
-    let present = || {
-        place
-            .present()
-            .map_err(|_| Failure::new(Code::Input, format!("{asked} was removed while it was recorded")))
-    };
-    let (input, mut recorded) = loop {
-        let input = Input { recordings: vec![present()?] };
-        let recorded = input.read();
-        // Its name may change until it is open.
-        if input.recordings == [present()?] {
-            break (input, recorded?);
-        }
-    };
-    recorded.kept_files = kept;
-    let path = &input.recordings[0];
+    let (input, recorded) = read_made(place, kept)?;
+    let (path, asked) = (&input.recordings[0], place.asked().display());
     if path != place.asked() {
         let text = format!("another recording took the name {asked}: this one is {}", path.display());
         output.complain("warning", &text);
@@ -333,6 +324,26 @@ fn answer(arguments: &RecordArguments, place: &Place, kept: Kept, output: &Outpu
     let source = text::Source::Made(&input.argument());
     path::answer(&recorded, &PathQuery::default(), view, source, output)?;
     Ok(())
+}
+
+/// Reads the recording that was just made, wherever it is by now.
+pub(crate) fn read_made(place: &Place, kept: Kept) -> Result<(Input, Recorded), Failure> {
+    let asked = place.asked().display();
+    let present = || {
+        place
+            .present()
+            .map_err(|_| Failure::new(Code::Input, format!("{asked} was removed while it was recorded")))
+    };
+    loop {
+        let input = Input { recordings: vec![present()?] };
+        let recorded = input.read();
+        // Its name may change until it is open.
+        if input.recordings == [present()?] {
+            let mut recorded = recorded?;
+            recorded.kept_files = kept;
+            return Ok((input, recorded));
+        }
+    }
 }
 
 /// Opens the sockets for spans.
@@ -358,7 +369,7 @@ fn receiver(arguments: &RecordArguments, at: Option<&ListenAt>) -> Result<SpanRe
     })
 }
 
-fn record_failure(error: RecordError) -> Failure {
+pub(crate) fn record_failure(error: RecordError) -> Failure {
     match error {
         RecordError::Collect(error) => collecting::collect_failure(&error),
         RecordError::Function(error) => collecting::target_failure(error),

@@ -1,5 +1,5 @@
-//! The names of what was recorded live: page faults, code that no file on a disk holds, programs behind links, and names
-//! that only the recorder may read.
+//! The names of what was recorded live: page faults, code that no file on a disk holds, programs behind links, names
+//! that only the recorder may read, and CPU limits that come and go.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -214,4 +214,44 @@ fn a_program_that_ends_at_once_has_run_in_files_of_known_names() {
         }
     }
     assert!(named > 0, "no sample is in the program or its loader");
+}
+
+/// Makes a cgroup with a CPU limit, computes in it, and lifts the limit.
+const LIMITED: &str = r#"
+set -e
+mkdir "$1"
+set_limit() {
+    if [ -e "$1/cpu.max" ]; then echo "$2 100000" >"$1/cpu.max"; else echo "${2#max}" | sed 's/^$/-1/' >"$1/cpu.cfs_quota_us"; fi
+}
+echo $$ >"$1/cgroup.procs"
+set_limit "$1" 5000
+i=0
+while [ $i -lt 100000 ]; do i=$((i + 1)); done
+set_limit "$1" max
+"#;
+
+#[test]
+fn a_cpu_limit_that_comes_and_goes_while_recording_is_named_with_its_size() {
+    const WOULD_SHOW: &str = "a CPU limit is named that is there neither at the beginning nor at the end";
+    let Some(folder) = place(WOULD_SHOW) else { return };
+    let v1 = Path::new("/sys/fs/cgroup/cpu");
+    let root = if v1.join("cpu.shares").exists() { v1 } else { Path::new("/sys/fs/cgroup") };
+    let name = format!("wakepath-comes-and-goes-{}", std::process::id());
+    let group = root.join(&name);
+    if root != v1
+        && !fs::read_to_string(root.join("cgroup.subtree_control")).is_ok_and(|it| it.contains("cpu"))
+    {
+        return not_possible("cgroups have no CPU controller here", WOULD_SHOW);
+    }
+    let group = group.to_str().expect("a path");
+    record(&folder, &["--", "sh", "-c", LIMITED, "limited", group], 0);
+    fs::remove_dir(group).expect("a cgroup without processes");
+    let document = document(&folder, &["path"]);
+    let limits: Vec<_> =
+        list(&document["contributors"]).iter().filter(|it| it["code"] == "cpu_limit").collect();
+    let what = format!("{name} (5.00 ms per 100 ms)");
+    assert!(limits.iter().all(|limit| limit["what"] == *what), "{limits:?}");
+    // The loop takes at least 20 ms: four shares of 5 ms, with up to 95 ms before the next one.
+    let total: u64 = limits.iter().map(|limit| number(&limit["total_ns"])).sum();
+    assert!(total > 150_000_000, "{total} ns: {limits:?}");
 }

@@ -436,6 +436,36 @@ fn a_request_for_which_an_idle_thread_is_woken_is_in_no_queue() {
 }
 
 #[test]
+fn a_context_that_was_not_recorded_at_a_waking_was_the_one_before() {
+    let taken = |wakes: &str| {
+        let early = "95 c0 cart waking stock\n98 c1 idle switch stock";
+        let drawing = HAND_OVER.replace("BEFORE", "none").replace("EARLY", early).replace("LATE", wakes);
+        let other = "10 c2 other switch idle blocked call=202:0\n40 c1 stock context";
+        let drawing = drawing.replace("40 c1 stock context", other);
+        let drawing = drawing
+            .replace("0 c0 idle started", "thread other tid=12\n0 c0 idle started\n0 c2 idle switch other");
+        pieces(&run(&drawn(&drawing), &["--request", "aaaa", "--json"])).0
+    };
+    let wakes = |context: &str| format!("200 c1 stock{context} waking other\n210 c2 idle switch other");
+    let expected = ["100 a inferred", "200 - inferred", "320 a inferred", "600 a measured"];
+    assert_eq!(taken(&wakes(""))[2..6], expected);
+    // Without it the thread may have taken the request up as it began to run, which was open since then.
+    let unread = ["320 a inferred", "600 a measured"];
+    assert_eq!(taken("")[2..4], unread);
+    // An interrupt that wakes another thread while this one runs reads no context.
+    assert_eq!(taken(&wakes("/timer"))[2..4], unread);
+    // Nor is it the one before where a record of the thread may be missing: a damaged file's, or one of a ring without room at the waking.
+    for (to, count, is_read) in
+        [(150, 0, false), (150, 1, true), (199, 1, true), (200, 1, false), (205, 1, false)]
+    {
+        let lossy = format!("{}\n{to} c0 idle loss from=145 count={count}", wakes(""));
+        let found = taken(&lossy);
+        let expected = if is_read { &expected[..] } else { &unread };
+        assert_eq!(found[2..2 + expected.len()], *expected, "until {to}, {count}: {found:?}");
+    }
+}
+
+#[test]
 fn a_request_that_the_program_noted_as_queued_is_measured_to_be_in_the_queue_from_there_on() {
     let late = "300 c1 idle/timer waking stock\n300 c1 idle switch stock";
     let drawing = HAND_OVER.replace("BEFORE", "b/b").replace("EARLY", "").replace("LATE", late);

@@ -124,8 +124,19 @@ fn drawn(drawing: &str, spans: &[Value]) -> Made {
 /// The pieces of the request of `front`, beside the one that it makes of the service, and another one. `tid` is the thread that the span of the
 /// service names.
 fn pieces(before: &str, reads: &str, wakes: &str, tid: Option<u32>) -> Vec<String> {
+    pieces_with(before, reads, wakes, tid, |drawing| drawing)
+}
+
+/// The same, of a drawing that is changed so.
+fn pieces_with(
+    before: &str,
+    reads: &str,
+    wakes: &str,
+    tid: Option<u32>,
+    changed: impl FnOnce(String) -> String,
+) -> Vec<String> {
     let read = READ.replace("READS", reads).replace("WAKES", wakes);
-    let drawing = CALLED.replace("BEFORE", &before.replace("READ", read.trim()));
+    let drawing = changed(CALLED.replace("BEFORE", &before.replace("READ", read.trim())));
     let spans = [
         span(('a', 'a'), "", "GET /front", (50, 650), None),
         span(('a', 'd'), &"a".repeat(16), "GET /works", (310, 624), tid),
@@ -172,6 +183,9 @@ const BY_READER: [&str; 3] = [
     "350 runnable works handed_over -",
 ];
 
+/// The front's own time behind its wait.
+const END: [&str; 2] = ["630 runnable front - -", "650 running front - -"];
+
 #[test]
 fn a_reader_without_a_cpu_stands_for_its_time_and_not_what_the_worker_did_for_others() {
     let found = pieces(IDLE, "a/d", WAKES, Some(11));
@@ -209,6 +223,138 @@ fn a_worker_that_becomes_busy_before_the_request_is_handed_over_keeps_it_waiting
             "340 timer works handed_over b",
             "350 queue works handed_over b"
         ]
+    );
+}
+
+/// `works` waits for a lock that `holder` has, and works for no request, until it takes this one up.
+const LOCKED: &str = "
+40 c2 works context none
+40 c2 works switch holder blocked call=202:0x2000 op=128 value=2 claim=holder
+READ
+345 c2 holder waking works
+350 c2 holder switch works blocked call=35:0
+355 c2 works context none
+";
+
+/// Nobody can read for which request `works` works until it takes this one up.
+const UNREADABLE: &str = "
+40 c2 works context unknown
+40 c2 works switch idle blocked call=35:0
+READ
+350 c2 idle/timer waking works
+350 c2 idle switch works
+";
+
+/// `works` waits for work until an interrupt wakes it behind the time at which `reads` has left the request, while `other` runs.
+const WOKEN_BY_TIMER: &str = "
+40 c2 works context none
+40 c2 works switch other blocked call=202:0
+READ
+346 c2 other/timer waking works
+350 c2 other switch works runnable
+";
+
+#[test]
+fn a_thread_that_runs_as_an_interrupt_wakes_an_idle_worker_did_not_hand_the_request_over() {
+    let found = pieces(WOKEN_BY_TIMER, "a/d", "", Some(11));
+    assert_eq!(found[5..7], ["346 unknown front - -", "350 runnable works handed_over -"], "{found:?}");
+}
+
+#[test]
+fn a_worker_that_waits_for_a_lock_is_not_idle() {
+    let found = pieces_with(LOCKED, "a/d", "", Some(11), |drawing| {
+        drawing.replace("thread noise", "thread holder tid=15 tgid=10\nthread noise")
+    });
+    // Had the request been handed over sooner, it would have taken it up no sooner.
+    assert_eq!(found[3], "345 running holder handed_over -", "{found:?}");
+}
+
+#[test]
+fn a_worker_whose_context_cannot_be_read_is_not_busy_with_another_request() {
+    let found = pieces(UNREADABLE, "a/d", WAKES, Some(11));
+    assert_eq!(
+        found[3..],
+        [
+            &BY_READER[..],
+            &["360 running works handed_over -", "600 timer works - -", "620 running works - -"],
+            &END
+        ]
+        .concat(),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_worker_that_turns_to_another_request_before_it_answers_has_answered_the_call() {
+    let turned = pieces_with(BUSY, "a/d", "", Some(11), |drawing| {
+        drawing.replace("620 c2 works waking front", "610 c2 works context b/b\n620 c2 works waking front")
+    });
+    assert_eq!(
+        turned[3..5],
+        ["340 timer works handed_over b", "350 queue works handed_over b"],
+        "{turned:?}"
+    );
+}
+
+#[test]
+fn a_thread_that_has_the_request_beside_the_one_that_answers_does_not_stand_for_it() {
+    // `other` has the request too, from before `works` takes it up until behind the answer.
+    let other = "340 c1 reads switch other blocked call=7:0\n345 c1 other context a/d\n\
+                 346 c1 other switch idle blocked call=35:0";
+    let ends = "640 c1 idle/timer waking other\n640 c1 idle switch other\n641 c1 other context none\n\
+                642 c1 other switch idle blocked call=35:0\n700 c0 front context none";
+    let found = pieces_with(BUSY, "a/d", "", Some(11), |drawing| {
+        drawing.replace(READS_END, other).replace("700 c0 front context none", ends)
+    });
+    assert_eq!(
+        found[3..],
+        [
+            &["350 timer works - b", "360 running works - -", "600 timer works - -", "620 running works - -"],
+            &END[..]
+        ]
+        .concat(),
+        "{found:?}"
+    );
+}
+
+/// `reads` leaves its CPU.
+const READS_END: &str = "340 c1 reads switch idle blocked call=7:0";
+
+#[test]
+fn a_worker_that_was_busy_since_before_two_others_had_the_request_keeps_it_waiting_once() {
+    // `reads` hands the request to `other`, which hands it to `works`.
+    let other = "340 c1 reads switch other blocked call=7:0\n342 c1 other context a/d\n346 c1 other context none\n\
+                 347 c1 other switch idle blocked call=7:0";
+    let found = pieces_with(BUSY, "a/d", "", Some(11), |drawing| drawing.replace(READS_END, other));
+    assert_eq!(found[3..5], ["346 timer works handed_over b", "350 queue works handed_over b"], "{found:?}");
+}
+
+/// One service: `reads` begins the request, and hands it at 200 to `works`, which is busy with another request since before it began until 300.
+const POOL: &str = "
+thread reads tid=11
+thread works tid=12 tgid=11
+0 c0 idle started
+0 c0 idle switch reads
+0 c1 idle switch works
+20 c1 works context b/b
+100 c0 reads context a/a
+200 c0 reads context none
+210 c0 reads switch idle blocked call=7:0
+300 c1 works context a/a
+500 c1 works context none
+510 c1 works switch idle blocked call=202:0
+600 c0 idle stopped
+";
+
+#[test]
+fn before_it_hands_its_own_request_over_a_thread_stands_for_it_though_the_next_one_is_busy() {
+    let spans = [
+        span(('a', 'a'), "", "GET /reads", (90, 500), None),
+        span(('b', 'b'), "", "PUT /other", (20, 300), None),
+    ];
+    assert_eq!(
+        pieces_of(&drawn(POOL, &spans)),
+        ["200 running reads - -", "300 queue works handed_over b", "500 running works - -"]
     );
 }
 
@@ -253,11 +399,16 @@ thread taker tid=13 tgid=10
 
 /// The pieces of the request of `front` where `taker` takes its request up at `taken`.
 fn out_of_turn(taken: u64) -> Vec<String> {
+    out_of_turn_in(OUT_OF_TURN, (taken, 600))
+}
+
+fn out_of_turn_in(drawing: &str, other: (u64, u64)) -> Vec<String> {
     let spans = [
         span(('a', 'a'), "", "GET /front", (50, 650), None),
-        span(('b', 'b'), "", "PUT /other", (taken, 600), None),
+        span(('b', 'b'), "", "PUT /other", other, None),
+        span(('c', 'c'), "", "PUT /third", (515, 635), None),
     ];
-    pieces_of(&drawn(OUT_OF_TURN, &spans))
+    pieces_of(&drawn(drawing, &spans))
 }
 
 #[test]
@@ -281,4 +432,8 @@ fn a_lock_that_was_taken_out_of_turn_is_had_by_its_taker_from_where_it_took_its_
         "500 running taker lock_turns b",
     ];
     assert_eq!(out_of_turn(295), [&owned[..], &before, &rest].concat());
+    // Between, it works for a third request, and turns back: this changes nothing.
+    let again = "520 c0 taker context c/c\n640 c0 taker context b/b\n700 c0 taker context none";
+    let again = OUT_OF_TURN.replace("700 c0 taker context none", again);
+    assert_eq!(out_of_turn_in(&again, (240, 690)), [&owned[..], &taken, &rest].concat());
 }

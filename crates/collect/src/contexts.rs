@@ -3,6 +3,7 @@
 //! processes at the start, and later at those that map code or are forked.
 
 mod changes;
+mod open;
 mod place;
 mod symbol;
 mod words;
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use self::changes::Change;
 pub(crate) use self::changes::Changes;
+pub(crate) use self::open::OpenSpanWatch;
+pub use self::open::OpenSpans;
 use self::place::{Files, Found};
 pub(crate) use self::words::Words;
 use crate::unwinder::start_stack;
@@ -46,13 +49,13 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// From now on processes are looked at, with the privileges of this thread.
-    pub(crate) fn start(words: Words, changes: Changes) -> Self {
+    /// From now on processes are looked at, with the privileges of this thread; and spans that go on, where `open` is asked.
+    pub(crate) fn start(words: Words, changes: Changes, open: Option<OpenSpanWatch>) -> Self {
         let (stop, stopped) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             // SAFETY: sets one number of this thread, which may have inherited a raised priority.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
-            Finder::new(words).run(changes, &stopped)
+            Finder::new(words).run(changes, open, &stopped)
         });
         Self { stop: Some(stop), thread: Some(thread) }
     }
@@ -87,7 +90,12 @@ impl Finder {
         }
     }
 
-    fn run(mut self, mut changes: Changes, stopped: &Receiver<()>) -> Vec<UnreadContexts> {
+    fn run(
+        mut self,
+        mut changes: Changes,
+        mut open: Option<OpenSpanWatch>,
+        stopped: &Receiver<()>,
+    ) -> Vec<UnreadContexts> {
         for tgid in processes() {
             // A command that was just started does not wait for all others.
             changes.take(|change| self.take(change));
@@ -98,6 +106,9 @@ impl Finder {
             changes.take(|change| self.take(change));
             let waiting: Vec<_> = self.waiting.keys().copied().collect();
             waiting.into_iter().for_each(|tgid| self.look_at(tgid));
+            if let Some(open) = &mut open {
+                open.look(&self.known);
+            }
             if swept.elapsed() >= SWEEP_INTERVAL {
                 self.sweep();
                 swept = Instant::now();

@@ -9,6 +9,7 @@ use libbpf_rs::libbpf_sys;
 
 use crate::cost::Statistics;
 use crate::error::Error;
+use crate::goroutines::GoFound;
 use crate::latency::try_kernel_functions;
 use crate::libbpf::{kernel_types, owned};
 use crate::options::{Options, Stacks};
@@ -131,9 +132,9 @@ fn map_creation() -> Verdict {
 fn programs(options: &Options, checks: &mut Vec<Check>) {
     let mut storage = MaybeUninit::uninit();
     let attached = sampling::possible_cpus().map_err(|source| Error::MapRings { source }).and_then(|cpus| {
-        let mut programs = Programs::load(&mut storage, options, &[], cpus)?;
+        let mut programs = Programs::load(&mut storage, options, false, cpus)?;
         programs.rings(options, cpus)?;
-        programs.attach(options, &[])?;
+        programs.attach(options, &GoFound::default())?;
         let threads = programs.threads().map(|records| records.len() / 88);
         programs.detach();
         Ok((programs.missing, threads))
@@ -174,7 +175,7 @@ fn stacks(options: &Options) -> Verdict {
     let mut storage = MaybeUninit::uninit();
     let loaded = sampling::possible_cpus()
         .map_err(|source| Error::MapRings { source })
-        .and_then(|cpus| Programs::load(&mut storage, &options, &[], cpus).map(drop));
+        .and_then(|cpus| Programs::load(&mut storage, &options, false, cpus).map(drop));
     let consequence = "record --stacks cannot show which functions wait";
     works(loaded, consequence, "record without --stacks")
 }

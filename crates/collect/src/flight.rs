@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Context, Cpu, Event, EventKind, Tid};
-use wakepath_recording::WriteError;
 use wakepath_recording::flight::{
     Asked, Cause, Flight, FlightDirectory, FlightLimits, FlightSpans, KeptWindow, Triggers,
 };
+use wakepath_recording::{ClockReading, WriteError};
 
+use crate::contexts::OpenSpans;
+use crate::signals::KeepAsked;
 use crate::write_behind::WriteCommand;
 use crate::{clocks, names, signals};
 
@@ -41,10 +43,14 @@ pub struct FlightOptions {
     pub directory: FlightDirectory,
     /// Triggers from elsewhere in this process.
     pub causes: Receiver<Cause>,
+    /// The trigger by spans that go on.
+    pub open_spans: Option<OpenSpans>,
     /// The spans of the last seconds, where spans come.
     pub spans: Option<Arc<Mutex<FlightSpans>>>,
     /// The release of this kernel.
     pub release: String,
+    /// Is called with the moment, ns since 1970, of each trigger for which a recording will be kept, unless a linked recorder asked for it.
+    pub taken: Box<dyn FnMut(u64) + Send>,
     /// Is called with each recording that was kept.
     pub kept: Box<dyn FnMut(KeptRecording) + Send>,
 }
@@ -61,7 +67,7 @@ pub(crate) struct FlightRecorder {
     flight: Flight,
     options: FlightOptions,
     /// The signals that asked for a recording so far.
-    signals: u32,
+    signals: KeepAsked,
     /// Up to where rare records are there.
     flushed: Stamp<Local>,
 }
@@ -69,7 +75,12 @@ pub(crate) struct FlightRecorder {
 impl FlightRecorder {
     pub fn new(options: FlightOptions) -> Self {
         let flight = Flight::new(options.limits, &options.release);
-        Self { flight, options, signals: signals::keep_asked().0, flushed: Stamp::from_ns(0) }
+        Self {
+            flight,
+            options,
+            signals: signals::keep_asked(KeepAsked::default()),
+            flushed: Stamp::from_ns(0),
+        }
     }
 
     /// Carries a command out. A recording that cannot be kept is reported, and is no error: the recorder goes on.
@@ -106,18 +117,17 @@ impl FlightRecorder {
     }
 
     fn look_for_triggers(&mut self) -> Result<(), WriteError> {
-        let mut causes: Vec<Cause> = self.options.causes.try_iter().collect();
-        let (asked, sender) = signals::keep_asked();
-        if asked != self.signals {
-            self.signals = asked;
-            let text = match sender {
-                0 => "a signal (SIGUSR1)".to_owned(),
-                pid => format!("a signal (SIGUSR1) of process {pid}"),
-            };
-            causes.push(Cause { text, word: "signal", since: None, asked: true });
-        }
-        for cause in causes {
-            if self.options.triggers.ask(cause, clocks::now().ns()) == Asked::Taken {
+        let now = ClockReading::now();
+        let spans = self.options.causes.try_iter().map(|cause| (cause, now.monotonic_ns));
+        for (cause, at) in spans.collect::<Vec<_>>().into_iter().chain(self.by_signal(now.monotonic_ns)) {
+            // Nothing is there of an earlier moment.
+            let at = at.clamp(self.flight.begin().unwrap_or(0).min(now.monotonic_ns), now.monotonic_ns);
+            let linked = cause.linked;
+            if self.options.triggers.ask(cause, at, now.monotonic_ns) == Asked::Taken {
+                if !linked {
+                    let ago = now.monotonic_ns - at;
+                    (self.options.taken)(now.realtime_ns.saturating_sub(ago));
+                }
                 // The names of cgroups, disks and interfaces that appeared meanwhile.
                 for (space, key, name) in names::all() {
                     self.flight.event(&own(EventKind::Name(space, key, name)))?;
@@ -125,6 +135,23 @@ impl FlightRecorder {
             }
         }
         Ok(())
+    }
+
+    /// The cause of the signals that came meanwhile, and its moment; `now` where they name none.
+    fn by_signal(&mut self, now: u64) -> Option<(Cause, u64)> {
+        let before = self.signals;
+        self.signals = signals::keep_asked(before);
+        let KeepAsked { signals, linked, sender, earliest } = self.signals;
+        (signals != before.signals).then(|| {
+            let linked = linked.wrapping_sub(before.linked) == signals.wrapping_sub(before.signals);
+            let text = match (linked, sender) {
+                (true, _) => "a linked recorder".to_owned(),
+                (false, 0) => "a signal (SIGUSR1)".to_owned(),
+                (false, pid) => format!("a signal (SIGUSR1) of process {pid}"),
+            };
+            let word = if linked { "link" } else { "signal" };
+            (Cause { text, word, since: None, asked: true, linked }, earliest.unwrap_or(now))
+        })
     }
 
     /// Writes the recording whose window is over, where all records up to `settled` are there.
@@ -147,7 +174,7 @@ impl FlightRecorder {
         path: &mut PathBuf,
         spans_short: &mut bool,
     ) -> Result<KeptWindow, WriteError> {
-        let clock = self.flight.clock().unwrap_or_else(wakepath_recording::ClockReading::now);
+        let clock = self.flight.clock().unwrap_or_else(ClockReading::now);
         let spans = self.options.spans.as_deref().map(lock);
         let bytes = self.flight.bytes() + spans.as_ref().map_or(0, |spans| spans.bytes());
         let mut writer = self.options.directory.begin(word, clock, bytes as u64)?;

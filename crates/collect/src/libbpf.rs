@@ -54,6 +54,15 @@ pub(crate) fn has_helper(kernel: &Btf<'_>, name: &str) -> bool {
     helpers.is_some_and(|helpers| helpers.iter().any(|helper| helper.name.is_some_and(|it| it == name)))
 }
 
+/// Whether the kernel attaches one program to many places of a process at once, for all of its threads. Before Linux 6.10 that
+/// was for one thread; a kernel that knows what is asked for here (6.13) is past that.
+pub(crate) fn has_uprobe_sessions(kernel: &Btf<'_>) -> bool {
+    let kinds = kernel.type_by_name::<Enum<'_>>("bpf_attach_type");
+    kinds.is_some_and(|kinds| {
+        kinds.iter().any(|kind| kind.name.is_some_and(|it| it == "BPF_TRACE_UPROBE_SESSION"))
+    })
+}
+
 /// The program of this name.
 pub(crate) fn program<'a>(object: &'a Object, name: &'static str) -> Result<Program<'a>, Error> {
     object.progs().find(|program| program.name() == name).ok_or(Error::Skeleton(name))

@@ -12,7 +12,7 @@ use wakepath_event::NameSpace;
 pub(crate) type Name = (NameSpace, u64, Box<[u8]>);
 
 /// The number of cgroups that are named at most, to bound the time and the space that names take.
-const MAX_CGROUPS: usize = 20_000;
+pub(crate) const MAX_CGROUPS: usize = 20_000;
 
 /// All names as of now.
 pub(crate) fn all() -> Vec<Name> {
@@ -44,7 +44,7 @@ pub(crate) enum Hierarchy {
 }
 
 impl Hierarchy {
-    fn root(&self) -> Option<PathBuf> {
+    pub(crate) fn root(&self) -> Option<PathBuf> {
         let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
         let find = |wanted: &dyn Fn(&str, &str) -> bool| {
             mounts.lines().find_map(|line| {
@@ -73,33 +73,40 @@ pub(crate) fn cgroup_names(hierarchy: Hierarchy) -> HashMap<u64, Box<[u8]>> {
 fn cgroups(hierarchy: Hierarchy, space: NameSpace) -> Vec<Name> {
     let Some(root) = hierarchy.root() else { return Vec::new() };
     let mut names = Vec::new();
-    let mut folders = vec![root.clone()];
-    let mut count = 0;
-    while let Some(folder) = folders.pop() {
-        count += 1;
-        if count > MAX_CGROUPS {
-            break;
-        }
-        let Ok(data) = folder.symlink_metadata() else { continue };
-        let path = folder.strip_prefix(&root).unwrap_or(&folder);
-        let path: Vec<u8> = [b"/", path.as_os_str().as_bytes()].concat();
-        names.push((space, data.ino(), path.into()));
+    for (folder, inode) in folders(root.clone()).take(MAX_CGROUPS) {
+        names.push((space, inode, path_within(&root, &folder)));
         if space == NameSpace::CpuCgroup
             && let Some(limit) = cpu_limit(&folder)
         {
-            names.push((NameSpace::CpuLimit, data.ino(), limit.into_bytes().into()));
-        }
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                folders.push(entry.path());
-            }
+            names.push((NameSpace::CpuLimit, inode, limit.into_bytes().into()));
         }
     }
     names
 }
 
+/// A folder and those below it, each with its inode, in no order. Those that are gone meanwhile are left out.
+pub(crate) fn folders(root: PathBuf) -> impl Iterator<Item = (PathBuf, u64)> {
+    let mut folders = vec![root];
+    std::iter::from_fn(move || {
+        loop {
+            let folder = folders.pop()?;
+            let Ok(data) = folder.symlink_metadata() else { continue };
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            folders.extend(below.map(|entry| entry.path()));
+            return Some((folder, data.ino()));
+        }
+    })
+}
+
+/// The path of a cgroup in its hierarchy, with a slash in front.
+pub(crate) fn path_within(root: &Path, folder: &Path) -> Box<[u8]> {
+    let path = folder.strip_prefix(root).unwrap_or(folder);
+    [b"/", path.as_os_str().as_bytes()].concat().into()
+}
+
 /// `quota period` in microseconds, of a v1 or v2 cgroup that has a CPU limit.
-fn cpu_limit(folder: &Path) -> Option<String> {
+pub(crate) fn cpu_limit(folder: &Path) -> Option<String> {
     let number = |file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<i64>().ok();
     if let (Some(quota), Some(period)) = (number("cpu.cfs_quota_us"), number("cpu.cfs_period_us")) {
         return (quota > 0).then(|| format!("{quota} {period}"));

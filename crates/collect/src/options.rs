@@ -62,9 +62,9 @@ pub struct DefaultVariable {
 pub enum Goroutines {
     /// None.
     None,
-    /// The command, if it is a Go program itself, and those of the processes to explain.
+    /// The command, if it is a Go program itself, those of the processes to explain, and those that these start.
     Asked,
-    /// These, and all that run when recording begins.
+    /// All, also those that start meanwhile.
     All,
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn attach(object: &Object, target: usize, probe: &Probe) -> Result<Ve
 
 /// Detaches programs, the last one first. The kernel takes tens of milliseconds for each probe: an entry that is seen
 /// meanwhile without its return would look like a call that was unwound.
-pub(crate) fn detach(links: &mut Vec<Link>) {
+pub(crate) fn detach<L>(links: &mut Vec<L>) {
     while links.pop().is_some() {}
 }
 

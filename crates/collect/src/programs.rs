@@ -1,18 +1,18 @@
 //! The BPF programs of a recording session: those that the kernel and the options allow are loaded and attached.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, OpenObject, ProgramAttachType, RingBuffer, RingBufferBuilder};
 use wakepath_event::StackCounts;
 use wakepath_functions::Runtime;
 
-use crate::contexts::Words;
+use crate::contexts::{OpenSpanWatch, OpenSpans, Words};
 use crate::error::Error;
-use crate::goroutines::{self, GoFile, GoRefused};
+use crate::goroutines::{self, GoFound, GoProbes, GoRefused, Way};
 use crate::kernel_probes::{self, KernelProbes, KernelTypes};
 use crate::libbpf::{
     self, has_function, has_helper, has_tracepoint, into_io, load_error, per_cpu, run_iterator, sum_per_cpu,
@@ -86,7 +86,7 @@ fn unwinding(options: &Options, has_loop: bool) -> (bool, Option<Missing>) {
 fn is_wanted(program: &str, options: &Options, goroutines_wanted: bool) -> bool {
     match program {
         "sample" => options.samples_per_second > 0,
-        name if goroutines::PROGRAMS.contains(&name) => goroutines_wanted,
+        name if goroutines::is_program(name) => goroutines_wanted,
         "goroutines_exit" | "goroutines_exec" => {
             options.functions.iter().any(|(_, probe)| probe.runtime == Runtime::Go)
         }
@@ -117,6 +117,11 @@ pub(crate) struct Programs<'obj> {
     pub(crate) missing: Vec<Missing>,
     /// Go programs to which the kernel lets none of our programs be attached.
     pub(crate) go_refused: Vec<GoRefused>,
+    go_way: Way,
+    /// The probes on Go programs.
+    go_links: Vec<OwnedFd>,
+    /// The means to put probes on further ones; where goroutines are recorded.
+    pub(crate) go_probes: Option<GoProbes>,
     /// Stacks are unwound by the tables of the files.
     unwinds: bool,
 }
@@ -126,7 +131,7 @@ impl<'obj> Programs<'obj> {
     pub(crate) fn load(
         storage: &'obj mut MaybeUninit<OpenObject>,
         options: &Options,
-        go: &[GoFile],
+        goroutines_wanted: bool,
         cpus: usize,
     ) -> Result<Self, Error> {
         libbpf::silence();
@@ -134,12 +139,16 @@ impl<'obj> Programs<'obj> {
         let mut open = WakepathSkelBuilder::default().open(storage).map_err(load_error)?;
 
         let mut missing = Vec::new();
+        let go_way = Way::of(&kernel);
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
+            if goroutines::is_program(&name) && go_way == Way::Links {
+                program.set_attach_type(ProgramAttachType::TraceUprobeMulti);
+            }
             let there = has_target(&kernel, &section);
             let stands_for = STAND_INS.iter().find(|(function, _)| *function == name);
-            let wanted = is_wanted(&name, options, !go.is_empty())
+            let wanted = is_wanted(&name, options, goroutines_wanted)
                 && stands_for.is_none_or(|(_, tracepoint)| !has_tracepoint(&kernel, tracepoint));
             let stand_in = STAND_INS.iter().find(|(_, tracepoint)| *tracepoint == name);
             let replaced = stand_in.is_some_and(|(function, _)| has_function(&kernel, function));
@@ -188,7 +197,9 @@ impl<'obj> Programs<'obj> {
 
         let skeleton = open.load().map_err(load_error)?;
         let kernel_probes = KernelProbes::default();
-        Ok(Self { skeleton, links: Vec::new(), kernel_probes, missing, go_refused: Vec::new(), unwinds })
+        let (go_refused, go_links, go_probes) = (Vec::new(), Vec::new(), None);
+        let links = Vec::new();
+        Ok(Self { skeleton, links, kernel_probes, missing, go_refused, go_way, go_links, go_probes, unwinds })
     }
 
     /// Maps the rings: those for switches and wake-ups, and those for packets.
@@ -210,6 +221,12 @@ impl<'obj> Programs<'obj> {
     pub(crate) fn words(&self) -> Result<Words, Error> {
         let maps = &self.skeleton.maps;
         Words::map(maps.word_sets.as_fd(), maps.word_count.as_fd())
+            .map_err(|source| Error::MapRings { source })
+    }
+
+    /// Maps the hashes of the contexts that threads had last.
+    pub(crate) fn open_spans(&self, asked: OpenSpans) -> Result<OpenSpanWatch, Error> {
+        OpenSpanWatch::map(asked, self.skeleton.maps.contexts_told.as_fd())
             .map_err(|source| Error::MapRings { source })
     }
 
@@ -272,7 +289,7 @@ impl<'obj> Programs<'obj> {
     }
 
     /// Begins to record. The programs for the interrupt context come first, so that the first wake-up has it right.
-    pub(crate) fn attach(&mut self, options: &Options, go: &[GoFile]) -> Result<(), Error> {
+    pub(crate) fn attach(&mut self, options: &Options, go: &GoFound) -> Result<(), Error> {
         let object = self.skeleton.object();
         let mut programs: Vec<_> = object.progs_mut().filter(|program| program.autoload()).collect();
         programs.sort_by_key(|program| REQUIRED.contains(&program.name().to_string_lossy().as_ref()));
@@ -299,10 +316,16 @@ impl<'obj> Programs<'obj> {
         for (target, (_, probe)) in options.functions.iter().enumerate() {
             self.links.extend(probes::attach(self.skeleton.object(), target, probe)?);
         }
-        let programs = &self.skeleton.maps.go_programs;
-        let (links, refused) = goroutines::attach(self.skeleton.object(), programs, go)?;
-        self.links.extend(links);
-        self.go_refused = refused;
+        if go.may_be_recorded() {
+            let probes = GoProbes::new(self.skeleton.object(), &self.skeleton.maps.go_programs, self.go_way)?;
+            for (number, file) in (0..).zip(&go.probed) {
+                match probes.attach(number, file) {
+                    Ok(links) => self.go_links.extend(links),
+                    Err(error) => self.go_refused.push(file.refused(&error)),
+                }
+            }
+            self.go_probes = Some(probes);
+        }
         if options.kernel_functions.is_empty() {
             return Ok(());
         }
@@ -386,6 +409,7 @@ impl<'obj> Programs<'obj> {
     /// Stops recording: calls first, while their waits are still recorded.
     pub(crate) fn detach(&mut self) {
         self.kernel_probes.detach();
+        probes::detach(&mut self.go_links);
         probes::detach(&mut self.links);
     }
 }

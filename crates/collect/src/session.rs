@@ -13,20 +13,22 @@ use wakepath_event::{
     CallEnd, Comm, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, ThreadContext, Tid,
     UnwindCounts,
 };
-use wakepath_kernel_records::{Buffer, Header, Kind};
+use wakepath_kernel_records::Buffer;
 use wakepath_recording::{Place, WriteError};
 
 use crate::child::{Held, Running};
 use crate::contexts::{Changes, Contexts, UnreadContexts};
 use crate::cost::{self, Calibration};
 use crate::error::Error;
-use crate::goroutines::{self, GoFound, GoRefused};
+use crate::goroutines::{self, GoFound, GoRefused, GoStarted, GoWatch, Started};
+use crate::limits::Limits;
 use crate::mapped_code::MappedCode;
 use crate::mappings::{MappedFile, Mappings};
 use crate::options::{Options, Stacks};
 use crate::priority::RaisedPriority;
-use crate::probes::OpenCall;
+use crate::probes::{self, OpenCall};
 use crate::programs::{Missing, Programs};
+use crate::raw_records::{BLOCKED_BYTES, THREAD_BYTES, sampled_address, softirq_threads};
 use crate::rings::Rings;
 use crate::signals::Signals;
 use crate::skips::Skips;
@@ -49,10 +51,6 @@ const COPY_SLEEP: Duration = Duration::from_millis(2);
 const MIN_WAITING_BYTES: usize = 64 << 20;
 /// The interval at which clocks and losses are recorded, and the room on the disk is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Size of `struct wp_thread`, a thread in the snapshot, bytes.
-const THREAD_BYTES: usize = 88;
-/// Size of `struct wp_blocked`, what a thread is blocked in, bytes.
-const BLOCKED_BYTES: usize = 48;
 /// The longest time that recording goes on after the command has ended, for threads that a signal ends as well. They only
 /// need a CPU, unless they wait for a disk or write a core dump.
 const MAX_DYING: Duration = Duration::from_millis(100);
@@ -83,6 +81,8 @@ pub struct Outcome {
     pub missing: Vec<Missing>,
     /// Go programs of which the kernel refused a probe: their goroutines are not seen.
     pub go_refused: Vec<GoRefused>,
+    /// Go programs that started meanwhile.
+    pub go_started: GoStarted,
     /// The number of calls that were not recorded since too many were open or recursion was too deep.
     pub calls_overflowed: u64,
     /// The number of calls of kernel functions that were not recorded since their beginning or return was missed.
@@ -116,8 +116,7 @@ pub fn record(
     }
     let cpus = sampling::possible_cpus().map_err(|source| Error::MapRings { source })?;
     let mut storage = MaybeUninit::uninit();
-    let go = go.probed;
-    let mut programs = Programs::load(&mut storage, options, &go, cpus)?;
+    let mut programs = Programs::load(&mut storage, options, go.may_be_recorded(), cpus)?;
     let (sched, net) = programs.rings(options, cpus)?;
     let mut spaces = programs.unwind_rules()?.map(Spaces::new);
     let arrived = Rc::new(RefCell::new(Vec::new()));
@@ -133,11 +132,12 @@ pub fn record(
     let variable_given = held.as_ref().is_some_and(|held| held.has_default);
     // At least as much as the rings hold.
     let ring_bytes = (sched.size() + net.size()) * cpus;
-    let destination = open()?;
-    let place = match &destination {
-        Destination::Recording(recording) => Some(recording.place()),
-        Destination::Flight(_) => None,
+    let mut destination = open()?;
+    let (place, open_spans) = match &mut destination {
+        Destination::Recording(recording) => (Some(recording.place()), None),
+        Destination::Flight(flight) => (None, flight.open_spans.take()),
     };
+    let open_spans = open_spans.map(|asked| programs.open_spans(asked)).transpose()?;
     let out = WriteBehind::new(destination, ring_bytes.max(MIN_WAITING_BYTES));
     for pid in options.targets.iter().copied().chain(held.as_ref().map(|held| held.pid as u32)) {
         programs.follow(pid)?;
@@ -165,16 +165,18 @@ pub fn record(
         mapped_files: Vec::new(),
         costs,
         unwinder: Unwinder::new(spaces),
+        go: GoWatch::default(),
+        go_started: GoStarted::default(),
         life_lost: vec![0; cpus],
         skips: Skips::default(),
+        limits: Limits::default(),
         stacks,
         last_check: clocks::now(),
         released: clocks::now(),
     };
     session.begin(options, held.as_ref())?;
-    for (key, reason) in goroutines::reasons(&go) {
-        session.add_event(EventKind::Name(NameSpace::GoWait, key, reason.as_bytes().into()));
-    }
+    let named = goroutines::all_reasons(&go.probed).collect();
+    session.add_reasons(named);
     // Without it, processes that end at once have no names of code.
     let code = if options.takes_stacks() { MappedCode::watch().ok() } else { None };
     // Without them, no process is found whose threads say for which span they work.
@@ -192,11 +194,13 @@ pub fn record(
     rights::keep_for_session(options.caller.as_ref(), command_is_roots)
         .map_err(|source| Error::Rights { source })?;
     // Threads inherit privileges: they start after these were dropped.
+    let probes = session.programs.go_probes.take();
+    session.go = GoWatch::start(go.later, probes, command.map(|pid| pid as u32), go.probed.len());
     let see = session.unwinder.mapped();
     session.mappings = std::mem::replace(&mut session.mappings, Mappings::new()).start(code, see);
     session.unwinder = std::mem::replace(&mut session.unwinder, Unwinder::new(None)).start();
     session.out.start();
-    let contexts = changes.map(|changes| Contexts::start(words, changes));
+    let contexts = changes.map(|changes| Contexts::start(words, changes, open_spans));
     beside();
     let mut out_of_room = None;
     let (mut reason, status) = match session.run(options, command, stop, began) {
@@ -233,6 +237,7 @@ pub fn record(
         calls_unseen: session.programs.calls_unseen(),
         missing: session.programs.missing,
         go_refused: session.programs.go_refused,
+        go_started: session.go_started,
         consumer: cpu_time().saturating_sub(spent),
         kernel_names,
         mapped_files: session.mapped_files,
@@ -256,10 +261,15 @@ struct Session<'a, 'obj> {
     /// The cost of the programs, where it could be measured.
     costs: Option<cost::Recorded>,
     unwinder: Unwinder,
+    /// Looks at the programs that start.
+    go: GoWatch,
+    /// The Go programs among them; there at the end.
+    go_started: GoStarted,
     /// Each CPU's number of lost rare records at the last check.
     life_lost: Vec<u64>,
     /// How often the kernel had skipped programs at the last checks.
     skips: Skips,
+    limits: Limits,
     /// Whether stacks are taken.
     stacks: bool,
     /// When clocks and losses were last recorded.
@@ -287,9 +297,9 @@ impl Session<'_, '_> {
         for (target, name) in names.enumerate() {
             self.add_event(EventKind::Name(NameSpace::Target, target as u64, name.as_bytes().into()));
         }
-        for (space, key, name) in names::all() {
-            self.add_event(EventKind::Name(space, key, name));
-        }
+        let names = names::all();
+        self.limits = Limits::new(&names);
+        self.add_names(names);
         self.add_event(EventKind::Mark(Mark::Observer(Tid(std::process::id()))));
         for &target in &options.targets {
             self.add_event(EventKind::Mark(Mark::Target(Tid(target))));
@@ -369,6 +379,13 @@ impl Session<'_, '_> {
     fn end(&mut self, status: Option<i32>) -> Result<(), Error> {
         // Detaching makes interrupts of its own, which no program sees any more.
         self.add_costs();
+        while !self.go.is_over() {
+            std::thread::sleep(DYING_INTERVAL);
+            self.drain_rings();
+        }
+        let Started { programs, links: mut go_links } = self.go.finish();
+        self.go_started = programs;
+        probes::detach(&mut go_links);
         self.programs.detach();
         let detached = clocks::now();
         // The rest of the rings must not take the room that was kept for the end.
@@ -398,9 +415,7 @@ impl Session<'_, '_> {
             self.add_event(EventKind::Mapping(mapping));
         }
         // The names of cgroups, disks and interfaces that appeared meanwhile.
-        for (space, key, name) in names::all() {
-            self.add_event(EventKind::Name(space, key, name));
-        }
+        self.add_names(names::all());
         self.check();
         let lost = self.life_lost.iter().sum();
         let complete = full.is_none().then_some(detached);
@@ -457,6 +472,9 @@ impl Session<'_, '_> {
         }
         for record in arrived {
             self.unwinder.see(&record);
+            self.go.see(&record);
+            let names = self.limits.see(&record);
+            self.add_names(names);
             let record = match StackCopy::new(record) {
                 Ok(Some(copy)) => {
                     self.mappings.sampled(copy.tgid(), copy.address());
@@ -468,6 +486,8 @@ impl Session<'_, '_> {
             self.commands.extend(record.map(WriteCommand::Record));
         }
         self.commands.extend(self.unwinder.finished().into_iter().map(WriteCommand::Record));
+        let named = self.go.named();
+        self.add_reasons(named);
         for mapping in self.mappings.found() {
             self.add_event(EventKind::Mapping(mapping));
         }
@@ -498,6 +518,19 @@ impl Session<'_, '_> {
             self.add_loss(Cpu::UNKNOWN, missing);
         }
         self.last_check = clocks::now();
+    }
+
+    fn add_names(&mut self, names: Vec<names::Name>) {
+        for (space, key, name) in names {
+            self.add_event(EventKind::Name(space, key, name));
+        }
+    }
+
+    /// Adds the names of reasons for which goroutines wait.
+    fn add_reasons(&mut self, named: Vec<(u64, String)>) {
+        for (key, reason) in named {
+            self.add_event(EventKind::Name(NameSpace::GoWait, key, reason.as_bytes().into()));
+        }
     }
 
     fn add_clocks(&mut self) {
@@ -555,32 +588,6 @@ fn learn_own_stacks(spaces: Option<&mut Spaces>, buffer: &RingBuffer<'_>, arrive
         }
     }
     arrived.replace(others);
-}
-
-/// The process and the innermost user address of a stack, at the offsets of `struct wp_sample`; `None` for other
-/// records.
-fn sampled_address(record: &[u8]) -> Option<(u32, u64)> {
-    let kind = Header::read(record)?.kind;
-    if kind != Kind::Sample.number() && kind != Kind::Stack.number() {
-        return None;
-    }
-    let tgid = u32::from_le_bytes(*record.get(16..)?.first_chunk()?);
-    let kernel_frames = usize::from(u16::from_le_bytes(*record.get(20..)?.first_chunk()?));
-    let address = u64::from_le_bytes(*record.get(32 + kernel_frames * 8..)?.first_chunk()?);
-    Some((tgid, address))
-}
-
-/// Each CPU with the thread that serves its softirqs, from the records of a snapshot.
-fn softirq_threads(snapshot: &[u8]) -> Vec<(usize, u32)> {
-    const COMM: usize = 72;
-    let threads = snapshot.chunks_exact(THREAD_BYTES);
-    threads
-        .filter_map(|record| {
-            let comm = record.get(COMM..)?.split(|&b| b == 0).next()?;
-            let cpu = std::str::from_utf8(comm.strip_prefix(b"ksoftirqd/")?).ok()?.parse().ok()?;
-            Some((cpu, Header::read(record)?.tid))
-        })
-        .collect()
 }
 
 /// CPU time of this process so far, user and kernel.

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const WATCHED: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
@@ -18,6 +18,10 @@ static TO_PASS_ON: AtomicU32 = AtomicU32::new(0);
 /// The number of signals that asked to keep what a flight recorder has, and the process that sent the last one.
 static ASKED_TO_KEEP: AtomicU32 = AtomicU32::new(0);
 static SENDER: AtomicU32 = AtomicU32::new(0);
+/// How many of them were of a linked recorder, and the earliest moment that they named since this was last asked.
+static LINKED: AtomicU32 = AtomicU32::new(0);
+static EARLIEST: AtomicU64 = AtomicU64::new(NO_MOMENT);
+const NO_MOMENT: u64 = u64::MAX;
 
 /// The signals of this process that ask it to stop, from [`Signals::watch`] on.
 #[derive(Debug)]
@@ -61,19 +65,62 @@ impl Signals {
     }
 }
 
-/// The number of signals that asked to keep a recording so far, and the process that sent the last one; 0 where it is not
-/// known.
-pub(crate) fn keep_asked() -> (u32, u32) {
-    (ASKED_TO_KEEP.load(Ordering::Acquire), SENDER.load(Ordering::Relaxed))
+/// A moment that a flight recorder is asked to keep.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Its time, ns on the monotonic clock; 0: when the recorder sees it.
+    pub at: u64,
+    /// Another recorder asks, which asks all that it is linked with.
+    pub linked: bool,
 }
 
-/// Asks the flight recorder in this process to keep what it has.
+impl Moment {
+    /// The word that a signal carries.
+    fn word(self) -> u64 {
+        self.at.min(u64::MAX >> 1) << 1 | u64::from(self.linked)
+    }
+
+    const fn of_word(word: u64) -> Self {
+        Self { at: word >> 1, linked: word & 1 == 1 }
+    }
+}
+
+/// The signals that asked to keep a recording.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct KeepAsked {
+    /// Their number so far.
+    pub(crate) signals: u32,
+    /// How many of them were of linked recorders.
+    pub(crate) linked: u32,
+    /// The process that sent the last one; 0 where it is not known.
+    pub(crate) sender: u32,
+    /// The earliest moment that they named since this was last asked, ns on the monotonic clock.
+    pub(crate) earliest: Option<u64>,
+}
+
+/// The signals that asked so far; without a moment where there are no more of them than `before`, so that none is lost that comes meanwhile.
+pub(crate) fn keep_asked(before: KeepAsked) -> KeepAsked {
+    let signals = ASKED_TO_KEEP.load(Ordering::Acquire);
+    if signals == before.signals {
+        return before;
+    }
+    KeepAsked {
+        signals,
+        linked: LINKED.load(Ordering::Relaxed),
+        sender: SENDER.load(Ordering::Relaxed),
+        earliest: Some(EARLIEST.swap(NO_MOMENT, Ordering::Relaxed)).filter(|&at| at != NO_MOMENT),
+    }
+}
+
+/// Asks the flight recorder in this process to keep what it has of a moment.
 ///
 /// # Errors
 /// When there is no such process, or it is another user's.
-pub fn ask_to_keep(pid: i32) -> io::Result<()> {
-    // SAFETY: plain numbers.
-    if unsafe { libc::kill(pid, libc::SIGUSR1) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+pub fn ask_to_keep(pid: i32, moment: Moment) -> io::Result<()> {
+    let value = libc::sigval { sival_ptr: std::ptr::without_provenance_mut(moment.word() as usize) };
+    // SAFETY: plain numbers; nobody follows the value as a pointer.
+    let failed = unsafe { libc::sigqueue(pid, libc::SIGUSR1, value) };
+    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives signals their default effect again, in a child between fork and exec.
@@ -135,6 +182,29 @@ extern "C" fn asked_to_keep(_: i32, info: *const libc::siginfo_t, _: *const libc
     // SAFETY: the kernel hands a valid pointer to a handler with SA_SIGINFO; a signal of a process (code 0 or below) has
     // the field of its sender.
     let sender = unsafe { if (*info).si_code <= 0 { (*info).si_pid() } else { 0 } };
+    // SAFETY: as above; a signal of `sigqueue` carries a value, which is a number here.
+    let word =
+        unsafe { if (*info).si_code == libc::SI_QUEUE { (*info).si_value().sival_ptr as u64 } else { 0 } };
+    let moment = Moment::of_word(word);
     SENDER.store(sender.max(0) as u32, Ordering::Relaxed);
+    EARLIEST.fetch_min(if moment.at == 0 { NO_MOMENT } else { moment.at }, Ordering::Relaxed);
+    LINKED.fetch_add(u32::from(moment.linked), Ordering::Relaxed);
     ASKED_TO_KEEP.fetch_add(1, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_survives_its_word() {
+        for at in [0, 1, 86_400_000_000_000, u64::MAX >> 1] {
+            for linked in [false, true] {
+                let moment = Moment { at, linked };
+                assert_eq!(Moment::of_word(moment.word()), moment);
+            }
+        }
+        // A signal's value of anybody else is no moment to come.
+        assert_eq!(Moment { at: u64::MAX, linked: true }.word(), u64::MAX);
+    }
 }

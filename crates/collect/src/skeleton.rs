@@ -14,3 +14,8 @@ include!(concat!(env!("OUT_DIR"), "/wakepath.skel.rs"));
 pub mod latency {
     include!(concat!(env!("OUT_DIR"), "/latency.skel.rs"));
 }
+
+/// The interface of `bpf/drill.bpf.c`.
+pub mod drill {
+    include!(concat!(env!("OUT_DIR"), "/drill.skel.rs"));
+}

@@ -98,9 +98,9 @@ pub(crate) fn taken_for_work(
     for (place, part) in parts.iter().enumerate() {
         let since = match (part, parts.get(place + 1)) {
             (
-                Part::Thread { thread: woken, via: Via::Lock, trust: Trust::Doubtful, .. },
+                Part::Thread { via: Via::Lock, trust: Trust::Doubtful, .. },
                 Some(Part::Thread { thread: taker, via: Via::Lock, acted, .. }),
-            ) if woken != taker => hand_overs.since(*taker, *acted).map(|since| (*taker, since)),
+            ) => hand_overs.since(*taker, *acted).map(|since| (*taker, since)),
             _ => None,
         };
         match (part, since) {
@@ -221,5 +221,105 @@ mod tests {
             });
             assert_eq!(found.collect::<Vec<_>>(), expected, "{since:?}");
         }
+    }
+
+    /// The parts of the work that ended each wait.
+    #[derive(Debug)]
+    struct Parts(Vec<Had>);
+
+    impl HandOvers for Parts {
+        fn of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>> {
+            let EndedWait { waiter, by, at, .. } = *wait;
+            assert_eq!((waiter, by, at.ns()), (ThreadIndex(9), ThreadIndex(3), 90));
+            Some(self.0.clone())
+        }
+
+        fn since(&self, _: ThreadIndex, _: Stamp<Reference>) -> Option<Stamp<Reference>> {
+            None
+        }
+    }
+
+    const fn at(ns: u64) -> Stamp<Reference> {
+        Stamp::from_ns(ns)
+    }
+
+    /// The part that thread 3 ended, up to `to` of its time.
+    fn ended(to: u64, via: Via, trust: Trust) -> Part {
+        Part::Thread { thread: ThreadIndex(3), to: at(to), acted: at(90), via, lock: None, trust }
+    }
+
+    /// A piece as a line: whose it is, until when, when that acted, the certainty, and whether the work is in a queue.
+    fn line(piece: &Piece) -> String {
+        let queue = if piece.queued { " queue" } else { "" };
+        let of_part = match &piece.part {
+            Part::Thread { thread, to, acted, trust, .. } => {
+                format!("thread {} {} {} {:?}", thread.0, to.ns(), acted.ns(), trust.basis(Basis::Measured))
+            }
+            Part::Other { to, kind, basis, .. } => format!("{kind:?} {} {basis:?}", to.ns()),
+            Part::InFlight { sent, to, basis, .. } => format!("flight {} {} {basis:?}", sent.ns(), to.ns()),
+        };
+        of_part + queue
+    }
+
+    fn lines(had: &[Had], began: u64, part: Part) -> Vec<String> {
+        pieces(&Parts(had.to_vec()), ThreadIndex(9), at(began), part).iter().map(line).collect()
+    }
+
+    #[test]
+    fn the_pieces_of_a_wait_are_those_of_whoever_had_the_work() {
+        let thread =
+            |thread, from, to| Had::Thread { thread: ThreadIndex(thread), from: at(from), to: at(to) };
+        let none = |from, to, kind, basis| Had::NoThread {
+            next: ThreadIndex(3),
+            from: at(from),
+            to: at(to),
+            kind,
+            basis,
+        };
+        use SegmentKind::{Network, Queue, Unknown};
+        let had = [
+            thread(3, 10, 20),
+            none(20, 30, Queue, Basis::Measured),
+            none(30, 40, Queue, Basis::Inferred(Rule::HandedOver)),
+            none(40, 50, Unknown, Basis::Ambiguous),
+            none(50, 60, Network, Basis::Inferred(Rule::HandedOver)),
+            thread(3, 60, 90),
+        ];
+        // The first turn of the thread that ended the wait is no proof that the last one is.
+        assert_eq!(
+            lines(&had, 10, ended(90, Via::Wakeup, Trust::Sure)),
+            [
+                "thread 3 20 20 Inferred(HandedOver)",
+                "thread 3 30 30 Measured queue",
+                "thread 3 40 40 Inferred(HandedOver) queue",
+                "Unknown 50 Ambiguous",
+                "flight 50 60 Inferred(HandedOver)",
+                "thread 3 90 90 Measured",
+            ]
+        );
+        // A part of the wait is explained: no piece is longer than it.
+        assert_eq!(
+            lines(&had[..2], 10, ended(15, Via::Packet, Trust::Sure)),
+            ["thread 3 15 20 Inferred(HandedOver)", "thread 3 15 30 Measured queue"]
+        );
+    }
+
+    #[test]
+    fn a_wait_whose_end_is_doubtful_or_that_had_ended_is_not_asked_about() {
+        let had = [(4, 10, 20), (3, 20, 90)].map(|(thread, from, to)| Had::Thread {
+            thread: ThreadIndex(thread),
+            from: at(from),
+            to: at(to),
+        });
+        let whole =
+            |began, part: Part| lines(&had, began, part.clone()) == [line(&Piece { part, queued: false })];
+        let mine = |via, trust| ended(90, via, trust);
+        assert!(whole(10, mine(Via::Wakeup, Trust::Doubtful)));
+        assert!(whole(90, mine(Via::Wakeup, Trust::Sure)), "it ended as it began");
+        assert!(whole(95, mine(Via::Wakeup, Trust::Sure)), "it ended before it began");
+        assert!(whole(10, mine(Via::Lock, Trust::Sure)), "a lock has its own turns");
+        let asked = ["thread 4 20 20 Inferred(HandedOver)", "thread 3 90 90 Measured"];
+        assert_eq!(lines(&had, 89, mine(Via::Wakeup, Trust::Sure)), asked);
+        assert_eq!(lines(&[], 10, mine(Via::Wakeup, Trust::Sure)), [""; 0]);
     }
 }

@@ -53,7 +53,11 @@ pub(crate) fn lock_turns(
         if before.woken != turn.by {
             // It took the lock at the latest as the one that was woken found it taken.
             let asleep = asleep_again(graph, before, lock.address, turn.at);
-            let ran = runs(graph, turn.by, before.at).min(asleep.unwrap_or(turn.at));
+            let ran = match runs(graph, turn.by, before.at).min(turn.at) {
+                // By the records it did not run before the other one found the lock taken: some are missing.
+                ran if asleep.is_some_and(|at| at <= ran) => before.at,
+                ran => ran,
+            };
             let doubtful = asleep.filter(|&at| ran < at);
             parts.extend(doubtful.map(|at| part(before.woken, at, Trust::Doubtful)));
             if before.at < ran {
@@ -79,7 +83,6 @@ fn asleep_again(
         .take(MAX_INTERVALS)
         .map_while(|index| intervals.get(index))
         .take_while(|interval| interval.from < until)
-        .filter(|interval| interval.from >= release.at)
         .find(|interval| {
             let lock = graph.wait(interval).and_then(|wait| wait.lock);
             matches!(interval.state, ThreadState::Blocked(_))

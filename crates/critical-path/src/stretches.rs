@@ -70,3 +70,92 @@ pub fn path_of_stretches(graph: &Graph, algorithm: Algorithm, stretches: Vec<Str
     let problems = problems(graph, &window, &segments, &waits);
     Some(Path { window, algorithm, segments, waits, joined, problems })
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_scenario::draw;
+
+    use super::*;
+    use crate::{Rule, Wait};
+
+    const fn at(ns: u64) -> Stamp<Reference> {
+        Stamp::from_ns(ns)
+    }
+
+    /// A path of a thread in which it waits, and a wait within that one; one wait timed out.
+    fn path(thread: u32, from: u64, to: u64) -> Path {
+        let thread = ThreadIndex(thread);
+        let segment = |from, to, parent: Option<u32>| Segment {
+            from: at(from),
+            to: at(to),
+            kind: SegmentKind::Running,
+            thread: Some(thread),
+            parent: parent.map(WaitId),
+            depth: 0,
+            via: Via::Window,
+            call: None,
+            cause: Cause::None,
+            basis: Basis::Measured,
+            goes_on: false,
+        };
+        let wait = |parent: Option<u32>| Wait {
+            from: at(from),
+            to: at(to),
+            thread,
+            parent: parent.map(WaitId),
+            depth: 0,
+            call: None,
+            ended_by: None,
+            via: Via::Wakeup,
+            lock: None,
+            basis: Basis::Measured,
+            timed_out: false,
+            goes_on: false,
+        };
+        Path {
+            window: Window { thread, from: at(from), to: at(to) },
+            algorithm: Algorithm::Active,
+            segments: vec![segment(from, from + 5, None), segment(from + 5, to, Some(1))],
+            waits: vec![wait(None), wait(Some(0))],
+            joined: JoinedSum { waits: 2, ns: 30 },
+            problems: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn stretches_become_one_path_whose_waits_keep_their_parents() {
+        let graph: Graph = draw("0 ====\n1 ====\n2 ====\n3 ====").events.iter().collect();
+        let other = |from, to| Stretch::Other {
+            thread: ThreadIndex(2),
+            from: at(from),
+            to: at(to),
+            kind: SegmentKind::Queue,
+            basis: Basis::Inferred(Rule::HandedOver),
+        };
+        let stretches = vec![
+            Stretch::Thread(path(1, 100, 120)),
+            other(120, 130),
+            // Nobody had it for no time.
+            other(130, 130),
+            Stretch::Thread(path(2, 130, 150)),
+        ];
+        let found = path_of_stretches(&graph, Algorithm::Active, stretches).expect("a path");
+        assert_eq!(found.window, Window { thread: ThreadIndex(1), from: at(100), to: at(150) });
+        let segments = found.segments.iter();
+        let segments = segments.map(|one| (one.from.ns(), one.to.ns(), one.parent.map(|wait| wait.0)));
+        let expected =
+            [(100, 105, None), (105, 120, Some(1)), (120, 130, None), (130, 135, None), (135, 150, Some(3))];
+        assert_eq!(segments.collect::<Vec<_>>(), expected);
+        let parents: Vec<_> = found.waits.iter().map(|wait| wait.parent.map(|wait| wait.0)).collect();
+        assert_eq!(parents, [None, Some(0), None, Some(2)]);
+        assert_eq!(found.joined, JoinedSum { waits: 4, ns: 60 });
+        let queue = &found.segments[2];
+        assert_eq!(
+            (queue.kind, queue.thread, queue.basis),
+            (SegmentKind::Queue, Some(ThreadIndex(2)), Basis::Inferred(Rule::HandedOver))
+        );
+        assert_eq!(path_of_stretches(&graph, Algorithm::Active, Vec::new()), None);
+        let first = path_of_stretches(&graph, Algorithm::Active, vec![other(1, 2)]).expect("a path");
+        assert_eq!(first.window.thread, ThreadIndex(2));
+    }
+}

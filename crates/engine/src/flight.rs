@@ -8,11 +8,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use wakepath_collect::FlightOptions;
-pub use wakepath_collect::KeptRecording;
+use wakepath_collect::{FlightOptions, OpenSpans};
+pub use wakepath_collect::{KeptRecording, Moment};
+pub use wakepath_recording::ClockReading;
 pub use wakepath_recording::flight::{Cause, FlightSpans, KeptWindow, is_written, kept_recordings, recorder};
 use wakepath_recording::flight::{FlightDirectory, FlightLimits, KeptLimits, Triggers};
-use wakepath_recording::{ClockReading, HostIdentity, Options, WriteError};
+use wakepath_recording::{HostIdentity, Options, WriteError};
 
 pub use slow::{NotAThreshold, SlowSpan, SlowSpans, SpanThreshold};
 
@@ -28,8 +29,12 @@ pub struct FlightRequest {
     pub memory: usize,
     /// The largest number of kept recordings; the oldest go.
     pub recordings: usize,
+    /// The time after which a span that a thread still works for triggers, by its context in memory.
+    pub longest_open: Option<Duration>,
     /// The spans that trigger, where spans come.
     pub slow: SlowSpans,
+    /// Is called with the moment, ns since 1970, of each trigger for which a recording will be kept, unless a linked recorder asked for it.
+    pub taken: Box<dyn FnMut(u64) + Send>,
     /// Is called with each recording that was kept.
     pub kept: Box<dyn FnMut(KeptRecording) + Send>,
 }
@@ -70,7 +75,8 @@ impl SpanEnd {
         if let Some(slow) = self.slow.in_message(message) {
             let ago = now.realtime_ns.saturating_sub(slow.from_realtime_ns);
             let since = now.monotonic_ns.saturating_sub(ago);
-            let cause = Cause { text: slow.text, word: slow.word, since: Some(since), asked: false };
+            let cause =
+                Cause { text: slow.text, word: slow.word, since: Some(since), asked: false, linked: false };
             // Where many wait already, one of them keeps these seconds.
             let _ = self.cause.try_send(cause);
         }
@@ -101,7 +107,7 @@ impl Flight {
         options: Options,
         host: HostIdentity,
     ) -> Result<FlightOptions, WriteError> {
-        let Self { request, causes, spans, .. } = self;
+        let Self { request, causes, cause, spans } = self;
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let of_spans = if spans.is_some() { request.memory / PART_FOR_SPANS } else { 0 };
         let limits = FlightLimits { window_ns: window_ns(&request), bytes: request.memory - of_spans };
@@ -112,8 +118,10 @@ impl Flight {
             triggers: Triggers::new(ns(request.after), ns(request.rest)),
             directory: FlightDirectory::open(path, kept, options, host)?,
             causes,
+            open_spans: request.longest_open.map(|longest| OpenSpans { longest, causes: cause }),
             spans,
             release,
+            taken: request.taken,
             kept: request.kept,
         })
     }
@@ -136,14 +144,14 @@ pub enum TriggerError {
     Signal { path: PathBuf, pid: i32, error: std::io::Error },
 }
 
-/// Asks the flight recorder of the directory `path` to keep what it has. Returns its process.
+/// Asks the flight recorder of the directory `path` to keep what it has of a moment. Returns its process.
 ///
 /// # Errors
 /// When none writes there, or it is another user's.
-pub fn trigger(path: &Path) -> Result<i32, TriggerError> {
+pub fn trigger(path: &Path, moment: Moment) -> Result<i32, TriggerError> {
     let found = recorder(path).map_err(|error| TriggerError::Io { path: path.to_owned(), error })?;
     let pid = found.ok_or_else(|| TriggerError::NoRecorder(path.to_owned()))?;
-    wakepath_collect::ask_to_keep(pid).map_err(|error| TriggerError::Signal {
+    wakepath_collect::ask_to_keep(pid, moment).map_err(|error| TriggerError::Signal {
         path: path.to_owned(),
         pid,
         error,

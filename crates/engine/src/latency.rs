@@ -5,7 +5,7 @@ pub mod live;
 pub mod recorded;
 
 mod groups;
-mod target;
+pub(crate) mod target;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -12,6 +12,8 @@ mod cost;
 #[cfg(feature = "collect")]
 pub mod doctor;
 #[cfg(feature = "collect")]
+pub mod drill;
+#[cfg(feature = "collect")]
 pub mod flight;
 mod head;
 mod hosts;

@@ -11,10 +11,10 @@ use crate::latency::live::{LiveLatencyError, LiveTarget, kernel_functions, other
 use crate::query::is_meant;
 use crate::spans::{ReceivedSpans, SpanReceiver};
 pub use wakepath_collect::{
-    Callers, EndReason, Error as CollectError, GRACE, GoFound, GoRefused, Goroutines, Options, Outcome,
-    Running, Signals, Stacks, UnreadContexts, drop_rights, exit_code,
+    Callers, EndReason, Error as CollectError, GRACE, GoFound, GoRefused, GoStarted, Goroutines, Options,
+    Outcome, Running, Signals, Stacks, UnreadContexts, drop_rights, exit_code,
 };
-use wakepath_collect::{Counted, Destination, MAX_TARGETS, MappedFile};
+use wakepath_collect::{Counted, Destination, IsAsked, MAX_TARGETS, MappedFile};
 use wakepath_functions::{Pattern, Runtime};
 pub use wakepath_recording::Place;
 pub use wakepath_recording::WriteError;
@@ -81,14 +81,16 @@ pub enum RecordError {
 
 /// Looks for the Go programs whose goroutines a request asks for, for [`record`].
 pub fn find_go(request: &Request) -> GoFound {
-    let is_asked = |pid| {
-        let Some(cgroup) = &request.cgroup else { return false };
-        // Lines of a number, controllers and a path.
-        let paths = std::fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let mut paths = paths.split(|&b| b == b'\n').filter_map(|line| line.splitn(3, |&b| b == b':').nth(2));
-        paths.any(|path| is_meant(cgroup.as_bytes(), path))
+    let is_asked = |cgroup: String| -> IsAsked {
+        Box::new(move |pid| {
+            // Lines of a number, controllers and a path.
+            let paths = std::fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+            let mut paths =
+                paths.split(|&b| b == b'\n').filter_map(|line| line.splitn(3, |&b| b == b':').nth(2));
+            paths.any(|path| is_meant(cgroup.as_bytes(), path))
+        })
     };
-    wakepath_collect::find_go(&request.options, is_asked)
+    wakepath_collect::find_go(&request.options, request.cgroup.clone().map(is_asked))
 }
 
 /// Records until the command ends, the time is over, there is no more room, or `stop` is set. The records

@@ -14,6 +14,8 @@ mod parts;
 mod places;
 mod process;
 mod read;
+mod readings;
+mod span_clock;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_distribution::{Histogram, Unit};
@@ -35,6 +37,7 @@ pub use one::{Next, NoPath, OfSpan, OwnTime, RequestAnswer, RequestPath, request
 pub use parts::Part;
 pub use places::Places;
 pub use read::{SpansError, Traced, traced};
+pub use span_clock::{SpanClock, SpanOffset};
 
 use crate::head::head;
 use crate::{Head, Recorded};

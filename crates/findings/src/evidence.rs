@@ -1,5 +1,6 @@
 //! The evidence for findings about a window.
 
+use wakepath_clock::{Local, Stamp};
 use wakepath_critical_path::{Path, Responsible, SegmentKind};
 use wakepath_event::{Comm, FlowId, HostIndex, Tid};
 use wakepath_names::{
@@ -89,9 +90,20 @@ impl Evidence<'_> {
         Activity { kind, blamed }
     }
 
-    /// The CPU limit that a thread is under.
+    /// The CPU limit that a thread was under when the window closed; where it had left the limited cgroup by then, the last one in the
+    /// window.
     pub(crate) fn cpu_limit(&self, thread: Option<ThreadIndex>) -> Option<UnitLimit> {
-        self.recorded.survey.names.limit_of(&self.thread(thread?))
+        let (index, window) = (thread?, self.path.window);
+        // Limits have the stamps of the events, which are those of the graph.
+        let at = Stamp::<Local>::from_ns(window.to.ns());
+        let limit = |thread: &ThreadInfo| self.recorded.survey.names.limit_of(thread, at);
+        let at_the_end = self.thread(index);
+        let cgroups = &self.recorded.graph.thread(index).cgroups;
+        let until = |at| cgroups.partition_point(|&(since, ..)| since <= at);
+        let within = cgroups.get(until(window.from).saturating_sub(1)..until(window.to)).unwrap_or_default();
+        let within = within.iter().rev().map(|&(.., cpu_cgroup)| ThreadInfo { cpu_cgroup, ..at_the_end });
+        let mut known = std::iter::once(at_the_end).chain(within).filter_map(|thread| limit(&thread));
+        known.find(|known| known.limit.is_some()).or_else(|| limit(&at_the_end))
     }
 
     /// The end that sent a packet of a flow.
@@ -167,6 +179,36 @@ mod tests {
         assert_eq!(own((7, 1)), [true, true, true, false, false]);
         // The path of a kernel thread has no own ones: it works for others.
         assert_eq!(own((81, 2)), [false; 5]);
+    }
+
+    #[test]
+    fn a_thread_that_left_the_limited_cgroup_within_the_window_was_under_its_limit() {
+        use crate::testing::Story;
+        use wakepath_critical_path::{Cause, SegmentKind};
+        use wakepath_event::{CgroupId, EventKind, NameSpace};
+
+        // The cgroup in which the thread begins, and the one to which it moves at 50; the window is from 20 to 90.
+        let limit = |began: u64, moved: u64, at: u64| {
+            let mut story = Story::default();
+            let thread = story.thread(7, 1, b"first", began);
+            for (cgroup, path) in [(1, "/"), (2, "/shop"), (3, "/bank")] {
+                story.name(NameSpace::CpuCgroup, cgroup, path);
+            }
+            story.name(NameSpace::CpuLimit, 2, "1000 100000");
+            story.name(NameSpace::CpuLimit, 3, "2000 100000");
+            let (tid, cgroup) = (Tid(7), CgroupId(moved));
+            story.tell_at(at, EventKind::Move { tid, tgid: tid, whole: false, cgroup, cpu_cgroup: cgroup });
+            story.then(90, thread, None, SegmentKind::Throttled, Cause::None);
+            let mut story = story.finish();
+            story.path.window.from = Stamp::from_ns(crate::testing::ORIGIN + 20);
+            let limit = story.evidence().cpu_limit(Some(thread));
+            limit.and_then(|limit| limit.limit).map(|limit| limit.quota_ns / 1_000_000)
+        };
+        assert_eq!(limit(2, 3, 50), Some(2), "the one under which it is when the window closes");
+        assert_eq!(limit(2, 1, 50), Some(1), "it left the limited one");
+        assert_eq!(limit(2, 1, 10), None, "it had left before the window");
+        assert_eq!(limit(1, 2, 95), None, "it comes there behind the window");
+        assert_eq!(limit(2, 1, 95), Some(1), "it leaves behind the window");
     }
 
     #[test]

@@ -55,7 +55,12 @@ impl Default for Story {
 impl Story {
     /// An event at its beginning.
     pub fn tell(&mut self, what: EventKind) {
-        let event = event(ORIGIN, 0, 0, what);
+        self.tell_at(0, what);
+    }
+
+    /// The same, so long after the story began, ns. Events come in the order of their times.
+    pub fn tell_at(&mut self, ns: u64, what: EventKind) {
+        let event = event(ORIGIN + ns, 0, 0, what);
         self.builder.push(&event);
         self.survey.observe(&event);
     }

@@ -77,6 +77,11 @@ impl Body {
         falls_on
     }
 
+    /// Its instructions, in order of the parts, and within a part of the address.
+    pub fn instructions(&self) -> &[Instruction] {
+        &self.instructions
+    }
+
     /// Whether no call of it ever returns to its caller: nothing in it returns, or leaves it to where
     /// something could.
     pub fn never_returns(&self) -> bool {
@@ -196,7 +201,7 @@ fn falls_through(instruction: &Instruction) -> bool {
 }
 
 /// The decoder counts them among the calls.
-fn is_system_call(instruction: &Instruction) -> bool {
+pub(crate) fn is_system_call(instruction: &Instruction) -> bool {
     matches!(instruction.code(), Code::Syscall | Code::Sysenter)
 }
 

@@ -155,6 +155,8 @@ pub enum AbsenceReason {
         /// Which table of it.
         table: &'static str,
     },
+    /// The file has no debug information, which would show it where its code stands in its callers alone.
+    NoDebug,
     /// Every call of it was replaced by its code.
     Inlined {
         /// In how many places; at least one.
@@ -190,9 +192,14 @@ impl FunctionNotFound {
                 ": {} is damaged: its table of names, {table}, contradicts itself and was left out",
                 file.display()
             ),
+            AbsenceReason::NoDebug => {
+                ": no debug information here would show whether the compiler inlined it: if it did, \
+                 probe a caller; building with -g says so"
+                    .to_owned()
+            }
             AbsenceReason::Inlined { places } => format!(
                 ": the compiler inlined it into its callers ({places} {}), so there is no function to probe: probe a \
-                 caller, or build it with __attribute__((noinline))",
+                 caller, or build it with __attribute__((noinline)) or #[inline(never)]",
                 if places == 1 { "place" } else { "places" }
             ),
         }

@@ -83,12 +83,12 @@ impl Finder {
 }
 
 /// A file that is searched.
-struct OpenFile<'a> {
+pub(crate) struct OpenFile<'a> {
     /// With the symbols of its debug file.
-    image: &'a Image,
-    debug: Option<&'a Image>,
-    place: &'a FileLocation,
-    exceptions: bool,
+    pub image: &'a Image,
+    pub debug: Option<&'a Image>,
+    pub place: &'a FileLocation,
+    pub exceptions: bool,
 }
 
 impl OpenFile<'_> {
@@ -125,7 +125,8 @@ impl OpenFile<'_> {
         Ok(Ok(()))
     }
 
-    fn function(
+    /// A function and its probes.
+    pub fn function(
         &self,
         address: u64,
         symbols: &[&Symbol],
@@ -150,24 +151,9 @@ impl OpenFile<'_> {
         if let Some(outer) = neighbours.around(address) {
             return Err(RefusalReason::Inside { outer: image.symbols.name(outer).to_owned() });
         }
-        let size = symbols.iter().map(|symbol| symbol.size).max().unwrap_or(0);
-        let end = match size {
-            0 => neighbours
-                .next(address)
-                .into_iter()
-                .chain(image.end_of_code(address))
-                .min()
-                .unwrap_or(address),
-            size => address.saturating_add(size),
-        };
-        let cold: Vec<Extent> = names
-            .iter()
-            .filter_map(|name| neighbours.cold.get(without_version(name)))
-            .flatten()
-            .copied()
-            .collect();
+        let (main, cold) = extents(image, address, symbols, &names, neighbours);
         let wanted = ProbeRequest {
-            main: Extent { address, end, stated: size != 0 },
+            main,
             cold: &cold,
             runtime: if image.go && neighbours.is_go(address) { Runtime::Go } else { Runtime::Native },
             unwinds: neighbours.unwinds && self.exceptions,
@@ -186,7 +172,7 @@ impl OpenFile<'_> {
             readable: names::readable(name).into_owned(),
             names,
             address,
-            size,
+            size: if main.stated { main.end.saturating_sub(address) } else { 0 },
             probe: Probe {
                 file: self.place.open.clone(),
                 offset,
@@ -223,6 +209,7 @@ impl OpenFile<'_> {
                 .map(|symbol| symbols.name(symbol))
         };
         let inlined = pattern.is_exact().then(|| self.inlined(pattern)).flatten().unwrap_or(0);
+        let is_debugged = [self.image].into_iter().chain(self.debug).any(|image| image.debug_bytes() > 0);
         let why = match () {
             () if inlined > 0 => AbsenceReason::Inlined { places: inlined },
             () if symbols.iter().any(|symbol| symbol.imported && named(symbol)) => AbsenceReason::Imported,
@@ -232,6 +219,7 @@ impl OpenFile<'_> {
             () if !symbols.full => self.damaged().unwrap_or_else(|| AbsenceReason::Stripped {
                 exported: functions().filter(|name| !name.is_empty()).count(),
             }),
+            () if pattern.is_exact() && !is_debugged && !self.image.go => AbsenceReason::NoDebug,
             () => AbsenceReason::Plain,
         };
         FunctionNotFound {
@@ -262,10 +250,27 @@ fn notes(name: &str, returns: &Return, wanted: &ProbeRequest<'_>) -> Vec<Functio
     }
     if name.contains(".part.") {
         notes.push(FunctionNote::PartlyInlined);
-    } else if names::without_clone(name) != name {
+    } else if names::is_copy(name) {
         notes.push(FunctionNote::Copy);
     }
     notes
+}
+
+/// How far a function reaches, and its parts that stand elsewhere.
+pub(crate) fn extents(
+    image: &Image,
+    address: u64,
+    symbols: &[&Symbol],
+    names: &[String],
+    neighbours: &FunctionMap<'_>,
+) -> (Extent, Vec<Extent>) {
+    let size = symbols.iter().map(|symbol| symbol.size).max().unwrap_or(0);
+    let end = match size {
+        0 => neighbours.next(address).into_iter().chain(image.end_of_code(address)).min().unwrap_or(address),
+        size => address.saturating_add(size),
+    };
+    let cold = names.iter().filter_map(|name| neighbours.cold.get(without_version(name)));
+    (Extent { address, end, stated: size != 0 }, cold.flatten().copied().collect())
 }
 
 /// The symbols that are meant, by address.
@@ -296,7 +301,7 @@ fn meant<'a>(image: &'a Image, pattern: &Pattern) -> BTreeMap<u64, Vec<&'a Symbo
 }
 
 /// All names of a function: first those that were asked for.
-fn names_of<'a>(image: &Image, asked: &[&'a Symbol], others: &[&'a Symbol]) -> Vec<String> {
+pub(crate) fn names_of<'a>(image: &Image, asked: &[&'a Symbol], others: &[&'a Symbol]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for symbol in asked.iter().chain(others) {
         let versioned = image.symbols.versioned_name(symbol);
@@ -339,7 +344,7 @@ fn without_version(name: &str) -> &str {
 }
 
 /// Where the functions of a file begin, and how far they reach.
-struct FunctionMap<'a> {
+pub(crate) struct FunctionMap<'a> {
     /// In order of address.
     functions: Vec<&'a Symbol>,
     /// The parts of functions that are seldom run and stand elsewhere.
@@ -348,13 +353,13 @@ struct FunctionMap<'a> {
     unwinds: bool,
     /// It goes from one stack to another.
     switches: bool,
-    frames: LazyFrames,
+    pub frames: LazyFrames,
     /// Where Go's code is, if the file says.
     go: Option<(u64, u64)>,
 }
 
 impl<'a> FunctionMap<'a> {
-    fn of(image: &'a Image) -> Self {
+    pub fn of(image: &'a Image) -> Self {
         let mut functions: Vec<&Symbol> = image
             .symbols
             .iter()
@@ -391,7 +396,7 @@ impl<'a> FunctionMap<'a> {
     }
 
     /// The functions that begin at an address.
-    fn at(&self, address: u64) -> &[&'a Symbol] {
+    pub fn at(&self, address: u64) -> &[&'a Symbol] {
         let start = self.functions.partition_point(|symbol| symbol.address < address);
         let end = self.functions.partition_point(|symbol| symbol.address <= address);
         &self.functions[start..end]
@@ -404,7 +409,7 @@ impl<'a> FunctionMap<'a> {
     }
 
     /// Whether the code at an address is Go's own, in a file that Go's linker made: C may be linked in.
-    fn is_go(&self, address: u64) -> bool {
+    pub fn is_go(&self, address: u64) -> bool {
         self.go.is_none_or(|(start, end)| (start..end).contains(&address))
     }
 }

@@ -282,6 +282,13 @@ impl Image {
         segment.offset.checked_add(address - segment.addresses.start)
     }
 
+    /// The address of a byte of the file, if it is code.
+    pub fn address(&self, offset: u64) -> Option<u64> {
+        let address =
+            |segment: &Segment| segment.addresses.start.checked_add(offset.checked_sub(segment.offset)?);
+        self.segments.iter().find_map(|segment| address(segment).filter(|it| segment.addresses.contains(it)))
+    }
+
     fn segment(&self, address: u64) -> Option<&Segment> {
         self.segments.iter().find(|segment| segment.addresses.contains(&address))
     }

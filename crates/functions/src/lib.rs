@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Files are only read: the symbol tables of the file and of its separate debug file, the code of the
-//! functions asked for, and `/proc/PID/maps` to learn which file a library's short name means. Names in
+//! functions asked for, `/proc/PID/maps` to learn which file a library's short name means, and `/proc/PID/mem` to
+//! learn which function a process calls through a pointer of its linkage table. Names in
 //! them may come from anywhere; no size that a file states is believed beyond the file's own length.
 //!
 //! Only x86-64 is understood; other machines are refused by name.
@@ -35,7 +36,9 @@ mod names;
 mod other_processes;
 mod pattern;
 mod place;
+mod process_code;
 mod similar;
+mod sites;
 mod symbols;
 mod target;
 #[cfg(test)]
@@ -50,5 +53,7 @@ pub use go_program::{GoBirth, GoFault, GoOffsets, GoProgram, GoSite, go_program,
 pub use instruction::ProbeMethod;
 pub use other_processes::other_processes;
 pub use pattern::Pattern;
+pub use process_code::{ProcessCallee, ProcessCode, ProcessFunction, ProcessSite, ProcessSites};
 pub use similar::similar;
+pub use sites::{CallSite, Callee, Operand};
 pub use target::{FileName, Target, TargetError};

@@ -101,7 +101,7 @@ fn is_called(file: &str, name: &str) -> bool {
 
 /// The way to a mapped file: by its own path if that leads there from here, else by the process's root,
 /// else, if it was deleted or replaced, by the mapping itself.
-fn of_mapping(pid: u32, mapping: &Mapping) -> FileLocation {
+pub(crate) fn of_mapping(pid: u32, mapping: &Mapping) -> FileLocation {
     let root = PathBuf::from(format!("/proc/{pid}/root"));
     let inside = root.join(mapping.path.strip_prefix("/").unwrap_or(&mapping.path));
     let is_it = |path: &Path| path.metadata().is_ok_and(|found| found.ino() == mapping.inode);
@@ -356,8 +356,16 @@ mod tests {
         let inode = path.metadata().unwrap().ino();
         let here = std::process::id();
         let open = |inode: u64, deleted: bool| {
-            let (range, device) = ("1000-2000".to_owned(), "00:00".to_owned());
-            let found = of_mapping(here, &Mapping { range, device, inode, path: path.clone(), deleted });
+            let mapping = Mapping {
+                range: "1000-2000".to_owned(),
+                addresses: 0x1000..0x2000,
+                offset: 0,
+                device: "00:00".to_owned(),
+                inode,
+                path: path.clone(),
+                deleted,
+            };
+            let found = of_mapping(here, &mapping);
             assert_eq!(found.shown, path);
             (found.open, found.root)
         };

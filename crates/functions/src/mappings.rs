@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -10,6 +11,10 @@ use std::path::PathBuf;
 pub(crate) struct Mapping {
     /// The addresses, as they are a name in `/proc/PID/map_files`.
     pub range: String,
+    /// The addresses.
+    pub addresses: Range<u64>,
+    /// Where in the file the first of them stands, bytes.
+    pub offset: u64,
     /// The device in the kernel's form: major and minor number.
     pub device: String,
     pub inode: u64,
@@ -29,7 +34,7 @@ pub(crate) fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
 pub(crate) fn mapping(line: &[u8]) -> Option<Mapping> {
     let mut fields = line.splitn(6, |&byte| byte == b' ');
     let mut text = || std::str::from_utf8(fields.next()?).ok();
-    let (range, permissions, _, device, inode) = (text()?, text()?, text()?, text()?, text()?);
+    let (range, permissions, offset, device, inode) = (text()?, text()?, text()?, text()?, text()?);
     let path = fields.next()?.trim_ascii_start();
     if !path.starts_with(b"/") || permissions.as_bytes().get(2) != Some(&b'x') {
         return None;
@@ -41,8 +46,11 @@ pub(crate) fn mapping(line: &[u8]) -> Option<Mapping> {
     // Here they have leading zeros, there none.
     let (start, end) = range.split_once('-')?;
     let hex = |text| u64::from_str_radix(text, 16).ok();
+    let (start, end) = (hex(start)?, hex(end)?);
     Some(Mapping {
-        range: format!("{:x}-{:x}", hex(start)?, hex(end)?),
+        range: format!("{start:x}-{end:x}"),
+        addresses: start..end,
+        offset: hex(offset)?,
         device: device.to_owned(),
         inode: inode.parse().ok()?,
         path: PathBuf::from(OsStr::from_bytes(path)),
@@ -60,12 +68,14 @@ mod tests {
             b"0f12a000-7f13b000 r-xp 00028000 fe:00 1234                      /usr/lib/my lib.so (deleted)";
         let found = mapping(line).unwrap();
         assert_eq!(found.range, "f12a000-7f13b000");
+        assert_eq!((found.addresses, found.offset), (0xf12a000..0x7f13b000, 0x28000));
         assert_eq!((found.device.as_str(), found.inode, found.deleted), ("fe:00", 1234, true));
         assert_eq!(found.path.to_str(), Some("/usr/lib/my lib.so"));
         for line in [
             &b"7f12a000-7f13b000 r--p 00000000 fe:00 1234    /usr/lib/x.so"[..],
             b"7ffc0000-7ffd0000 r-xp 00000000 00:00 0       [vdso]",
             b"7ffc0000-7ffd0000 r-xp 00000000 00:00 0 ",
+            b"7f12a000-7f13b000 r-xp 0002800x fe:00 1234    /usr/lib/x.so",
             b"nonsense",
             b"",
         ] {

@@ -60,6 +60,18 @@ pub(crate) fn without_clone(name: &str) -> &str {
     &name[..end.unwrap_or(name.len())]
 }
 
+/// A name without the number that LLVM puts behind that of a function which other parts of the program call too, although its
+/// source made it their own: it is no copy.
+pub(crate) fn without_number(name: &str) -> &str {
+    name.find(".llvm.").filter(|&at| at > 0).map_or(name, |at| &name[..at])
+}
+
+/// Whether a compiler made this copy of a function for some of its callers.
+pub(crate) fn is_copy(name: &str) -> bool {
+    let name = without_number(name);
+    without_clone(name) != name
+}
+
 /// The function of which this is the part that is seldom run (`foo.cold`), which is jumped to, never
 /// called.
 pub(crate) fn cold_part_of(name: &str) -> Option<&str> {
@@ -70,6 +82,7 @@ pub(crate) fn cold_part_of(name: &str) -> Option<&str> {
 
 /// The name for output: in its language with parameters, or unchanged.
 pub(crate) fn readable(name: &str) -> Cow<'_, str> {
+    let name = without_number(name);
     let base = without_clone(name);
     match demangle::with_parameters(base) {
         Some(full) => Cow::Owned(full + &name[base.len()..]),
@@ -79,7 +92,7 @@ pub(crate) fn readable(name: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NameMatcher, cold_part_of, readable, without_clone};
+    use super::{NameMatcher, cold_part_of, is_copy, readable, without_clone};
     use crate::pattern::Pattern;
 
     #[test]
@@ -119,6 +132,12 @@ mod tests {
     fn people_read_parameters_and_what_the_compiler_appended() {
         assert_eq!(readable("_ZN3foo3barEi.isra.0"), "foo::bar(int).isra.0");
         assert_eq!(readable("malloc"), "malloc");
+        // Nobody types the number.
+        assert_eq!(readable("_ZN3app6handle17h0123456789abcdefE.llvm.14417284344463585056"), "app::handle");
+        assert_eq!(readable("_RNvC3app6handle.llvm.144"), "app::handle");
+        assert_eq!(readable("helper.llvm.144"), "helper");
+        assert_eq!(readable("_ZN3foo3barEi.isra.0.llvm.144"), "foo::bar(int).isra.0");
+        assert_eq!(readable(".llvm.144"), ".llvm.144");
         assert_eq!(readable("_Znonsense"), "_Znonsense");
     }
 
@@ -147,6 +166,18 @@ mod tests {
             ("::", None),
         ] {
             assert_eq!(NameMatcher::of(&Pattern::new(pattern)).identifier, word, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_function_that_others_may_call_too_is_no_copy() {
+        for (name, expected) in [
+            ("work", false),
+            ("work.llvm.144", false),
+            ("work.constprop.0", true),
+            ("work.isra.0.llvm.144", true),
+        ] {
+            assert_eq!(is_copy(name), expected, "{name}");
         }
     }
 

@@ -117,7 +117,7 @@ pub(crate) fn place(
 
 /// Decodes a function with its parts that stand elsewhere: those that symbols name, and those that only
 /// the table for unwinding lists.
-fn body(image: &Image, wanted: &ProbeRequest<'_>, budget: &Budget) -> Body {
+pub(crate) fn body(image: &Image, wanted: &ProbeRequest<'_>, budget: &Budget) -> Body {
     let mut extents: Vec<Extent> = [wanted.main].iter().chain(wanted.cold).copied().collect();
     let mut parts = Vec::new();
     let mut whole = true;
@@ -200,6 +200,10 @@ fn returns(image: &Image, body: &Body, wanted: &ProbeRequest<'_>) -> Result<Retu
             Runtime::Native if wanted.switches => RefusalReason::SwitchReturns { why },
             Runtime::Native => RefusalReason::ExceptionReturns { why },
         });
+    }
+    // All of it is known, and nothing in it returns: its jumps to computed places stay inside (`_Unwind_Resume`).
+    if body.returns.is_empty() {
+        return Ok(Return::Never);
     }
     let offsets: Option<Vec<u64>> = body.returns.iter().map(|&address| image.offset(address)).collect();
     offsets.map(Return::AtInstructions).ok_or(RefusalReason::NotCode { address: wanted.main.address })

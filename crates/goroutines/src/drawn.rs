@@ -129,7 +129,8 @@ impl Drawn {
         let goroutine = self.goroutine(number);
         let window = GoWindow { goroutine, from: stamp(from), to: stamp(to) };
         let reasons = |_, reason: u8| REASONS[usize::from(reason)].1;
-        let path = path(&self.graph, &self.goroutines, window, Timeouts::Joined, reasons);
+        let path =
+            path(&self.graph, &self.goroutines, &[window], Timeouts::Joined, reasons).expect("a window");
         assert!(path.path.tiles_window(), "{path:#?}");
         assert_eq!(path.goroutines.len(), path.path.segments.len());
         assert_eq!(path.parks.len(), path.path.waits.len());

@@ -63,8 +63,9 @@ pub struct GoPath {
     pub parks: Vec<Option<(GoroutineIndex, u8)>>,
 }
 
-/// The active path of a window (G15 Algorithm 5) on two levels: see the documentation of this crate. `reasons` gives the kind of
-/// a reason by the program's number and its own.
+/// The active path of windows that follow each other without gaps (G15 Algorithm 5) on two levels: see the documentation of this crate. Several are
+/// those of work that goroutines hand over to each other; `None` without one. `reasons` gives the kind of a reason by the program's number and its
+/// own.
 ///
 /// Like the path of a thread it tiles the window, is clipped to each wait that it explains, and is a loop with a stack of its own.
 /// It ends: a goroutine ran when it made another one ready, so that each step down goes to a wait that ended earlier; where
@@ -72,11 +73,11 @@ pub struct GoPath {
 pub fn path(
     graph: &Graph,
     goroutines: &Goroutines,
-    window: GoWindow,
+    windows: &[GoWindow],
     timeouts: Timeouts,
     reasons: impl Fn(u16, u8) -> GoWait,
-) -> GoPath {
-    let to = window.to.max(window.from);
+) -> Option<GoPath> {
+    let (first, last) = (windows.first()?, windows.last()?);
     let mut walk = Walk {
         graph,
         goroutines,
@@ -90,9 +91,11 @@ pub fn path(
         followed: HashMap::new(),
         todo: Vec::new(),
     };
-    let whole =
-        Follow { goroutine: window.goroutine, at: window.from, to, parent: None, depth: 0, via: Via::Window };
-    walk.begin(whole);
+    for &GoWindow { goroutine, from, to } in windows.iter().rev() {
+        let whole =
+            Follow { goroutine, at: from, to: to.max(from), parent: None, depth: 0, via: Via::Window };
+        walk.begin(whole);
+    }
     while let Some(follow) = walk.todo.pop() {
         walk.follow(follow, &reasons);
     }
@@ -101,10 +104,11 @@ pub fn path(
         Timeouts::Joined => Algorithm::Joined,
         Timeouts::JoinedIfAlike => Algorithm::JoinedIfAlike,
     };
-    let thread = last_thread(goroutines, window.goroutine, window.from);
-    let window = Window { thread, from: window.from, to: window.to };
+    let thread = last_thread(goroutines, first.goroutine, first.from);
+    let window = Window { thread, from: first.from, to: last.to };
     let Walk { segments, of, waits, parks, problems, joined, .. } = walk;
-    GoPath { path: Path { window, algorithm, segments, waits, joined, problems }, goroutines: of, parks }
+    let path = Path { window, algorithm, segments, waits, joined, problems };
+    Some(GoPath { path, goroutines: of, parks })
 }
 
 /// The thread that ran a goroutine last before a time, else the one that runs it first, else the first of its process.

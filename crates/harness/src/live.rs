@@ -1,6 +1,7 @@
 //! The program run live, on the machine that runs the tests.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
@@ -66,6 +67,25 @@ pub fn skip(why: &str, would_show: &str) {
 /// real traces, a program that is not there. No failure anywhere.
 pub fn not_possible(why: &str, would_show: &str) {
     eprintln!("skipped: not possible here: {why}; would show that {would_show}");
+}
+
+/// The `go` command, on the path or where Go's own archive installs it; `None`, with a line that says so, where it is missing.
+pub fn go(would_show: &str) -> Option<PathBuf> {
+    let is_there = |go: &PathBuf| match Command::new(go).arg("version").output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{}: {}", go.display(), texts(&output).1);
+            true
+        }
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{}: {error}", go.display());
+            false
+        }
+    };
+    let found = ["go", "/usr/local/go/bin/go"].map(PathBuf::from).into_iter().find(is_there);
+    if found.is_none() {
+        not_possible("no Go here", would_show);
+    }
+    found
 }
 
 /// In which state a thread is when it leaves its CPU, in a word, to be compared with what others print.
@@ -227,15 +247,16 @@ pub fn of_kind(document: &Value, kind: &str) -> i64 {
     of_kind.map(|one| one["total_ns"].as_i64().expect("a number")).sum()
 }
 
-/// The first byte of a function of a running program.
+/// The first byte of a function of a running program, or of a library that it has mapped.
 pub fn first_byte(pid: u32, program: &str, function: &str) -> u8 {
     let symbols = Command::new("nm").arg(program).output().expect("nm").stdout;
     let symbols = String::from_utf8(symbols).expect("text");
     let line = symbols.lines().find(|line| line.ends_with(&format!(" {function}"))).expect("the function");
     let offset = u64::from_str_radix(&line[..16], 16).expect("an address");
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("mappings");
+    let mapping = maps.lines().find(|line| line.ends_with(program)).expect("the file is mapped");
     let start =
-        maps.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).expect("a start");
+        mapping.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).expect("a start");
     let mut byte = [0];
     let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("its memory");
     std::os::unix::fs::FileExt::read_exact_at(&memory, &mut byte, start + offset).expect("a byte");

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use wakepath_clock::{Local, Stamp};
 use wakepath_event::{CgroupId, Event, EventKind, NameSpace};
 
 use crate::descriptor::Files;
@@ -16,6 +17,8 @@ use crate::{Name, ThreadInfo, Unit};
 pub struct Names {
     /// A number's names, the latest last: cgroups, interrupts, devices, programs.
     named: BTreeMap<(NameSpace, u64), Name>,
+    /// The CPU limits of each cgroup in the hierarchy that has the CPU controller, each since the time at which it was read.
+    limits: BTreeMap<CgroupId, Vec<(Stamp<Local>, Name)>>,
     pub(crate) files: Files,
     pub(crate) flows: Flows,
 }
@@ -42,6 +45,9 @@ impl Names {
     /// Notes the names in this event. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
         match &event.kind {
+            EventKind::Name(NameSpace::CpuLimit, cgroup, limit) => {
+                self.limits.entry(CgroupId(*cgroup)).or_default().push((event.at, Name::from(&**limit)));
+            }
             EventKind::Name(space, key, name) => {
                 self.named.insert((*space, *key), Name::from(&**name));
             }
@@ -96,33 +102,40 @@ impl Names {
         Unit::of_path(self.cgroup_of(thread)?.bytes())
     }
 
-    /// A CPU limit, where this cgroup of the hierarchy that has the CPU controller has one.
-    fn cpu_limit(&self, cgroup: CgroupId) -> Option<CpuLimit> {
-        let text = std::str::from_utf8(self.named.get(&(NameSpace::CpuLimit, cgroup.0))?.bytes()).ok()?;
+    /// The CPU limit at `at` of a cgroup of the hierarchy that has the CPU controller, where one was read: the last one until then,
+    /// else the next one, since a limit that is set while recording runs is read when it hands out time.
+    fn cpu_limit(&self, cgroup: CgroupId, at: Stamp<Local>) -> Option<CpuLimit> {
+        let read = self.limits.get(&cgroup)?;
+        let until = read.partition_point(|&(since, _)| since <= at);
+        let (_, text) = read.get(until.saturating_sub(1))?;
+        let text = std::str::from_utf8(text.bytes()).ok()?;
         let (quota, period) = text.trim().split_once(' ')?;
         let ns = |us: &str| us.parse::<u64>().ok().and_then(|us| us.checked_mul(1000));
         Some(CpuLimit { quota_ns: ns(quota)?, period_ns: ns(period)? })
     }
 
-    /// The innermost CPU limit that a thread is under, its own cgroup's or one further out; the thread's own unit
-    /// where no limit was recorded.
-    pub fn limit_of(&self, thread: &ThreadInfo) -> Option<UnitLimit> {
-        match self.limit_over(thread) {
+    /// The innermost CPU limit that a thread is under at `at`, its own cgroup's or one further out. Where none was read, it is
+    /// taken to be its own cgroup's.
+    pub fn limit_of(&self, thread: &ThreadInfo, at: Stamp<Local>) -> Option<UnitLimit> {
+        let unit = |path: &Name| Unit::of_path(path.bytes());
+        match self.limit_over(thread, at) {
             Some((path, limit)) => {
-                let unit = Unit::of_path(path.bytes()).unwrap_or_else(|| Unit::Cgroup(path.clone()));
+                let unit = unit(path).unwrap_or_else(|| Unit::Cgroup(path.clone()));
                 Some(UnitLimit { unit, limit: Some(limit) })
             }
-            None => Some(UnitLimit { unit: self.unit(thread)?, limit: None }),
+            None => {
+                let own = self.cpu_cgroup(thread.cpu_cgroup).and_then(unit);
+                Some(UnitLimit { unit: own.or_else(|| self.unit(thread))?, limit: None })
+            }
         }
     }
 
     /// The innermost CPU limit that a thread is under, and the path of the cgroup that has it.
-    fn limit_over(&self, thread: &ThreadInfo) -> Option<(&Name, CpuLimit)> {
+    fn limit_over(&self, thread: &ThreadInfo, at: Stamp<Local>) -> Option<(&Name, CpuLimit)> {
         let path = self.cpu_cgroup(thread.cpu_cgroup)?.bytes();
-        let limited = self.named.range((NameSpace::CpuLimit, 0)..=(NameSpace::CpuLimit, u64::MAX));
+        let limited =
+            self.limits.keys().filter_map(|&id| Some((self.cpu_cgroup(id)?, self.cpu_limit(id, at)?)));
         limited
-            .map(|(&(_, id), _)| CgroupId(id))
-            .filter_map(|id| Some((self.cpu_cgroup(id)?, self.cpu_limit(id)?)))
             .filter(|(outer, _)| is_within(path, outer.bytes()))
             .max_by_key(|(outer, _)| outer.bytes().len())
     }
@@ -154,26 +167,32 @@ mod tests {
     use super::*;
     use crate::testing::event;
 
-    /// The names of cgroups, then the limits of some.
-    fn names(cgroups: &[(u64, &str)], limits: &[(u64, &str)]) -> Names {
+    const AT: Stamp<Local> = Stamp::from_ns(100);
+
+    /// The names of cgroups, then the limits of some, each with the time at which it was read.
+    fn names(cgroups: &[(u64, &str)], limits: &[(u64, u64, &str)]) -> Names {
         let mut names = Names::default();
-        for (space, named) in [(NameSpace::CpuCgroup, cgroups), (NameSpace::CpuLimit, limits)] {
-            for &(id, name) in named {
-                names.observe(&event(0, 0, 0, EventKind::Name(space, id, name.as_bytes().into())));
-            }
-        }
+        let mut name = |at, space, id, name: &str| {
+            names.observe(&event(at, 0, 0, EventKind::Name(space, id, name.as_bytes().into())));
+        };
+        cgroups.iter().for_each(|&(id, path)| name(0, NameSpace::CpuCgroup, id, path));
+        limits.iter().for_each(|&(at, id, limit)| name(at, NameSpace::CpuLimit, id, limit));
         names
+    }
+
+    fn thread(cgroup: u64) -> ThreadInfo {
+        ThreadInfo { cpu_cgroup: CgroupId(cgroup), ..ThreadInfo::default() }
     }
 
     #[test]
     fn a_thread_is_under_the_innermost_limit_around_it() {
         let names = names(
             &[(1, "/"), (2, "/shop"), (3, "/shop/web"), (4, "/shopping"), (5, "/shop/web/a")],
-            &[(2, "50000 100000"), (3, "20000 100000"), (4, "1 2")],
+            &[(0, 2, "50000 100000"), (0, 3, "20000 100000"), (0, 4, "1 2")],
         );
         let limit = |cgroup| {
-            let thread = ThreadInfo { cpu_cgroup: CgroupId(cgroup), ..ThreadInfo::default() };
-            names.limit_over(&thread).map(|(path, limit)| (path.clone(), limit.quota_ns))
+            let limit = names.limit_over(&thread(cgroup), AT);
+            limit.map(|(path, limit)| (path.clone(), limit.quota_ns))
         };
         assert_eq!(limit(5), Some(("/shop/web".into(), 20_000_000)));
         assert_eq!(limit(2), Some(("/shop".into(), 50_000_000)));
@@ -182,13 +201,37 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_that_changes_is_the_one_that_was_read_last() {
+        let names = names(&[(2, "/shop")], &[(200, 2, "1000 100000"), (500, 2, "50000 100000")]);
+        let quota = |at| names.cpu_limit(CgroupId(2), Stamp::from_ns(at)).map(|limit| limit.quota_ns);
+        // It was set at some time before it was read.
+        assert_eq!(quota(100), Some(1_000_000));
+        assert_eq!(quota(200), Some(1_000_000));
+        assert_eq!(quota(499), Some(1_000_000));
+        assert_eq!(quota(500), Some(50_000_000));
+    }
+
+    #[test]
+    fn a_limit_that_was_not_read_is_that_of_the_cgroup_that_has_the_cpu_controller() {
+        let mut names = names(&[(2, "/shop")], &[]);
+        let v2 = EventKind::Name(NameSpace::Cgroup, 7, (*b"/user.slice").into());
+        names.observe(&event(0, 0, 0, v2));
+        let thread = ThreadInfo { cgroup: CgroupId(7), ..thread(2) };
+        let unit = |thread: &ThreadInfo| names.limit_of(thread, AT).map(|limit| (limit.unit, limit.limit));
+        assert_eq!(unit(&thread), Some((Unit::Cgroup("shop".into()), None)));
+        let nowhere = ThreadInfo { cgroup: CgroupId(7), ..self::thread(9) };
+        assert_eq!(unit(&nowhere), Some((Unit::Systemd("user.slice".into()), None)));
+    }
+
+    #[test]
     fn a_limit_that_is_no_pair_of_numbers_is_no_limit() {
-        let limits = [(1, "50000 100000"), (2, "max 100000"), (3, ""), (4, "99999999999999999999 1")];
+        let texts = ["50000 100000", "max 100000", "", "99999999999999999999 1"];
+        let limits: Vec<_> = (1..).zip(texts).map(|(id, text)| (0, id, text)).collect();
         let names = names(&[], &limits);
         let limit = CpuLimit { quota_ns: 50_000_000, period_ns: 100_000_000 };
-        assert_eq!(names.cpu_limit(CgroupId(1)), Some(limit));
+        assert_eq!(names.cpu_limit(CgroupId(1), AT), Some(limit));
         for id in 2..=5 {
-            assert_eq!(names.cpu_limit(CgroupId(id)), None, "cgroup {id}");
+            assert_eq!(names.cpu_limit(CgroupId(id), AT), None, "cgroup {id}");
         }
     }
 }

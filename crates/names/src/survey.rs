@@ -26,7 +26,7 @@ pub struct Survey {
     pub clocks: Vec<(Stamp<Local>, Clocks)>,
     /// The same of other hosts, from the second on, with stamps on the clock of the first.
     pub other_clocks: Vec<(HostIndex, Stamp<Local>, Clocks)>,
-    /// Calls of the functions that were asked for, in the order in which they ended.
+    /// Calls of the functions that were asked for, in the order in which they ended; none that ended before the start.
     pub calls: Vec<(Stamp<Local>, FunctionCall)>,
     /// The contexts that threads had, as they were read.
     pub contexts: Contexts,
@@ -131,7 +131,14 @@ impl Survey {
                 self.contexts.forget(event.at, *old);
                 self.names.observe(event);
             }
-            EventKind::Mark(mark) => self.session.observe(event.at, mark),
+            EventKind::Mark(mark) => {
+                // Probes of functions are in before the first record of which the rest is known: nothing explains such a
+                // call, and a slow machine has hundreds of ms of them.
+                if matches!(mark, Mark::Started) && self.session.started.is_none() {
+                    self.calls.clear();
+                }
+                self.session.observe(event.at, mark);
+            }
             _ => self.names.observe(event),
         }
     }
@@ -265,6 +272,12 @@ mod tests {
         EventKind::Clocks(Clocks { boottime_ns: 0, realtime_ns, steal_ns: 0 })
     }
 
+    fn call(from: u64, to: u64) -> Event {
+        let from = Stamp::from_ns(from);
+        let call = FunctionCall { target: 0, thread: Tid(7), from, end: wakepath_event::CallEnd::Returned };
+        event(to, EventKind::Function(call))
+    }
+
     #[test]
     fn realtime_follows_the_last_reading_before_a_stamp() {
         let mut survey = Survey::default();
@@ -277,6 +290,20 @@ mod tests {
         {
             assert_eq!(survey.realtime(Stamp::from_ns(at)), Some(expected), "at {at}");
         }
+    }
+
+    #[test]
+    fn calls_that_ended_before_the_start_are_none() {
+        let mut survey = Survey::default();
+        survey.observe(&call(100, 200));
+        survey.observe(&event(300, EventKind::Mark(Mark::Started)));
+        // The second one's begin is before the start: what is known of it is explained.
+        survey.observe(&call(250, 400));
+        survey.observe(&call(410, 500));
+        // Another mark, of a recording that is read behind this one, takes nothing away.
+        survey.observe(&event(600, EventKind::Mark(Mark::Started)));
+        let begins: Vec<u64> = survey.calls.iter().map(|(_, call)| call.from.ns()).collect();
+        assert_eq!(begins, [250, 410]);
     }
 
     #[test]

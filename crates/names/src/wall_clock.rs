@@ -9,6 +9,12 @@ use crate::Recorded;
 /// clock was set between them.
 const MAX_STEERED_NS: u64 = 10_000_000;
 
+/// A kernel steers realtime by at most so much, ns in a second, where no time server sets it.
+const MAX_SLEW: u64 = 500_000;
+
+/// The two clocks of a reading are read within less than this, ns.
+const READING_NS: u64 = 1_000;
+
 /// A host's realtime clock beside the clock of its recording, at the times at which both were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WallClock {
@@ -71,6 +77,26 @@ impl WallClock {
             None => passed,
         };
         Stamp::from_ns(realtime.saturating_add(passed))
+    }
+
+    /// How far the realtime at a stamp may be off from [`Self::wall`], ns. Between two readings both clocks may have run apart at any time, by
+    /// as much as they did in all; outside of the readings, by as much as a kernel steers.
+    pub fn error_ns(&self, at: Stamp<Reference>) -> u64 {
+        let at = at.ns();
+        let after = self.by_stamp.partition_point(|(read, _)| *read <= at);
+        let (read, realtime) = self.by_stamp[after.saturating_sub(1)];
+        let error = match self.by_stamp.get(after).filter(|_| after > 0) {
+            // Realtime may have been set back.
+            Some(&(then, next)) => {
+                let (wall_ns, ns) = (i128::from(next) - i128::from(realtime), i128::from(then - read));
+                u64::try_from((wall_ns - ns).unsigned_abs()).unwrap_or(u64::MAX)
+            }
+            None => {
+                let slewed = u128::from(at.abs_diff(read)) * u128::from(MAX_SLEW) / 1_000_000_000;
+                u64::try_from(slewed).unwrap_or(u64::MAX)
+            }
+        };
+        error.saturating_add(READING_NS)
     }
 }
 
@@ -158,6 +184,20 @@ mod tests {
             [0, 1000, 1500, 2000, 3000, 3010].map(wall),
             [499_000, 500_000, 500_550, 501_100, 502_050, 502_060]
         );
+    }
+
+    #[test]
+    fn the_realtime_at_a_stamp_is_off_by_what_the_clocks_ran_apart_between_its_readings_or_by_what_a_kernel_steers()
+     {
+        let second = 1_000_000_000;
+        let clock =
+            clock(&[(second, 5 * second), (2 * second, 6 * second + 700), (3 * second, 6 * second - 100)]);
+        let error = |at| clock.error_ns(Stamp::from_ns(at));
+        let read = READING_NS;
+        assert_eq!([0, second, 2 * second - 1].map(error), [500_000 + read, 700 + read, 700 + read]);
+        // It was set back there.
+        assert_eq!(error(2 * second), second + 800 + read);
+        assert_eq!([3 * second, 5 * second].map(error), [read, 1_000_000 + read]);
     }
 
     #[test]

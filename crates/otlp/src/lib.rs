@@ -20,6 +20,7 @@ mod filter;
 mod forward;
 mod grpc;
 mod json;
+mod message;
 mod priority;
 mod queue;
 mod receiver;
@@ -34,6 +35,7 @@ pub use connection::MAX_CONNECTIONS;
 pub use counts::{Forwarded, MAX_SERVICES, Received};
 pub use filter::Kept;
 pub use forward::ForwardUrl;
+pub use message::{Form, NoMessage};
 pub use queue::Sink;
 pub use receiver::{Options, Receiver, ReceiverError, Running};
 pub use send::send;
@@ -46,4 +48,13 @@ pub use wire::Malformed;
 /// When the bytes are no such message.
 pub fn keep(message: &[u8], more: &[String]) -> Result<Kept, Malformed> {
     filter::filter(message, &allow::AllowList::with(more))
+}
+
+/// Keeps of the body of a request over HTTP what [`KEPT_ATTRIBUTES`] and `more` allow: what a receiver does with each body.
+///
+/// # Errors
+/// When the body has no message with spans.
+pub fn keep_body(body: &[u8], form: Form, more: &[String]) -> Result<Kept, NoMessage> {
+    let message = message::message(body, form)?;
+    keep(&message, more).map_err(|error| NoMessage::Malformed(error.to_string()))
 }

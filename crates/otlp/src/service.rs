@@ -12,12 +12,12 @@ use tonic::body::Body;
 
 use crate::allow::AllowList;
 use crate::answer::{self, Encoding, Refusal, Rejected};
-use crate::body::{self, BodyError, GzipError};
+use crate::body::{self, BodyError};
 use crate::counts::Counts;
 use crate::filter::filter;
 use crate::forward::Forward;
 use crate::grpc;
-use crate::json;
+use crate::message::{Form, NoMessage, message};
 use crate::queue::Queue;
 use crate::room::Room;
 
@@ -147,24 +147,17 @@ impl Service {
         headers: &HeaderMap,
         body: &[u8],
     ) -> Result<Option<Rejected>, Refusal> {
-        let decompressed;
-        let bytes = match headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
-            None | Some(b"" | b"identity") => body,
-            Some(b"gzip") => {
-                decompressed = body::decompress(body, MAX_MESSAGE_BYTES).map_err(|error| match error {
-                    GzipError::TooLarge => Refusal::TooLarge,
-                    GzipError::NotGzip => Refusal::Malformed("not gzip".to_owned()),
-                })?;
-                &decompressed
-            }
+        let gzip = match headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+            None | Some(b"" | b"identity") => false,
+            Some(b"gzip") => true,
             Some(_) => return Err(Refusal::Malformed("only gzip is decompressed".to_owned())),
         };
-        match encoding {
-            Encoding::Protobuf => self.keep(bytes),
-            Encoding::Json => {
-                self.keep(&json::to_protobuf(bytes).map_err(|error| Refusal::Malformed(error.to_string()))?)
-            }
-        }
+        let form = Form { gzip, json: encoding == Encoding::Json };
+        let message = message(body, form).map_err(|error| match error {
+            NoMessage::TooLarge => Refusal::TooLarge,
+            NoMessage::Malformed(why) => Refusal::Malformed(why),
+        })?;
+        self.keep(&message)
     }
 
     /// Puts what may be kept of a message into the queue. Returns the spans that are not kept.

@@ -8,6 +8,8 @@ mod calls;
 mod comparison;
 #[cfg(feature = "collect")]
 mod doctor;
+#[cfg(feature = "collect")]
+mod drill;
 mod function;
 mod goroutine;
 mod hang;
@@ -26,6 +28,8 @@ pub use calls::calls;
 pub use comparison::comparison;
 #[cfg(feature = "collect")]
 pub use doctor::doctor;
+#[cfg(feature = "collect")]
+pub use drill::drill;
 pub use info::info;
 #[cfg(feature = "collect")]
 pub use latency::live_latency;

@@ -1,5 +1,7 @@
 //! Answers for tests, from traces with a story: threads that run and wait for each other.
 
+#[cfg(feature = "collect")]
+use std::collections::HashMap;
 use std::time::Duration;
 
 use wakepath_clock::{ErrorBound, Line, Local, Piece, Quality, Reference, Stamp, Transform};
@@ -289,6 +291,120 @@ pub fn live(targets: Vec<latency::Distribution>) -> latency::live::LiveLatency {
         status: None,
         running: None,
         targets,
+    }
+}
+
+/// A drill-down into `serve`, whose slow calls wait in `read_block`, but for one path that is not certain.
+#[cfg(feature = "collect")]
+pub fn drilled() -> wakepath_engine::drill::Drilled {
+    use wakepath_engine::drill::{
+        Cause, Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, DrilledNode, End, Epoch,
+        Foreign, FunctionId, LevelVotes, NodeId, RootCause, SiteId, Status,
+    };
+    let histogram = histogram(&[(1 << 12, 900), (1 << 22, 100)]);
+    let function = |name: &str, address, refused: Option<&str>| DrillFunction {
+        name: name.to_owned(),
+        file: "/srv/shop\u{202e}".into(),
+        address,
+        refused: refused.map(str::to_owned),
+    };
+    let node = |parent, site, function| DrilledNode {
+        parent: Some(NodeId(parent)),
+        site: Some(SiteId { address: site }),
+        function,
+    };
+    let contribution = |contributor, maxcount, mean_ns, chosen| Contribution {
+        contributor,
+        maxcount,
+        calls: 20,
+        mean_ns,
+        median_ns: mean_ns + 100_000,
+        chosen,
+    };
+    let f0 = DrilledNode { parent: None, site: None, function: Some(FunctionId(0)) };
+    let votes = |node, chosen, runner_up| LevelVotes { node: NodeId(node), calls: 20, chosen, runner_up };
+    Drilled {
+        host: Host::default(),
+        target: "./shop:serve".to_owned(),
+        functions: vec![
+            function("serve", 0x1000, None),
+            function("look_up\x1b[2J", 0x1100, None),
+            function("read_block", 0x1200, None),
+            function("memcpy", 0, Some("an IFUNC")),
+        ],
+        process: (42, "shop".to_owned()),
+        running: None,
+        command_status: None,
+        peaks: wakepath_distribution::peaks(&histogram),
+        histogram,
+        peak: 2,
+        counted_for: Duration::from_millis(500),
+        elapsed: Duration::from_millis(1500),
+        calls: 1400,
+        status: Status::RootCauseFound,
+        root_causes: vec![
+            RootCause {
+                path: vec![NodeId(0), NodeId(1), NodeId(2)],
+                cause: Some(Cause::Itself),
+                end: Some(End::Itself),
+                ns: 3_900_000,
+                blocked_ns: 3_800_000,
+                f0_ns: 4_000_000,
+                levels: vec![votes(0, 20, 1), votes(1, 19, 0)],
+                confidence: 0.95,
+                doubts: Vec::new(),
+            },
+            RootCause {
+                path: vec![NodeId(0), NodeId(1)],
+                cause: Some(Cause::Loop { callee: NodeId(3), calls: 20_000 }),
+                end: Some(End::Itself),
+                ns: 2_100_000,
+                blocked_ns: 0,
+                f0_ns: 4_000_000,
+                levels: vec![votes(0, 20, 18)],
+                confidence: 0.1,
+                doubts: vec![
+                    Doubt::CloseVotes { node: NodeId(1) },
+                    Doubt::FewCalls { node: NodeId(1), calls: 3 },
+                ],
+            },
+        ],
+        decisions: vec![Decision {
+            node: NodeId(0),
+            epoch: Epoch(1),
+            calls: 20,
+            votes: 20,
+            unsure: 2,
+            shifted: 0,
+            missing: 0,
+            contributors: vec![
+                contribution(Contributor::Itself, 1, 900_000, false),
+                contribution(Contributor::Callee(NodeId(1)), 20, 3_900_000, true),
+                contribution(Contributor::Callee(NodeId(4)), 0, 0, false),
+                contribution(Contributor::Foreign(Foreign::Preemption), 0, 2_000, false),
+            ],
+            spread: None,
+            not_measured: 1,
+            batches: Vec::new(),
+            left_out: Vec::new(),
+            unknown_targets: 0,
+        }],
+        nodes: HashMap::from([
+            (NodeId(0), f0),
+            (NodeId(1), node(0, 0x20, Some(FunctionId(1)))),
+            (NodeId(2), node(1, 0x120, Some(FunctionId(2)))),
+            (NodeId(3), node(1, 0x130, Some(FunctionId(3)))),
+            (NodeId(4), node(1, 0x140, None)),
+        ]),
+        lines: HashMap::from([(NodeId(2), ("shop\u{202e}.c".to_owned(), 88))]),
+        probe: Some(wakepath_engine::drill::Calibration {
+            per_call_ns: 1500,
+            other_process_ns: 1000,
+            shift: 700,
+        }),
+        most_probed: 4,
+        notes: vec!["a note".to_owned()],
+        save: None,
     }
 }
 

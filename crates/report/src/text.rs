@@ -5,6 +5,8 @@ mod comparison;
 pub(crate) mod cost;
 #[cfg(feature = "collect")]
 mod doctor;
+#[cfg(feature = "collect")]
+mod drill;
 mod explain;
 mod footer;
 mod goroutine;
@@ -26,11 +28,13 @@ pub use calls::calls;
 pub use comparison::comparison;
 #[cfg(feature = "collect")]
 pub use doctor::doctor;
+#[cfg(feature = "collect")]
+pub use drill::drill;
 pub use explain::explain;
 pub use footer::Source;
-#[cfg(feature = "collect")]
-pub use goroutine::goroutines;
 pub use goroutine::goroutines_unseen;
+#[cfg(feature = "collect")]
+pub use goroutine::{goroutines, goroutines_started};
 pub use info::info;
 #[cfg(feature = "collect")]
 pub use latency::live_latency;
@@ -58,11 +62,18 @@ use crate::wording;
 fn when(head: &Head, from: Stamp<Reference>, to: Stamp<Reference>) -> String {
     let host = wording::name(&head.host.name);
     let on = if host.is_empty() { String::new() } else { format!(" on {host}") };
+    // A request may have been before the recording: its spans came late.
     let Some(origin) = head.origin_realtime_ns else {
-        let [from, to] = [from, to].map(|at| duration(at.since(head.origin)));
+        let [from, to] = [from, to].map(|at| match head.origin.since(at) {
+            0 => duration(at.since(head.origin)),
+            before => format!("-{}", duration(before)),
+        });
         return format!("{from} to {to} after the start{on}");
     };
-    let [from, to] = [from, to].map(|at| origin.saturating_add(at.since(head.origin)));
+    let realtime = |at: Stamp<Reference>| {
+        origin.saturating_sub(head.origin.since(at)).saturating_add(at.since(head.origin))
+    };
+    let [from, to] = [from, to].map(realtime);
     format!("{} UTC{on}", utc_range(from, to))
 }
 
@@ -94,6 +105,20 @@ fn utc_range(from_ns: u64, to_ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::{Answered, command};
+    use wakepath_findings::testing::{ORIGIN, checkout};
+
+    #[test]
+    fn a_time_before_the_recording_is_shown_as_it_is() {
+        let story = checkout();
+        let mut head = story.answer(command()).head.clone();
+        let [from, to] = [2_310_000_000, 1_310_000_000].map(|before| Stamp::from_ns(ORIGIN - before));
+        assert_eq!(when(&head, from, to), "2026-11-21 02:58:39.000 to 02:58:40.000 UTC on web3");
+        head.origin_realtime_ns = None;
+        assert_eq!(when(&head, from, to), "-2.31 s to -1.31 s after the start on web3");
+        let to = Stamp::from_ns(ORIGIN + 1_310_000_000);
+        assert_eq!(when(&head, from, to), "-2.31 s to 1.31 s after the start on web3");
+    }
 
     #[test]
     fn a_range_of_time_has_the_date_once_and_its_times_are_cut() {

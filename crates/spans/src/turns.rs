@@ -3,9 +3,13 @@
 //! An event loop turns from one open span to another one and back, and its thread may never leave the CPU meanwhile: then no reading of
 //! its context shows it. A plug-in that follows the callbacks of the loop notes the turns of each span. A thread whose open spans all
 //! have theirs works for none of them between two turns.
+//!
+//! Other plug-ins follow the current span of all threads, and note the turns of a span in each, with the thread's number. Such a span is one of
+//! every thread in which it has a turn, for all of its time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::str::FromStr;
 
 use wakepath_clock::{Stamp, Wall};
 
@@ -17,48 +21,66 @@ const MAX_TEXT_BYTES: usize = 4096;
 /// A turn may end so long behind its span, ns: the stamps of an SDK that reads a clock of whole milliseconds are so much too early.
 const MAX_LATE_NS: u64 = 1_000_000;
 
-/// The turns that a program noted of one span: those in the thread in which the span began.
+/// The turns that a program noted of one span: those in the thread in which the span began, or those in all threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotedTurns<C> {
     /// From here on they are whole: older ones were dropped.
     pub since: Stamp<C>,
-    /// Their beginnings and ends, in order, without overlap.
+    /// Their beginnings and ends; those in one thread in order, without overlap.
     pub turns: Vec<(Stamp<C>, Stamp<C>)>,
+    /// The number of the thread of each of them, where those in all threads are noted; `None` where those in others than the one in which the span
+    /// began are not.
+    pub tids: Option<Vec<u32>>,
 }
 
 impl<C: Copy> NotedTurns<C> {
     /// The same on another clock.
     pub fn on<D>(&self, stamp: impl Fn(Stamp<C>) -> Stamp<D>) -> NotedTurns<D> {
         let turns = self.turns.iter().map(|&(from, to)| (stamp(from), stamp(to)));
-        NotedTurns { since: stamp(self.since), turns: turns.collect() }
+        NotedTurns { since: stamp(self.since), turns: turns.collect(), tids: self.tids.clone() }
     }
 }
 
 impl NotedTurns<Wall> {
     /// The turns of a span from then to then in a text `SINCE GAP LENGTH GAP LENGTH.`: a time in ns since 1970, and for each turn the ns
-    /// from there, or from the end of the one before, to its beginning, and its length. `None` where it is cut off or is no such text, and
+    /// from there, or from the end of the one before, to its beginning, and its length. A text `SINCE @TID GAP LENGTH GAP LENGTH @TID GAP LENGTH.` has
+    /// those in all threads: for each thread those in it, again from SINCE on. `None` where it is cut off or is no such text, and
     /// where a turn lies outside of the span.
     pub(crate) fn parse(text: &str, from: Stamp<Wall>, to: Stamp<Wall>) -> Option<Self> {
         let text = text.strip_suffix('.').filter(|text| text.len() < MAX_TEXT_BYTES)?;
-        // A sign would be taken for a part of a number.
-        let number =
-            |word: &str| word.parse().ok().filter(|_| word.starts_with(|one: char| one.is_ascii_digit()));
-        let mut words = text.split(' ').map(number);
-        let since: u64 = words.next()??;
-        let (mut at, mut turns) = (since, Vec::new());
-        while let Some(gap) = words.next() {
-            let begin = at.checked_add(gap?)?;
-            at = begin.checked_add(words.next()??)?;
+        let mut words = text.split(' ');
+        let since: u64 = number(words.next()?)?;
+        let (mut at, mut turns, mut tids) = (since, Vec::new(), Vec::new());
+        let mut tid: Option<u32> = None;
+        let (mut is_first, mut last) = (true, since);
+        while let Some(mut word) = words.next() {
+            if let Some(other) = word.strip_prefix('@') {
+                // The first turn has a thread, or none has.
+                (is_first || tid.is_some()).then_some(())?;
+                (tid, at) = (Some(number(other)?), since);
+                word = words.next()?;
+            }
+            is_first = false;
+            let begin = at.checked_add(number(word)?)?;
+            at = begin.checked_add(number(words.next()?)?)?;
+            last = last.max(at);
             if begin < at {
                 turns.push((Stamp::from_ns(begin), Stamp::from_ns(at)));
+                tids.extend(tid);
             }
         }
-        let is_within = from.ns() <= since && at <= to.ns().saturating_add(MAX_LATE_NS);
-        is_within.then_some(Self { since: Stamp::from_ns(since), turns })
+        let is_within = from.ns() <= since && last <= to.ns().saturating_add(MAX_LATE_NS);
+        let tids = tid.map(|_| tids);
+        is_within.then_some(Self { since: Stamp::from_ns(since), turns, tids })
     }
 }
 
-/// A span that names a thread, and its turns in that thread, where they are noted.
+/// A number of digits alone: a sign would be taken for a part of it.
+fn number<N: FromStr>(word: &str) -> Option<N> {
+    word.parse().ok().filter(|_| word.starts_with(|one: char| one.is_ascii_digit()))
+}
+
+/// A span that names a thread, or has a turn in it, and its turns in that thread, where they are noted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnsOfSpan<T, C> {
     /// The thread.
@@ -69,7 +91,7 @@ pub struct TurnsOfSpan<T, C> {
     pub to: Stamp<C>,
     /// The span.
     pub span: SpanIndex,
-    /// The turns.
+    /// The turns in that thread. With numbers of threads, those in all threads are noted.
     pub noted: Option<NotedTurns<C>>,
 }
 
@@ -99,13 +121,15 @@ struct Piece<C> {
 pub struct Turns<T, C> {
     /// The pieces of time for which something is noted, in order, without overlap.
     by_thread: HashMap<T, Vec<Piece<C>>>,
-    /// The thread of each span whose turns are noted, and the time from which they are whole.
-    noted: HashMap<SpanIndex, (T, Stamp<C>)>,
+    /// The thread of each span whose turns are noted, `None` for all threads, and the time from which they are whole.
+    noted: HashMap<SpanIndex, (Option<T>, Stamp<C>)>,
+    /// The threads of each span whose turns are noted in all threads.
+    threads: HashMap<SpanIndex, Vec<T>>,
 }
 
 impl<T, C> Default for Turns<T, C> {
     fn default() -> Self {
-        Self { by_thread: HashMap::new(), noted: HashMap::new() }
+        Self { by_thread: HashMap::new(), noted: HashMap::new(), threads: HashMap::new() }
     }
 }
 
@@ -145,6 +169,7 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
     /// The turns of these spans.
     pub fn new(spans: impl IntoIterator<Item = TurnsOfSpan<T, C>>) -> Self {
         let mut noted = HashMap::new();
+        let mut threads: HashMap<SpanIndex, Vec<T>> = HashMap::new();
         let mut changes: HashMap<T, Vec<(Stamp<C>, Change, i64)>> = HashMap::new();
         for TurnsOfSpan { thread, from, to, span, noted: of_span } in spans {
             let changes = changes.entry(thread).or_default();
@@ -154,11 +179,14 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
                 }
             };
             let other = Change { other: 1, ..Change::default() };
-            let Some(NotedTurns { since, turns }) = of_span else {
+            let Some(NotedTurns { since, turns, tids }) = of_span else {
                 add(from, to, other);
                 continue;
             };
-            noted.insert(span, (thread, since));
+            noted.insert(span, (tids.is_none().then_some(thread), since));
+            if tids.is_some() {
+                threads.entry(span).or_default().push(thread);
+            }
             add(from, since.min(to), other);
             add(since.max(from), to, Change { whole: 1, ..Change::default() });
             for (from, to) in turns {
@@ -167,7 +195,12 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
         }
         changes.retain(|_, changes| changes.iter().any(|(_, change, _)| change.other == 0));
         let by_thread = changes.into_iter().map(|(thread, changes)| (thread, pieces(changes))).collect();
-        Self { by_thread, noted }
+        Self { by_thread, noted, threads }
+    }
+
+    /// The threads of a span whose turns are noted in all threads, as [`Self::new`] got them: none for another one.
+    pub fn threads(&self, span: SpanIndex) -> impl Iterator<Item = T> {
+        self.threads.get(&span).into_iter().flatten().copied()
     }
 
     /// The noted facts about a thread from then to then, piece by piece, without gap or overlap.
@@ -203,7 +236,8 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
 
     /// Whether all turns of a span in a thread are noted from then on.
     pub fn is_whole(&self, thread: &T, span: SpanIndex, at: Stamp<C>) -> bool {
-        self.noted.get(&span).is_some_and(|(of, since)| of == thread && *since <= at)
+        let is_of_thread = |of: Option<T>| of.is_none_or(|of| of == *thread);
+        self.noted.get(&span).is_some_and(|(of, since)| is_of_thread(*of) && *since <= at)
     }
 
     /// For what a thread worked from `at` on, for which this is noted, where something else is taken to be so, `works_for`, by its
@@ -221,7 +255,8 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
             WorksFor::None | WorksFor::Unplaced => true,
             WorksFor::Missing(..) | WorksFor::Unknown => false,
         };
-        let is_of_thread = |span| self.noted.get(&span).is_some_and(|(of, _)| of == thread);
+        let is_of_thread =
+            |span| self.noted.get(&span).is_some_and(|(of, _)| of.is_none_or(|of| of == *thread));
         match (turn, works_for) {
             (_, WorksFor::Unknown) => works_for,
             (Some(Turn::Of(span)), _) => WorksFor::Span(span),
@@ -270,6 +305,31 @@ mod tests {
     }
 
     #[test]
+    fn a_text_with_threads_has_the_number_of_each_turns_thread() {
+        let tids = |text: &str| NotedTurns::parse(text, Stamp::from_ns(100), Stamp::from_ns(200))?.tids;
+        assert_eq!(tids("100 5 10."), None);
+        assert_eq!(tids("100 @7 5 10 0 3 @8 2 1 4 0 @7 1 1."), Some(vec![7, 7, 8, 7]));
+        let turns = vec![(105, 115), (115, 118), (102, 160)];
+        assert_eq!(parse("100 @7 5 10 0 3 @8 2 58."), Some((100, turns)));
+        // Each of them lies within the span, and not the last one alone.
+        assert_eq!(parse("100 @7 5 1000096 @8 2 1."), None);
+        // The thread of the first turn is missing, the words of a turn, a thread, or a number of 32 bits.
+        for text in [
+            "100 5 1 @7 1 1.",
+            "100 0 0 @7 1 1.",
+            "100 @7.",
+            "100 @7 5.",
+            "100 @7 @8 5 1.",
+            "@7 100 5 1.",
+            "100 @ 5 1.",
+            "100 @+7 5 1.",
+            "100 @4294967296 5 1.",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn a_text_that_is_cut_off_or_lies_outside_of_its_span_is_not_believed() {
         let long = format!("100{}.", " 0 1".repeat(1100));
         let huge = u64::MAX.to_string();
@@ -312,7 +372,7 @@ mod tests {
                 from: at(0),
                 to: at(3),
                 span: SpanIndex(u32::MAX - span),
-                noted: Some(NotedTurns { since: at(0), turns }),
+                noted: Some(NotedTurns { since: at(0), turns, tids: None }),
             }
         });
         let turns = Turns::new(spans);
@@ -329,7 +389,7 @@ mod tests {
         let span = |from, to, span, noted: Option<(u64, &[(u64, u64)])>| {
             let stamps = |(since, turns): (u64, &[(u64, u64)])| {
                 let turns = turns.iter().map(|&(from, to)| (at(from), at(to))).collect();
-                NotedTurns { since: at(since), turns }
+                NotedTurns { since: at(since), turns, tids: None }
             };
             TurnsOfSpan {
                 thread: 7,
@@ -374,5 +434,20 @@ mod tests {
             [(0, 0), (0, 1), (1, 4), (1, 5)].map(|(span, ns)| turns.is_whole(&7, SpanIndex(span), at(ns)));
         assert_eq!(whole, [false, true, false, true]);
         assert!(!turns.is_whole(&8, SpanIndex(0), at(1)));
+    }
+
+    #[test]
+    fn a_span_whose_turns_are_noted_in_all_threads_is_whole_in_each() {
+        let at = Stamp::<Reference>::from_ns;
+        let noted = NotedTurns { since: at(1), turns: vec![(at(2), at(4))], tids: Some(vec![7]) };
+        let span = SpanIndex(0);
+        let turns = Turns::new([TurnsOfSpan { thread: 7, from: at(1), to: at(9), span, noted: Some(noted) }]);
+        assert!(turns.is_whole(&7, span, at(1)) && turns.is_whole(&8, span, at(1)));
+        assert!(!turns.is_whole(&8, span, at(0)));
+        // The other thread is said to work for it by something else.
+        assert_eq!(turns.threads(span).collect::<Vec<_>>(), [7]);
+        let settled = |turn| turns.settle(&8, at(5), turn, WorksFor::Span(span), || false);
+        assert_eq!(settled(Some(Turn::Partly)), WorksFor::Unplaced);
+        assert_eq!(settled(None), WorksFor::Span(span));
     }
 }

@@ -166,6 +166,12 @@ impl Symbols {
         }
     }
 
+    /// The function at a place in the file that a path leads to now, whatever was recorded of it.
+    pub fn in_file_as_it_is(&mut self, path: &Path, offset: u64) -> Found {
+        let id = read_elf_build_id(path).ok().flatten().unwrap_or_default();
+        self.in_file(Code { path: path.as_os_str().as_bytes(), offset, build_id: &id })
+    }
+
     fn in_vdso(&mut self, offset: u64) -> Found {
         if self.boot == Boot::Another {
             return Found::Another(VDSO.to_vec());

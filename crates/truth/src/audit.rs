@@ -63,6 +63,14 @@ pub fn truth(truth: &Truth, slowness: f64) -> Vec<String> {
     violations
 }
 
+/// The same for what the kernel did not count of the program's waits for a CPU.
+pub fn uncounted(ns: i64, window_ns: i64) -> Option<String> {
+    let is_too_much = ns as f64 > MAX_UNORDERED * window_ns as f64;
+    is_too_much.then(|| {
+        format!("the kernel did not count {ns} ns for which the program's threads waited for a CPU as they were about to sleep")
+    })
+}
+
 /// The errors of a path by itself: parts that do not add up to the nanosecond, and records that its
 /// recorder lost. A switch that the kernel did not report is no error: some kernels hide those of some
 /// threads.

@@ -23,7 +23,8 @@
 //! Unknown time that follows from missing events (`losses` that the recorder did not report) excuses what the
 //! path lacks elsewhere, and nothing else: time that it charges to somebody who did not have it, a name, an
 //! assertion that does not hold are wrong whatever is unknown beside them. Only where the program's own books
-//! contradict themselves is nothing compared with them; the path's own sums are checked even then.
+//! contradict themselves is nothing compared with them; the path's own sums are checked even then. The same holds for the time that the path
+//! charges to timers of TCP, where the kernel counts that it sent something by them: a program cannot see them.
 //!
 //! The kind `still_waiting` exists here only: a wait that has not ended when the window does. A path has
 //! a cause for it and no kind; it is known and does not count as `unknown`.
@@ -36,7 +37,7 @@ use serde_json::Value;
 use crate::assertion::BadAssertion;
 use crate::audit;
 use crate::checks;
-use crate::dated_back::{Shifts, corrections};
+use crate::dated_back::{Shifts, corrections, uncounted};
 use crate::document::{Basis, DatedBack, Key, PathDocument, Segment, Truth, clip, length};
 use crate::kernel_threads;
 use crate::tries::Outcome;
@@ -175,11 +176,14 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         return Err(BadDocument::Apart);
     }
 
-    let void = audit::truth(&truth, limits.slowness);
+    let own: BTreeSet<u32> = truth.threads.iter().map(|thread| thread.tid).collect();
+    let mut void = audit::truth(&truth, limits.slowness);
+    if let Some(DatedBack { switches, .. }) = &truth.dated_back {
+        void.extend(audit::uncounted(uncounted(switches, &own, &clipped, origin), window_ns));
+    }
     let sound_books = void.is_empty();
     let violations = audit::path(&path);
 
-    let own: BTreeSet<u32> = truth.threads.iter().map(|thread| thread.tid).collect();
     let mut expected = sums_of_truth(&truth, window_ns);
     let keys = keys_of_path(&clipped, &truth, &own);
     let mut found = Sums::new();
@@ -219,10 +223,21 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
     };
     // A path is right to have unknown time where the kernel did not record a switch. The time that it
     // then lacks elsewhere is no error; with more than a little of it the run shows too little.
-    let mut excused = 0.0;
+    let (mut excused, mut unknown) = (0.0, 0.0);
     if path.losses.iter().any(|loss| !loss.reported) && verdict.unknown > limits.unknown {
-        excused = verdict.unknown;
+        (excused, unknown) = (verdict.unknown, verdict.unknown);
         verdict.void.push(format!("{:.3}% is unknown where events are missing", excused * 100.0));
+    }
+    // Where TCP sent something by a timer or again, by the kernel's count, the program only sees that the network took long,
+    // or that the other end was slow meanwhile.
+    if truth.clocks.sent_by_timers > 0 {
+        let of_timers: i64 = clipped.iter().filter(|segment| is_by_timer(segment)).map(length).sum();
+        if share(of_timers) > limits.unknown {
+            excused += share(of_timers);
+            let percent = share(of_timers) * 100.0;
+            let text = format!("{percent:.3}% is for timers of TCP, which the program does not see");
+            verdict.void.push(text);
+        }
     }
     // The kernel's own count, which holds whatever the program's books say.
     if let Some(threads) = &truth.kernel_threads {
@@ -244,7 +259,7 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
     verdict.violations.extend(checks::calls(&truth, &clipped, document, tolerance)?);
     for (what, found, limit) in [
         ("contributors differ by", verdict.remains - excused, limits.error),
-        ("unknown is", verdict.unknown - excused, limits.unknown),
+        ("unknown is", verdict.unknown - unknown, limits.unknown),
         ("threads outside of the workload have", verdict.outside, limits.outside),
     ] {
         if found > limit {
@@ -256,6 +271,13 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         }
     }
     Ok(verdict)
+}
+
+/// The path says that TCP had to send data again, or by a timer. Acknowledgements are not among them: TCP sends them by a timer on most
+/// links, so that the kernel's count would excuse any run.
+fn is_by_timer(segment: &Segment) -> bool {
+    let causes = ["syn_sent_again", "sent_again", "window_probe", "sent_by_timer"];
+    segment.cause.as_ref().is_some_and(|cause| causes.contains(&cause.kind.as_str()))
 }
 
 fn check_schema(which: &'static str, found: &str, expected: &'static str) -> Result<(), BadDocument> {

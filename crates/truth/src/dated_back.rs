@@ -87,6 +87,21 @@ pub(crate) fn corrections<'a>(
     found
 }
 
+/// The time of the path, ns, in which these threads wait for a CPU and the kernel does not count it: they lost it between their
+/// decision to sleep and their sleep. A program's log has something else there.
+pub(crate) fn uncounted(switches: &[Dated], own: &BTreeSet<u32>, segments: &[Segment], origin: i64) -> i64 {
+    let mut ns = 0;
+    for switch in switches.iter().filter(|switch| switch.uncounted_ns > 0 && own.contains(&switch.prev)) {
+        let from = switch.at_ns - origin;
+        let to = from + switch.uncounted_ns;
+        let first = segments.partition_point(|segment| segment.to_ns <= from);
+        let touched = segments[first..].iter().take_while(|segment| segment.from_ns < to);
+        let its = touched.filter(|segment| segment.tid == Some(switch.prev) && segment.kind == "runnable");
+        ns += its.map(|segment| segment.to_ns.min(to) - segment.from_ns.max(from)).sum::<i64>();
+    }
+    ns
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,7 +135,8 @@ mod tests {
                         prev: u32,
                         next: u32,
                         expected: &[(Key<'_>, i64)]| {
-            let one = Dated { at_ns: 1000 + to, back_ns: to - from, prev, is_preempted, next };
+            let one =
+                Dated { at_ns: 1000 + to, back_ns: to - from, prev, is_preempted, next, uncounted_ns: 0 };
             assert_eq!(
                 corrections(&[one], &own, &segments, &keys, 1000, &Shifts::default()),
                 expected,
@@ -148,6 +164,34 @@ mod tests {
         check_of(false, (290, 305), 8, 50, &[((8, "running"), 10), ((60, "running"), -10)]);
         check_of(false, (590, 600), 7, 50, &[((7, "running"), 10)]);
         check_of(false, (350, 400), 60, 50, &[]);
+    }
+
+    #[test]
+    fn only_time_on_the_path_of_the_workloads_own_threads_is_uncounted() {
+        let segment = |from: i64, to: i64, tid: u32, kind: &str| json!({"from_ns": from, "to_ns": to, "kind": kind, "tid": tid, "comm": "prog", "call": null, "cause": null});
+        let segments = [
+            segment(0, 100, 7, "running"),
+            segment(100, 200, 7, "runnable"),
+            segment(200, 300, 8, "runnable"),
+            segment(300, 400, 7, "runnable"),
+        ];
+        let path = made::path((7, "prog"), &segments);
+        let segments = PathDocument::deserialize(path).unwrap().segments;
+        let own = BTreeSet::from([7]);
+        for (from, to, prev, expected) in [
+            (100, 200, 7, 100),
+            (90, 150, 7, 50),
+            (150, 350, 7, 100),
+            (150, 350, 8, 0),
+            (0, 100, 7, 0),
+            (400, 500, 7, 0),
+            (100, 100, 7, 0),
+        ] {
+            let uncounted_ns = to - from;
+            let one =
+                Dated { at_ns: 1000 + from, back_ns: 0, prev, is_preempted: true, next: 9, uncounted_ns };
+            assert_eq!(uncounted(&[one], &own, &segments, 1000), expected, "{one:?}");
+        }
     }
 
     /// In the bundled recording the second of these threads preempts the first one 200 times.

@@ -81,6 +81,9 @@ pub struct Dated {
     pub is_preempted: bool,
     /// The thread that ran from the switch on.
     pub next: u32,
+    /// The time from the switch on, ns, in which `prev` waited for a CPU and the kernel did not count it.
+    #[serde(default)]
+    pub uncounted_ns: i64,
 }
 
 /// A contributor: its thread and its kind.
@@ -136,6 +139,9 @@ pub struct Clocks {
     /// they waited several times, or polled until a time-out at which the answer was there.
     #[serde(default)]
     pub unordered_ns: i64,
+    /// The packets that TCP sent by its timers, or again, over the program's link, by the kernel's count.
+    #[serde(default)]
+    pub sent_by_timers: u64,
     /// The time that the hypervisor stole from all CPUs, ns, in steps of 10 ms.
     pub stolen_ns: i64,
 }

@@ -14,6 +14,7 @@ pub mod compare;
 pub mod cost;
 pub mod dated_back;
 pub mod document;
+pub mod drills;
 pub mod incidents;
 pub mod joins;
 pub mod kernel_threads;

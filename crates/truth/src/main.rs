@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 use wakepath_truth::Limits;
 use wakepath_truth::calls::{self, CallsJudgement, Condition};
 use wakepath_truth::cost::{self, Series, TRIALS};
+use wakepath_truth::drills::{self, Language};
 use wakepath_truth::incidents::{self, Verdict};
 use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::pair;
@@ -149,6 +150,24 @@ enum Verb {
         #[arg(long, value_name = "DIR")]
         keep: Option<PathBuf>,
     },
+    /// Plants culprits in programs that are made at random, and compares the path that `wakepath drill` finds with the planted one.
+    Drills {
+        /// The number of programs.
+        #[arg(long, default_value_t = 1000)]
+        programs: u64,
+        /// The seed of the first one.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The languages, by turns; those without a compiler here are left out.
+        #[arg(long, value_enum, value_delimiter = ',', default_value = "c,cpp,rust")]
+        languages: Vec<Language>,
+        /// The tool under judgement.
+        #[arg(long, default_value = "target/release/wakepath")]
+        wakepath: PathBuf,
+        /// Keep the programs whose answer is not right in this folder.
+        #[arg(long, value_name = "DIR")]
+        keep: Option<PathBuf>,
+    },
     /// Compares the states of all threads of LTTng traces with those that a replay of the scheduler's events proves.
     States {
         /// The traces, each with its metadata.
@@ -186,6 +205,16 @@ fn main() -> ExitCode {
         Some(Verb::Joins { names, packages, wakepath, programs, keep }) => {
             let given = joins::Given { programs: programs.clone(), packages: packages.clone() };
             judge_joins(wakepath, &given, names, keep.as_ref())
+        }
+        Some(Verb::Drills { programs, seed, languages, wakepath, keep }) => {
+            let run = drills::Run {
+                wakepath: wakepath.clone(),
+                seed: *seed,
+                programs: *programs,
+                languages: languages.clone(),
+                keep: keep.clone(),
+            };
+            judge_drills(&run)
         }
         Some(Verb::States { traces, wakepath, threads }) => compare_states(traces, wakepath, *threads),
         None => run(&options),
@@ -500,4 +529,27 @@ fn show(options: &Options, name: &str, limit: f64, judged: Result<Judgement>) ->
         print!("{}", table::parts(&judged.verdict));
     }
     right
+}
+
+/// Prints each answer that is not right, and the table.
+fn judge_drills(run: &drills::Run) -> Result<bool> {
+    let missing: Vec<String> = run
+        .languages
+        .iter()
+        .filter(|language| !language.can_be_built())
+        .map(|language| {
+            format!("left out: {}, for there is no {} on the PATH", language.shown(), language.compiler())
+        })
+        .collect();
+    missing.iter().for_each(|line| println!("{line}"));
+    let all = drills::run(run, |judged| {
+        if judged.verdict != drills::Verdict::Right {
+            println!("{:?}: {}\n    found {}", judged.verdict, judged.program.describe(), judged.found);
+        }
+    })?;
+    let (table, is_good) = drills::table(&all);
+    print!("{table}");
+    // Again, where the reader of a long run looks.
+    missing.iter().for_each(|line| println!("{line}"));
+    Ok(is_good)
 }

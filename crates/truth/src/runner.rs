@@ -23,7 +23,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(90);
 /// The file with the CPU time of kernel threads in a run.
 const KERNEL_THREADS: &str = "kernel-threads.json";
 
-/// The file with what the kernel's clocks date back in a run beside [`Noise::Chatter`].
+/// The file with what the kernel's clocks date back in a run where that is read.
 pub(crate) const DATED_BACK: &str = "dated-back.json";
 
 /// The programs and settings of a run.
@@ -69,7 +69,7 @@ impl Runner {
             View::TwoHosts => "--truth-hosts",
         };
         // Before the recorder, whose stamps of the switches are then the later ones.
-        let readings = (self.noise == Noise::Chatter).then(Readings::begin);
+        let readings = self.dates_back().then(Readings::begin);
         self.record(command.arg(which), folder, TIMEOUT, workload.record_for.is_some())?;
         if let Some(readings) = readings {
             let truth = Truth::deserialize(&read(&folder.join("truth.json"))?)?;
@@ -78,6 +78,12 @@ impl Runner {
             write(&folder.join(DATED_BACK), &found)?;
         }
         self.replay(workload, folder)
+    }
+
+    /// Whether the kernel's clocks are dated back by more than a limit can carry: beside chatter by their number, on a slower
+    /// machine by the length of each, between the clock's reading and the switch.
+    fn dates_back(&self) -> bool {
+        self.noise == Noise::Chatter || self.slowness > 1.0
     }
 
     /// `wakepath record` into the folder, which is emptied.

@@ -129,6 +129,7 @@ pub const ALL: &[Workload] = &[
 /// judged. An emulated CPU is some four times slower, and the link is slower too, because the truth leaves out
 /// the time for copying.
 pub const IN_GUESTS: &[Workload] = &[
+    variant("reparent-one-cpu", "reparent", &["--one-cpu"]),
     variant("bulk-shaped-50", "bulk", &["--rate-mbit", "50"]),
     two_hosts("bulk-narrow-50", "bulk", &["--rate-mbit", "50"]),
 ];
@@ -141,6 +142,7 @@ const AS_EVERYWHERE: &[&str] = &[
     "deadlock",
     "pulse",
     "reparent",
+    "reparent-one-cpu",
     "quota-beside",
     "condvar",
     "barrier",
@@ -184,7 +186,7 @@ mod tests {
     #[test]
     fn every_workload_has_its_source_and_every_source_is_run() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../workloads");
-        let no_workload = "account calls locks causes chain clocknote contexts device disk diskreads epolls flags handover joins joins_tcp lane limit link meet \
+        let no_workload = "account asked calls locks causes chain clocknote contexts device disk diskreads drilled epolls flags handover items joins joins_tcp lane limit link meet \
                            noise rate request_books rpcpair services spanfreq spans wait wire";
         let mut sources: Vec<String> = std::fs::read_dir(folder)
             .expect("the folder of the workloads")

@@ -28,7 +28,12 @@ public class Truth {
     try {
       String status = Files.readString(Path.of("/proc/thread-self/status"));
       String tid = status.lines().filter(line -> line.startsWith("Pid:")).findFirst().get().substring(4).trim();
-      return TRACER.spanBuilder(name).setAttribute("truth.tid", Long.parseLong(tid)).startSpan();
+      boolean isVirtual = Thread.currentThread().getClass().getName().contains("Virtual");
+      return TRACER
+          .spanBuilder(name)
+          .setAttribute("truth.tid", Long.parseLong(tid))
+          .setAttribute("truth.virtual", isVirtual ? 1 : 0)
+          .startSpan();
     } catch (Exception error) {
       throw new RuntimeException(error);
     }

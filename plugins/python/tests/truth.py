@@ -241,6 +241,7 @@ def copied():
 def later():
     """A provider that a program makes itself, behind the installation."""
     span = TracerProvider().get_tracer("later").start_span("later")
+    span.end()
     if span.attributes.get("wakepath.tid") != threading.get_native_id():
         counts["wrong"] += 1
         print("a later provider has no thread")

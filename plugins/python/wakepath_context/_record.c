@@ -18,8 +18,13 @@ static __thread struct wakepath_record records[2];
 /* The number of contexts that the thread has attached and not detached, or FOLLOWS. */
 static __thread long depth;
 
-/* OpenTelemetry's key of the current span, the name of the method that has its ids, and that of the attribute with its turns. */
+/* OpenTelemetry's key of the current span, the name of the method that has its ids, and that of the Python attribute with its turns. */
 static PyObject *span_key, *get_span_context, *turns_name;
+/* The names of the attributes of a span. */
+static PyObject *tid_key, *turns_key;
+/* Where a span has its attributes, and where these have their dictionary, the number that they may be, and the length that a text may have. */
+static PyObject *attributes_name, *dictionary_name, *most_name, *longest_name;
+static PyTypeObject *attributes_type;
 /* The class of the spans that have turns. */
 static PyTypeObject *span_type;
 
@@ -136,33 +141,89 @@ static PyObject *hide(PyObject *module, PyObject *context)
 	Py_RETURN_NONE;
 }
 
-/* Notes the turns of a span from here on: it begins, in this thread. */
+/* Notes the turns of a span from here on: it begins, in this thread. Returns whether they and the thread are known. */
 static PyObject *begin(PyObject *module, PyObject *span)
 {
 	struct turns *turns = new_turns();
 	PyObject *ids = turns ? PyObject_CallMethodObjArgs(span, get_span_context, NULL) : NULL;
+	int begins = ids && fill(&turns->record, ids) && PyObject_SetAttr(span, turns_name, (PyObject *)turns) == 0;
 
-	if (ids && fill(&turns->record, ids) && PyObject_SetAttr(span, turns_name, (PyObject *)turns) == 0) {
+	if (begins) {
 		Py_INCREF(Py_TYPE(span));
 		Py_XSETREF(span_type, Py_TYPE(span));
 	}
 	Py_XDECREF(ids);
 	Py_XDECREF(turns);
 	PyErr_Clear();
+	return PyBool_FromLong(begins);
+}
+
+/*
+ * The dictionary of a span's attributes, a new reference, or NULL unless it is of the class that is known, with room for two more whose text has this
+ * length: the span's own method checks and copies all values, which costs more than all else that is done here for a span.
+ */
+static PyObject *dictionary_of(PyObject *span, Py_ssize_t length)
+{
+	PyObject *attributes = PyObject_GetAttr(span, attributes_name), *dictionary = NULL, *most = NULL, *longest = NULL;
+	int has_room = 0;
+
+	if (attributes && Py_TYPE(attributes) == attributes_type && (dictionary = PyObject_GetAttr(attributes, dictionary_name)) &&
+	    PyDict_CheckExact(dictionary) && (most = PyObject_GetAttr(attributes, most_name)) &&
+	    (longest = PyObject_GetAttr(attributes, longest_name)))
+		has_room = (most == Py_None || PyLong_AsSsize_t(most) >= PyDict_GET_SIZE(dictionary) + 2) &&
+			   (longest == Py_None || PyLong_AsSsize_t(longest) >= length) && !PyErr_Occurred();
+	Py_XDECREF(attributes);
+	Py_XDECREF(most);
+	Py_XDECREF(longest);
+	if (has_room)
+		return dictionary;
+	Py_XDECREF(dictionary);
+	PyErr_Clear();
+	return NULL;
+}
+
+/*
+ * Sets the attributes of a span, which began then and ends now: its thread, and its turns if they are known and asked for. Returns those that it
+ * could not set itself, or None.
+ */
+static PyObject *end(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+{
+	struct turns *turns = count == 3 ? turns_of(arguments[0]) : NULL;
+	char text[WAKEPATH_TURNS_BYTES] = "";
+	PyObject *attributes = NULL, *tid = NULL, *words = NULL;
+	int is_own = 0, is_set = 0;
+
+	if (turns) {
+		if (!end_turns(turns, PyLong_AsUnsignedLongLong(arguments[1]), text) || arguments[2] != Py_True)
+			text[0] = 0;
+		attributes = dictionary_of(arguments[0], (Py_ssize_t)strlen(text));
+		is_own = !attributes;
+		if (is_own)
+			attributes = PyDict_New();
+		tid = PyLong_FromLong(turns->tid);
+		is_set = attributes && tid && PyDict_SetItem(attributes, tid_key, tid) == 0;
+		if (is_set && text[0]) {
+			words = PyUnicode_FromString(text);
+			is_set = words && PyDict_SetItem(attributes, turns_key, words) == 0;
+		}
+	}
+	Py_XDECREF(tid);
+	Py_XDECREF(words);
+	Py_XDECREF(turns);
+	PyErr_Clear();
+	if (is_set && is_own)
+		return attributes;
+	Py_XDECREF(attributes);
 	Py_RETURN_NONE;
 }
 
-/* The text with the turns of a span that began then and ends now, or None. */
-static PyObject *end(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
+/* The class of the attributes of a span. */
+static PyObject *use_attributes(PyObject *module, PyObject *type)
 {
-	struct turns *turns = count == 2 ? turns_of(arguments[0]) : NULL;
-	char text[WAKEPATH_TURNS_BYTES];
-	int is_whole = turns && end_turns(turns, PyLong_AsUnsignedLongLong(arguments[1]), text);
-
-	Py_XDECREF(turns);
-	PyErr_Clear();
-	if (is_whole)
-		return PyUnicode_FromString(text);
+	if (PyType_Check(type)) {
+		Py_INCREF(type);
+		Py_XSETREF(attributes_type, (PyTypeObject *)type);
+	}
 	Py_RETURN_NONE;
 }
 
@@ -179,9 +240,11 @@ static PyMethodDef methods[] = {
 	{"enter", enter, METH_O, "The thread turns to this context. Returns what `leave` takes."},
 	{"leave", (PyCFunction)(void (*)(void))leave, METH_FASTCALL, "The thread turns back to this context."},
 	{"hide", hide, METH_O, "The thread shows no span. The current one of this context is not followed."},
-	{"begin", begin, METH_O, "This span begins: its turns in this thread are noted."},
+	{"begin", begin, METH_O, "This span begins: its turns in this thread are noted. Returns whether `end` knows its thread."},
 	{"end", (PyCFunction)(void (*)(void))end, METH_FASTCALL,
-	 "This span, which began then (ns since 1970), ends. Returns its turns as a text, or None where they are not known."},
+	 "This span, which began then (ns since 1970), ends: sets its thread, and its turns if the last argument is True. Returns attributes that "
+	 "are yet to be set, or None."},
+	{"use_attributes", use_attributes, METH_O, "The class of the attributes of a span."},
 	{"use_key", use_key, METH_O, "The key of the current span in a context."},
 	{NULL, NULL, 0, NULL},
 };
@@ -200,7 +263,13 @@ PyMODINIT_FUNC PyInit__record(void)
 	Py_INCREF(span_key);
 	get_span_context = PyUnicode_InternFromString("get_span_context");
 	turns_name = PyUnicode_InternFromString("_wakepath_turns");
-	if (!get_span_context || !turns_name || PyType_Ready(&turns_type) < 0 || pthread_atfork(NULL, NULL, forked))
+	tid_key = PyUnicode_InternFromString("wakepath.tid");
+	turns_key = PyUnicode_InternFromString("wakepath.turns");
+	attributes_name = PyUnicode_InternFromString("_attributes");
+	dictionary_name = PyUnicode_InternFromString("_dict");
+	most_name = PyUnicode_InternFromString("maxlen");
+	longest_name = PyUnicode_InternFromString("max_value_len");
+	if (!get_span_context || !turns_name || !tid_key || !turns_key || !attributes_name || !dictionary_name || !most_name || !longest_name || PyType_Ready(&turns_type) < 0 || pthread_atfork(NULL, NULL, forked))
 		return NULL;
 	return PyModule_Create(&definition);
 }

@@ -11,13 +11,12 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 class ThreadOfSpan(SpanProcessor):
     """Asks the kernel at each span: a cached number would be wrong behind a fork."""
 
-    # Called with each span that begins.
+    # Called with each span that begins. Returns whether its thread is set as it ends.
     begin = None
 
     def on_start(self, span, parent_context=None):
-        span.set_attribute("wakepath.tid", threading.get_native_id())
-        if self.begin:
-            self.begin(span)
+        if not (self.begin and self.begin(span)):
+            span.set_attribute("wakepath.tid", threading.get_native_id())
 
 
 def install():

@@ -11,7 +11,19 @@
 //! wakepath_context::attach!([1; 16], [3; 8], 1); // and from here to the end of the block for this one
 //! ```
 //!
-//! A future is followed from thread to thread with [`Record::follow`].
+//! A future is followed from thread to thread with [`Record::follow`]. Where a thread turns from one open span to another and back, as the threads of
+//! an executor do, without leaving its CPU, no reader sees it. So the turns of a span can be noted, and put on it as the attribute
+//! `wakepath.turns`, with [`Record::follow_turns`] and [`Record::with_turns`]:
+//!
+//! ```
+//! # use wakepath_context::{Record, Turns};
+//! # let (begun_ns, mut attributes) = (1_795_229_921_310_000_000u64, Vec::new());
+//! let mut turns = Turns::new();
+//! let answer = Record::new([1; 16], [2; 8], 1).with_turns(&mut turns, || 6 * 7);
+//! if let Some(text) = turns.text(begun_ns) {
+//!     attributes.push(("wakepath.turns", text.to_string()));
+//! }
+//! ```
 //!
 //! A reader finds the variable by its name among the dynamic symbols, where a program has it if it is linked with
 //! `-Wl,--export-dynamic-symbol=otel_thread_ctx_v1`: a line in its build script, since a dependency cannot say so.
@@ -29,6 +41,10 @@ use core::pin::Pin;
 use core::ptr;
 use core::sync::atomic::{compiler_fence, Ordering};
 use core::task::{Context, Poll};
+
+mod turns;
+
+pub use turns::{Turns, TurnsText};
 
 /// The ids of a span, as OTEP 4947 lays them out: 28 bytes; no attributes follow.
 #[derive(Debug, Clone, Copy)]
@@ -56,9 +72,20 @@ impl Record {
         function()
     }
 
+    /// The same, and the time is noted as turns of the span, without that in which the thread works for other spans. Two readings of the clock and
+    /// a call of the system (`gettid`) per turn.
+    pub fn with_turns<T>(&self, turns: &mut Turns, function: impl FnOnce() -> T) -> T {
+        turns::run(self, turns, function)
+    }
+
     /// A future whose thread works for this span during each of its turns.
     pub const fn follow<F>(self, future: F) -> Following<F> {
         Following { record: UnsafeCell::new(self), future }
+    }
+
+    /// The same, and its turns are noted. It returns them with the future's own value.
+    pub const fn follow_turns<F>(self, future: F) -> FollowingTurns<F> {
+        FollowingTurns { followed: self.follow(future), turns: Turns::new() }
     }
 }
 
@@ -121,6 +148,33 @@ impl<F: Future> Future for Following<F> {
     }
 }
 
+/// A future whose thread works for a span during each of its turns, and notes them.
+#[derive(Debug)]
+pub struct FollowingTurns<F> {
+    followed: Following<F>,
+    turns: Turns,
+}
+
+impl<F: Future> Future for FollowingTurns<F> {
+    type Output = (F::Output, Turns);
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the future is not moved out of here, and the record and the turns need no pin.
+        let (record, future, turns) = unsafe {
+            let this = self.get_unchecked_mut();
+            let Following { record, future } = &mut this.followed;
+            (&*record.get(), Pin::new_unchecked(future), &mut this.turns)
+        };
+        record.with_turns(turns, || future.poll(context)).map(|value| (value, core::mem::take(turns)))
+    }
+}
+
+/// The record that the calling thread shows.
+fn shown() -> *const Record {
+    // SAFETY: it is a variable of the calling thread.
+    variable().map_or(ptr::null(), |variable| unsafe { variable.read() })
+}
+
 /// Shows a record, or none if it is null; returns the one that was shown.
 #[inline]
 fn show(record: *const Record) -> *const Record {
@@ -128,6 +182,7 @@ fn show(record: *const Record) -> *const Record {
     // SAFETY: it is a variable of the calling thread, which alone reads and writes it here.
     unsafe {
         let before = variable.read();
+        turns::turn(before, record);
         // The record is whole before it is shown, and the one before is not touched while it is.
         compiler_fence(Ordering::SeqCst);
         variable.write_volatile(record);
@@ -234,6 +289,23 @@ mod tests {
 
     impl std::task::Wake for Nobody {
         fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn a_future_notes_its_turns_in_each_thread_and_returns_them() {
+        let mut future = Box::pin(record(5).follow_turns(Twice(false)));
+        let waker: Waker = Arc::new(Nobody).into();
+        assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let other =
+            std::thread::spawn(move || match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready((Some(5), turns)) => turns,
+                _ => panic!("it shows its span"),
+            });
+        let turns = other.join().expect("no panic");
+        let text = std::string::ToString::to_string(&turns.text(1).expect("they are known"));
+        let threads: std::collections::HashSet<_> =
+            text.split(' ').filter(|word| word.starts_with('@')).collect();
+        assert_eq!(threads.len(), 2, "{text}");
     }
 
     #[test]

@@ -12,14 +12,14 @@ use crate::go_place;
 const MAX_ERROR: f64 = 0.02;
 
 /// A wait as the program noted it.
-struct Waited {
-    trace: String,
+pub struct Waited {
+    pub trace: String,
     what: String,
     ns: u64,
-    other: Option<String>,
+    pub other: Option<String>,
 }
 
-fn build(go: &Path, folder: &Path, options: &[&str]) {
+pub fn build(go: &Path, folder: &Path, options: &[&str]) {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_go/blocks");
     let mut compiler = Command::new(go);
     compiler.current_dir(source).args(["build", "-o"]).arg(folder.join("blocks")).args(options).arg(".");
@@ -32,7 +32,7 @@ fn build(go: &Path, folder: &Path, options: &[&str]) {
     assert!(built.status.success(), "{}", texts(&built).1);
 }
 
-fn waits(log: &str) -> Vec<Waited> {
+pub fn waits(log: &str) -> Vec<Waited> {
     let line = |line: &str| {
         let words: Vec<_> = line.strip_prefix("waited ")?.split(' ').collect();
         let [trace, what, ns, other] = words.as_slice() else { panic!("{line}") };
@@ -43,14 +43,32 @@ fn waits(log: &str) -> Vec<Waited> {
     log.lines().filter_map(line).collect()
 }
 
+/// The other things that a check of a request allows for.
+#[derive(Clone, Copy)]
+pub struct Allowed {
+    /// The goroutine of the request that blocked it may not be known.
+    pub unknown_blocker: bool,
+    /// The goroutine of that request may be known for a part of the time only, since its probes came meanwhile.
+    pub partly_known_blocker: bool,
+    /// The program may have had no CPU between its stamps and its wait: it takes that for a part of the wait.
+    pub without_cpu: bool,
+}
+
 /// Checks one request: the reason and the length of its wait, the request that blocked it and for how long.
-fn check(document: &Value, waited: &Waited) {
+pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
     let window = number(&document["window"]["to_ns"]) - number(&document["window"]["from_ns"]);
-    let near = |found: u64| (found as f64 - waited.ns as f64).abs() <= MAX_ERROR * window as f64;
+    let length = |one: &Value| number(&one["to_ns"]) - number(&one["from_ns"]);
+    let runnable = list(&document["segments"]).iter().filter(|one| one["kind"] == "runnable").map(length);
+    let without_cpu = if allowed.without_cpu { runnable.sum::<u64>() } else { 0 };
+    let error = MAX_ERROR * window as f64;
+    let near = |found: u64| {
+        let missing = waited.ns as f64 - found as f64;
+        (-error..=error + without_cpu as f64).contains(&missing)
+    };
     assert_eq!(document["request"]["join"], "goroutine", "{document:#}");
     // All of its time is there.
     let segments = list(&document["segments"]);
-    let sum: u64 = segments.iter().map(|one| number(&one["to_ns"]) - number(&one["from_ns"])).sum();
+    let sum: u64 = segments.iter().map(length).sum();
     assert_eq!(sum, window);
     assert_eq!(list(&document["goroutine"]["segments"]).len(), segments.len());
     // A goroutine that was made ready still waits for a thread: the program sees both as one.
@@ -69,11 +87,13 @@ fn check(document: &Value, waited: &Waited) {
     let blocked = list(&document["blocked_by"]);
     match (&waited.other, blocked) {
         (None, []) => {}
+        (Some(_), []) if allowed.unknown_blocker => {}
         (Some(other), [by]) => {
             assert_eq!(by["trace_id"], other.as_str());
             let total = number(&by["total_ns"]);
+            let is_part = allowed.partly_known_blocker && total < waited.ns;
             assert!(
-                near(total) || near(total + queued),
+                near(total) || near(total + queued) || is_part,
                 "{}: {} ns, blocked {total}",
                 waited.what,
                 waited.ns
@@ -92,8 +112,9 @@ fn states_and_blockers_are_those_of_the_log(options: &[&str], processors: &str, 
     };
     build(&go, &folder, options);
     let rounds_text = rounds.to_string();
-    let arguments = ["record", "--goroutines", "--no-calibration", "--", "./blocks", &rounds_text];
-    // The program itself is the command: one that another program starts is not probed.
+    // Those of other tests are not asked about: their requests have the same ids.
+    let arguments = ["record", "--goroutines=asked", "--no-calibration", "--", "./blocks", &rounds_text];
+    // The program itself is the command: it has its probes before it begins.
     let output = command(&folder, &arguments).env("GOMAXPROCS", processors).output().expect("wakepath");
     assert!(output.status.success(), "{}", texts(&output).1);
     assert!(!texts(&output).1.contains("are not seen"), "{}", texts(&output).1);
@@ -102,7 +123,8 @@ fn states_and_blockers_are_those_of_the_log(options: &[&str], processors: &str, 
     assert_eq!(waits.len(), 4 * rounds, "{log}");
     for waited in &waits {
         let question = ["requests", "wakepath.rec", "spans.json", "--request", &waited.trace];
-        check(&document(&folder, &question), waited);
+        let allowed = Allowed { unknown_blocker: false, partly_known_blocker: false, without_cpu: false };
+        check(&document(&folder, &question), waited, allowed);
     }
 }
 
@@ -132,7 +154,8 @@ fn goroutines_are_recorded_of_the_programs_that_are_asked_about_and_of_all_only_
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     let pid = running.id().to_string();
-    let [recorded, left] = ["blocks are recorded: each of their steps", "--goroutines=all records them"];
+    // Another Go program may be named beside it with the whole machine: tests build some meanwhile.
+    let [recorded, left] = ["are recorded: each of their steps", "--goroutines=all records them"];
     let cases: [(&[&str], bool, Option<&str>); 6] = [
         (&["--otlp", "0", "-a"], false, Some(left)),
         (&["--otlp", "0", "-p", &pid], true, Some(recorded)),
@@ -147,7 +170,8 @@ fn goroutines_are_recorded_of_the_programs_that_are_asked_about_and_of_all_only_
         let (out, err) = texts(&output);
         assert!(output.status.success(), "{options:?}: {out}{err}");
         assert_eq!(err.contains("the goroutines of"), said.is_some(), "{options:?}: {err}");
-        assert!(said.is_none_or(|said| err.contains(said)), "{options:?}: {err}");
+        let is_named = |said| err.contains(said) && err.contains("/blocks");
+        assert!(said.is_none_or(is_named), "{options:?}: {err}");
         let events = document(&folder, &["info"])["events"]["goroutine"].as_u64();
         assert_eq!(events.is_some_and(|events| events > 20), is_seen, "{options:?}: {events:?}");
         assert_eq!(events.is_none(), !is_seen, "{options:?}: {events:?}");

@@ -1,36 +1,19 @@
 //! Calls of Go functions, counted: goroutines change threads, stacks move, panics leave calls.
 
 mod blocks;
+mod later;
 
 use std::collections::HashMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use wakepath_harness::live::{
-    Place, document, latency, list, not_possible, number, place, record, run, texts,
-};
+use wakepath_harness::live::{Place, document, go, latency, list, number, place, record, run};
 
 /// A folder where a test may count, and the `go` command, on the path or where Go's own archive installs it; `None`, with
 /// a line that says so, where one of them is missing.
 fn go_place(would_show: &str) -> Option<(Place, PathBuf)> {
-    let folder = place(would_show)?;
-    let is_there = |go: &PathBuf| match Command::new(go).arg("version").output() {
-        Ok(output) => {
-            assert!(output.status.success(), "{}: {}", go.display(), texts(&output).1);
-            true
-        }
-        Err(error) => {
-            assert_eq!(error.kind(), ErrorKind::NotFound, "{}: {error}", go.display());
-            false
-        }
-    };
-    let found = ["go", "/usr/local/go/bin/go"].map(PathBuf::from).into_iter().find(is_there);
-    if found.is_none() {
-        not_possible("no Go here", would_show);
-    }
-    Some((folder, found?))
+    Some((place(would_show)?, go(would_show)?))
 }
 
 /// The program of `calls.go` in a folder.

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use opentelemetry_proto::tonic::trace::v1::Span;
 use wakepath_harness::live::not_possible;
 
-use crate::truth::{all_carry_their_thread, said, traced};
+use crate::truth::{all_carry_their_thread, number, said, text, traced};
 use crate::{has, packages, plugin, succeeds};
 
 /// The Java on the path, and the others that Debian's folder has.
@@ -36,7 +37,65 @@ fn run(java: &Path, agent: &Path, folder: &Path) -> (usize, bool) {
     let (out, spans) = traced(&mut command);
     println!("{}: {out}", java.display());
     all_carry_their_thread(&spans, said(&out, "spans"), 17);
+    all_have_their_turns(&spans);
     (spans.len(), !out.contains("no virtual threads"))
+}
+
+/// A span that is current in its own thread alone has turns there alone, a request turns in the threads of the pool, and one of a virtual thread
+/// none.
+#[track_caller]
+fn all_have_their_turns(spans: &[Span]) {
+    for span in spans {
+        let tid = number(span, "truth.tid").expect("each span says its thread");
+        let turns = text(span, "wakepath.turns");
+        if number(span, "truth.virtual") == Some(1) {
+            assert_eq!(turns, None, "{}", span.name);
+            continue;
+        }
+        let words: Vec<&str> = turns.expect("turns").trim_end_matches('.').split(' ').collect();
+        let since: u64 = words[0].parse().expect("a time");
+        let threads: Vec<_> = words.iter().filter_map(|word| word.strip_prefix('@')).collect();
+        let lengths =
+            words[1..].split(|word| word.starts_with('@')).flat_map(|of_thread| of_thread.chunks(2));
+        let sum: u64 = lengths.map(|turn| turn[1].parse::<u64>().expect("a length")).sum();
+        let length = span.end_time_unix_nano - span.start_time_unix_nano;
+        assert_eq!(since, span.start_time_unix_nano, "{turns:?}");
+        assert!(sum > 0 && sum <= length + 1_000_000, "{turns:?} of {length}");
+        if span.name == "request" {
+            assert!(!threads.contains(&tid.to_string().as_str()) && threads.len() == 1, "{turns:?} of {tid}");
+        } else {
+            assert_eq!(threads, [tid.to_string()], "{}", span.name);
+        }
+    }
+}
+
+#[test]
+fn turns_become_a_text_with_those_in_each_thread() {
+    let would_show = "turns in Java become a text";
+    if !has("javac") {
+        return not_possible("no javac here", would_show);
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut javac = Command::new("javac");
+    javac.args(["--release", "11", "-d"]).arg(folder.path());
+    succeeds(javac.arg(plugin("java/src/wakepath/Turns.java")).arg(plugin("java/tests/Texts.java")));
+    let texts = succeeds(Command::new("java").arg("-cp").arg(folder.path()).arg("wakepath.Texts"));
+    let expected = [
+        // It never was current.
+        "null",
+        "110 @7 0 20 20 1 @8 30 10 10 30.",
+        "0 @7 0 10020.",
+        "0 @7 0 10 @8 10010 10.",
+        "0 @7 0 10 10001 9.",
+        "0 @7 0 10 10000 10.",
+        "0 @7 10 20 @8 20 20.",
+        // It has ended.
+        "0 @7 10 20 @8 20 20.",
+        "null",
+        "null",
+        "120 @7 90 10 90 10 9 130",
+    ];
+    assert_eq!(texts.lines().collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! request that a thread works for is right at every instruction. A runtime that is not on this machine is skipped.
 
 mod c;
+mod cassandra;
 mod django;
 mod event_loop;
 mod java;

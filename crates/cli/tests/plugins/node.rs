@@ -5,7 +5,7 @@ use std::process::Command;
 use opentelemetry_proto::tonic::trace::v1::Span;
 
 use crate::truth::{all_carry_their_thread, said, traced};
-use crate::{packages, plugin};
+use crate::{packages, plugin, succeeds};
 
 /// The text that the program of truths printed, and its spans; by CommonJS, or by a module that loads it.
 fn run(would_show: &str, is_module: bool) -> Option<(String, Vec<Span>)> {
@@ -33,4 +33,14 @@ fn with_node_each_span_has_its_thread_in_workers_and_children_too() {
         assert_eq!(own.len(), 5, "the main thread, three workers and a child: {out}");
         all_carry_their_thread(&spans, own.iter().sum(), 5);
     }
+}
+
+#[test]
+fn with_node_a_span_that_has_ended_leaves_the_rest_of_its_function_to_the_one_around_it() {
+    let Some(node) = packages("node", "turns of Node go on behind the end of a span") else { return };
+    let preload = plugin("node/wakepath-context.js").canonicalize().expect("the plug-in");
+    let mut command = Command::new("node");
+    command.arg("--require").arg(preload).arg(plugin("node/tests/ended.js"));
+    let out = succeeds(command.env("NODE_PATH", node.join("node_modules")));
+    assert_eq!(out, "outer 2 true\ninner 1 true\n");
 }

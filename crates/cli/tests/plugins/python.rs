@@ -82,3 +82,21 @@ fn with_python_and_no_compiler_each_span_has_its_thread() {
     assert!(said(&out, "wrong") == 0 && said(&out, "right") == 0, "nothing is compiled: {out}");
     all_carry_their_thread(&spans, said(&out, "spans"), 2);
 }
+
+#[test]
+fn with_python_a_span_gets_both_attributes_at_its_end_within_the_limits_of_its_program() {
+    let Some(installed) = install("spans of Python carry their turns", true) else { return };
+    let mut command = Command::new(installed.bin("python"));
+    command.arg(plugin("python/tests/attributes.py")).env("PYTHONPATH", installed.site());
+    let expected = [
+        "wakepath.tid wakepath.turns whole 0",
+        "a wakepath.tid wakepath.turns whole 0",
+        "c wakepath.tid wakepath.turns whole 2",
+        "a wakepath.tid wakepath.turns whole 0",
+        "wakepath.tid wakepath.turns whole 1",
+        "wakepath.tid wakepath.turns 7 0",
+        "wakepath.tid wakepath.turns whole 0",
+        "wakepath.tid - 0",
+    ];
+    assert_eq!(succeeds(&mut command).lines().collect::<Vec<_>>(), expected);
+}

@@ -14,7 +14,7 @@ fn the_crate_for_rust_passes_its_tests_and_is_right_at_every_instruction() {
         command.args(arguments).args(["--offline", "--locked", "--quiet", "--target-dir"]).arg(folder);
         succeeds(command.current_dir(plugin("rust")))
     };
-    assert!(cargo(&["test"]).contains("3 passed; 0 failed"));
+    assert!(cargo(&["test"]).contains("9 passed; 0 failed"));
     for (profile, options) in [("debug", &[][..]), ("release", &["--release"][..])] {
         cargo(&[&["build", "--example", "spans"], options].concat());
         let mut link = Command::new("cc");

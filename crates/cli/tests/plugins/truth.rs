@@ -38,7 +38,17 @@ pub fn traced(program: &mut Command) -> (String, Vec<Span>) {
     (out, spans)
 }
 
-fn number(span: &Span, key: &str) -> Option<i64> {
+/// The text that a span has as this attribute.
+pub fn text<'a>(span: &'a Span, key: &str) -> Option<&'a str> {
+    let attribute = span.attributes.iter().find(|attribute| attribute.key == key)?;
+    match attribute.value.as_ref()?.value.as_ref()? {
+        Value::StringValue(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// The number that a span has as this attribute.
+pub fn number(span: &Span, key: &str) -> Option<i64> {
     let attribute = span.attributes.iter().find(|attribute| attribute.key == key)?;
     match attribute.value.as_ref()?.value.as_ref()? {
         Value::IntValue(number) => Some(*number),

@@ -5,7 +5,8 @@
 //! process alone. The latency that is counted for an empty function is what the probes add to the latency of
 //! any function (T08 section 8.2); the time that its call takes longer is what they cost its caller.
 //!
-//! Calls are measured in rounds, of which the median counts: an interrupted round does not matter.
+//! Calls are measured in rounds, of which the median counts: an interrupted round does not matter. Rounds in which this
+//! thread loses its CPU do not count at all: on a busy machine, most of them do.
 
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -20,18 +21,24 @@ use super::empty::{Empty, Exit, ProbeKind};
 use super::groups;
 use super::options::{Counted, LatencyOptions, MAX_TARGETS};
 use crate::kernel_probes::{KernelFunction, KernelTypes, call_test_functions};
+use crate::priority::RaisedPriority;
 use crate::probes::{GO, attach_one};
 
 /// The target whose counters calibration uses: the one behind all others.
 const TARGET: u32 = MAX_TARGETS as u32;
 /// Calls of a user function in a round: the first one comes after system calls, and takes half as long again.
 const CALLS: u64 = 32;
+/// The same where the kernel single-steps each call: a round of 32 would take a millisecond, and on a busy machine most would be
+/// interrupted.
+const STEPPED_CALLS: u64 = 8;
 /// Calls of a kernel function in a round. Each takes a system call, which takes longer than the probes.
 const KERNEL_CALLS: u64 = 8;
 /// The number of rounds: with fewer, an interrupted round might be the median.
 const ROUNDS: std::ops::RangeInclusive<usize> = 5..=41;
 /// The time after which no more rounds than the least number are made.
 const MAX_TIME: Duration = Duration::from_millis(2);
+/// The time after which rounds count in which the CPU was lost, if there are no others.
+const MAX_PATIENCE: Duration = Duration::from_millis(200);
 
 /// The cost of probes of a kind on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +58,7 @@ pub fn calibrate(probe: &Probe) -> Option<Calibration> {
         processes: vec![std::process::id()],
         ..LatencyOptions::default()
     };
+    let _priority = RaisedPriority::new();
     let mut storage = MaybeUninit::uninit();
     Counters::load(&mut storage, &options).ok()?.calibrate(ProbeKind::of(probe))
 }
@@ -86,7 +94,8 @@ impl Counters<'_> {
     /// are never called again, and each kind has a function of its own.
     fn calibrate(&mut self, kind: ProbeKind) -> Option<Calibration> {
         let empty = Empty::of(kind)?;
-        self.measure(CALLS, |_| Some(empty.round(CALLS)), |counters| counters.probe(&empty))
+        let calls = if kind.is_stepped() { STEPPED_CALLS } else { CALLS };
+        self.measure(calls, |_| Some(empty.round(calls)), |counters| counters.probe(&empty))
     }
 
     /// The cost of the probes of a kernel function; `None` if it cannot be measured.
@@ -115,18 +124,18 @@ impl Counters<'_> {
         round: impl Fn(&Self) -> Option<u64>,
         probe: impl FnOnce(&mut Self) -> Option<()>,
     ) -> Option<Calibration> {
-        let bare = median(rounds(|| round(self))?)?;
+        let bare = median(rounds(cpu_losses, || round(self))?)?;
         probe(self)?;
         // The kernel prepares the place of a probe at the first call.
         round(self)?;
-        let other_process = median(rounds(|| round(self))?)?;
+        let other_process = median(rounds(cpu_losses, || round(self))?)?;
         let own = std::process::id();
         self.follow(own).ok()?;
         let found = self.counted(calls, || round(self));
         // Processes that this one starts later are not to be followed unless asked for.
         self.skeleton.maps.followed.delete(&own.to_ne_bytes()).ok()?;
         groups::clear(&self.skeleton);
-        let (times, latencies) = found?;
+        let (times, latencies): (Vec<u64>, Vec<u64>) = found?.into_iter().unzip();
         Some(Calibration {
             per_call_ns: median(times)?.saturating_sub(bare) / calls,
             other_process_ns: other_process.saturating_sub(bare) / calls,
@@ -134,10 +143,9 @@ impl Counters<'_> {
         })
     }
 
-    /// The times of rounds of `calls` calls, ns, and the sums of their counted latencies.
-    fn counted(&self, calls: u64, mut round: impl FnMut() -> Option<u64>) -> Option<(Vec<u64>, Vec<u64>)> {
-        let mut latencies = Vec::new();
-        let times = rounds(|| {
+    /// The time of each round of `calls` calls, ns, and the sum of their counted latencies.
+    fn counted(&self, calls: u64, mut round: impl FnMut() -> Option<u64>) -> Option<Vec<(u64, u64)>> {
+        rounds(cpu_losses, || {
             let before = self.total(TARGET).ok()?;
             let time = round()?;
             let after = self.total(TARGET).ok()?;
@@ -146,10 +154,8 @@ impl Counters<'_> {
             if sum(&after.buckets).checked_sub(sum(&before.buckets)) != Some(calls) {
                 return None;
             }
-            latencies.push(after.sum.checked_sub(before.sum)?);
-            Some(time)
-        })?;
-        Some((times, latencies))
+            Some((time, after.sum.checked_sub(before.sum)?))
+        })
     }
 
     fn probe(&mut self, empty: &Empty) -> Option<()> {
@@ -169,14 +175,31 @@ impl Counters<'_> {
     }
 }
 
-/// The times of the rounds that fit into [`MAX_TIME`], within [`ROUNDS`].
-fn rounds(mut round: impl FnMut() -> Option<u64>) -> Option<Vec<u64>> {
+/// The results of the rounds that fit into [`MAX_TIME`], within [`ROUNDS`], and in which `losses` stays the same; of the others,
+/// if there are none within [`MAX_PATIENCE`].
+fn rounds<T>(losses: impl Fn() -> i64, mut round: impl FnMut() -> Option<T>) -> Option<Vec<T>> {
     let began = Instant::now();
-    let mut times = Vec::new();
-    while times.len() < *ROUNDS.start() || (times.len() < *ROUNDS.end() && began.elapsed() < MAX_TIME) {
-        times.push(round()?);
+    let (mut kept, mut interrupted) = (Vec::new(), Vec::new());
+    loop {
+        let limit = if kept.len() < *ROUNDS.start() { MAX_PATIENCE } else { MAX_TIME };
+        if kept.len() >= *ROUNDS.end() || (began.elapsed() >= limit && kept.len() + interrupted.len() > 0) {
+            break;
+        }
+        let before = losses();
+        let found = round()?;
+        if losses() == before { kept.push(found) } else { interrupted.push(found) }
     }
-    Some(times)
+    Some(if kept.is_empty() { interrupted } else { kept })
+}
+
+/// How often this thread lost its CPU so far, by the kernel's count.
+fn cpu_losses() -> i64 {
+    // SAFETY: plain numbers, for which zeroes are values; the call fills them.
+    unsafe {
+        let mut used: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut used);
+        used.ru_nivcsw
+    }
 }
 
 fn median(mut values: Vec<u64>) -> Option<u64> {
@@ -187,6 +210,26 @@ fn median(mut values: Vec<u64>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounds_in_which_the_cpu_was_lost_count_only_if_there_are_no_others() {
+        let count = std::cell::Cell::new(0);
+        let next = || {
+            count.set(count.get() + 1);
+            std::thread::sleep(Duration::from_millis(1));
+            Some(count.get())
+        };
+        // Each second round loses the CPU.
+        let found = rounds(|| count.get() / 2, next).expect("rounds");
+        assert_eq!(found, [1, 3, 5, 7, 9], "the least number takes longer than the time");
+        let began = Instant::now();
+        let found = rounds(|| count.get(), next).expect("rounds");
+        assert!(found.len() > 5 && began.elapsed() >= MAX_PATIENCE, "{found:?}");
+        let fast = rounds(|| 0, || Some(())).expect("rounds");
+        // It is that number, unless the machine stops this thread for longer than the time.
+        assert!(ROUNDS.contains(&fast.len()), "{}", fast.len());
+        assert_eq!(rounds(|| 0, || None::<()>), None);
+    }
 
     #[test]
     fn an_interrupted_round_does_not_move_the_median() {

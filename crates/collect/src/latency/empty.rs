@@ -26,6 +26,11 @@ pub(super) enum Exit {
 }
 
 impl ProbeKind {
+    /// Whether the kernel single-steps an instruction in each call.
+    pub fn is_stepped(self) -> bool {
+        self.entry == ProbeMethod::SingleStepped || self.exit == Exit::Instruction
+    }
+
     /// The kind of a function's probes.
     pub(super) fn of(probe: &Probe) -> Self {
         let exit = match probe.returns {

@@ -8,7 +8,7 @@ pub(super) const MAX_LISTED: usize = 5;
 
 /// A target as people write it, before it is looked up on a machine or in a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target<'a> {
+pub(crate) enum Target<'a> {
     /// `runqueue`.
     RunQueue,
     /// `lock`, `lock:user`, `lock:kernel`.
@@ -31,7 +31,7 @@ pub(super) enum Target<'a> {
 
 /// The owner of a kind of lock: user space (futexes) or the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum LockKind {
+pub(crate) enum LockKind {
     User,
     Kernel,
 }
@@ -63,7 +63,7 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// When a lock is of an unknown kind: all else is looked up later.
-    pub(super) fn parse(text: &'a str) -> Result<Self, TargetError> {
+    pub(crate) fn parse(text: &'a str) -> Result<Self, TargetError> {
         Ok(match text.split_once(':') {
             None if text == "runqueue" => Self::RunQueue,
             None if text == "lock" => Self::Lock(None),

@@ -1,6 +1,6 @@
 //! Requests whose work was done by goroutines, where probes saw their spans begin.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Segment, Timeouts};
@@ -9,6 +9,8 @@ use wakepath_names::Name;
 use wakepath_spans::{RequestIndex, SpanIndex, Stint, Work, WorksFor};
 
 use super::blame::blame;
+use super::contexts::OfThread;
+use super::hand_over::turns;
 use super::join::{Worked, left};
 use super::one::{RequestPath, question};
 use super::{Joined, JoinedBy, Places, Traced};
@@ -17,14 +19,17 @@ use crate::code_names::code_names;
 use crate::path::answer;
 use crate::query::thread_between;
 
+/// More spans of a request are not looked at for goroutines that went on with it.
+const MAX_SPANS: usize = 1024;
+
 /// The goroutine of a request: the facts about it beside its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfGoroutine {
-    /// Its number in its process.
+    /// Its number in its process: that of the one in which the request began.
     pub number: u64,
     /// For each segment of the path, the number of the goroutine that ran or waited.
     pub segments: Vec<Option<u64>>,
-    /// The time in which it did not run, by reason, the most first.
+    /// The time in which it, or one that went on with the request, did not run, by reason, the most first.
     pub parked: Vec<Parked>,
 }
 
@@ -106,8 +111,8 @@ pub(super) fn path_of<'r>(
     let reasons = |program, reason| {
         names.go_wait(program, reason).map_or(GoWait::Other, |name| GoWait::of(name.bytes()))
     };
-    let window = GoWindow { goroutine, from, to };
-    let found = path(&recorded.graph, goroutines, window, timeouts, reasons);
+    let windows = windows(joined, request, GoWindow { goroutine, from, to });
+    let found = path(&recorded.graph, goroutines, &windows, timeouts, reasons)?;
     let work_of = |place: usize, segment: &Segment| {
         let goroutine = found.goroutines.get(place).copied().flatten()?;
         let worked = |(from, to, span): (_, _, Option<SpanIndex>)| match span {
@@ -130,41 +135,70 @@ pub(super) fn path_of<'r>(
         let is_other = !traced.requests.is_part(other, request) && !traced.requests.is_part(request, other);
         is_other.then_some(other)
     };
-    let parked = parked(recorded, goroutines, window, other);
+    let parked = parked(recorded, goroutines, &windows, other);
     let of_goroutine = OfGoroutine { number: number(goroutine), segments, parked };
     let answer = answer(recorded, found.path, question(traced, request, true), &mut code_names(recorded));
     Some(blame.path(answer, Some(of_goroutine), joined.disk(request)))
 }
 
-/// The time in which a goroutine did not run, by reason. `other` gives the other request that a goroutine worked for at a time.
+/// The times in which goroutines had a request, one after the other: that of its root span, and those that went on with it behind
+/// `wakepath.queued_ns`, by the spans that began in them; each with the time before it since which none had it.
+fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> Vec<GoWindow> {
+    let Joined { traced, goroutines, goroutine_work: work, .. } = joined;
+    let GoWindow { from, to, .. } = whole;
+    let spans = || traced.request(request).spans.iter().take(MAX_SPANS);
+    // A part in another goroutine may be one that its own waits for.
+    if spans().all(|span| traced.spans.span(*span).queued.is_none()) {
+        return vec![whole];
+    }
+    let begun: BTreeSet<GoroutineIndex> =
+        spans().filter_map(|&span| of_span(traced, span, goroutines)).collect();
+    let mut stints = Vec::new();
+    for goroutine in begun {
+        let worked = work.between(&goroutine, from, to).into_iter();
+        let own =
+            worked.filter(|(.., span)| span.is_some_and(|span| traced.requests.of_span(span) == request));
+        stints.extend(own.map(|(from, to, _)| OfThread { from, to, thread: goroutine }));
+    }
+    let turns = turns(&stints, from, to);
+    if turns.first().is_none_or(|first| first.thread != whole.goroutine) {
+        return vec![whole];
+    }
+    turns
+        .iter()
+        .map(|turn| GoWindow { goroutine: turn.thread, from: turn.waits_since, to: turn.to })
+        .collect()
+}
+
+/// The time in which the goroutines of a path did not run, by reason. `other` gives the other request that a goroutine worked for at a time.
 fn parked(
     recorded: &Recorded,
     goroutines: &Goroutines,
-    window: GoWindow,
+    windows: &[GoWindow],
     other: impl Fn(GoroutineIndex, Stamp<Reference>) -> Option<RequestIndex>,
 ) -> Vec<Parked> {
-    let goroutine = goroutines.get(window.goroutine);
     let mut sums: BTreeMap<Reason, (u64, u64, BTreeMap<RequestIndex, u64>)> = BTreeMap::new();
-    for interval in &goroutine.intervals[goroutine.interval_after(window.from)..] {
-        if interval.from >= window.to {
-            break;
-        }
-        let ns = interval.to.min(window.to).since(interval.from.max(window.from));
-        let (reason, ended_by) = match interval.state {
-            State::Running(_) => continue,
-            State::Queued => (Reason::Queued, None),
-            State::Unknown => (Reason::Unknown, None),
-            State::Parked(park) => {
-                let name = recorded.survey.names.go_wait(goroutine.program, park.reason);
-                let by = if let ParkEnd::By(by) = park.end { other(by, interval.to) } else { None };
-                (name.map_or(Reason::Numbered(park.reason), |name| Reason::Named(name.clone())), by)
+    for window in windows {
+        let goroutine = goroutines.get(window.goroutine);
+        let intervals = goroutine.intervals[goroutine.interval_after(window.from)..].iter();
+        for interval in intervals.take_while(|interval| interval.from < window.to) {
+            let ns = interval.to.min(window.to).since(interval.from.max(window.from));
+            let (reason, ended_by) = match interval.state {
+                State::Running(_) => continue,
+                State::Queued => (Reason::Queued, None),
+                State::Unknown => (Reason::Unknown, None),
+                State::Parked(park) => {
+                    let name = recorded.survey.names.go_wait(goroutine.program, park.reason);
+                    let by = if let ParkEnd::By(by) = park.end { other(by, interval.to) } else { None };
+                    (name.map_or(Reason::Numbered(park.reason), |name| Reason::Named(name.clone())), by)
+                }
+            };
+            let sum = sums.entry(reason).or_default();
+            sum.0 += ns;
+            sum.1 += 1;
+            if let Some(by) = ended_by {
+                *sum.2.entry(by).or_default() += ns;
             }
-        };
-        let sum = sums.entry(reason).or_default();
-        sum.0 += ns;
-        sum.1 += 1;
-        if let Some(by) = ended_by {
-            *sum.2.entry(by).or_default() += ns;
         }
     }
     let most = |by: BTreeMap<RequestIndex, u64>| {

@@ -8,7 +8,7 @@ use wakepath_distribution::{Histogram, Unit, bucket_of, peaks};
 use wakepath_findings::PerGroup;
 use wakepath_spans::{Operation, RequestIndex};
 
-use super::{Joined, RequestsError, RequestsQuery, Traced, request};
+use super::{Joined, RequestsError, RequestsQuery, SpanClock, Traced, request};
 use crate::calls::{head_of, spread};
 use crate::{CallsAnswer, CallsOf, Group, Head, Name, Which};
 
@@ -49,6 +49,8 @@ pub struct GroupAnswer<'r> {
     pub other: Option<Head>,
     /// The spans.
     pub traced: &'r Traced,
+    /// The clocks of the spans of their service.
+    pub clocks: Vec<SpanClock>,
     /// The numbers of requests whose paths are there.
     pub paths: PerGroup<u64>,
 }
@@ -133,6 +135,8 @@ pub fn request_group<'r>(
         which,
         usual: usual.map(|(peak, usual)| (peak, usual.group)).filter(|(_, group)| !group.paths.is_empty()),
     };
+    let is_own =
+        |clock: &&SpanClock| joined.traced.spans.services[clock.service.0 as usize].name == operation.service;
     Ok(GroupAnswer {
         calls,
         explained: asked.requests,
@@ -140,6 +144,7 @@ pub fn request_group<'r>(
         blocked_by: blockers.finish(paths),
         other: of_other,
         traced: joined.traced,
+        clocks: joined.contexts.clocks.iter().filter(is_own).cloned().collect(),
         paths,
     })
 }

@@ -22,6 +22,7 @@
 //! path      aa~~~~aaaqqqqaaaaaaaaaa
 //! ```
 
+use std::collections::BTreeSet;
 use std::fmt::{Debug, Formatter};
 
 use wakepath_clock::{Reference, Stamp};
@@ -29,7 +30,7 @@ use wakepath_critical_path::{
     Algorithm, Basis, EndedWait, Had, HandOvers, Path, Rule, SegmentKind, Stretch, Window, path_of_stretches,
 };
 use wakepath_event::Context;
-use wakepath_spans::{Kind, RequestIndex, WorksFor};
+use wakepath_spans::{Kind, RequestIndex, SpanIndex, WorksFor};
 use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, ThreadState, WakeUp, Waker};
 
 use super::Joined;
@@ -83,8 +84,9 @@ fn had(
     let seen = joined.contexts.stints(request);
     (seen.len() <= MAX_STINTS).then_some(())?;
     let mut stints = seen.to_vec();
-    if of == Of::Caller {
-        stints.extend(begun_in(joined, request));
+    match of {
+        Of::Itself => stints.extend(noted(joined, request, from, to)),
+        Of::Caller => stints.extend(begun_in(joined, request)),
     }
     let is_one = |stint: &OfThread| stint.thread == stints[0].thread;
     let turns = if stints.iter().all(is_one) { return None } else { turns(&stints, from, to) };
@@ -115,7 +117,52 @@ fn had(
         groups.push(group);
         end = since;
     }
-    Some(groups.into_iter().rev().flatten().collect())
+    let had: Vec<Had> = groups.into_iter().rev().flatten().collect();
+    debug_assert!(tiles(&had, from, to), "{had:?} do not tile {from:?} to {to:?}");
+    Some(had)
+}
+
+/// Whether each part begins where the one before ended, the first one at `from`, and the last one ends at `to`.
+fn tiles(had: &[Had], from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
+    let mut at = from;
+    had.iter().all(|part| {
+        let (Had::Thread { from, to, .. } | Had::NoThread { from, to, .. }) = *part;
+        from == std::mem::replace(&mut at, to) && from < to
+    }) && at == to
+}
+
+/// The times in which the threads that the spans of a request name work for it, by the spans and their turns, where the contexts of these threads are
+/// not known. None where the program does not note that the request was handed over: a part of it in another thread may be one that its own
+/// waits for.
+fn noted(
+    joined: &Joined<'_>,
+    request: RequestIndex,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Vec<OfThread> {
+    let Joined { recorded, traced, places, contexts, turns, .. } = joined;
+    let spans = || traced.request(request).spans.iter().take(MAX_STINTS);
+    let is_handed_over =
+        |span: &SpanIndex| traced.spans.span(*span).queued.is_some() || turns.threads(*span).next().is_some();
+    if !spans().any(is_handed_over) {
+        return Vec::new();
+    }
+    let threads: BTreeSet<ThreadIndex> = spans()
+        .flat_map(|&span| thread_of(recorded, traced, places, span).into_iter().chain(turns.threads(span)))
+        .collect();
+    let mut stints = Vec::new();
+    for thread in threads {
+        for piece in contexts.work.between(&thread, from, to) {
+            if piece.works_for != WorksFor::Unknown {
+                continue;
+            }
+            let is_own = |works_for| matches!(works_for, WorksFor::Span(span) if traced.requests.of_span(span) == request);
+            let noted = joined.noted(thread, piece.from, piece.to).into_iter();
+            let own = noted.filter(|(.., works_for)| is_own(*works_for));
+            stints.extend(own.map(|(from, to, _)| OfThread { from, to, thread }));
+        }
+    }
+    stints
 }
 
 /// The moment at which a request began, in the thread that its span names. Where that thread handed it over before its context was read, nothing
@@ -172,18 +219,22 @@ impl InServices<'_, '_> {
     }
 }
 
-/// A time in which a thread has the request, and the time before it in which no thread has.
+/// A time in which a thread or a goroutine has the request, and the time before it in which none has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Turn {
-    thread: ThreadIndex,
-    waits_since: Stamp<Reference>,
-    from: Stamp<Reference>,
-    to: Stamp<Reference>,
+pub(super) struct Turn<T = ThreadIndex> {
+    pub(super) thread: T,
+    pub(super) waits_since: Stamp<Reference>,
+    pub(super) from: Stamp<Reference>,
+    pub(super) to: Stamp<Reference>,
 }
 
-/// The threads that have a request one after the other: with their waits they tile its time.
-fn turns(stints: &[OfThread], from: Stamp<Reference>, to: Stamp<Reference>) -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
+/// The threads or goroutines that have a request one after the other: with their waits they tile its time.
+pub(super) fn turns<T: Copy + Ord>(
+    stints: &[OfThread<T>],
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> Vec<Turn<T>> {
+    let mut turns: Vec<Turn<T>> = Vec::new();
     let mut at = to;
     while at > from {
         let begun = || stints.iter().filter(|stint| stint.from < at && stint.to > from);
@@ -246,8 +297,8 @@ impl Walk<'_, '_> {
         if let Some(idle) = self.idle(thread, at, taken) {
             let woken = idle.to.min(taken);
             had.push(match self.waker(&idle) {
-                Some(waker) if waker != thread => Had::Thread { thread: waker, from: at, to: woken },
-                _ => other(at, woken, SegmentKind::Unknown, Basis::Ambiguous),
+                Some(waker) => Had::Thread { thread: waker, from: at, to: woken },
+                None => other(at, woken, SegmentKind::Unknown, Basis::Ambiguous),
             });
             at = woken;
         }
@@ -276,7 +327,7 @@ impl Walk<'_, '_> {
         let Turn { thread, waits_since, from: taken, .. } = *turn;
         let mut busy = self.idle(thread, from, taken).map_or(from, |idle| idle.to.max(from));
         for interval in self.joined.recorded.graph.state_intervals(thread).overlapping(busy, taken) {
-            let is_idle = self.joined.contexts.work.at(&thread, busy) == WorksFor::None;
+            let is_idle = self.joined.works_for(thread, busy) == WorksFor::None;
             if !is_idle || !matches!(interval.state, ThreadState::Runnable { .. }) {
                 break;
             }
@@ -321,7 +372,7 @@ impl Walk<'_, '_> {
         let is_idle = |interval: &StateInterval| {
             matches!(interval.state, ThreadState::Blocked(_))
                 && !is_lock(interval)
-                && self.joined.contexts.work.at(&thread, interval.from) == WorksFor::None
+                && self.joined.works_for(thread, interval.from) == WorksFor::None
         };
         intervals.overlapping(at, taken).filter(is_idle).last()
     }
@@ -333,5 +384,50 @@ impl Walk<'_, '_> {
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: ThreadIndex = ThreadIndex(0);
+    const B: ThreadIndex = ThreadIndex(1);
+
+    /// The turns from 0 to 100 of such stints, each as its thread, and since when it waits, begins and ends.
+    fn found(stints: &[(ThreadIndex, u64, u64)]) -> Vec<(ThreadIndex, u64, u64, u64)> {
+        let at = Stamp::from_ns;
+        let stints: Vec<OfThread> = stints
+            .iter()
+            .map(|&(thread, from, to)| OfThread { from: at(from), to: at(to), thread })
+            .collect();
+        let turns = turns(&stints, at(0), at(100));
+        turns.iter().map(|turn| (turn.thread, turn.waits_since.ns(), turn.from.ns(), turn.to.ns())).collect()
+    }
+
+    #[test]
+    fn of_two_threads_that_have_a_request_at_once_the_one_that_has_it_longest_has_the_turn() {
+        assert_eq!(found(&[(A, 0, 100), (B, 50, 100)]), [(A, 0, 0, 100)]);
+        assert_eq!(found(&[(A, 20, 60), (B, 10, 60), (A, 80, 100)]), [(B, 0, 0, 60), (A, 60, 60, 100)]);
+    }
+
+    #[test]
+    fn a_thread_that_turns_to_something_else_and_back_has_one_turn() {
+        assert_eq!(found(&[(A, 10, 20), (A, 40, 50), (B, 60, 100)]), [(A, 0, 0, 50), (B, 50, 60, 100)]);
+    }
+
+    #[test]
+    fn behind_its_last_stint_a_thread_still_has_the_request() {
+        assert_eq!(found(&[(A, 0, 30), (B, 40, 90)]), [(A, 0, 0, 30), (B, 30, 40, 100)]);
+        assert_eq!(found(&[]), []);
+    }
+
+    #[test]
+    fn parts_tile_only_where_each_begins_at_the_end_of_the_one_before() {
+        let part = |from, to| Had::Thread { thread: A, from: Stamp::from_ns(from), to: Stamp::from_ns(to) };
+        let tiles = |had: &[Had]| tiles(had, Stamp::from_ns(10), Stamp::from_ns(30));
+        assert!(tiles(&[part(10, 20), part(20, 30)]));
+        assert!(!tiles(&[]) && !tiles(&[part(10, 20)]) && !tiles(&[part(11, 30)]));
+        assert!(!tiles(&[part(10, 20), part(21, 30)]) && !tiles(&[part(10, 25), part(25, 20), part(20, 30)]));
     }
 }

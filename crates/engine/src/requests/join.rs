@@ -1,14 +1,16 @@
 //! A recording and its spans, brought together: which span each thread works for, at every moment.
 
+use std::collections::BTreeMap;
+
 use wakepath_clock::{Reference, Stamp, Wall};
 use wakepath_goroutines::{GoroutineIndex, Goroutines};
 use wakepath_spans::{
-    ContextPiece, RequestIndex, SpanIndex, Stint, Turn, Turns, TurnsOfSpan, Work, WorksFor,
+    ContextPiece, NotedTurns, RequestIndex, SpanIndex, Stint, Turn, Turns, TurnsOfSpan, Work, WorksFor,
 };
 use wakepath_wait_graph::ThreadIndex;
 
 use super::facts::{DiskAccess, disk_accesses};
-use super::process::thread_of;
+use super::process::{numbered, thread_of};
 use super::{Connections, Contexts, JoinedBy, Places, RequestsError, Traced, goroutine, joined_by};
 use crate::Recorded;
 
@@ -134,7 +136,7 @@ pub(super) fn left(
     queued.filter(|queued| from < *queued && *queued < to).unwrap_or(to)
 }
 
-/// The turns of each thread, by the spans that name their threads.
+/// The turns of each thread, by the spans that name it or have turns in it.
 pub(super) fn noted_turns(
     recorded: &Recorded,
     traced: &Traced,
@@ -143,13 +145,49 @@ pub(super) fn noted_turns(
     if traced.spans.iter().all(|(_, span)| span.turns.is_none()) {
         return Turns::default();
     }
-    Turns::new(traced.spans.iter().filter_map(|(index, span)| {
+    Turns::new(traced.spans.iter().flat_map(|(index, span)| {
         let (from, to) = places.times(traced, index);
-        let thread = thread_of(recorded, traced, places, index)?;
         let stamp = |wall| places.stamp(traced, index, wall);
         let noted = span.turns.as_ref().map(|noted| noted.on(stamp));
-        Some(TurnsOfSpan { thread, from, to, span: index, noted })
+        let own = thread_of(recorded, traced, places, index);
+        let of_threads = match noted {
+            Some(noted) if noted.tids.is_some() => in_threads(own, &noted, |tid, from, to| {
+                numbered(recorded, traced, places, index, tid, (from, to))
+            }),
+            noted => own.map(|own| (own, noted)).into_iter().collect(),
+        };
+        of_threads.into_iter().map(move |(thread, noted)| TurnsOfSpan {
+            thread,
+            from,
+            to,
+            span: index,
+            noted,
+        })
     }))
+}
+
+/// The turns of a span in each thread: in those that have a turn, by the first one in each, and in its own one.
+fn in_threads(
+    own: Option<ThreadIndex>,
+    noted: &NotedTurns<Reference>,
+    thread: impl Fn(u32, Stamp<Reference>, Stamp<Reference>) -> Option<ThreadIndex>,
+) -> Vec<(ThreadIndex, Option<NotedTurns<Reference>>)> {
+    let tids = noted.tids.iter().flatten();
+    let mut by_tid = BTreeMap::<u32, Vec<_>>::new();
+    for (tid, turn) in tids.zip(&noted.turns) {
+        by_tid.entry(*tid).or_default().push(*turn);
+    }
+    let of = |turns| NotedTurns { since: noted.since, turns, tids: Some(Vec::new()) };
+    let found = by_tid.into_iter().filter_map(|(tid, turns)| {
+        let thread = thread(tid, turns.first()?.0, turns.last()?.1)?;
+        Some((thread, Some(of(turns))))
+    });
+    let mut found: Vec<_> = found.collect();
+    found.sort_by_key(|(_, of_thread)| of_thread.as_ref().and_then(|noted| noted.turns.first().copied()));
+    if let Some(own) = own.filter(|own| found.iter().all(|(thread, _)| thread != own)) {
+        found.push((own, Some(of(Vec::new()))));
+    }
+    found
 }
 
 /// For what a thread works at a moment by the spans that name it.
@@ -228,22 +266,35 @@ impl Joined<'_> {
                 found.push(Worked { from, to, works_for, by, measured });
                 continue;
             }
-            for (from, to, turn) in self.turns.between(&thread, piece.from, piece.to) {
-                for (from, to, active) in self.work.between(&thread, from, to) {
-                    let works_for = by_turn(&self.turns, thread, from, turn, active);
-                    let by = match works_for {
-                        WorksFor::Unknown => {
-                            found.extend(self.by_connection(thread, from, to));
-                            continue;
-                        }
-                        WorksFor::Unplaced => JoinedBy::None,
-                        _ => JoinedBy::Thread,
-                    };
-                    found.push(Worked { from, to, works_for, by, measured: false });
-                }
+            for (from, to, works_for) in self.noted(thread, piece.from, piece.to) {
+                let by = match works_for {
+                    WorksFor::Unknown => {
+                        found.extend(self.by_connection(thread, from, to));
+                        continue;
+                    }
+                    WorksFor::Unplaced => JoinedBy::None,
+                    _ => JoinedBy::Thread,
+                };
+                found.push(Worked { from, to, works_for, by, measured: false });
             }
         }
         found
+    }
+
+    /// For what a thread works from then to then by the spans that name it and by their turns, piece by piece, without gap or overlap.
+    pub(super) fn noted(
+        &self,
+        thread: ThreadIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> Vec<(Stamp<Reference>, Stamp<Reference>, WorksFor)> {
+        let mut noted = Vec::new();
+        for (from, to, turn) in self.turns.between(&thread, from, to) {
+            for (from, to, active) in self.work.between(&thread, from, to) {
+                noted.push((from, to, by_turn(&self.turns, thread, from, turn, active)));
+            }
+        }
+        noted
     }
 
     /// For what a thread works from then to then by its connections.

@@ -1,6 +1,6 @@
 //! One request: the spans that its end waited for, and the path of the thread that worked for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Segment, SegmentKind, Wait, Window};
@@ -12,7 +12,7 @@ use super::goroutine::{self, OfGoroutine};
 use super::hand_over;
 use super::join::Worked;
 use super::process::thread_of;
-use super::{DiskAccesses, Joined, JoinedBy, StateSum, Traced};
+use super::{DiskAccesses, Joined, JoinedBy, SpanClock, StateSum, Traced};
 use crate::code_names::code_names;
 use crate::head::head;
 use crate::path::{answer, explain_with};
@@ -128,6 +128,8 @@ pub struct RequestAnswer<'r> {
     pub to: Stamp<Reference>,
     /// The spans that its end waited for: parts that tile its time.
     pub by_span: Vec<OfSpan>,
+    /// The clocks of the services of its root span and of these spans, where threads were seen to work for them.
+    pub clocks: Vec<SpanClock>,
     /// Their own time by operation, the largest first.
     pub own: Vec<OwnTime>,
     /// The path of its thread or goroutine, or the reason why there is none.
@@ -159,9 +161,10 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
     let numbered = |thread| (recorded.graph.thread(thread).tid().number(), Some(thread));
     let said = joined.contexts.thread(request).map(numbered);
     let by_connection = || joined.connections.thread(request).map(numbered);
+    let by_turns = || joined.turns.threads(root).next().map(numbered);
     let named = || {
         let tid = places.tid(traced, root)?;
-        Some((tid.number(), thread_of(recorded, traced, places, root)))
+        by_turns().or_else(|| Some((tid.number(), thread_of(recorded, traced, places, root))))
     };
     let path = match said.or_else(named).or_else(by_connection) {
         _ if from >= to => Err(NoPath::Empty),
@@ -177,7 +180,11 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
     let next = next(joined, request, &own, is_recorded);
     let head = head(recorded, from, to);
     let host = places.host(traced, root);
-    RequestAnswer { head, traced, request, host, joined_by, from, to, by_span, own, path, next }
+    let services = by_span.iter().map(|part| part.span).chain([root]);
+    let services: HashSet<_> = services.map(|span| traced.spans.span(span).service).collect();
+    let clocks = joined.contexts.clocks.iter().filter(|clock| services.contains(&clock.service));
+    let clocks = clocks.cloned().collect();
+    RequestAnswer { head, traced, request, host, joined_by, from, to, by_span, clocks, own, path, next }
 }
 
 /// The next step where a request has no path.

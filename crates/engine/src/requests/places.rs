@@ -62,6 +62,17 @@ impl Places {
         self.clock(traced, span).wall(at)
     }
 
+    /// The same, and how far it may be off, ns.
+    pub(super) fn wall_within(
+        &self,
+        traced: &Traced,
+        span: SpanIndex,
+        at: Stamp<Reference>,
+    ) -> (Stamp<Wall>, u64) {
+        let clock = self.clock(traced, span);
+        (clock.wall(at), clock.error_ns(at))
+    }
+
     /// The thread that a span names, as several hosts are numbered.
     pub fn tid(&self, traced: &Traced, span: SpanIndex) -> Option<Tid> {
         let host = self.host(traced, span)?;

@@ -35,8 +35,20 @@ pub(super) fn thread_of(
     places: &Places,
     span: SpanIndex,
 ) -> Option<ThreadIndex> {
-    let (from, to) = places.times(traced, span);
-    let thread = thread_between(recorded, places.tid(traced, span)?, from, to)?;
+    numbered(recorded, traced, places, span, traced.spans.span(span).tid?, places.times(traced, span))
+}
+
+/// The same for the thread of a number that a span names for this time.
+pub(super) fn numbered(
+    recorded: &Recorded,
+    traced: &Traced,
+    places: &Places,
+    span: SpanIndex,
+    tid: u32,
+    (from, to): (Stamp<Reference>, Stamp<Reference>),
+) -> Option<ThreadIndex> {
+    let tid = Tid(tid).on(places.host(traced, span)?);
+    let thread = thread_between(recorded, tid, from, to)?;
     let Some(pid) = traced.spans.service(span).pid else { return Some(thread) };
     let line = line(recorded, thread, from);
     (line.is_empty() || descends_from(&line, pid)).then_some(thread)

@@ -166,7 +166,9 @@ fn a_stripped_file_has_the_names_of_what_it_exports() {
     assert_eq!(absence(&elf, "puts").0, AbsenceReason::Imported);
     assert_eq!(absence(&elf, "works").0, AbsenceReason::Data);
     let whole = elf.function("helper", CODE, 3);
-    assert_eq!(absence(&whole, "helped"), (AbsenceReason::Plain, vec!["helper".to_owned()]));
+    assert_eq!(absence(&whole, "helped"), (AbsenceReason::NoDebug, vec!["helper".to_owned()]));
+    let debugged = whole.section(Section::new(".debug_info", &[0; 4]));
+    assert_eq!(absence(&debugged, "helped"), (AbsenceReason::Plain, vec!["helper".to_owned()]));
     assert_eq!(absence(&Elf::default(), "work"), (AbsenceReason::Stripped { exported: 0 }, vec![]));
 }
 

@@ -1,9 +1,9 @@
 //! Paths of drawn goroutines.
 
-use wakepath_critical_path::{Basis, Cause, SegmentKind, Via};
+use wakepath_critical_path::{Basis, Cause, Segment, SegmentKind, Via};
 
 use crate::drawn::{drawn, stamp};
-use crate::{GoWait, GoWindow, path};
+use crate::{GoWait, GoWindow, GoroutineIndex, path};
 
 #[track_caller]
 fn check(drawing: &str, number: u64, expected: &str) {
@@ -187,21 +187,46 @@ fn a_long_chain_of_parks_is_walked_to_its_end() {
 fn a_window_outside_of_all_that_is_known_is_unknown_time() {
     let drawn = drawn("0 ===", &[]);
     let window = GoWindow { goroutine: drawn.goroutine(0), from: stamp(50), to: stamp(60) };
-    let path =
-        path(&drawn.graph, &drawn.goroutines, window, wakepath_critical_path::Timeouts::Joined, |_, _| {
+    let path_of = |windows: &[GoWindow]| {
+        path(&drawn.graph, &drawn.goroutines, windows, wakepath_critical_path::Timeouts::Joined, |_, _| {
             GoWait::Other
-        });
+        })
+    };
+    let path = path_of(&[window]).expect("a window");
     assert!(path.path.tiles_window());
     assert_eq!(path.path.segments[0].kind, SegmentKind::Unknown);
     let empty = GoWindow { from: stamp(2), to: stamp(1), ..window };
-    let path = super::path(
-        &drawn.graph,
-        &drawn.goroutines,
-        empty,
-        wakepath_critical_path::Timeouts::Joined,
-        |_, _| GoWait::Other,
+    assert!(path_of(&[empty]).expect("a window").path.segments.is_empty());
+    assert!(path_of(&[]).is_none());
+}
+
+#[test]
+fn work_that_is_handed_over_has_the_path_of_each_goroutine_over_its_window_and_the_park_before_it_by_its_end()
+{
+    // The second one waits for work until the first one makes it ready, and the first one waits for a time then.
+    let drawn = drawn("0 ====ssst\n1 =cc0====", &[]);
+    let [first, second] = [0, 1].map(|number| drawn.goroutine(number));
+    let window = |goroutine, from, to| GoWindow { goroutine, from: stamp(from), to: stamp(to) };
+    let of = |windows: &[GoWindow]| {
+        let timeouts = wakepath_critical_path::Timeouts::Joined;
+        let path = path(&drawn.graph, &drawn.goroutines, windows, timeouts, |_, _| GoWait::Channel);
+        let path = path.expect("a window");
+        assert!(path.path.tiles_window(), "{path:#?}");
+        let of = |(one, goroutine): (&Segment, &Option<GoroutineIndex>)| {
+            (one.from, one.to, *goroutine, one.parent.is_some())
+        };
+        path.path.segments.iter().zip(&path.goroutines).map(of).collect::<Vec<_>>()
+    };
+    let handed = of(&[window(first, 0, 1), window(second, 1, 8)]);
+    let at = stamp;
+    assert_eq!(
+        handed,
+        [
+            (at(0), at(1), Some(first), false),
+            (at(1), at(4), Some(first), true),
+            (at(4), at(8), Some(second), false),
+        ]
     );
-    assert!(path.path.segments.is_empty());
 }
 
 #[test]

@@ -9,8 +9,10 @@ pub struct Cause {
     pub word: &'static str,
     /// When that began which the window should hold, ns on the monotonic clock: of a slow span its begin.
     pub since: Option<u64>,
-    /// A person asked for it: it does not count as one of too many.
+    /// A person or a linked recorder asked for it: it does not count as one of too many.
     pub asked: bool,
+    /// A linked recorder asked for it, which asks the others too.
+    pub linked: bool,
 }
 
 /// The answer to a trigger.
@@ -42,8 +44,8 @@ impl Triggers {
         Self { after_ns, rest_ns, pending: None, kept_at: None, ignored: 0 }
     }
 
-    /// Takes a trigger.
-    pub fn ask(&mut self, cause: Cause, now: u64) -> Asked {
+    /// Takes a trigger that comes `now`, for the moment `at`, which is no later.
+    pub fn ask(&mut self, cause: Cause, at: u64, now: u64) -> Asked {
         if let Some((pending, _)) = &mut self.pending {
             pending.since = match (pending.since, cause.since) {
                 (Some(a), Some(b)) => Some(a.min(b)),
@@ -56,7 +58,7 @@ impl Triggers {
             self.ignored += 1;
             return Asked::TooSoon;
         }
-        self.pending = Some((cause, now));
+        self.pending = Some((cause, at.min(now)));
         Asked::Taken
     }
 
@@ -84,32 +86,44 @@ mod tests {
     use super::*;
 
     fn cause(asked: bool, since: Option<u64>) -> Cause {
-        Cause { text: "slow".to_owned(), word: "span", since, asked }
+        Cause { text: "slow".to_owned(), word: "span", since, asked, linked: false }
     }
 
     #[test]
     fn a_window_ends_some_time_behind_its_trigger_when_all_records_are_there() {
         let mut triggers = Triggers::new(10, 100);
         assert_eq!(triggers.due(1000, true), None);
-        assert_eq!(triggers.ask(cause(false, Some(900)), 1000), Asked::Taken);
-        assert_eq!(triggers.ask(cause(false, Some(800)), 1005), Asked::Joined, "the same window");
+        assert_eq!(triggers.ask(cause(false, Some(900)), 1000, 1000), Asked::Taken);
+        assert_eq!(triggers.ask(cause(false, Some(800)), 1005, 1005), Asked::Joined, "the same window");
         assert_eq!(triggers.due(1009, false), None);
         assert_eq!(triggers.due(1030, false), Some((cause(false, Some(800)), 1010)));
         assert_eq!(triggers.due(1030, true), None, "once");
-        triggers.ask(cause(true, None), 2000);
+        triggers.ask(cause(true, None), 2000, 2000);
         assert_eq!(triggers.due(2003, true), Some((cause(true, None), 2003)), "the recorder ends");
     }
 
     #[test]
     fn triggers_rest_behind_a_kept_recording_unless_a_person_asks() {
         let mut triggers = Triggers::new(10, 100);
-        triggers.ask(cause(false, None), 0);
+        triggers.ask(cause(false, None), 0, 0);
         triggers.due(10, false);
-        assert_eq!(triggers.ask(cause(false, None), 109), Asked::TooSoon);
-        assert_eq!(triggers.ask(cause(false, None), 109), Asked::TooSoon);
+        assert_eq!(triggers.ask(cause(false, None), 109, 109), Asked::TooSoon);
+        assert_eq!(triggers.ask(cause(false, None), 109, 109), Asked::TooSoon);
         assert_eq!((triggers.take_ignored(), triggers.take_ignored()), (2, 0));
-        assert_eq!(triggers.ask(cause(true, None), 109), Asked::Taken);
+        assert_eq!(triggers.ask(cause(true, None), 109, 109), Asked::Taken);
         triggers.due(119, false);
-        assert_eq!(triggers.ask(cause(false, None), 219), Asked::Taken);
+        assert_eq!(triggers.ask(cause(false, None), 219, 219), Asked::Taken);
+    }
+
+    #[test]
+    fn the_window_of_a_moment_that_is_past_ends_behind_it() {
+        let mut triggers = Triggers::new(10, 100);
+        assert_eq!(triggers.ask(cause(true, None), 960, 1000), Asked::Taken);
+        assert_eq!(triggers.due(969, false), None, "not all of its records are there");
+        assert_eq!(triggers.due(1000, false), Some((cause(true, None), 970)));
+        // It rests behind the trigger, not behind the moment.
+        assert_eq!(triggers.ask(cause(false, None), 1099, 1099), Asked::TooSoon);
+        assert_eq!(triggers.ask(cause(false, None), 1200, 1100), Asked::Taken, "no moment to come");
+        assert_eq!(triggers.due(1110, false), Some((cause(false, None), 1110)));
     }
 }

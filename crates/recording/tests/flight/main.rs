@@ -190,9 +190,14 @@ fn one_slow_request_of_ten_thousand_is_kept_whole_each_time() {
                 if at >= exported + 5 * SECOND {
                     exported = at;
                     if let Some((from, _)) = slow_from_to.filter(|_| done.is_none()) {
-                        let cause =
-                            Cause { text: String::new(), word: "span", since: Some(from), asked: false };
-                        triggers.ask(cause, at);
+                        let cause = Cause {
+                            text: String::new(),
+                            word: "span",
+                            since: Some(from),
+                            asked: false,
+                            linked: false,
+                        };
+                        triggers.ask(cause, at, at);
                     }
                 }
                 if let Some((cause, end)) = triggers.due(at, false) {
@@ -277,7 +282,7 @@ fn a_recording_that_was_cut_short_is_taken_back_and_nothing_else() {
 #[test]
 fn triggers_while_one_is_pending_join_it() {
     let mut triggers = Triggers::new(SECOND, 60 * SECOND);
-    let cause = |asked| Cause { text: String::new(), word: "span", since: None, asked };
-    assert_eq!(triggers.ask(cause(false), BEGIN), Asked::Taken);
-    assert_eq!(triggers.ask(cause(true), BEGIN + 1), Asked::Joined);
+    let cause = |asked| Cause { text: String::new(), word: "span", since: None, asked, linked: false };
+    assert_eq!(triggers.ask(cause(false), BEGIN, BEGIN), Asked::Taken);
+    assert_eq!(triggers.ask(cause(true), BEGIN + 1, BEGIN + 1), Asked::Joined);
 }

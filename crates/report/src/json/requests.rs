@@ -1,5 +1,6 @@
 //! Requests, as JSON: `wakepath.requests/1`.
 
+mod clock;
 mod group;
 
 use std::io::{self, Write};
@@ -18,6 +19,7 @@ use super::head::{HeadJson, since_origin};
 use super::latency::{BucketJson, PeakJson, buckets, peaks};
 use super::path::body;
 use super::write;
+use clock::{SpanClockJson, span_clocks};
 
 pub use group::request_group;
 
@@ -48,6 +50,7 @@ pub fn requests(answer: &RequestsAnswer, out: &mut dyn Write) -> io::Result<()> 
         head: HeadJson::new(SCHEMA, head),
         spans: traced.spans.spans.len(),
         spans_left_out: traced.dropped.missing(),
+        span_clocks: span_clocks(head, traced, &answer.contexts.clocks),
         operations: operations.collect(),
         requests: requests.collect(),
     };
@@ -126,6 +129,7 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
         goroutine: path.ok().and_then(|path| GoroutineJson::new(traced, path.goroutine.as_ref()?)),
         states,
         disk,
+        span_clocks: span_clocks(head, traced, &answer.clocks),
         no_path: path.err().map(|why| why.name()),
         path: path.ok().map(|path| body(&path.answer)),
     };
@@ -138,6 +142,7 @@ struct RequestsJson<'a> {
     head: HeadJson,
     spans: usize,
     spans_left_out: u64,
+    span_clocks: Vec<SpanClockJson<'a>>,
     operations: Vec<OperationJson<'a>>,
     requests: Vec<RequestJson<'a>>,
 }
@@ -156,6 +161,8 @@ struct OneJson<'a, P: Serialize> {
     states: Vec<StateJson>,
     /// Null where accesses to disks are not known.
     disk: Option<DiskJson>,
+    /// Those of the services of its spans.
+    span_clocks: Vec<SpanClockJson<'a>>,
     /// The reason why there is no path; null where there is one.
     no_path: Option<&'static str>,
     /// Where its work was done by a goroutine.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 #[cfg(feature = "collect")]
-use wakepath_engine::record::GoFound;
+use wakepath_engine::record::{GoFound, GoStarted};
 use wakepath_engine::requests::{OfGoroutine, Reason, RequestIndex};
 
 use crate::escape::escape;
@@ -36,6 +36,37 @@ pub fn goroutines(found: &GoFound) -> Vec<(&'static str, String)> {
             "the goroutines of {files} are not recorded, so that the threads of their spans may not be known; \
              --goroutines=all records them, at about 1 µs for each of their steps"
         );
+        lines.push(("note", text));
+    }
+    lines
+}
+
+/// The sentences on the Go programs that started while a recording was made, with their labels.
+#[cfg(feature = "collect")]
+pub fn goroutines_started(started: &GoStarted) -> Vec<(&'static str, String)> {
+    let probed = started.probed.iter().take(MAX_FILES).map(|(file, after)| {
+        let after = duration(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
+        let text = format!(
+            "the goroutines of {}, which started meanwhile, are not known for the first {after}; since then each of their steps \
+             took about 1 µs longer (--goroutines=none: not recorded)",
+            wording::file(file)
+        );
+        ("warning", text)
+    });
+    let mut lines: Vec<_> = probed.collect();
+    if let Some(more @ 1..) = started.probed.len().checked_sub(MAX_FILES) {
+        lines.push(("warning", format!("and those of {}, in the same way", count(more as u64, "other"))));
+    }
+    lines.extend(started.refused.iter().map(|one| ("note", goroutines_unseen(&one.path, &one.why))));
+    if let Some(files) = files(started.left_alone.iter().map(PathBuf::as_path)) {
+        let text = format!(
+            "the goroutines of {files}, which started meanwhile, were not recorded, so that the threads of their spans may not be \
+             known; --goroutines=all records them, at about 1 µs for each of their steps"
+        );
+        lines.push(("note", text));
+    }
+    if let Some(files) = files(started.ended.iter().map(PathBuf::as_path)) {
+        let text = format!("the goroutines of {files} were not recorded: it ended before it could be probed");
         lines.push(("note", text));
     }
     lines

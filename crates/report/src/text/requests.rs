@@ -1,5 +1,6 @@
 //! Requests, as text: how long those of each operation took, and why one of them took its time.
 
+mod clock;
 mod group;
 
 use wakepath_engine::requests::{
@@ -14,6 +15,7 @@ use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{bytes, count, duration, rough_share, share};
 use crate::wording;
+use clock::clocks_off;
 
 /// Rows beyond this many are put together.
 const MAX_ROWS: usize = 12;
@@ -69,6 +71,7 @@ pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> 
     }
     screen.blank();
     left_out(&mut screen, traced);
+    clocks_off(&mut screen, traced, &answer.contexts.clocks);
     footer::problems(&mut screen, &answer.head, "--json");
     if let Some(&longest) = answer.requests.first() {
         let text = format!("wakepath requests{} --request {}", source.argument(), id(traced, longest));
@@ -168,6 +171,7 @@ fn by_thread(
         behind.wrapped(0, Line::from(disk_accesses(&disk)));
     }
     left_out(&mut behind, traced);
+    clocks_off(&mut behind, traced, &answer.clocks);
     let root = traced.root(answer.request);
     let how = match &of_thread.goroutine {
         None => String::from(wording::joined_by(answer.joined_by)),
@@ -279,6 +283,7 @@ fn by_spans(
     }
     screen.blank();
     left_out(&mut screen, traced);
+    clocks_off(&mut screen, traced, &answer.clocks);
     footer::problems(&mut screen, &answer.head, "--json");
     let why = wording::no_path(why);
     let text =

@@ -2,9 +2,9 @@
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Comm, Context, Direction, EventKind, FileName,
-    FunctionCall, KernelLock, LockWord, Mark, Packet, SetMember, Signal, SignalAction, Softirq, Stack,
-    SwitchOut, ThreadContext, Tid,
+    BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Direction, EventKind,
+    FileName, FunctionCall, KernelLock, LockWord, Mark, Packet, SetMember, Signal, SignalAction, Softirq,
+    Stack, SwitchOut, ThreadContext, Tid,
 };
 
 use super::words::{Words, number};
@@ -28,6 +28,7 @@ impl Reader {
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
     /// | `context T/S [unsampled]`, T and S digits, `none` or `unknown` | directly before another event of the thread: the trace and span that it works for |
     /// | `refill` | the CPU limit of everybody's cgroup hands out time |
+    /// | `clocks NS` | the realtime clock is read |
     /// | `stolen NS` | the hypervisor did not let this CPU run before |
     /// | `sample`, `loss from=NS [count=N]`, `started`, `stopped` | |
     pub(super) fn what(&mut self, ns: u64, current: Tid, words: &mut Words<'_>) -> Result<EventKind, String> {
@@ -125,6 +126,11 @@ impl Reader {
                 },
             }),
             "context" => EventKind::ThreadContext(thread_context(words)?),
+            "clocks" => EventKind::Clocks(Clocks {
+                boottime_ns: ns,
+                realtime_ns: number(words.need("ns since 1970")?).ok_or("realtime is a number")?,
+                steal_ns: 0,
+            }),
             "refill" => EventKind::Refill(CgroupId(1)),
             "stolen" => EventKind::Stolen(number(words.need("ns")?).ok_or("how many ns were stolen")?),
             "started" => EventKind::Mark(Mark::Started),

@@ -388,7 +388,7 @@ mod tests {
         let corrected = |prev: u32, next: u32, is_preempted: bool, at_ns: i64, back_ns: i64| {
             let calls = BTreeMap::from([(7, vec![call(100, 200), call(300, 400)])]);
             let mut log = CallLog { left_out: BTreeMap::new(), calls };
-            log.correct(&[Dated { at_ns, back_ns, prev, is_preempted, next }]);
+            log.correct(&[Dated { at_ns, back_ns, prev, is_preempted, next, uncounted_ns: 0 }]);
             let times = log.all().map(|call| (call.cpu_ns, call.runnable_ns));
             times.collect::<Vec<_>>()
         };

@@ -66,6 +66,7 @@ fn preemptions(text: &str) -> Vec<Dated> {
                     prev: tid(prev),
                     is_preempted: true,
                     next: tid(next),
+                    uncounted_ns: 0,
                 });
             }
         }

@@ -21,18 +21,29 @@ pub(super) fn dated(read: &[Switch]) -> Vec<Dated> {
     let mut found = Vec::new();
     for switches in by_cpu.values_mut() {
         switches.sort_by_key(|switch| switch.stamp);
-        for (switch, offset) in switches.iter().zip(offsets(switches)) {
-            found.push(Dated {
+        let offsets = offsets(switches);
+        for (index, switch) in switches.iter().enumerate() {
+            let dated = Dated {
                 at_ns: switch.stamp,
-                back_ns: switch.stamp - switch.clock - offset,
+                back_ns: switch.stamp - switch.clock - offsets[index],
                 prev: switch.prev,
                 is_preempted: switch.is_preempted,
                 next: switch.next,
-            });
+                uncounted_ns: 0,
+            };
+            found.push((dated, switch.is_uncounted));
         }
     }
-    found.sort_by_key(|switch| switch.at_ns);
-    found
+    found.sort_by_key(|(dated, _)| dated.at_ns);
+    // From its next switch to a CPU on, whichever that is, a thread runs again.
+    let mut back_at: BTreeMap<u32, i64> = BTreeMap::new();
+    for (dated, is_uncounted) in found.iter_mut().rev() {
+        if *is_uncounted {
+            dated.uncounted_ns = back_at.get(&dated.prev).map_or(0, |back| back - dated.at_ns);
+        }
+        back_at.insert(dated.next, dated.at_ns);
+    }
+    found.into_iter().map(|(dated, _)| dated).collect()
 }
 
 /// CLOCK_MONOTONIC less the run queue's clock, ns, at each switch of a CPU: the smallest that any switch had, and the drift
@@ -67,6 +78,7 @@ mod tests {
             prev: 7,
             next: 9,
             is_preempted: true,
+            is_uncounted: false,
         });
         let found = dated(&read.collect::<Vec<_>>());
         assert!(found.is_sorted_by_key(|one| one.at_ns), "{found:?}");
@@ -106,9 +118,33 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_was_about_to_sleep_waits_uncounted_until_it_runs_on_any_cpu() {
+        let switch = |stamp: i64, cpu, prev, next, is_uncounted| Switch {
+            stamp,
+            clock: stamp,
+            cpu,
+            prev,
+            next,
+            is_preempted: true,
+            is_uncounted,
+        };
+        let read = [
+            switch(1_000, 0, 7, 9, true),
+            switch(2_000, 0, 9, 8, false),
+            switch(2_500, 1, 5, 7, false),
+            switch(3_000, 0, 8, 7, false),
+            switch(4_000, 1, 7, 5, true),
+        ];
+        let found: Vec<i64> = dated(&read).iter().map(|one| one.uncounted_ns).collect();
+        assert_eq!(found, [1_500, 0, 0, 0, 0], "of the last one the end is not known");
+    }
+
+    #[test]
     fn the_threads_of_a_switch_and_its_kind_are_kept() {
-        let read = Switch { stamp: 5_000, clock: 1_000, cpu: 3, prev: 7, next: 9, is_preempted: false };
-        let expected = Dated { at_ns: 5_000, back_ns: 0, prev: 7, is_preempted: false, next: 9 };
+        let (is_preempted, is_uncounted) = (false, false);
+        let read =
+            Switch { stamp: 5_000, clock: 1_000, cpu: 3, prev: 7, next: 9, is_preempted, is_uncounted };
+        let expected = Dated { at_ns: 5_000, back_ns: 0, prev: 7, is_preempted, next: 9, uncounted_ns: 0 };
         assert_eq!(dated(&[read]), [expected]);
         assert!(dated(&[Switch { is_preempted: true, ..read }])[0].is_preempted);
     }

@@ -14,6 +14,10 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/run_queue.bpf.o"
 /// The time between two looks into the buffer, which has room for 700,000 switches.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The flags of `struct reading`.
+const PREEMPTED: u32 = 1;
+const UNCOUNTED: u32 = 2;
+
 /// A switch, as the program reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Switch {
@@ -29,6 +33,8 @@ pub(super) struct Switch {
     pub(super) next: u32,
     /// `prev` goes on waiting for a CPU.
     pub(super) is_preempted: bool,
+    /// And the kernel does not count that, since `prev` had decided to sleep.
+    pub(super) is_uncounted: bool,
 }
 
 /// The attached program, and the thread that drains its buffer.
@@ -125,7 +131,8 @@ fn decode(bytes: &[u8]) -> Option<Switch> {
         cpu: int(16)?,
         prev: int(20)?,
         next: int(24)?,
-        is_preempted: int(28)? != 0,
+        is_preempted: int(28)? & PREEMPTED != 0,
+        is_uncounted: int(28)? & UNCOUNTED != 0,
     })
 }
 
@@ -138,11 +145,14 @@ mod tests {
         let mut bytes: Vec<u8> =
             [5_000_000_i64, 4_000_000].iter().flat_map(|long| long.to_ne_bytes()).collect();
         bytes.extend([1_u32, 7, 9, 1].iter().flat_map(|int| int.to_ne_bytes()));
-        let expected =
-            Switch { stamp: 5_000_000, clock: 4_000_000, cpu: 1, prev: 7, next: 9, is_preempted: true };
-        assert_eq!(decode(&bytes), Some(expected));
+        let read = |is_preempted, is_uncounted| {
+            let (stamp, clock) = (5_000_000, 4_000_000);
+            Some(Switch { stamp, clock, cpu: 1, prev: 7, next: 9, is_preempted, is_uncounted })
+        };
         assert_eq!(decode(&bytes[..31]), None);
-        bytes[28] = 0;
-        assert_eq!(decode(&bytes), Some(Switch { is_preempted: false, ..expected }));
+        for (flags, expected) in [(0, read(false, false)), (1, read(true, false)), (3, read(true, true))] {
+            bytes[28] = flags;
+            assert_eq!(decode(&bytes), expected);
+        }
     }
 }

@@ -167,6 +167,7 @@ mod tests {
             prev: 7,
             is_preempted: true,
             next: 9,
+            uncounted_ns: 0,
         };
         let switches: Vec<Dated> = stamps.iter().map(dated).collect();
         let shifts = Shifts::find(&segments, &switches, 1_000);

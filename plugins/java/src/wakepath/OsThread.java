@@ -33,7 +33,8 @@ final class OsThread {
     }
   }
 
-  private static boolean isCarried() {
+  /** Whether the calling thread is a virtual one. */
+  static boolean isCarried() {
     try {
       return IS_VIRTUAL != null && (boolean) IS_VIRTUAL.invokeExact(Thread.currentThread());
     } catch (Throwable impossible) {

@@ -1,7 +1,8 @@
 // Requests that block each other in known ways: the names and the times of the waits are its log, its spans OTLP: files in the folder where it runs.
 //
-//	blocks ROUNDS
+//	blocks ROUNDS [FIRST]
 //
+// The ids of its requests count from FIRST on.
 // A line for each wait: the ids of the request that waited, what for, how long as the program itself saw it, and the id of the
 // request that it waited for, or -.
 package main
@@ -153,6 +154,10 @@ func sleeps() {
 
 func main() {
 	rounds, _ := strconv.Atoi(os.Args[1])
+	if len(os.Args) > 2 {
+		first, _ := strconv.Atoi(os.Args[2])
+		last.Store(uint64(first))
+	}
 	time.Sleep(50 * time.Millisecond)
 	for round := 0; round < rounds; round++ {
 		var all sync.WaitGroup

@@ -78,8 +78,9 @@ pub(crate) fn user_functions(
         }
         let name = if several { format!("{}:{}", target.file, function.readable) } else { text.to_owned() };
         probed.push(LiveTarget {
-            file: Some(function.shown),
+            file: Some(function.shown.clone()),
             notes: function.notes.iter().map(ToString::to_string).collect(),
+            function: Some(function.clone()),
             ..LiveTarget::new(name, LatencySource::Calls, Counted::Function(function.probe))
         });
     }

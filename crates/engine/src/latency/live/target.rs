@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use wakepath_collect::Counted;
+use wakepath_functions::Function;
 
 use super::LatencySource;
 use crate::latency::target::LockKind;
@@ -15,12 +16,14 @@ pub(crate) struct LiveTarget {
     pub counted: Counted,
     /// The file of a user function, as processes see it.
     pub file: Option<PathBuf>,
+    /// The user function.
+    pub function: Option<Function>,
     pub notes: Vec<String>,
 }
 
 impl LiveTarget {
     pub(super) fn new(name: impl Into<String>, source: LatencySource, counted: Counted) -> Self {
-        Self { name: name.into(), source, counted, file: None, notes: Vec::new() }
+        Self { name: name.into(), source, counted, file: None, function: None, notes: Vec::new() }
     }
 
     pub(super) fn lock(kind: LockKind) -> Self {

@@ -7,6 +7,7 @@ use wakepath_critical_path::Severity;
 use wakepath_engine::requests::GroupAnswer;
 
 use super::SCHEMA;
+use super::clock::{SpanClockJson, span_clocks};
 use crate::json::calls::{CallsJson, document};
 use crate::json::write;
 
@@ -34,6 +35,7 @@ pub fn request_group(answer: &GroupAnswer, out: &mut dyn Write) -> io::Result<()
         asked_without_path: answer.without_path.asked,
         usual_without_path: answer.without_path.usual,
         blocked_by: blocked_by.collect(),
+        span_clocks: span_clocks(&answer.calls.head, answer.traced, &answer.clocks),
         other_warnings: answer.other.as_ref().map(of_other),
     };
     write(out, &group)
@@ -48,6 +50,8 @@ struct GroupJson<'a> {
     asked_without_path: u64,
     usual_without_path: u64,
     blocked_by: Vec<BlockerJson<'a>>,
+    /// Those of their service.
+    span_clocks: Vec<SpanClockJson<'a>>,
     /// Null without another recording.
     other_warnings: Option<usize>,
 }

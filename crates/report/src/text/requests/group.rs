@@ -3,6 +3,7 @@
 use wakepath_critical_path::Severity;
 use wakepath_engine::requests::{Blocker, GroupAnswer};
 
+use super::clock::clocks_off;
 use super::{MAX_ROWS, id, operation_name};
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::text::calls::{calls, each};
@@ -27,6 +28,7 @@ pub fn request_group(answer: &GroupAnswer, tree: bool, argument: &str, layout: L
             screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
         }
     }
+    clocks_off(&mut screen, answer.traced, &answer.clocks);
     let serious = |severity| severity > Severity::Note;
     let of_other = answer.other.iter().flat_map(|head| &head.problems);
     let of_other = of_other.filter(|problem| serious(problem.severity())).count() as u64;

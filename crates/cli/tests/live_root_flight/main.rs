@@ -1,13 +1,17 @@
 //! `wakepath record --flight`: of a server with one slow request among many, each trigger keeps a window that has the slow
 //! request whole and explains it; memory and disk are bounded, and nothing that was kept goes at the end.
 
+mod links;
+mod open;
+mod recorder;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -18,12 +22,12 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use serde_json::Value;
-use wakepath_event::{EventKind, EventSource as _, Mark, RecordingFormat as _};
 use wakepath_harness::live::{
     Beside, Place, adds_up, command, list, number, place, run, skip, texts, wakepath,
 };
 use wakepath_harness::spans::{PROTOBUF, post, request, span};
-use wakepath_recording::Recording;
+
+use recorder::{Recorder, wakepath_names, window};
 
 /// Makes this program the server, which sends its spans to this address.
 const SERVES: &str = "WAKEPATH_TEST_SERVES";
@@ -182,102 +186,6 @@ impl Server {
         // The second half is the same in all traces.
         Slow { trace: format!("{}{}", words[1], "01".repeat(8)), from, to, free: (before, after) }
     }
-}
-
-/// A flight recorder in a folder: its process, and what it says.
-struct Recorder {
-    process: Child,
-    folder: PathBuf,
-    address: SocketAddr,
-}
-
-impl Recorder {
-    /// Begins one with these options, whose directory is `directory`.
-    fn start(folder: &Path, directory: &Path, options: &[&str]) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = free.local_addr().expect("an address");
-        drop(free);
-        let (port, at) = (address.port().to_string(), directory.to_str().expect("a path"));
-        let basic = ["record", "-a", "-o", at, "--otlp", &port];
-        let said = fs::File::create(folder.join("said")).expect("a file");
-        let mut command = command(folder, &[&basic, options].concat());
-        let process = command.stdout(Stdio::null()).stderr(said).spawn().expect("wakepath");
-        let mut recorder = Self { process, folder: folder.to_owned(), address };
-        let body = request("first", vec![span(1, "first")]).encode_to_vec();
-        recorder.wait_until("it receives spans", |recorder| {
-            TcpStream::connect(recorder.address).is_ok()
-                && post(recorder.address, "/v1/traces", &[PROTOBUF], &body).status == 200
-        });
-        recorder
-    }
-
-    fn said(&self) -> String {
-        fs::read_to_string(self.folder.join("said")).expect("text")
-    }
-
-    /// The lines about kept recordings.
-    fn kept(&self) -> Vec<String> {
-        self.said().lines().filter(|line| line.starts_with("kept: ")).map(str::to_owned).collect()
-    }
-
-    fn wait_until(&mut self, what: &str, is: impl Fn(&Self) -> bool) {
-        let began = Instant::now();
-        while !is(self) {
-            let ended = self.process.try_wait().expect("a process");
-            assert!(ended.is_none() && began.elapsed() < Duration::from_secs(60), "{what}: {}", self.said());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// The line about the `nth` recording that was kept, once it is there, and its path.
-    fn nth(&mut self, nth: usize) -> (String, PathBuf) {
-        self.wait_until("a recording is kept", |recorder| recorder.kept().len() >= nth);
-        let line = self.kept().swap_remove(nth - 1);
-        let path = line["kept: ".len()..].split(": ").next().expect("a path");
-        let path = self.folder.join(path);
-        (line, path)
-    }
-
-    fn signal(&self, signal: i32) {
-        // SAFETY: plain numbers; the process was not waited for, so its id is its own.
-        assert_eq!(unsafe { libc::kill(self.process.id() as i32, signal) }, 0);
-    }
-
-    /// Ends it as Ctrl-C does. Returns what it said.
-    fn stop(mut self) -> String {
-        self.signal(libc::SIGINT);
-        let status = self.process.wait().expect("its end");
-        assert!(status.success(), "{status}: {}", self.said());
-        self.said()
-    }
-
-    /// The memory that it has now, bytes.
-    fn memory(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("a process");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
-        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        let _ = self.process.kill().and_then(|()| self.process.wait());
-    }
-}
-
-/// The beginning and the end of a recording, by its marks, ns.
-fn window(recording: &Path) -> (u64, u64) {
-    let (mut started, mut stopped) = (None, None);
-    let problems = Recording::open(recording).expect("a recording").read(
-        |event| match event.kind {
-            EventKind::Mark(Mark::Started) => started = Some(event.at.ns()),
-            EventKind::Mark(Mark::Stopped) => stopped = Some(event.at.ns()),
-            _ => {}
-        },
-        |_| {},
-    );
-    assert!(problems.is_empty(), "{problems:?}");
-    (started.expect("a beginning"), stopped.expect("an end"))
 }
 
 /// The slow request is whole in the recording, and explained by the request that held the lock.
@@ -527,12 +435,6 @@ fn a_full_disk_keeps_nothing_and_the_recorder_goes_on() {
     recorder.wait_until("two were kept", |recorder| recorder.kept().len() == 2);
     recorder.stop();
     drop(server);
-}
-
-/// The names in a recorder's directory beside its own file.
-fn wakepath_names(directory: &Path) -> Vec<String> {
-    let names = fs::read_dir(directory).expect("it").map(|it| it.expect("it").file_name());
-    names.map(|name| name.to_string_lossy().into_owned()).filter(|name| name != "recorder").collect()
 }
 
 #[test]

@@ -1,0 +1,112 @@
+//! A search that is held at a level for as long as its cost is measured there (T08 §8.2 does the same).
+//!
+//! A level ends with calls of the peak, and the peak are slow calls that are made on request alone: between them, fast calls
+//! are measured by the probes of the level, and decide nothing.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::asked::{Asked, Calls};
+use super::search::{Answer, Search};
+use crate::places::Places;
+
+/// The time of a slow call, ns: the middle of a bucket, far above the cost of the probes.
+pub const SLOW_NS: u64 = 3 << 20;
+/// Calls that f0's peaks are found in. The slow ones among them are a peak beside the fast ones.
+const START_OPS: u64 = 20_000;
+const SLOW_OF_THEM: u64 = 100;
+/// The size of a chunk at level 0: all chunks and looks together are less than the calls that the peaks are found in.
+pub const MAX_CALLS_AT_LEVEL_0: u64 = START_OPS / 8;
+/// Fast calls between two looks whether the peak is chosen, and slow ones between two looks whether a level is decided.
+const FAST_FEED: u64 = 2000;
+const SLOW_FEED: u64 = 2;
+/// Slow calls that decide a level: many more than come before it is seen that the level has begun.
+const DECISION_CALLS: u64 = 20;
+
+pub struct Held<'a> {
+    function: &'a str,
+    asked: Asked,
+    search: Search,
+    /// A function of each level below, and the time of its calls before the search.
+    below: Vec<(String, f64)>,
+    level: usize,
+}
+
+/// The arguments behind those that every search has.
+pub fn arguments() -> [String; 6] {
+    let (start, decision) = (START_OPS.to_string(), DECISION_CALLS.to_string());
+    let words = ["--start-ops", &start, "--decision-calls", &decision, "--max-depth", "16"];
+    words.map(str::to_owned)
+}
+
+impl<'a> Held<'a> {
+    /// Starts a search below a function. It is at level 0: its calls are counted, and nothing below it is probed. `below` are
+    /// functions that are measured on the levels from 1 on, one for each.
+    pub fn start(
+        places: &Places,
+        program: &Path,
+        function: &'a str,
+        below: &[String],
+        mut asked: Asked,
+    ) -> Result<Self> {
+        let alone = asked.look(function)?;
+        let below =
+            below.iter().map(|name| Ok((name.clone(), asked.look(name)?))).collect::<Result<Vec<_>>>()?;
+        let arguments = arguments();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let Places { wakepath, output, .. } = places;
+        let mut search = Search::start(wakepath, output, program, function, asked.pid, &arguments)?;
+        let nothing = Calls { function, calls: 0, ns: 0 };
+        search.until_measured(&mut asked, function, alone, nothing)?;
+        asked.a_call(Calls { function, calls: SLOW_OF_THEM, ns: SLOW_NS })?;
+        Ok(Self { function, asked, search, below, level: 0 })
+    }
+
+    /// Goes one level down. Calls at level 0 may be no more than the peaks take.
+    pub fn descend(&mut self) -> Result<()> {
+        let function = self.function;
+        let (below, alone) = self.below.get(self.level).context("there is no level below")?;
+        let feed = match self.level {
+            0 => Calls { function, calls: FAST_FEED, ns: 0 },
+            _ => Calls { function, calls: SLOW_FEED, ns: SLOW_NS },
+        };
+        let measured = self.search.until_measured(&mut self.asked, below, *alone, feed);
+        self.level += 1;
+        measured.with_context(|| format!("level {} below {function}", self.level))
+    }
+
+    /// The time of a call at this level, ns. An error if the search went on meanwhile.
+    pub fn a_call(&mut self, calls: Calls<'_>) -> Result<f64> {
+        let time = self.asked.a_call_in_chunks(calls)?;
+        self.stays()?;
+        Ok(time)
+    }
+
+    /// An error if the search has left this level.
+    pub fn stays(&mut self) -> Result<()> {
+        let (function, level) = (self.function, self.level);
+        ensure!(self.search.runs()?, "the search below {function} ended at level {level}");
+        if let Some((below, alone)) = self.below.get(level) {
+            let left = self.asked.sees_probe(below, *alone)?;
+            ensure!(!left, "the search below {function} left level {level} too early");
+        }
+        Ok(())
+    }
+
+    /// The workload.
+    pub fn asked(&mut self) -> &mut Asked {
+        &mut self.asked
+    }
+
+    /// Lets the search go on to its answer, and hands the workload back.
+    pub fn finish(mut self) -> Result<(Answer, Asked)> {
+        let feed = Calls { function: self.function, calls: SLOW_FEED, ns: SLOW_NS };
+        while self.search.runs()? {
+            self.asked.a_call(feed)?;
+        }
+        let answer = self.search.answer()?;
+        ensure!(answer.calls >= START_OPS, "the search saw {} calls alone", answer.calls);
+        Ok((answer, self.asked))
+    }
+}

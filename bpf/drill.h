@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The records of drill.bpf.c in the layout that user space reads. */
+#ifndef WAKEPATH_DRILL_H
+#define WAKEPATH_DRILL_H
+
+/* Nodes of the function tree that are measured at once, at most; a power of two. */
+#define WP_DRILL_NODES 128
+/* Open calls of measured functions in a thread, at most; a power of two. */
+#define WP_DRILL_DEEPEST 32
+/* Indirect calls that are watched at once, at most. */
+#define WP_DRILL_OPERANDS 128
+
+/* A frame that belongs to no node: a measured function that was called from elsewhere. */
+#define WP_DRILL_OUTSIDE 0xffffffffu
+
+enum wp_drill_phase { WP_DRILL_IDLE, WP_DRILL_COUNT, WP_DRILL_MEASURE };
+
+/* The calls of a node within one call of f0. */
+struct wp_drill_node {
+	__u64 call; /* the number of the call of f0 that the rest is of */
+	__u64 max; /* ns, of one call */
+	__u64 sum; /* ns */
+	__u64 count;
+	/* While this node was the innermost open one, ns: */
+	__u64 blocked; /* from a switch-out until the thread was woken */
+	__u64 waited; /* ready to run, without a CPU */
+	__u64 interrupted;
+	__u64 longest; /* the longest interrupt, ns */
+	__u32 interrupt; /* its number: that of the vector of the local timer, or an interrupt line */
+	__u32 spare;
+};
+
+struct wp_drill_frame {
+	__u64 sp; /* at the function's entry, where the return address stands */
+	__u64 at; /* ns */
+	__u32 function;
+	__u32 node; /* or WP_DRILL_OUTSIDE */
+	__u32 around; /* the innermost node when the function was entered */
+	__u32 spare;
+};
+
+/* A thread, and the record of its call of f0 when that returns. */
+struct wp_drill_thread {
+	__u64 plan; /* the plan by which the call is measured; 0: only its latency counts */
+	__u64 latency; /* of the call, ns */
+	__u64 call; /* its number in this thread */
+	__u64 off_at; /* when the thread left its CPU within the call, ns; 0: it has it */
+	__u64 ready_at; /* when it was woken, or preempted, ns; 0: it waits */
+	__u64 interrupted_at;
+	__u32 interrupt;
+	__u32 depth;
+	__u32 innermost; /* the innermost node */
+	__u32 crowded; /* a call was too deep */
+	__u32 left; /* calls that were unwound without a return */
+	__u32 tid;
+	struct wp_drill_frame frames[WP_DRILL_DEEPEST];
+	struct wp_drill_node nodes[WP_DRILL_NODES];
+};
+
+/* A call of `function` by `parent` that returns to `returns_to` is a child of that node; 0: called by a jump. */
+struct wp_drill_edge {
+	__u32 parent;
+	__u32 function;
+	__u64 returns_to;
+};
+
+/* The place of the address that an indirect call takes. */
+struct wp_drill_operand {
+	__u8 base; /* the register, as x86 numbers them; above 15: none */
+	__u8 index;
+	__u8 scale;
+	__u8 in_memory;
+	__u32 spare;
+	__u64 displacement;
+};
+
+struct wp_drill_target {
+	__u64 site; /* the number of the operand */
+	__u64 target;
+};
+
+#endif

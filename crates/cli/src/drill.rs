@@ -1,0 +1,349 @@
+//! `wakepath drill`: which functions, inside the slow calls of one, make them slow.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use wakepath_caller::Caller;
+use wakepath_engine::drill::{
+    DrillCommand, DrillError, DrillProgress, DrillQuery, Drilled, EndReason, Mode, Parameters,
+    ParametersFile, SavedSearch, drill,
+};
+use wakepath_engine::latency::live::AllowedProbes;
+use wakepath_engine::record::{Options, Request, Signals, find_go, record};
+use wakepath_engine::{CallsQuery, PathQuery, calls};
+use wakepath_report::{json, text};
+
+use crate::collecting;
+use crate::exit_code::Code;
+use crate::failure::Failure;
+use crate::file;
+use crate::input::DEFAULT;
+use crate::output::Output;
+use crate::parse::time;
+use crate::record::{MIN_FREE_PERCENT, read_made, record_failure};
+
+/// Find the functions that make the calls of a peak slow, by probing a running process level by level
+///
+/// The calls of TARGET (FILE:FUNCTION, as of `wakepath latency`) are counted first, and their latencies have peaks. For the
+/// calls within one peak, the functions that TARGET calls are measured, then those that the slowest of them call, and so
+/// on: at each level only the calls on the way, and only in this process. The answer is the path of calls to the function
+/// that takes the time. All probes are removed at the end, also after Ctrl-C or if wakepath is killed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DrillArguments {
+    /// The function to begin at; by default that of the search that goes on
+    #[arg(value_name = "TARGET", required_unless_present = "resume")]
+    target: Option<String>,
+    /// The process that calls it
+    #[arg(short = 'p', long = "pid", value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
+    /// Explain this peak, numbered as in the histogram of `latency`; without one, the slowest
+    #[arg(long, value_name = "N")]
+    peak: Option<usize>,
+    /// Keep the search in FILE at the end, also one that was stopped
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Go on with the search of FILE, in the same process or in another one of the same code
+    #[arg(long, value_name = "FILE", conflicts_with = "peak")]
+    resume: Option<PathBuf>,
+    /// Stop the search after this time (1m)
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = time, default_value = "60s")]
+    duration: Duration,
+    /// Decide after N calls within the peak
+    #[arg(long, value_name = "N")]
+    decision_calls: Option<u64>,
+    /// Follow a path over at most N calls
+    #[arg(long, value_name = "N")]
+    max_depth: Option<u32>,
+    /// Follow each function with at least this part of the most votes (percent)
+    #[arg(long, value_name = "PERCENT")]
+    maxcount_percentage: Option<u32>,
+    /// Do not look below calls that take less than 2^N ns
+    #[arg(long, value_name = "N")]
+    min_bucket: Option<usize>,
+    /// Count N calls of TARGET before the peak is chosen; after 10 s it is chosen from fewer
+    #[arg(long, value_name = "N")]
+    start_ops: Option<u64>,
+    /// Read parameters from a file of lines `key = value`; options count more
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Also probe where the kernel has to single-step the instruction, which costs 20 µs a call and more
+    #[arg(long)]
+    slow_probes: bool,
+    /// Promise that no exception passes the functions: they are probed in a cheaper way, which ends the program if one does
+    #[arg(long)]
+    no_exceptions: bool,
+    /// Do not record what a function waited for that the path ends at
+    #[arg(long)]
+    no_waits: bool,
+    /// Record the waits into this directory
+    #[arg(short, long, value_name = "REC", default_value = DEFAULT)]
+    output: PathBuf,
+    /// Run the command as root too, not as the user who called sudo
+    #[arg(long, requires = "command")]
+    as_root: bool,
+    /// Print the votes of each decision too
+    #[arg(long)]
+    explain: bool,
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+    /// The command to run, which calls the function, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo wakepath drill ./server:handle_request -p 4242
+                                     why is the slowest peak of handle_request slow?
+  sudo wakepath drill libpq:PQexec -p 4242 --peak 1
+                                     the same for the first peak
+  sudo wakepath drill sqlite3:sqlite3_step -- ./load-test
+                                     the same in a command, which runs on when the answer is there
+  sudo wakepath drill ./server:handle_request -p 4242 -d 5s --save search
+  sudo wakepath drill --resume search -p 4242 --save search
+                                     five seconds of it now, and the rest later
+  sudo wakepath latency ./server:handle_request -p 4242 -d 10s
+                                     which peaks are there?";
+
+/// The largest recording of waits, bytes.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// The largest file of a saved search, bytes.
+const MAX_SAVE: u64 = 64 << 20;
+
+/// The keys of a file of parameters that are not those of the decisions.
+const OWN_KEYS: [&str; 0] = [];
+
+/// Runs the verb.
+pub fn run(arguments: &DrillArguments, output: &Output) -> Result<ExitCode, Failure> {
+    drill_and_answer(arguments, output).map_err(|failure| failure.beside(&arguments.command))
+}
+
+fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitCode, Failure> {
+    if arguments.command.is_empty() && arguments.pid.is_none() {
+        return Err(Failure::new(Code::Usage, "no process is chosen")
+            .hint("write wakepath drill TARGET -p PID, or wakepath drill TARGET -- COMMAND"));
+    }
+    let resume = arguments.resume.as_deref().map(read_search).transpose()?;
+    let target = arguments.target.clone().or_else(|| Some(resume.as_ref()?.target().to_owned()));
+    let Some(target) = target else { return Err(Failure::new(Code::Usage, "no function is chosen")) };
+    if let Some(path) = &arguments.save {
+        file::check_path(path)?;
+    }
+    let query = DrillQuery {
+        target: target.clone(),
+        pid: arguments.pid.unwrap_or(0),
+        command: (!arguments.command.is_empty()).then(|| DrillCommand {
+            words: arguments.command.clone(),
+            caller: Caller::from_sudo().filter(|_| !arguments.as_root),
+        }),
+        peak: arguments.peak,
+        parameters: parameters(arguments)?,
+        duration: arguments.duration,
+        allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
+        resume,
+    };
+    let stop = collecting::watch_signals(!arguments.command.is_empty())?;
+    let mut last = String::new();
+    let found = drill(&query, &stop, &mut |moment| {
+        let text = said(&moment);
+        if text != last {
+            output.passing(&text);
+            last = text;
+        }
+    });
+    output.passing("");
+    let found = found.map_err(|error| failure(error, &target, arguments))?;
+    let lives = arguments.command.is_empty() || found.running.is_some();
+    let is_explained = found.waits() && !arguments.no_waits && stop.asked() == 0 && lives;
+    // The command has standard output for its own; a document is asked for by name.
+    let beside = output.beside(&arguments.command);
+    let output = if arguments.json { output } else { &beside };
+    match arguments.json {
+        // Before the recording, which takes a while: the tree is the answer already.
+        false => output.text(&text::drill(&found, arguments.explain, output.layout()))?,
+        true if is_explained => {}
+        true => output.write(|out| json::drill(&found, None, out))?,
+    }
+    if let Some(path) = &arguments.save {
+        write_search(path, &found, output)?;
+    }
+    if is_explained {
+        explain(&found, arguments, &stop, output)?;
+    }
+    let ended = (found.running, found.command_status);
+    let status = collecting::await_command(ended, &arguments.command, "measured", &stop, output)?;
+    collecting::warn_of_probes(status, arguments.no_exceptions, output);
+    Ok(collecting::code_of_command(status))
+}
+
+/// Records calls of the peak, and prints what they waited for.
+fn explain(
+    found: &Drilled,
+    arguments: &DrillArguments,
+    stop: &Signals,
+    output: &Output,
+) -> Result<(), Failure> {
+    let time = found.time_of_calls();
+    output.passing(&format!("recording for {:.0} s what the calls wait for", time.as_secs_f64()));
+    let request = Request {
+        destination: arguments.output.clone(),
+        options: Options {
+            duration: Some(time),
+            targets: vec![found.process.0],
+            caller: Caller::from_sudo(),
+            ..Options::default()
+        },
+        most_bytes: MAX_BYTES,
+        least_free_percent: MIN_FREE_PERCENT,
+        cgroup: None,
+        asked: std::env::args_os().skip(1).collect(),
+        version: env!("CARGO_PKG_VERSION"),
+        calls: vec![found.target.clone()],
+        allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
+    };
+    let go = find_go(&request);
+    let made = record(&request, go, None, None, stop);
+    output.passing("");
+    let mut made = made.map_err(record_failure)?;
+    collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
+    let kept = made.take_kept_files();
+    let Some(place) = &made.outcome.place else { return Ok(()) };
+    let (input, recorded) = read_made(place, kept)?;
+    let query =
+        CallsQuery { target: None, which: found.calls_of_peak(), algorithm: PathQuery::default().algorithm };
+    let answer = calls(&recorded, &query);
+    if arguments.json {
+        return Ok(output.write(|out| json::drill(found, answer.as_ref().ok(), out))?);
+    }
+    match &answer {
+        Ok(answer) => output.text(&format!("\n{}", text::calls(answer, output.layout())))?,
+        Err(error) => output.complain("note", &format!("what the calls wait for was not seen: {error}")),
+    }
+    let saved = input.recordings[0].display();
+    output.text(&format!("saved in {saved}   next: wakepath path{} --call --tree\n", input.argument()))?;
+    Ok(())
+}
+
+/// The parameters of the file, and of the options, which count more.
+fn parameters(arguments: &DrillArguments) -> Result<Parameters, Failure> {
+    let mut parameters = Parameters::default();
+    if let Some(path) = &arguments.config {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::new(Code::Usage, format!("cannot read {shown}: {error}")))?;
+        let file = ParametersFile::parse(&text, &OWN_KEYS)
+            .map_err(|error| Failure::new(Code::Usage, format!("{shown}: {error}")))?;
+        parameters = file.parameters;
+        if parameters.mode == Mode::Manual {
+            return Err(Failure::new(
+                Code::Usage,
+                format!("{shown}: this command decides by itself: `mode` is `automatic`"),
+            ));
+        }
+    }
+    let given = arguments;
+    parameters.decision_calls = given.decision_calls.unwrap_or(parameters.decision_calls);
+    parameters.max_depth = given.max_depth.unwrap_or(parameters.max_depth);
+    parameters.maxcount_percentage = given.maxcount_percentage.unwrap_or(parameters.maxcount_percentage);
+    parameters.min_bucket = given.min_bucket.unwrap_or(parameters.min_bucket);
+    parameters.start_ops = given.start_ops.unwrap_or(parameters.start_ops);
+    Ok(parameters)
+}
+
+/// A moment in words.
+fn said(moment: &DrillProgress) -> String {
+    match moment {
+        DrillProgress::Counted(calls) => format!("counting: {calls} calls"),
+        DrillProgress::Peak(peak) => format!("explaining {} calls", peak.count),
+        DrillProgress::Measuring { sites, of, calls } => {
+            let mut paths: Vec<String> = of.iter().map(|path| path.join(" > ")).collect();
+            if paths.len() > 1 {
+                let others = paths.len() - 1;
+                paths.truncate(1);
+                paths.push(format!("{others} more"));
+            }
+            let calls = calls.map_or_else(String::new, |(seen, of)| format!(", {seen} of {of} calls"));
+            format!("{}: measuring {sites} callees{calls}", paths.join(" and "))
+        }
+        DrillProgress::Watching { sites } => format!("watching {sites} indirect calls"),
+    }
+}
+
+/// The search in a file.
+fn read_search(path: &Path) -> Result<SavedSearch, Failure> {
+    let shown = path.display();
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_SAVE).read_to_string(&mut text));
+    read.map_err(|error| Failure::new(Code::Input, format!("cannot read `{shown}`: {error}")))?;
+    SavedSearch::parse(&text).map_err(|error| {
+        Failure::new(Code::Input, format!("`{shown}`: {error}"))
+            .hint("wakepath drill TARGET -p PID --save FILE makes such a file")
+    })
+}
+
+/// Writes the search into a file, for later.
+fn write_search(path: &Path, found: &Drilled, output: &Output) -> Result<(), Failure> {
+    let Some(search) = &found.save else {
+        let why =
+            "the search was not saved: a file with one of its functions names no build (`cc -Wl,--build-id`)";
+        output.complain("note", why);
+        return Ok(());
+    };
+    let text = search.text().map_err(|error| Failure::new(Code::Input, format!("cannot save: {error}")))?;
+    file::write(path, |mut file| file.write_all(text.as_bytes()))?;
+    let shown = path.display();
+    output.complain(
+        "note",
+        &format!("the search is saved; wakepath drill --resume {shown} -p PID goes on with it"),
+    );
+    Ok(())
+}
+
+fn failure(error: DrillError, target: &str, arguments: &DrillArguments) -> Failure {
+    let text = error.to_string();
+    let pid = arguments.pid.map_or_else(|| String::from("PID"), |pid| pid.to_string());
+    match error {
+        DrillError::Target(error) => collecting::target_failure(error),
+        DrillError::Collect(error) => collecting::collect_failure(&error),
+        DrillError::Memory { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            Failure::new(Code::Usage, format!("there is no process {pid}"))
+                .hint("ps lists the running processes")
+        }
+        DrillError::Memory { .. } => Failure::new(Code::Rights, text).hint("run with sudo"),
+        DrillError::NotAFunction(_) => {
+            Failure::new(Code::Usage, text).hint("wakepath latency counts system calls, waits and disks")
+        }
+        DrillError::Several { .. } => Failure::new(Code::Usage, text).hint("write its whole name"),
+        DrillError::NoSuchPeak { .. } => Failure::new(Code::Usage, text)
+            .hint(format!("wakepath latency {target} -p {pid} -d 10s shows its calls and their peaks")),
+        DrillError::Resume(_) => Failure::new(Code::Input, text)
+            .hint(format!("wakepath drill {target} -p {pid} begins a new search")),
+        DrillError::Go(_) => Failure::new(Code::Usage, text).hint(format!(
+            "wakepath record --call {target} --slow-probes -p {pid}, then wakepath path --call, shows what its slow calls wait \
+             for; wakepath latency {target} --slow-probes -p {pid} counts them"
+        )),
+        DrillError::NotCalled { .. } => Failure::new(Code::Usage, text).hint(format!(
+            "wakepath latency -a {target} -d 10s counts its calls in all processes; if there are none, begin at a function that \
+             calls it"
+        )),
+        DrillError::NotReturned { .. } => Failure::new(Code::Usage, text).hint(format!(
+            "begin at a function below it that returns; wakepath record -p {pid} -d 10s, then wakepath path, shows what the \
+             process does meanwhile"
+        )),
+        DrillError::EndedBefore { reason: EndReason::Ended, .. } => Failure::new(Code::Usage, text)
+            .hint("let the program run for longer, or choose the peak from fewer calls: --start-ops N"),
+        DrillError::EndedBefore { .. } => Failure::new(Code::Usage, text)
+            .hint("search for longer (-d), or choose the peak from fewer calls: --start-ops N"),
+        DrillError::Unloaded { .. } | DrillError::NotMapped { .. } => Failure::new(Code::Usage, text)
+            .hint("drill while the process has the file loaded: /proc/PID/maps lists what it has"),
+        _ => Failure::new(Code::Usage, text),
+    }
+}

@@ -1,0 +1,215 @@
+//! The flight recorders of this host and of others, asked to keep the same moment.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use wakepath_caller::Caller;
+use wakepath_engine::flight::{ClockReading, Moment, TriggerError, is_written, kept_recordings, trigger};
+use wakepath_report::escape;
+
+use crate::exit_code::Code;
+use crate::failure::Failure;
+
+/// The interval at which it is looked whether a recording is there.
+const POLL: Duration = Duration::from_millis(50);
+/// The time that a connection to another host may take, s.
+const CONNECT: &str = "ConnectTimeout=10";
+
+/// The place of a flight recorder: its directory, on this host or on another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorder {
+    /// The host, as ssh takes it.
+    pub host: Option<String>,
+    pub directory: PathBuf,
+}
+
+impl FromStr for Recorder {
+    type Err = String;
+
+    /// `HOST:DIR`, as scp takes it, or `DIR`. A directory with a colon in its first name needs `./` in front.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_host = |host: &str| !host.contains('/');
+        match text.split_once(':').filter(|(host, _)| is_host(host)) {
+            Some((host, directory)) if host.is_empty() || host.starts_with('-') || directory.is_empty() => {
+                Err("expected DIR or HOST:DIR, such as web2:/var/lib/flight".to_owned())
+            }
+            Some((host, directory)) => {
+                Ok(Self { host: Some(host.to_owned()), directory: PathBuf::from(directory) })
+            }
+            None if text.is_empty() => Err("expected DIR or HOST:DIR".to_owned()),
+            None => Ok(Self { host: None, directory: PathBuf::from(text) }),
+        }
+    }
+}
+
+impl fmt::Display for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(host) = &self.host {
+            write!(f, "{host}:")?;
+        }
+        write!(f, "{}", self.directory.display())
+    }
+}
+
+/// The way to ask recorders.
+#[derive(Debug, Clone)]
+pub struct Way {
+    /// The moment that they keep, ns since 1970; `None`: now.
+    pub at: Option<u64>,
+    /// A recorder asks, so that those that are asked do not ask others.
+    pub linked: bool,
+    /// The time to wait for a recording.
+    pub wait: Duration,
+    /// The command line of the program on other hosts.
+    pub program: String,
+}
+
+impl Recorder {
+    /// Asks this recorder to keep a moment, waits for the recording and returns its path, with its host in front.
+    pub fn ask(&self, way: &Way) -> Result<String, Failure> {
+        match &self.host {
+            None => ask_here(&self.directory, way).map(|path| path.display().to_string()),
+            Some(host) => self.ask_there(host, way),
+        }
+    }
+
+    fn ask_there(&self, host: &str, way: &Way) -> Result<String, Failure> {
+        let failure = |text: String| Failure::new(Code::Input, format!("{self}: {text}"));
+        let mut ssh = Command::new("ssh");
+        ssh.args(["-o", "BatchMode=yes", "-o", CONNECT, "--", host, &self.command(way)]);
+        // The keys and the known hosts are those of the user who called sudo.
+        if let Some(caller) = Caller::from_sudo().filter(|_| wakepath_caller::acting_uid() == 0) {
+            ssh.uid(caller.uid).gid(caller.gid);
+        }
+        let output = ssh.stdin(Stdio::null()).output().map_err(|error| {
+            failure(format!("cannot run ssh: {error}"))
+                .hint("install the OpenSSH client, or run wakepath trigger there")
+        })?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        if !output.status.success() {
+            let said = text(&output.stderr);
+            let said = said.lines().map(|line| line.trim_start_matches("error: "));
+            let said = said.collect::<Vec<_>>().join("; ");
+            return Err(failure(if said.is_empty() { output.status.to_string() } else { said })
+                .hint("`ssh HOST wakepath trigger DIR` has to work without a password"));
+        }
+        Ok(format!("{host}:{}", escape(text(&output.stdout).as_bytes())))
+    }
+
+    /// The command line on the other host.
+    fn command(&self, way: &Way) -> String {
+        let mut words = format!("{} trigger --wait {}ms", way.program, way.wait.as_millis());
+        if way.linked {
+            words += " --linked";
+        }
+        if let Some(at) = way.at {
+            words += &format!(" --at {}.{:09}", at / 1_000_000_000, at % 1_000_000_000);
+        }
+        words + " -- " + &quoted(&self.directory.to_string_lossy())
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn ask_here(directory: &Path, way: &Way) -> Result<PathBuf, Failure> {
+    let before = kept_recordings(directory).unwrap_or_default();
+    let moment = way.at.map_or(0, |at| {
+        let now = ClockReading::now();
+        // The clock of a host that asks may be ahead.
+        now.monotonic_ns.saturating_sub(now.realtime_ns.saturating_sub(at)).max(1)
+    });
+    trigger(directory, Moment { at: moment, linked: way.linked }).map_err(|error| {
+        let failure = Failure::new(Code::Input, error.to_string());
+        let is_refused = match &error {
+            TriggerError::Io { error, .. } => error.kind() == ErrorKind::PermissionDenied,
+            TriggerError::Signal { .. } => true,
+            TriggerError::NoRecorder(_) => false,
+        };
+        failure.hint(match is_refused {
+            true => "run as the user who started the recorder, or as root",
+            false => "sudo wakepath record --flight 30s -a -o DIR starts one",
+        })
+    })?;
+    let began = Instant::now();
+    while began.elapsed() < way.wait {
+        let now = kept_recordings(directory).unwrap_or_default();
+        if let Some(new) = now.iter().rev().find(|path| !before.contains(path) && is_written(path)) {
+            return Ok(new.clone());
+        }
+        std::thread::sleep(POLL);
+    }
+    let text = format!("no recording came within {} s", way.wait.as_secs());
+    Err(Failure::new(Code::Input, text)
+        .hint("the recorder's own output says why, or --wait allows more time"))
+}
+
+/// This moment, ns since 1970.
+pub fn now() -> u64 {
+    ClockReading::now().realtime_ns
+}
+
+/// Seconds since 1970, with up to nine digits behind the point, in ns.
+pub fn moment(text: &str) -> Result<u64, String> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let ns = (is_number(whole) && is_number(part) && part.len() <= 9)
+        .then(|| {
+            let part: u64 = format!("{part:0<9}").parse().ok()?;
+            whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part)
+        })
+        .flatten();
+    ns.ok_or_else(|| "expected seconds since 1970, such as 1795229921.25 (`date +%s.%N`)".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorder_is_a_directory_here_or_behind_a_host() {
+        let recorder = |host: Option<&str>, directory: &str| {
+            Ok(Recorder { host: host.map(str::to_owned), directory: directory.into() })
+        };
+        assert_eq!("/var/lib/flight".parse(), recorder(None, "/var/lib/flight"));
+        assert_eq!("web2:/var/lib/flight".parse(), recorder(Some("web2"), "/var/lib/flight"));
+        assert_eq!("root@web2:flight".parse(), recorder(Some("root@web2"), "flight"));
+        assert_eq!("./a:b".parse(), recorder(None, "./a:b"));
+        // ssh takes a host that begins so for an option.
+        for text in ["", ":x", "web2:", "-oProxyCommand=x:/y"] {
+            assert!(text.parse::<Recorder>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn another_host_is_asked_by_one_command_line_in_which_no_directory_is_a_command() {
+        let recorder = Recorder { host: Some("web2".to_owned()), directory: "it's $(x)".into() };
+        let mut way = Way {
+            at: None,
+            linked: false,
+            wait: Duration::from_secs(60),
+            program: "sudo -n wakepath".to_owned(),
+        };
+        assert_eq!(recorder.command(&way), r"sudo -n wakepath trigger --wait 60000ms -- 'it'\''s $(x)'");
+        (way.at, way.linked) = (Some(1_795_229_921_000_000_250), true);
+        let words = recorder.command(&way);
+        assert!(words.contains(" --linked --at 1795229921.000000250 -- "), "{words}");
+    }
+
+    #[test]
+    fn moments_are_seconds_since_1970() {
+        assert_eq!(moment("1795229921"), Ok(1_795_229_921_000_000_000));
+        assert_eq!(moment("1795229921.25"), Ok(1_795_229_921_250_000_000));
+        assert_eq!(moment("0.000000001"), Ok(1));
+        for text in ["", ".5", "5.", "-1", "1e9", "1.0000000001", "18446744074", "+1"] {
+            assert!(moment(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,564 @@
+//! A session that measures the functions below one of a process, level by level: `bpf/drill.bpf.c` (T08 chapter 3).
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder, UprobeMultiOpts, UprobeOpts,
+};
+use wakepath_caller::Caller;
+use wakepath_functions::{Operand, Probe, Return};
+
+use crate::child::{Held, Running};
+use crate::error::Error;
+use crate::libbpf::{self, into_io, load_error, program_mut, word};
+use crate::priority::RaisedPriority;
+use crate::signals::Signals;
+use crate::skeleton::drill::{DrillSkel, DrillSkelBuilder};
+use crate::watch::{EndReason, Watch, pidfd};
+
+/// Nodes of the function tree that are measured at once, at most: `WP_DRILL_NODES`.
+pub const MAX_DRILL_NODES: usize = 128;
+/// Calls of f0 whose records fit into the buffer together, with room to spare.
+const MAX_WANTED_CALLS: u64 = 64;
+
+// Offsets in `struct wp_drill_thread`; the test below holds them against the header.
+const LATENCY: usize = 8;
+const CALL: usize = 16;
+const DEPTH: usize = 52;
+const LEFT: usize = 64;
+const TID: usize = 68;
+const NODES: usize = 1096;
+/// Bytes of `struct wp_drill_node`.
+const NODE: usize = 72;
+
+/// A command that is started for a drill-down.
+#[derive(Debug, Clone)]
+pub struct DrillCommand {
+    /// The program and its arguments, at least the program.
+    pub words: Vec<OsString>,
+    /// The user as whom it runs, if that is another one.
+    pub caller: Option<Caller>,
+}
+
+impl DrillCommand {
+    /// Starts it. It runs its program when this returns.
+    ///
+    /// # Errors
+    /// When there is no such program, or it could not run.
+    pub fn start(&self) -> Result<Running, Error> {
+        let held = Held::spawn(&self.words, self.caller.as_ref(), None)?;
+        let running = Running { pid: held.pid };
+        held.release().map_err(|source| Error::Exec { command: self.words[0].clone(), source })?;
+        Ok(running)
+    }
+}
+
+/// The loaded programs of a drill-down. Their probes are removed when this is dropped, or by the kernel when this
+/// process ends in whatever way.
+pub struct Drill<'obj> {
+    skeleton: DrillSkel<'obj>,
+    /// Probes on functions, in the groups in which they were attached; the numbers of the functions.
+    groups: Vec<(Vec<u32>, Vec<Link>)>,
+    /// Probes on indirect calls, in the groups in which they were attached; the numbers of the sites.
+    watched: Vec<(Vec<u32>, Vec<Link>)>,
+    tracepoints: Vec<Link>,
+    many_at_once: bool,
+    plan: u64,
+    records: RingBuffer<'static>,
+    calls: Rc<RefCell<Vec<DrillCall>>>,
+    /// Calls that are wanted and have not come.
+    remaining: u64,
+    watch: Watch,
+    pid: u32,
+    /// Each change of probes waits for grace periods of the kernel: on a busy machine a search would take minutes.
+    _priority: RaisedPriority,
+}
+
+/// A call of a function by a node of the tree, which is another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DrillEdge {
+    /// The node that calls.
+    pub parent: u32,
+    /// The number of the function that is called.
+    pub function: u32,
+    /// Where it returns to in the process; `None`: it is called by a jump.
+    pub returns_to: Option<u64>,
+    /// The node that is called.
+    pub node: u32,
+}
+
+/// The nodes that are to be measured.
+#[derive(Debug, Clone, Default)]
+pub struct DrillPlan {
+    /// Latencies of f0 within the peak, ns.
+    pub peak: Range<u64>,
+    /// The nodes but f0, which is node 0.
+    pub edges: Vec<DrillEdge>,
+    /// The numbers of the functions that call one of them.
+    pub callers: Vec<u32>,
+    /// The number of calls of f0 within the peak that are wanted.
+    pub wanted: u64,
+}
+
+/// A call of f0 within the peak.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DrillCall {
+    /// The plan that it was measured by, counted from 1.
+    pub plan: u64,
+    /// The thread.
+    pub tid: u32,
+    /// Its latency, ns.
+    pub latency: u64,
+    /// Calls within it that were unwound without a return.
+    pub left: u32,
+    /// The nodes that were called, with the latencies of their calls; node 0 is f0.
+    pub nodes: Vec<DrillNode>,
+}
+
+/// The calls of a node within a call of f0. All times in ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DrillNode {
+    /// Which node.
+    pub node: u32,
+    /// The longest call.
+    pub max: u64,
+    /// All calls together.
+    pub sum: u64,
+    /// The number of calls.
+    pub count: u64,
+    /// The thread waited to be woken while this was the innermost node.
+    pub blocked: u64,
+    /// It was ready to run, and had no CPU.
+    pub waited: u64,
+    /// Interrupts ran in its place.
+    pub interrupted: u64,
+    /// The longest of these, and its number: 236 for the local timer, else an interrupt line.
+    pub longest: (u32, u64),
+}
+
+/// The calls of f0 so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DrillCounts {
+    /// The calls from 2^i to below 2^(i+1) ns.
+    pub buckets: [u64; 64],
+    /// Their latencies together, ns.
+    pub sums: [u64; 64],
+    /// Calls that were unwound without a return.
+    pub left: u64,
+    /// Calls that were not measured: too many threads, or calls too deep.
+    pub crowded: u64,
+    /// Records that found no room.
+    pub lost: u64,
+}
+
+impl<'obj> Drill<'obj> {
+    /// Loads the programs into `storage`, for one process, and at most for this time. Nothing is measured yet. A process that
+    /// is a `command` of ours is waited for when it ends.
+    ///
+    /// # Errors
+    /// When privileges are missing, or the kernel does not take the programs.
+    pub fn load(
+        storage: &'obj mut MaybeUninit<OpenObject>,
+        pid: u32,
+        command: Option<Running>,
+        duration: Option<Duration>,
+    ) -> Result<Self, Error> {
+        if pidfd(pid).is_none() {
+            return Err(Error::NoProcess { pid });
+        }
+        libbpf::silence();
+        let many_at_once = libbpf::has_uprobe_sessions(&libbpf::kernel_types()?);
+        let mut open = DrillSkelBuilder::default().open(storage).map_err(load_error)?;
+        for mut program in open.open_object_mut().progs_mut() {
+            let section = program.section().to_string_lossy().into_owned();
+            let wanted = match section.as_str() {
+                "uprobe" | "uretprobe" => !many_at_once,
+                "uprobe.multi" | "uretprobe.multi" => many_at_once,
+                _ => true,
+            };
+            program.set_autoload(wanted);
+        }
+        let bss = open.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?;
+        bss.process = pid;
+        let skeleton = open.load().map_err(load_error)?;
+        let calls = Rc::new(RefCell::new(Vec::new()));
+        let into = Rc::clone(&calls);
+        let mut rings = RingBufferBuilder::new();
+        rings
+            .add(&skeleton.maps.drill_records, move |record| {
+                into.borrow_mut().extend(DrillCall::read(record));
+                0
+            })
+            .map_err(load_error)?;
+        let records = rings.build().map_err(load_error)?;
+        let mut drill = Self {
+            skeleton,
+            groups: Vec::new(),
+            watched: Vec::new(),
+            tracepoints: Vec::new(),
+            many_at_once,
+            plan: 0,
+            records,
+            calls,
+            remaining: 0,
+            pid,
+            watch: Watch::new(command.map(|command| command.pid), &[pid], duration),
+            _priority: RaisedPriority::new(),
+        };
+        drill.attach_tracepoints()?;
+        Ok(drill)
+    }
+
+    fn attach_tracepoints(&mut self) -> Result<(), Error> {
+        for program in self.skeleton.object().progs_mut().filter(|program| program.autoload()) {
+            let name = program.name().to_string_lossy().into_owned();
+            if program.section().to_string_lossy().starts_with("tp_btf/") {
+                let link =
+                    program.attach().map_err(|source| Error::Attach { name, source: into_io(source) })?;
+                self.tracepoints.push(link);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts probes on functions; number 0 is f0. Returns come first: one without its entry is left alone.
+    ///
+    /// # Errors
+    /// When the kernel refuses one of them; then none is there.
+    pub fn probe(&mut self, functions: &[(u32, &Probe)]) -> Result<(), Error> {
+        let mut places: BTreeMap<(u8, &Path), Vec<(u32, u64)>> = BTreeMap::new();
+        for &(number, probe) in functions {
+            let file = probe.file.as_path();
+            match &probe.returns {
+                Return::ReturnProbe => places.entry((0, file)).or_default().push((number, probe.offset)),
+                Return::AtInstructions(offsets) => places
+                    .entry((1, file))
+                    .or_default()
+                    .extend(offsets.iter().map(|&offset| (number, offset))),
+                Return::Never => continue,
+            }
+            places.entry((2, file)).or_default().push((number, probe.offset));
+        }
+        let mut links = Vec::new();
+        for ((kind, file), places) in places {
+            let programs = [
+                ("drill_return", "drill_return_one"),
+                ("drill_leave", "drill_leave_one"),
+                ("drill_enter", "drill_enter_one"),
+            ];
+            links.extend(self.attach(programs[usize::from(kind)], kind == 0, file, &places)?);
+        }
+        self.groups.push((functions.iter().map(|(number, _)| *number).collect(), links));
+        Ok(())
+    }
+
+    /// Attaches a program, by its name for many places and for one, to places of a file.
+    fn attach(
+        &self,
+        (many, one): (&'static str, &'static str),
+        retprobe: bool,
+        file: &Path,
+        places: &[(u32, u64)],
+    ) -> Result<Vec<Link>, Error> {
+        let failed =
+            |offset: u64, source| Error::Probe { file: file.to_owned(), offset, source: into_io(source) };
+        let object = self.skeleton.object();
+        // In no other process: a probe in a library is in the way of all that have it mapped.
+        let pid = self.pid as i32;
+        if self.many_at_once {
+            let opts = UprobeMultiOpts {
+                offsets: places.iter().map(|&(_, offset)| offset as usize).collect(),
+                cookies: places.iter().map(|&(number, _)| number.into()).collect(),
+                retprobe,
+                ..UprobeMultiOpts::default()
+            };
+            let link = program_mut(object, many)?.attach_uprobe_multi_with_opts(pid, file, "", opts);
+            let first = places.first().map_or(0, |&(_, offset)| offset);
+            return Ok(vec![link.map_err(|source| failed(first, source))?]);
+        }
+        let attach_one = |&(number, offset): &(u32, u64)| {
+            let opts = UprobeOpts { cookie: number.into(), retprobe, ..UprobeOpts::default() };
+            let link = program_mut(object, one)?.attach_uprobe_with_opts(pid, file, offset as usize, opts);
+            link.map_err(|source| failed(offset, source))
+        };
+        places.iter().map(attach_one).collect()
+    }
+
+    /// Removes the probes of the groups of which no function is needed. The kernel takes some milliseconds for each.
+    pub fn remove_unneeded(&mut self, is_needed: impl Fn(u32) -> bool) {
+        let (kept, gone) = std::mem::take(&mut self.groups)
+            .into_iter()
+            .partition(|(numbers, _)| numbers.iter().any(|&number| is_needed(number)));
+        self.groups = kept;
+        for (_, mut links) in gone as Vec<(Vec<u32>, Vec<Link>)> {
+            // Entries first: one that is seen without its return would look like a call that was unwound.
+            while links.pop().is_some() {}
+        }
+    }
+
+    /// The functions whose probes were attached together with those of this one.
+    pub fn group_of(&self, function: u32) -> Vec<u32> {
+        let group = self.groups.iter().find(|(numbers, _)| numbers.contains(&function));
+        group.map(|(numbers, _)| numbers.clone()).unwrap_or_default()
+    }
+
+    /// Removes the probes that were attached together with those of this function.
+    pub fn remove_group_of(&mut self, function: u32) {
+        let group = self.group_of(function);
+        self.remove_unneeded(|number| !group.contains(&number));
+    }
+
+    /// Whether a function has probes.
+    pub fn is_probed(&self, function: u32) -> bool {
+        self.groups.iter().any(|(numbers, _)| numbers.contains(&function))
+    }
+
+    /// Watches where indirect calls go: the number of each, its file and offset, and the place of the address.
+    ///
+    /// # Errors
+    /// When the kernel refuses a probe there.
+    pub fn watch(&mut self, sites: &[(u32, PathBuf, u64, Operand)]) -> Result<(), Error> {
+        let mut places: BTreeMap<&Path, Vec<(u32, u64)>> = BTreeMap::new();
+        for (number, file, offset, operand) in sites {
+            let maps = &self.skeleton.maps;
+            maps.operands
+                .update(&number.to_ne_bytes(), &operand_bytes(operand), MapFlags::ANY)
+                .map_err(load_error)?;
+            places.entry(file).or_default().push((*number, *offset));
+        }
+        let mut links = Vec::new();
+        for (file, places) in places {
+            links.extend(self.attach(("drill_target", "drill_target_one"), false, file, &places)?);
+        }
+        self.watched.push((sites.iter().map(|(number, ..)| *number).collect(), links));
+        Ok(())
+    }
+
+    /// Stops watching indirect calls.
+    pub fn watch_no_more(&mut self) {
+        self.watched.clear();
+    }
+
+    /// The targets that watched indirect calls had so far: the number of the site, the address in the process, and how
+    /// often.
+    pub fn targets(&self) -> Vec<(u32, u64, u64)> {
+        let map = &self.skeleton.maps.targets;
+        let of_key = |key: Vec<u8>| {
+            let times = map.lookup(&key, MapFlags::ANY).ok()??;
+            Some((word(&key, 0) as u32, word(&key, 8), word(&times, 0)))
+        };
+        map.keys().filter_map(of_key).collect()
+    }
+
+    /// The reason why the drill-down is over (the process ended, the time is over, or `stop` was asked), and the wait status
+    /// of a command that ended.
+    pub fn ended(&mut self, stop: &Signals) -> Option<(EndReason, Option<i32>)> {
+        self.watch.sleep(Duration::ZERO, None);
+        self.watch.ended(stop)
+    }
+
+    /// Counts the calls of f0 from now on, and measures nothing below it.
+    pub fn count(&mut self) -> Result<(), Error> {
+        self.set(|bss| bss.phase = 1)
+    }
+
+    /// Measures by a plan from now on. Calls of f0 that are open now are not of it.
+    ///
+    /// # Errors
+    /// When the kernel's memory does not hold the plan.
+    pub fn measure(&mut self, plan: &DrillPlan) -> Result<(), Error> {
+        self.set(|bss| (bss.phase, bss.wanted) = (1, 0))?;
+        let maps = &self.skeleton.maps;
+        for key in maps.edges.keys().collect::<Vec<_>>() {
+            let _ = maps.edges.delete(&key);
+        }
+        for key in maps.callers.keys().collect::<Vec<_>>() {
+            let _ = maps.callers.delete(&key);
+        }
+        for edge in &plan.edges {
+            let mut key = [0; 16];
+            key[..4].copy_from_slice(&edge.parent.to_ne_bytes());
+            key[4..8].copy_from_slice(&edge.function.to_ne_bytes());
+            key[8..].copy_from_slice(&edge.returns_to.unwrap_or(0).to_ne_bytes());
+            maps.edges.update(&key, &edge.node.to_ne_bytes(), MapFlags::ANY).map_err(load_error)?;
+        }
+        for caller in &plan.callers {
+            maps.callers
+                .update(&caller.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY)
+                .map_err(load_error)?;
+        }
+        self.plan += 1;
+        self.calls.borrow_mut().clear();
+        let (number, peak, trampoline) = (self.plan, plan.peak.clone(), trampoline(self.pid));
+        let now = plan.wanted.min(MAX_WANTED_CALLS);
+        self.remaining = plan.wanted;
+        self.set(|bss| {
+            (bss.low, bss.high, bss.plan) = (peak.start, peak.end, number);
+            (bss.trampoline_from, bss.trampoline_to) = (trampoline.start, trampoline.end);
+            (bss.wanted, bss.phase) = (now as i64, 2);
+        })
+    }
+
+    /// Wants more calls by the same plan.
+    pub fn want(&mut self, more: u64) {
+        self.remaining += more;
+    }
+
+    /// The calls of f0 within the peak that returned since the last time; waits for some until `timeout`.
+    pub fn calls(&mut self, timeout: Duration) -> Result<Vec<DrillCall>, Error> {
+        // A wait that a signal cuts short is one without calls.
+        let _ = self.records.poll(timeout);
+        let mut calls = std::mem::take(&mut *self.calls.borrow_mut());
+        calls.retain(|call| call.plan == self.plan);
+        self.remaining = self.remaining.saturating_sub(calls.len() as u64);
+        let now = self.remaining.min(MAX_WANTED_CALLS);
+        self.set(|bss| {
+            // Calls that end at the same time on several CPUs count below zero.
+            if bss.wanted <= 0 {
+                bss.wanted = now as i64;
+            }
+        })?;
+        Ok(calls)
+    }
+
+    /// The calls of f0 since the beginning.
+    pub fn counts(&self) -> Result<DrillCounts, Error> {
+        let bss = self.skeleton.maps.bss_data.as_deref().ok_or(Error::Skeleton(".bss"))?;
+        Ok(DrillCounts {
+            buckets: bss.counts,
+            sums: bss.sums,
+            left: bss.left,
+            crowded: bss.crowded,
+            lost: bss.lost,
+        })
+    }
+
+    /// The calls of f0 that are open now, at most one in each thread. One that began before its probes came is not known.
+    pub fn open_calls(&self) -> usize {
+        let map = &self.skeleton.maps.drilled;
+        let is_open = |key: &Vec<u8>| {
+            let thread = map.lookup(key, MapFlags::ANY).ok().flatten();
+            thread.is_some_and(|thread| word(&thread, DEPTH) as u32 > 0)
+        };
+        map.keys().filter(is_open).count()
+    }
+
+    fn set(&mut self, change: impl FnOnce(&mut crate::skeleton::drill::types::bss)) -> Result<(), Error> {
+        change(self.skeleton.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?);
+        Ok(())
+    }
+}
+
+impl DrillCall {
+    /// Reads a `struct wp_drill_thread`.
+    fn read(record: &[u8]) -> Option<Self> {
+        let half = |at: usize| word(record, at) as u32;
+        let call = word(record, CALL);
+        let nodes =
+            record.get(NODES..)?.chunks_exact(NODE).zip(0..).filter(|(node, _)| word(node, 0) == call);
+        let nodes = nodes.map(|(node, number)| DrillNode {
+            node: number,
+            max: word(node, 8),
+            sum: word(node, 16),
+            count: word(node, 24),
+            blocked: word(node, 32),
+            waited: word(node, 40),
+            interrupted: word(node, 48),
+            longest: (word(node, 64) as u32, word(node, 56)),
+        });
+        Some(Self {
+            plan: word(record, 0),
+            tid: half(TID),
+            latency: word(record, LATENCY),
+            left: half(LEFT),
+            nodes: nodes.collect(),
+        })
+    }
+}
+
+/// The addresses in a process at which the kernel catches the returns of its functions; none before the first one.
+fn trampoline(pid: u32) -> Range<u64> {
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let range = |line: &[u8]| {
+        let text = std::str::from_utf8(line.strip_suffix(b"[uprobes]")?).ok()?;
+        let (from, to) = text.split_whitespace().next()?.split_once('-')?;
+        Some(u64::from_str_radix(from, 16).ok()?..u64::from_str_radix(to, 16).ok()?)
+    };
+    maps.split(|&byte| byte == b'\n').find_map(range).unwrap_or(0..0)
+}
+
+/// A `struct wp_drill_operand`.
+fn operand_bytes(operand: &Operand) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let none = u8::MAX;
+    bytes[..4].copy_from_slice(&[
+        operand.base.unwrap_or(none),
+        operand.index.unwrap_or(none),
+        operand.scale,
+        operand.in_memory.into(),
+    ]);
+    bytes[8..].copy_from_slice(&operand.displacement.to_ne_bytes());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_record_of_a_call_is_as_the_c_header_says() {
+        let source = r#"
+            #include <stddef.h>
+            #include <stdio.h>
+            #include <linux/types.h>
+            #include "drill.h"
+            int main(void) {
+                printf("%zu %zu %zu %zu %zu %zu %zu %d", offsetof(struct wp_drill_thread, latency),
+                       offsetof(struct wp_drill_thread, call), offsetof(struct wp_drill_thread, depth),
+                       offsetof(struct wp_drill_thread, left),
+                       offsetof(struct wp_drill_thread, tid), offsetof(struct wp_drill_thread, nodes),
+                       sizeof(struct wp_drill_node), WP_DRILL_NODES);
+                struct wp_drill_thread t = { .plan = 3, .latency = 100, .call = 9, .left = 2, .tid = 77 };
+                t.nodes[0] = (struct wp_drill_node){ .call = 9, .max = 100, .sum = 100, .count = 1 };
+                t.nodes[1] = (struct wp_drill_node){ .call = 8, .max = 50, .sum = 50, .count = 1 };
+                t.nodes[5] = (struct wp_drill_node){ 9, 11, 12, 13, 14, 15, 16, 17, 18, 0 };
+                FILE *record = fopen("record", "w");
+                fwrite(&t, sizeof(t), 1, record);
+                return fclose(record);
+            }"#;
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("drill.c"), source).expect("a file");
+        let bpf = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf");
+        let compiled =
+            Command::new("cc").args(["-I", bpf, "-o", "drill", "drill.c"]).current_dir(&folder).status();
+        assert!(compiled.expect("cc").success(), "the C compiler refused bpf/drill.h");
+        let ran = Command::new(folder.path().join("drill")).current_dir(&folder).output().expect("it runs");
+        let expected = format!("{LATENCY} {CALL} {DEPTH} {LEFT} {TID} {NODES} {NODE} {MAX_DRILL_NODES}");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), expected);
+        let record = std::fs::read(folder.path().join("record")).expect("a record");
+        let f0 = DrillNode { node: 0, max: 100, sum: 100, count: 1, ..DrillNode::default() };
+        let other = DrillNode {
+            node: 5,
+            max: 11,
+            sum: 12,
+            count: 13,
+            blocked: 14,
+            waited: 15,
+            interrupted: 16,
+            longest: (18, 17),
+        };
+        let expected = DrillCall { plan: 3, tid: 77, latency: 100, left: 2, nodes: vec![f0, other] };
+        assert_eq!(DrillCall::read(&record), Some(expected), "node 1 is of an earlier call");
+        assert_eq!(DrillCall::read(&record[..100]), None);
+    }
+}

@@ -1,0 +1,546 @@
+//! Obeys the machine of a drill-down, and hands it the calls that were measured.
+
+mod functions;
+mod measure;
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use wakepath_collect::{
+    Calibration, Drill, DrillCall, DrillCounts, DrillNode, EndReason, Error as CollectError, Signals,
+};
+use wakepath_distribution::{Histogram, Measure, Unit, bucket_of};
+use wakepath_drilldown::{
+    CallRecord, Cause, Drift, Drilldown, Effect, Epoch, Event, EventError, FunctionId, InterruptTime,
+    LatencyRange, MeasuredNode, NodeId, NodeRecord, OwnTime, ProbeCost, Refusal, RootCause, SiteId, Status,
+    StopReason,
+};
+use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, ProcessSite, Return};
+use wakepath_symbols::{Boot, Found, Kept, Symbols};
+
+use super::{DrillError, DrillFunction, DrillProgress, DrillQuery, DrilledNode};
+use crate::latency::live::AllowedProbes;
+
+/// The time for which the distribution of f0 is counted, if not enough calls come.
+const COUNT_FOR: Duration = Duration::from_secs(10);
+/// The interval at which the counts are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The interval at which the process is asked whether it still has the code, where no calls depend on that.
+const LOOK_AT_CODE: Duration = Duration::from_secs(1);
+/// Probes on a callee are removed where they take more than this part of the time of a call of f0.
+const TOO_DEAR: u64 = 8;
+/// Fewer calls in a call of f0 are no loop: where their probes matter, the votes are in doubt.
+const MANY_CALLS: u64 = 16;
+
+/// A function that has a number.
+enum Known {
+    Probed(Box<ProcessFunction>),
+    Refused { name: String, file: String, why: String },
+}
+
+impl Known {
+    fn shown(&self) -> DrillFunction {
+        match self {
+            Self::Probed(found) => DrillFunction {
+                name: found.function.readable.clone(),
+                file: found.function.shown.clone(),
+                address: found.function.address,
+                refused: None,
+            },
+            Self::Refused { name, file, why } => DrillFunction {
+                name: name.clone(),
+                file: file.into(),
+                address: 0,
+                refused: Some(why.clone()),
+            },
+        }
+    }
+}
+
+/// The identity of a function: its address in the process, or its name where no probe is put on it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    At(u64),
+    Named(String, String),
+}
+
+/// Obeys the machine.
+pub(super) struct Driver<'obj> {
+    pid: u32,
+    drill: Drill<'obj>,
+    code: ProcessCode,
+    allowed: AllowedProbes,
+    /// The calls within the peak that a decision takes.
+    wanted: u64,
+    /// By their numbers.
+    functions: Vec<Known>,
+    numbers: HashMap<Key, FunctionId>,
+    /// The call sites of functions.
+    sites: HashMap<(FunctionId, SiteId), ProcessSite>,
+    nodes: HashMap<NodeId, DrilledNode>,
+    /// The nodes that the kernel measures, by their numbers there.
+    slots: Vec<NodeId>,
+    measured: Vec<MeasuredNode>,
+    /// The paths to the functions that call them, to be shown.
+    of: Vec<Vec<String>>,
+    epoch: Epoch,
+    /// The functions with probes.
+    probed: BTreeSet<u32>,
+    most_probed: usize,
+    /// The indirect calls that are watched, by their numbers there: the nodes whose function makes the call.
+    watched: HashMap<u32, Vec<(NodeId, SiteId)>>,
+    peak: LatencyRange,
+    /// The mean latency of its calls, ns.
+    typical_ns: u64,
+    /// The time that a probed call takes longer, by the kind of its probes; `None` where it could not be measured.
+    costs: HashMap<(ProbeMethod, bool), Option<Calibration>>,
+    /// Callees that were called too often to be measured: the caller's node, theirs, and the number of calls.
+    frequent: Vec<(NodeId, NodeId, u64)>,
+    /// The functions whose probes the kernel single-steps, and those that have none for that reason.
+    stepped: Vec<String>,
+    not_stepped: Vec<String>,
+    command_status: Option<i32>,
+    notes: Vec<String>,
+}
+
+/// The properties of probes on which their cost depends: the instruction at the entry, and whether each return instruction has
+/// one.
+fn kind(probe: &Probe) -> (ProbeMethod, bool) {
+    (probe.method, matches!(probe.returns, Return::AtInstructions(_)))
+}
+
+/// Half of what is added comes between the two stamps of a call (T08 section 8.2).
+pub(super) fn cost_of(probe: Calibration) -> ProbeCost {
+    ProbeCost { inside_ns: probe.shift, outside_ns: probe.per_call_ns.saturating_sub(probe.shift) }
+}
+
+/// The change of f0's distribution, if calls as long as those of the peak became less than half as frequent as they were
+/// when it was chosen, by more than four standard deviations. Probes make calls longer, so that they cannot be the reason; for
+/// that very reason a peak that becomes more frequent is no sign.
+fn drift(counted: &DrillCounts, now: &DrillCounts, from_ns: u64) -> Option<Drift> {
+    let since: Vec<u64> =
+        now.buckets.iter().zip(&counted.buckets).map(|(now, then)| now.saturating_sub(*then)).collect();
+    let from = bucket_of(from_ns);
+    let shares = |buckets: &[u64]| {
+        let long = buckets.iter().skip(from).sum::<u64>() as f64;
+        (long, buckets.iter().sum::<u64>() as f64)
+    };
+    let ((long, all), (long_since, all_since)) = (shares(&counted.buckets), shares(&since));
+    let expected = long / all.max(1.0) * all_since;
+    if 2.0 * long_since >= expected || expected - long_since <= 4.0 * expected.sqrt() {
+        return None;
+    }
+    let histogram = |buckets, sum| Histogram::from_counters(Unit::Nanoseconds, buckets, sum);
+    let sum = |counts: &DrillCounts| counts.sums.iter().map(|&ns| u128::from(ns)).sum::<u128>();
+    let before = histogram(counted.buckets, sum(counted));
+    let after = histogram(since.try_into().ok()?, sum(now).saturating_sub(sum(counted)));
+    Some(Drift { earth_mover: Measure::EarthMover.score(&before, &after).ok()? })
+}
+
+/// The part of an answer that the driver knows.
+pub(super) struct FoundBelow {
+    pub functions: Vec<DrillFunction>,
+    pub nodes: HashMap<NodeId, DrilledNode>,
+    pub lines: HashMap<NodeId, (String, u32)>,
+    pub most_probed: usize,
+    /// The wait status of a command that ended.
+    pub command_status: Option<i32>,
+    pub notes: Vec<String>,
+}
+
+impl<'obj> Driver<'obj> {
+    /// Begins at `f0`, which has no probes yet.
+    pub fn new(
+        pid: u32,
+        drill: Drill<'obj>,
+        code: ProcessCode,
+        f0: ProcessFunction,
+        query: &DrillQuery,
+        probe: Option<Calibration>,
+    ) -> Self {
+        let kind = kind(&f0.function.probe);
+        let root = DrilledNode { parent: None, site: None, function: Some(FunctionId(0)) };
+        Self {
+            pid,
+            drill,
+            code,
+            allowed: query.allowed,
+            wanted: query.parameters.decision_calls,
+            functions: vec![Known::Probed(Box::new(f0))],
+            numbers: HashMap::new(),
+            sites: HashMap::new(),
+            nodes: HashMap::from([(NodeId::F0, root)]),
+            slots: Vec::new(),
+            measured: Vec::new(),
+            of: Vec::new(),
+            epoch: Epoch::default(),
+            probed: BTreeSet::new(),
+            most_probed: 0,
+            watched: HashMap::new(),
+            peak: LatencyRange { from_ns: 0, to_ns: 0 },
+            typical_ns: 0,
+            costs: HashMap::from([(kind, probe)]),
+            frequent: Vec::new(),
+            stepped: Vec::new(),
+            not_stepped: Vec::new(),
+            command_status: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Adds a node of the tree that another run made.
+    pub fn add_node(&mut self, node: NodeId, known: DrilledNode) {
+        self.nodes.insert(node, known);
+    }
+
+    /// The function of a node.
+    pub fn function_of(&self, node: NodeId) -> Option<FunctionId> {
+        self.nodes.get(&node)?.function
+    }
+
+    /// The callees that were called too often to be measured: the caller's node, theirs, and the number of calls.
+    pub fn frequent(&self) -> Vec<(NodeId, NodeId, u64)> {
+        self.frequent.clone()
+    }
+
+    /// Takes those of another run that are nodes of this tree.
+    pub fn restore_frequent(&mut self, saved: &[(NodeId, NodeId, u64)]) {
+        let is_there = |(caller, callee, _): &&(NodeId, NodeId, u64)| {
+            self.nodes.get(callee).is_some_and(|known| known.parent == Some(*caller))
+        };
+        self.frequent = saved.iter().filter(is_there).copied().collect();
+    }
+
+    /// The calls of f0 since the beginning.
+    pub fn counts(&self) -> Result<DrillCounts, CollectError> {
+        self.drill.counts()
+    }
+
+    /// All that was found below f0, with the lines of the calls of these paths. The probes are removed.
+    pub fn into_found(self, paths: &[RootCause]) -> FoundBelow {
+        let mut symbols = Symbols::new(Boot::This { began_ns: None }, Kept::default());
+        let on_paths: BTreeSet<NodeId> = paths.iter().flat_map(|cause| cause.path.iter().copied()).collect();
+        let lines = on_paths.into_iter().filter_map(|node| Some((node, self.line(node, &mut symbols)?)));
+        let lines = lines.collect();
+        let watched = self.watched_calls();
+        let notes = self.notes.iter().cloned().chain(watched).chain(self.single_steps()).collect();
+        FoundBelow {
+            functions: self.functions.iter().map(Known::shown).collect(),
+            nodes: self.nodes,
+            lines,
+            most_probed: self.most_probed,
+            command_status: self.command_status,
+            notes,
+        }
+    }
+
+    /// The source line at which a node is called.
+    fn line(&self, node: NodeId, symbols: &mut Symbols) -> Option<(String, u32)> {
+        let called = self.nodes.get(&node)?;
+        let caller = self.nodes.get(&called.parent?)?.function?;
+        let Known::Probed(function) = self.functions.get(caller.0 as usize)? else { return None };
+        match symbols.in_file_as_it_is(&function.function.probe.file, called.site?.address) {
+            Found::Function(found) => found.line,
+            _ => None,
+        }
+    }
+
+    /// Counts f0 until there are enough calls.
+    pub fn count(
+        &mut self,
+        query: &DrillQuery,
+        began: Instant,
+        stop: &Signals,
+        progress: &mut dyn FnMut(DrillProgress),
+    ) -> Result<DrillCounts, DrillError> {
+        self.probe([0])?;
+        self.drill.count()?;
+        let mut looked = Instant::now();
+        loop {
+            std::thread::sleep(LOOK_EVERY);
+            let counts = self.drill.counts()?;
+            let calls = counts.buckets.iter().sum();
+            progress(DrillProgress::Counted(calls));
+            let (target, elapsed) = (query.target.clone(), began.elapsed());
+            if let Some((reason, _)) = self.drill.ended(stop) {
+                if calls == 0 && reason == EndReason::Duration {
+                    return Err(self.unseen(target, elapsed));
+                }
+                let wanted = query.parameters.start_ops;
+                return Err(DrillError::EndedBefore { target, calls, wanted, elapsed, reason });
+            }
+            if looked.elapsed() >= LOOK_AT_CODE {
+                looked = Instant::now();
+                if let Some(file) = self.unloaded() {
+                    return Err(DrillError::Unloaded { pid: self.pid, target, file, calls, elapsed });
+                }
+            }
+            match calls {
+                calls if calls >= query.parameters.start_ops => return Ok(counts),
+                _ if elapsed < COUNT_FOR => {}
+                0 => return Err(self.unseen(target, elapsed)),
+                _ => return Ok(counts),
+            }
+        }
+    }
+
+    /// The reason why no call of f0 was seen from its beginning to its end.
+    fn unseen(&self, target: String, elapsed: Duration) -> DrillError {
+        match (self.drill.open_calls(), self.functions.first()) {
+            (0, Some(Known::Probed(f0))) => {
+                let notes = f0.function.notes.iter().map(ToString::to_string).collect();
+                DrillError::NotCalled { target, elapsed, notes }
+            }
+            (open, _) => DrillError::NotReturned { target, open, elapsed },
+        }
+    }
+
+    /// The file of a probed function that is no longer where it was. Its return addresses are others now, so that its calls
+    /// would be taken for their caller's own time.
+    fn unloaded(&self) -> Option<PathBuf> {
+        let probed = self.probed.iter().filter_map(|&number| match self.functions.get(number as usize)? {
+            Known::Probed(found) => Some(&**found),
+            Known::Refused { .. } => None,
+        });
+        // A process that is not there any more has ended, which is seen elsewhere.
+        Some(self.code.moved(probed).ok()??.function.shown.clone())
+    }
+
+    /// The latencies of the calls to explain, and their mean, ns.
+    pub fn explain(&mut self, peak: LatencyRange, typical_ns: u64) {
+        (self.peak, self.typical_ns) = (peak, typical_ns);
+    }
+
+    /// Obeys effects and hands in calls until the machine has finished.
+    pub fn search(
+        &mut self,
+        machine: &mut Drilldown,
+        mut effects: Vec<Effect>,
+        stop: &Signals,
+        progress: &mut dyn FnMut(DrillProgress),
+    ) -> Result<Status, DrillError> {
+        let counted = self.drill.counts()?;
+        let mut is_rarer = false;
+        let mut came = 0;
+        let mut looked = Instant::now();
+        loop {
+            let mut removed = Vec::new();
+            let mut todo: VecDeque<Effect> = effects.drain(..).collect();
+            while let Some(effect) = todo.pop_front() {
+                match effect {
+                    Effect::FindSites { function, .. } => {
+                        let sites = self.find_sites(function);
+                        todo.extend(machine.handle(Event::Sites { function, sites })?);
+                    }
+                    Effect::Measure(measurement) => {
+                        for event in self.measure(&measurement, stop, progress)? {
+                            todo.extend(machine.handle(event)?);
+                        }
+                        came = 0;
+                    }
+                    Effect::Remove { nodes } => removed.extend(nodes),
+                    Effect::Report => {}
+                    Effect::Finished(status) => {
+                        self.drill.count()?;
+                        return Ok(status);
+                    }
+                }
+            }
+            if !removed.is_empty() {
+                self.remove();
+                effects.extend(machine.handle(Event::Removed { nodes: removed })?);
+                continue;
+            }
+            if let Some((reason, status)) = self.drill.ended(stop) {
+                self.command_status = status;
+                let reason = match reason {
+                    EndReason::Ended => StopReason::ProgramEnded,
+                    EndReason::Interrupted => StopReason::User,
+                    EndReason::Duration | EndReason::OutOfRoom => StopReason::Budget,
+                };
+                effects.extend(machine.handle(Event::Stop(reason))?);
+                continue;
+            }
+            let calls = self.drill.calls(LOOK_EVERY)?;
+            // Where no call comes, that may be the reason.
+            if !calls.is_empty() || looked.elapsed() >= LOOK_AT_CODE {
+                looked = Instant::now();
+                if let Some(file) = self.unloaded() {
+                    self.note(format!(
+                        "the process unloaded {} meanwhile, or loaded it again elsewhere: drill again while it has it",
+                        file.display()
+                    ));
+                    effects.extend(machine.handle(Event::Stop(StopReason::Unloaded))?);
+                    continue;
+                }
+            }
+            for call in calls {
+                came += 1;
+                let dear = self.too_dear(&call);
+                if !dear.is_empty() {
+                    self.measure_without(&dear)?;
+                    came = 0;
+                    for node in dear {
+                        match machine.handle(Event::Refused { node, refusal: Refusal::Dear }) {
+                            Ok(found) => effects.extend(found),
+                            // The one before it was the last that was waited for.
+                            Err(EventError::NotMeasured(_)) => {}
+                            Err(error) => return Err(error.into()),
+                        }
+                    }
+                    break;
+                }
+                effects.extend(machine.handle(Event::Call(self.record(call)))?);
+                if effects.iter().any(|effect| matches!(effect, Effect::Measure(_) | Effect::Finished(_))) {
+                    break;
+                }
+            }
+            if let Some(left) = machine.calls_to_decision() {
+                self.show(Some((self.wanted.saturating_sub(left), self.wanted)), progress);
+            }
+            if !is_rarer && let Some(drift) = drift(&counted, &self.drill.counts()?, self.peak.from_ns) {
+                is_rarer = true;
+                effects.extend(machine.handle(Event::Drift(drift))?);
+            }
+            // Some of the calls had no vote.
+            if came >= self.wanted {
+                came = 0;
+                self.drill.want(self.wanted);
+            }
+        }
+    }
+
+    /// The call as the machine knows its nodes.
+    fn record(&self, call: DrillCall) -> CallRecord {
+        let nodes = call.nodes.into_iter().filter_map(|times| {
+            let node = *self.slots.get(times.node as usize)?;
+            let (number, longest) = times.longest;
+            // The kernel keeps the sum of all interrupts, and the number of the longest one.
+            let interrupts = (longest > 0).then_some(InterruptTime { number, ns: times.interrupted });
+            Some(NodeRecord {
+                node,
+                max_ns: times.max,
+                sum_ns: times.sum,
+                count: times.count,
+                own: OwnTime {
+                    blocked_ns: times.blocked,
+                    preempted_ns: times.waited,
+                    stolen_ns: 0,
+                    interrupts: interrupts.into_iter().collect(),
+                },
+                cost: self.cost(node).map(cost_of),
+            })
+        });
+        let nodes = nodes.filter(|record| record.count > 0 || record.node == NodeId::F0).collect();
+        CallRecord { epoch: self.epoch, latency_ns: call.latency, nodes, overflowed: false }
+    }
+
+    /// The nodes of a call whose probes took too much of its time. If most of their caller's time was theirs, without the
+    /// time of the probes, that is kept: it is a loop.
+    fn too_dear(&mut self, call: &DrillCall) -> Vec<NodeId> {
+        let is_dear = |count: u64, cost: Calibration| {
+            count >= MANY_CALLS && count.saturating_mul(cost.per_call_ns) > call.latency / TOO_DEAR
+        };
+        let measured = call.nodes.iter().filter(|times| times.node != 0);
+        let dear: Vec<(NodeId, &DrillNode, Calibration)> = measured
+            .filter_map(|times| {
+                let node = *self.slots.get(times.node as usize)?;
+                let cost = self.cost(node)?;
+                is_dear(times.count, cost).then_some((node, times, cost))
+            })
+            .collect();
+        for &(node, times, cost) in &dear {
+            let Some(known) = self.nodes.get(&node).copied() else { continue };
+            let Some(parent) = known.parent else { continue };
+            let in_caller = |of: &&DrillNode| self.slots.get(of.node as usize) == Some(&parent);
+            let callers = call.nodes.iter().find(in_caller).map_or(0, |caller| caller.sum);
+            let net = times.sum.saturating_sub(times.count.saturating_mul(cost.shift));
+            let times = times.count;
+            if net.saturating_mul(2) >= callers.saturating_sub(times.saturating_mul(cost.per_call_ns)) {
+                self.frequent.push((parent, node, times));
+            }
+            let names = [parent, node].map(|node| self.name(node).unwrap_or_default());
+            self.note(format!(
+                "{} calls {} {times} times in a call: its probes would take a large part of it, so its time counts as {}'s own",
+                names[0], names[1], names[0]
+            ));
+        }
+        dear.into_iter().map(|(node, ..)| node).collect()
+    }
+
+    /// The cost of the probes of a node's function; that of f0's where it could not be measured.
+    fn cost(&self, node: NodeId) -> Option<Calibration> {
+        let of = |function: usize| match self.functions.get(function)? {
+            Known::Probed(found) => *self.costs.get(&kind(&found.function.probe))?,
+            Known::Refused { .. } => None,
+        };
+        of(self.nodes.get(&node)?.function?.0 as usize).or_else(|| of(0))
+    }
+
+    /// A path that ends at a function that calls another one too often for its probes ends in that loop.
+    pub fn with_loop(&self, mut cause: RootCause) -> RootCause {
+        let last = cause.path.last().copied().unwrap_or_default();
+        let most =
+            self.frequent.iter().filter(|(caller, ..)| *caller == last).max_by_key(|(.., times)| *times);
+        if let (Some(&(_, callee, calls)), None | Some(Cause::Itself)) = (most, cause.cause) {
+            cause.cause = Some(Cause::Loop { callee, calls });
+        }
+        cause
+    }
+
+    fn name(&self, node: NodeId) -> Option<String> {
+        let function = self.nodes.get(&node)?.function?;
+        Some(self.functions.get(function.0 as usize)?.shown().name)
+    }
+
+    /// Removes the probes of functions that no measured node has.
+    fn remove(&mut self) {
+        let needed: BTreeSet<u32> =
+            self.slots.iter().filter_map(|node| Some(self.nodes.get(node)?.function?.0)).collect();
+        self.drill.remove_unneeded(|number| needed.contains(&number));
+        let drill = &self.drill;
+        self.probed.retain(|&number| drill.is_probed(number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// These numbers of calls of 1 µs and of 1 ms.
+    fn counts(short: u64, long: u64) -> DrillCounts {
+        let mut buckets = [0; 64];
+        (buckets[9], buckets[20]) = (short, long);
+        let mut sums = [0; 64];
+        (sums[9], sums[20]) = (1000 * short, (1 << 20) * long);
+        DrillCounts { buckets, sums, left: 0, crowded: 0, lost: 0 }
+    }
+
+    #[test]
+    fn a_peak_that_loses_half_of_its_calls_by_no_chance_is_drift() {
+        let counted = counts(900, 100);
+        // Since then: of 1000 calls 100 are expected, of 100,000 calls 10,000.
+        for (short, long, is_drift) in [
+            (900, 100, false),
+            (950, 50, false),
+            (951, 49, true),
+            (1000, 0, true),
+            (95_001, 4_999, true),
+            (95_000, 5_000, false),
+            // Too few calls to be sure: 16 expected, and 0 came.
+            (160, 0, false),
+            (170, 0, true),
+            (500, 500, false),
+            (0, 0, false),
+        ] {
+            let now = counts(900 + short, 100 + long);
+            let found = drift(&counted, &now, 1 << 20);
+            assert_eq!(found.is_some(), is_drift, "{short} {long}: {found:?}");
+        }
+        let found = drift(&counted, &counts(1900, 100), 1 << 20).expect("no long call came");
+        assert!(found.earth_mover > 1.0, "{found:?}");
+        // With the peak that all calls are in, nothing is rarer.
+        assert_eq!(drift(&counted, &counts(1900, 100), 1), None);
+    }
+}

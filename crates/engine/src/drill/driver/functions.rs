@@ -1,0 +1,176 @@
+//! The functions of a drill-down: their numbers, the calls in their code, and which of them are probed.
+
+use wakepath_drilldown::{FunctionId, NoSites, Refusal, Site, SiteId, SiteKind};
+use wakepath_functions::{ProbeMethod, ProcessCallee, ProcessFunction, Return, Runtime};
+
+use super::{Driver, Key, Known};
+
+/// Single-stepping a probe takes some 20 µs on a virtual machine (`ProbeMethod::SingleStepped`).
+const SINGLE_STEP_NS: u64 = 20_000;
+/// A peak does not move by that cost if its calls take this number of times as much.
+const NEGLIGIBLE: u64 = 64;
+
+impl Driver<'_> {
+    /// The number of a function.
+    pub(super) fn number(&mut self, key: Key, function: impl FnOnce() -> Known) -> FunctionId {
+        if let Some(&number) = self.numbers.get(&key) {
+            return number;
+        }
+        let number = FunctionId(self.functions.len() as u32);
+        self.functions.push(function());
+        self.numbers.insert(key, number);
+        number
+    }
+
+    pub(super) fn number_of(&mut self, found: Box<ProcessFunction>) -> FunctionId {
+        if let Some(Known::Probed(f0)) = self.functions.first()
+            && f0.address == found.address
+        {
+            return FunctionId(0);
+        }
+        self.number(Key::At(found.address), || Known::Probed(found))
+    }
+
+    /// A name for each function by which another run finds it; `None` where there is none.
+    pub(in crate::drill) fn places(&mut self) -> Vec<Option<String>> {
+        let Self { functions, code, .. } = self;
+        let place = |known: &Known| match known {
+            Known::Probed(found) => code.place_of(found),
+            Known::Refused { name, file, why } => serde_json::to_string(&(name, file, why)).ok(),
+        };
+        functions.iter().map(place).collect()
+    }
+
+    /// The number of the function with this name, by [`Driver::places`].
+    pub(in crate::drill) fn number_at(&mut self, place: &str) -> Option<FunctionId> {
+        if let Ok((name, file, why)) = serde_json::from_str::<(String, String, String)>(place) {
+            let key = Key::Named(file.clone(), name.clone());
+            return Some(self.number(key, || Known::Refused { name, file, why }));
+        }
+        let found = self.code.at_place(place)?;
+        Some(self.number_of(Box::new(found)))
+    }
+
+    /// The call sites of a function.
+    pub(super) fn find_sites(&mut self, function: FunctionId) -> Result<Vec<Site>, NoSites> {
+        let Some(Known::Probed(caller)) = self.functions.get(function.0 as usize) else {
+            return Err(NoSites::Refused(Refusal::Unsafe));
+        };
+        let caller = caller.clone();
+        let Ok(found) = self.code.sites(&caller) else { return Err(NoSites::NotDecodable) };
+        if !found.whole {
+            self.note(format!(
+                "not all code of {} could be decoded: some calls may be missing",
+                caller.function.readable
+            ));
+        }
+        let mut sites = Vec::new();
+        for site in found.sites {
+            let id = SiteId { address: site.offset };
+            let is_tail = site.returns_to.is_none();
+            let direct = |number| if is_tail { SiteKind::Tail(number) } else { SiteKind::Direct(number) };
+            let (kind, refused) = match site.callee.clone() {
+                // It was never called from here; or it never comes back.
+                ProcessCallee::Unbound => continue,
+                ProcessCallee::Function(callee) if callee.function.probe.returns == Return::Never => continue,
+                ProcessCallee::Function(callee) => {
+                    let refused = self.refusal(&callee);
+                    (direct(self.number_of(callee)), refused)
+                }
+                ProcessCallee::Refused(refusal) => {
+                    let key = Key::Named(refusal.file.clone(), refusal.name.clone());
+                    let number = self.number(key, || Known::Refused {
+                        name: refusal.name,
+                        file: refusal.file,
+                        why: refusal.why.to_string(),
+                    });
+                    (direct(number), Some(Refusal::Unsafe))
+                }
+                // Where a jump to a computed place leads is not watched.
+                ProcessCallee::Computed(_) if is_tail => (SiteKind::IndirectTail, Some(Refusal::SingleStep)),
+                ProcessCallee::Computed(_) => (SiteKind::Indirect, None),
+            };
+            // A place that two parts of the function share is listed twice.
+            if !sites.iter().any(|known: &Site| known.id == id) {
+                self.sites.insert((function, id), site);
+                sites.push(Site { id, kind, refused });
+            }
+        }
+        if sites.is_empty() { Err(NoSites::Leaf) } else { Ok(sites) }
+    }
+
+    /// The reason why a function is not probed, if there is one.
+    pub(super) fn refusal(&mut self, callee: &ProcessFunction) -> Option<Refusal> {
+        let probe = &callee.function.probe;
+        let steps =
+            probe.method == ProbeMethod::SingleStepped || matches!(probe.returns, Return::AtInstructions(_));
+        let is_dear = self.typical_ns < NEGLIGIBLE * SINGLE_STEP_NS;
+        let name = callee.function.readable.clone();
+        let add = |names: &mut Vec<String>| {
+            if !names.contains(&name) {
+                names.push(name.clone());
+            }
+        };
+        if steps && is_dear && !self.allowed.slow_probes {
+            add(&mut self.not_stepped);
+            return Some(Refusal::SingleStep);
+        }
+        if steps {
+            add(&mut self.stepped);
+        }
+        (probe.runtime == Runtime::Go).then_some(Refusal::Unsafe)
+    }
+
+    /// The call sites of functions that another run has decided on. No probe is put, or left out, for them here.
+    pub(in crate::drill) fn find_decided_sites(&mut self, callers: impl IntoIterator<Item = FunctionId>) {
+        for caller in callers {
+            // Without its sites, its callees are not measured, as where nothing was saved.
+            let _ = self.find_sites(caller);
+        }
+        self.stepped.clear();
+        self.not_stepped.clear();
+    }
+
+    /// The probes that the kernel single-steps, and those that are not there for that reason, in sentences.
+    pub(super) fn single_steps(&self) -> Vec<String> {
+        let listed = |names: &[String]| match names {
+            [] => None,
+            [one] => Some(one.clone()),
+            [first, second] => Some(format!("{first} and {second}")),
+            [first, second, rest @ ..] => Some(format!("{first}, {second} and {} more", rest.len())),
+        };
+        let measured = self
+            .costs
+            .iter()
+            .filter(|((method, at_returns), _)| *method == ProbeMethod::SingleStepped || *at_returns);
+        let most = measured.filter_map(|(_, cost)| Some((*cost)?.per_call_ns)).max();
+        let cost =
+            most.map_or_else(|| String::from("some 20 µs"), |ns| format!("{:.1} µs", ns as f64 / 1000.0));
+        let stepped = listed(&self.stepped)
+            .map(|names| format!("the kernel single-steps the probes of {names}: {cost} a call"));
+        let not = listed(&self.not_stepped).map(|names| {
+            format!(
+                "not measured: {names}; the kernel would single-step the probes, some 20 µs a call (--slow-probes does)"
+            )
+        });
+        stepped.into_iter().chain(not).collect()
+    }
+
+    /// The number of indirect calls that were watched, in a sentence.
+    pub(super) fn watched_calls(&self) -> Option<String> {
+        let calls = match self.watched.len() {
+            0 => return None,
+            1 => String::from("an indirect call was"),
+            several => format!("{several} indirect calls were"),
+        };
+        Some(format!(
+            "{calls} watched to learn what is called: the kernel single-steps each, some 20 µs a call"
+        ))
+    }
+
+    pub(super) fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Measures the nodes that a drill-down asks for.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use wakepath_collect::{DrillCounts, DrillEdge, DrillPlan, Error as CollectError, Signals};
+use wakepath_drilldown::{Event, MeasuredNode, Measurement, NodeId};
+use wakepath_functions::{Operand, ProcessCallee, Return};
+
+use super::{Driver, Known, LOOK_EVERY, kind};
+use crate::drill::{DrillError, DrillProgress, DrilledNode};
+
+/// The time for which indirect calls are watched before what they call is measured.
+const WATCH_FOR: Duration = Duration::from_secs(2);
+
+impl Driver<'_> {
+    /// Puts probes on functions by their numbers, where they have none.
+    pub(super) fn probe(&mut self, numbers: impl IntoIterator<Item = u32>) -> Result<(), CollectError> {
+        let new: Vec<u32> = numbers.into_iter().filter(|number| !self.probed.contains(number)).collect();
+        let probes: Vec<_> = new
+            .iter()
+            .filter_map(|&number| match self.functions.get(number as usize)? {
+                Known::Probed(found) => Some((number, &found.function.probe)),
+                Known::Refused { .. } => None,
+            })
+            .collect();
+        for (_, probe) in &probes {
+            self.costs.entry(kind(probe)).or_insert_with(|| wakepath_collect::calibrate(probe));
+        }
+        if !probes.is_empty() {
+            self.drill.probe(&probes)?;
+        }
+        self.probed.extend(new);
+        self.most_probed = self.most_probed.max(self.probed.len());
+        Ok(())
+    }
+
+    /// Measures nodes. Returns what became known meanwhile.
+    pub(super) fn measure(
+        &mut self,
+        measurement: &Measurement,
+        stop: &Signals,
+        progress: &mut dyn FnMut(DrillProgress),
+    ) -> Result<Vec<Event>, DrillError> {
+        let mut events = Vec::new();
+        for node in &measurement.nodes {
+            let known =
+                DrilledNode { parent: Some(node.parent), site: Some(node.site), function: node.callee };
+            self.nodes.insert(node.node, known);
+        }
+        events.extend(self.watch_indirect(measurement, stop, progress)?);
+        if !events.is_empty() {
+            // A new measurement comes with the targets.
+            self.epoch = measurement.epoch;
+            return Ok(events);
+        }
+        let functions: BTreeSet<u32> =
+            measurement.nodes.iter().filter_map(|node| Some(node.callee?.0)).collect();
+        let parents: BTreeSet<NodeId> = measurement.nodes.iter().map(|node| node.parent).collect();
+        self.of = parents.iter().map(|&parent| self.names_to(parent)).collect();
+        self.probe(functions)?;
+        self.epoch = measurement.epoch;
+        self.measured = measurement.nodes.clone();
+        self.install()?;
+        self.show(None, progress);
+        Ok(events)
+    }
+
+    /// Shows what is measured now, and how many calls until the next decision.
+    pub(super) fn show(&self, calls: Option<(u64, u64)>, progress: &mut dyn FnMut(DrillProgress)) {
+        progress(DrillProgress::Measuring { sites: self.measured.len(), of: self.of.clone(), calls });
+    }
+
+    /// The names of the functions from f0 to a node.
+    fn names_to(&self, node: NodeId) -> Vec<String> {
+        let above = |node: &NodeId| self.nodes.get(node)?.parent;
+        let mut path: Vec<String> = std::iter::successors(Some(node), above)
+            .map(|node| self.name(node).unwrap_or_default())
+            .collect();
+        path.reverse();
+        path
+    }
+
+    /// Goes on without some nodes, and without their probes.
+    pub(super) fn measure_without(&mut self, gone: &[NodeId]) -> Result<(), CollectError> {
+        let (gone, kept): (Vec<MeasuredNode>, Vec<MeasuredNode>) =
+            self.measured.drain(..).partition(|node| gone.contains(&node.node));
+        self.measured = kept;
+        let needed: BTreeSet<u32> = self.measured.iter().filter_map(|node| Some(node.callee?.0)).collect();
+        for function in gone.iter().filter_map(|node| node.callee) {
+            if function.0 == 0 || needed.contains(&function.0) {
+                continue;
+            }
+            // Probes are removed in the groups in which they were attached.
+            let mut others = self.drill.group_of(function.0);
+            others.retain(|number| needed.contains(number));
+            self.drill.remove_group_of(function.0);
+            let drill = &self.drill;
+            self.probed.retain(|&number| drill.is_probed(number));
+            self.probe(others)?;
+        }
+        self.install()
+    }
+
+    /// Hands the measured nodes to the kernel.
+    fn install(&mut self) -> Result<(), CollectError> {
+        let parents: BTreeSet<NodeId> = self.measured.iter().map(|node| node.parent).collect();
+        self.slots = vec![NodeId::F0];
+        self.slots.extend(self.measured.iter().filter(|node| node.callee.is_some()).map(|node| node.node));
+        let slot: HashMap<NodeId, u32> =
+            self.slots.iter().zip(0..).map(|(&node, slot)| (node, slot)).collect();
+        let mut edges = Vec::new();
+        for node in &self.measured {
+            let (Some(callee), Some(&parent), Some(&number)) =
+                (node.callee, slot.get(&node.parent), slot.get(&node.node))
+            else {
+                continue;
+            };
+            let caller = self.nodes.get(&node.parent).and_then(|parent| parent.function);
+            let Some(site) = caller.and_then(|caller| self.sites.get(&(caller, node.site))) else { continue };
+            edges.push(DrillEdge { parent, function: callee.0, returns_to: site.returns_to, node: number });
+        }
+        let callers = parents.iter().filter_map(|parent| Some(self.nodes.get(parent)?.function?.0)).collect();
+        self.drill.measure(&DrillPlan {
+            // The probes make calls longer; the machine takes their time off before it looks whether a call is of the peak.
+            peak: self.peak.from_ns..u64::MAX,
+            edges,
+            callers,
+            wanted: self.wanted,
+        })
+    }
+
+    /// Watches the indirect calls among these nodes for a while. Returns the functions that they called.
+    fn watch_indirect(
+        &mut self,
+        measurement: &Measurement,
+        stop: &Signals,
+        progress: &mut dyn FnMut(DrillProgress),
+    ) -> Result<Vec<Event>, DrillError> {
+        let mut new: Vec<(u32, PathBuf, u64, Operand)> = Vec::new();
+        for node in measurement.nodes.iter().filter(|node| node.callee.is_none()) {
+            let place = (node.parent, node.site);
+            if self.watched.values().any(|places| places.contains(&place)) {
+                continue;
+            }
+            let Some(caller) = self.nodes.get(&node.parent).and_then(|parent| parent.function) else {
+                continue;
+            };
+            let (Some(site), Some(Known::Probed(function))) =
+                (self.sites.get(&(caller, node.site)), self.functions.get(caller.0 as usize))
+            else {
+                continue;
+            };
+            let ProcessCallee::Computed(operand) = site.callee else { continue };
+            let number = self.watched.len() as u32;
+            new.push((number, function.function.probe.file.clone(), site.offset, operand));
+            self.watched.insert(number, vec![place]);
+        }
+        if new.is_empty() {
+            return Ok(Vec::new());
+        }
+        progress(DrillProgress::Watching { sites: new.len() });
+        self.drill.watch(&new)?;
+        let began = Instant::now();
+        let calls = |counts: &DrillCounts| {
+            let from = self.peak.from_ns.checked_ilog2().unwrap_or(0) as usize;
+            counts.buckets.get(from..).unwrap_or_default().iter().sum::<u64>()
+        };
+        let before = calls(&self.drill.counts()?);
+        while began.elapsed() < WATCH_FOR && calls(&self.drill.counts()?) < before + self.wanted {
+            std::thread::sleep(LOOK_EVERY);
+            if self.drill.ended(stop).is_some() {
+                break;
+            }
+        }
+        let targets = self.drill.targets();
+        self.drill.watch_no_more();
+        let mut events = Vec::new();
+        for (number, address, _) in targets {
+            if !new.iter().any(|(watched, ..)| *watched == number) {
+                continue;
+            }
+            let Ok(found) = self.code.function_at(address) else { continue };
+            if self.refusal(&found).is_some() || found.function.probe.returns == Return::Never {
+                continue;
+            }
+            let callee = self.number_of(Box::new(found));
+            let places = self.watched.get(&number).cloned().unwrap_or_default();
+            events.extend(places.into_iter().map(|(parent, site)| Event::Target { parent, site, callee }));
+        }
+        Ok(events)
+    }
+}

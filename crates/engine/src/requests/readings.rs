@@ -1,0 +1,192 @@
+//! The contexts of threads as they were read, as times in which each held.
+
+use std::collections::{HashMap, HashSet};
+use std::iter;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::{Context, ThreadContext, Tid};
+use wakepath_spans::{ById, Hold, Said, SpanId, SpanIndex, TraceId};
+use wakepath_wait_graph::{Graph, Occupant, ThreadIndex, ThreadState, WakeUp, Waker};
+
+use super::Traced;
+use super::process::Processes;
+use crate::Recorded;
+
+/// The contexts of all threads that have some.
+#[derive(Debug)]
+pub(super) struct Readings<'r> {
+    recorded: &'r Recorded,
+    threads: Vec<(ThreadIndex, Tid)>,
+    /// The moments at which each of them woke others.
+    wakings: HashMap<ThreadIndex, Vec<Stamp<Reference>>>,
+    /// The spans, by their ids.
+    pub(super) by_id: ById,
+    processes: Processes,
+}
+
+/// The contexts of a thread.
+#[derive(Debug)]
+pub(super) struct OfOneThread {
+    pub(super) thread: ThreadIndex,
+    pub(super) process: Option<Tid>,
+    /// In order of time, without overlap.
+    pub(super) holds: Vec<Hold<Reference>>,
+}
+
+impl<'r> Readings<'r> {
+    /// The contexts in a recording; `None` where it has none.
+    pub(super) fn new(recorded: &'r Recorded, traced: &Traced) -> Option<Self> {
+        let tids = recorded.survey.contexts.threads();
+        if tids.is_empty() {
+            return None;
+        }
+        let by_id = ById::new(&traced.spans);
+        let lives = |tid| recorded.with_tid(tid).iter().copied().zip(iter::repeat(tid));
+        let threads: Vec<_> = tids.into_iter().flat_map(lives).collect();
+        let all = threads.iter().flat_map(|&(thread, tid)| {
+            let readings = readings(recorded, thread, tid);
+            readings.filter_map(move |(at, said)| match said {
+                Said::Span { trace, span, .. } => Some((thread, at, trace, span)),
+                Said::None | Said::Unknown => None,
+            })
+        });
+        let processes = Processes::new(recorded, &traced.spans, &by_id, all);
+        let wakings = wakings(&recorded.graph, &threads.iter().map(|(thread, _)| *thread).collect());
+        Some(Self { recorded, threads, wakings, by_id, processes })
+    }
+
+    /// The contexts of each thread, one thread after the other: those of all together may take much memory.
+    pub(super) fn of_threads(&self) -> impl Iterator<Item = OfOneThread> {
+        let graph = &self.recorded.graph;
+        self.threads.iter().map(move |&(thread, tid)| {
+            let readings: Vec<_> = readings(self.recorded, thread, tid).collect();
+            let wakings = self.wakings.get(&thread).map_or(&[][..], Vec::as_slice);
+            let holds = holds(graph, thread, &readings, wakings);
+            OfOneThread { thread, process: graph.thread(thread).tgid(), holds }
+        })
+    }
+
+    /// Whether a thread of this process may mean this span, of those with the ids that it says.
+    pub(super) fn may_be_own(&self, traced: &Traced, process: Option<Tid>, span: SpanIndex) -> bool {
+        self.processes.may_be(process, traced.spans.span(span).service)
+    }
+}
+
+/// The contexts of a thread that were read while it had this number, in order of time.
+fn readings(
+    recorded: &Recorded,
+    thread: ThreadIndex,
+    tid: Tid,
+) -> impl Iterator<Item = (Stamp<Reference>, Said)> {
+    let life = recorded.graph.thread(thread);
+    let all = recorded.survey.contexts.of(tid);
+    all.map(|(at, context)| (at.on_reference_host(), said(context)))
+        .filter(move |(at, _)| life.first <= *at && *at <= life.last && life.tid_at(*at) == tid)
+}
+
+fn said(context: ThreadContext) -> Said {
+    match context {
+        ThreadContext::None => Said::None,
+        ThreadContext::Unknown => Said::Unknown,
+        ThreadContext::Span { trace, span, flags } => {
+            Said::Span { trace: TraceId(trace), span: SpanId(span), sampled: flags & 1 != 0 }
+        }
+    }
+}
+
+/// The moments at which these threads woke others, in order of time.
+fn wakings(graph: &Graph, of: &HashSet<ThreadIndex>) -> HashMap<ThreadIndex, Vec<Stamp<Reference>>> {
+    let mut wakings: HashMap<ThreadIndex, Vec<Stamp<Reference>>> = HashMap::new();
+    for (thread, _) in graph.threads() {
+        let intervals = graph.state_intervals(thread);
+        let waits = (0..intervals.len()).filter_map(|place| graph.wait(&intervals.get(place)?));
+        for wait in waits {
+            if let Waker::Woken(WakeUp { at, current: Occupant::Thread(by), context: Context::Task, .. }) =
+                wait.end
+                && of.contains(&by)
+            {
+                wakings.entry(by).or_default().push(at);
+            }
+        }
+    }
+    wakings.values_mut().for_each(|of_thread| of_thread.sort_unstable());
+    wakings
+}
+
+/// The times in which a thread had one context, by its readings in order of time: none before the first, but for a thread that is new.
+///
+/// A context is read as the thread leaves a CPU, and as it wakes another thread, and recorded where it is another one than before: where none is recorded
+/// then, the last one holds. Where records may be missing, it does not.
+fn holds(
+    graph: &Graph,
+    thread: ThreadIndex,
+    readings: &[(Stamp<Reference>, Said)],
+    wakings: &[Stamp<Reference>],
+) -> Vec<Hold<Reference>> {
+    let (Some(&(first, _)), mut holds) = (readings.first(), Vec::new()) else { return Vec::new() };
+    let until = graph.thread(thread).last;
+    holds.extend(new(graph, thread, first));
+    let latest = |at| &readings[..readings.partition_point(|(read, _)| *read <= at)];
+    for interval in graph.state_intervals(thread).overlapping(first, until) {
+        let (from, to) = (interval.from, interval.to);
+        match interval.state {
+            ThreadState::Running { .. } => {
+                let within = readings.partition_point(|(read, _)| *read <= from)
+                    ..readings.partition_point(|(read, _)| *read < to);
+                // The thread wakes another one there, or sends a packet.
+                let read = readings.get(within).unwrap_or_default();
+                let woke = wakings.partition_point(|at| *at <= from)..wakings.partition_point(|at| *at < to);
+                let unchanged = wakings.get(woke).unwrap_or_default().iter().filter_map(|&at| {
+                    let &(read, said) = latest(at).last()?;
+                    is_certain(graph, read, at).then_some((at, said))
+                });
+                let mut read: Vec<_> = read.iter().copied().chain(unchanged).collect();
+                read.sort_by_key(|(at, _)| *at);
+                holds.extend(read.into_iter().map(|(at, said)| Hold { from: at, to: at, said }));
+            }
+            ThreadState::Unknown(_) => holds.push(Hold { from, to, said: Said::Unknown }),
+            _ => {
+                if let Some(&(read, said)) = latest(from).last() {
+                    let said = if is_certain(graph, read, from) { said } else { Said::Unknown };
+                    holds.push(Hold { from, to, said });
+                }
+            }
+        }
+    }
+    // The recording may end with it.
+    if let Some(&(at, said)) = readings.last()
+        && holds.last().is_none_or(|last: &Hold<Reference>| last.to < at)
+    {
+        holds.push(Hold { from: at, to: at, said });
+    }
+    holds
+}
+
+/// The time from the birth of a thread until it runs: its variables are new, so that it works for nothing. Not so for the first thread of
+/// a process, which has those of the thread that forked it; and not where its first reading comes later than its first switch, because
+/// the recorder did not know its process by then: what it did meanwhile was not read.
+fn new(graph: &Graph, thread: ThreadIndex, first: Stamp<Reference>) -> Option<Hold<Reference>> {
+    let life = graph.thread(thread);
+    let identity = life.identity.as_ref()?;
+    if life.forker().is_none() || identity.tid == identity.tgid {
+        return None;
+    }
+    let intervals = graph.state_intervals(thread).overlapping(life.first, first);
+    let mut known = intervals
+        .skip_while(|one| !matches!(one.state, ThreadState::Running { .. } | ThreadState::Unknown(_)));
+    let runs = known.next().filter(|one| matches!(one.state, ThreadState::Running { .. }))?;
+    (first <= runs.to).then_some(Hold { from: life.first, to: runs.from, said: Said::None })
+}
+
+/// Whether a context that was recorded then still held at a later switch, at which none was recorded. A ring without room
+/// loses records at that time only: the context is recorded at the next event. A record that a damaged file lost does not come again.
+fn is_certain(graph: &Graph, read: Stamp<Reference>, at: Stamp<Reference>) -> bool {
+    if read == at || !graph.losses().touch_reported(read, at) {
+        return true;
+    }
+    let is_harmful = |loss: &&wakepath_wait_graph::Loss| {
+        let is_of_file = loss.count == 0;
+        loss.reported && (is_of_file || loss.to >= at)
+    };
+    !graph.losses().overlapping(read, at).any(|loss| is_harmful(&loss))
+}

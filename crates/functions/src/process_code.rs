@@ -1,0 +1,370 @@
+//! The functions of a running process by address, and the calls in their code.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::debug_file::debug_file;
+use crate::error::{Refusal, RefusalReason};
+use crate::find::{FunctionMap, OpenFile, extents, names_of};
+use crate::function::{Function, Runtime};
+use crate::image::Image;
+use crate::library::{FileLocation, of_mapping};
+use crate::mappings::{Mapping, mappings};
+use crate::place::{Budget, ProbeRequest, body};
+use crate::sites::{CallSite, Callee, Operand, Sites, passed_on_by};
+
+/// Entries of linkage tables that lead to each other are followed this far.
+const MAX_PASSED_ON: usize = 4;
+/// The most bytes of an entry of a linkage table: `endbr64` and a jump with a prefix.
+const LINKAGE_BYTES: u64 = 16;
+
+/// The code that a process has mapped from files. Read once, and again when code is asked for that is not there.
+#[derive(Debug)]
+pub struct ProcessCode {
+    pid: u32,
+    exceptions: bool,
+    memory: File,
+    mappings: Vec<Mapping>,
+    /// By device and inode; `None` for a file that cannot be read as code.
+    files: HashMap<(String, u64), Option<CodeFile>>,
+}
+
+#[derive(Debug)]
+struct CodeFile {
+    place: FileLocation,
+    image: Image,
+    debug: Option<Image>,
+}
+
+/// A function of a process: where it stands, and its probes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessFunction {
+    /// Its address in the process.
+    pub address: u64,
+    /// The function in its file.
+    pub function: Function,
+}
+
+/// A place in a process where a function calls another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessSite {
+    /// The address of the instruction in the process.
+    pub address: u64,
+    /// The offset of the instruction in its file.
+    pub offset: u64,
+    /// Where the call returns to in the process; `None` for a jump in place of a call and a return.
+    pub returns_to: Option<u64>,
+    /// The function that is called.
+    pub callee: ProcessCallee,
+}
+
+/// The function that a site of a process calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcessCallee {
+    /// This one.
+    Function(Box<ProcessFunction>),
+    /// One that no probe sees, with the reason.
+    Refused(Refusal),
+    /// One of a library that the process has not called from there so far: the loader binds it at the first call.
+    Unbound,
+    /// One that the program computes when it calls it.
+    Computed(Operand),
+}
+
+/// The calls of a function in a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessSites {
+    /// In order of the address within each part of the function.
+    pub sites: Vec<ProcessSite>,
+    /// Whether every byte of the function was decoded.
+    pub whole: bool,
+    /// The number of jumps to computed places: tables of a `switch`, or calls in the last place.
+    pub computed_jumps: usize,
+}
+
+impl ProcessCode {
+    /// The code of a process. With `exceptions`, functions that an exception may pass get no return probes.
+    ///
+    /// # Errors
+    /// When the process is not there, or its memory may not be read.
+    pub fn of(pid: u32, exceptions: bool) -> io::Result<Self> {
+        let memory = File::open(format!("/proc/{pid}/mem"))?;
+        Ok(Self { pid, exceptions, memory, mappings: mappings(pid)?, files: HashMap::new() })
+    }
+
+    /// The address in the process of a function of one of its files; `None` if the process has not mapped it.
+    pub fn address_of(&mut self, function: &Function) -> Option<u64> {
+        let offset = self.offset_of(function)?;
+        let mapping = self.mappings.iter().find(|mapping| {
+            mapping.path == function.shown
+                && offset
+                    .checked_sub(mapping.offset)
+                    .is_some_and(|into| into < mapping.addresses.end - mapping.addresses.start)
+        })?;
+        Some(mapping.addresses.start + (offset - mapping.offset))
+    }
+
+    /// A name for a function by which another run of the same code finds it: its file, the build of that, and its address there.
+    /// `None` where the file names no build, so that nothing would notice another one.
+    pub fn place_of(&mut self, function: &ProcessFunction) -> Option<String> {
+        let (key, file_address) = self.locate(function.address).ok()?;
+        let file = self.files.get(&key)?.as_ref()?;
+        let build = hexadecimal(&file.image.build_id);
+        let path = file.place.shown.to_str()?;
+        (!build.is_empty()).then(|| format!("{build} {file_address:#x} {path}"))
+    }
+
+    /// The function with this name, by [`ProcessCode::place_of`]; `None` if the process has not mapped that build of its file.
+    pub fn at_place(&mut self, place: &str) -> Option<ProcessFunction> {
+        let mut words = place.splitn(3, ' ');
+        let (build, stated, path) = (words.next()?, words.next()?, words.next()?);
+        let stated = u64::from_str_radix(stated.strip_prefix("0x")?, 16).ok()?;
+        let mappings: Vec<Mapping> = self.mappings.iter().filter(|it| it.path == *path).cloned().collect();
+        let key = mappings.first()?.key();
+        self.open(&key);
+        let image = &self.files.get(&key)?.as_ref()?.image;
+        let offset = image.offset(stated).filter(|_| hexadecimal(&image.build_id) == build)?;
+        let into = |mapping: &Mapping| {
+            let into = offset.checked_sub(mapping.offset)?;
+            (into < mapping.addresses.end - mapping.addresses.start).then(|| mapping.addresses.start + into)
+        };
+        self.function_at(mappings.iter().find_map(into)?).ok()
+    }
+
+    fn offset_of(&mut self, function: &Function) -> Option<u64> {
+        let key = self.mappings.iter().find(|mapping| mapping.path == function.shown)?.key();
+        self.open(&key);
+        self.files.get(&key)?.as_ref()?.image.offset(function.address)
+    }
+
+    /// The first of these functions whose code the process no longer has where it was: its file was unloaded, perhaps to be
+    /// loaded again elsewhere.
+    ///
+    /// # Errors
+    /// When the process is not there any more.
+    pub fn moved<'a>(
+        &self,
+        mut functions: impl Iterator<Item = &'a ProcessFunction>,
+    ) -> io::Result<Option<&'a ProcessFunction>> {
+        let now = mappings(self.pid)?;
+        // A process that has ended, and is not waited for yet.
+        if now.is_empty() {
+            return Ok(None);
+        }
+        Ok(functions.find(|of| {
+            let mapping = now.iter().find(|mapping| mapping.addresses.contains(&of.address));
+            let is_there = mapping.is_some_and(|mapping| {
+                let file = self.files.get(&mapping.key()).and_then(Option::as_ref);
+                let offset = mapping.offset + (of.address - mapping.addresses.start);
+                file.is_some_and(|file| file.image.offset(of.function.address) == Some(offset))
+            });
+            !is_there
+        }))
+    }
+
+    /// The function that begins at an address of the process.
+    ///
+    /// # Errors
+    /// When there is no code of a file, or no probe can see its calls.
+    pub fn function_at(&mut self, address: u64) -> Result<ProcessFunction, Refusal> {
+        let (key, file_address) = self.locate(address)?;
+        let Some(Some(file)) = self.files.get(&key) else { return Err(unmapped(address)) };
+        let function = file.function_at(file_address, self.exceptions)?;
+        Ok(ProcessFunction { address, function })
+    }
+
+    /// The calls in a function's code. The callees of one that the linker or the loader joined are looked up in the
+    /// process's memory.
+    ///
+    /// # Errors
+    /// When the function's file is mapped no longer.
+    pub fn sites(&mut self, of: &ProcessFunction) -> Result<ProcessSites, Refusal> {
+        let (key, file_address) = self.locate(of.address)?;
+        let Some(Some(file)) = self.files.get(&key) else { return Err(unmapped(of.address)) };
+        let Sites { sites, whole, computed_jumps } = file.sites(file_address);
+        let offsets: Vec<u64> =
+            sites.iter().map(|site| file.image.offset(site.address).unwrap_or_default()).collect();
+        // The process's addresses are that much above those that the file states.
+        let above = of.address.wrapping_sub(file_address);
+        let mut callees: HashMap<u64, ProcessCallee> = HashMap::new();
+        let sites = sites.into_iter().zip(offsets).map(|(site, offset)| {
+            let CallSite { address, returns_to, callee } = site;
+            let callee = match callee {
+                Callee::Computed(operand) => ProcessCallee::Computed(operand),
+                Callee::At(target) => self.callee(&mut callees, target.wrapping_add(above)),
+                Callee::Slot(slot) => match self.word(slot.wrapping_add(above)) {
+                    Some(target) => self.callee(&mut callees, target),
+                    None => ProcessCallee::Refused(unmapped(slot)),
+                },
+            };
+            ProcessSite {
+                address: address.wrapping_add(above),
+                offset,
+                returns_to: returns_to.map(|place| place.wrapping_add(above)),
+                callee,
+            }
+        });
+        Ok(ProcessSites { sites: sites.collect(), whole, computed_jumps })
+    }
+
+    fn callee(&mut self, known: &mut HashMap<u64, ProcessCallee>, target: u64) -> ProcessCallee {
+        if let Some(found) = known.get(&target) {
+            return found.clone();
+        }
+        let found = self.look_up(target);
+        known.insert(target, found.clone());
+        found
+    }
+
+    /// The function behind an address that is called: behind entries of linkage tables, if it is one of these.
+    fn look_up(&mut self, mut target: u64) -> ProcessCallee {
+        for _ in 0..MAX_PASSED_ON {
+            let (key, file_address) = match self.locate(target) {
+                Ok(found) => found,
+                Err(refusal) => return ProcessCallee::Refused(refusal),
+            };
+            let Some(Some(file)) = self.files.get(&key) else {
+                return ProcessCallee::Refused(unmapped(target));
+            };
+            let code = file.image.code(file_address..file_address.saturating_add(LINKAGE_BYTES));
+            // A function of this file that begins with a jump is one all the same.
+            let slot = (!file.begins_function(file_address))
+                .then(|| passed_on_by(&code.unwrap_or_default(), file_address))
+                .flatten();
+            let Some(slot) = slot else {
+                return match file.function_at(file_address, self.exceptions) {
+                    Ok(function) => {
+                        ProcessCallee::Function(Box::new(ProcessFunction { address: target, function }))
+                    }
+                    Err(refusal) => ProcessCallee::Refused(refusal),
+                };
+            };
+            let Some(next) = self.word(target.wrapping_add(slot.wrapping_sub(file_address))) else {
+                return ProcessCallee::Refused(unmapped(target));
+            };
+            // Before the first call, the place in memory leads back to the table, which calls the loader.
+            if self.is_bound_later(next, target) {
+                return ProcessCallee::Unbound;
+            }
+            target = next;
+        }
+        ProcessCallee::Unbound
+    }
+
+    /// Whether an entry of a linkage table leads to an address of the same file where no function begins.
+    fn is_bound_later(&mut self, next: u64, entry: u64) -> bool {
+        let (Ok((own, _)), Ok((key, file_address))) = (self.locate(entry), self.locate(next)) else {
+            return false;
+        };
+        let file = self.files.get(&key).and_then(Option::as_ref);
+        own == key && file.is_some_and(|file| !file.begins_function(file_address))
+    }
+
+    /// The file of an address of the process, open, and the address as the file states it.
+    fn locate(&mut self, address: u64) -> Result<((String, u64), u64), Refusal> {
+        if self.mapping(address).is_none() {
+            // A library may have been loaded since.
+            self.mappings = mappings(self.pid).unwrap_or_default();
+        }
+        let mapping = self.mapping(address).ok_or_else(|| unmapped(address))?;
+        let (key, offset) = (mapping.key(), mapping.offset + (address - mapping.addresses.start));
+        self.open(&key);
+        let file = self.files.get(&key).and_then(Option::as_ref);
+        let stated = file.and_then(|file| file.image.address(offset)).ok_or_else(|| unmapped(address))?;
+        Ok((key, stated))
+    }
+
+    fn mapping(&self, address: u64) -> Option<&Mapping> {
+        self.mappings.iter().find(|mapping| mapping.addresses.contains(&address))
+    }
+
+    fn open(&mut self, key: &(String, u64)) {
+        if self.files.contains_key(key) {
+            return;
+        }
+        let mapping = self.mappings.iter().find(|mapping| mapping.key() == *key);
+        let file = mapping.and_then(|mapping| CodeFile::open(of_mapping(self.pid, mapping)));
+        self.files.insert(key.clone(), file);
+    }
+
+    /// A word of the process's memory.
+    fn word(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        self.memory.read_exact_at(&mut bytes, address).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+}
+
+impl CodeFile {
+    fn open(place: FileLocation) -> Option<Self> {
+        let mut image = Image::open(&place.open).ok()?;
+        let mut debug = debug_file(&image, &place.shown, &place.root);
+        if let Some(debug) = &mut debug {
+            image.symbols.merge(std::mem::take(&mut debug.symbols));
+        }
+        Some(Self { place, image, debug })
+    }
+
+    fn begins_function(&self, address: u64) -> bool {
+        !FunctionMap::of(&self.image).at(address).is_empty()
+    }
+
+    fn function_at(&self, address: u64, exceptions: bool) -> Result<Function, Refusal> {
+        let Self { image, debug, place } = self;
+        let file = OpenFile { image, debug: debug.as_ref(), place, exceptions };
+        let neighbours = FunctionMap::of(image);
+        let symbols = neighbours.at(address);
+        let mut names = names_of(image, &[], symbols);
+        if names.is_empty() {
+            // A stripped file: named by its place, as the kernel and other tools do.
+            let name = place.shown.file_name().unwrap_or_default().to_string_lossy();
+            names.push(format!("{name}+{address:#x}"));
+        }
+        let name = names.first().cloned().unwrap_or_default();
+        let found = file.function(address, symbols, names, &neighbours, &Budget::of(image));
+        found.map_err(|why| Refusal { name, file: place.shown.display().to_string(), why })
+    }
+
+    fn sites(&self, address: u64) -> Sites {
+        let neighbours = FunctionMap::of(&self.image);
+        let symbols = neighbours.at(address);
+        let names = names_of(&self.image, &[], symbols);
+        let (main, cold) = extents(&self.image, address, symbols, &names, &neighbours);
+        let is_go = self.image.go && neighbours.is_go(address);
+        let wanted = ProbeRequest {
+            main,
+            cold: &cold,
+            runtime: if is_go { Runtime::Go } else { Runtime::Native },
+            // So that parts that stand elsewhere are found in the table for unwinding.
+            unwinds: true,
+            switches: false,
+            uncalled: false,
+            frames: &neighbours.frames,
+            name: &|_| None,
+        };
+        Sites::of(&body(&self.image, &wanted, &Budget::of(&self.image)))
+    }
+}
+
+impl Mapping {
+    fn key(&self) -> (String, u64) {
+        (self.device.clone(), self.inode)
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unmapped(address: u64) -> Refusal {
+    Refusal {
+        name: format!("{address:#x}"),
+        file: "memory".to_owned(),
+        why: RefusalReason::NotCode { address },
+    }
+}
+
+#[cfg(test)]
+mod tests;

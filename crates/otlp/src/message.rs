@@ -1,0 +1,42 @@
+//! The message in a body of HTTP: protobuf, whatever form it came in.
+
+use std::borrow::Cow;
+
+use crate::body::{GzipError, decompress};
+use crate::json::to_protobuf;
+use crate::service::MAX_MESSAGE_BYTES;
+
+/// Why a body has no message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoMessage {
+    /// It is too large when it is decompressed.
+    #[error("the message is larger than {MAX_MESSAGE_BYTES} bytes")]
+    TooLarge,
+    /// The reason why it is no message.
+    #[error("{0}")]
+    Malformed(String),
+}
+
+/// The form of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Form {
+    /// It is compressed.
+    pub gzip: bool,
+    /// JSON, and not protobuf.
+    pub json: bool,
+}
+
+/// The message in a body of this form.
+pub(crate) fn message(body: &[u8], form: Form) -> Result<Cow<'_, [u8]>, NoMessage> {
+    let bytes = match form.gzip {
+        false => Cow::Borrowed(body),
+        true => Cow::Owned(decompress(body, MAX_MESSAGE_BYTES).map_err(|error| match error {
+            GzipError::TooLarge => NoMessage::TooLarge,
+            GzipError::NotGzip => NoMessage::Malformed("not gzip".to_owned()),
+        })?),
+    };
+    match form.json {
+        false => Ok(bytes),
+        true => to_protobuf(&bytes).map(Cow::Owned).map_err(|error| NoMessage::Malformed(error.to_string())),
+    }
+}

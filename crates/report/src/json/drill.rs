@@ -1,0 +1,349 @@
+//! `wakepath.drill/1`: the function path behind a peak.
+
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use serde::Serialize;
+use wakepath_distribution::bounds;
+use wakepath_engine::CallsAnswer;
+use wakepath_engine::drill::{
+    Cause, Contribution, Contributor, Decision, Doubt, Drilled, End, Foreign, NodeId, RootCause, Status,
+    StopReason,
+};
+
+use super::latency::{BucketJson, PeakJson, buckets, peaks};
+use super::{calls, text, write};
+
+/// Writes the document of a drill-down; `waits` are the calls of the peak that were recorded behind it, with what they
+/// waited for.
+pub fn drill(answer: &Drilled, waits: Option<&CallsAnswer<'_>>, out: &mut dyn Write) -> io::Result<()> {
+    let mut explained = Vec::new();
+    waits.map(|waits| calls(waits, &mut explained)).transpose()?;
+    // It was written as JSON just now.
+    let explained_by: Option<serde_json::Value> = serde_json::from_slice(&explained).ok();
+    let (pid, comm) = &answer.process;
+    let peak = answer.peak.checked_sub(1).and_then(|index| answer.peaks.get(index));
+    let tree = TreeJson::of(answer, NodeId::F0, 0);
+    write(
+        out,
+        &DrillJson {
+            schema: "wakepath.drill/1",
+            target: &answer.target,
+            pid: *pid,
+            comm,
+            count: answer.histogram.calls(),
+            buckets: buckets(&answer.histogram),
+            peaks: peaks(&answer.histogram),
+            peak: peak.map(|peak| PeakOfDrill {
+                number: answer.peak,
+                from_ns: *bounds(peak.from_bucket).start(),
+                to_ns: *bounds(peak.to_bucket).end(),
+                count: peak.count,
+            }),
+            status: status(answer.status),
+            tree,
+            root_causes: answer.root_causes.iter().map(|cause| names(answer, &cause.path)).collect(),
+            causes: answer.root_causes.iter().map(|cause| CauseJson::of(answer, cause)).collect(),
+            decisions: answer.decisions.iter().map(DecisionJson::of).collect(),
+            elapsed_ns: u64::try_from(answer.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            calls: answer.calls,
+            most_probed: answer.most_probed,
+            probe_ns: answer.probe.map(|probe| probe.per_call_ns),
+            notes: &answer.notes,
+            explained_by,
+        },
+    )
+}
+
+#[derive(Serialize)]
+struct DrillJson<'a> {
+    schema: &'static str,
+    target: &'a str,
+    pid: u32,
+    comm: &'a str,
+    count: u64,
+    buckets: Vec<BucketJson>,
+    peaks: Vec<PeakJson>,
+    peak: Option<PeakOfDrill>,
+    status: &'static str,
+    tree: TreeJson,
+    /// The names of the functions of each path, from the target down.
+    root_causes: Vec<Vec<String>>,
+    /// The same paths, in the same order, with what takes the time at their ends.
+    causes: Vec<CauseJson>,
+    decisions: Vec<DecisionJson>,
+    elapsed_ns: u64,
+    calls: u64,
+    most_probed: usize,
+    /// The time that a probed call takes longer; null if it could not be measured.
+    probe_ns: Option<u64>,
+    notes: &'a [String],
+    /// The document of `path --call --json` about the calls of the peak; null if no function of a path waits.
+    explained_by: Option<serde_json::Value>,
+}
+
+#[derive(Serialize)]
+struct PeakOfDrill {
+    number: usize,
+    from_ns: u64,
+    to_ns: u64,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct TreeJson {
+    node: u32,
+    /// Null for the unknown targets of an indirect call.
+    name: Option<String>,
+    file: Option<String>,
+    /// Why the function has no probe; null if it has one.
+    refused: Option<String>,
+    /// The offset of the call in the caller's file; null for the target.
+    site: Option<u64>,
+    /// The source line of the call, on a path; null without debug information.
+    line: Option<String>,
+    children: Vec<TreeJson>,
+}
+
+impl TreeJson {
+    /// A node with those below it. A node's number is above its parent's, so that this ends.
+    fn of(answer: &Drilled, node: NodeId, depth: usize) -> Self {
+        let known = answer.nodes.get(&node);
+        let function = known.and_then(|known| answer.functions.get(known.function?.0 as usize));
+        let mut below: Vec<NodeId> = answer
+            .nodes
+            .iter()
+            .filter(|(child, known)| known.parent == Some(node) && **child > node && depth < DEEPEST)
+            .map(|(child, _)| *child)
+            .collect();
+        below.sort_unstable();
+        Self {
+            node: node.0,
+            name: function.map(|function| function.name.clone()),
+            file: function.map(|function| text(function.file.as_os_str().as_bytes())),
+            refused: function.and_then(|function| function.refused.clone()),
+            site: known.and_then(|known| known.site).map(|site| site.address),
+            line: answer.lines.get(&node).map(|(file, line)| format!("{file}:{line}")),
+            children: below.into_iter().map(|child| Self::of(answer, child, depth + 1)).collect(),
+        }
+    }
+}
+
+/// Trees are shown so far down.
+const DEEPEST: usize = 100;
+
+#[derive(Serialize)]
+struct CauseJson {
+    /// `itself`, `loop`, `preempted`, `interrupt`, `stolen`, `unknown target`; null where it is not known.
+    cause: Option<&'static str>,
+    /// For `loop`: the function that is called so often.
+    callee: Option<String>,
+    /// For `loop`: how often.
+    times: Option<u64>,
+    /// For `interrupt`: its number.
+    interrupt: Option<u32>,
+    /// Why the path ends there; null while it is examined.
+    end: Option<&'static str>,
+    /// The time of the cause in a call of the peak, on average.
+    ns: u64,
+    /// The part of it in which the function waited itself.
+    blocked_ns: u64,
+    /// The latency of those calls.
+    of_ns: u64,
+    /// From 0 to 1.
+    confidence: f64,
+    levels: Vec<LevelJson>,
+    doubts: Vec<&'static str>,
+}
+
+#[derive(Serialize)]
+struct LevelJson {
+    node: u32,
+    calls: u64,
+    votes: u64,
+    runner_up: u64,
+}
+
+impl CauseJson {
+    fn of(answer: &Drilled, cause: &RootCause) -> Self {
+        let (mut callee, mut times, mut interrupt) = (None, None, None);
+        let kind = cause.cause.map(|kind| match kind {
+            Cause::Itself => "itself",
+            Cause::Loop { callee: node, calls } => {
+                (callee, times) = (Some(name(answer, node)), Some(calls));
+                "loop"
+            }
+            Cause::Preempted { .. } => "preempted",
+            Cause::Interrupt { number, .. } => {
+                interrupt = Some(number);
+                "interrupt"
+            }
+            Cause::Stolen { .. } => "stolen",
+            Cause::UnknownTarget => "unknown target",
+        });
+        let levels = cause.levels.iter().map(|level| LevelJson {
+            node: level.node.0,
+            calls: level.calls,
+            votes: level.chosen,
+            runner_up: level.runner_up,
+        });
+        Self {
+            cause: kind,
+            callee,
+            times,
+            interrupt,
+            end: cause.end.map(end),
+            ns: cause.ns,
+            blocked_ns: cause.blocked_ns,
+            of_ns: cause.f0_ns,
+            confidence: cause.confidence,
+            levels: levels.collect(),
+            doubts: cause.doubts.iter().map(doubt).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct DecisionJson {
+    node: u32,
+    /// The calls of the target that had a vote.
+    calls: u64,
+    /// Those whose vote depends on the time of probes.
+    unsure: u64,
+    not_measured: u64,
+    contributors: Vec<ContributorJson>,
+}
+
+#[derive(Serialize)]
+struct ContributorJson {
+    /// `itself`, `callee`, `preempted`, `interrupt`, `stolen`.
+    of: &'static str,
+    /// The node of a callee.
+    node: Option<u32>,
+    /// The number of an interrupt.
+    interrupt: Option<u32>,
+    votes: u64,
+    mean_ns: u64,
+    chosen: bool,
+}
+
+impl DecisionJson {
+    fn of(decision: &Decision) -> Self {
+        let contributor = |one: &Contribution| {
+            let (of, node, interrupt) = match one.contributor {
+                Contributor::Itself => ("itself", None, None),
+                Contributor::Callee(node) => ("callee", Some(node.0), None),
+                Contributor::Foreign(Foreign::Preemption) => ("preempted", None, None),
+                Contributor::Foreign(Foreign::Steal) => ("stolen", None, None),
+                Contributor::Foreign(Foreign::Interrupt(number)) => ("interrupt", None, Some(number)),
+            };
+            let Contribution { maxcount: votes, mean_ns, chosen, .. } = *one;
+            ContributorJson { of, node, interrupt, votes, mean_ns, chosen }
+        };
+        Self {
+            node: decision.node.0,
+            calls: decision.votes,
+            unsure: decision.unsure,
+            not_measured: decision.not_measured,
+            contributors: decision.contributors.iter().map(contributor).collect(),
+        }
+    }
+}
+
+fn names(answer: &Drilled, path: &[NodeId]) -> Vec<String> {
+    path.iter().map(|&node| name(answer, node)).collect()
+}
+
+/// The name of a node's function; `?` where it is not known.
+fn name(answer: &Drilled, node: NodeId) -> String {
+    let function = answer.nodes.get(&node).and_then(|node| node.function);
+    let found = function.and_then(|function| answer.functions.get(function.0 as usize));
+    found.map_or_else(|| String::from("?"), |function| function.name.clone())
+}
+
+const fn status(status: Status) -> &'static str {
+    match status {
+        Status::Counting => "counting",
+        Status::InProgress => "in progress",
+        Status::MaxDepthReached => "maximum depth reached",
+        Status::RootCauseFound => "root cause found",
+        Status::Stopped(reason) => match reason {
+            StopReason::User => "stopped: by the user",
+            StopReason::ProgramEnded => "stopped: the process ended",
+            StopReason::Budget => "stopped: the time is over",
+            StopReason::Unloaded => "stopped: the code was unloaded",
+            StopReason::NoSuchPeak { .. } => "stopped: no such peak",
+            StopReason::NotSeen => "stopped: the functions were not called any more",
+            StopReason::TreeFull => "stopped: the tree is full",
+        },
+    }
+}
+
+const fn end(end: End) -> &'static str {
+    match end {
+        End::Itself => "itself",
+        End::NoCallees(_) => "no callees",
+        End::MaxDepth => "maximum depth",
+        End::BelowMinBucket => "below the lowest bucket",
+        End::UnknownTarget => "unknown target",
+        End::NotSeen => "not called any more",
+        End::Stopped => "stopped",
+    }
+}
+
+const fn doubt(doubt: &Doubt) -> &'static str {
+    match doubt {
+        Doubt::CloseVotes { .. } => "close votes",
+        Doubt::NoMajority { .. } => "no majority",
+        Doubt::FewCalls { .. } => "few calls",
+        Doubt::ProbeCost { .. } => "probe cost",
+        Doubt::PeakShift { .. } => "peak shift",
+        Doubt::SitesNotMeasured { .. } => "call sites not measured",
+        Doubt::UnknownTargets { .. } => "unknown targets",
+        Doubt::LeftOut { .. } => "left out",
+        Doubt::CallsMissing { .. } => "calls missing",
+        Doubt::Drift(_) => "drift",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::json::shape::document;
+    use crate::sample;
+
+    #[test]
+    fn documents_keep_the_contract() {
+        let mut answer = sample::drilled();
+        let document = document(include_str!("../../contract/drill.txt"), |out| {
+            drill(&answer, None, out)?;
+            assert!(out.is_ascii(), "nothing that turns a terminal's text around");
+            Ok(())
+        });
+        assert_eq!(document["root_causes"][0], json!(["serve", "look_up\u{1b}[2J", "read_block"]));
+        assert_eq!(document["peak"]["number"], 2);
+        let children = &document["tree"]["children"][0]["children"];
+        let names: Vec<_> = (0..3).map(|child| children[child]["name"].clone()).collect();
+        assert_eq!(names, [json!("read_block"), json!("memcpy"), json!(null)]);
+        assert_eq!(children[1]["refused"], "an IFUNC");
+        let causes = &document["causes"];
+        assert_eq!((&causes[0]["callee"], &causes[0]["blocked_ns"]), (&json!(null), &json!(3_800_000)));
+        assert_eq!((&causes[1]["callee"], &causes[1]["times"]), (&json!("memcpy"), &json!(20_000)));
+        assert_eq!(causes[1]["doubts"], json!(["close votes", "few calls"]));
+        let chosen = json!({"of": "callee", "node": 1, "interrupt": null, "votes": 20, "mean_ns": 3_900_000, "chosen": true});
+        assert_eq!(document["decisions"][0]["contributors"][1], chosen);
+        assert_eq!(document["decisions"][0]["contributors"][3]["of"], "preempted");
+        assert_eq!(causes[0]["levels"][1], json!({"node": 1, "calls": 20, "votes": 19, "runner_up": 0}));
+        answer.status = Status::Stopped(StopReason::Budget);
+        answer.root_causes[0].cause = Some(Cause::Interrupt { number: 236, spread: false });
+        answer.root_causes[1].cause = Some(Cause::Loop { callee: NodeId(2), calls: 7 });
+        let document = super::super::shape::document(include_str!("../../contract/drill.txt"), |out| {
+            drill(&answer, None, out)
+        });
+        assert_eq!(document["status"], "stopped: the time is over");
+        assert_eq!(document["causes"][0]["interrupt"], 236);
+        assert_eq!(document["causes"][1]["callee"], "read_block");
+    }
+}

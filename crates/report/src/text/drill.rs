@@ -1,0 +1,319 @@
+//! The answer of a drill-down, as text: the path of calls, and what takes the time at its end.
+
+use wakepath_distribution::bounds;
+use wakepath_engine::drill::{
+    Cause, Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, End, Foreign, NoSites, NodeId,
+    RootCause, Status, StopReason,
+};
+
+use crate::escape::escape;
+use crate::screen::{Layout, Line, Screen, Style};
+use crate::units::{duration, share};
+
+/// The peak, the path of calls to each cause, and the cause in a sentence; with `explain`, the votes of each decision.
+pub fn drill(answer: &Drilled, explain: bool, layout: Layout) -> String {
+    let mut screen = Screen::new(layout);
+    head(answer, &mut screen);
+    for cause in &answer.root_causes {
+        screen.blank();
+        path(answer, cause, &mut screen);
+    }
+    if answer.root_causes.is_empty() {
+        screen.blank();
+        screen.wrapped(0, Line::warning("no function was found that takes the time"));
+    }
+    if explain {
+        answer.decisions.iter().for_each(|decision| decided(answer, decision, &mut screen));
+    }
+    footer(answer, &mut screen);
+    screen.into_text()
+}
+
+fn head(answer: &Drilled, screen: &mut Screen) {
+    let (pid, comm) = &answer.process;
+    let line = Line::strong(escape(answer.target.as_bytes()))
+        .add(Style::Normal, format!(" in {} ({pid})", escape(comm.as_bytes())));
+    screen.wrapped(0, line);
+    let calls = answer.histogram.calls();
+    let Some(peak) = answer.peak.checked_sub(1).and_then(|index| answer.peaks.get(index)) else { return };
+    let [from, to] = [*bounds(peak.from_bucket).start(), *bounds(peak.to_bucket).end()].map(duration);
+    screen.indented(
+        2,
+        Line::new().add(
+            Style::Normal,
+            format!(
+                "peak {} of {}: {from} to {to}, {} of {calls} calls ({})",
+                answer.peak,
+                answer.peaks.len(),
+                peak.count,
+                share(peak.count, calls)
+            ),
+        ),
+    );
+}
+
+/// The functions of a path, each below its caller.
+fn path(answer: &Drilled, cause: &RootCause, screen: &mut Screen) {
+    for (depth, (node, votes)) in cause.path.iter().zip(levels(cause)).enumerate() {
+        let indent = if depth == 0 { String::new() } else { format!("{}└─ ", "   ".repeat(depth - 1)) };
+        let mut line = Line::faint(format!("  {indent}")).add(Style::Strong, name(answer, *node));
+        if let Some((file, number)) = answer.lines.get(node) {
+            line = line.add(Style::Normal, format!("  called at {}:{number}", escape(file.as_bytes())));
+        }
+        if let Some((chosen, calls)) = votes {
+            line = line.add(Style::Faint, format!("  {chosen} of {calls} calls"));
+        }
+        screen.wrapped(0, line);
+    }
+    let style = if cause.doubts.is_empty() { Style::Normal } else { Style::Warning };
+    screen.wrapped(0, Line::new().add(style, sentence(answer, cause)));
+    for doubt in &cause.doubts {
+        screen.indented(2, Line::warning(format!("not certain: {}", doubted(answer, doubt))));
+    }
+}
+
+/// The contributors of a decision, those with most votes first.
+fn decided(answer: &Drilled, decision: &Decision, screen: &mut Screen) {
+    screen.blank();
+    let calls = format!(": {} calls had a vote", decision.votes);
+    screen.wrapped(0, Line::strong(name(answer, decision.node)).add(Style::Normal, calls));
+    let mut all: Vec<&Contribution> = decision.contributors.iter().collect();
+    all.sort_by_key(|one| (std::cmp::Reverse(one.maxcount), std::cmp::Reverse(one.mean_ns)));
+    screen.unwrapped(Line::faint("   votes     mean  contributor"));
+    for one in all {
+        let figures = format!("{:>8}  {:>7}  ", one.maxcount, duration(one.mean_ns));
+        let what = match one.contributor {
+            Contributor::Itself => String::from("itself"),
+            Contributor::Callee(node) => name(answer, node),
+            Contributor::Foreign(Foreign::Preemption) => String::from("no CPU: other threads had it"),
+            Contributor::Foreign(Foreign::Steal) => String::from("no CPU: the hypervisor had it"),
+            Contributor::Foreign(Foreign::Interrupt(LOCAL_TIMER)) => {
+                String::from("interrupts of the local timer")
+            }
+            Contributor::Foreign(Foreign::Interrupt(line)) => format!("interrupts of line {line}"),
+        };
+        let style = if one.chosen { Style::Strong } else { Style::Normal };
+        let chosen = if one.chosen { "  followed" } else { "" };
+        screen.wrapped(0, Line::new().add(Style::Normal, figures).add(style, what).add(Style::Faint, chosen));
+    }
+    for (number, text) in [
+        (decision.unsure, "votes that depend on the time of probes"),
+        (decision.not_measured, "calls in its code that could not be measured"),
+        (decision.missing, "calls that are missing"),
+    ] {
+        if number > 0 {
+            screen.indented(3, Line::faint(format!("{text}: {number}")));
+        }
+    }
+}
+
+/// For each node of the path, the calls in which it was among the largest, of those that had a vote.
+fn levels(cause: &RootCause) -> impl Iterator<Item = Option<(u64, u64)>> + '_ {
+    let votes = cause.levels.iter().map(|level| Some((level.chosen, level.calls)));
+    std::iter::once(None).chain(votes).chain(std::iter::repeat(None))
+}
+
+/// The name of a node's function.
+fn name(answer: &Drilled, node: NodeId) -> String {
+    let function = answer.nodes.get(&node).and_then(|node| node.function);
+    let found = function.and_then(|function| answer.functions.get(function.0 as usize));
+    found.map_or_else(|| String::from("a function that is called indirectly"), shown)
+}
+
+fn shown(function: &DrillFunction) -> String {
+    escape(function.name.as_bytes())
+}
+
+/// The cause in a sentence.
+fn sentence(answer: &Drilled, cause: &RootCause) -> String {
+    let last = cause.path.last().copied().unwrap_or_default();
+    let leaf = name(answer, last);
+    let part = share(cause.ns, cause.f0_ns.max(1));
+    let of =
+        format!("{part} of the peak's time ({} of {} a call)", duration(cause.ns), duration(cause.f0_ns));
+    let blocked = cause.blocked_ns.saturating_mul(2) >= cause.ns && cause.ns > 0;
+    match cause.cause {
+        Some(Cause::Itself) if blocked => {
+            format!("{of} is in {leaf}, which waited for {} of it", share(cause.blocked_ns, cause.ns))
+        }
+        Some(Cause::Itself) => format!("{of} is in {leaf} itself{}", ended(cause)),
+        Some(Cause::Loop { callee, calls }) => {
+            format!("{of} is in {leaf}, which calls {} {calls} times", name(answer, callee))
+        }
+        Some(Cause::Preempted { .. }) => {
+            format!("{of} is in {leaf}, which was ready to run and had no CPU: other threads had it")
+        }
+        Some(Cause::Interrupt { number, .. }) => {
+            let by =
+                if number == LOCAL_TIMER { "the local timer".to_owned() } else { format!("line {number}") };
+            format!("{of} is in {leaf}, in whose place the interrupt of {by} ran")
+        }
+        Some(Cause::Stolen { .. }) => format!("{of} is in {leaf}, whose CPU the hypervisor had"),
+        Some(Cause::UnknownTarget) => format!("{of} is in calls of {leaf} whose target is not known"),
+        None => format!("{leaf} was not decided{}", ended(cause)),
+    }
+}
+
+/// The vector of the local timer: see `bpf/drill.bpf.c`.
+const LOCAL_TIMER: u32 = 236;
+
+fn ended(cause: &RootCause) -> &'static str {
+    match cause.end {
+        Some(End::MaxDepth) => ", or below it: the path is as long as --max-depth allows",
+        Some(End::BelowMinBucket) => ", or below it: what it calls is below --min-bucket",
+        Some(End::NoCallees(NoSites::NotDecodable | NoSites::NoBounds)) => {
+            ", or below it: its code could not be decoded"
+        }
+        Some(End::NoCallees(NoSites::Refused(_))) => ", or below it: what it calls cannot be probed",
+        Some(End::NotSeen) => ": it was chosen, and then not called any more",
+        Some(End::Stopped) => ": the search stopped before",
+        _ => "",
+    }
+}
+
+fn doubted(answer: &Drilled, doubt: &Doubt) -> String {
+    let of = |node: &NodeId| name(answer, *node);
+    match doubt {
+        Doubt::CloseVotes { node } => format!("another part of {} had nearly as many votes", of(node)),
+        Doubt::NoMajority { node } => format!("in most calls another part of {} was the largest", of(node)),
+        Doubt::FewCalls { node, calls } => format!("only {calls} calls had a vote on {}", of(node)),
+        Doubt::ProbeCost { node, calls } => {
+            format!("the probes take as long as the parts of {} differ in {calls} calls", of(node))
+        }
+        Doubt::PeakShift { calls } => format!("the probes moved {calls} calls into the peak or out of it"),
+        Doubt::SitesNotMeasured { node, sites } => {
+            format!("{sites} calls in the code of {} were not measured", of(node))
+        }
+        Doubt::UnknownTargets { node } => format!("{} calls functions that are not known", of(node)),
+        Doubt::LeftOut { node } => format!("not all calls of {} were measured at the same time", of(node)),
+        Doubt::CallsMissing { calls } => format!("{calls} calls are missing"),
+        Doubt::Drift(drift) => {
+            format!("the latencies changed meanwhile (earth mover's distance {:.0}%)", drift.earth_mover)
+        }
+    }
+}
+
+fn footer(answer: &Drilled, screen: &mut Screen) {
+    screen.blank();
+    for note in &answer.notes {
+        screen.wrapped(0, Line::faint(escape(note.as_bytes())));
+    }
+    let state = match answer.status {
+        Status::RootCauseFound => "",
+        Status::MaxDepthReached => "; the path is as long as --max-depth allows",
+        Status::Counting | Status::InProgress => "; not finished",
+        Status::Stopped(StopReason::User) => "; stopped by you",
+        Status::Stopped(StopReason::ProgramEnded) => "; stopped: the process ended",
+        Status::Stopped(StopReason::Budget) => "; stopped: the time is over (-d)",
+        Status::Stopped(StopReason::Unloaded) => "; stopped: the code was unloaded",
+        Status::Stopped(StopReason::NoSuchPeak { .. }) => "; stopped: there is no such peak",
+        Status::Stopped(StopReason::NotSeen) => "; stopped: the functions were not called any more",
+        Status::Stopped(StopReason::TreeFull) => "; stopped: too many calls for one tree",
+    };
+    let cost = answer.probe.map_or_else(String::new, |probe| {
+        format!("; a probed call took {} longer", duration(probe.per_call_ns))
+    });
+    let ns = u64::try_from(answer.elapsed.as_nanos()).unwrap_or(u64::MAX);
+    let functions = match answer.most_probed {
+        1 => String::from("1 function"),
+        several => format!("{several} functions"),
+    };
+    screen.wrapped(
+        0,
+        Line::faint(format!(
+            "took {}, in which the function was called {} times; at most {functions} had probes at a time{cost}{state}",
+            duration(ns),
+            answer.calls
+        )),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_path_stands_above_its_sentence_and_the_votes_below() {
+        expect![[r#"
+            ./shop:serve in shop (42)
+              peak 2 of 2: 4.19 ms to 8.39 ms, 100 of 1000 calls (10.0%)
+
+              serve
+              └─ look_up\x1b[2J  20 of 20 calls
+                 └─ read_block  called at shop\u{202e}.c:88  19 of 20 calls
+            97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block, which waited for 97.4% of it
+
+              serve
+              └─ look_up\x1b[2J  20 of 20 calls
+            52.5% of the peak's time (2.10 ms of 4.00 ms a call) is in look_up\x1b[2J, which calls memcpy 20000
+            times
+              not certain: another part of look_up\x1b[2J had nearly as many votes
+              not certain: only 3 calls had a vote on look_up\x1b[2J
+
+            serve: 20 calls had a vote
+               votes     mean  contributor
+                  20  3.90 ms  look_up\x1b[2J  followed
+                   1   900 µs  itself
+                   0  2.00 µs  no CPU: other threads had it
+                   0     0 ns  a function that is called indirectly
+               votes that depend on the time of probes: 2
+               calls in its code that could not be measured: 1
+
+            a note
+            took 1.50 s, in which the function was called 1400 times; at most 4 functions had probes at a time;
+            a probed call took 1.50 µs longer
+        "#]].assert_eq(&drill(&sample::drilled(), true, Layout::PLAIN));
+    }
+
+    /// The sentence of a path that ends in such a cause.
+    fn of(cause: Cause, end: End) -> String {
+        let mut answer = sample::drilled();
+        let mut found = answer.root_causes.swap_remove(0);
+        (found.cause, found.end, found.blocked_ns) = (Some(cause), Some(end), 0);
+        sentence(&answer, &found)
+    }
+
+    #[test]
+    fn each_cause_has_a_sentence_of_its_own() {
+        let refused = End::NoCallees(NoSites::NotDecodable);
+        let all = [
+            of(Cause::Itself, End::Itself),
+            of(Cause::Itself, End::MaxDepth),
+            of(Cause::Itself, End::BelowMinBucket),
+            of(Cause::Itself, refused),
+            of(Cause::Loop { callee: NodeId(3), calls: 20_000 }, End::Itself),
+            of(Cause::Preempted { spread: false }, End::Itself),
+            of(Cause::Interrupt { number: 236, spread: false }, End::Itself),
+            of(Cause::Interrupt { number: 11, spread: false }, End::Itself),
+            of(Cause::Stolen { spread: false }, End::Itself),
+            of(Cause::UnknownTarget, End::UnknownTarget),
+        ];
+        expect![[r#"
+            97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block itself
+            97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block itself, or below it: the path is as long as --max-depth allows
+            97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block itself, or below it: what it calls is below --min-bucket
+            97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block itself, or below it: its code could not be decoded
+            97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block, which calls memcpy 20000 times
+            97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block, which was ready to run and had no CPU: other threads had it
+            97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block, in whose place the interrupt of the local timer ran
+            97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block, in whose place the interrupt of line 11 ran
+            97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block, whose CPU the hypervisor had
+            97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in calls of read_block whose target is not known"#]].assert_eq(&all.join("\n"));
+    }
+
+    #[test]
+    fn a_search_that_found_nothing_says_why_it_ended() {
+        let mut answer = sample::drilled();
+        answer.root_causes.clear();
+        answer.status = Status::Stopped(StopReason::ProgramEnded);
+        let text = drill(&answer, false, Layout::PLAIN);
+        assert!(
+            text.contains("no function was found") && text.contains("stopped: the process ended"),
+            "{text}"
+        );
+        assert!(!text.contains("next:"), "{text}");
+    }
+}

@@ -1,0 +1,79 @@
+//! The clocks of spans, as text: those that are off.
+
+use wakepath_engine::requests::{SpanClock, SpanOffset, Traced};
+
+use crate::escape::escape;
+use crate::screen::{Line, Screen, Style};
+use crate::units::{count, duration, duration_range};
+
+/// A warning for each clock that is off for certain, and so far that it matters.
+pub(super) fn clocks_off(screen: &mut Screen, traced: &Traced, clocks: &[SpanClock]) {
+    for clock in clocks {
+        if let Some(text) = sentence(traced, clock) {
+            screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
+        }
+    }
+}
+
+fn sentence(traced: &Traced, clock: &SpanClock) -> Option<String> {
+    if !clock.is_off() {
+        return None;
+    }
+    let (first, last) = (clock.offsets.first()?, clock.offsets.last()?);
+    let how_far = match overlap(first, last) {
+        true => off(clock.offsets.iter().map(|one| one.least_ns).min()?, most(&clock.offsets)),
+        false => format!("{} at first and {} at last", of(first), of(last)),
+    };
+    let service = escape(traced.spans.services[clock.service.0 as usize].name.as_bytes());
+    let process = match clock.comm {
+        Some(comm) => format!("{} ({})", escape(comm.bytes()), clock.process.number()),
+        None => clock.process.number().to_string(),
+    };
+    let seen =
+        |spans: u64, when: &str| (spans > 0).then(|| format!("threads worked for {spans} of them {when}"));
+    let early = seen(clock.early, "before these began");
+    let late = seen(clock.late, "after these had ended, if they did not keep the context of an ended one");
+    let seen: Vec<_> = early.into_iter().chain(late).collect();
+    Some(format!(
+        "{} of {service} in {process} are stamped by a clock that is {how_far}, and shown as they are: by the kernel's clock {}",
+        count(clock.spans, "span"),
+        seen.join(", and ")
+    ))
+}
+
+/// Whether one offset may be the other.
+fn overlap(one: &SpanOffset, other: &SpanOffset) -> bool {
+    let below = |least: i64, most: Option<i64>| most.is_none_or(|most| least <= most);
+    below(one.least_ns, other.most_ns) && below(other.least_ns, one.most_ns)
+}
+
+/// The largest of their upper bounds.
+fn most(offsets: &[SpanOffset]) -> Option<i64> {
+    let all: Option<Vec<_>> = offsets.iter().map(|one| one.most_ns).collect();
+    all?.into_iter().max()
+}
+
+fn of(offset: &SpanOffset) -> String {
+    off(offset.least_ns, offset.most_ns)
+}
+
+fn off(least_ns: i64, most_ns: Option<i64>) -> String {
+    let length = i64::unsigned_abs;
+    match (least_ns, most_ns) {
+        (0.., None) => format!("at least {} ahead of its host's", duration(length(least_ns))),
+        (_, None) => format!("at most {} behind its host's", duration(length(least_ns))),
+        (0.., Some(most)) => {
+            format!("{} ahead of its host's", duration_range(length(least_ns), length(most)))
+        }
+        (_, Some(most @ ..=0)) => {
+            format!("{} behind its host's", duration_range(length(most), length(least_ns)))
+        }
+        (_, Some(most)) => {
+            format!(
+                "up to {} behind its host's or {} ahead",
+                duration(length(least_ns)),
+                duration(length(most))
+            )
+        }
+    }
+}
