@@ -347,7 +347,7 @@ impl<F, Q> Named<'_, F, Q> {
         }
         match (self.queued)(other) {
             // By the second reading it had left the span, and may have turned to it before.
-            Some(queued) if began < queued && queued <= ran.end => {
+            Some(queued) if began <= queued && queued <= ran.end => {
                 let is_whole = ran.start <= began;
                 (queued, if is_whole { WorksFor::Span(other) } else { WorksFor::Unplaced })
             }

@@ -267,6 +267,9 @@ fn a_span_that_a_thread_began_and_left_for_others_was_left_when_it_was_queued_or
     // It says itself that it had left it by then; or it queued it at once.
     judge_queued(handed, &none, "a", &[('a', 9)], 9, "-///////-");
     judge_queued(handed, &none, "a", &[('a', 1)], 9, "-~~~~~~~-");
+    // So it is where the span begins later than the thread's run.
+    judge_queued("a ...=======", &none, "a", &[('a', 3)], 9, "-~~~~~~~-");
+    judge_queued("a ...=======", &none, "a", &[('a', 4)], 9, "-~~a~~~~-");
     // From one that it says it works for to another; and where nothing is known, nothing is known.
     judge_with("a ==........\nb ..========", &[(0, 1, 'a'), (8, 9, '-')], "b", 9, "Aa//////-");
     judge_with(handed, &[(0, 1, '?'), (8, 9, '-')], "a", 9, "????????-");
