@@ -406,14 +406,12 @@ impl<F, Q> Named<'_, F, Q> {
         while let Some(&last) = chain.last()
             && chain.len() < MAX_DEPTH
         {
-            let request = self.requests.of_span(last);
+            let root = self.requests.request(self.requests.of_span(last)).root;
             let span = self.spans.span(last);
-            let parent = span.parent.filter(|_| self.requests.request(request).root != last);
-            let parent =
-                parent.and_then(|parent| self.by_id.of(self.spans, span.service, span.trace, parent));
-            match parent {
-                Some(parent) if self.requests.of_span(parent) == request => chain.push(parent),
-                _ => break,
+            let parent = span.parent.filter(|_| root != last);
+            match parent.and_then(|parent| self.by_id.of(self.spans, span.service, span.trace, parent)) {
+                Some(parent) => chain.push(parent),
+                None => break,
             }
         }
         chain
