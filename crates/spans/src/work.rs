@@ -124,10 +124,7 @@ fn active<C: Copy + Ord>(mut stints: Vec<Piece<C>>) -> Vec<Piece<C>> {
             && since < now
         {
             let [first, span] = [first, top].map(|place| stints[place].span);
-            match pieces.last_mut() {
-                Some(last) if last.to == since && (last.span, last.first) == (span, first) => last.to = now,
-                _ => pieces.push(Piece { from: since, to: now, span, first }),
-            }
+            pieces.push(Piece { from: since, to: now, span, first });
         }
         since = now;
         if begun.is_some() {
