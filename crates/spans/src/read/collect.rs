@@ -134,13 +134,9 @@ impl Collector {
             self.dropped.repeated += 1;
             return;
         }
-        let Some(service) = service.filter(|_| u32::try_from(self.spans.len()).is_ok()) else {
-            self.dropped.too_many += 1;
-            return;
-        };
-        let of_service = self.services[service.0 as usize].name.clone();
-        let operation = Operation { service: of_service, name: shortened(span.name) };
-        let Some(operation) = place(&mut self.operations, operation).map(OperationIndex) else {
+        let room = service.filter(|_| u32::try_from(self.spans.len()).is_ok());
+        let placed = room.and_then(|service| Some((service, self.operation(service, span.name)?)));
+        let Some((service, operation)) = placed else {
             self.dropped.too_many += 1;
             return;
         };
@@ -160,6 +156,12 @@ impl Collector {
             queued: span.queued_ns.map(Stamp::from_ns),
             turns: turns.map(Box::new),
         });
+    }
+
+    /// The place of an operation of a service.
+    fn operation(&mut self, service: ServiceIndex, name: &str) -> Option<OperationIndex> {
+        let service = self.services[service.0 as usize].name.clone();
+        place(&mut self.operations, Operation { service, name: shortened(name) }).map(OperationIndex)
     }
 
     pub(super) fn finish(mut self) -> (Spans, Dropped) {
@@ -203,4 +205,28 @@ fn place<T: Hash + Eq>(all: &mut IndexSet<T>, value: T) -> Option<u32> {
 fn shortened(name: &str) -> Box<str> {
     let end = (0..=name.len().min(MAX_NAME_BYTES)).rev().find(|at| name.is_char_boundary(*at));
     name[..end.unwrap_or(0)].into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_whose_service_has_no_place_is_one_too_many_and_is_missing() {
+        let mut collector = Collector::default();
+        let service = collector.service(Service::default());
+        let span = |id| Described {
+            trace: Some(TraceId([7; 16])),
+            id: Some(SpanId([id; 8])),
+            from_ns: 1,
+            to_ns: 2,
+            ..Described::default()
+        };
+        for (service, id) in [(service, 1), (None, 2), (None, 3)] {
+            collector.span(service, &span(id));
+        }
+        let (spans, dropped) = collector.finish();
+        assert_eq!(spans.spans.iter().map(|span| span.id.0[0]).collect::<Vec<_>>(), [1]);
+        assert_eq!((dropped.too_many, dropped.missing()), (2, 2));
+    }
 }
