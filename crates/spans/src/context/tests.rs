@@ -41,22 +41,19 @@ fn judge_queued(
     judge_turns(drawing, held, (naming, naming), queued, "", end, expected);
 }
 
-/// The same with the turns of spans in a drawing, a line each: `=` in a turn, `x` where the older ones were dropped. The second of
-/// `naming` are the spans that name the thread for its turns.
-#[track_caller]
-fn judge_turns(
-    drawing: &str,
+/// The work of the thread 7 by contexts that were held, by the spans that name it, the times at which work was queued, and turns in a
+/// drawing, a line for each span: `=` in a turn, `x` where the older ones were dropped. The second of `naming` are the spans that name the thread
+/// for its turns.
+fn work(
+    spans: &Spans,
     held: &[(u64, u64, char)],
     (naming, of_turns): (&str, &str),
     queued: &[(char, u64)],
     turns: &str,
-    end: u64,
-    expected: &str,
-) {
-    let spans: Spans = drawn(drawing);
-    let requests = requests(&spans);
-    let by_id = ById::new(&spans);
-    let letter = |index| crate::testing::letter(&spans, index);
+) -> ContextWork<u32, Reference> {
+    let requests = requests(spans);
+    let by_id = ById::new(spans);
+    let letter = |index| crate::testing::letter(spans, index);
     let at = |ns| Stamp::<Reference>::from_ns(ns);
     let mut holds: Vec<Hold<Reference>> = Vec::new();
     for &(from, to, letter_at) in held {
@@ -103,11 +100,29 @@ fn judge_turns(
     work.add(
         7,
         &holds,
-        &Named { spans: &spans, by_id: &by_id, requests: &requests, times, queued },
+        &Named { spans, by_id: &by_id, requests: &requests, times, queued },
         |_| true,
         &Work::new(stints),
         &turns,
     );
+    work
+}
+
+/// The same with the turns of spans: [`work`].
+#[track_caller]
+fn judge_turns(
+    drawing: &str,
+    held: &[(u64, u64, char)],
+    naming: (&str, &str),
+    queued: &[(char, u64)],
+    turns: &str,
+    end: u64,
+    expected: &str,
+) {
+    let spans: Spans = drawn(drawing);
+    let work = work(&spans, held, naming, queued, turns);
+    let letter = |index| crate::testing::letter(&spans, index);
+    let at = |ns| Stamp::<Reference>::from_ns(ns);
     let found = |from: u64, to: u64| -> String {
         let mut then = at(from);
         let mut found = String::new();
@@ -134,6 +149,9 @@ fn judge_turns(
     for (_, pieces) in work.threads() {
         assert!(pieces.iter().all(|piece| piece.from < piece.to), "{pieces:?}");
         assert!(pieces.windows(2).all(|two| two[0].to == two[1].from), "{pieces:?}");
+        let kind = |piece: &ContextPiece<_>| (piece.works_for, piece.measured, piece.noted);
+        let is_whole = pieces.windows(2).all(|two| kind(&two[0]) != kind(&two[1]));
+        assert!(is_whole, "a piece is as long as its work: {pieces:?}");
     }
     assert_eq!(found(0, end), expected, "{drawing}");
     for from in 0..end {
@@ -201,6 +219,87 @@ fn spans_that_do_not_end_or_begin_in_between_are_clipped_to_the_readings() {
     // `a` goes on elsewhere, and `b` began in this thread; or before.
     check("a ==========\nb ...=======", "a====b", "AaabbB");
     check("a .=========\nb =..=======", "=a===b", "?A///B");
+}
+
+#[test]
+fn a_boundary_at_the_very_moment_of_a_reading_is_placed_as_one_in_between() {
+    // `a` ends by the second reading, and with it the thread's work, though a span in it goes on: not known is only who was left for whom
+    // where both go on.
+    for ends in ["===.......", "====......"] {
+        check(&format!("a {ends}\nc<a ==========\nb =========="), "c===b", "CcccB");
+    }
+    check("a =====.....\nc<a ==========\nb ==========", "c===b", "C///B");
+    // `b` begins with the thread's run: it cannot have turned to it before. So the time at which `a` was queued says when it did.
+    for begins in [".=========", "..========"] {
+        let tasks = format!("a ==========\nb {begins}");
+        judge_queued(&tasks, &[(0, 1, 'a'), (5, 6, 'b')], "", &[('a', 3)], 6, "AaabbB");
+    }
+    // A span that ends with the run was left at its end, whatever was queued or began before.
+    for (ends, expected) in
+        [("=======...", "Aaaaaaa~-"), ("========..", "Aaaaaaaa-"), ("=========.", "Aaa~~~~~-")]
+    {
+        judge_queued(&format!("a {ends}"), &[(0, 1, 'a'), (8, 9, '-')], "", &[('a', 3)], 9, expected);
+    }
+    for (ends, expected) in [("===.......", "AaabB"), ("====......", "AaaaB"), ("=====.....", "AabbB")] {
+        check(&format!("a {ends}\nb ..========"), "a===b", expected);
+    }
+    // The thread begins `b` with its run, or ends it with its run: it did nothing else before, or behind.
+    let run = |drawing, [first, last]: [char; 2], expected| {
+        judge_with(drawing, &[(1, 2, first), (9, 11, last)], "ab", 11, expected);
+    };
+    run("a ===========\nb .==========", ['-', 'b'], "?-///////BB");
+    run("a ===========\nb ..=========", ['-', 'b'], "?-bbbbbbbBB");
+    run("a ===========\nb =========..", ['b', '-'], "?Bbbbbbbb--");
+    run("a ===========\nb ==========.", ['b', '-'], "?B///////--");
+}
+
+#[test]
+fn spans_in_each_other_are_known_to_be_so_up_to_a_depth() {
+    // The thread goes from the outermost of them down to the innermost, and both are open all the time.
+    for (depth, expected) in [(2, "AzzzZ"), (64, "AzzzZ"), (65, "A///Z")] {
+        let mut drawing = "a =====\n".to_owned();
+        let names: Vec<_> = (2..depth).map(|at| format!("m{at}")).chain(["z".to_owned()]).collect();
+        let mut above = "a";
+        for name in &names {
+            drawing += &format!("{name}<{above} =====\n");
+            above = name;
+        }
+        check(&drawing, "a===z", expected);
+    }
+}
+
+/// The way by which the work of a thread is known, a letter for each ns: `m` by a reading of that time, `i` by the readings before and behind,
+/// `n` by a span that names the thread, or its turn. With the arguments of [`judge_turns`].
+#[track_caller]
+fn check_ways(drawing: &str, held: &[(u64, u64, char)], naming: &str, turns: &str, expected: &str) {
+    let spans: Spans = drawn(drawing);
+    let work = work(&spans, held, (naming, naming), &[], turns);
+    let pieces = work.between(&7, Stamp::from_ns(0), Stamp::from_ns(expected.len() as u64));
+    let ways = pieces.iter().flat_map(|piece| {
+        let way = match (piece.measured, piece.noted) {
+            (true, false) => 'm',
+            (false, true) => 'n',
+            (false, false) => 'i',
+            (true, true) => panic!("what is measured is not noted: {piece:?}"),
+        };
+        (piece.from.ns()..piece.to.ns()).map(move |_| way)
+    });
+    assert_eq!(ways.collect::<String>(), expected, "{drawing}");
+}
+
+#[test]
+fn work_is_noted_where_a_span_names_the_thread_and_its_readings_say_something_else() {
+    let held = |first, last| [(0, 1, first), (9, 10, last)];
+    let served = "a .==.......\nb ....==....\nc ......===.";
+    check_ways(served, &held('-', '-'), "abc", "", "mnninnnnnm");
+    check_ways(served, &held('-', '-'), "", "", "miiiiiiiim");
+    // Within a span that both readings say, its own time is known by these.
+    check_ways(NESTED, &held('a', 'a'), "abc", "", "minnnnnnim");
+    check_ways(NESTED, &[(1, 2, 'a'), (4, 5, 'c'), (9, 10, 'a')], "", "", "imiimiiiim");
+    // So it is with turns: the time between them, and that which two spans claim, is noted of none.
+    let turns = "a ..===.....\nb ....====..";
+    check_ways(TASKS, &held('a', 'a'), "ab", turns, "miiiinnnim");
+    check_ways(TASKS, &held('-', '-'), "ab", turns, "minninnnim");
 }
 
 #[test]
