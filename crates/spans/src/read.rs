@@ -98,3 +98,31 @@ pub fn read(file: &Bytes) -> Result<(Spans, Dropped), ReadError> {
     reader.take_file(file)?;
     Ok(reader.finish())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of one message of `length` bytes: a field that spans have not, of zeros.
+    fn file_of(length: usize) -> Bytes {
+        // Behind the length of the message the key of the field (number 15, bytes), and their number in base 128.
+        let mut file = vec![0; 4 + length];
+        file[..4].copy_from_slice(&(length as u32).to_be_bytes());
+        file[4] = 15 << 3 | 2;
+        let mut rest = length - 6;
+        for byte in &mut file[5..10] {
+            *byte = 0x80 | (rest & 0x7f) as u8;
+            rest >>= 7;
+        }
+        file[9] &= 0x7f;
+        file.into()
+    }
+
+    #[test]
+    fn a_message_may_be_as_long_as_the_limit_and_no_longer() {
+        assert_eq!(read(&file_of(MAX_MESSAGE_BYTES)).map(|(_, dropped)| dropped), Ok(Dropped::default()));
+        for more in 1..3 {
+            assert_eq!(read(&file_of(MAX_MESSAGE_BYTES + more)), Err(ReadError::Unknown), "{more} more");
+        }
+    }
+}

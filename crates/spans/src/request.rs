@@ -232,6 +232,41 @@ mod tests {
     }
 
     #[test]
+    fn of_each_circle_the_first_span_loses_its_parent_and_no_other() {
+        let cut = |parents: &[Option<u32>]| {
+            let mut parents: Vec<_> = parents.iter().map(|parent| parent.map(SpanIndex)).collect();
+            let circles = cut_circles(&mut parents);
+            (circles, parents.into_iter().map(|parent| parent.map(|span| span.0)).collect::<Vec<_>>())
+        };
+        assert_eq!(cut(&[None, Some(0), Some(1)]), (0, vec![None, Some(0), Some(1)]));
+        // The way into a circle begins outside of it.
+        assert_eq!(cut(&[Some(2), Some(2), Some(1)]), (1, vec![Some(2), None, Some(1)]));
+        assert_eq!(cut(&[Some(1), Some(0), Some(3), Some(2)]), (2, vec![None, Some(0), None, Some(2)]));
+    }
+
+    #[test]
+    fn the_spans_of_some_traces_are_those_between_the_first_and_the_last_by_trace_and_identity() {
+        let mut spans = drawn("a =====\n b =====\n c =====\n d =====\n e =====\n f =====");
+        // The traces do not begin in the order of their identities.
+        for (span, trace) in spans.spans.iter_mut().zip([5, 3, 7, 3, 5, 1]) {
+            span.trace = TraceId([trace; 16]);
+        }
+        let requests = requests(&spans);
+        let found = |from, to| -> String {
+            let traces = TraceId([from; 16])..=TraceId([to; 16]);
+            requests.of_traces(&spans, &traces).iter().map(|&span| letter(&spans, span)).collect()
+        };
+        let all = [(1, 'f'), (3, 'b'), (3, 'd'), (5, 'a'), (5, 'e'), (7, 'c')];
+        for from in 0..=8 {
+            for to in from..=8 {
+                let expected = all.iter().filter(|(trace, _)| (from..=to).contains(trace));
+                let expected: String = expected.map(|(_, letter)| letter).collect();
+                assert_eq!(found(from, to), expected, "{from} to {to}");
+            }
+        }
+    }
+
+    #[test]
     fn a_part_of_a_request_is_a_part_however_far_below_it() {
         let spans = drawn("A ======\n B<A .====\n C<B ..==\n D<A ...=\n E ===");
         let requests = requests(&spans);

@@ -363,6 +363,14 @@ mod tests {
     }
 
     #[test]
+    fn a_text_may_be_as_long_as_the_limit_and_no_longer() {
+        // Leading zeros are digits.
+        let text = |length| format!("{:0>1$}.", 100, length - 1);
+        assert_eq!(parse(&text(MAX_TEXT_BYTES)), Some((100, vec![])));
+        assert_eq!(parse(&text(MAX_TEXT_BYTES + 1)), None);
+    }
+
+    #[test]
     fn many_turns_that_overlap_take_no_longer_than_sorting_them() {
         let at = Stamp::<Reference>::from_ns;
         let spans = (0..1000).map(|span| {

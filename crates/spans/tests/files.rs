@@ -230,6 +230,25 @@ fn other_files_are_none_of_spans() {
 }
 
 #[test]
+fn services_of_one_name_are_two_where_two_recordings_received_their_spans() {
+    let message = || Bytes::from(document(vec![span(1, "a")]).encode_to_vec());
+    let received = |by: &[Option<u16>]| {
+        let mut reader = Reader::default();
+        for &recording in by {
+            reader.received_by(recording);
+            reader.take_protobuf(message()).expect("a message");
+        }
+        let (spans, dropped) = reader.finish();
+        let recordings: Vec<_> = spans.services.iter().map(|service| service.recording).collect();
+        (recordings, spans.spans.len(), dropped.repeated)
+    };
+    // Hosts may have services of one name, and these may give one identity. Within a recording it is an exporter's repetition.
+    assert_eq!(received(&[Some(0), Some(1)]), (vec![Some(0), Some(1)], 2, 0));
+    assert_eq!(received(&[Some(1), Some(1)]), (vec![Some(1)], 1, 1));
+    assert_eq!(received(&[Some(1), None]), (vec![Some(1), None], 2, 0));
+}
+
+#[test]
 fn a_name_is_cut_where_a_character_ends() {
     for (name, length) in [("é".repeat(1000), 1024), (format!("x{}", "é".repeat(1000)), 1023)] {
         let (spans, _) = read(&framed(&[document(vec![span(1, &name)])]).into()).expect("frames");
