@@ -251,6 +251,11 @@ fn a_boundary_at_the_very_moment_of_a_reading_is_placed_as_one_in_between() {
     run("a ===========\nb ..=========", ['-', 'b'], "?-bbbbbbbBB");
     run("a ===========\nb =========..", ['b', '-'], "?Bbbbbbbb--");
     run("a ===========\nb ==========.", ['b', '-'], "?B///////--");
+    // `c` was queued by the time at which the run began: the thread may work for `a`, which is open too, and not for `c`.
+    let tasks = "a ===========\nb ===========\nc ===========";
+    for queued in [1, 2] {
+        judge_queued(tasks, &[(1, 2, '-'), (9, 11, 'b')], "abc", &[('c', queued)], 11, "?-///////BB");
+    }
 }
 
 #[test]
