@@ -115,11 +115,11 @@ fn active<C: Copy + Ord>(mut stints: Vec<Piece<C>>) -> Vec<Piece<C>> {
     ends.sort();
     let mut pieces: Vec<Piece<C>> = Vec::new();
     let mut open: BTreeSet<usize> = BTreeSet::new();
-    let (mut next, mut ends) = (0, ends.into_iter().peekable());
+    let (mut begins, mut ends) = (stints.iter().enumerate().peekable(), ends.into_iter().peekable());
     let mut since = Stamp::MIN;
     while let Some(&(end, ended)) = ends.peek() {
-        let begun = stints.get(next).filter(|stint| stint.from < end).map(|stint| stint.from);
-        let now = begun.unwrap_or(end);
+        let begun = begins.next_if(|(_, stint)| stint.from < end);
+        let now = begun.map_or(end, |(_, stint)| stint.from);
         if let (Some(&first), Some(&top)) = (open.first(), open.last())
             && since < now
         {
@@ -127,9 +127,8 @@ fn active<C: Copy + Ord>(mut stints: Vec<Piece<C>>) -> Vec<Piece<C>> {
             pieces.push(Piece { from: since, to: now, span, first });
         }
         since = now;
-        if begun.is_some() {
-            open.insert(next);
-            next += 1;
+        if let Some((place, _)) = begun {
+            open.insert(place);
         } else {
             open.remove(&ended);
             ends.next();
