@@ -141,6 +141,8 @@ impl Backward<'_> {
             // This part begins at the end of the one before.
             let mut begin = parts.last().map_or(from, Part::to);
             match part {
+                // The walk came back to the beginning of this turn: it is none of the rest of the wait.
+                Part::Thread { via: Via::Lock, .. } if begin >= at => {}
                 Part::Thread { .. } if !self.may_leave(here.thread, ended) => {
                     let (kind, cause) = (SegmentKind::Unknown, Cause::NoWakeupSeen);
                     let segment = here.segment(begin, at, kind, cause, Basis::Ambiguous);
