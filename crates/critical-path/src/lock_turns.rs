@@ -99,5 +99,5 @@ fn runs(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> Stamp<Refer
     let may_run = |interval: &StateInterval| {
         !matches!(interval.state, ThreadState::Blocked(_) | ThreadState::Runnable { .. })
     };
-    later.find(|interval| at < interval.to && may_run(interval)).map_or(at, |interval| interval.from.max(at))
+    later.find(may_run).map_or(at, |interval| interval.from.max(at))
 }
