@@ -218,16 +218,19 @@ fn contradiction(Difference { whole, window, .. }: &Difference) -> Option<u64> {
 }
 
 /// Cases of which a window may claim something else than the whole, and why.
-const OTHERWISE: [(&str, &str); 6] = [
+const OTHERWISE: [(&str, &str); 9] = [
     ("disk-request-of-the-waiter-during-its-wait", "the window begins within the interrupt of the disk"),
     (
         "exec-by-a-thread-that-is-not-the-leader",
         "the window begins within an exec, whose threads change numbers",
     ),
+    ("lock-found-taken-as-it-is-released", BEHIND_THE_WAKING),
+    ("lock-taken-before-woken-runs", BEHIND_THE_WAKING),
     ("lock-taken-by-a-thread-without-a-cpu", BEHIND_THE_WAKING),
     ("lock-taken-in-turn-behind-a-taker", BEHIND_THE_WAKING),
     ("lock-taken-out-of-turn", BEHIND_THE_WAKING),
     ("lock-taken-out-of-turn-after-another-wait", BEHIND_THE_WAKING),
+    ("lock-taken-while-the-taker-sleeps", BEHIND_THE_WAKING),
 ];
 
 const BEHIND_THE_WAKING: &str = "the window begins behind the waking of the thread for which a lock was let go, which is then not known to have its turn";
