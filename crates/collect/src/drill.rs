@@ -26,6 +26,8 @@ use crate::watch::{EndReason, Watch, pidfd};
 
 /// Nodes of the function tree that are measured at once, at most: `WP_DRILL_NODES`.
 pub const MAX_DRILL_NODES: usize = 128;
+/// Threads that detach probes at the same time.
+const MAX_DETACHING: usize = 16;
 /// Calls of f0 whose records fit into the buffer together, with room to spare.
 const MAX_WANTED_CALLS: u64 = 64;
 
@@ -234,6 +236,17 @@ impl<'obj> Drill<'obj> {
     /// # Errors
     /// When the kernel refuses one of them; then none is there.
     pub fn probe(&mut self, functions: &[(u32, &Probe)]) -> Result<(), Error> {
+        // Where each place has a link of its own, each function can be removed alone.
+        let at_once = if self.many_at_once { functions.len().max(1) } else { 1 };
+        let groups = functions
+            .chunks(at_once)
+            .map(|group| Ok((group.iter().map(|(number, _)| *number).collect(), self.probe_group(group)?)));
+        let groups = groups.collect::<Result<Vec<_>, Error>>()?;
+        self.groups.extend(groups);
+        Ok(())
+    }
+
+    fn probe_group(&self, functions: &[(u32, &Probe)]) -> Result<Vec<Link>, Error> {
         let mut places: BTreeMap<(u8, &Path), Vec<(u32, u64)>> = BTreeMap::new();
         for &(number, probe) in functions {
             let file = probe.file.as_path();
@@ -256,8 +269,7 @@ impl<'obj> Drill<'obj> {
             ];
             links.extend(self.attach(programs[usize::from(kind)], kind == 0, file, &places)?);
         }
-        self.groups.push((functions.iter().map(|(number, _)| *number).collect(), links));
-        Ok(())
+        Ok(links)
     }
 
     /// Attaches a program, by its name for many places and for one, to places of a file.
@@ -292,28 +304,15 @@ impl<'obj> Drill<'obj> {
         places.iter().map(attach_one).collect()
     }
 
-    /// Removes the probes of the groups of which no function is needed. The kernel takes some milliseconds for each.
+    /// Removes the probes of functions that are not needed. The kernel removes what was attached at once only together:
+    /// needed functions lose their probes with the others of their group, see [`Drill::is_probed`]. Calls that are open
+    /// meanwhile may look as if they were unwound: another plan has to follow.
     pub fn remove_unneeded(&mut self, is_needed: impl Fn(u32) -> bool) {
-        let (kept, gone) = std::mem::take(&mut self.groups)
+        let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.groups)
             .into_iter()
-            .partition(|(numbers, _)| numbers.iter().any(|&number| is_needed(number)));
+            .partition(|(numbers, _)| numbers.iter().all(|&number| is_needed(number)));
         self.groups = kept;
-        for (_, mut links) in gone as Vec<(Vec<u32>, Vec<Link>)> {
-            // Entries first: one that is seen without its return would look like a call that was unwound.
-            while links.pop().is_some() {}
-        }
-    }
-
-    /// The functions whose probes were attached together with those of this one.
-    pub fn group_of(&self, function: u32) -> Vec<u32> {
-        let group = self.groups.iter().find(|(numbers, _)| numbers.contains(&function));
-        group.map(|(numbers, _)| numbers.clone()).unwrap_or_default()
-    }
-
-    /// Removes the probes that were attached together with those of this function.
-    pub fn remove_group_of(&mut self, function: u32) {
-        let group = self.group_of(function);
-        self.remove_unneeded(|number| !group.contains(&number));
+        detach(gone.into_iter().flat_map(|(_, links)| links).collect());
     }
 
     /// Whether a function has probes.
@@ -455,6 +454,24 @@ impl<'obj> Drill<'obj> {
         change(self.skeleton.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?);
         Ok(())
     }
+}
+
+impl Drop for Drill<'_> {
+    fn drop(&mut self) {
+        self.remove_unneeded(|_| false);
+    }
+}
+
+/// Detaches probes. For each link the kernel waits for a grace period, 40 ms long; those that are asked for at the same time
+/// share one.
+fn detach(mut links: Vec<Link>) {
+    let each = links.len().div_ceil(MAX_DETACHING).max(1);
+    std::thread::scope(|scope| {
+        while !links.is_empty() {
+            let some = links.split_off(links.len().saturating_sub(each));
+            scope.spawn(move || drop(some));
+        }
+    });
 }
 
 impl DrillCall {

@@ -64,7 +64,7 @@ impl Drilled {
             .expect("drilled");
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("its number");
-        Self(child, line.trim_end().to_owned())
+        Self(child, line.split_whitespace().next().expect("its number").to_owned())
     }
 }
 
@@ -119,6 +119,24 @@ fn the_path_to_each_culprit_is_found() {
         let blocked = number(&cause["blocked_ns"]) * 10 > number(&cause["ns"]) * 9;
         assert_eq!(blocked, culprit == "sleep", "{culprit}: {answer:#}");
     }
+}
+
+#[test]
+fn a_callee_that_was_not_chosen_loses_its_probes() {
+    let Some(folder) = alone("only the path and the callees of its end have probes") else { return };
+    let options = ["-O1", "-g", "-pthread"];
+    let built = program(&folder, "asked", include_str!("../../../../workloads/asked.c"), &options);
+    let mut asked = Drilled::start_program(&built, &[]);
+    // In each call one function on each of 8 levels calls four of the next one, and the first of the last four computes.
+    writeln!(asked.0.stdin.as_mut().expect("a pipe"), "all tree4 200000 100000").expect("it reads");
+    let target = format!("{built}:tree4");
+    let answer = document(&folder, &["drill", &target, "-p", &asked.1, "--start-ops", "400"]);
+    asked.0.kill().expect("it runs");
+    let below = (1..=8).map(|level| format!("t4_{level}_0"));
+    let planted: Vec<String> = ["tree4".to_owned()].into_iter().chain(below).collect();
+    assert_eq!(only_path(&answer).0, planted, "{answer:#}");
+    // At the end: tree4, the seven that were chosen, and the four of the last level.
+    assert_eq!(answer["most_probed"], 12, "{answer:#}");
 }
 
 #[test]

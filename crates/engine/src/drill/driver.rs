@@ -325,7 +325,6 @@ impl<'obj> Driver<'obj> {
         let mut came = 0;
         let mut looked = Instant::now();
         loop {
-            let mut removed = Vec::new();
             let mut todo: VecDeque<Effect> = effects.drain(..).collect();
             while let Some(effect) = todo.pop_front() {
                 match effect {
@@ -339,18 +338,14 @@ impl<'obj> Driver<'obj> {
                         }
                         came = 0;
                     }
-                    Effect::Remove { nodes } => removed.extend(nodes),
+                    // They went when the nodes that replace them were measured.
+                    Effect::Remove { nodes } => todo.extend(machine.handle(Event::Removed { nodes })?),
                     Effect::Report => {}
                     Effect::Finished(status) => {
                         self.drill.count()?;
                         return Ok(status);
                     }
                 }
-            }
-            if !removed.is_empty() {
-                self.remove();
-                effects.extend(machine.handle(Event::Removed { nodes: removed })?);
-                continue;
             }
             if let Some((reason, status)) = self.drill.ended(stop) {
                 self.command_status = status;
@@ -492,15 +487,6 @@ impl<'obj> Driver<'obj> {
     fn name(&self, node: NodeId) -> Option<String> {
         let function = self.nodes.get(&node)?.function?;
         Some(self.functions.get(function.0 as usize)?.shown().name)
-    }
-
-    /// Removes the probes of functions that no measured node has.
-    fn remove(&mut self) {
-        let needed: BTreeSet<u32> =
-            self.slots.iter().filter_map(|node| Some(self.nodes.get(node)?.function?.0)).collect();
-        self.drill.remove_unneeded(|number| needed.contains(&number));
-        let drill = &self.drill;
-        self.probed.retain(|&number| drill.is_probed(number));
     }
 }
 

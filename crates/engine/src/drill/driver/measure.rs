@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use wakepath_collect::{DrillCounts, DrillEdge, DrillPlan, Error as CollectError, Signals};
-use wakepath_drilldown::{Event, MeasuredNode, Measurement, NodeId};
+use wakepath_drilldown::{Event, Measurement, NodeId};
 use wakepath_functions::{Operand, ProcessCallee, Return};
 
 use super::{Driver, Known, LOOK_EVERY, kind};
@@ -36,6 +36,16 @@ impl Driver<'_> {
         Ok(())
     }
 
+    /// Leaves probes on f0 and on the functions of measured nodes, and on no other one: the callees that were not chosen
+    /// would cost most of what a search costs. Calls that are open meanwhile are of an earlier plan.
+    fn probe_measured(&mut self) -> Result<(), CollectError> {
+        let needed: BTreeSet<u32> = self.measured.iter().filter_map(|node| Some(node.callee?.0)).collect();
+        self.drill.remove_unneeded(|number| number == 0 || needed.contains(&number));
+        let drill = &self.drill;
+        self.probed.retain(|&number| drill.is_probed(number));
+        self.probe(needed)
+    }
+
     /// Measures nodes. Returns what became known meanwhile.
     pub(super) fn measure(
         &mut self,
@@ -55,13 +65,11 @@ impl Driver<'_> {
             self.epoch = measurement.epoch;
             return Ok(events);
         }
-        let functions: BTreeSet<u32> =
-            measurement.nodes.iter().filter_map(|node| Some(node.callee?.0)).collect();
         let parents: BTreeSet<NodeId> = measurement.nodes.iter().map(|node| node.parent).collect();
         self.of = parents.iter().map(|&parent| self.names_to(parent)).collect();
-        self.probe(functions)?;
         self.epoch = measurement.epoch;
         self.measured = measurement.nodes.clone();
+        self.probe_measured()?;
         self.install()?;
         self.show(None, progress);
         Ok(events)
@@ -84,22 +92,8 @@ impl Driver<'_> {
 
     /// Goes on without some nodes, and without their probes.
     pub(super) fn measure_without(&mut self, gone: &[NodeId]) -> Result<(), CollectError> {
-        let (gone, kept): (Vec<MeasuredNode>, Vec<MeasuredNode>) =
-            self.measured.drain(..).partition(|node| gone.contains(&node.node));
-        self.measured = kept;
-        let needed: BTreeSet<u32> = self.measured.iter().filter_map(|node| Some(node.callee?.0)).collect();
-        for function in gone.iter().filter_map(|node| node.callee) {
-            if function.0 == 0 || needed.contains(&function.0) {
-                continue;
-            }
-            // Probes are removed in the groups in which they were attached.
-            let mut others = self.drill.group_of(function.0);
-            others.retain(|number| needed.contains(number));
-            self.drill.remove_group_of(function.0);
-            let drill = &self.drill;
-            self.probed.retain(|&number| drill.is_probed(number));
-            self.probe(others)?;
-        }
+        self.measured.retain(|node| !gone.contains(&node.node));
+        self.probe_measured()?;
         self.install()
     }
 
