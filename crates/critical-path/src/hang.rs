@@ -88,14 +88,14 @@ fn hang_of(thread: ThreadIndex, last: &StateInterval, wait: &Wait, killed: Optio
 /// from its first thread on; a thread is part of at most one.
 pub fn deadlocks(graph: &Graph) -> Vec<Vec<Hang>> {
     let count = graph.threads().len();
-    // Every thread waits for at most one owner, so colouring the threads finds the cycles.
-    let mut colour = vec![0u32; count];
+    // Every thread waits for at most one owner, so it is enough to note from which thread a way first came to each.
+    let mut from = vec![None; count];
     let mut cycles = Vec::new();
     for (first, _) in graph.threads() {
         let mut on_the_way = Vec::new();
         let mut next = Some(first);
-        while let Some(thread) = next.filter(|thread| colour[thread.0 as usize] == 0) {
-            colour[thread.0 as usize] = first.0 + 1;
+        while let Some(thread) = next.filter(|thread| from[thread.0 as usize].is_none()) {
+            from[thread.0 as usize] = Some(first);
             let Some(hang) = hang(graph, thread).or_else(|| killed(graph, thread)) else {
                 next = None;
                 break;
@@ -103,7 +103,7 @@ pub fn deadlocks(graph: &Graph) -> Vec<Vec<Hang>> {
             next = hang.lock.and_then(|lock| lock.owner);
             on_the_way.push(hang);
         }
-        let Some(back) = next.filter(|thread| colour[thread.0 as usize] == first.0 + 1) else { continue };
+        let Some(back) = next.filter(|thread| from[thread.0 as usize] == Some(first)) else { continue };
         let Some(begin) = on_the_way.iter().position(|hang| hang.thread == back) else { continue };
         let mut cycle = on_the_way.split_off(begin);
         let earliest = cycle.iter().enumerate().min_by_key(|(_, hang)| hang.thread).map_or(0, |(n, _)| n);
