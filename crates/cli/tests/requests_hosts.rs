@@ -316,3 +316,21 @@ fn the_context_of_a_thread_says_its_host_better_than_a_name_and_a_number_do() {
     let [from, to] = ["from_ns", "to_ns"].map(|key| number(&query["request"][key]));
     assert!(from.abs_diff(begun) <= error && to.abs_diff(answered) <= error, "by the clock of its host");
 }
+
+#[test]
+fn a_goroutine_of_another_host_with_the_same_ids_has_not_the_request() {
+    let (client, server) = rpc("");
+    let sends = format!("{} c0 client out", sent(ROUND));
+    let client = client.replace(&sends, &format!("{} c0 client go 7 begins a/a\n{sends}", sent(ROUND) - 900));
+    let answers = format!("{} c0 server out", servers(times(ROUND)[2]));
+    // Its process has the same number there.
+    let forged = format!("{} c0 server go 5 begins a/a\n{answers}", servers(times(ROUND)[2] - 900));
+    let forged = server.replace(&answers, &forged);
+    for server in [server, forged] {
+        let hosts = hosts(&spans("db1", None), (client.clone(), server));
+        let document = hosts.document("aaaa");
+        assert_eq!(document["request"]["join"], "goroutine", "{document:#}");
+        assert_eq!(document["goroutine"]["number"], 7);
+        assert_eq!(document["window"]["host"], WEB3);
+    }
+}

@@ -1,5 +1,6 @@
 //! Requests: how long those of each operation took, and why one of them took its time.
 
+mod begun;
 mod blame;
 mod connection;
 mod contexts;
@@ -20,12 +21,12 @@ mod span_clock;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_distribution::{Histogram, Unit};
 use wakepath_event::HostIndex;
-use wakepath_goroutines::Goroutines;
 pub use wakepath_spans::{
     EXPLAINS, Kind, Operation, OperationIndex, Request, RequestIndex, Service, Span, SpanId, SpanIndex,
     TraceId, read as read_spans,
 };
 
+pub use begun::SpanGoroutines;
 pub use blame::{BlockedBy, BlockedByMissing, Blocker as BlockingRequest, Piece};
 pub use connection::Connections;
 pub use contexts::{Contexts, JoinedBy};
@@ -86,7 +87,7 @@ pub struct RequestsAnswer<'a> {
     /// The contexts of threads.
     pub contexts: Contexts,
     /// The goroutines.
-    pub goroutines: Goroutines,
+    pub goroutines: SpanGoroutines,
     /// The threads that are known by connection and time.
     pub connections: Connections,
 }
@@ -142,7 +143,7 @@ pub fn requests<'a>(
     let noted = join::noted_work(recorded, traced, &places);
     let turns = join::noted_turns(recorded, traced, &places);
     let contexts = Contexts::new(recorded, traced, &places, &noted, &turns);
-    let goroutines = goroutine::goroutines(recorded);
+    let goroutines = SpanGoroutines::new(recorded, traced, &places);
     let connections = Connections::new(recorded, traced, &places, &contexts, &goroutines);
     let head = head(recorded, from, to);
     Ok(RequestsAnswer { head, traced, places, operations, requests, contexts, goroutines, connections })
@@ -193,12 +194,12 @@ impl RequestsAnswer<'_> {
 fn joined_by(
     traced: &Traced,
     contexts: &Contexts,
-    goroutines: &Goroutines,
+    goroutines: &SpanGoroutines,
     connections: &Connections,
     request: RequestIndex,
 ) -> JoinedBy {
     match (contexts.thread(request), traced.root(request).tid) {
-        _ if goroutine::of_request(traced, request, goroutines).is_some() => JoinedBy::Goroutine,
+        _ if goroutines.of_request(traced, request).is_some() => JoinedBy::Goroutine,
         (Some(_), _) => JoinedBy::Context,
         (None, Some(_)) => JoinedBy::Thread,
         (None, None) if connections.thread(request).is_some() => JoinedBy::Connection,

@@ -1,6 +1,6 @@
 //! The states of goroutines, from the steps that were seen.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_event::{GoStep, GoroutineStep, Tid};
@@ -103,7 +103,8 @@ pub struct Goroutines {
     all: Vec<Goroutine>,
     by_number: HashMap<(Process, u64), GoroutineIndex>,
     by_thread: HashMap<ThreadIndex, Vec<ThreadOf>>,
-    spans: HashMap<([u8; 16], [u8; 8]), GoroutineIndex>,
+    /// The first goroutine of each process in which a span with these ids (of the trace, of the span) began.
+    spans: BTreeMap<([u8; 16], [u8; 8], Process), GoroutineIndex>,
 }
 
 impl Goroutines {
@@ -144,9 +145,10 @@ impl Goroutines {
         self.by_number.get(&(process, number)).copied()
     }
 
-    /// The goroutine in which the span with these ids (of the trace, of the span) began.
-    pub fn of_span(&self, trace: [u8; 16], span: [u8; 8]) -> Option<GoroutineIndex> {
-        self.spans.get(&(trace, span)).copied()
+    /// The goroutines in which a span with these ids (of the trace, of the span) began, one of each process: processes may give the same ids.
+    pub fn of_span(&self, trace: [u8; 16], span: [u8; 8]) -> impl Iterator<Item = (Process, GoroutineIndex)> {
+        let all = (trace, span, ThreadIndex(0))..=(trace, span, ThreadIndex(u32::MAX));
+        self.spans.range(all).map(|(&(.., process), &goroutine)| (process, goroutine))
     }
 
     /// The goroutines that a thread ran from then to then, piece by piece, without gap or overlap; `None` where it is not known
@@ -250,7 +252,7 @@ impl Builder {
             }
             GoStep::BeginsSpan(trace, span) => {
                 self.proves_run(index, on, at);
-                self.goroutines.spans.entry((trace, span)).or_insert(index);
+                self.goroutines.spans.entry((trace, span, process)).or_insert(index);
             }
         }
     }

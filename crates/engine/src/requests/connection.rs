@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Flow, HostIndex};
-use wakepath_goroutines::Goroutines;
 use wakepath_names::{Endpoint, Peer};
 use wakepath_spans::{Kind, RequestIndex, ServiceIndex, SpanIndex, Stint, Work, descends_from};
 use wakepath_wait_graph::{End, Exchange, ThreadIndex};
 
 use super::process::line;
-use super::{Contexts, Places, Traced, goroutine};
+use super::{Contexts, Places, SpanGoroutines, Traced};
 use crate::Recorded;
 
 /// An answer may be sent so long behind the end of a span, ns, where the span itself is not longer.
@@ -68,7 +67,7 @@ impl Connections {
         traced: &Traced,
         places: &Places,
         contexts: &Contexts,
-        goroutines: &Goroutines,
+        goroutines: &SpanGoroutines,
     ) -> Self {
         let by_service = asked(traced, places, contexts, goroutines);
         if by_service.is_empty() {
@@ -135,14 +134,14 @@ fn asked(
     traced: &Traced,
     places: &Places,
     contexts: &Contexts,
-    goroutines: &Goroutines,
+    goroutines: &SpanGoroutines,
 ) -> BTreeMap<(ServiceIndex, HostIndex), Vec<Asked>> {
     let mut by_service: BTreeMap<(ServiceIndex, HostIndex), Vec<Asked>> = BTreeMap::new();
     for (request, one) in (0..).map(RequestIndex).zip(&traced.requests.requests) {
         let (root, span) = (one.root, traced.spans.span(one.root));
         let is_known = span.tid.is_some()
             || contexts.thread(request).is_some()
-            || goroutine::of_request(traced, request, goroutines).is_some();
+            || goroutines.of_request(traced, request).is_some();
         let (from, to) = places.times(traced, root);
         if span.kind == Kind::Server
             && !is_known

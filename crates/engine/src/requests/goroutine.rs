@@ -13,11 +13,10 @@ use super::contexts::OfThread;
 use super::hand_over::turns;
 use super::join::{Worked, left};
 use super::one::{RequestPath, question};
-use super::{Joined, JoinedBy, Places, Traced};
+use super::{Joined, JoinedBy, Places, SpanGoroutines, Traced};
 use crate::Recorded;
 use crate::code_names::code_names;
 use crate::path::answer;
-use crate::query::thread_between;
 
 /// More spans of a request are not looked at for goroutines that went on with it.
 const MAX_SPANS: usize = 1024;
@@ -59,34 +58,14 @@ pub enum Reason {
     Unknown,
 }
 
-/// The goroutines of a recording.
-pub(super) fn goroutines(recorded: &Recorded) -> Goroutines {
-    let steps = &recorded.survey.goroutines;
-    Goroutines::new(&recorded.graph, steps, |tid, at| thread_between(recorded, tid, at, at))
-}
-
-/// The goroutine in which a request's span was seen to begin.
-pub(super) fn of_request(
-    traced: &Traced,
-    request: RequestIndex,
-    goroutines: &Goroutines,
-) -> Option<GoroutineIndex> {
-    of_span(traced, traced.request(request).root, goroutines)
-}
-
-fn of_span(traced: &Traced, span: SpanIndex, goroutines: &Goroutines) -> Option<GoroutineIndex> {
-    let span = traced.spans.span(span);
-    goroutines.of_span(span.trace.0, span.id.0)
-}
-
 /// The active span of each goroutine, of those whose beginning was seen, until the program notes that it queued the work.
 pub(super) fn work(
     traced: &Traced,
-    goroutines: &Goroutines,
+    goroutines: &SpanGoroutines,
     places: &Places,
 ) -> Work<GoroutineIndex, Reference> {
     Work::new(traced.spans.iter().filter_map(|(index, _)| {
-        let thread = of_span(traced, index, goroutines)?;
+        let thread = goroutines.of_span(index)?;
         let (from, to) = places.times(traced, index);
         let to = left(traced, places, index, (from, to));
         Some(Stint { thread, from, to, span: index })
@@ -99,14 +78,15 @@ pub(super) fn path_of<'r>(
     request: RequestIndex,
     algorithm: Algorithm,
 ) -> Option<RequestPath<'r>> {
-    let Joined { recorded, traced, goroutines, goroutine_work: work, .. } = joined;
+    let Joined { recorded, traced, goroutines: spans, goroutine_work: work, .. } = joined;
     let (from, to) = joined.times(request);
     let timeouts = match algorithm {
         Algorithm::Active | Algorithm::Exact => Timeouts::AsTheyAre,
         Algorithm::Joined => Timeouts::Joined,
         Algorithm::JoinedIfAlike => Timeouts::JoinedIfAlike,
     };
-    let goroutine = of_request(traced, request, goroutines)?;
+    let goroutine = spans.of_request(traced, request)?;
+    let goroutines = &spans.all;
     let names = &recorded.survey.names;
     let reasons = |program, reason| {
         names.go_wait(program, reason).map_or(GoWait::Other, |name| GoWait::of(name.bytes()))
@@ -151,8 +131,7 @@ fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> Vec<G
     if spans().all(|span| traced.spans.span(*span).queued.is_none()) {
         return vec![whole];
     }
-    let begun: BTreeSet<GoroutineIndex> =
-        spans().filter_map(|&span| of_span(traced, span, goroutines)).collect();
+    let begun: BTreeSet<GoroutineIndex> = spans().filter_map(|&span| goroutines.of_span(span)).collect();
     let mut stints = Vec::new();
     for goroutine in begun {
         let worked = work.between(&goroutine, from, to).into_iter();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use wakepath_clock::{Reference, Stamp, Wall};
-use wakepath_goroutines::{GoroutineIndex, Goroutines};
+use wakepath_goroutines::GoroutineIndex;
 use wakepath_spans::{
     ContextPiece, NotedTurns, RequestIndex, SpanIndex, Stint, Turn, Turns, TurnsOfSpan, Work, WorksFor,
 };
@@ -11,7 +11,9 @@ use wakepath_wait_graph::ThreadIndex;
 
 use super::facts::{DiskAccess, disk_accesses};
 use super::process::{numbered, thread_of};
-use super::{Connections, Contexts, JoinedBy, Places, RequestsError, Traced, goroutine, joined_by};
+use super::{
+    Connections, Contexts, JoinedBy, Places, RequestsError, SpanGoroutines, Traced, goroutine, joined_by,
+};
 use crate::Recorded;
 
 /// A recording and its spans, brought together. Making it takes time for every span; asking it about a request does not.
@@ -32,7 +34,7 @@ pub struct Joined<'r> {
     /// The contexts of threads.
     pub contexts: Contexts,
     /// The goroutines, where they were recorded.
-    pub goroutines: Goroutines,
+    pub goroutines: SpanGoroutines,
     /// The active span of each goroutine.
     pub goroutine_work: Work<GoroutineIndex, Reference>,
     /// The threads that are known by connection and time.
@@ -67,11 +69,11 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
         let to = left(traced, &places, stint.span, (stint.from, stint.to));
         Stint { to, ..stint }
     }));
-    let goroutines = goroutine::goroutines(recorded);
+    let goroutines = SpanGoroutines::new(recorded, traced, &places);
     let goroutine_work = goroutine::work(traced, &goroutines, &places);
     let connections = Connections::new(recorded, traced, &places, &contexts, &goroutines);
     let by_goroutine = |thread: ThreadIndex, at: Stamp<Reference>| {
-        let (_, _, goroutine) = goroutines.on_thread(thread, at, at.plus(1)).pop()?;
+        let (_, _, goroutine) = goroutines.all.on_thread(thread, at, at.plus(1)).pop()?;
         goroutine_work.at(&goroutine?, at)
     };
     let worked_for = |thread, at| match contexts.work.at(&thread, at) {

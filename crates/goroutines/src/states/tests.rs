@@ -1,9 +1,10 @@
 //! The states that steps of goroutines show.
 
-use wakepath_event::GoStep;
+use wakepath_clock::Stamp;
+use wakepath_event::{GoStep, GoroutineStep};
 
-use crate::State;
 use crate::drawn::{drawn, drawn_without, stamp};
+use crate::{Goroutines, State};
 
 /// The states of a goroutine as a line, a column a step.
 fn states(drawn: &crate::drawn::Drawn, number: u64) -> String {
@@ -140,4 +141,33 @@ fn the_goroutines_of_a_thread_are_pieces_without_gap_or_overlap() {
     assert_eq!(on(3, 4), [(stamp(3), stamp(4), second)]);
     assert_eq!(on(4, 4), []);
     assert_eq!(drawn.goroutines.on_thread(drawn.thread(1), stamp(0), stamp(2)), [(stamp(0), stamp(2), None)]);
+}
+
+#[test]
+fn a_span_of_the_same_ids_begins_in_a_goroutine_of_each_process() {
+    let drawn = drawn("0 ====\n1 ====", &[]);
+    let [(one, of_one), (other, of_other)] = [0, 1].map(|row| {
+        let thread = drawn.thread(row);
+        (thread, drawn.graph.thread(thread).tid())
+    });
+    let begins = |at, tid, goroutine, trace| {
+        let step = GoStep::BeginsSpan([trace; 16], [3; 8]);
+        (Stamp::from_ns(at), tid, GoroutineStep { tgid: tid, program: 0, goroutine, step })
+    };
+    // The same number is another goroutine there; of one process the first one counts.
+    let steps = [
+        begins(1, of_other, 7, 2),
+        begins(2, of_one, 7, 2),
+        begins(3, of_one, 8, 2),
+        begins(4, of_other, 9, 1),
+    ];
+    let thread = |tid, _| drawn.graph.with_tid(tid).next().map(|(index, _)| index);
+    let goroutines = Goroutines::new(&drawn.graph, &steps, thread);
+    let of = |trace| -> Vec<_> {
+        let found = goroutines.of_span([trace; 16], [3; 8]);
+        found.map(|(process, index)| (process, goroutines.get(index).number)).collect()
+    };
+    assert_eq!(of(2), [(one, 7), (other, 7)]);
+    assert_eq!(of(1), [(other, 9)]);
+    assert_eq!(of(3), []);
 }

@@ -3,8 +3,8 @@
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Direction, EventKind,
-    FileName, FunctionCall, KernelLock, LockWord, Mark, Packet, SetMember, Signal, SignalAction, Softirq,
-    Stack, SwitchOut, ThreadContext, Tid,
+    FileName, FunctionCall, GoStep, GoroutineStep, KernelLock, LockWord, Mark, Packet, SetMember, Signal,
+    SignalAction, Softirq, Stack, SwitchOut, ThreadContext, Tid,
 };
 
 use super::words::{Words, number};
@@ -27,6 +27,7 @@ impl Reader {
     /// | `called N from=NS` | a call of the function with that number returns |
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
     /// | `context T/S [unsampled]`, T and S digits, `none` or `unknown` | directly before another event of the thread: the trace and span that it works for |
+    /// | `go N STEP [process=THREAD]`, STEP `parks R`, `ready BY`, `runs`, `yields`, `ends` or `begins T/S` | a step of a goroutine, in the thread's own process without `process` |
     /// | `refill` | the CPU limit of everybody's cgroup hands out time |
     /// | `clocks NS` | the realtime clock is read |
     /// | `stolen NS` | the hypervisor did not let this CPU run before |
@@ -126,6 +127,7 @@ impl Reader {
                 },
             }),
             "context" => EventKind::ThreadContext(thread_context(words)?),
+            "go" => EventKind::Goroutine(self.goroutine(current, words)?),
             "clocks" => EventKind::Clocks(Clocks {
                 boottime_ns: ns,
                 realtime_ns: number(words.need("ns since 1970")?).ok_or("realtime is a number")?,
@@ -172,6 +174,24 @@ impl Reader {
         let name = name.as_bytes().into();
         let flow = words.text("flow").map(|flow| self.flow_named(flow)).transpose()?;
         Ok(FileName { tgid, fd, mode, inode: fd.into(), flow, name })
+    }
+
+    fn goroutine(&self, current: Tid, words: &mut Words<'_>) -> Result<GoroutineStep, String> {
+        let goroutine = number(words.need("a goroutine")?).ok_or("a goroutine is a number")?;
+        let step = match words.need("a step")? {
+            "parks" => GoStep::Parks(number(words.need("a reason")?).ok_or("a reason is a number")?),
+            "ready" => GoStep::Ready(number(words.need("a goroutine")?).ok_or("a goroutine is a number")?),
+            "runs" => GoStep::Runs(0),
+            "yields" => GoStep::Yields,
+            "ends" => GoStep::Ends,
+            "begins" => match thread_context(words)? {
+                ThreadContext::Span { trace, span, .. } => GoStep::BeginsSpan(trace, span),
+                _ => return Err(String::from("a span begins")),
+            },
+            other => return Err(format!("no such step of a goroutine: {other}")),
+        };
+        let process = words.text("process").map(|process| self.tid(process)).transpose()?;
+        Ok(GoroutineStep { tgid: process.unwrap_or(current), program: 0, goroutine, step })
     }
 
     fn lock(&self, words: &mut Words<'_>) -> Result<KernelLock, String> {
