@@ -204,3 +204,118 @@ fn reasons(number: u32, names: Vec<String>) -> impl Iterator<Item = (u64, String
     let named = (0..).zip(names).filter(|(_, name)| !name.is_empty());
     named.map(move |(reason, name)| (u64::from(number) << 8 | reason, name))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::fs::File;
+    use std::mem::MaybeUninit;
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    use wakepath_functions::GoOffsets;
+    use wakepath_kernel_records::{Header, Kind};
+
+    use super::*;
+    use crate::programs::Programs;
+
+    std::arch::global_asm!(
+        ".globl wakepath_test_step",
+        "wakepath_test_step:",
+        "push %rbp",
+        "pop %rbp",
+        "ret",
+        options(att_syntax)
+    );
+
+    unsafe extern "C" {
+        fn wakepath_test_step();
+    }
+
+    /// Behind the end of any file: the kernel refuses a probe there.
+    const NOWHERE: u64 = 1 << 40;
+
+    /// The offset in this program's file of the function that stands for the scheduler's.
+    fn place() -> u64 {
+        let address = wakepath_test_step as *const () as u64;
+        let maps = fs::read_to_string("/proc/self/maps").expect("its mappings");
+        let of_line = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let number = |text: &str| u64::from_str_radix(text, 16).ok();
+            let (from, to) = words[0].split_once('-')?;
+            let (from, to, offset) = (number(from)?, number(to)?, number(words[2])?);
+            (from..to).contains(&address).then(|| address - from + offset)
+        };
+        let place = maps.lines().find_map(of_line).expect("its code");
+        let mut code = [0; 3];
+        let file = File::open("/proc/self/exe").expect("its file");
+        file.read_exact_at(&mut code, place).expect("its code");
+        assert_eq!(code, [0x55, 0x5d, 0xc3]);
+        place
+    }
+
+    /// The number of steps that are recorded of a program with these places while it runs all the time and is being probed, the number that it makes
+    /// meanwhile, and whether it is said to be refused; `None` where nothing can be loaded.
+    fn recorded(sites: Vec<(GoSite, u64)>) -> Option<(u64, u64, bool)> {
+        let options = Options { goroutines: Goroutines::Asked, ..Options::default() };
+        let mut storage = MaybeUninit::uninit();
+        let mut programs = match Programs::load(&mut storage, &options, true, 64) {
+            Ok(programs) => programs,
+            Err(error) => {
+                eprintln!(
+                    "skipped: {error}; would show that steps of a program with a part of its probes are not recorded"
+                );
+                return None;
+            }
+        };
+        let offsets = GoOffsets { goid: 8, m: 16, curg: 24, birth: None };
+        let program = GoProgram { sites, offsets, reasons: Vec::new() };
+        let path = PathBuf::from("/proc/self/exe");
+        let file = File::open(&path).expect("its file");
+        let go = GoFound { probed: vec![GoFile { path, file, program }], ..GoFound::default() };
+        let (steps, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    // SAFETY: a function without arguments that does nothing.
+                    unsafe { wakepath_test_step() };
+                    steps.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let attached = programs.attach(&options, &go);
+            // The later steps of a refused program count as well.
+            let until = steps.load(Ordering::Relaxed) + 1000;
+            while steps.load(Ordering::Relaxed) < until {
+                std::thread::yield_now();
+            }
+            is_over.store(true, Ordering::Relaxed);
+            attached
+        })
+        .expect("the programs that every recording needs");
+        let seen = Cell::new(0);
+        let of_this = |record: &[u8]| {
+            let tgid = record.get(16..).and_then(<[u8]>::first_chunk).copied().map(u32::from_le_bytes);
+            let kind = Header::read(record).and_then(|header| Kind::from_number(header.kind));
+            if kind == Some(Kind::Goroutine) && tgid == Some(std::process::id()) {
+                seen.set(seen.get() + 1);
+            }
+        };
+        let life = programs.life(of_this).expect("the ring");
+        life.consume().expect("its records");
+        drop(life);
+        Some((seen.get(), steps.load(Ordering::Relaxed), !programs.go_refused.is_empty()))
+    }
+
+    #[test]
+    fn needs_root_no_step_is_recorded_of_a_program_on_which_the_kernel_refuses_one_of_the_probes() {
+        let place = place();
+        let all = [GoSite::Park, GoSite::Ready, GoSite::Run, GoSite::Yield, GoSite::End];
+        let there: Vec<_> = all.into_iter().map(|site| (site, place)).collect();
+        let Some((seen, steps, is_refused)) = recorded(there.clone()) else { return };
+        assert!(seen >= 1000 && !is_refused, "with all probes its steps are seen: {seen} of {steps}");
+        // The first five are there for a while, and the last one is refused.
+        let partly = [there, vec![(GoSite::Span, NOWHERE)]].concat();
+        let (seen, steps, is_refused) = recorded(partly).expect("the programs that loaded before");
+        assert!(is_refused && seen == 0, "{seen} of {steps}, refused: {is_refused}");
+    }
+}
