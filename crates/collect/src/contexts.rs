@@ -5,6 +5,7 @@
 mod changes;
 mod open;
 mod place;
+mod published;
 mod symbol;
 mod words;
 
@@ -14,12 +15,16 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use wakepath_event::NameSpace;
+
 use self::changes::Change;
 pub(crate) use self::changes::Changes;
 pub(crate) use self::open::OpenSpanWatch;
 pub use self::open::OpenSpans;
 use self::place::{Files, Found};
+use self::published::Published;
 pub(crate) use self::words::Words;
+use crate::names::Name;
 use crate::unwinder::start_stack;
 
 /// The interval at which new processes and libraries are looked for: until then the context of their threads is not known.
@@ -28,6 +33,8 @@ const INTERVAL: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval at which it is looked whether processes have ended.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// The interval after which it is looked again for what a process publishes of itself, where nothing was there. It doubles from the shortest one on.
+const LOOK_INTERVALS: std::ops::Range<Duration> = INTERVAL..Duration::from_secs(60);
 /// The most processes of which it is said that their contexts are not read.
 const MAX_FAILED: usize = 8;
 
@@ -49,13 +56,19 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// From now on processes are looked at, with the privileges of this thread; and spans that go on, where `open` is asked.
-    pub(crate) fn start(words: Words, changes: Changes, open: Option<OpenSpanWatch>) -> Self {
+    /// From now on processes are looked at, with the privileges of this thread; and spans that go on, where `open` is asked. The services that
+    /// processes say they are go to `services`.
+    pub(crate) fn start(
+        words: Words,
+        changes: Changes,
+        open: Option<OpenSpanWatch>,
+        services: Sender<Name>,
+    ) -> Self {
         let (stop, stopped) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             // SAFETY: sets one number of this thread, which may have inherited a raised priority.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
-            Finder::new(words).run(changes, open, &stopped)
+            Finder::new(words, services).run(changes, open, &stopped)
         });
         Self { stop: Some(stop), thread: Some(thread) }
     }
@@ -73,18 +86,31 @@ struct Finder {
     files: Files,
     /// Processes whose words are in the table, each with where its first stack begins.
     known: HashMap<u32, u64>,
+    /// Their own words on which service they are.
+    published: HashMap<u32, Look>,
+    services: Sender<Name>,
     /// Processes that have the word in a library whose place the loader has not filled in yet, each with the time from
     /// which it is so.
     waiting: HashMap<u32, Instant>,
     unread: Vec<UnreadContexts>,
 }
 
+/// The last look for what a process publishes of itself.
+enum Look {
+    /// It was there.
+    Found(Published),
+    /// Nothing was there: the time of the next look, and the interval before it.
+    Again(Instant, Duration),
+}
+
 impl Finder {
-    fn new(words: Words) -> Self {
+    fn new(words: Words, services: Sender<Name>) -> Self {
         Self {
             words,
             files: Files::default(),
             known: HashMap::new(),
+            published: HashMap::new(),
+            services,
             waiting: HashMap::new(),
             unread: Vec::new(),
         }
@@ -109,15 +135,25 @@ impl Finder {
             if let Some(open) = &mut open {
                 open.look(&self.known);
             }
-            if swept.elapsed() >= SWEEP_INTERVAL {
+            let is_sweep = swept.elapsed() >= SWEEP_INTERVAL;
+            if is_sweep {
                 self.sweep();
                 swept = Instant::now();
             }
+            self.look_for_services(is_sweep);
             match stopped.recv_timeout(INTERVAL) {
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(()) | Err(RecvTimeoutError::Disconnected) => return self.unread,
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        // Those that began a moment ago.
+        for look in self.published.values_mut() {
+            if let Look::Again(at, _) = look {
+                *at = Instant::now();
+            }
+        }
+        self.look_for_services(true);
+        self.unread
     }
 
     fn take(&mut self, change: Change) {
@@ -148,7 +184,11 @@ impl Finder {
             Found::Word(word) => {
                 self.waiting.remove(&tgid);
                 if self.words.set(tgid, word) {
-                    self.known.insert(tgid, word.start_stack);
+                    // Another program publishes what it is anew.
+                    if self.known.insert(tgid, word.start_stack) != Some(word.start_stack) {
+                        self.forget_service(tgid);
+                        self.published.insert(tgid, Look::Again(Instant::now(), LOOK_INTERVALS.start));
+                    }
                 } else {
                     self.give_up(tgid, "the table of such processes has no room");
                 }
@@ -173,15 +213,52 @@ impl Finder {
     /// Makes room where processes ended, or run another program by now.
     fn sweep(&mut self) {
         let Self { known, words, waiting, .. } = self;
+        let mut gone = Vec::new();
         known.retain(|&tgid, stack| {
             let is_there = start_stack(tgid) == Some(*stack);
             if !is_there {
                 words.remove(tgid);
+                gone.push(tgid);
             }
             is_there
         });
         waiting.retain(|&tgid, _| start_stack(tgid).is_some());
+        gone.into_iter().for_each(|tgid| self.forget_service(tgid));
     }
+
+    /// Looks for what processes publish of themselves, where it is time for that; with `changed` also whether those that published something
+    /// have published something else.
+    fn look_for_services(&mut self, changed: bool) {
+        let now = Instant::now();
+        for (&tgid, look) in &mut self.published {
+            let interval = match look {
+                Look::Found(published) if changed && published.is_outdated(tgid) => LOOK_INTERVALS.start,
+                Look::Again(at, interval) if *at <= now => (*interval * 2).min(LOOK_INTERVALS.end),
+                _ => continue,
+            };
+            match Published::find(tgid) {
+                Some(published) => {
+                    // The session may have ended.
+                    let _ = self.services.send(service(tgid, &published.service));
+                    *look = Look::Found(published);
+                }
+                None => *look = Look::Again(now + interval, interval),
+            }
+        }
+    }
+
+    /// The process of this number has ended, or is another program by now.
+    fn forget_service(&mut self, tgid: u32) {
+        if let Some(Look::Found(_)) = self.published.remove(&tgid) {
+            // The session may have ended.
+            let _ = self.services.send(service(tgid, ""));
+        }
+    }
+}
+
+/// The name that says which service a process is.
+fn service(tgid: u32, service: &str) -> Name {
+    (NameSpace::Service, tgid.into(), service.as_bytes().into())
 }
 
 fn processes() -> Vec<u32> {

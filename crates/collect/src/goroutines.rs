@@ -10,10 +10,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use wakepath_clock::{Local, Stamp};
+use wakepath_event::NameSpace;
 use wakepath_functions::{GoProgram, GoSite, go_program, is_go_program};
 
 use crate::child::program_of;
 use crate::clocks;
+use crate::names::Name;
 use crate::options::{Goroutines, Options};
 
 pub(crate) use probes::{GoProbes, Way};
@@ -194,15 +196,17 @@ fn by_descriptor(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// The names of the reasons for which the goroutines of these programs wait, by `program << 8 | reason`.
-pub(crate) fn all_reasons(go: &[GoFile]) -> impl Iterator<Item = (u64, String)> {
+/// The names of the reasons for which the goroutines of these programs wait.
+pub(crate) fn all_reasons(go: &[GoFile]) -> impl Iterator<Item = Name> {
     (0..).zip(go).flat_map(|(number, go)| reasons(number, go.program.reasons.clone()))
 }
 
-/// The names of the reasons for which the goroutines of the program with this number wait, with the same keys.
-fn reasons(number: u32, names: Vec<String>) -> impl Iterator<Item = (u64, String)> {
+/// The names of the reasons for which the goroutines of the program with this number wait.
+fn reasons(number: u32, names: Vec<String>) -> impl Iterator<Item = Name> {
     let named = (0..).zip(names).filter(|(_, name)| !name.is_empty());
-    named.map(move |(reason, name)| (u64::from(number) << 8 | reason, name))
+    named.map(move |(reason, name)| {
+        (NameSpace::GoWait, u64::from(number) << 8 | reason, name.into_bytes().into())
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
@@ -153,6 +154,7 @@ pub fn record(
     let costs = costs.map(|costs| cost::Recorded::new(costs, &programs, &sched, options.records_functions()));
 
     let (began, spent) = (Instant::now(), cpu_time());
+    let (services, said) = mpsc::channel();
     let mut session = Session {
         programs,
         sched,
@@ -166,6 +168,7 @@ pub fn record(
         costs,
         unwinder: Unwinder::new(spaces),
         go: GoWatch::default(),
+        services: said,
         go_started: GoStarted::default(),
         life_lost: vec![0; cpus],
         skips: Skips::default(),
@@ -176,7 +179,7 @@ pub fn record(
     };
     session.begin(options, held.as_ref())?;
     let named = goroutines::all_reasons(&go.probed).collect();
-    session.add_reasons(named);
+    session.add_names(named);
     // Without it, processes that end at once have no names of code.
     let code = if options.takes_stacks() { MappedCode::watch().ok() } else { None };
     // Without them, no process is found whose threads say for which span they work.
@@ -200,7 +203,7 @@ pub fn record(
     session.mappings = std::mem::replace(&mut session.mappings, Mappings::new()).start(code, see);
     session.unwinder = std::mem::replace(&mut session.unwinder, Unwinder::new(None)).start();
     session.out.start();
-    let contexts = changes.map(|changes| Contexts::start(words, changes, open_spans));
+    let contexts = changes.map(|changes| Contexts::start(words, changes, open_spans, services));
     beside();
     let mut out_of_room = None;
     let (mut reason, status) = match session.run(options, command, stop, began) {
@@ -263,6 +266,8 @@ struct Session<'a, 'obj> {
     unwinder: Unwinder,
     /// Looks at the programs that start.
     go: GoWatch,
+    /// The services that processes say they are.
+    services: mpsc::Receiver<names::Name>,
     /// The Go programs among them; there at the end.
     go_started: GoStarted,
     /// Each CPU's number of lost rare records at the last check.
@@ -486,8 +491,8 @@ impl Session<'_, '_> {
             self.commands.extend(record.map(WriteCommand::Record));
         }
         self.commands.extend(self.unwinder.finished().into_iter().map(WriteCommand::Record));
-        let named = self.go.named();
-        self.add_reasons(named);
+        let named = self.go.named().into_iter().chain(self.services.try_iter()).collect();
+        self.add_names(named);
         for mapping in self.mappings.found() {
             self.add_event(EventKind::Mapping(mapping));
         }
@@ -523,13 +528,6 @@ impl Session<'_, '_> {
     fn add_names(&mut self, names: Vec<names::Name>) {
         for (space, key, name) in names {
             self.add_event(EventKind::Name(space, key, name));
-        }
-    }
-
-    /// Adds the names of reasons for which goroutines wait.
-    fn add_reasons(&mut self, named: Vec<(u64, String)>) {
-        for (key, reason) in named {
-            self.add_event(EventKind::Name(NameSpace::GoWait, key, reason.as_bytes().into()));
         }
     }
 

@@ -351,11 +351,13 @@ pub enum NameSpace {
     Target = 8,
     /// Key: number of a Go program << 8 | number of a reason for which its goroutines wait. Name: the reason.
     GoWait = 9,
+    /// Key: tgid. Name: the service that the process says it is; empty where it says none any more.
+    Service = 10,
 }
 
 impl NameSpace {
     /// All name spaces, by number.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Cgroup,
         Self::Interrupt,
         Self::BlockDevice,
@@ -365,6 +367,7 @@ impl NameSpace {
         Self::CpuCgroup,
         Self::Target,
         Self::GoWait,
+        Self::Service,
     ];
 }
 

@@ -498,6 +498,7 @@ fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
         7 => NameSpace::CpuCgroup,
         8 => NameSpace::Target,
         9 => NameSpace::GoWait,
+        10 => NameSpace::Service,
         other => return Err(r.bad("space", other.into())),
     })
 }

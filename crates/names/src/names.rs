@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{CgroupId, Event, EventKind, NameSpace};
+use wakepath_event::{CgroupId, Event, EventKind, NameSpace, Tid};
 
 use crate::descriptor::Files;
 use crate::flow::Flows;
@@ -19,6 +19,8 @@ pub struct Names {
     named: BTreeMap<(NameSpace, u64), Name>,
     /// The CPU limits of each cgroup in the hierarchy that has the CPU controller, each since the time at which it was read.
     limits: BTreeMap<CgroupId, Vec<(Stamp<Local>, Name)>>,
+    /// The service that each process says it is, since the time at which it was read.
+    services: BTreeMap<u64, Vec<(Stamp<Local>, Name)>>,
     pub(crate) files: Files,
     pub(crate) flows: Flows,
 }
@@ -48,6 +50,9 @@ impl Names {
             EventKind::Name(NameSpace::CpuLimit, cgroup, limit) => {
                 self.limits.entry(CgroupId(*cgroup)).or_default().push((event.at, Name::from(&**limit)));
             }
+            EventKind::Name(NameSpace::Service, tgid, service) => {
+                self.services.entry(*tgid).or_default().push((event.at, Name::from(&**service)));
+            }
             EventKind::Name(space, key, name) => {
                 self.named.insert((*space, *key), Name::from(&**name));
             }
@@ -76,6 +81,15 @@ impl Names {
     /// The reason for which a goroutine of a probed program waits, in the words of Go's runtime.
     pub fn go_wait(&self, program: u16, reason: u8) -> Option<&Name> {
         self.named.get(&(NameSpace::GoWait, u64::from(program) << 8 | u64::from(reason)))
+    }
+
+    /// The service that a process says it is at `at`: the last one that was read until then, else the first one, since it is read some time
+    /// behind the start of the process.
+    pub fn service(&self, process: Tid, at: Stamp<Local>) -> Option<&Name> {
+        let read = self.services.get(&u64::from(process.0))?;
+        let until = read.partition_point(|&(since, _)| since <= at);
+        let (_, service) = read.get(until.saturating_sub(1))?;
+        Some(service).filter(|service| !service.bytes().is_empty())
     }
 
     /// All names of a space whose keys are numbers of 32 bits, in the order of these.
@@ -233,5 +247,21 @@ mod tests {
         for id in 2..=5 {
             assert_eq!(names.cpu_limit(CgroupId(id), AT), None, "cgroup {id}");
         }
+    }
+
+    #[test]
+    fn a_service_is_the_one_that_its_process_said_last_and_none_behind_its_end() {
+        let mut names = Names::default();
+        for (at, tgid, service) in [(50, 7, "teller"), (60, 8, "shop"), (70, 7, "bank"), (90, 7, "")] {
+            let kind = EventKind::Name(NameSpace::Service, tgid, service.as_bytes().into());
+            names.observe(&event(at, 0, 0, kind));
+        }
+        let service =
+            |tgid, at| names.service(Tid(tgid), Stamp::from_ns(at)).map(|name| name.bytes().to_vec());
+        // It was read some time behind its beginning.
+        for (at, expected) in [(10, "teller"), (69, "teller"), (70, "bank"), (89, "bank")] {
+            assert_eq!(service(7, at).as_deref(), Some(expected.as_bytes()), "{at}");
+        }
+        assert_eq!((service(7, 90), service(9, 60)), (None, None));
     }
 }

@@ -148,7 +148,7 @@ impl HostViews {
             EventKind::Mark(Mark::Command { tgid, .. } | Mark::Target(tgid)) if !has_process(tgid) => {
                 return None;
             }
-            EventKind::Name(NameSpace::Program, tgid, _)
+            EventKind::Name(NameSpace::Program | NameSpace::Service, tgid, _)
                 if !u32::try_from(*tgid).is_ok_and(|tgid| has_process(&Tid(tgid))) =>
             {
                 return None;

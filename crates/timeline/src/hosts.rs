@@ -121,7 +121,7 @@ impl Numbering {
             }
             EventKind::Name(space, number, _) => {
                 *number = match space {
-                    NameSpace::Program => {
+                    NameSpace::Program | NameSpace::Service => {
                         u64::from(Tid(u32::try_from(*number).unwrap_or(u32::MAX)).on(host).0)
                     }
                     NameSpace::BlockDevice => {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_calls_of_the_first_host_are_kept_and_a_programs_name_is_its_hosts() {
+    fn the_calls_of_the_first_host_are_kept_and_the_names_of_a_process_are_its_hosts() {
         let mut numbering = Numbering::default();
         let call =
             FunctionCall { target: 0, thread: Tid(7), from: Stamp::from_ns(3), end: CallEnd::Returned };
@@ -406,12 +406,14 @@ mod tests {
             let is_kept = numbering.number(host, &mut of_function, |at| at.plus(100 * u64::from(host.0)));
             let EventKind::Function(call) = of_function.kind else { panic!("it is what it was") };
             assert_eq!((is_kept, call.thread, call.from.ns()), (kept, Tid(7).on(host), from));
-            let name = EventKind::Name(NameSpace::Program, 7, b"sort"[..].into());
-            let EventKind::Name(_, program, _) = numbered(&mut numbering, host, event(0, 0, name)).kind
-            else {
-                panic!("it is what it was")
-            };
-            assert_eq!(program, u64::from(Tid(7).on(host).0));
+            for space in [NameSpace::Program, NameSpace::Service] {
+                let name = EventKind::Name(space, 7, b"sort"[..].into());
+                let EventKind::Name(_, process, _) = numbered(&mut numbering, host, event(0, 0, name)).kind
+                else {
+                    panic!("it is what it was")
+                };
+                assert_eq!(process, u64::from(Tid(7).on(host).0), "{space:?}");
+            }
         }
     }
 

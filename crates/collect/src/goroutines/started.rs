@@ -26,6 +26,7 @@ use super::{
     reasons,
 };
 use crate::clocks;
+use crate::names::Name;
 
 /// More files than this are not remembered: they are looked at again.
 const MAX_SEEN: usize = 65_536;
@@ -92,7 +93,7 @@ pub(crate) struct Started {
 #[derive(Default)]
 pub(crate) struct GoWatch {
     changes: Option<Sender<Change>>,
-    named: Option<Receiver<Vec<(u64, String)>>>,
+    named: Option<Receiver<Vec<Name>>>,
     thread: Option<JoinHandle<Started>>,
     /// The changes that wait are left.
     is_over: Arc<AtomicBool>,
@@ -142,8 +143,8 @@ impl GoWatch {
         }
     }
 
-    /// The names that became known of reasons for which goroutines wait, with their keys.
-    pub(crate) fn named(&self) -> Vec<(u64, String)> {
+    /// The names that became known of reasons for which goroutines wait.
+    pub(crate) fn named(&self) -> Vec<Name> {
         self.named.iter().flat_map(Receiver::try_iter).flatten().collect()
     }
 
@@ -184,7 +185,7 @@ impl Watcher {
     }
 
     /// Takes a change. Returns the names of reasons that a program brings along.
-    fn take(&mut self, change: Change) -> Option<Vec<(u64, String)>> {
+    fn take(&mut self, change: Change) -> Option<Vec<Name>> {
         match change {
             Change::Forked { parent, child } => {
                 // The number may have been that of another one.
@@ -208,7 +209,7 @@ impl Watcher {
     }
 
     /// Looks at the program that a process runs, which it has run since then or later.
-    fn looks_at(&mut self, tgid: u32, at: Stamp<Local>) -> Option<Vec<(u64, String)>> {
+    fn looks_at(&mut self, tgid: u32, at: Stamp<Local>) -> Option<Vec<Name>> {
         let exe = PathBuf::from(format!("/proc/{tgid}/exe"));
         let mut named = Named::open(&exe)?;
         // A link of `/proc` says nothing later.
@@ -217,7 +218,7 @@ impl Watcher {
     }
 
     /// A process runs a file since `at`.
-    fn runs(&mut self, named: Named, is_asked: bool, at: Stamp<Local>) -> Option<Vec<(u64, String)>> {
+    fn runs(&mut self, named: Named, is_asked: bool, at: Stamp<Local>) -> Option<Vec<Name>> {
         let Named { path, file, id } = named;
         match self.seen.get(&id) {
             Some(Seen::Settled) => return None,

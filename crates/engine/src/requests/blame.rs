@@ -5,11 +5,13 @@
 //! last one blocks; where the thread of the segment itself works for none that is known, as the kernel's threads, it is the
 //! last one above.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Path, Segment, SegmentKind, Wait};
+use wakepath_names::Name;
 use wakepath_spans::{RequestIndex, TraceId, WorksFor};
+use wakepath_wait_graph::ThreadIndex;
 
 use super::facts::States;
 use super::goroutine::OfGoroutine;
@@ -43,12 +45,14 @@ pub struct BlockedBy {
 }
 
 /// The time for which a request was blocked by another one whose spans are not among the spans.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedByMissing {
     /// The trace of the other request.
     pub trace: TraceId,
     /// The trace is sampled: its spans exist, and did not come.
     pub sampled: bool,
+    /// The services of the processes whose threads worked for it then, where these say it of themselves.
+    pub services: BTreeSet<Name>,
     /// The sum, ns.
     pub total_ns: u64,
 }
@@ -97,17 +101,20 @@ impl Blame {
 }
 
 /// The requests that the segments of a path worked for, and those that so blocked the path's own request. `work` gives the work
-/// of a segment, by its place: pieces that tile it; `of_wait` that of a waiting thread at a time.
+/// of a segment, by its place: pieces that tile it; `of_wait` that of a waiting thread at a time; `service` what the process of a thread
+/// says it is.
 pub(super) fn blame(
     traced: &Traced,
     request: RequestIndex,
     path: &Path,
     work: impl Fn(usize, &Segment) -> Option<Vec<Worked>>,
     of_wait: impl Fn(&Wait, Stamp<Reference>) -> WorksFor,
+    service: impl Fn(ThreadIndex, Stamp<Reference>) -> Option<Name>,
 ) -> Blame {
     let mut pieces = Vec::new();
     let mut states = States::default();
     let mut sums: HashMap<Blocker, (u64, HashMap<Blocker, u64>)> = HashMap::new();
+    let mut services: HashMap<Blocker, BTreeSet<Name>> = HashMap::new();
     let mut chains = Chains { traced, request, is_other: HashMap::new() };
     for (place, segment) in path.segments.iter().enumerate() {
         // Where it is not known what a thread did, nobody is blamed.
@@ -115,8 +122,20 @@ pub(super) fn blame(
         let of_thread = known.unwrap_or_else(|| vec![Worked::unknown(segment.from, segment.to)]);
         for Worked { from, to, works_for, by, measured } in of_thread {
             let own = blocker(traced, works_for);
-            let above = waits_above(path, segment).map(|wait| blocker(traced, of_wait(wait, from)));
-            let upwards: Vec<Blocker> = std::iter::once(own).chain(above).flatten().collect();
+            let above = waits_above(path, segment)
+                .map(|wait| (Some(wait.thread), blocker(traced, of_wait(wait, from))));
+            let threads = std::iter::once((segment.thread, own)).chain(above);
+            let mut upwards: Vec<Blocker> = Vec::new();
+            for (thread, blocker) in threads {
+                let Some(blocker) = blocker else { continue };
+                upwards.push(blocker);
+                if let Blocker::Missing(..) = blocker {
+                    services
+                        .entry(blocker)
+                        .or_default()
+                        .extend(thread.and_then(|thread| service(thread, from)));
+                }
+            }
             let waits_for = chains.chain(upwards);
             let state = match waits_for.last() {
                 None => RequestState::Kind(segment.kind),
@@ -145,7 +164,8 @@ pub(super) fn blame(
         match blocker {
             Blocker::Request(request) => blocked_by.push(BlockedBy { request, total_ns, through }),
             Blocker::Missing(trace, sampled) => {
-                blocked_by_missing.push(BlockedByMissing { trace, sampled, total_ns });
+                let services = services.remove(&Blocker::Missing(trace, sampled)).unwrap_or_default();
+                blocked_by_missing.push(BlockedByMissing { trace, sampled, services, total_ns });
             }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Tid;
+use wakepath_names::Name;
 use wakepath_spans::{ById, ServiceIndex, SpanId, SpanIndex, Spans, TraceId, descends_from, of_service};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -26,6 +27,12 @@ pub(super) fn line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference
         process = identity.map(|identity| identity.parent);
     }
     line
+}
+
+/// The service that the process of a thread says it is at a time, in its memory.
+pub(super) fn service(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Name> {
+    let process = recorded.graph.thread(thread).tgid()?;
+    recorded.survey.names.service(process, Stamp::from_ns(at.ns())).cloned()
 }
 
 /// The thread that a span names, if it may be one of its service: in a PID namespace it may be another one's number.

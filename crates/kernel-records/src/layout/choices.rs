@@ -38,6 +38,7 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("CPU_CGROUP", 7),
     ("TARGET", 8),
     ("GO_WAIT", 9),
+    ("SERVICE", 10),
 ];
 
 /// The meaning of a mark: `event::Mark`.

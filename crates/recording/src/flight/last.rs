@@ -143,7 +143,8 @@ impl LastStates {
         self.goroutines.retain(|(tgid, _)| lives(tgid));
         self.spans.retain(|(tgid, _)| lives(tgid));
         self.names.retain(|(space, key)| {
-            let process = u32::try_from(*key).ok().filter(|_| *space == NameSpace::Program);
+            let process =
+                u32::try_from(*key).ok().filter(|_| matches!(space, NameSpace::Program | NameSpace::Service));
             process.is_none_or(|tgid| lives(&Tid(tgid)))
         });
     }

@@ -3,6 +3,7 @@
 mod clock;
 mod group;
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -19,6 +20,7 @@ use super::head::{HeadJson, since_origin};
 use super::latency::{BucketJson, PeakJson, buckets, peaks};
 use super::path::body;
 use super::write;
+use crate::escape::escape;
 use clock::{SpanClockJson, span_clocks};
 
 pub use group::request_group;
@@ -73,7 +75,7 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
         BlockedByJson {
             trace_id: root.trace.to_string(),
             span_id: Some(root.id.to_string()),
-            service: Some(&traced.operation(blocked.request).service),
+            service: Some(Cow::Borrowed(&traced.operation(blocked.request).service)),
             operation: Some(&traced.operation(blocked.request).name),
             sampled: true,
             total_ns: blocked.total_ns,
@@ -84,7 +86,10 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
     let by_missing = by_missing.map(|blocked| BlockedByJson {
         trace_id: blocked.trace.to_string(),
         span_id: None,
-        service: None,
+        service: match Vec::from_iter(&blocked.services).as_slice() {
+            [service] => Some(Cow::Owned(escape(service.bytes()))),
+            _ => None,
+        },
         operation: None,
         sampled: blocked.sampled,
         total_ns: blocked.total_ns,
@@ -221,9 +226,10 @@ struct SpanJson<'a> {
 #[derive(Serialize)]
 struct BlockedByJson<'a> {
     trace_id: String,
-    /// Null, like the next two, where its spans are not among the spans.
+    /// Null, like the operation, where its spans are not among the spans.
     span_id: Option<String>,
-    service: Option<&'a str>,
+    /// Without spans, that of its process, where one says it in its memory.
+    service: Option<Cow<'a, str>>,
     operation: Option<&'a str>,
     /// Its trace is sampled.
     sampled: bool,

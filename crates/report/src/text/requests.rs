@@ -200,7 +200,9 @@ fn blockers(path: &RequestPath<'_>, traced: &Traced) -> Vec<Blocking> {
     let missing = path.blocked_by_missing.iter().map(|blocked| {
         let trace = blocked.trace.to_string();
         let why = if blocked.sampled { "whose spans did not come" } else { "not sampled" };
-        Blocking { ns: blocked.total_ns, other: format!("request {trace}, {why}"), through: None }
+        let services: Vec<_> = blocked.services.iter().map(|name| escape(name.bytes())).collect();
+        let of = if services.is_empty() { String::new() } else { format!("{}, ", services.join(" and ")) };
+        Blocking { ns: blocked.total_ns, other: format!("{of}request {trace}, {why}"), through: None }
     });
     let mut all: Vec<_> = known.chain(missing).collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.ns));
