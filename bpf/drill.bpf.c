@@ -33,6 +33,8 @@ __u32 phase = WP_DRILL_IDLE;
 __u64 plan = 0;
 __u64 low = 0, high = 0; /* the peak: latencies from `low` to below `high`, ns */
 __s64 wanted = 0; /* calls within the peak that are still to be recorded */
+/* The node whose code is sampled while it is the innermost one. */
+__u32 sampled_node = 0;
 /* The return address that the kernel puts in place of another one lies here. */
 __u64 trampoline_from = 0, trampoline_to = 0;
 /* Read by user space. */
@@ -134,7 +136,7 @@ static __always_inline void begin(__u32 tid, struct wp_drill_thread *t, __u64 sp
 	t->tid = tid;
 	t->call++;
 	t->plan = phase == WP_DRILL_MEASURE && wanted > 0 ? plan : 0;
-	t->depth = t->innermost = t->crowded = t->left = 0;
+	t->depth = t->innermost = t->crowded = t->left = t->samples = 0;
 	t->off_at = t->ready_at = t->interrupted_at = 0;
 	open_frame(t, sp, F0, 0);
 }
@@ -493,6 +495,23 @@ SEC("tp_btf/local_timer_exit")
 int BPF_PROG(drill_timer_exit)
 {
 	return interrupt_ends();
+}
+
+/* A tick of the CPU's clock, in the last phase of a search only. */
+SEC("perf_event")
+int drill_sample(struct bpf_perf_event_data *ctx)
+{
+	struct wp_drill_thread *t = measured(bpf_get_current_task_btf());
+	__u32 at;
+
+	if (!t || t->innermost != sampled_node)
+		return 0;
+	at = t->samples++;
+	if (at >= WP_DRILL_SAMPLES)
+		return 0;
+	asm volatile("" : "+r"(at));
+	t->sampled[at & (WP_DRILL_SAMPLES - 1)] = ctx->regs.cs & 3 ? ctx->regs.ip : 0;
+	return 0;
 }
 
 /* The next thread with this number begins without open calls. */

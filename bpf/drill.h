@@ -7,6 +7,8 @@
 #define WP_DRILL_NODES 128
 /* Open calls of measured functions in a thread, at most; a power of two. */
 #define WP_DRILL_DEEPEST 32
+/* Samples of one call of f0 that are kept; a power of two. */
+#define WP_DRILL_SAMPLES 64
 /* Indirect calls that are watched at once, at most. */
 #define WP_DRILL_OPERANDS 128
 
@@ -55,6 +57,10 @@ struct wp_drill_thread {
 	__u32 tid;
 	struct wp_drill_frame frames[WP_DRILL_DEEPEST];
 	struct wp_drill_node nodes[WP_DRILL_NODES];
+	/* Where the thread was in its code at the samples that found the sampled node innermost; 0: in the kernel. */
+	__u64 sampled[WP_DRILL_SAMPLES];
+	__u32 samples; /* those that there were: more than are kept, perhaps */
+	__u32 spare;
 };
 
 /* A call of `function` by `parent` that returns to `returns_to` is a child of that node; 0: called by a jump. */

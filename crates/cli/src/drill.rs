@@ -273,6 +273,7 @@ fn said(moment: &DrillProgress) -> String {
             let calls = calls.map_or_else(String::new, |(seen, of)| format!(", {seen} of {of} calls"));
             format!("{}: measuring {sites} callees{calls}", paths.join(" and "))
         }
+        DrillProgress::Sampling { function } => format!("sampling {function}"),
         DrillProgress::Watching { sites } => format!("watching {sites} indirect calls"),
     }
 }

@@ -20,6 +20,7 @@ use crate::child::{Held, Running};
 use crate::error::Error;
 use crate::libbpf::{self, into_io, load_error, program_mut, word};
 use crate::priority::RaisedPriority;
+use crate::sampling;
 use crate::signals::Signals;
 use crate::skeleton::drill::{DrillSkel, DrillSkelBuilder};
 use crate::watch::{EndReason, Watch, pidfd};
@@ -40,6 +41,10 @@ const TID: usize = 68;
 const NODES: usize = 1096;
 /// Bytes of `struct wp_drill_node`.
 const NODE: usize = 72;
+const SAMPLED: usize = 10_312;
+const SAMPLES: usize = 10_824;
+/// Samples of a call that are kept: `WP_DRILL_SAMPLES`.
+pub const MAX_DRILL_SAMPLES: usize = 64;
 
 /// A command that is started for a drill-down.
 #[derive(Debug, Clone)]
@@ -72,6 +77,8 @@ pub struct Drill<'obj> {
     /// Probes on indirect calls, in the groups in which they were attached; the numbers of the sites.
     watched: Vec<(Vec<u32>, Vec<Link>)>,
     tracepoints: Vec<Link>,
+    /// The clocks of CPUs that take samples.
+    sampling: Vec<Link>,
     many_at_once: bool,
     plan: u64,
     records: RingBuffer<'static>,
@@ -123,6 +130,8 @@ pub struct DrillCall {
     pub left: u32,
     /// The nodes that were called, with the latencies of their calls; node 0 is f0.
     pub nodes: Vec<DrillNode>,
+    /// Addresses in the process where samples found the code of the sampled node, or what that called; 0 in the kernel.
+    pub samples: Vec<u64>,
 }
 
 /// The calls of a node within a call of f0. All times in ns.
@@ -206,6 +215,7 @@ impl<'obj> Drill<'obj> {
             groups: Vec::new(),
             watched: Vec::new(),
             tracepoints: Vec::new(),
+            sampling: Vec::new(),
             many_at_once,
             plan: 0,
             records,
@@ -406,6 +416,24 @@ impl<'obj> Drill<'obj> {
         })
     }
 
+    /// Takes samples of a node's code from now on, this number in each second of a CPU's time. Calls of f0 carry those that
+    /// found this node the innermost one.
+    ///
+    /// # Errors
+    /// When perf events are not allowed, or a CPU has none.
+    pub fn sample(&mut self, node: u32, per_second: u32) -> Result<(), Error> {
+        self.set(|bss| bss.sampled_node = node)?;
+        let name = String::from("drill_sample");
+        let attached = sampling::attach(&program_mut(self.skeleton.object(), "drill_sample")?, per_second);
+        self.sampling = attached.map_err(|source| Error::Attach { name, source })?;
+        Ok(())
+    }
+
+    /// Takes no more samples.
+    pub fn sample_no_more(&mut self) {
+        self.sampling.clear();
+    }
+
     /// Wants more calls by the same plan.
     pub fn want(&mut self, more: u64) {
         self.remaining += more;
@@ -479,8 +507,8 @@ impl DrillCall {
     fn read(record: &[u8]) -> Option<Self> {
         let half = |at: usize| word(record, at) as u32;
         let call = word(record, CALL);
-        let nodes =
-            record.get(NODES..)?.chunks_exact(NODE).zip(0..).filter(|(node, _)| word(node, 0) == call);
+        let nodes = record.get(NODES..SAMPLED)?.chunks_exact(NODE).zip(0..);
+        let nodes = nodes.filter(|(node, _)| word(node, 0) == call);
         let nodes = nodes.map(|(node, number)| DrillNode {
             node: number,
             max: word(node, 8),
@@ -497,6 +525,9 @@ impl DrillCall {
             latency: word(record, LATENCY),
             left: half(LEFT),
             nodes: nodes.collect(),
+            samples: (0..MAX_DRILL_SAMPLES.min(half(SAMPLES) as usize))
+                .map(|at| word(record, SAMPLED + 8 * at))
+                .collect(),
         })
     }
 }
@@ -540,15 +571,19 @@ mod tests {
             #include <linux/types.h>
             #include "drill.h"
             int main(void) {
-                printf("%zu %zu %zu %zu %zu %zu %zu %d", offsetof(struct wp_drill_thread, latency),
+                printf("%zu %zu %zu %zu %zu %zu %zu %d %zu %zu %d", offsetof(struct wp_drill_thread, latency),
                        offsetof(struct wp_drill_thread, call), offsetof(struct wp_drill_thread, depth),
                        offsetof(struct wp_drill_thread, left),
                        offsetof(struct wp_drill_thread, tid), offsetof(struct wp_drill_thread, nodes),
-                       sizeof(struct wp_drill_node), WP_DRILL_NODES);
+                       sizeof(struct wp_drill_node), WP_DRILL_NODES, offsetof(struct wp_drill_thread, sampled),
+                       offsetof(struct wp_drill_thread, samples), WP_DRILL_SAMPLES);
                 struct wp_drill_thread t = { .plan = 3, .latency = 100, .call = 9, .left = 2, .tid = 77 };
                 t.nodes[0] = (struct wp_drill_node){ .call = 9, .max = 100, .sum = 100, .count = 1 };
                 t.nodes[1] = (struct wp_drill_node){ .call = 8, .max = 50, .sum = 50, .count = 1 };
                 t.nodes[5] = (struct wp_drill_node){ 9, 11, 12, 13, 14, 15, 16, 17, 18, 0 };
+                t.samples = 2;
+                t.sampled[0] = 0x1234;
+                t.sampled[2] = 0x5678;
                 FILE *record = fopen("record", "w");
                 fwrite(&t, sizeof(t), 1, record);
                 return fclose(record);
@@ -560,7 +595,9 @@ mod tests {
             Command::new("cc").args(["-I", bpf, "-o", "drill", "drill.c"]).current_dir(&folder).status();
         assert!(compiled.expect("cc").success(), "the C compiler refused bpf/drill.h");
         let ran = Command::new(folder.path().join("drill")).current_dir(&folder).output().expect("it runs");
-        let expected = format!("{LATENCY} {CALL} {DEPTH} {LEFT} {TID} {NODES} {NODE} {MAX_DRILL_NODES}");
+        let expected = format!(
+            "{LATENCY} {CALL} {DEPTH} {LEFT} {TID} {NODES} {NODE} {MAX_DRILL_NODES} {SAMPLED} {SAMPLES} {MAX_DRILL_SAMPLES}"
+        );
         assert_eq!(String::from_utf8_lossy(&ran.stdout), expected);
         let record = std::fs::read(folder.path().join("record")).expect("a record");
         let f0 = DrillNode { node: 0, max: 100, sum: 100, count: 1, ..DrillNode::default() };
@@ -574,8 +611,14 @@ mod tests {
             interrupted: 16,
             longest: (18, 17),
         };
-        let expected = DrillCall { plan: 3, tid: 77, latency: 100, left: 2, nodes: vec![f0, other] };
+        let nodes = vec![f0, other];
+        let samples = vec![0x1234, 0];
+        let expected = DrillCall { plan: 3, tid: 77, latency: 100, left: 2, nodes, samples };
         assert_eq!(DrillCall::read(&record), Some(expected), "node 1 is of an earlier call");
         assert_eq!(DrillCall::read(&record[..100]), None);
+        let mut record = record;
+        record[SAMPLES..SAMPLES + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+        let call = DrillCall::read(&record).expect("a call");
+        assert_eq!(call.samples.len(), MAX_DRILL_SAMPLES, "more than are kept");
     }
 }

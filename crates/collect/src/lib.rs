@@ -45,6 +45,7 @@ pub use contexts::{OpenSpans, UnreadContexts};
 pub use doctor::{Check, Verdict, examine};
 pub use drill::{
     Drill, DrillCall, DrillCommand, DrillCounts, DrillEdge, DrillNode, DrillPlan, MAX_DRILL_NODES,
+    MAX_DRILL_SAMPLES,
 };
 pub use error::Error;
 pub use flight::{FlightOptions, KeptRecording};

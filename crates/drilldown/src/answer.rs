@@ -15,6 +15,8 @@ pub enum Status {
     MaxDepthReached,
     /// Each path ended by itself.
     RootCauseFound,
+    /// Each path ended by itself, and none of them at a cause: the functions below its last one could not be measured.
+    EndsEarly,
     /// It ended before all paths did.
     Stopped(StopReason),
 }

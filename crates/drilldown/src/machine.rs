@@ -396,6 +396,7 @@ impl Drilldown {
             None if endings().all(|ending| ending.end == End::NotSeen) => {
                 Status::Stopped(StopReason::NotSeen)
             }
+            None if endings().all(|ending| ending.cause.is_none()) => Status::EndsEarly,
             None => Status::RootCauseFound,
         };
         effects.push(Effect::Finished(self.status));

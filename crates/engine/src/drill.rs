@@ -129,6 +129,11 @@ pub enum DrillProgress {
         /// manual mode.
         calls: Option<(u64, u64)>,
     },
+    /// The code of the function that a path ends at is sampled.
+    Sampling {
+        /// The function.
+        function: String,
+    },
     /// Indirect calls are watched: the kernel single-steps each.
     Watching {
         /// The number of places in the code where they are made.
@@ -173,6 +178,8 @@ pub struct Drilled {
     pub nodes: HashMap<NodeId, DrilledNode>,
     /// The source files and lines at which the nodes of the paths are called, where debug information has them.
     pub lines: HashMap<NodeId, (String, u32)>,
+    /// Where samples found the threads within the last function of a path, for those that took time of a CPU.
+    pub sampled: HashMap<NodeId, Sampled>,
     /// The cost of a probed call, where it could be measured.
     pub probe: Option<Calibration>,
     /// The functions that were probed at once, at most.
@@ -181,6 +188,28 @@ pub struct Drilled {
     pub notes: Vec<String>,
     /// The search, to go on with later; `None` where a file with one of its functions names no build.
     pub save: Option<SavedSearch>,
+}
+
+/// Samples of a function's code, in calls of the peak.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sampled {
+    /// Their number.
+    pub samples: u64,
+    /// The calls that had any.
+    pub calls: u64,
+    /// Where they were, those with most samples first.
+    pub places: Vec<SampledPlace>,
+}
+
+/// A line of a function's code, or a function that it calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampledPlace {
+    /// The function, perhaps inlined into the one that is sampled; the file where it has no name.
+    pub function: String,
+    /// The last component of its source file, and the line; `None` without debug information.
+    pub line: Option<(String, u32)>,
+    /// The number of samples.
+    pub samples: u64,
 }
 
 impl Drilled {
@@ -285,7 +314,11 @@ pub fn drill(
     let calls = driver.counts()?;
     let root_causes: Vec<RootCause> =
         machine.root_causes().into_iter().map(|cause| driver.with_loop(cause)).collect();
+    // The loops are the driver's, so that the machine knows no cause there.
+    let has_cause = root_causes.iter().any(|path| path.cause.is_some());
+    let status = if status == Status::EndsEarly && has_cause { Status::RootCauseFound } else { status };
     let save = driver.save(&machine, &query.target);
+    let sampled = driver.sample(&root_causes, stop, progress)?;
     let found_below = driver.into_found(&root_causes);
     let of_f0 = notes_of_f0.into_iter().chain(found_below.notes);
     let notes = of_f0.chain(missed(&calls)).collect();
@@ -307,6 +340,7 @@ pub fn drill(
         functions: found_below.functions,
         nodes: found_below.nodes,
         lines: found_below.lines,
+        sampled,
         probe,
         most_probed: found_below.most_probed,
         notes,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 use crate::debug_file::debug_file;
 use crate::error::{Refusal, RefusalReason};
@@ -162,6 +163,15 @@ impl ProcessCode {
             });
             !is_there
         }))
+    }
+
+    /// The file of a place in the process's code, by a path that leads to it, its path in the process's view, and the place
+    /// in it, bytes; `None` where there is no code of a file.
+    pub fn place_in_file(&mut self, address: u64) -> Option<(PathBuf, PathBuf, u64)> {
+        let (key, _) = self.locate(address).ok()?;
+        let mapping = self.mapping(address)?;
+        let place = &self.files.get(&key)?.as_ref()?.place;
+        Some((place.open.clone(), place.shown.clone(), mapping.offset + (address - mapping.addresses.start)))
     }
 
     /// The function that begins at an address of the process.

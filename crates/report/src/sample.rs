@@ -299,7 +299,12 @@ pub fn live(targets: Vec<latency::Distribution>) -> latency::live::LiveLatency {
 pub fn drilled() -> wakepath_engine::drill::Drilled {
     use wakepath_engine::drill::{
         Cause, Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, DrilledNode, End, Epoch,
-        Foreign, FunctionId, LevelVotes, NodeId, RootCause, SiteId, Status,
+        Foreign, FunctionId, LevelVotes, NodeId, RootCause, Sampled, SampledPlace, SiteId, Status,
+    };
+    let place = |function: &str, line: Option<(&str, u32)>, samples| SampledPlace {
+        function: function.to_owned(),
+        line: line.map(|(file, line)| (file.to_owned(), line)),
+        samples,
     };
     let histogram = histogram(&[(1 << 12, 900), (1 << 22, 100)]);
     let function = |name: &str, address, refused: Option<&str>| DrillFunction {
@@ -397,6 +402,19 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
             (NodeId(4), node(1, 0x140, None)),
         ]),
         lines: HashMap::from([(NodeId(2), ("shop\u{202e}.c".to_owned(), 88))]),
+        sampled: HashMap::from([(
+            NodeId(1),
+            Sampled {
+                samples: 200,
+                calls: 12,
+                places: vec![
+                    place("look_up", Some(("shop\u{202e}.c", 91)), 150),
+                    place("memcpy", None, 47),
+                    place("look_up", Some(("shop\u{202e}.c", 92)), 2),
+                    place("the kernel", None, 1),
+                ],
+            },
+        )]),
         probe: Some(wakepath_engine::drill::Calibration {
             per_call_ns: 1500,
             other_process_ns: 1000,

@@ -1,6 +1,7 @@
 //! `wakepath drill` on a program that knows which function makes its slow calls slow.
 
 mod languages;
+mod lines;
 mod targets;
 
 use std::io::{BufRead, BufReader, Read, Write};

@@ -126,23 +126,23 @@ fn sites_that_are_not_measured_are_a_doubt_where_their_callers_own_time_is_the_a
     check(
         "f0 10us\n  a 900us refused",
         expect![[r#"
-        RootCauseFound
-        f0: - (NoCallees(Refused(SingleStep)))  [20-0/20]
-    "#]],
+            EndsEarly
+            f0: - (NoCallees(Refused(SingleStep)))  [20-0/20]
+        "#]],
     );
     check(
         "f0 10us\n  a 900us unattachable",
         expect![[r#"
-        RootCauseFound
-        f0: - (NoCallees(Refused(Kernel { errno: 22 })))  [20-0/20]
-    "#]],
+            EndsEarly
+            f0: - (NoCallees(Refused(Kernel { errno: 22 })))  [20-0/20]
+        "#]],
     );
     check(
         "f0 10us\n  a 10us\n    b 900us refused",
         expect![[r#"
-        RootCauseFound
-        f0 > a: - (NoCallees(Refused(SingleStep)))  [20-0/20 20-0/20]
-    "#]],
+            EndsEarly
+            f0 > a: - (NoCallees(Refused(SingleStep)))  [20-0/20 20-0/20]
+        "#]],
     );
 }
 

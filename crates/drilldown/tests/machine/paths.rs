@@ -361,17 +361,17 @@ fn a_path_ends_below_the_lowest_bucket() {
         drawing,
         |it| it.min_bucket = 14,
         expect![[r#"
-        RootCauseFound
-        f0 > a > b: - (BelowMinBucket)  [20-0/20 20-0/20 20-0/20]
-    "#]],
+            EndsEarly
+            f0 > a > b: - (BelowMinBucket)  [20-0/20 20-0/20 20-0/20]
+        "#]],
     );
     check_with(
         drawing,
         |it| it.min_bucket = 15,
         expect![[r#"
-        RootCauseFound
-        f0 > a: - (BelowMinBucket)  [20-0/20 20-0/20]
-    "#]],
+            EndsEarly
+            f0 > a: - (BelowMinBucket)  [20-0/20 20-0/20]
+        "#]],
     );
     check_with(
         drawing,
@@ -413,9 +413,9 @@ fn f0_without_callees_is_examined_alone() {
     check(
         "f0 900us undecodable",
         expect![[r#"
-        RootCauseFound
-        f0: - (NoCallees(NotDecodable))  [20-0/20]
-    "#]],
+            EndsEarly
+            f0: - (NoCallees(NotDecodable))  [20-0/20]
+        "#]],
     );
 }
 
@@ -424,9 +424,9 @@ fn a_function_that_cannot_be_decoded_ends_the_path_without_a_cause() {
     check(
         "f0 10us\n  a 900us undecodable",
         expect![[r#"
-        RootCauseFound
-        f0 > a: - (NoCallees(NotDecodable))  [20-0/20 20-0/20]
-    "#]],
+            EndsEarly
+            f0 > a: - (NoCallees(NotDecodable))  [20-0/20 20-0/20]
+        "#]],
     );
 }
 

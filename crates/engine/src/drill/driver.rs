@@ -2,6 +2,7 @@
 
 mod functions;
 mod measure;
+mod sample;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -102,6 +103,11 @@ pub(super) struct Driver<'obj> {
     not_stepped: Vec<String>,
     command_status: Option<i32>,
     notes: Vec<String>,
+}
+
+/// Finds functions and lines in files as they are.
+fn symbols() -> Symbols {
+    Symbols::new(Boot::This { began_ns: None }, Kept::default())
 }
 
 /// The properties of probes on which their cost depends: the instruction at the entry, and whether each return instruction has
@@ -219,7 +225,7 @@ impl<'obj> Driver<'obj> {
 
     /// All that was found below f0, with the lines of the calls of these paths. The probes are removed.
     pub fn into_found(self, paths: &[RootCause]) -> FoundBelow {
-        let mut symbols = Symbols::new(Boot::This { began_ns: None }, Kept::default());
+        let mut symbols = symbols();
         let on_paths: BTreeSet<NodeId> = paths.iter().flat_map(|cause| cause.path.iter().copied()).collect();
         let lines = on_paths.into_iter().filter_map(|node| Some((node, self.line(node, &mut symbols)?)));
         let lines = lines.collect();

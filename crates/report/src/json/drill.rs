@@ -7,8 +7,8 @@ use serde::Serialize;
 use wakepath_distribution::bounds;
 use wakepath_engine::CallsAnswer;
 use wakepath_engine::drill::{
-    Cause, Contribution, Contributor, Decision, Doubt, Drilled, End, Foreign, NodeId, RootCause, Status,
-    StopReason,
+    Cause, Contribution, Contributor, Decision, Doubt, Drilled, End, Foreign, NodeId, RootCause, Sampled,
+    Status, StopReason,
 };
 
 use super::latency::{BucketJson, PeakJson, buckets, peaks};
@@ -154,6 +154,37 @@ struct CauseJson {
     confidence: f64,
     levels: Vec<LevelJson>,
     doubts: Vec<&'static str>,
+    /// Where samples found the last function of the path; null where it was not sampled, since it waits.
+    sampled: Option<SampledJson>,
+}
+
+#[derive(Serialize)]
+struct SampledJson {
+    samples: u64,
+    /// The calls of the peak that had any.
+    calls: u64,
+    /// Those with most samples first.
+    places: Vec<SampledPlaceJson>,
+}
+
+#[derive(Serialize)]
+struct SampledPlaceJson {
+    /// The function, or one that it calls; the file of one without a name.
+    function: String,
+    /// Its source line; null without debug information.
+    line: Option<String>,
+    samples: u64,
+}
+
+impl SampledJson {
+    fn of(sampled: &Sampled) -> Self {
+        let places = sampled.places.iter().map(|place| SampledPlaceJson {
+            function: place.function.clone(),
+            line: place.line.as_ref().map(|(file, line)| format!("{file}:{line}")),
+            samples: place.samples,
+        });
+        Self { samples: sampled.samples, calls: sampled.calls, places: places.collect() }
+    }
 }
 
 #[derive(Serialize)]
@@ -199,6 +230,7 @@ impl CauseJson {
             confidence: cause.confidence,
             levels: levels.collect(),
             doubts: cause.doubts.iter().map(doubt).collect(),
+            sampled: cause.path.last().and_then(|last| answer.sampled.get(last)).map(SampledJson::of),
         }
     }
 }
@@ -267,6 +299,7 @@ const fn status(status: Status) -> &'static str {
         Status::InProgress => "in progress",
         Status::MaxDepthReached => "maximum depth reached",
         Status::RootCauseFound => "root cause found",
+        Status::EndsEarly => "path ends early",
         Status::Stopped(reason) => match reason {
             StopReason::User => "stopped: by the user",
             StopReason::ProgramEnded => "stopped: the process ended",

@@ -3,7 +3,7 @@
 use wakepath_distribution::bounds;
 use wakepath_engine::drill::{
     Cause, Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, End, Foreign, NoSites, NodeId,
-    RootCause, Status, StopReason,
+    RootCause, Sampled, Status, StopReason,
 };
 
 use crate::escape::escape;
@@ -67,6 +67,9 @@ fn path(answer: &Drilled, cause: &RootCause, screen: &mut Screen) {
     }
     let style = if cause.doubts.is_empty() { Style::Normal } else { Style::Warning };
     screen.wrapped(0, Line::new().add(style, sentence(answer, cause)));
+    if let Some(sampled) = cause.path.last().and_then(|last| answer.sampled.get(last)) {
+        screen.indented(2, Line::new().add(Style::Normal, sampled_at(sampled)));
+    }
     for doubt in &cause.doubts {
         screen.indented(2, Line::warning(format!("not certain: {}", doubted(answer, doubt))));
     }
@@ -150,9 +153,33 @@ fn sentence(answer: &Drilled, cause: &RootCause) -> String {
         }
         Some(Cause::Stolen { .. }) => format!("{of} is in {leaf}, whose CPU the hypervisor had"),
         Some(Cause::UnknownTarget) => format!("{of} is in calls of {leaf} whose target is not known"),
+        None if cause.ns > 0 => format!("{of} is in {leaf}{}", ended(cause)),
         None => format!("{leaf} was not decided{}", ended(cause)),
     }
 }
+
+/// The places that have most of the samples.
+fn sampled_at(sampled: &Sampled) -> String {
+    let mut shown = Vec::new();
+    let mut left = sampled.samples;
+    for place in sampled.places.iter().take(MAX_PLACES) {
+        // Nine tenths are enough.
+        if left.saturating_mul(10) <= sampled.samples {
+            break;
+        }
+        let function = escape(place.function.as_bytes());
+        let at = match &place.line {
+            Some((file, line)) => format!("at {}:{line} ({function})", escape(file.as_bytes())),
+            None => format!("in {function}"),
+        };
+        shown.push(format!("{} {at}", share(place.samples, sampled.samples)));
+        left = left.saturating_sub(place.samples);
+    }
+    format!("sampled {} times there: {}", sampled.samples, shown.join(", "))
+}
+
+/// Places of samples that are shown, at most.
+const MAX_PLACES: usize = 4;
 
 /// The vector of the local timer: see `bpf/drill.bpf.c`.
 const LOCAL_TIMER: u32 = 236;
@@ -200,6 +227,7 @@ fn footer(answer: &Drilled, screen: &mut Screen) {
     }
     let state = match answer.status {
         Status::RootCauseFound => "",
+        Status::EndsEarly => "; the cause is not known",
         Status::MaxDepthReached => "; the path is as long as --max-depth allows",
         Status::Counting | Status::InProgress => "; not finished",
         Status::Stopped(StopReason::User) => "; stopped by you",
@@ -250,6 +278,7 @@ mod tests {
               └─ look_up\x1b[2J  20 of 20 calls
             52.5% of the peak's time (2.10 ms of 4.00 ms a call) is in look_up\x1b[2J, which calls memcpy 20000
             times
+              sampled 200 times there: 75.0% at shop\u{202e}.c:91 (look_up), 23.5% in memcpy
               not certain: another part of look_up\x1b[2J had nearly as many votes
               not certain: only 3 calls had a vote on look_up\x1b[2J
 

@@ -38,7 +38,7 @@ impl Driver<'_> {
 
     /// Leaves probes on f0 and on the functions of measured nodes, and on no other one: the callees that were not chosen
     /// would cost most of what a search costs. Calls that are open meanwhile are of an earlier plan.
-    fn probe_measured(&mut self) -> Result<(), CollectError> {
+    pub(super) fn probe_measured(&mut self) -> Result<(), CollectError> {
         let needed: BTreeSet<u32> = self.measured.iter().filter_map(|node| Some(node.callee?.0)).collect();
         self.drill.remove_unneeded(|number| number == 0 || needed.contains(&number));
         let drill = &self.drill;
@@ -98,7 +98,7 @@ impl Driver<'_> {
     }
 
     /// Hands the measured nodes to the kernel.
-    fn install(&mut self) -> Result<(), CollectError> {
+    pub(super) fn install(&mut self) -> Result<(), CollectError> {
         let parents: BTreeSet<NodeId> = self.measured.iter().map(|node| node.parent).collect();
         self.slots = vec![NodeId::F0];
         self.slots.extend(self.measured.iter().filter(|node| node.callee.is_some()).map(|node| node.node));
