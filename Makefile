@@ -132,14 +132,14 @@ bench: program workloads ## cost of recording, counting and drilling down, speed
 	{ printf '\n## Services with tracing of their own\n\n'; $(AS_ROOT) target/release/wakepath-bench services; echo; } >>target/reads.md
 	{ printf '\n## Stacks\n\n'; $(AS_ROOT) target/release/wakepath-bench stacks; echo; } >>target/reads.md
 	$(AS_ROOT) target/release/wakepath-bench latency >target/latency.md
-	$(AS_ROOT) target/release/wakepath-bench drill >target/drill.md
+	$(AS_ROOT) target/release/wakepath-bench drill >target/drill.md; echo $$? >target/drill.code
 	$(AS_ROOT) target/release/wakepath-bench analysis >target/analysis.md
 	$(if $(WAKEPATH_TRACES),packaging/bench-traces "$(WAKEPATH_TRACES)",:) >target/traces.md
 	packaging/bench-hosts >target/hosts.md
 	@commit=$$(git describe --always --dirty --exclude='*'); \
 	{ cat bench/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make bench\`."; echo; \
 	  cat target/cost.md target/reads.md target/latency.md target/drill.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >docs/performance.md
-	@cat docs/performance.md
+	@cat docs/performance.md; exit "$$(cat target/drill.code)"
 
 .PHONY: perfetto
 perfetto: demo ## hold what is exported against Perfetto's own trace_processor (node, npm)

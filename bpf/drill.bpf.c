@@ -8,6 +8,8 @@
  * walk is needed (T08 section 3.8). A probed function that is entered in another way (from a function that is not probed,
  * by recursion) gets a frame of no node, so that its calls are nobody's (T08 section 3.11).
  *
+ * For Go, read goroutine instead of thread: function.bpf.h says how one is known, and its place on a stack that moves.
+ *
  * The nodes' latencies are kept per thread until f0 returns. If f0's latency is within the peak, all of them are one
  * record; else they are forgotten.
  *
@@ -24,11 +26,14 @@
 #define F0 0
 /* The vector of the local timer, as /proc/interrupts and T08 number it. */
 #define LOCAL_TIMER 236
-/* Entries further apart than this are on other stacks: signal handlers, coroutines. */
-#define ONE_STACK (8ull << 20)
+/* Entries further apart than this are on other stacks: signal handlers, coroutines. A goroutine has one, of any size. */
+#define ONE_STACK (of_go ? 1ull << 40 : 8ull << 20)
+/* Places on a goroutine's stack are distances from its end, below this. */
+#define GOROUTINES_END (1ull << 62)
 
 /* Written by user space. */
 __u32 process = 0;
+__u32 of_go = 0;
 __u32 phase = WP_DRILL_IDLE;
 __u64 plan = 0;
 __u64 low = 0, high = 0; /* the peak: latencies from `low` to below `high`, ns */
@@ -45,7 +50,7 @@ __u64 left = 0, crowded = 0, lost = 0;
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
-	__type(key, __u32);
+	__type(key, __u64); /* the thread's number, or the address of the goroutine's record */
 	__type(value, struct wp_drill_thread);
 } drilled SEC(".maps");
 
@@ -117,19 +122,35 @@ static __always_inline void open_frame(struct wp_drill_thread *t, __u64 sp, __u3
 	frame->at = bpf_ktime_get_ns();
 }
 
-/* A call of f0 begins. */
-static __always_inline void begin(__u32 tid, struct wp_drill_thread *t, __u64 sp)
+/* The thread or goroutine that makes a call, as a key of `drilled`, and the place of `sp` on its stack; false if it has none. */
+static __always_inline bool find_caller(struct pt_regs *ctx, __u64 *who, __u64 *sp)
 {
-	__u32 zero = 0;
+	__u64 end;
+
+	if (!of_go) {
+		*who = (__u32)bpf_get_current_pid_tgid();
+		return true;
+	}
+	*who = ctx->r14;
+	if (bpf_probe_read_user(&end, sizeof(end), (void *)(ctx->r14 + 8)))
+		return false;
+	*sp = GOROUTINES_END - (end - *sp);
+	return true;
+}
+
+/* A call of f0 begins. */
+static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp)
+{
+	__u32 zero = 0, tid = (__u32)bpf_get_current_pid_tgid();
 
 	if (!t) {
 		struct wp_drill_thread *empty = bpf_map_lookup_elem(&empty_thread, &zero);
 
-		if (!empty || bpf_map_update_elem(&drilled, &tid, empty, BPF_NOEXIST)) {
+		if (!empty || bpf_map_update_elem(&drilled, &who, empty, BPF_NOEXIST)) {
 			__sync_fetch_and_add(&crowded, 1);
 			return;
 		}
-		t = bpf_map_lookup_elem(&drilled, &tid);
+		t = bpf_map_lookup_elem(&drilled, &who);
 		if (!t)
 			return;
 	}
@@ -143,20 +164,20 @@ static __always_inline void begin(__u32 tid, struct wp_drill_thread *t, __u64 sp
 
 static __always_inline int enter(struct pt_regs *ctx)
 {
-	__u64 cookie = bpf_get_attach_cookie(ctx), self = bpf_get_current_pid_tgid(), sp = ctx->sp;
-	__u32 function = (__u32)cookie, tid = (__u32)self, depth, *child;
+	__u64 who, sp = ctx->sp;
+	__u32 function = (__u32)bpf_get_attach_cookie(ctx), depth, *child;
 	struct wp_drill_thread *t;
 	struct wp_drill_edge edge = { 0, function, 0 };
 
-	if (self >> 32 != process || phase == WP_DRILL_IDLE)
+	if (bpf_get_current_pid_tgid() >> 32 != process || phase == WP_DRILL_IDLE || !find_caller(ctx, &who, &sp))
 		return 0;
-	t = bpf_map_lookup_elem(&drilled, &tid);
+	t = bpf_map_lookup_elem(&drilled, &who);
 	if (!t || !t->depth) {
 		if (function == F0)
-			begin(tid, t, sp);
+			begin(who, t, sp);
 		return 0;
 	}
-	if (bpf_probe_read_user(&edge.returns_to, sizeof(edge.returns_to), (void *)sp))
+	if (bpf_probe_read_user(&edge.returns_to, sizeof(edge.returns_to), (void *)ctx->sp))
 		edge.returns_to = 0;
 	depth = t->depth;
 	/*
@@ -191,7 +212,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (!depth) {
 		__sync_fetch_and_add(&left, 1);
 		if (function == F0)
-			begin(tid, t, sp);
+			begin(who, t, sp);
 		return 0;
 	}
 	if (!t->plan) {
@@ -230,13 +251,13 @@ static __always_inline void finish(struct wp_drill_thread *t, __u64 latency)
 /* At a return the stack pointer is `above` the entry's, since the return address may be popped already. */
 static __always_inline int leave(struct pt_regs *ctx, __u64 above)
 {
-	__u64 now = bpf_ktime_get_ns(), self = bpf_get_current_pid_tgid(), sp = ctx->sp - above;
-	__u32 function = (__u32)bpf_get_attach_cookie(ctx), tid = (__u32)self, depth;
+	__u64 now = bpf_ktime_get_ns(), who, sp = ctx->sp - above;
+	__u32 function = (__u32)bpf_get_attach_cookie(ctx), depth;
 	struct wp_drill_thread *t;
 
-	if (self >> 32 != process)
+	if (bpf_get_current_pid_tgid() >> 32 != process || !find_caller(ctx, &who, &sp))
 		return 0;
-	t = bpf_map_lookup_elem(&drilled, &tid);
+	t = bpf_map_lookup_elem(&drilled, &who);
 	if (!t)
 		return 0;
 	depth = t->depth;
@@ -399,15 +420,20 @@ int drill_target_one(struct pt_regs *ctx)
 	return call_indirectly(ctx);
 }
 
-/* The thread, if it is in a call that is measured. */
+/*
+ * The thread, if it is in a call that is measured. A thread that runs a goroutine has its address in r14, also when it
+ * makes a system call or is interrupted there; Go's own scheduler has another one.
+ */
 static __always_inline struct wp_drill_thread *measured(struct task_struct *task)
 {
 	struct wp_drill_thread *t;
-	__u32 tid = task->pid;
+	__u64 who = task->pid;
 
 	if (task->tgid != process)
 		return NULL;
-	t = bpf_map_lookup_elem(&drilled, &tid);
+	if (of_go)
+		who = BPF_CORE_READ((struct pt_regs *)bpf_task_pt_regs(task), r14);
+	t = bpf_map_lookup_elem(&drilled, &who);
 	return t && t->depth && t->plan ? t : NULL;
 }
 
@@ -518,10 +544,11 @@ int drill_sample(struct bpf_perf_event_data *ctx)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(drill_exit, struct task_struct *task)
 {
-	__u32 tid = task->pid;
+	__u64 who = task->pid;
 
-	if (task->tgid == process)
-		bpf_map_delete_elem(&drilled, &tid);
+	/* A goroutine outlives its threads. */
+	if (task->tgid == process && !of_go)
+		bpf_map_delete_elem(&drilled, &who);
 	return 0;
 }
 

@@ -41,7 +41,7 @@ struct wp_drill_frame {
 	__u32 spare;
 };
 
-/* A thread, and the record of its call of f0 when that returns. */
+/* A thread or goroutine, and the record of its call of f0 when that returns. */
 struct wp_drill_thread {
 	__u64 plan; /* the plan by which the call is measured; 0: only its latency counts */
 	__u64 latency; /* of the call, ns */

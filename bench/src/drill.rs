@@ -55,13 +55,16 @@ pub fn run(options: &Options) -> Result<()> {
     let setting = Setting { places, program: &program, shown: &shown };
     println!("## Cost of drill-downs\n");
     println!("{}; {}; {}\n", machine::describe(), peers::version("bpftrace"), peers::version("uftrace"));
-    // The other tables are worth having where one could not be made.
+    // The other tables are worth having where one could not be made; then the command fails at its end.
+    let mut unmade = 0;
     for table in [calls::table, trees::tables, buckets::table, loads::table] {
         if let Err(error) = table(&setting, options) {
             progress("");
             println!("not measured: {error:#}\n");
+            unmade += 1;
         }
     }
+    ensure!(unmade == 0, "{unmade} of the tables could not be made: see above");
     Ok(())
 }
 

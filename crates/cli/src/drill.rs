@@ -327,10 +327,6 @@ fn failure(error: DrillError, target: &str, arguments: &DrillArguments) -> Failu
             .hint(format!("wakepath latency {target} -p {pid} -d 10s shows its calls and their peaks")),
         DrillError::Resume(_) => Failure::new(Code::Input, text)
             .hint(format!("wakepath drill {target} -p {pid} begins a new search")),
-        DrillError::Go(_) => Failure::new(Code::Usage, text).hint(format!(
-            "wakepath record --call {target} --slow-probes -p {pid}, then wakepath path --call, shows what its slow calls wait \
-             for; wakepath latency {target} --slow-probes -p {pid} counts them"
-        )),
         DrillError::NotCalled { .. } => Failure::new(Code::Usage, text).hint(format!(
             "wakepath latency -a {target} -d 10s counts its calls in all processes; if there are none, begin at a function that \
              calls it"

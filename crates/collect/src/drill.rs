@@ -14,7 +14,7 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder, UprobeMultiOpts, UprobeOpts,
 };
 use wakepath_caller::Caller;
-use wakepath_functions::{Operand, Probe, Return};
+use wakepath_functions::{Operand, Probe, Return, Runtime};
 
 use crate::child::{Held, Running};
 use crate::error::Error;
@@ -171,7 +171,7 @@ pub struct DrillCounts {
 }
 
 impl<'obj> Drill<'obj> {
-    /// Loads the programs into `storage`, for one process, and at most for this time. Nothing is measured yet. A process that
+    /// Loads the programs into `storage`, for functions of one process that have this runtime, and at most for this time. Nothing is measured yet. A process that
     /// is a `command` of ours is waited for when it ends.
     ///
     /// # Errors
@@ -179,6 +179,7 @@ impl<'obj> Drill<'obj> {
     pub fn load(
         storage: &'obj mut MaybeUninit<OpenObject>,
         pid: u32,
+        runtime: Runtime,
         command: Option<Running>,
         duration: Option<Duration>,
     ) -> Result<Self, Error> {
@@ -199,6 +200,7 @@ impl<'obj> Drill<'obj> {
         }
         let bss = open.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?;
         bss.process = pid;
+        bss.of_go = (runtime == Runtime::Go).into();
         let skeleton = open.load().map_err(load_error)?;
         let calls = Rc::new(RefCell::new(Vec::new()));
         let into = Rc::clone(&calls);

@@ -14,7 +14,7 @@ pub use wakepath_drilldown::{
     NoSites, NodeId, ParameterError, Parameters, ParametersFile, RootCause, SiteId, Status, StopReason,
 };
 use wakepath_drilldown::{Drilldown, Event, EventError, LatencyRange};
-use wakepath_functions::{FindError, ProcessCode, ProcessFunction, RefusalReason, Return, Runtime};
+use wakepath_functions::{ProcessCode, ProcessFunction, Return, Runtime};
 use wakepath_recording::this_host;
 
 mod driver;
@@ -66,10 +66,6 @@ pub enum DrillError {
     Several { target: String, count: usize },
     #[error("process {pid} has not mapped {}, where `{function}` is", .file.display())]
     NotMapped { pid: u32, function: String, file: PathBuf },
-    #[error(
-        "`{0}` is a function of Go, which a drill-down does not follow: goroutines go from thread to thread, and their stacks move"
-    )]
-    Go(String),
     #[error("`{0}` never returns, so that its calls have no latency")]
     NeverReturns(String),
     #[error(
@@ -180,6 +176,8 @@ pub struct Drilled {
     pub lines: HashMap<NodeId, (String, u32)>,
     /// Where samples found the threads within the last function of a path, for those that took time of a CPU.
     pub sampled: HashMap<NodeId, Sampled>,
+    /// Whether the calls are those of goroutines: while one waits, its thread runs others.
+    pub of_goroutines: bool,
     /// The cost of a probed call, where it could be measured.
     pub probe: Option<Calibration>,
     /// The functions that were probed at once, at most.
@@ -212,10 +210,15 @@ pub struct SampledPlace {
     pub samples: u64,
 }
 
+/// Whether the cause at the end of a path is, for most of its time, a wait.
+fn is_wait(path: &RootCause) -> bool {
+    path.ns > 0 && path.blocked_ns.saturating_mul(2) >= path.ns
+}
+
 impl Drilled {
-    /// Whether a path ends at a function that waited for most of the time: the path of that wait explains it.
+    /// Whether a path ends at a function whose thread waited for most of the time: the path of that wait explains it.
     pub fn waits(&self) -> bool {
-        self.root_causes.iter().any(|cause| cause.ns > 0 && cause.blocked_ns.saturating_mul(2) >= cause.ns)
+        !self.of_goroutines && self.root_causes.iter().any(is_wait)
     }
 
     /// The calls to explain: those of the peak, and longer ones.
@@ -273,7 +276,9 @@ pub fn drill(
     let notes_of_f0: Vec<String> = f0.function.notes.iter().map(ToString::to_string).collect();
     let probe = wakepath_collect::calibrate(&f0.function.probe);
     let mut storage = MaybeUninit::uninit();
-    let drill = Drill::load(&mut storage, pid, command, Some(query.duration))?;
+    let runtime = f0.function.probe.runtime;
+    let of_goroutines = runtime == Runtime::Go;
+    let drill = Drill::load(&mut storage, pid, runtime, command, Some(query.duration))?;
     let mut driver = Driver::new(pid, drill, code, f0, query, probe);
     let began = Instant::now();
     let counts = driver.count(query, began, stop, progress)?;
@@ -313,7 +318,7 @@ pub fn drill(
     let status = driver.search(&mut machine, effects, stop, progress)?;
     let calls = driver.counts()?;
     let root_causes: Vec<RootCause> =
-        machine.root_causes().into_iter().map(|cause| driver.with_loop(cause)).collect();
+        machine.root_causes().into_iter().map(|cause| driver.with_park(driver.with_loop(cause))).collect();
     // The loops are the driver's, so that the machine knows no cause there.
     let has_cause = root_causes.iter().any(|path| path.cause.is_some());
     let status = if status == Status::EndsEarly && has_cause { Status::RootCauseFound } else { status };
@@ -321,7 +326,8 @@ pub fn drill(
     let sampled = driver.sample(&root_causes, stop, progress)?;
     let found_below = driver.into_found(&root_causes);
     let of_f0 = notes_of_f0.into_iter().chain(found_below.notes);
-    let notes = of_f0.chain(missed(&calls)).collect();
+    let parked = (of_goroutines && root_causes.iter().any(is_wait)).then(|| PARKED.to_owned());
+    let notes = of_f0.chain(missed(&calls)).chain(parked).collect();
     Ok(Drilled {
         host: Host::from(&this_host()),
         target: query.target.clone(),
@@ -341,6 +347,7 @@ pub fn drill(
         nodes: found_below.nodes,
         lines: found_below.lines,
         sampled,
+        of_goroutines,
         probe,
         most_probed: found_below.most_probed,
         notes,
@@ -372,6 +379,10 @@ fn begin(
     }
 }
 
+/// The note about a wait in Go.
+const PARKED: &str = "a goroutine waited there, and its thread ran others meanwhile, so that no recording of threads explains it; \
+     where the program sends spans, wakepath record --otlp, then wakepath requests, names who made it ready";
+
 /// A command loads its libraries at its start, or when it first needs one.
 const LOADED_WITHIN: Duration = Duration::from_secs(10);
 
@@ -380,9 +391,7 @@ fn f0_of(query: &DrillQuery, pid: u32, code: &mut ProcessCode) -> Result<Process
     if !matches!(Target::parse(&query.target), Ok(Target::Function)) || !query.target.contains(':') {
         return Err(DrillError::NotAFunction(query.target.clone()));
     }
-    let found = user_functions(&query.target, &[pid], query.allowed).map_err(|error| {
-        if is_of_go(&error, query, pid) { DrillError::Go(query.target.clone()) } else { error.into() }
-    })?;
+    let found = user_functions(&query.target, &[pid], query.allowed)?;
     let function = match found.as_slice() {
         [one] => match (&one.counted, &one.function) {
             (Counted::Function(_), Some(function)) => function.clone(),
@@ -395,27 +404,10 @@ fn f0_of(query: &DrillQuery, pid: u32, code: &mut ProcessCode) -> Result<Process
     let name = || function.readable.clone();
     match function.probe {
         _ if function.probe.returns == Return::Never => Err(DrillError::NeverReturns(name())),
-        _ if function.probe.runtime == Runtime::Go => Err(DrillError::Go(name())),
         _ => match code.address_of(&function) {
             Some(address) => Ok(ProcessFunction { address, function }),
             None => Err(DrillError::NotMapped { pid, function: name(), file: function.shown.clone() }),
         },
-    }
-}
-
-/// Whether a function could not be probed because of what Go's functions need: other probes, or a caller, which is Go's too,
-/// would not help.
-fn is_of_go(error: &LiveLatencyError, query: &DrillQuery, pid: u32) -> bool {
-    match error {
-        LiveLatencyError::Find(FindError::Refused(refusal)) => {
-            matches!(refusal.why, RefusalReason::GoReturns { .. } | RefusalReason::NoGoroutine { .. })
-        }
-        LiveLatencyError::Slow { .. } => {
-            let allowed = AllowedProbes { slow_probes: true, ..query.allowed };
-            let found = user_functions(&query.target, &[pid], allowed).unwrap_or_default();
-            found.iter().any(|one| one.function.as_ref().is_some_and(|one| one.probe.runtime == Runtime::Go))
-        }
-        _ => false,
     }
 }
 

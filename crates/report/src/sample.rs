@@ -415,6 +415,7 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
                 ],
             },
         )]),
+        of_goroutines: false,
         probe: Some(wakepath_engine::drill::Calibration {
             per_call_ns: 1500,
             other_process_ns: 1000,

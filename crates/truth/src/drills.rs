@@ -193,8 +193,11 @@ fn judge(planted: &[Vec<String>], answer: &Answer) -> (Verdict, String) {
     (if is_wrong { Verdict::Wrong } else { Verdict::Doubtful }, found)
 }
 
-/// The name without its class or crate and parameters: `Node::f1_2(int)` and `program::f1_2` are `f1_2`.
+/// The name without its class, crate or package and parameters: `Node::f1_2(int)`, `program::f1_2` and `main.(*v).f1_2` are `f1_2`.
 fn bare(name: &str) -> &str {
+    if let Some(of_go) = name.strip_prefix("main.") {
+        return of_go.rsplit('.').next().unwrap_or_default();
+    }
     let name = name.split('(').next().unwrap_or_default();
     name.rsplit("::").next().unwrap_or_default()
 }
@@ -287,6 +290,12 @@ mod tests {
                     itself,
                     &[],
                 )],
+                found,
+                Verdict::Right,
+            ),
+            (
+                "Go",
+                vec![(&["main.f0", "main.(*vf1_2).f1_2", "main.takeTime"][..], itself, &[])],
                 found,
                 Verdict::Right,
             ),

@@ -159,7 +159,7 @@ enum Verb {
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// The languages, by turns; those without a compiler here are left out.
-        #[arg(long, value_enum, value_delimiter = ',', default_value = "c,cpp,rust")]
+        #[arg(long, value_enum, value_delimiter = ',', default_value = "c,cpp,rust,go")]
         languages: Vec<Language>,
         /// The tool under judgement.
         #[arg(long, default_value = "target/release/wakepath")]

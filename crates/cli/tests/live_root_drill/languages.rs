@@ -1,56 +1,18 @@
-//! Programs in other languages than C: Rust's functions are followed, Go's are refused with the next step.
+//! Programs in other languages than C: Rust and Go.
 
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
 use wakepath_harness::live::{document, go, list, number, run, texts};
 
 use crate::{Drilled, alone, only_path};
 
-const GO: &str = r#"package main
-
-import (
-	"bufio"
-	"fmt"
-	"os"
-	"time"
-)
-
-var served int
-
-//go:noinline
-func fetch(slow bool) {
-	if slow {
-		time.Sleep(3 * time.Millisecond)
-	}
-	served++
-}
-
-//go:noinline
-func serve(slow bool) {
-	fetch(slow)
-	served++
-}
-
-func main() {
-	fmt.Println(os.Getpid())
-	go func() {
-		for i := 0; ; i++ {
-			serve(i%10 == 9)
-			time.Sleep(500 * time.Microsecond)
-		}
-	}()
-	bufio.NewReader(os.Stdin).ReadString(0)
-}
-"#;
-
-#[test]
-fn functions_of_go_are_refused_with_a_next_step_that_works() {
-    let would_show = "functions of Go are refused by drill, with another way";
-    let (Some(folder), Some(go)) = (alone(would_show), go(would_show)) else { return };
-    std::fs::write(folder.join("served.go"), GO).expect("a file");
+/// The Go program.
+fn go_program(folder: &Path, go: &Path) -> String {
+    std::fs::write(folder.join("served.go"), include_str!("served.go")).expect("a file");
     let mut compiler = Command::new(go);
-    compiler.current_dir(&*folder).args(["build", "-o", "served", "served.go"]);
+    compiler.current_dir(folder).args(["build", "-o", "served", "served.go"]);
     // It needs no downloads.
     compiler.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "")]);
     if std::env::var_os("HOME").is_none() && std::env::var_os("GOCACHE").is_none() {
@@ -58,26 +20,59 @@ fn functions_of_go_are_refused_with_a_next_step_that_works() {
     }
     let built = compiler.output().expect("go");
     assert!(built.status.success(), "{}", texts(&built).1);
-    let program = folder.join("served").to_str().expect("a path").to_owned();
-    let running = Drilled::start_program(&program, &[]);
-    let (target, pid) = (format!("{program}:main.serve"), running.1.as_str());
-    for more in [&[][..], &["--slow-probes"], &["--no-exceptions"]] {
-        let (out, err) = run(&folder, &[&["drill", &target, "-p", pid], more].concat(), 2);
-        assert_eq!(out, "", "{more:?}");
-        let text = err.split_whitespace().collect::<Vec<_>>().join(" ");
-        for part in [
-            "is a function of Go, which a drill-down does not follow",
-            &format!("wakepath record --call {target} --slow-probes -p {pid}, then wakepath path --call"),
-            &format!("wakepath latency {target} --slow-probes -p {pid}"),
-        ] {
-            assert!(text.contains(part), "{more:?}: {part} is missing in {err}");
+    folder.join("served").to_str().expect("a path").to_owned()
+}
+
+#[test]
+fn the_path_of_a_goroutine_is_followed_through_threads_and_where_its_stack_moves() {
+    let would_show = "culprits in Go programs are found";
+    let (Some(folder), Some(go)) = (alone(would_show), go(would_show)) else { return };
+    let program = go_program(&folder, &go);
+    for (culprit, path) in [
+        ("compute", &["main.compute"][..]),
+        // The stack is copied within the call, and the goroutine goes on in another thread.
+        ("moved", &["main.compute"]),
+        ("sleep", &["time.Sleep", "runtime.gopark"]),
+        ("lock", &["internal/sync.(*Mutex).lockSlow", "runtime.gopark"]),
+        ("channel", &["main.wait", "runtime.gopark"]),
+    ] {
+        let running = Drilled::start_program(&program, &[culprit]);
+        let target = format!("{program}:main.serve");
+        let asked = ["drill", &target, "-p", &running.1, "--start-ops", "300"];
+        let answer = document(&folder, &[&asked[..], &["--slow-probes"]].concat());
+        let (found, why) = only_path(&answer);
+        let first = ["main.serve", "main.lookUp", "main.(*disk).fetch"];
+        assert!(found.starts_with(&first), "{culprit}: {answer:#}");
+        // Between them stand functions of Go's runtime, which have other names in other versions of it.
+        let below = &found[first.len()..];
+        assert!(below.first() == path.first() && below.last() == path.last(), "{culprit}: {answer:#}");
+        assert_eq!(why["cause"], "itself", "{culprit}: {answer:#}");
+        assert_eq!(answer["status"], "root cause found", "{culprit}: {answer:#}");
+        assert!(number(&why["ns"]) * 10 > number(&why["of_ns"]) * 8, "{culprit}: {answer:#}");
+        let is_park = path.len() > 1;
+        assert_eq!(number(&why["blocked_ns"]) > 0, is_park, "{culprit}: {answer:#}");
+        // What its thread did meanwhile is no explanation.
+        assert!(answer["explained_by"].is_null(), "{culprit}: {answer:#}");
+        assert_eq!(list(&answer["notes"]).iter().any(is_about_goroutines), is_park, "{culprit}: {answer:#}");
+        if !is_park {
+            let place = &why["sampled"]["places"][0];
+            assert_eq!(place["function"], "main.compute", "{culprit}: {answer:#}");
         }
+        if culprit == "channel" {
+            // The paths of threads say that they are no goroutines' where calls changed their threads.
+            run(&folder, &["record", "--call", &target, "--slow-probes", "-p", &running.1, "-d", "3s"], 0);
+            let (out, err) = run(&folder, &["path", "--call"], 0);
+            assert!(out.contains("goroutines"), "no call changed its thread: {out}{err}");
+            assert!(out.contains("while a goroutine waits, its thread runs others"), "{out}");
+        }
+        // At a return the kernel single-steps: that is asked for.
+        let (_, err) = run(&folder, &asked, 2);
+        assert!(err.contains("--slow-probes"), "{err}");
     }
-    run(&folder, &["record", "--call", &target, "--slow-probes", "-p", pid, "-d", "2s"], 0);
-    let (out, err) = run(&folder, &["path", "--call"], 0);
-    assert!(out.contains("main.serve") && out.contains("time-out"), "{out}{err}");
-    let counted = document(&folder, &["latency", &target, "--slow-probes", "-p", pid, "-d", "1s"]);
-    assert!(number(&list(&counted["targets"])[0]["count"]) > 100, "{counted:#}");
+}
+
+fn is_about_goroutines(note: &Value) -> bool {
+    note.as_str().is_some_and(|note| note.starts_with("a goroutine waited there"))
 }
 
 /// The Rust program with these options of its compiler.

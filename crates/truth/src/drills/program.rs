@@ -1,5 +1,6 @@
 //! A program with planted culprits, made of a seed.
 
+mod go;
 mod rust;
 
 use std::fmt::Write;
@@ -19,6 +20,8 @@ pub enum Language {
     Cpp,
     /// Rust, with methods of `dyn` traits.
     Rust,
+    /// Go, with methods of interfaces, and goroutines.
+    Go,
 }
 
 impl Language {
@@ -28,6 +31,7 @@ impl Language {
             Self::C => "cc",
             Self::Cpp => "c++",
             Self::Rust => "rustc",
+            Self::Go => "go",
         }
     }
 
@@ -37,12 +41,14 @@ impl Language {
             Self::C => "C",
             Self::Cpp => "C++",
             Self::Rust => "Rust",
+            Self::Go => "Go",
         }
     }
 
     /// Whether its compiler can be run here.
     pub fn can_be_built(self) -> bool {
-        let run = Command::new(self.compiler()).arg("--version").output();
+        let version = if self == Self::Go { "version" } else { "--version" };
+        let run = Command::new(self.compiler()).arg(version).output();
         run.is_ok_and(|output| output.status.success())
     }
 }
@@ -189,7 +195,11 @@ impl Program {
 
     /// The name by which a person asks for the first function.
     pub fn first(&self) -> &'static str {
-        if self.language == Language::Rust { self.first_in_rust() } else { "f0" }
+        match self.language {
+            Language::C | Language::Cpp => "f0",
+            Language::Rust => self.first_in_rust(),
+            Language::Go => "main.f0",
+        }
     }
 
     /// All functions: level and number, from `f0` down.
@@ -247,6 +257,7 @@ impl Program {
             Language::C => "program.c",
             Language::Cpp => "program.cc",
             Language::Rust => "program.rs",
+            Language::Go => "program.go",
         });
         std::fs::write(&source, self.source())?;
         let program = folder.join("program");
@@ -254,11 +265,20 @@ impl Program {
         match (self.language, self.optimised) {
             (Language::Rust, false) => command.args(["--edition", "2021", "-g", "-C", "opt-level=0"]),
             (Language::Rust, true) => command.args(["--edition", "2021", "-g", "-C", "opt-level=2"]),
+            (Language::Go, false) => command.args(["build", "-gcflags=-N -l"]),
+            (Language::Go, true) => command.arg("build"),
             (_, false) => command.args(["-g", "-pthread", "-w", "-O0"]),
             (_, true) => command.args(["-g", "-pthread", "-w", "-O2"]),
         };
         if self.language == Language::Rust {
             command.args(self.rust_options());
+        }
+        if self.language == Language::Go {
+            // It needs no downloads.
+            command.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "")]);
+            if std::env::var_os("HOME").is_none() && std::env::var_os("GOCACHE").is_none() {
+                command.env("GOCACHE", folder.join("cache"));
+            }
         }
         let output = command
             .arg("-o")
@@ -272,7 +292,11 @@ impl Program {
     }
 
     fn source(&self) -> String {
-        if self.language == Language::Rust { self.rust_source() } else { self.c_source() }
+        match self.language {
+            Language::C | Language::Cpp => self.c_source(),
+            Language::Rust => self.rust_source(),
+            Language::Go => self.go_source(),
+        }
     }
 
     /// The same code for C and C++, which has methods too.
@@ -412,7 +436,8 @@ mod tests {
 
     #[test]
     fn a_seed_makes_one_program_which_compiles() {
-        for (language, seeds) in [(Language::C, 24), (Language::Cpp, 24), (Language::Rust, 8)] {
+        let languages = [(Language::C, 24), (Language::Cpp, 24), (Language::Rust, 8), (Language::Go, 8)];
+        for (language, seeds) in languages.into_iter().filter(|(language, _)| language.can_be_built()) {
             for seed in 0..seeds {
                 let program = Program::of_seed(seed, language);
                 assert_eq!(program.source(), Program::of_seed(seed, language).source());

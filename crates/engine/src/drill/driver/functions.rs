@@ -1,6 +1,6 @@
 //! The functions of a drill-down: their numbers, the calls in their code, and which of them are probed.
 
-use wakepath_drilldown::{FunctionId, NoSites, Refusal, Site, SiteId, SiteKind};
+use wakepath_drilldown::{FunctionId, NoSites, Refusal, RootCause, Site, SiteId, SiteKind};
 use wakepath_functions::{ProbeMethod, ProcessCallee, ProcessFunction, Return, Runtime};
 
 use super::{Driver, Key, Known};
@@ -56,6 +56,9 @@ impl Driver<'_> {
         let Some(Known::Probed(caller)) = self.functions.get(function.0 as usize) else {
             return Err(NoSites::Refused(Refusal::Unsafe));
         };
+        if is_park(caller) {
+            return Err(NoSites::Leaf);
+        }
         let caller = caller.clone();
         let Ok(found) = self.code.sites(&caller) else { return Err(NoSites::NotDecodable) };
         if !found.whole {
@@ -118,7 +121,26 @@ impl Driver<'_> {
         if steps {
             add(&mut self.stepped);
         }
-        (probe.runtime == Runtime::Go).then_some(Refusal::Unsafe)
+        // Calls are those of threads or of goroutines.
+        (probe.runtime != self.runtime()).then_some(Refusal::Unsafe)
+    }
+
+    fn runtime(&self) -> Runtime {
+        match self.functions.first() {
+            Some(Known::Probed(f0)) => f0.function.probe.runtime,
+            _ => Runtime::Native,
+        }
+    }
+
+    /// A path that ends where Go parks a goroutine ends in a wait.
+    pub(in crate::drill) fn with_park(&self, mut path: RootCause) -> RootCause {
+        let last = path.path.last().and_then(|last| self.nodes.get(last)?.function);
+        if let Some(Known::Probed(last)) = last.and_then(|last| self.functions.get(last.0 as usize))
+            && is_park(last)
+        {
+            path.blocked_ns = path.ns;
+        }
+        path
     }
 
     /// The call sites of functions that another run has decided on. No probe is put, or left out, for them here.
@@ -173,4 +195,9 @@ impl Driver<'_> {
             self.notes.push(note);
         }
     }
+}
+
+/// Whether this is the function of Go's runtime in which a goroutine waits, its thread meanwhile running others.
+fn is_park(function: &ProcessFunction) -> bool {
+    function.function.probe.runtime == Runtime::Go && function.function.readable == "runtime.gopark"
 }

@@ -8,7 +8,7 @@ use wakepath_drilldown::{Cause, MeasuredNode, NodeId, RootCause, SiteKind};
 use wakepath_symbols::{Found, Symbols};
 
 use super::{Driver, LOOK_EVERY};
-use crate::drill::{DrillError, DrillProgress, Sampled, SampledPlace};
+use crate::drill::{DrillError, DrillProgress, Sampled, SampledPlace, is_wait};
 
 /// Samples that are enough to name lines: of 200, one that has a tenth of the time gets 12 to 28 in 19 of 20 runs.
 const ENOUGH_SAMPLES: u64 = 200;
@@ -112,7 +112,7 @@ impl Driver<'_> {
 /// Whether the cause at the end of a path is time in which its last function had a CPU.
 fn computes(path: &RootCause) -> bool {
     let itself = matches!(path.cause, None | Some(Cause::Itself | Cause::Loop { .. }));
-    itself && path.ns > 0 && path.blocked_ns.saturating_mul(2) < path.ns
+    itself && path.ns > 0 && !is_wait(path)
 }
 
 /// A rate at which a call of this length has no more samples than are kept, half of them at most.
