@@ -1,5 +1,7 @@
 //! A session that measures the functions below one of a process, level by level: `bpf/drill.bpf.c` (T08 chapter 3).
 
+mod record;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -25,26 +27,13 @@ use crate::signals::Signals;
 use crate::skeleton::drill::{DrillSkel, DrillSkelBuilder};
 use crate::watch::{EndReason, Watch, pidfd};
 
-/// Nodes of the function tree that are measured at once, at most: `WP_DRILL_NODES`.
-pub const MAX_DRILL_NODES: usize = 128;
+use record::DEPTH;
+pub use record::{DrillCall, DrillNode, MAX_DRILL_NODES, MAX_DRILL_SAMPLES};
+
 /// Threads that detach probes at the same time.
 const MAX_DETACHING: usize = 16;
 /// Calls of f0 whose records fit into the buffer together, with room to spare.
 const MAX_WANTED_CALLS: u64 = 64;
-
-// Offsets in `struct wp_drill_thread`; the test below holds them against the header.
-const LATENCY: usize = 8;
-const CALL: usize = 16;
-const DEPTH: usize = 52;
-const LEFT: usize = 64;
-const TID: usize = 68;
-const NODES: usize = 1096;
-/// Bytes of `struct wp_drill_node`.
-const NODE: usize = 72;
-const SAMPLED: usize = 10_312;
-const SAMPLES: usize = 10_824;
-/// Samples of a call that are kept: `WP_DRILL_SAMPLES`.
-pub const MAX_DRILL_SAMPLES: usize = 64;
 
 /// A command that is started for a drill-down.
 #[derive(Debug, Clone)]
@@ -115,44 +104,6 @@ pub struct DrillPlan {
     pub callers: Vec<u32>,
     /// The number of calls of f0 within the peak that are wanted.
     pub wanted: u64,
-}
-
-/// A call of f0 within the peak.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DrillCall {
-    /// The plan that it was measured by, counted from 1.
-    pub plan: u64,
-    /// The thread.
-    pub tid: u32,
-    /// Its latency, ns.
-    pub latency: u64,
-    /// Calls within it that were unwound without a return.
-    pub left: u32,
-    /// The nodes that were called, with the latencies of their calls; node 0 is f0.
-    pub nodes: Vec<DrillNode>,
-    /// Addresses in the process where samples found the code of the sampled node, or what that called; 0 in the kernel.
-    pub samples: Vec<u64>,
-}
-
-/// The calls of a node within a call of f0. All times in ns.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DrillNode {
-    /// Which node.
-    pub node: u32,
-    /// The longest call.
-    pub max: u64,
-    /// All calls together.
-    pub sum: u64,
-    /// The number of calls.
-    pub count: u64,
-    /// The thread waited to be woken while this was the innermost node.
-    pub blocked: u64,
-    /// It was ready to run, and had no CPU.
-    pub waited: u64,
-    /// Interrupts ran in its place.
-    pub interrupted: u64,
-    /// The longest of these, and its number: 236 for the local timer, else an interrupt line.
-    pub longest: (u32, u64),
 }
 
 /// The calls of f0 so far.
@@ -504,36 +455,6 @@ fn detach(mut links: Vec<Link>) {
     });
 }
 
-impl DrillCall {
-    /// Reads a `struct wp_drill_thread`.
-    fn read(record: &[u8]) -> Option<Self> {
-        let half = |at: usize| word(record, at) as u32;
-        let call = word(record, CALL);
-        let nodes = record.get(NODES..SAMPLED)?.chunks_exact(NODE).zip(0..);
-        let nodes = nodes.filter(|(node, _)| word(node, 0) == call);
-        let nodes = nodes.map(|(node, number)| DrillNode {
-            node: number,
-            max: word(node, 8),
-            sum: word(node, 16),
-            count: word(node, 24),
-            blocked: word(node, 32),
-            waited: word(node, 40),
-            interrupted: word(node, 48),
-            longest: (word(node, 64) as u32, word(node, 56)),
-        });
-        Some(Self {
-            plan: word(record, 0),
-            tid: half(TID),
-            latency: word(record, LATENCY),
-            left: half(LEFT),
-            nodes: nodes.collect(),
-            samples: (0..MAX_DRILL_SAMPLES.min(half(SAMPLES) as usize))
-                .map(|at| word(record, SAMPLED + 8 * at))
-                .collect(),
-        })
-    }
-}
-
 /// The addresses in a process at which the kernel catches the returns of its functions; none before the first one.
 fn trampoline(pid: u32) -> Range<u64> {
     let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
@@ -557,70 +478,4 @@ fn operand_bytes(operand: &Operand) -> [u8; 16] {
     ]);
     bytes[8..].copy_from_slice(&operand.displacement.to_ne_bytes());
     bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use std::process::Command;
-
-    use super::*;
-
-    #[test]
-    fn the_record_of_a_call_is_as_the_c_header_says() {
-        let source = r#"
-            #include <stddef.h>
-            #include <stdio.h>
-            #include <linux/types.h>
-            #include "drill.h"
-            int main(void) {
-                printf("%zu %zu %zu %zu %zu %zu %zu %d %zu %zu %d", offsetof(struct wp_drill_thread, latency),
-                       offsetof(struct wp_drill_thread, call), offsetof(struct wp_drill_thread, depth),
-                       offsetof(struct wp_drill_thread, left),
-                       offsetof(struct wp_drill_thread, tid), offsetof(struct wp_drill_thread, nodes),
-                       sizeof(struct wp_drill_node), WP_DRILL_NODES, offsetof(struct wp_drill_thread, sampled),
-                       offsetof(struct wp_drill_thread, samples), WP_DRILL_SAMPLES);
-                struct wp_drill_thread t = { .plan = 3, .latency = 100, .call = 9, .left = 2, .tid = 77 };
-                t.nodes[0] = (struct wp_drill_node){ .call = 9, .max = 100, .sum = 100, .count = 1 };
-                t.nodes[1] = (struct wp_drill_node){ .call = 8, .max = 50, .sum = 50, .count = 1 };
-                t.nodes[5] = (struct wp_drill_node){ 9, 11, 12, 13, 14, 15, 16, 17, 18, 0 };
-                t.samples = 2;
-                t.sampled[0] = 0x1234;
-                t.sampled[2] = 0x5678;
-                FILE *record = fopen("record", "w");
-                fwrite(&t, sizeof(t), 1, record);
-                return fclose(record);
-            }"#;
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("drill.c"), source).expect("a file");
-        let bpf = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf");
-        let compiled =
-            Command::new("cc").args(["-I", bpf, "-o", "drill", "drill.c"]).current_dir(&folder).status();
-        assert!(compiled.expect("cc").success(), "the C compiler refused bpf/drill.h");
-        let ran = Command::new(folder.path().join("drill")).current_dir(&folder).output().expect("it runs");
-        let expected = format!(
-            "{LATENCY} {CALL} {DEPTH} {LEFT} {TID} {NODES} {NODE} {MAX_DRILL_NODES} {SAMPLED} {SAMPLES} {MAX_DRILL_SAMPLES}"
-        );
-        assert_eq!(String::from_utf8_lossy(&ran.stdout), expected);
-        let record = std::fs::read(folder.path().join("record")).expect("a record");
-        let f0 = DrillNode { node: 0, max: 100, sum: 100, count: 1, ..DrillNode::default() };
-        let other = DrillNode {
-            node: 5,
-            max: 11,
-            sum: 12,
-            count: 13,
-            blocked: 14,
-            waited: 15,
-            interrupted: 16,
-            longest: (18, 17),
-        };
-        let nodes = vec![f0, other];
-        let samples = vec![0x1234, 0];
-        let expected = DrillCall { plan: 3, tid: 77, latency: 100, left: 2, nodes, samples };
-        assert_eq!(DrillCall::read(&record), Some(expected), "node 1 is of an earlier call");
-        assert_eq!(DrillCall::read(&record[..100]), None);
-        let mut record = record;
-        record[SAMPLES..SAMPLES + 4].copy_from_slice(&u32::MAX.to_le_bytes());
-        let call = DrillCall::read(&record).expect("a call");
-        assert_eq!(call.samples.len(), MAX_DRILL_SAMPLES, "more than are kept");
-    }
 }

@@ -51,9 +51,9 @@ fn the_path_of_a_goroutine_is_followed_through_threads_and_where_its_stack_moves
         assert!(number(&why["ns"]) * 10 > number(&why["of_ns"]) * 8, "{culprit}: {answer:#}");
         let is_park = path.len() > 1;
         assert_eq!(number(&why["blocked_ns"]) > 0, is_park, "{culprit}: {answer:#}");
-        // What the runtime calls to park a goroutine is assembler code: none of it is part of the path.
+        // The runtime parks a goroutine by assembler code: none of it is part of the path.
         assert_eq!(list(&why["doubts"]).len(), 0, "{culprit}: {answer:#}");
-        // What its thread did meanwhile is no explanation.
+        // The time of its thread meanwhile is no explanation.
         assert!(answer["explained_by"].is_null(), "{culprit}: {answer:#}");
         assert_eq!(list(&answer["notes"]).iter().any(is_about_goroutines), is_park, "{culprit}: {answer:#}");
         if !is_park {
