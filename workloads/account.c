@@ -10,6 +10,7 @@
 
 #define MAX_SUMS 4096
 #define MAX_NOTES 16
+#define MAX_EITHERS 64
 
 struct sum {
 	lane_t lane;
@@ -24,6 +25,14 @@ static struct entry notes[MAX_NOTES];
 static int note_count;
 static const char *musts[MAX_NOTES], *nevers[MAX_NOTES];
 static int must_count, never_count;
+
+/* Where the account has two readings. */
+static struct {
+	uint64_t from, to;
+} eithers[MAX_EITHERS];
+static int either_count;
+/* The reading in which they timed out is being added up. */
+static bool as_timed_out;
 
 static void add(lane_t lane, const char *kind, const char *call, int64_t ns)
 {
@@ -88,7 +97,10 @@ static void explain_link(const struct stretch *s, uint64_t from, uint64_t to)
 static void explain_stretch(lane_t lane, const struct stretch *s, uint64_t from, uint64_t to)
 {
 	uint64_t length = s->to - s->from;
-	uint64_t delayed = s->delayed < length ? s->delayed : length;
+	bool timed_out = as_timed_out && lane == 0 && s->may_time_out;
+	uint64_t delayed = timed_out ? s->delayed_by_timer : s->delayed;
+	if (delayed > length)
+		delayed = length;
 	uint64_t runs_until = s->to - delayed;
 	if (s->what == WAIT && s->cpu < length - delayed)
 		runs_until = s->from + s->cpu;
@@ -107,7 +119,7 @@ static void explain_stretch(lane_t lane, const struct stretch *s, uint64_t from,
 	uint64_t a = runs_until > from ? runs_until : from, b = blocked_until < to ? blocked_until : to;
 	if (a >= b)
 		return;
-	if (s->end == BY_TIMER)
+	if (s->end == BY_TIMER || timed_out)
 		add(lane, "timer", s->call, (int64_t)(b - a));
 	else if (s->end == BY_DISK)
 		add(lane, "block_device", s->call, (int64_t)(b - a));
@@ -155,6 +167,16 @@ static void explain(lane_t lane, uint64_t from, uint64_t to)
 	add_within(lane, "runnable", "", l->at, l->at + l->end_delay, from, to);
 	add_within(lane, "running", "", l->at + l->end_delay, UINT64_MAX, from, to);
 	asked[lane] = false;
+}
+
+void account_either(uint64_t from, uint64_t to)
+{
+	if (either_count < MAX_EITHERS) {
+		eithers[either_count].from = from;
+		eithers[either_count++].to = to;
+	} else {
+		order_unknown(0, to - from);
+	}
 }
 
 void must(const char *assertion)
@@ -266,10 +288,46 @@ void account_begins(void)
 	stolen_before = stolen();
 }
 
+static void write_sums(FILE *out, const char *indent)
+{
+	static const struct lane in_flight;
+	for (int i = 0; i < sum_count; i++) {
+		fprintf(out, "%s\n%s  {", i ? "," : "", indent);
+		write_thread(out, sums[i].lane == IN_FLIGHT ? &in_flight : &lanes->lane[sums[i].lane]);
+		fprintf(out, ", \"kind\": \"%s\", \"what\": null, \"call\": ", sums[i].kind);
+		fprintf(out, sums[i].call[0] ? "\"%s\"" : "null%s", sums[i].call);
+		if (sums[i].ns == INT64_MAX)
+			fprintf(out, ", \"total_ns\": null}");
+		else
+			fprintf(out, ", \"total_ns\": %lld}", (long long)sums[i].ns);
+	}
+	fprintf(out, "\n%s]", indent);
+}
+
+/* Each wait that may have ended in two ways, added up in both; the contributors have the first reading. */
+static void write_eithers(FILE *out)
+{
+	fprintf(out, "  \"either\": [");
+	for (int i = 0; i < either_count; i++) {
+		uint64_t from = eithers[i].from, to = eithers[i].to;
+		fprintf(out, "%s\n    {\"from_ns\": %llu, \"to_ns\": %llu", i ? "," : "", (unsigned long long)from,
+			(unsigned long long)to);
+		for (int reading = 0; reading < 2; reading++) {
+			sum_count = 0;
+			as_timed_out = reading;
+			explain(0, from, to);
+			as_timed_out = false;
+			fprintf(out, ", \"%s\": [", reading ? "timed_out" : "ended");
+			write_sums(out, "    ");
+		}
+		fprintf(out, "}");
+	}
+	fprintf(out, "\n  ]");
+}
+
 /* `closed` is 0 for a window that stays open. */
 static void write_truth(const char *file, uint64_t from, uint64_t closed)
 {
-	static const struct lane in_flight;
 	const struct lane *first = &lanes->lane[0];
 	FILE *out = fopen(file, "w");
 	if (!out)
@@ -307,17 +365,10 @@ static void write_truth(const char *file, uint64_t from, uint64_t closed)
 		fprintf(out, "}");
 	}
 	fprintf(out, "\n  ],\n  \"contributors\": [");
-	for (int i = 0; i < sum_count; i++) {
-		fprintf(out, "%s\n    {", i ? "," : "");
-		write_thread(out, sums[i].lane == IN_FLIGHT ? &in_flight : &lanes->lane[sums[i].lane]);
-		fprintf(out, ", \"kind\": \"%s\", \"what\": null, \"call\": ", sums[i].kind);
-		fprintf(out, sums[i].call[0] ? "\"%s\"" : "null%s", sums[i].call);
-		if (sums[i].ns == INT64_MAX)
-			fprintf(out, ", \"total_ns\": null}");
-		else
-			fprintf(out, ", \"total_ns\": %lld}", (long long)sums[i].ns);
-	}
-	fprintf(out, "\n  ]\n}\n");
+	write_sums(out, "  ");
+	fprintf(out, ",\n");
+	write_eithers(out);
+	fprintf(out, "\n}\n");
 	if (fclose(out))
 		die(file);
 }

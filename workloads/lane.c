@@ -255,7 +255,7 @@ struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by)
 		cpu = l->at_cpu;
 	struct stretch s = {
 		.from = l->at, .to = wall, .cpu = cpu - l->at_cpu, .delayed = delay - l->at_delay,
-		.what = what, .end = end, .by = (int16_t)by,
+		.delayed_by_timer = delay - l->at_delay, .what = what, .end = end, .by = (int16_t)by,
 	};
 	memcpy(s.call, l->waiting_in, sizeof s.call);
 	int64_t missing = (int64_t)(wall - l->read_at - (cpu - l->at_cpu) - (delay - l->read_delay));

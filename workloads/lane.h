@@ -29,6 +29,8 @@ struct stretch {
 	int16_t sent_by; /* of a wait ended by a link: the lane that sent what ended it... */
 	uint64_t sent;   /* ...and when */
 	bool runs_last;  /* of a wait: its CPU time was spent on the way out, not on the way in */
+	bool may_time_out; /* of a wait: by another reading, a timer ended it... */
+	uint64_t delayed_by_timer; /* ...and it was runnable for so long */
 	char call[CALL_LEN];
 };
 
@@ -57,6 +59,7 @@ struct lane {
 	char waiting_in[CALL_LEN]; /* empty unless waiting */
 	_Atomic uint64_t released; /* when, by whom: the last time */
 	_Atomic int released_by;
+	_Atomic uint64_t was_released; /* when that was done for certain */
 	_Atomic uint64_t sent; /* to it over a link, when, by whom: the last time */
 	_Atomic int sent_by;
 
@@ -92,6 +95,8 @@ extern unsigned lane_namespaces[2];
 
 /* Reads what is to be subtracted when the window closes. */
 void account_begins(void);
+/* From then to then, the waits of lane 0 that may have timed out either did so, all of them, or none. */
+void account_either(uint64_t from, uint64_t to);
 
 /* Ends the stretch in progress here and begins another. */
 struct stretch *boundary(lane_t lane, enum what what, enum end end, lane_t by);

@@ -127,15 +127,22 @@ void wait_ends(lane_t lane, lane_t otherwise);
 void wait_times_out(lane_t lane, uint64_t ns);
 /* ...or only interrupted by such a timer: from here it goes on with the wait for that lane... */
 void wait_is_interrupted(lane_t lane, uint64_t ns, lane_t awaited);
-/* ...or by whichever of these two came first, says whether by the timer: both can be found when the thread has a CPU again... */
-bool wait_ends_or_times_out(lane_t lane, uint64_t ns);
+/*
+ * ...or by whichever of these two came first. `since` is when the first of the interrupted waits began that this one goes
+ * on with, 0 if it is one by itself. Only the kernel knows whether the last of them slept until the event: it may have found
+ * the event as it timed out, or without sleeping, and then all were time-outs for a trace. Where it is not certain that it
+ * slept until the event, the account has both readings. Returns whether it is certain. For lane 0.
+ */
+bool wait_ends_or_times_out(lane_t lane, uint64_t ns, uint64_t since);
 /* ...or, if no lane said that it releases us, by this... */
 void wait_ends_or_by(lane_t lane, enum end end);
 /* ...or ended by something else that is no lane. */
 void wait_ends_by(lane_t lane, enum end end);
 
-/* `lane` is about to end the wait of `waiter`. */
+/* `lane` is about to end the wait of `waiter`... */
 void releases(lane_t lane, lane_t waiter);
+/* ...and has done so. */
+void has_released(lane_t waiter);
 
 /* So much of what the lane has logged may have been in another order, or by another end. */
 void order_unknown(lane_t lane, uint64_t ns);

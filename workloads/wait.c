@@ -39,6 +39,16 @@ static void not_runnable_before(struct stretch *s, uint64_t woken)
 		s->delayed = s->to - woken;
 }
 
+/* The same, by the reading that a timer ended it, which was set for so long when it began. */
+static void may_time_out(struct stretch *s, uint64_t ns)
+{
+	struct stretch timed_out = *s;
+	timed_out.delayed = s->delayed_by_timer;
+	not_runnable_before(&timed_out, s->from + ns);
+	s->delayed_by_timer = timed_out.delayed;
+	s->may_time_out = true;
+}
+
 void wait_times_out(lane_t lane, uint64_t ns)
 {
 	struct stretch *s = wait_over(lane, BY_TIMER, NO_LANE);
@@ -51,6 +61,7 @@ struct stretch *wait_interrupted(lane_t lane, uint64_t ns, lane_t awaited)
 	snprintf(call, sizeof call, "%s", lanes->lane[lane].waiting_in);
 	struct stretch *s = wait_over(lane, BY_LANE, awaited);
 	not_runnable_before(s, s->from + ns);
+	may_time_out(s, ns);
 	wait_begins(lane, call);
 	return s;
 }
@@ -60,15 +71,19 @@ void wait_is_interrupted(lane_t lane, uint64_t ns, lane_t awaited)
 	wait_interrupted(lane, ns, awaited);
 }
 
-bool wait_ends_or_times_out(lane_t lane, uint64_t ns)
+bool wait_ends_or_times_out(lane_t lane, uint64_t ns, uint64_t since)
 {
 	const struct lane *l = &lanes->lane[lane];
-	bool timed_out = atomic_load(&l->released) > l->at + ns;
-	if (timed_out)
-		wait_times_out(lane, ns);
-	else
-		wait_ends(lane, NO_LANE);
-	return timed_out;
+	uint64_t expires = l->at + ns; /* at the earliest: the timer is set after this stamp, and may be late */
+	long sleeps = l->sleeps;
+	struct stretch *s = wait_released(lane, NO_LANE);
+	may_time_out(s, ns);
+	uint64_t began = atomic_load(&l->released), done = atomic_load(&l->was_released);
+	bool in_time = s->to < expires || (done >= began && done < expires);
+	bool certain = in_time && l->sleeps != sleeps;
+	if (!certain)
+		account_either(since ? since : s->from, s->to);
+	return certain;
 }
 
 void order_unknown(lane_t lane, uint64_t ns)
@@ -81,6 +96,11 @@ void releases(lane_t lane, lane_t waiter)
 	struct lane *w = &lanes->lane[waiter];
 	atomic_store(&w->released_by, lane);
 	atomic_store(&w->released, now());
+}
+
+void has_released(lane_t waiter)
+{
+	atomic_store(&lanes->lane[waiter].was_released, now());
 }
 
 /*

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::document::{PathDocument, Truth};
+use crate::either;
 
 /// The largest difference between a truth's window and the sum of its contributors, as a fraction. They are
 /// cut out of the window, but a figure from another source (a cgroup's throttled time) is read a little
@@ -34,6 +35,7 @@ pub fn truth(truth: &Truth, slowness: f64) -> Vec<String> {
     if (sum as f64 - window).abs() > MAX_GAP * window {
         violations.push(format!("the truth's parts sum to {sum} ns, its window is {window} ns"));
     }
+    violations.extend(either::contradictions(&truth.either, MAX_GAP * window));
     if truth.clocks.unawares_ns as f64 > MAX_UNAWARE * window {
         violations.push(format!(
             "the program was blocked for {} ns that its account has as work",

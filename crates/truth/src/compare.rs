@@ -26,6 +26,8 @@
 //! contradict themselves is nothing compared with them; the path's own sums are checked even then. The same holds for the time that the path
 //! charges to timers of TCP, where the kernel counts that it sent something by them: a program cannot see them.
 //!
+//! A time of which the program's books have two readings is compared with the one nearer to the path: see `either`.
+//!
 //! The kind `still_waiting` exists here only: a wait that has not ended when the window does. A path has
 //! a cause for it and no kind; it is known and does not count as `unknown`.
 
@@ -39,6 +41,7 @@ use crate::audit;
 use crate::checks;
 use crate::dated_back::{Shifts, corrections, uncounted};
 use crate::document::{Basis, DatedBack, Key, PathDocument, Segment, Truth, clip, length};
+use crate::either::{self, MAX_EITHER};
 use crate::kernel_threads;
 use crate::tries::Outcome;
 
@@ -98,6 +101,8 @@ pub struct Verdict {
     pub unknown: f64,
     /// The path's time of threads outside of the workload, as a fraction of it.
     pub outside: f64,
+    /// The time of which the program's books have two readings, as a fraction of the window.
+    pub either: f64,
     /// The additional time of the path's window, ns.
     pub ends_ns: i64,
     /// The number of places where events are missing.
@@ -162,7 +167,7 @@ pub(crate) const NO_THREAD: u32 = 0;
 /// [`Verdict`] with violations.
 pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, BadDocument> {
     let document = path;
-    let truth = Truth::deserialize(truth).map_err(BadDocument::Truth)?;
+    let mut truth = Truth::deserialize(truth).map_err(BadDocument::Truth)?;
     let path = PathDocument::deserialize(path).map_err(BadDocument::Path)?;
     check_schema("truth", &truth.schema, "wakepath.truth/1")?;
     check_schema("path", &path.schema, "wakepath.path/1")?;
@@ -182,6 +187,7 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         void.extend(audit::uncounted(uncounted(switches, &own, &clipped, origin), window_ns));
     }
     let sound_books = void.is_empty();
+    let either_ns = either::choose(&mut truth, &path, origin);
     let violations = audit::path(&path);
 
     let mut expected = sums_of_truth(&truth, window_ns);
@@ -214,6 +220,7 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         dated_back: truth.dated_back.as_ref().map(|found| (found.basis.clone(), found.switches.len())),
         unknown: total(&|_, kind| kind == "unknown"),
         outside: total(&|tid, kind| !own.contains(&tid) && tid != NO_THREAD && kind != "unknown"),
+        either: share(either_ns),
         ends_ns: (path.window.to_ns - path.window.from_ns) - window_ns,
         losses: path.losses.len(),
         parts,
@@ -221,6 +228,10 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         void,
         sound_books,
     };
+    if verdict.either > MAX_EITHER {
+        let percent = verdict.either * 100.0;
+        verdict.void.push(format!("the program's books have two readings of {percent:.1}% of the window"));
+    }
     // A path is right to have unknown time where the kernel did not record a switch. The time that it
     // then lacks elsewhere is no error; with more than a little of it the run shows too little.
     let (mut excused, mut unknown) = (0.0, 0.0);

@@ -30,6 +30,9 @@ pub struct Truth {
     pub threads: Vec<Thread>,
     /// The parts of the window.
     pub contributors: Vec<TruthPart>,
+    /// The times of which the books have two readings, in order.
+    #[serde(default)]
+    pub either: Vec<Either>,
     /// Added by the judge: all kernel threads, with their CPU time in the run; none if it was not taken.
     #[serde(default)]
     pub kernel_threads: Option<Vec<KernelThread>>,
@@ -88,6 +91,19 @@ pub struct Dated {
 
 /// A contributor: its thread and its kind.
 pub(crate) type Key<'a> = (u32, &'a str);
+
+/// A time in which the program's own wait may have ended in two ways, so that its books have two readings.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Either {
+    /// Its beginning.
+    pub from_ns: i64,
+    /// Its end.
+    pub to_ns: i64,
+    /// The contributors if the awaited thread ended the wait. The truth's contributors have this reading.
+    pub ended: Vec<TruthPart>,
+    /// The contributors if the wait was time-outs, to the last of them.
+    pub timed_out: Vec<TruthPart>,
+}
 
 /// One end of a link, as a host.
 #[derive(Debug, Clone, Deserialize)]

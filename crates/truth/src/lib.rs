@@ -15,6 +15,7 @@ pub mod cost;
 pub mod dated_back;
 pub mod document;
 pub mod drills;
+mod either;
 pub mod incidents;
 pub mod joins;
 pub mod kernel_threads;

@@ -34,6 +34,10 @@ pub fn line(name: &str, limit: f64, judged: &Judgement) -> String {
         )),
         None => {}
     }
+    if verdict.either > 0.0 {
+        let percent = verdict.either * 100.0;
+        text.push_str(&format!("\n    {percent:.1}% of the window has two readings by the program's books"));
+    }
     for reason in &verdict.void {
         text.push_str("\n    void: ");
         text.push_str(reason);

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 use wakepath_truth::audit;
-use wakepath_truth::document::Truth;
+use wakepath_truth::document::{Truth, TruthPart};
 use wakepath_truth::workloads::{self, View, Workload};
 
 /// The number of runs until a program does not report that the machine was too busy to measure.
@@ -170,4 +170,65 @@ fn a_benchmark_load_prints_its_rate_in_a_line_that_can_be_read() {
         let [seconds, rate, quiet] = [seconds, rate, quiet].map(|word| word.parse::<f64>().unwrap());
         assert!(seconds >= 0.0 && rate > 0.0 && quiet > 0.0);
     }
+}
+
+/// The number of series of polls of which the program's books have two readings, and of those that are a wait of more than 10 ms
+/// for a timer in the second one and not in the first.
+fn series_with_two_readings(command: &mut Command, stopped: Option<(u64, u64)>) -> (usize, usize) {
+    let file = tempfile::NamedTempFile::new().expect("a file for the truth");
+    let mut child = command.arg("--truth").arg(file.path()).spawn().expect("the workload starts");
+    if let Some((from_ms, to_ms)) = stopped {
+        for (signal, ms) in [("-STOP", from_ms), ("-CONT", to_ms - from_ms)] {
+            std::thread::sleep(std::time::Duration::from_millis(ms));
+            let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill");
+            assert!(sent.success());
+        }
+    }
+    assert!(child.wait().expect("it ends").success());
+    let truth: Truth = serde_json::from_slice(&std::fs::read(file.path()).expect("a truth")).expect("JSON");
+    assert_eq!(audit::truth(&truth, 1.0).iter().filter(|fault| fault.contains("reading")).count(), 0);
+    let polls = |parts: &[TruthPart]| {
+        let is_long = |part: &TruthPart| part.total_ns.is_some_and(|ns| ns > 10_000_000);
+        parts.iter().any(|part| part.kind == "timer" && part.call.as_deref() == Some("poll") && is_long(part))
+    };
+    let differ = truth.either.iter().filter(|either| polls(&either.timed_out) && !polls(&either.ended));
+    (truth.either.len(), differ.count())
+}
+
+#[test]
+fn a_series_of_polls_has_one_reading_where_its_last_one_slept_until_an_event_in_time() {
+    let programs = build();
+    let sleeps = || {
+        let mut command = Command::new(programs.join("eventloop"));
+        command.args(["--rounds", "2", "--work-ms", "20", "--timeout-ms", "30000"]);
+        series_with_two_readings(&mut command, None)
+    };
+    // The answer is there when the client begins to poll.
+    let finds_it = || {
+        let mut command = Command::new(programs.join("rpc"));
+        command.args(["--event-loop", "--rounds", "2", "--async", "300"]);
+        series_with_two_readings(command.args(["--timeout-ms", "30000"]), None)
+    };
+    // The server answers 400 ms after it was asked; the client, which asks after 10 ms, is stopped meanwhile.
+    let stopped = |timeout_ms: &str, stopped| {
+        let mut command = Command::new(programs.join("rpc"));
+        command.args(["--event-loop", "--rounds", "1", "--work-ms", "200", "--sleep-ms", "200"]);
+        series_with_two_readings(command.args(["--timeout-ms", timeout_ms]), Some(stopped))
+    };
+    let mut found = [(0, 0); 4];
+    let expected = [(0, 0), (2, 0), (0, 0), (1, 1)];
+    for _ in 0..MAX_TRIES {
+        found = [
+            sleeps(),
+            finds_it(),
+            // Its second poll returns after its time-out, but the answer came before.
+            stopped("300", (350, 700)),
+            // The answer came after the time-out of its second poll.
+            stopped("180", (280, 600)),
+        ];
+        if found == expected {
+            return;
+        }
+    }
+    assert_eq!(found, expected);
 }

@@ -5,6 +5,8 @@ use super::*;
 use crate::made;
 use serde_json::json;
 
+mod either;
+
 const ORIGIN: i64 = 7_000_000_000;
 const MAIN: (u32, &str) = (10, "prog");
 const WORKER: (u32, &str) = (11, "prog-work");
