@@ -345,9 +345,10 @@ static void write_truth(const char *file, uint64_t from, uint64_t closed)
 		unawares += lanes->lane[i].unawares;
 		unordered += lanes->lane[i].unordered;
 	}
-	fprintf(out, "  \"clocks\": {\"running_ns\": %llu, \"unawares_ns\": %llu, \"unordered_ns\": %llu, "
+	fprintf(out, "  \"clocks\": {\"running_ns\": %llu, \"before_ns\": %llu, \"unawares_ns\": %llu, \"unordered_ns\": %llu, "
 		"\"sent_by_timers\": %llu, \"stolen_ns\": %llu},\n",
-		(unsigned long long)(first->at_cpu - first->cpu_at_open), (unsigned long long)unawares,
+		(unsigned long long)(first->at_cpu - first->cpu_at_open), (unsigned long long)first->cpu_at_open,
+		(unsigned long long)unawares,
 		(unsigned long long)unordered, (unsigned long long)(sent_by_timers ? sent_by_timers() : 0),
 		(unsigned long long)(stolen() - stolen_before));
 	if (of_hosts)

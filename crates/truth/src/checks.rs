@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::assertion::{self, BadAssertion};
 use crate::document::{PathDocument, Segment, Truth, clip, length};
 
-/// The longest time for which the thread may run outside of the truth's window: exec, loader, writing the
-/// truth and exit take 1 to 3 ms. Its waits there, for the disk or for a CPU, do not count.
+/// The longest time for which the thread may run outside of the truth's window, beyond what its own clock says that it ran
+/// before it: exec, loader, writing the truth and exit take 1 to 3 ms. Its waits there, for the disk or for a CPU, do not count.
 const MAX_ENDS_NS: i64 = 50_000_000;
 
 /// The smallest part whose name and system call are checked, as a fraction of the window.
@@ -41,13 +41,14 @@ pub(crate) fn window(truth: &Truth, path: &PathDocument, from: i64, to: i64, slo
     }
     // Only the thread itself counts: a program that sets up a link waits for kernel threads there.
     let its = |segment: &&Segment| segment.kind == "running" && segment.tid == path.window.tid;
-    let ran: i64 = path.segments.iter().filter(its).map(length).sum();
-    let inside = clip(&path.segments, from, to);
-    let ran_inside: i64 = inside.iter().filter(its).map(length).sum();
-    if (ran - ran_inside) as f64 > MAX_ENDS_NS as f64 * slowness {
+    let ran = |from, to| clip(&path.segments, from, to).iter().filter(its).map(length).sum::<i64>();
+    let (before, after) = (ran(path.window.from_ns, from), ran(to, path.window.to_ns));
+    let by_its_clock = truth.clocks.before_ns.unwrap_or(0);
+    if ((before - by_its_clock).max(0) + after) as f64 > MAX_ENDS_NS as f64 * slowness {
         violations.push(format!(
-            "the window has {} ms of running before the program's first line and after its last",
-            (ran - ran_inside) / 1_000_000
+            "the window has {} ms of running before the program's first line and after its last, of which its own clock has {}",
+            (before + after) / 1_000_000,
+            by_its_clock / 1_000_000
         ));
     }
     violations

@@ -148,6 +148,9 @@ pub struct PeerWait {
 pub struct Clocks {
     /// The main thread's CPU time, ns.
     pub running_ns: i64,
+    /// The same from its birth to the program's first line, ns: what it was executed from, and the loader; `None` where the program does not say.
+    #[serde(default)]
+    pub before_ns: Option<i64>,
     /// Time, ns, in which threads were blocked while their account has work: a page fault that went to
     /// the disk, a lock inside the kernel.
     pub unawares_ns: i64,

@@ -320,6 +320,17 @@ fn a_window_of_another_thread_or_length_fails() {
         late["window"][end] = json!(late["window"][end].as_i64().unwrap() + 600_000_000);
     }
     check(&late, &long, 0.0, &["the window has 602 ms of running before"]);
+    // The program's own clock knows most of it, or too little.
+    let mut known = late.clone();
+    known["clocks"]["before_ns"] = json!(560_000_000);
+    check(&known, &long, 0.0, &[]);
+    known["clocks"]["before_ns"] = json!(540_000_000);
+    check(&known, &long, 0.0, &["the window has 602 ms of running before"]);
+    // It says nothing about the time behind the last line.
+    let behind = path("60 main running, 10 worker timer, 30 worker running, 600 main running");
+    let mut early = truth();
+    early["clocks"]["before_ns"] = json!(900_000_000);
+    check(&early, &behind, 0.0, &["the window has 602 ms of running before"]);
     let short = path("58 main running, 10 worker timer, 30 worker running");
     assert!(
         judge(&truth(), &short)
