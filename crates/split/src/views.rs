@@ -26,6 +26,10 @@ pub struct HostViews {
     owners: HashMap<Tid, Owner>,
     /// The namespace in which packets of a flow come in first.
     arrival_netns: HashMap<FlowId, u32>,
+    /// The thread that each CPU runs, by its last record.
+    running: HashMap<Cpu, Tid>,
+    /// The CPUs on which the second of the threads that stand for all others is shown.
+    second: HashSet<Cpu>,
 }
 
 /// The owner of a thread.
@@ -35,21 +39,31 @@ enum Owner {
     Wire,
 }
 
-/// The first id of the threads that stand for all others, one for each CPU: above all ids that a test's machine
-/// gives out.
-const OTHERS: u32 = Tid::LIMIT - Cpu::LIMIT as u32;
+/// The first id of the threads that stand for all others, two for each CPU: above all ids that a test's machine
+/// gives out. Where a switch between two others was not recorded, one of them follows the other: with a single one, nothing would
+/// show that a switch is missing, and that a wake-up may be.
+const OTHERS: u32 = Tid::LIMIT - 2 * Cpu::LIMIT as u32;
 
 impl HostViews {
     /// The views of these sides, with the processes of `wire` between them.
     pub fn new(sides: Vec<Side>, wire: impl IntoIterator<Item = Tid>) -> Self {
         let wire = wire.into_iter().collect();
-        Self { sides, wire, owners: HashMap::new(), arrival_netns: HashMap::new() }
+        Self {
+            sides,
+            wire,
+            owners: HashMap::new(),
+            arrival_netns: HashMap::new(),
+            running: HashMap::new(),
+            second: HashSet::new(),
+        }
     }
 
     /// Events that introduce the threads which stand for all others; they come first.
     pub fn others(at: Stamp<Local>, cpus: u32) -> impl Iterator<Item = Event> {
-        (0..cpus.min(Cpu::LIMIT.into())).map(move |cpu| {
-            let tid = Tid(OTHERS + cpu);
+        let limit = u32::from(Cpu::LIMIT);
+        let both = (0..cpus.min(limit)).flat_map(move |cpu| [cpu, cpu + limit]);
+        both.map(move |number| {
+            let tid = Tid(OTHERS + number);
             let identity = ThreadIdentity {
                 tid,
                 tgid: tid,
@@ -83,6 +97,20 @@ impl HostViews {
             }
             _ => {}
         }
+        self.observe_running(event);
+    }
+
+    /// Takes note of the thread that a CPU runs. Where it is not the one that the last record left there, a switch is missing.
+    fn observe_running(&mut self, event: &Event) {
+        let next = match event.kind {
+            EventKind::Switch { next, .. } => next,
+            EventKind::Waking { .. } | EventKind::Packet(_) | EventKind::Current => event.current,
+            _ => return,
+        };
+        let before = self.running.insert(event.cpu, next);
+        if before.is_some_and(|before| before != event.current) && !self.second.insert(event.cpu) {
+            self.second.remove(&event.cpu);
+        }
     }
 
     /// The event as one side has seen it, if it has.
@@ -93,7 +121,10 @@ impl HostViews {
         let shown_as = |tid: Tid| match tid {
             Tid::IDLE => tid,
             tid if is_its(tid) => tid,
-            _ => Tid(OTHERS + u32::from(event.cpu.0 % Cpu::LIMIT)),
+            _ => {
+                let second = if self.second.contains(&event.cpu) { Cpu::LIMIT } else { 0 };
+                Tid(OTHERS + u32::from(event.cpu.0 % Cpu::LIMIT) + u32::from(second))
+            }
         };
         let mut view = Event { current: shown_as(event.current), ..event.clone() };
         match &mut view.kind {

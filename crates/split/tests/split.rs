@@ -86,6 +86,28 @@ fn a_cpu_that_another_has_stays_taken() {
 }
 
 #[test]
+fn a_switch_between_two_others_that_is_missing_is_missing_on_each_host() {
+    for (is_recorded, shows) in [(true, false), (false, true)] {
+        let mut views = views();
+        let leaves = event(CLIENT, switch(OTHER));
+        views.observe(&leaves);
+        let leaves = views.view(NEAR, &leaves).expect("its thread leaves");
+        let EventKind::Switch { next: elsewhere, .. } = leaves.kind else { panic!("a switch") };
+        if is_recorded {
+            views.observe(&event(OTHER, switch(WIRE)));
+        }
+        let wakes = event(WIRE, waking(CLIENT));
+        views.observe(&wakes);
+        let wakes = views.view(NEAR, &wakes).expect("its thread is woken");
+        assert_eq!(wakes.current != elsewhere, shows);
+        let returns = event(WIRE, switch(CLIENT));
+        views.observe(&returns);
+        let returns = views.view(NEAR, &returns).expect("its thread comes back");
+        assert_eq!(returns.current, wakes.current);
+    }
+}
+
+#[test]
 fn a_host_that_has_all_processes_has_seen_all_switches_on_a_clock_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let whole = folder.path().join("whole");
