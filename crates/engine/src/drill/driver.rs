@@ -353,8 +353,7 @@ impl<'obj> Driver<'obj> {
                     }
                 }
             }
-            if let Some((reason, status)) = self.drill.ended(stop) {
-                self.command_status = status;
+            if let Some(reason) = self.ended(stop) {
                 let reason = match reason {
                     EndReason::Ended => StopReason::ProgramEnded,
                     EndReason::Interrupted => StopReason::User,
@@ -410,6 +409,16 @@ impl<'obj> Driver<'obj> {
                 self.drill.want(self.wanted);
             }
         }
+    }
+
+    /// The reason why the search has to end now, if it has. The wait status of a command can be asked for once: it is kept.
+    fn ended(&mut self, stop: &Signals) -> Option<EndReason> {
+        if self.command_status.is_some() {
+            return Some(EndReason::Ended);
+        }
+        let (reason, status) = self.drill.ended(stop)?;
+        self.command_status = status;
+        Some(reason)
     }
 
     /// The call as the machine knows its nodes.

@@ -157,14 +157,12 @@ impl Driver<'_> {
         progress(DrillProgress::Watching { sites: new.len() });
         self.drill.watch(&new)?;
         let began = Instant::now();
-        let calls = |counts: &DrillCounts| {
-            let from = self.peak.from_ns.checked_ilog2().unwrap_or(0) as usize;
-            counts.buckets.get(from..).unwrap_or_default().iter().sum::<u64>()
-        };
+        let from = self.peak.from_ns.checked_ilog2().unwrap_or(0) as usize;
+        let calls = |counts: &DrillCounts| counts.buckets.get(from..).unwrap_or_default().iter().sum::<u64>();
         let before = calls(&self.drill.counts()?);
         while began.elapsed() < WATCH_FOR && calls(&self.drill.counts()?) < before + self.wanted {
             std::thread::sleep(LOOK_EVERY);
-            if self.drill.ended(stop).is_some() {
+            if self.ended(stop).is_some() {
                 break;
             }
         }

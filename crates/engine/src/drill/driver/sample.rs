@@ -30,7 +30,7 @@ impl Driver<'_> {
         let mut sampled = HashMap::new();
         let mut symbols = super::symbols();
         for path in paths.iter().filter(|path| computes(path)).take(MAX_SAMPLED_PATHS) {
-            if self.drill.ended(stop).is_some() || self.unloaded().is_some() {
+            if self.ended(stop).is_some() || self.unloaded().is_some() {
                 break;
             }
             let Some(&last) = path.path.last() else { continue };
@@ -65,7 +65,7 @@ impl Driver<'_> {
     fn samples(&mut self, stop: &Signals) -> Result<(BTreeMap<u64, u64>, u64), DrillError> {
         let mut addresses: BTreeMap<u64, u64> = BTreeMap::new();
         let (mut all, mut calls, began) = (0, 0, Instant::now());
-        while all < ENOUGH_SAMPLES && began.elapsed() < SAMPLE_FOR && self.drill.ended(stop).is_none() {
+        while all < ENOUGH_SAMPLES && began.elapsed() < SAMPLE_FOR && self.ended(stop).is_none() {
             self.drill.want(self.wanted);
             for call in self.drill.calls(LOOK_EVERY)? {
                 if !self.peak.contains(call.latency) || call.samples.is_empty() {
