@@ -27,9 +27,12 @@ static __always_inline void call_record(__u32 target, __u32 thread, __u64 from, 
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void call_ended(__u32 target, __u32 thread, __u32 began_in, __u64 from, __u64 to)
+static __always_inline void call_ended(__u32 target, __u32 thread, __u32 began_in, bool of_goroutine, __u64 from,
+				       __u64 to)
 {
-	call_record(target, thread, from, thread == began_in ? WP_FUNCTION_RETURNED : WP_FUNCTION_MOVED);
+	__u32 end = thread != began_in ? WP_FUNCTION_MOVED : of_goroutine ? WP_FUNCTION_STAYED : WP_FUNCTION_RETURNED;
+
+	call_record(target, thread, from, end);
 }
 
 static __always_inline void call_left(__u32 target, __u32 thread, __u64 from)

@@ -202,7 +202,7 @@ int function_enter(struct pt_regs *ctx)
 /* At a return the stack pointer is `above` the entry's, since the return address may be popped already. */
 static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
 {
-	__u64 now = stamp(), self = bpf_get_current_pid_tgid(), depth, at;
+	__u64 now = stamp(), self = bpf_get_current_pid_tgid(), cookie = bpf_get_attach_cookie(ctx), depth, at;
 	struct open_calls *open;
 	struct place place;
 	__u32 target;
@@ -214,9 +214,9 @@ static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
 	open = bpf_map_lookup_elem(&open_functions, &place.key);
 	if (!open)
 		return 0;
-	if (bpf_get_attach_cookie(ctx) & WP_SWITCHES) {
+	if (cookie & WP_SWITCHES) {
 		if (take_out(open, place.sp, &at))
-			call_ended(target, self, self, at, now);
+			call_ended(target, self, self, cookie & WP_GO, at, now);
 		return 0;
 	}
 	depth = open->depth;
@@ -228,7 +228,7 @@ static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
 			break;
 		last = last_of(open, depth);
 		if (last->sp == place.sp) {
-			call_ended(target, self, last->thread, last->at, now);
+			call_ended(target, self, last->thread, cookie & WP_GO, last->at, now);
 			open->depth = depth - 1;
 			return 0;
 		}

@@ -103,7 +103,7 @@ int kernel_leave(void *ctx)
 			break;
 		call_unseen(key.target);
 	}
-	call_ended(key.target, bpf_get_current_pid_tgid(), last->thread, last->at, now);
+	call_ended(key.target, bpf_get_current_pid_tgid(), last->thread, false, last->at, now);
 	open->depth = depth - 1;
 	if (depth == 1 && BPF_CORE_READ(task, flags) & PF_EXITING)
 		bpf_map_delete_elem(&open_functions, &key);

@@ -261,7 +261,8 @@ int BPF_PROG(block_rq_complete, struct request *rq)
 	return request(rq, false);
 }
 
-static __always_inline void call_ended(__u32 target, __u32 thread, __u32 began_in, __u64 from, __u64 to)
+static __always_inline void call_ended(__u32 target, __u32 thread, __u32 began_in, bool of_goroutine, __u64 from,
+				       __u64 to)
 {
 	lasted(target, current(), from, to);
 }

@@ -413,6 +413,7 @@ enum wp_function_end {
 	WP_FUNCTION_LEFT = 1, /* unwound by an exception, longjmp or the thread's end, at some time up to the stamp */
 	WP_FUNCTION_OPEN = 2, /* it had not ended when the recording ended */
 	WP_FUNCTION_MOVED = 3, /* it returned in this thread and began in another: a goroutine's call */
+	WP_FUNCTION_STAYED = 4, /* a goroutine's call too, which returned in the thread that it began in */
 };
 
 /* A call of a chosen function, at its end, which the stamp is. */

@@ -302,7 +302,8 @@ impl Bytes<'_> {
                 target: self.below(3).into(),
                 thread: self.tid(),
                 from: self.stamp(at),
-                end: [CallEnd::Returned, CallEnd::Unwound, CallEnd::Open][usize::from(self.below(3))],
+                end: [CallEnd::Returned, CallEnd::Unwound, CallEnd::Open, CallEnd::Stayed]
+                    [usize::from(self.below(4))],
             }),
             44 if self.below(2) == 0 => self.signal(at),
             44 => EventKind::Mapping(self.mapping()),

@@ -76,6 +76,9 @@ pub struct CallsAnswer<'r> {
     /// Calls that returned in another thread than they began in (goroutines): they are in the histogram, and
     /// have no path.
     pub moved: u64,
+    /// Whether goroutines made them: while one waits, its thread runs others, so that a wait on the path of a thread may be
+    /// none of the call.
+    pub of_goroutines: bool,
     /// The calls that were asked about.
     pub asked: Group<'r>,
     /// Which ones.
@@ -126,18 +129,21 @@ pub enum CallsError {
 pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnswer<'r>, CallsError> {
     let (number, target) = target(recorded, query.target.as_deref())?;
     let (mut unwound, mut open, mut moved, mut longest_moved) = (0, 0, 0, 0);
+    let mut of_goroutines = false;
     let mut histogram = Histogram::new(Unit::Nanoseconds);
     let mut all = Vec::new();
     for (to, call) in recorded.survey.calls.iter().filter(|(_, call)| call.target == number) {
         let (from, to) = (call.from.on_reference_host(), to.on_reference_host());
         match call.end {
-            CallEnd::Returned => {
+            CallEnd::Returned | CallEnd::Stayed => {
+                of_goroutines |= call.end == CallEnd::Stayed;
                 histogram.add(to.since(from));
                 let thread = thread_between(recorded, call.thread, from, to);
                 all.extend(thread.map(|thread| Window { thread, from, to }));
             }
             CallEnd::Moved => {
                 histogram.add(to.since(from));
+                of_goroutines = true;
                 moved += 1;
                 longest_moved = longest_moved.max(to.since(from));
             }
@@ -169,7 +175,19 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
     let asked = group(recorded, &asked, query.algorithm, &mut names);
     let head = head_of(recorded, &asked, usual.as_ref().map(|(_, usual)| usual));
     let of = CallsOf::Function;
-    Ok(CallsAnswer { head, of, target, histogram, unwound, open, moved, asked, which: query.which, usual })
+    Ok(CallsAnswer {
+        head,
+        of,
+        target,
+        histogram,
+        unwound,
+        open,
+        moved,
+        of_goroutines,
+        asked,
+        which: query.which,
+        usual,
+    })
 }
 
 /// The losses and problems of any of these calls, each once.
@@ -367,6 +385,23 @@ mod tests {
         for above in [20_019, 25_000] {
             let error = calls(&recorded, &ask(None, Which::Above(above))).expect_err("none is").to_string();
             assert!(error.contains("no call took that long"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_calls_of_a_goroutine_say_so_wherever_they_ended() {
+        for (end, of_goroutines, with_path) in [
+            (CallEnd::Moved, true, 20),
+            (CallEnd::Stayed, true, 21),
+            (CallEnd::Returned, false, 21),
+            (CallEnd::Unwound, false, 20),
+            (CallEnd::Open, false, 20),
+        ] {
+            // A goroutine's call of another function says nothing of this one.
+            let of_other = (1, 30_000, 50_000, CallEnd::Stayed);
+            let recorded = recorded(&FUNCTIONS, &[(0, 30_000, 50_000, end), of_other]);
+            let answer = calls(&recorded, &ask(Some("f"), Which::All)).expect("calls");
+            assert_eq!((answer.of_goroutines, answer.asked.calls), (of_goroutines, with_path), "{end:?}");
         }
     }
 

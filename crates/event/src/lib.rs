@@ -316,6 +316,9 @@ pub enum CallEnd {
     Open,
     /// It returned, in its thread, and had begun in another: a goroutine's. No thread's time is that of the call.
     Moved,
+    /// A goroutine's too, which returned in the thread that it began in. While the goroutine waits, that thread runs others:
+    /// a wait of the thread may be none of the call.
+    Stayed,
 }
 
 /// The clocks of a host, read together, and what the hypervisor took.

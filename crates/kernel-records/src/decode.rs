@@ -215,6 +215,7 @@ impl Decoder {
                     1 => CallEnd::Unwound,
                     2 => CallEnd::Open,
                     3 => CallEnd::Moved,
+                    4 => CallEnd::Stayed,
                     other => return Err(r.bad("end", other.into())),
                 },
             }),

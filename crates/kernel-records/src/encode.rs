@@ -217,6 +217,7 @@ impl Encoder {
                     CallEnd::Unwound => 1,
                     CallEnd::Open => 2,
                     CallEnd::Moved => 3,
+                    CallEnd::Stayed => 4,
                 });
                 w.u64(call.from.ns());
                 w.u32(call.thread.0);

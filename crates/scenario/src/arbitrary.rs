@@ -245,7 +245,8 @@ fn mark() -> impl Strategy<Value = Mark> {
 }
 
 fn function() -> impl Strategy<Value = FunctionCall> {
-    let end = select(&[CallEnd::Returned, CallEnd::Unwound, CallEnd::Open, CallEnd::Moved][..]);
+    let end =
+        select(&[CallEnd::Returned, CallEnd::Unwound, CallEnd::Open, CallEnd::Moved, CallEnd::Stayed][..]);
     (any::<u32>(), tid(), any::<u64>(), end).prop_map(|(target, thread, from, end)| FunctionCall {
         target,
         thread,

@@ -60,17 +60,18 @@ fn the_path_of_a_goroutine_is_followed_through_threads_and_where_its_stack_moves
             let place = &why["sampled"]["places"][0];
             assert_eq!(place["function"], "main.compute", "{culprit}: {answer:#}");
         }
-        if culprit == "channel" {
-            // The paths of threads say that they are no goroutines' where calls changed their threads.
-            run(&folder, &["record", "--call", &target, "--slow-probes", "-p", &running.1, "-d", "3s"], 0);
-            let (out, err) = run(&folder, &["path", "--call"], 0);
-            assert!(out.contains("goroutines"), "no call changed its thread: {out}{err}");
-            assert!(out.contains("while a goroutine waits, its thread runs others"), "{out}");
-        }
         // At a return the kernel single-steps: that is asked for.
         let (_, err) = run(&folder, &asked, 2);
         assert!(err.contains("--slow-probes"), "{err}");
     }
+    // The paths of threads say that they are no goroutines', also where no call changed its thread.
+    let running = Drilled::start_program(&program, &["locked"]);
+    let target = format!("{program}:main.serve");
+    run(&folder, &["record", "--call", &target, "--slow-probes", "-p", &running.1, "-d", "1s"], 0);
+    let (out, err) = run(&folder, &["path", "--call"], 0);
+    assert!(out.contains("while a goroutine waits, its thread runs others"), "{out}{err}");
+    let answer = document(&folder, &["path", "--call"]);
+    assert_eq!((number(&answer["moved"]), &answer["of_goroutines"]), (0, &Value::Bool(true)), "{out}");
 }
 
 fn is_about_goroutines(note: &Value) -> bool {

@@ -75,7 +75,7 @@ func (d *disk) fetch(slow bool) {
 		<-held
 		lock.Lock()
 		lock.Unlock()
-	case "channel":
+	case "channel", "locked":
 		wait()
 	}
 	d.blocks++
@@ -107,6 +107,11 @@ func main() {
 		done := make(chan bool)
 		for i := 0; ; i++ {
 			go func() {
+				if culprit == "locked" {
+					// The calls return in the thread that they began in.
+					runtime.LockOSThread()
+					defer runtime.UnlockOSThread()
+				}
 				serve(&disk{}, i%10 == 9)
 				done <- true
 			}()

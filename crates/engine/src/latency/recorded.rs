@@ -155,7 +155,7 @@ fn calls(recorded: &Recorded, threads: &SelectedThreads, counters: &mut Counters
         let (from, to) = (call.from.on_reference_host(), to.on_reference_host());
         if threads.contain_tid(recorded, call.thread, from, to) {
             let end = match call.end {
-                CallEnd::Returned | CallEnd::Moved => Ending::Seen,
+                CallEnd::Returned | CallEnd::Stayed | CallEnd::Moved => Ending::Seen,
                 CallEnd::Unwound => Ending::Unwound,
                 CallEnd::Open => Ending::Open,
             };

@@ -131,6 +131,7 @@ pub fn request_group<'r>(
         unwound: 0,
         open: 0,
         moved: 0,
+        of_goroutines: false,
         asked: asked.group,
         which,
         usual: usual.map(|(peak, usual)| (peak, usual.group)).filter(|(_, group)| !group.paths.is_empty()),

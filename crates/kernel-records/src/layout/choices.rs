@@ -61,7 +61,8 @@ pub const COST_KINDS: &[(&str, u64)] = &[
 pub(super) const SIGNAL_ACTIONS: &[(&str, u64)] =
     &[("DEFAULT", 0), ("IGNORED", 1), ("HANDLED", 2), ("PROCESS_ENDS", 3)];
 
-pub(super) const FUNCTION_ENDS: &[(&str, u64)] = &[("RETURNED", 0), ("LEFT", 1), ("OPEN", 2), ("MOVED", 3)];
+pub(super) const FUNCTION_ENDS: &[(&str, u64)] =
+    &[("RETURNED", 0), ("LEFT", 1), ("OPEN", 2), ("MOVED", 3), ("STAYED", 4)];
 
 pub(super) const GOROUTINE_STEPS: &[(&str, u64)] =
     &[("PARKS", 0), ("READY", 1), ("RUNS", 2), ("YIELDS", 3), ("ENDS", 4), ("SPAN", 5)];

@@ -24,6 +24,7 @@ pub(super) struct CallsJson {
     left: u64,
     open: u64,
     moved: u64,
+    of_goroutines: bool,
     asked: GroupJson,
     /// Null where there are no others.
     usual: Option<GroupJson>,
@@ -170,6 +171,7 @@ pub(super) fn document(answer: &CallsAnswer, schema: &'static str) -> CallsJson 
         left: answer.unwound,
         open: answer.open,
         moved: answer.moved,
+        of_goroutines: answer.of_goroutines,
         asked: group(peak, &answer.asked),
         usual: usual.map(|(peak, usual)| group(*peak, usual)),
         causes: causes(&evidence).iter().map(|one| cause(one, answer.asked.paths.len())).collect(),

@@ -157,7 +157,7 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
             screen.wrapped(0, Line::warning(text));
         }
     }
-    if answer.moved > 0 {
+    if answer.of_goroutines {
         let text = "while a goroutine waits, its thread runs others: the times below are those of threads, \
                     and a wait there may be none of the call";
         screen.wrapped(0, Line::warning(text));
