@@ -160,7 +160,7 @@ fn alike_peaks(first: &Histogram, of_first: &[Peak], second: &Histogram, of_seco
         && pairs().all(|(a, b)| (mean_bucket(first, a) - mean_bucket(second, b)).abs() < 1.0)
 }
 
-fn mean_bucket(histogram: &Histogram, peak: &Peak) -> f64 {
+pub(crate) fn mean_bucket(histogram: &Histogram, peak: &Peak) -> f64 {
     within(histogram, peak, |bucket, count| bucket as f64 * count as f64)
         / within(histogram, peak, |_, count| count as f64)
 }

@@ -9,3 +9,4 @@ mod rng;
 mod sampled;
 mod service;
 mod tables;
+mod watched;

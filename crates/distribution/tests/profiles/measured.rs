@@ -21,13 +21,13 @@ use wakepath_distribution::{BUCKETS, Histogram, Measure, Unit};
 
 use crate::tables::{chosen, figure, print_tables, scores};
 
-const MEASURED: &str = include_str!("measured.txt");
+pub const MEASURED: &str = include_str!("measured.txt");
 
 /// Runs by condition.
-type Conditions<'t> = BTreeMap<&'t str, BTreeMap<u32, Histogram>>;
+pub type Conditions<'t> = BTreeMap<&'t str, BTreeMap<u32, Histogram>>;
 
 /// Conditions by operation and what was counted of it.
-fn profiles(text: &str) -> BTreeMap<(&str, &str), Conditions<'_>> {
+pub fn profiles(text: &str) -> BTreeMap<(&str, &str), Conditions<'_>> {
     let mut profiles: BTreeMap<_, Conditions<'_>> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let mut words = line.split(' ');

@@ -21,6 +21,8 @@ pub struct Condition {
     device: Time,
     cause_share: f64,
     cause: Time,
+    /// This share of calls takes this many times as long as it would.
+    slowed: Option<(f64, f64)>,
 }
 
 /// Log-normal: its median, and the spread of its natural logarithm.
@@ -49,6 +51,8 @@ pub enum Change {
     Cause(f64),
     /// Computing takes this many times as long.
     Version(f64),
+    /// This share of calls takes this many times as long.
+    Slowed(f64, f64),
 }
 
 impl Change {
@@ -79,6 +83,7 @@ impl Change {
             Change::Device(times) => condition.device.median *= times,
             Change::Cause(share) => condition.cause_share = share,
             Change::Version(times) => condition.compute.median *= times,
+            Change::Slowed(share, times) => condition.slowed = Some((share, times)),
         }
     }
 }
@@ -104,36 +109,73 @@ impl Condition {
             device,
             cause_share: 0.0,
             cause: Time { median: compute.median * rng.between(5.0, 8.0).exp2(), spread: 0.3 },
+            slowed: None,
         }
     }
 
     /// A profile of this number of calls.
     fn profile(&self, calls: usize, rng: &mut Rng) -> Histogram {
-        let mut profile = Histogram::new(Unit::Nanoseconds);
-        let mut next: Vec<f64> = (0..self.clients).map(|_| self.think * rng.exponential()).collect();
-        let (mut mutex_free, mut device_free) = (0f64, 0f64);
+        Service::of(self.clone(), rng).calls(calls, rng)
+    }
+}
+
+/// A service that goes on: its queues are those that its calls so far left.
+#[derive(Debug, Clone)]
+pub struct Service {
+    condition: Condition,
+    /// When each client calls next.
+    next: Vec<f64>,
+    mutex_free: f64,
+    device_free: f64,
+}
+
+impl Service {
+    /// Some operation of some machine.
+    pub fn draw(rng: &mut Rng) -> Self {
+        Self::of(Condition::draw(rng), rng)
+    }
+
+    fn of(condition: Condition, rng: &mut Rng) -> Self {
+        let next = (0..condition.clients).map(|_| condition.think * rng.exponential()).collect();
         // The queues are as if always full at first: what the first calls take is not counted.
-        let warm_up = 20 * self.clients;
-        for call in 0..calls + warm_up {
+        let warm_up = 20 * condition.clients;
+        let mut service = Self { condition, next, mutex_free: 0.0, device_free: 0.0 };
+        service.calls(warm_up, rng);
+        service
+    }
+
+    /// Changes its condition from here on.
+    pub fn change(&mut self, change: Change) {
+        change.apply(&mut self.condition);
+    }
+
+    /// The latencies of its next calls.
+    pub fn calls(&mut self, calls: usize, rng: &mut Rng) -> Histogram {
+        let mut profile = Histogram::new(Unit::Nanoseconds);
+        let Self { condition, next, mutex_free, device_free } = self;
+        for _ in 0..calls {
             let client = (0..next.len()).min_by(|&a, &b| next[a].total_cmp(&next[b])).unwrap_or(0);
             let start = next[client];
-            let compute = self.compute.draw(rng);
+            let compute = condition.compute.draw(rng);
             // The first caller gets the mutex first, and the device: the error is that of an order, not
             // of a time that is spent twice.
-            let got = (start + compute * (1.0 - self.held)).max(mutex_free);
-            mutex_free = got + compute * self.held;
-            let mut end = mutex_free;
-            if rng.uniform() < self.device_share {
-                device_free = device_free.max(end) + self.device.draw(rng);
-                end = device_free;
+            let got = (start + compute * (1.0 - condition.held)).max(*mutex_free);
+            *mutex_free = got + compute * condition.held;
+            let mut end = *mutex_free;
+            if rng.uniform() < condition.device_share {
+                *device_free = device_free.max(end) + condition.device.draw(rng);
+                end = *device_free;
             }
-            if rng.uniform() < self.cause_share {
-                end += self.cause.draw(rng);
+            if rng.uniform() < condition.cause_share {
+                end += condition.cause.draw(rng);
             }
-            if call >= warm_up {
-                profile.add((end - start) as u64);
+            if let Some((share, times)) = condition.slowed
+                && rng.uniform() < share
+            {
+                end = start + (end - start) * times;
             }
-            next[client] = end + self.think * rng.exponential();
+            profile.add((end - start) as u64);
+            next[client] = end + condition.think * rng.exponential();
         }
         profile
     }

@@ -1,0 +1,337 @@
+//! When the latencies of a target change while they are counted: a rule over slices of time, in bounded memory
+//! (Traeger 2008, section 12.1, names the problem: which changes over time are worth a person's attention).
+//!
+//! **Slices become pieces.** Consecutive slices are gathered into a piece until it has [`MIN_CALLS`] calls: with fewer,
+//! chance alone may pass the threshold. A busy target has a piece in each slice, a quiet one a piece in several.
+//!
+//! **Pieces are held against a reference.** The first pieces are the reference, until it has [`MAX_REFERENCE_CALLS`]
+//! calls. From then on it stays as it is, so that a slow drift is noticed when it has become large enough. A piece that
+//! differs is never added to it.
+//!
+//! **One piece is no change.** The threshold lets up to [`crate::evaluation::LEVEL`] of the pairs of one condition
+//! differ, and a disturbance may be short. So a piece that differs is a candidate. The next piece decides:
+//!
+//! | the next piece | meaning |
+//! |---|---|
+//! | is like the reference | *short*: counted and reported, and the reference stays |
+//! | differs, and is like the candidate | *changed*, since the beginning of the first piece that differed; both are the new reference |
+//! | differs from both | it is the candidate now; the third piece in a row that differs is a change anyway |
+//!
+//! For example, a slice has 1000 calls of a kind, and the change comes in the middle of the sixth: `aaaaa½bbb`. The sixth
+//! piece may differ, and the seventh is not like it; the eighth is like the seventh. The change is noticed there,
+//! since the beginning of the sixth.
+//!
+//! **It may have been like that before.** A changed condition is held against earlier references too.
+//!
+//! **Calls that stop change no distribution.** Where a time without calls has [`MIN_EXPECTED_CALLS`] by the reference's rate, and is longer than
+//! the pauses in the reference's time, calls have stopped. Some targets are called in bursts: their pauses are known from the reference.
+
+mod history;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, MIN_CALLS};
+use crate::histogram::{Histogram, MismatchError};
+use history::History;
+
+/// The calls from which on a reference takes no more: ten pieces, so that chance in it is small beside that in a piece,
+/// and a drift cannot become part of it.
+pub const MAX_REFERENCE_CALLS: u64 = 10 * MIN_CALLS;
+/// The earlier references that are kept: two kinds of day and of night, and some disturbances.
+pub const MAX_EARLIER_REFERENCES: usize = 8;
+/// The pieces in a row that may differ from the reference without being a change: a piece in which a condition begins is like
+/// neither, and the next one decides.
+pub const MAX_DIFFERING_PIECES: u32 = 3;
+/// The calls that a time without any would have by the reference's rate, before it is a stop. Where calls come
+/// independently of each other, chance does this once in e^100 times.
+pub const MIN_EXPECTED_CALLS: f64 = 100.0;
+
+/// The calls of a part of the time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stretch {
+    /// Its beginning, since the beginning of counting.
+    pub from: Duration,
+    /// Its end.
+    pub to: Duration,
+    /// The time within it that was counted.
+    pub counted: Duration,
+    /// The latencies of its calls.
+    pub histogram: Histogram,
+}
+
+impl Stretch {
+    /// A part of the time that was counted as a whole.
+    pub fn new(from: Duration, to: Duration, histogram: Histogram) -> Self {
+        Self { from, to, counted: to.saturating_sub(from), histogram }
+    }
+
+    /// Calls a second; 0 for no time.
+    pub fn rate(&self) -> f64 {
+        let seconds = self.counted.as_secs_f64();
+        if seconds > 0.0 { self.histogram.calls() as f64 / seconds } else { 0.0 }
+    }
+
+    /// Adds a later part.
+    fn extend(&mut self, later: &Self) -> Result<(), MismatchError> {
+        self.to = self.to.max(later.to);
+        self.counted = self.counted.saturating_add(later.counted);
+        self.histogram.merge(&later.histogram)
+    }
+}
+
+/// The news about a target.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notice {
+    /// There is a reference: from here on, a change can be noticed.
+    Usual(Stretch),
+    /// The latencies changed.
+    Changed(Box<Change>),
+    /// The latencies were different for one or two pieces.
+    Short(Short),
+    /// There are no calls, though there should be.
+    Stopped(Stop),
+    /// Calls came again.
+    Back {
+        /// The time of the first slice without calls.
+        stopped: Duration,
+        /// The time of the first slice with calls again.
+        back: Duration,
+    },
+}
+
+/// A change that lasts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The beginning of the first piece that differed.
+    pub since: Duration,
+    /// The reference until then.
+    pub before: Stretch,
+    /// The calls since, by which the change was noticed.
+    pub after: Stretch,
+    /// The score of these two.
+    pub score: f64,
+    /// The time of the latest earlier reference that is like the new one.
+    pub as_it_was: Option<(Duration, Duration)>,
+}
+
+/// A disturbance that did not last.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Short {
+    /// Its beginning.
+    pub from: Duration,
+    /// The last piece that differed.
+    pub piece: Stretch,
+    /// The score of this piece.
+    pub score: f64,
+}
+
+/// The end of calls.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stop {
+    /// The beginning of the first slice without calls.
+    pub since: Duration,
+    /// The calls that were to be expected since then, by the reference's rate.
+    pub expected: f64,
+    /// The calls that have not ended.
+    pub open: u64,
+}
+
+/// The number of each kind of news so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NoticeCounts {
+    /// Changes.
+    pub changed: u64,
+    /// Short disturbances.
+    pub short: u64,
+    /// Stops.
+    pub stopped: u64,
+}
+
+/// Pieces in a row that differ from the reference.
+#[derive(Debug, Clone)]
+struct Candidate {
+    from: Duration,
+    pieces: u32,
+    last: Stretch,
+    score: f64,
+}
+
+/// A time without calls.
+#[derive(Debug, Clone, Copy)]
+struct Silence {
+    since: Duration,
+    counted: Duration,
+    noticed: bool,
+}
+
+/// Notices when the latencies of one target change. Its memory does not grow with time.
+#[derive(Debug, Clone, Default)]
+pub struct ChangeDetector {
+    reference: Option<Stretch>,
+    /// The piece that is being gathered.
+    piece: Option<Stretch>,
+    candidate: Option<Candidate>,
+    earlier: VecDeque<Stretch>,
+    silence: Option<Silence>,
+    /// The longest time without calls that is usual.
+    usual_pause: Duration,
+    now: Option<Stretch>,
+    history: History,
+    counts: NoticeCounts,
+}
+
+impl ChangeDetector {
+    /// Takes the calls of the next slice of time, and returns the news. `open` calls have not ended.
+    ///
+    /// # Errors
+    /// When this slice has another unit than the earlier ones.
+    pub fn observe(&mut self, slice: &Stretch, open: u64) -> Result<Vec<Notice>, MismatchError> {
+        let mut news = Vec::new();
+        // The time before the first call is no pause, and has no rate.
+        if self.now.is_none() && slice.histogram.is_empty() {
+            return self.history.add(slice).map(|()| news);
+        }
+        news.extend(self.hear(slice, open));
+        extend_or_begin(&mut self.now, slice)?;
+        self.history.add(slice)?;
+        // A piece that reaches across a stop would have a rate of neither side.
+        if self.silence.is_some_and(|silence| silence.noticed) {
+            self.piece = None;
+            return Ok(news);
+        }
+        extend_or_begin(&mut self.piece, slice)?;
+        if let Some(piece) = self.piece.take_if(|piece| piece.histogram.calls() >= MIN_CALLS) {
+            news.extend(self.judge(piece)?);
+        }
+        Ok(news)
+    }
+
+    /// Whether calls stopped or came back.
+    fn hear(&mut self, slice: &Stretch, open: u64) -> Option<Notice> {
+        if slice.histogram.is_empty() {
+            let silence = self.silence.get_or_insert(Silence {
+                since: slice.from,
+                counted: Duration::ZERO,
+                noticed: false,
+            });
+            silence.counted = silence.counted.saturating_add(slice.counted);
+            let expected = self.reference.as_ref()?.rate() * silence.counted.as_secs_f64();
+            if silence.noticed || expected < MIN_EXPECTED_CALLS || silence.counted <= self.usual_pause {
+                return None;
+            }
+            silence.noticed = true;
+            self.counts.stopped += 1;
+            return Some(Notice::Stopped(Stop { since: silence.since, expected, open }));
+        }
+        let silence = self.silence.take()?;
+        if !self.reference.as_ref().is_some_and(is_whole) {
+            self.usual_pause = self.usual_pause.max(silence.counted);
+        }
+        silence.noticed.then_some(Notice::Back { stopped: silence.since, back: slice.from })
+    }
+
+    /// Holds a piece against the reference.
+    fn judge(&mut self, piece: Stretch) -> Result<Option<Notice>, MismatchError> {
+        let Some(reference) = &mut self.reference else {
+            self.reference = Some(piece.clone());
+            return Ok(Some(Notice::Usual(piece)));
+        };
+        let score = distance(reference, &piece)?;
+        if score <= DEFAULT_THRESHOLD {
+            if !is_whole(reference) {
+                reference.extend(&piece)?;
+            }
+            reference.to = piece.to;
+            let short = self.candidate.take();
+            self.counts.short += u64::from(short.is_some());
+            return Ok(short.map(|Candidate { from, last, score, .. }| {
+                Notice::Short(Short { from, piece: last, score })
+            }));
+        }
+        let Some(candidate) = self.candidate.take() else {
+            self.candidate = Some(Candidate { from: piece.from, pieces: 1, last: piece, score });
+            return Ok(None);
+        };
+        let mut both = candidate.last.clone();
+        both.extend(&piece)?;
+        // Two pieces that are alike may differ from the reference each in its way, and together less.
+        let lasts = distance(&candidate.last, &piece)? <= DEFAULT_THRESHOLD
+            && distance(reference, &both)? > DEFAULT_THRESHOLD;
+        let pieces = candidate.pieces + 1;
+        if !lasts && pieces < MAX_DIFFERING_PIECES {
+            self.candidate = Some(Candidate { from: candidate.from, pieces, last: piece, score });
+            return Ok(None);
+        }
+        let before = reference.clone();
+        let after = if lasts { both } else { piece };
+        self.change(candidate.from, before, after).map(|change| Some(Notice::Changed(Box::new(change))))
+    }
+
+    /// Makes the calls of `after` the reference.
+    fn change(&mut self, since: Duration, before: Stretch, after: Stretch) -> Result<Change, MismatchError> {
+        let before = Stretch { to: since, ..before };
+        let mut as_it_was = None;
+        for earlier in self.earlier.iter().rev() {
+            if distance(earlier, &after)? <= DEFAULT_THRESHOLD {
+                as_it_was = Some((earlier.from, earlier.to));
+                break;
+            }
+        }
+        if self.earlier.len() == MAX_EARLIER_REFERENCES {
+            self.earlier.pop_front();
+        }
+        self.earlier.push_back(before.clone());
+        self.reference = Some(Stretch { from: since, ..after.clone() });
+        self.now = Some(after.clone());
+        self.counts.changed += 1;
+        let score = distance(&before, &after)?;
+        Ok(Change { since, before, after, score, as_it_was })
+    }
+
+    /// All calls since the last change, or since the first call; `None` before that.
+    pub fn now(&self) -> Option<&Stretch> {
+        self.now.as_ref()
+    }
+
+    /// The number of each kind of news so far.
+    pub fn counts(&self) -> NoticeCounts {
+        self.counts
+    }
+
+    /// The beginning of pieces that differ from the reference, and are not yet a change.
+    pub fn differs_since(&self) -> Option<Duration> {
+        self.candidate.as_ref().map(|candidate| candidate.from)
+    }
+
+    /// The beginning of a stop that goes on.
+    pub fn stopped_since(&self) -> Option<Duration> {
+        self.silence.filter(|silence| silence.noticed).map(|silence| silence.since)
+    }
+
+    /// All slices so far in order; each element may be several of them.
+    pub fn history(&self) -> &[Stretch] {
+        self.history.parts()
+    }
+}
+
+/// Whether a reference takes no more calls.
+fn is_whole(reference: &Stretch) -> bool {
+    reference.histogram.calls() >= MAX_REFERENCE_CALLS
+}
+
+fn distance(first: &Stretch, second: &Stretch) -> Result<f64, MismatchError> {
+    DEFAULT_MEASURE.score(&first.histogram, &second.histogram)
+}
+
+fn extend_or_begin(whole: &mut Option<Stretch>, slice: &Stretch) -> Result<(), MismatchError> {
+    match whole {
+        Some(whole) => whole.extend(slice),
+        None => {
+            *whole = Some(slice.clone());
+            Ok(())
+        }
+    }
+}
