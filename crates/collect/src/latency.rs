@@ -34,8 +34,6 @@ pub struct LatencyOutcome {
     pub status: Option<i32>,
     /// The command, if it goes on without being counted.
     pub running: Option<Running>,
-    /// The readings of the counts in order; the last one is that of the end.
-    pub readings: Vec<Reading>,
     /// The counts by group, target by target; empty if groups are not asked for.
     pub groups: Vec<Groups>,
     /// The cost of each target's probes, measured before; `None` for no probes or an unknown cost.
@@ -45,11 +43,16 @@ pub struct LatencyOutcome {
 /// The interval at which the end of the command is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Counts until the command ends, the time is over or `stop` asks for it.
+/// Counts until the command ends, the time is over or `stop` asks for it. `take` gets each reading of the counts in order,
+/// the last one at the end; counting goes on meanwhile.
 ///
 /// # Errors
 /// When counting could not begin, or the command could not run.
-pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome, Error> {
+pub fn count(
+    options: &LatencyOptions,
+    stop: &Signals,
+    take: &mut dyn FnMut(Reading),
+) -> Result<LatencyOutcome, Error> {
     if let Some(&pid) = options.processes.iter().find(|&&pid| pidfd(pid).is_none()) {
         return Err(Error::NoProcess { pid });
     }
@@ -77,7 +80,6 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
     let detached = std::thread::Builder::new().spawn(move || drop(probes)).ok();
     let (began, began_at) = (Instant::now(), SystemTime::now());
     let mut watch = Watch::new(command, &options.processes, options.duration);
-    let mut readings = Vec::new();
     // There are several readings only at an interval.
     let mut parts = Parts::new(options.by.is_some() && options.every.is_some());
     let mut next = options.every;
@@ -89,7 +91,7 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
         {
             let (mut reading, groups) = counters.read(options, began.elapsed())?;
             reading.parts = parts.since(&groups);
-            readings.push(reading);
+            take(reading);
             next = at.checked_add(every);
         }
         if let Some(ended) = watch.ended(stop) {
@@ -101,12 +103,12 @@ pub fn count(options: &LatencyOptions, stop: &Signals) -> Result<LatencyOutcome,
     last.parts = parts.since(&groups);
     counters.detach();
     counters.name(groups.iter_mut().flat_map(|of_target| &mut of_target.groups));
-    readings.push(last);
+    take(last);
     if let Some(detached) = detached {
         let _ = detached.join();
     }
     let running = command.filter(|_| status.is_none()).map(|pid| Running { pid });
-    Ok(LatencyOutcome { began: began_at, reason, status, running, readings, groups, calibrations })
+    Ok(LatencyOutcome { began: began_at, reason, status, running, groups, calibrations })
 }
 
 /// Probes a function of the kernel that does nothing, and detaches the probes.

@@ -7,7 +7,7 @@ use wakepath_collect::{Calibration, Counts, MAX_DISKS, MAX_TARGETS};
 use wakepath_distribution::{Histogram, Unit};
 use wakepath_recording::this_host;
 
-use super::{Distribution, LatencySource, ProbeCost, TimeSlice};
+use super::{Distribution, LatencySource, OtherProcesses, ProbeCost, TimeSlice};
 use crate::Host;
 pub use wakepath_collect::{
     EndReason, Error as CollectError, GRACE, LatencyOptions as Options, Running, Signals,
@@ -81,6 +81,43 @@ impl From<Calibration> for ProbeCost {
 /// # Errors
 /// When a target cannot be counted, or counting could not begin.
 pub fn live_latency(query: &LiveQuery, stop: &Signals) -> Result<LiveLatency, LiveLatencyError> {
+    let targets = targets(query)?;
+    let counted = targets.iter().map(|target| target.counted.clone()).collect();
+    let options = Options { targets: counted, ..query.options.clone() };
+    let others = other_processes(&targets, &options.processes, &options.command);
+    let mut readings = Vec::new();
+    let outcome = wakepath_collect::count(&options, stop, &mut |reading| readings.push(reading))?;
+    let last = readings.last();
+    let elapsed = last.map_or(Duration::ZERO, |last| last.at);
+    let unit = if query.options.in_cycles { Unit::Cycles } else { Unit::Nanoseconds };
+    let targets = targets.into_iter().enumerate().map(|(index, target)| {
+        let of_target = readings.iter().filter_map(|reading| Some((reading.at, reading.counts.get(index)?)));
+        let calibration = outcome.calibrations.get(index).copied().flatten();
+        let (mut found, slice_of_reading) = distribution(target, of_target, query.options.every, unit);
+        found.groups = query.options.by.zip(outcome.groups.get(index)).map(|(by, counted)| {
+            let slices = groups::slices(&found.slices, &slice_of_reading, &readings, index, unit);
+            groups::groups(by, counted, unit, slices)
+        });
+        with_costs(&mut found, calibration, others.get(index).cloned().flatten());
+        found
+    });
+    let began = outcome.began.duration_since(SystemTime::UNIX_EPOCH).ok();
+    Ok(LiveLatency {
+        host: Host::from(&this_host()),
+        began_realtime_ns: began.and_then(|began| u64::try_from(began.as_nanos()).ok()),
+        elapsed,
+        reason: outcome.reason,
+        status: outcome.status,
+        running: outcome.running,
+        targets: targets.collect(),
+    })
+}
+
+/// The targets of a request on this machine, each once.
+///
+/// # Errors
+/// When a target cannot be counted, or there are too many.
+pub(crate) fn targets(query: &LiveQuery) -> Result<Vec<LiveTarget>, LiveLatencyError> {
     let disks = disks(Path::new("/sys/class/block"));
     let mut targets: Vec<LiveTarget> = Vec::new();
     for text in &query.targets {
@@ -99,39 +136,18 @@ pub fn live_latency(query: &LiveQuery, stop: &Signals) -> Result<LiveLatency, Li
     if let Some(target) = of_disks().next().filter(|_| query.options.by.is_some()) {
         return Err(LiveLatencyError::NotGrouped(target.name.clone()));
     }
-    let counted = targets.iter().map(|target| target.counted.clone()).collect();
-    let options = Options { targets: counted, ..query.options.clone() };
-    let others = other_processes(&targets, &options.processes, &options.command);
-    let outcome = wakepath_collect::count(&options, stop)?;
-    let last = outcome.readings.last();
-    let elapsed = last.map_or(Duration::ZERO, |last| last.at);
-    let unit = if query.options.in_cycles { Unit::Cycles } else { Unit::Nanoseconds };
-    let targets = targets.into_iter().enumerate().map(|(index, target)| {
-        let readings =
-            outcome.readings.iter().filter_map(|reading| Some((reading.at, reading.counts.get(index)?)));
-        let calibration = outcome.calibrations.get(index).copied().flatten();
-        let (mut found, slice_of_reading) = distribution(target, readings, query.options.every, unit);
-        found.groups = query.options.by.zip(outcome.groups.get(index)).map(|(by, counted)| {
-            let slices = groups::slices(&found.slices, &slice_of_reading, &outcome.readings, index, unit);
-            groups::groups(by, counted, unit, slices)
-        });
-        found.probe = calibration.map(ProbeCost::from);
-        found.other_processes = others.get(index).cloned().flatten();
-        if let Some(others) = &mut found.other_processes {
-            others.per_call_ns = calibration.map(|calibration| calibration.other_process_ns);
-        }
-        found
-    });
-    let began = outcome.began.duration_since(SystemTime::UNIX_EPOCH).ok();
-    Ok(LiveLatency {
-        host: Host::from(&this_host()),
-        began_realtime_ns: began.and_then(|began| u64::try_from(began.as_nanos()).ok()),
-        elapsed,
-        reason: outcome.reason,
-        status: outcome.status,
-        running: outcome.running,
-        targets: targets.collect(),
-    })
+    Ok(targets)
+}
+
+/// Adds the cost of a target's probes, for its own calls and for `others`.
+pub(crate) fn with_costs(
+    found: &mut Distribution,
+    calibration: Option<Calibration>,
+    others: Option<OtherProcesses>,
+) {
+    found.probe = calibration.map(ProbeCost::from);
+    let per_call_ns = calibration.map(|calibration| calibration.other_process_ns);
+    found.other_processes = others.map(|others| OtherProcesses { per_call_ns, ..others });
 }
 
 /// The distribution of a target, and for each reading the index of its slice.
