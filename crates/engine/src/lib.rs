@@ -31,6 +31,8 @@ mod source;
 #[cfg(feature = "collect")]
 pub mod spans;
 mod time_spec;
+#[cfg(feature = "collect")]
+pub mod watch;
 
 pub use answer::{Head, IfJoined, PathAnswer, Question};
 pub use calls::{CallsAnswer, CallsError, CallsOf, CallsQuery, Group, MAX_CALLS, Which, calls, has_calls_of};

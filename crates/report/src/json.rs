@@ -23,6 +23,8 @@ mod requests;
 #[cfg(test)]
 mod shape;
 mod sync;
+#[cfg(feature = "collect")]
+mod watch;
 
 pub use calls::calls;
 pub use comparison::comparison;
@@ -39,6 +41,8 @@ pub use path::path;
 pub use profiles::{NoProfiles, profiles};
 pub use requests::{request, request_group, requests};
 pub use sync::sync;
+#[cfg(feature = "collect")]
+pub use watch::{watch_news, watched};
 
 use std::io::{self, BufWriter, Write};
 

@@ -23,6 +23,8 @@ mod spans;
 mod sync;
 mod time_outs;
 mod tree;
+#[cfg(feature = "collect")]
+mod watch;
 
 pub use calls::calls;
 pub use comparison::comparison;
@@ -48,6 +50,8 @@ pub use segments::segments;
 pub use spans::{spans_awaited, spans_received, unread_contexts};
 pub use sync::sync;
 pub use tree::{merged, tree};
+#[cfg(feature = "collect")]
+pub use watch::{KeptFiles, kept_name, watch_news, watched};
 
 use std::time::Duration;
 

@@ -23,7 +23,7 @@ use super::text;
 use crate::wording::latency as words;
 
 #[derive(Serialize)]
-struct TargetJson {
+pub(super) struct TargetJson {
     target: String,
     of: &'static str,
     unit: &'static str,
@@ -72,11 +72,11 @@ struct SliceJson {
     buckets: Vec<BucketJson>,
 }
 
-fn ns(time: Duration) -> u64 {
+pub(super) fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn target(target: &Distribution) -> TargetJson {
+pub(super) fn target(target: &Distribution) -> TargetJson {
     TargetJson {
         target: text(target.target.as_bytes()),
         of: words::source(target.source).0,

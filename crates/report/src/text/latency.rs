@@ -26,7 +26,12 @@ pub use recorded::recorded_latency;
 const MAX_BAR_COLUMNS: usize = 40;
 
 /// The histograms of the targets, counted for `elapsed`.
-fn distributions(targets: &[Distribution], elapsed: Duration, layout: Layout, screen: &mut Screen) {
+pub(super) fn distributions(
+    targets: &[Distribution],
+    elapsed: Duration,
+    layout: Layout,
+    screen: &mut Screen,
+) {
     let mut shown = BTreeSet::new();
     for (index, target) in targets.iter().enumerate() {
         if index > 0 {

@@ -20,10 +20,14 @@ pub(in crate::json) struct PeakJson {
     count: u64,
 }
 
+impl PeakJson {
+    pub(in crate::json) fn new(peak: Peak) -> Self {
+        Self { from_bucket: peak.from_bucket, to_bucket: peak.to_bucket, count: peak.count }
+    }
+}
+
 pub(in crate::json) fn peaks(histogram: &Histogram) -> Vec<PeakJson> {
-    let peak =
-        |peak: Peak| PeakJson { from_bucket: peak.from_bucket, to_bucket: peak.to_bucket, count: peak.count };
-    wakepath_distribution::peaks(histogram).into_iter().map(peak).collect()
+    wakepath_distribution::peaks(histogram).into_iter().map(PeakJson::new).collect()
 }
 
 pub(in crate::json) fn buckets(histogram: &Histogram) -> Vec<BucketJson> {

@@ -1,0 +1,504 @@
+//! Whether latency distributions change while they are counted (T08 section 12.1). The rule is that of
+//! `wakepath_distribution::watch`; here are its slices: the kernel's counts, read once an interval.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant, SystemTime};
+
+use wakepath_collect::{Counted, Counts, Reading};
+use wakepath_distribution::watch::ChangeDetector;
+pub use wakepath_distribution::watch::{Change, Notice, NoticeCounts, Short, Stop, Stretch};
+pub use wakepath_distribution::{Histogram, PeakChange, Unit, peak_changes, peak_to_explain};
+use wakepath_recording::this_host;
+
+use crate::Host;
+use crate::drill::{DrillError, DrillQuery, Drilled, Parameters, drill};
+use crate::latency::live::{
+    AllowedProbes, EndReason, LiveLatency, LiveLatencyError, LiveQuery, LiveTarget, Options, Running,
+    Signals, other_processes, targets, with_costs,
+};
+use crate::latency::{Distribution, LatencySource, TimeSlice};
+
+/// A drill-down takes at most one part in this of the time: its probes make calls slower.
+pub const MIN_DRILL_PAUSES: u32 = 20;
+
+/// The changes of a target that the summary has: those of a screen.
+pub const MAX_SUMMARY_CHANGES: usize = 20;
+
+/// The shortest drill-down that may find anything.
+const MIN_DRILL_TIME: Duration = Duration::from_secs(1);
+
+/// A request to watch latencies.
+#[derive(Debug, Clone, Default)]
+pub struct WatchQuery {
+    /// The targets and the processes.
+    pub live: LiveQuery,
+    /// The length of a slice.
+    pub every: Duration,
+    /// The longest time of a drill-down after a change; without one, there is none.
+    pub drill_for: Option<Duration>,
+}
+
+/// A target that is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedTarget {
+    /// Its name.
+    pub name: String,
+    /// The kind of thing that is counted.
+    pub source: LatencySource,
+    /// The one process whose function it is; `None` for other targets, and for several processes.
+    pub process: Option<u32>,
+}
+
+/// A moment of a watch that is worth showing.
+#[derive(Debug)]
+pub struct WatchNews<'a> {
+    /// The machine.
+    pub host: &'a Host,
+    /// The target.
+    pub target: &'a WatchedTarget,
+    /// The moment from which times count, ns since 1970 UTC, by what the clock on the wall shows now; `None` where that
+    /// is before 1970.
+    pub origin_realtime_ns: Option<u64>,
+    /// When the counts were read from which it is known.
+    pub at: Duration,
+    /// The news.
+    pub what: WatchEvent<'a>,
+}
+
+/// The news of a moment.
+#[derive(Debug, Clone, Copy)]
+pub enum WatchEvent<'a> {
+    /// The rule's.
+    Notice(&'a Notice),
+    /// The answer of a drill-down into the peak of a change.
+    Drilled(&'a Result<Drilled, DrillError>),
+}
+
+/// The summary of a watch.
+#[derive(Debug, Clone)]
+pub struct Watched {
+    /// The machine.
+    pub host: Host,
+    /// The moment from which times count, ns since 1970 UTC.
+    pub origin_realtime_ns: Option<u64>,
+    /// The time that was watched.
+    pub elapsed: Duration,
+    /// The number of slices.
+    pub slices: u64,
+    /// Those that were left out: the probes of a drill-down made their latencies longer.
+    pub left_out: u64,
+    /// The reason why it ended.
+    pub reason: EndReason,
+    /// The command's wait status, if it ran and ended.
+    pub status: Option<i32>,
+    /// The command, if it goes on.
+    pub running: Option<Running>,
+    /// The targets, in the order in which they were asked for.
+    pub targets: Vec<TargetSummary>,
+}
+
+/// A target at the end of a watch.
+#[derive(Debug, Clone)]
+pub struct TargetSummary {
+    /// Its calls since the last change; its slices are the whole time, at most 64 parts.
+    pub distribution: Distribution,
+    /// The beginning of these calls.
+    pub since: Duration,
+    /// The time of these calls that was counted; all time where there were none.
+    pub counted: Duration,
+    /// The number of changes, short disturbances and stops.
+    pub counts: NoticeCounts,
+    /// The last changes in order, at most [`MAX_SUMMARY_CHANGES`].
+    pub changes: Vec<Change>,
+    /// Pieces differ since then, which is not yet a change.
+    pub differs_since: Option<Duration>,
+    /// There are no calls since then.
+    pub stopped_since: Option<Duration>,
+}
+
+/// Watches until the processes end, the time is over or `stop` was asked. `news` gets each moment that is worth showing, at
+/// once; counting goes on meanwhile.
+///
+/// # Errors
+/// When a target cannot be counted, or counting could not begin.
+pub fn watch(
+    query: &WatchQuery,
+    stop: &Signals,
+    news: &mut dyn FnMut(&WatchNews<'_>),
+) -> Result<Watched, LiveLatencyError> {
+    let targets = targets(&query.live)?;
+    let counted = targets.iter().map(|target| target.counted.clone()).collect();
+    let options =
+        Options { targets: counted, by: None, every: Some(query.every), ..query.live.options.clone() };
+    let others = other_processes(&targets, &options.processes, &options.command);
+    let unit = if options.in_cycles { Unit::Cycles } else { Unit::Nanoseconds };
+    let process = match (options.processes.as_slice(), options.command.is_empty()) {
+        (&[process], true) => Some(process),
+        _ => None,
+    };
+    let host = Host::from(&this_host());
+    let mut watching = Watching {
+        host: &host,
+        states: targets.iter().map(|target| TargetState::new(target, process, unit)).collect(),
+        unit,
+        until: Duration::ZERO,
+        origin_realtime_ns: None,
+        slices: 0,
+        left_out: 0,
+        drill: query.drill_for.map(|time| DrillBudget { time, last: None }),
+        leave_out_next: false,
+        allowed: query.live.allowed,
+        stop,
+        news,
+    };
+    let outcome = wakepath_collect::count(&options, stop, &mut |reading| watching.take(&reading))?;
+    let Watching { states, until, origin_realtime_ns, slices, left_out, .. } = watching;
+    let notes = targets.into_iter().map(|target| target.notes);
+    let summaries = states.into_iter().zip(notes).enumerate().map(|(index, (state, notes))| {
+        let calibration = outcome.calibrations.get(index).copied().flatten();
+        let mut summary = state.summary(unit, until);
+        summary.distribution.notes = notes;
+        with_costs(&mut summary.distribution, calibration, others.get(index).cloned().flatten());
+        summary
+    });
+    let targets = summaries.collect();
+    Ok(Watched {
+        origin_realtime_ns,
+        elapsed: until,
+        slices,
+        left_out,
+        reason: outcome.reason,
+        status: outcome.status,
+        running: outcome.running,
+        targets,
+        host,
+    })
+}
+
+/// A distribution of a watched target like one that was counted for this time alone: its document can be compared.
+pub fn as_latency(news: &WatchNews<'_>, stretch: &Stretch) -> LiveLatency {
+    let WatchedTarget { name, source, .. } = news.target;
+    let from = u64::try_from(stretch.from.as_nanos()).ok();
+    LiveLatency {
+        host: news.host.clone(),
+        began_realtime_ns: news
+            .origin_realtime_ns
+            .zip(from)
+            .and_then(|(origin, from)| origin.checked_add(from)),
+        elapsed: stretch.counted,
+        reason: EndReason::Duration,
+        status: None,
+        running: None,
+        targets: vec![Distribution::new(name.clone(), *source, stretch.histogram.clone())],
+    }
+}
+
+/// The clock on the wall at the moment from which times count, given the time since then.
+fn realtime_of_origin(now: Duration) -> Option<u64> {
+    let realtime = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    u64::try_from(realtime.checked_sub(now)?.as_nanos()).ok()
+}
+
+/// The difference from which on the clock on the wall was set, or has drifted: below it, one moment keeps one time.
+const MIN_CLOCK_CHANGE: Duration = Duration::from_millis(500);
+
+/// The later reading of the same moment on the clock on the wall, if the clock was set since the earlier one.
+fn if_set(earlier: Option<u64>, later: Option<u64>) -> Option<u64> {
+    let is_near =
+        |(earlier, later): (u64, u64)| Duration::from_nanos(later.abs_diff(earlier)) < MIN_CLOCK_CHANGE;
+    if earlier.zip(later).is_some_and(is_near) { earlier } else { later }
+}
+
+/// A target while it is watched.
+struct TargetState {
+    target: WatchedTarget,
+    detector: ChangeDetector,
+    /// The last ones.
+    changes: VecDeque<Change>,
+    /// All calls at the last reading.
+    whole: Histogram,
+    last: Option<Counts>,
+}
+
+impl TargetState {
+    fn new(target: &LiveTarget, process: Option<u32>, unit: Unit) -> Self {
+        let is_function = matches!(target.counted, Counted::Function(_));
+        let target = WatchedTarget {
+            name: target.name.clone(),
+            source: target.source,
+            process: process.filter(|_| is_function),
+        };
+        Self {
+            target,
+            detector: ChangeDetector::default(),
+            changes: VecDeque::new(),
+            whole: Histogram::new(unit),
+            last: None,
+        }
+    }
+
+    fn summary(self, unit: Unit, elapsed: Duration) -> TargetSummary {
+        let now = self.detector.now();
+        let histogram = now.map_or_else(|| Histogram::new(unit), |now| now.histogram.clone());
+        let mut distribution = Distribution::new(self.target.name, self.target.source, histogram);
+        let history = self.detector.history().iter();
+        let slices =
+            history.map(|part| TimeSlice { from: part.from, to: part.to, histogram: part.histogram.clone() });
+        distribution.slices = slices.collect();
+        if let Some(last) = &self.last {
+            (distribution.unwound, distribution.overflowed) = (last.unwound, last.overflowed);
+            (distribution.open, distribution.unseen) = (last.open, last.unseen);
+        }
+        TargetSummary {
+            distribution,
+            since: now.map_or(Duration::ZERO, |now| now.from),
+            counted: now.map_or(elapsed, |now| now.counted),
+            counts: self.detector.counts(),
+            changes: self.changes.into(),
+            differs_since: self.detector.differs_since(),
+            stopped_since: self.detector.stopped_since(),
+        }
+    }
+}
+
+/// The time that drill-downs may take.
+struct DrillBudget {
+    time: Duration,
+    /// When the last one began.
+    last: Option<Duration>,
+}
+
+impl DrillBudget {
+    fn allows(&self, now: Duration) -> bool {
+        let pause = self.time.saturating_mul(MIN_DRILL_PAUSES);
+        self.last.is_none_or(|last| now.saturating_sub(last) >= pause)
+    }
+}
+
+/// A watch that goes on.
+struct Watching<'a, 'n> {
+    host: &'a Host,
+    states: Vec<TargetState>,
+    unit: Unit,
+    /// The time of the last reading.
+    until: Duration,
+    /// The clock on the wall when counting began.
+    origin_realtime_ns: Option<u64>,
+    slices: u64,
+    left_out: u64,
+    drill: Option<DrillBudget>,
+    /// A drill-down ran in the slice that comes.
+    leave_out_next: bool,
+    allowed: AllowedProbes,
+    stop: &'a Signals,
+    news: &'a mut (dyn FnMut(&WatchNews<'_>) + 'n),
+}
+
+impl Watching<'_, '_> {
+    /// Holds the calls since the last reading against those before.
+    fn take(&mut self, reading: &Reading) {
+        let (from, to) = (std::mem::replace(&mut self.until, reading.at), reading.at);
+        let left_out = std::mem::take(&mut self.leave_out_next);
+        let origin_realtime_ns = if_set(self.origin_realtime_ns, realtime_of_origin(to));
+        self.origin_realtime_ns = origin_realtime_ns;
+        let mut to_explain = None;
+        for (index, (state, counts)) in self.states.iter_mut().zip(&reading.counts).enumerate() {
+            let whole = Histogram::from_counters(self.unit, counts.buckets, counts.sum.into());
+            // The kernel's counters only grow.
+            let Ok(calls) = whole.minus(&state.whole) else { continue };
+            (state.whole, state.last) = (whole, Some(counts.clone()));
+            if left_out {
+                continue;
+            }
+            // All slices of a target are in one unit.
+            let found = state.detector.observe(&Stretch::new(from, to, calls), counts.open);
+            for notice in found.unwrap_or_default() {
+                if let Notice::Changed(change) = &notice {
+                    let peak = peak_to_explain(&change.before.histogram, &change.after.histogram);
+                    let drill = state.target.process.zip(peak);
+                    to_explain = to_explain.or(drill.map(|(process, peak)| (index, process, peak)));
+                    if state.changes.len() == MAX_SUMMARY_CHANGES {
+                        state.changes.pop_front();
+                    }
+                    state.changes.push_back(Change::clone(change));
+                }
+                let what = WatchEvent::Notice(&notice);
+                let target = &state.target;
+                (self.news)(&WatchNews { host: self.host, target, origin_realtime_ns, at: to, what });
+            }
+        }
+        self.slices += 1;
+        self.left_out += u64::from(left_out);
+        if let Some((index, process, peak)) = to_explain {
+            self.explain(index, process, peak);
+        }
+    }
+
+    /// Drills into a peak, if that is asked for and not too often.
+    fn explain(&mut self, index: usize, process: u32, peak: usize) {
+        let now = self.until;
+        let Some(budget) = self.drill.as_mut().filter(|budget| budget.allows(now)) else { return };
+        let Some(state) = self.states.get(index).filter(|_| self.stop.asked() == 0) else { return };
+        budget.last = Some(now);
+        self.leave_out_next = true;
+        let query = DrillQuery {
+            target: state.target.name.clone(),
+            pid: process,
+            command: None,
+            peak: Some(peak),
+            parameters: Parameters::default(),
+            duration: budget.time,
+            allowed: self.allowed,
+            resume: None,
+        };
+        let began = Instant::now();
+        let mut found = drill(&query, self.stop, &mut |_| {});
+        // The calls may have changed again since the peak was numbered.
+        let rest = query.duration.saturating_sub(began.elapsed());
+        if matches!(found, Err(DrillError::NoSuchPeak { .. })) && rest >= MIN_DRILL_TIME {
+            let query = DrillQuery { peak: None, duration: rest, ..query };
+            found = drill(&query, self.stop, &mut |_| {});
+        }
+        (self.news)(&WatchNews {
+            host: self.host,
+            target: &state.target,
+            origin_realtime_ns: self.origin_realtime_ns,
+            at: now,
+            what: WatchEvent::Drilled(&found),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reading whose one target has had these calls in bucket 10, of 1024 ns each.
+    fn reading(at: u64, calls: u64, open: u64) -> Reading {
+        let buckets = std::array::from_fn(|bucket| if bucket == 10 { calls } else { 0 });
+        let counts = Counts { buckets, sum: 1024 * calls, unwound: 1, overflowed: 2, open, unseen: 3 };
+        Reading { at: Duration::from_secs(at), counts: vec![counts], parts: None }
+    }
+
+    #[test]
+    fn slices_are_the_differences_of_readings_and_those_of_a_drill_down_are_left_out() {
+        let host = Host::default();
+        let stop = Signals::watch(true).expect("signals");
+        let mut said = Vec::new();
+        let target =
+            WatchedTarget { name: String::from("f"), source: LatencySource::Calls, process: Some(1) };
+        let unit = Unit::Nanoseconds;
+        let state = TargetState {
+            target,
+            detector: ChangeDetector::default(),
+            changes: VecDeque::new(),
+            whole: Histogram::new(unit),
+            last: None,
+        };
+        let mut news = |news: &WatchNews<'_>| {
+            let WatchEvent::Notice(notice) = news.what else { panic!("no drill-down") };
+            said.push((news.at.as_secs(), notice.clone()));
+        };
+        let mut watching = Watching {
+            host: &host,
+            states: vec![state],
+            unit,
+            until: Duration::ZERO,
+            origin_realtime_ns: None,
+            slices: 0,
+            left_out: 0,
+            drill: None,
+            leave_out_next: false,
+            allowed: AllowedProbes::default(),
+            stop: &stop,
+            news: &mut news,
+        };
+        watching.take(&reading(10, 6000, 0));
+        watching.leave_out_next = true;
+        watching.take(&reading(40, 7000, 0));
+        watching.take(&reading(50, 13_000, 0));
+        watching.take(&reading(60, 13_000, 4));
+        assert_eq!((watching.slices, watching.left_out), (4, 1));
+        let summary = watching.states.remove(0).summary(unit, Duration::ZERO);
+        let seconds = Duration::from_secs;
+        let piece = |from, to, calls| {
+            let mut histogram = Histogram::new(unit);
+            (0..calls).for_each(|_| histogram.add(1024));
+            Stretch::new(seconds(from), seconds(to), histogram)
+        };
+        // 6000 calls in each of two slices of 10 s: 600 a second.
+        let stop = Stop { since: seconds(50), expected: 6000.0, open: 4 };
+        assert_eq!(said, [(10, Notice::Usual(piece(0, 10, 6000))), (60, Notice::Stopped(stop))]);
+        assert_eq!((summary.since, summary.counted), (seconds(0), seconds(30)));
+        assert_eq!(summary.stopped_since, Some(seconds(50)));
+        let Distribution { histogram, slices, unwound, overflowed, open, unseen, .. } = summary.distribution;
+        assert_eq!((histogram.calls(), slices.len()), (12_000, 3));
+        assert_eq!([unwound, overflowed, open, unseen], [1, 2, 4, 3]);
+    }
+
+    #[test]
+    fn the_summary_has_the_last_changes_only() {
+        let (host, stop) = (Host::default(), Signals::watch(true).expect("signals"));
+        let unit = Unit::Nanoseconds;
+        let mut watching = Watching {
+            host: &host,
+            states: vec![TargetState {
+                target: WatchedTarget {
+                    name: String::from("f"),
+                    source: LatencySource::Calls,
+                    process: None,
+                },
+                detector: ChangeDetector::default(),
+                changes: VecDeque::new(),
+                whole: Histogram::new(unit),
+                last: None,
+            }],
+            unit,
+            until: Duration::ZERO,
+            origin_realtime_ns: None,
+            slices: 0,
+            left_out: 0,
+            drill: None,
+            leave_out_next: false,
+            allowed: AllowedProbes::default(),
+            stop: &stop,
+            news: &mut |_| {},
+        };
+        let mut buckets = [0; 64];
+        // Another bucket for each two slices.
+        for at in 0..60 {
+            buckets[4 + 2 * (at / 2 % 20) as usize] += 1000;
+            let counts = Counts { buckets, sum: 0, unwound: 0, overflowed: 0, open: 0, unseen: 0 };
+            watching.take(&Reading { at: Duration::from_secs(at + 1), counts: vec![counts], parts: None });
+        }
+        let summary = watching.states.remove(0).summary(unit, Duration::ZERO);
+        assert_eq!(summary.counts.changed, 29);
+        let since: Vec<_> = summary.changes.iter().map(|change| change.since.as_secs()).collect();
+        assert_eq!(since, (20..60).step_by(2).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn one_moment_keeps_its_time_until_the_clock_is_set() {
+        const MS: u64 = 1_000_000;
+        let origin = Some(1_000_000 * MS);
+        assert_eq!(if_set(origin, Some(1_000_499 * MS)), origin);
+        assert_eq!(if_set(origin, Some(999_501 * MS)), origin);
+        for later in [Some(1_000_500 * MS), Some(0), None] {
+            assert_eq!(if_set(origin, later), later);
+        }
+        assert_eq!(if_set(None, origin), origin);
+    }
+
+    #[test]
+    fn drill_downs_take_at_most_a_twentieth_of_the_time() {
+        let mut budget = DrillBudget { time: Duration::from_secs(20), last: None };
+        let mut taken = Duration::ZERO;
+        for now in (0..100_000).map(Duration::from_secs) {
+            if budget.allows(now) {
+                budget.last = Some(now);
+                taken += budget.time;
+            }
+        }
+        assert_eq!(taken, Duration::from_secs(5000));
+    }
+}
