@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::output::Colour;
 use crate::{completion, exit_code, export, info, latency, path, requests, sync};
 #[cfg(feature = "collect")]
-use crate::{doctor, drill, flight, record};
+use crate::{doctor, drill, flight, record, watch};
 
 /// Explain why a command was slow
 ///
@@ -44,6 +44,8 @@ pub enum Verb {
     Path(path::PathArguments),
     Info(info::InfoArguments),
     Latency(latency::LatencyArguments),
+    #[cfg(feature = "collect")]
+    Watch(watch::WatchArguments),
     #[cfg(feature = "collect")]
     Drill(drill::DrillArguments),
     Requests(requests::RequestsArguments),

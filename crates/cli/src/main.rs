@@ -28,6 +28,8 @@ mod path;
 mod record;
 mod requests;
 mod sync;
+#[cfg(feature = "collect")]
+mod watch;
 
 use std::process::ExitCode;
 
@@ -53,6 +55,8 @@ fn main() -> ExitCode {
         Verb::Latency(latency) => latency::run(latency, &output),
         #[cfg(feature = "collect")]
         Verb::Drill(drill) => drill::run(drill, &output),
+        #[cfg(feature = "collect")]
+        Verb::Watch(watch) => watch::run(watch, &output),
         Verb::Export(export) => export::run(export, &output),
         Verb::Sync(sync) => sync::run(sync, &output),
         Verb::Completion(completion) => completion::run(completion, Arguments::command(), &output),

@@ -1,0 +1,173 @@
+//! `wakepath watch`: whether the latencies of targets change, while they are counted.
+
+mod kept;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use wakepath_caller::Caller;
+use wakepath_engine::latency::live::{AllowedProbes, LiveQuery, Options};
+use wakepath_engine::watch::{Notice, WatchEvent, WatchNews, WatchQuery, watch};
+use wakepath_report::text::KeptFiles;
+use wakepath_report::{json, text};
+
+use crate::collecting;
+use crate::exit_code::Code;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::parse::time;
+use kept::{Kept, KeptChanges};
+
+/// Watch how long calls, waits and requests take, and report when that changes
+///
+/// The latencies of each TARGET (as of `wakepath latency`) are counted in slices of time. The first 10,000 calls are the
+/// reference. When at least 1000 calls differ from it by more than the threshold of `latency --compare`, and the next 1000 too,
+/// the change is printed at once, both distributions are kept as files, and the next command is named. It also prints when
+/// calls stop, and when they come back. Memory does not grow with time.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct WatchArguments {
+    /// The targets to watch
+    #[arg(value_name = "TARGET", required = true)]
+    targets: Vec<String>,
+    /// Watch these processes and those that they start, until they end
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with = "command")]
+    pids: Vec<u32>,
+    /// Watch the whole machine
+    #[arg(short = 'a', long = "all", conflicts_with_all = ["pids", "command"])]
+    everything: bool,
+    /// Stop after this time: 90, 5min, 8h; a command is not stopped
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = time)]
+    duration: Option<Duration>,
+    /// The length of a slice: the time of a change is known to a slice
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
+    every: Duration,
+    /// Keep the distributions before and after each change in this directory, for the newest 100 changes
+    #[arg(short, long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
+    output: PathBuf,
+    /// After a change of a function of one process (-p PID), drill down into its new peak, as `wakepath drill` does
+    ///
+    /// The probes of a drill-down make calls slower: it takes at most --drill-time, and no other follows within 20 times
+    /// that, so that the process has them for at most 5% of the time. Slices with a drill-down are left out.
+    #[arg(long, requires = "pids")]
+    drill: bool,
+    /// With --drill: stop a drill-down after this time
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "20s", requires = "drill")]
+    drill_time: Duration,
+    /// Probe functions also where the kernel has to single-step their instructions: each call then costs
+    /// many times as much, 20 µs on some virtual machines
+    #[arg(long)]
+    slow_probes: bool,
+    /// Use return probes everywhere; may crash the program if an exception passes the probe, or the stack is
+    /// switched
+    #[arg(long)]
+    no_exceptions: bool,
+    /// Run the command as root, though sudo was called by somebody else
+    #[arg(long)]
+    as_root: bool,
+    /// Print JSON on stdout, a document a line for each change and for the end
+    #[arg(long)]
+    json: bool,
+    /// The command to run and to watch, and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Where distributions are kept, unless another place is given.
+const DEFAULT_DIRECTORY: &str = "./wakepath.watch";
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo wakepath watch ./server:handle_request -p 4242
+                                     does this function of a server become slower, and when?
+  sudo wakepath watch ./server:handle_request -p 4242 --drill
+                                     and which functions below it are slow then?
+  sudo wakepath watch disk runqueue syscall:fsync -a -d 8h -o tonight
+                                     do disks, the waits for a CPU or fsync change overnight?
+  sudo wakepath watch libpq:PQexec --every 1s -- ./load-test
+                                     the same while a command runs, to a second
+
+Ctrl-C ends it and shows a summary. With a command, its own exit code is passed on; 125 is a failure of
+wakepath, 126 a command that cannot be run, 127 one that was not found.";
+
+/// Watches, prints what changes, and a summary at the end.
+pub fn run(arguments: &WatchArguments, output: &Output) -> Result<ExitCode, Failure> {
+    watched(arguments, output).map_err(|failure| failure.beside(&arguments.command))
+}
+
+fn watched(arguments: &WatchArguments, output: &Output) -> Result<ExitCode, Failure> {
+    if arguments.command.is_empty() && arguments.pids.is_empty() && !arguments.everything {
+        return Err(Failure::new(Code::Usage, "no processes are chosen").hint(
+            "write wakepath watch TARGET -p PID, or -a for the whole machine, or wakepath watch TARGET -- COMMAND",
+        ));
+    }
+    if arguments.drill && arguments.pids.len() > 1 {
+        return Err(Failure::new(Code::Usage, "--drill drills into the functions of one process")
+            .hint("choose one with -p PID, or watch the others by a command of their own"));
+    }
+    let query = WatchQuery {
+        live: LiveQuery {
+            targets: arguments.targets.clone(),
+            options: Options {
+                processes: arguments.pids.clone(),
+                command: arguments.command.clone(),
+                caller: Caller::from_sudo(),
+                as_root: arguments.as_root,
+                duration: arguments.duration,
+                ..Options::default()
+            },
+            allowed: AllowedProbes {
+                slow_probes: arguments.slow_probes,
+                no_exceptions: arguments.no_exceptions,
+            },
+        },
+        every: arguments.every,
+        drill_for: arguments.drill.then_some(arguments.drill_time),
+    };
+    let stop = collecting::watch_signals(!arguments.command.is_empty())?;
+    if arguments.command.is_empty() && arguments.duration.is_none() {
+        output.note("watching; press Ctrl-C to stop and see the summary");
+    }
+    // The command has standard output for its own; documents are asked for by name.
+    let beside = output.beside(&arguments.command);
+    let kept = KeptChanges::new(&arguments.output);
+    let mut written = Ok(());
+    let found = watch(&query, &stop, &mut |news| {
+        let files = keep(news, &kept, output);
+        let said = say(news, files.as_ref(), arguments.json, if arguments.json { output } else { &beside });
+        written = std::mem::replace(&mut written, Ok(())).and(said);
+    });
+    let found = found.map_err(collecting::target_failure)?;
+    collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
+    if arguments.json {
+        output.write(|out| json::watched(&found, out))?;
+    } else {
+        beside.text(&format!("\n{}", text::watched(&found, beside.layout())))?;
+    }
+    let ended = (found.running, found.status);
+    let status = collecting::await_command(ended, &arguments.command, "watched", &stop, output)?;
+    if found.targets.iter().any(|target| target.distribution.probe.is_some()) {
+        collecting::warn_of_probes(status, arguments.no_exceptions, output);
+    }
+    written?;
+    Ok(collecting::code_of_command(status))
+}
+
+/// Keeps the distributions of a change; a failure is a warning, for the change itself is the answer.
+fn keep(news: &WatchNews<'_>, kept: &KeptChanges<'_>, output: &Output) -> Option<Kept> {
+    let WatchEvent::Notice(Notice::Changed(change)) = news.what else { return None };
+    kept.keep(news, change).map_err(|text| output.complain("warning", &text)).ok()
+}
+
+fn say(news: &WatchNews<'_>, kept: Option<&Kept>, as_json: bool, output: &Output) -> io::Result<()> {
+    let files = kept.map(|kept| KeptFiles { before: &kept.before, after: &kept.after });
+    if as_json {
+        output.write(|out| json::watch_news(news, files, out))
+    } else {
+        output.text(&text::watch_news(news, files, output.layout()))
+    }
+}
