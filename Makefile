@@ -61,10 +61,11 @@ readme: program ## write into README.md what the program says today of the bundl
 	@packaging/readme
 
 .PHONY: truth
-truth: program workloads ## compare paths with programs that log their own times: writes docs/truth.md (root)
+truth: program workloads ## compare paths with what programs log of themselves, KEEP=DIR for the recordings: writes docs/truth.md (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth --package wakepath-split
 	@commit=$$(git describe --always --dirty --exclude='*'); \
-	$(AS_ROOT) target/release/wakepath-truth --repeat 1 --noise none,spin,disk,loopback,chatter >target/truth.txt; code=$$?; \
+	$(AS_ROOT) target/release/wakepath-truth --repeat 1 --noise none,spin,disk,loopback,chatter \
+		$(if $(KEEP),--keep $(KEEP)) >target/truth.txt; code=$$?; \
 	{ cat crates/truth/truth-head.md; echo; \
 	  echo "At commit $$commit on $$(date -u +%F), by \`make truth\`: Linux $$(uname -r), $$(nproc) CPUs."; echo; \
 	  echo '```'; sed 1d target/truth.txt; echo '```'; } >docs/truth.md; cat target/truth.txt; exit $$code
