@@ -349,7 +349,8 @@ fn network(
 }
 
 /// The parts of a wait up to `at`, when a timer sent the packet that ended it: the first sender of the same until then,
-/// where that is another thread, then the timer.
+/// where that is another thread, then the timer. An acknowledgement is not delayed before the bytes that it acknowledges were
+/// sent.
 fn sent_by_timer(
     waiter: ThreadIndex,
     timer: &PacketTimer,
@@ -363,6 +364,17 @@ fn sent_by_timer(
         && thread != waiter
     {
         parts.push(Part::Thread { thread, to: acted.min(at), acted, via: Via::Packet, lock: None, trust });
+    } else if let Some((sent, None)) = first.filter(|&(first, _)| from < first)
+        && purpose == TimerPurpose::Acknowledgement
+    {
+        // Their sender is not known.
+        let cause = Cause::Network { flow: None };
+        parts.push(Part::Other {
+            to: sent.min(at),
+            kind: SegmentKind::Network,
+            cause,
+            basis: Basis::Ambiguous,
+        });
     }
     let basis = match purpose {
         TimerPurpose::Acknowledgement => Trust::By(Rule::DelayedAcknowledgement).basis(Basis::Measured),

@@ -239,7 +239,8 @@ pub struct PacketTimer {
     pub flow: FlowId,
     /// The purpose of the packet.
     pub purpose: TimerPurpose,
-    /// The first sending of the same, by which thread, where it is known.
+    /// The first sending of the same, by which thread, where it is known; for an acknowledgement, that of the first byte that
+    /// it acknowledges.
     pub first: Option<(Stamp<Reference>, Option<ThreadIndex>)>,
 }
 

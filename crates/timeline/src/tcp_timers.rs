@@ -46,8 +46,15 @@ impl Senders {
         }
     }
 
-    /// The timer that sends this packet of TCP's, to an end whose receive window is closed or not.
-    pub(crate) fn timer(&self, header: &Packet, outgoing: &Outgoing, closed: bool) -> PacketTimer {
+    /// The timer that sends this packet of TCP's, to an end whose receive window is closed or not. `back` is the other
+    /// direction of the packet's flow.
+    pub(crate) fn timer(
+        &self,
+        header: &Packet,
+        back: Option<FlowId>,
+        outgoing: &Outgoing,
+        closed: bool,
+    ) -> PacketTimer {
         let progress = self.0.get(&header.flow);
         let timer = |purpose, first: Option<Sent>| PacketTimer {
             flow: header.flow,
@@ -67,13 +74,16 @@ impl Senders {
                 None => timer(TimerPurpose::Other, None),
             };
         }
-        let is_new = |progress: &Progress| header.ack.wrapping_sub(progress.ack).cast_signed() > 0;
-        let purpose = match header.tcp_flags & (FIN | RST) == 0 {
-            true if progress.is_some_and(is_new) => TimerPurpose::Acknowledgement,
-            true if closed => TimerPurpose::WindowProbe,
-            _ => TimerPurpose::Other,
-        };
-        timer(purpose, None)
+        let is_new = |progress: &&Progress| header.ack.wrapping_sub(progress.ack).cast_signed() > 0;
+        match (header.tcp_flags & (FIN | RST) == 0, progress.filter(is_new)) {
+            // It was not delayed before the first byte that it acknowledges had been sent.
+            (true, Some(progress)) => {
+                let bytes = back.and_then(|back| outgoing.seen(back, progress.ack, 1));
+                timer(TimerPurpose::Acknowledgement, bytes)
+            }
+            (true, None) if closed => timer(TimerPurpose::WindowProbe, None),
+            _ => timer(TimerPurpose::Other, None),
+        }
     }
 }
 
@@ -107,9 +117,9 @@ mod tests {
         senders.note(&header(ACK, 1), sent(20, thread));
         senders.note(
             &header(SYN, 0),
-            sent(30, Sender::Timer(senders.timer(&header(SYN, 0), &Outgoing::default(), false))),
+            sent(30, Sender::Timer(senders.timer(&header(SYN, 0), None, &Outgoing::default(), false))),
         );
-        let timer = senders.timer(&header(SYN, 0), &Outgoing::default(), false);
+        let timer = senders.timer(&header(SYN, 0), None, &Outgoing::default(), false);
         assert_eq!(timer.purpose, TimerPurpose::Syn { repeats: 2 });
         assert_eq!(timer.first, Some((Stamp::from_ns(10), Some(ThreadIndex(3)))));
     }
@@ -118,13 +128,34 @@ mod tests {
     fn a_packet_that_ends_a_connection_is_no_delayed_acknowledgement() {
         let mut senders = Senders::default();
         senders.note(&header(ACK, 100), sent(10, Sender::Thread(ThreadIndex(3))));
-        let purpose =
-            |flags, ack, closed| senders.timer(&header(flags, ack), &Outgoing::default(), closed).purpose;
+        let purpose = |flags, ack, closed| {
+            senders.timer(&header(flags, ack), None, &Outgoing::default(), closed).purpose
+        };
         assert_eq!(purpose(ACK, 101, true), TimerPurpose::Acknowledgement);
         assert_eq!(purpose(ACK, 100, true), TimerPurpose::WindowProbe);
         assert_eq!(purpose(ACK, 100, false), TimerPurpose::Other);
         for flags in [ACK | FIN, ACK | RST] {
             assert_eq!(purpose(flags, 101, true), TimerPurpose::Other);
         }
+    }
+
+    #[test]
+    fn an_acknowledgement_is_delayed_from_the_first_byte_that_it_acknowledges() {
+        let (mut senders, mut outgoing) = (Senders::default(), Outgoing::default());
+        let thread = |index| Sender::Thread(ThreadIndex(index));
+        senders.note(&header(ACK, 100), sent(10, thread(3)));
+        let back = FlowId(2);
+        // Of these bytes the first ten were acknowledged.
+        outgoing.send(back, 90, 10, sent(5, thread(4)));
+        outgoing.send(back, 100, 10, sent(20, thread(5)));
+        outgoing.send(back, 110, 10, sent(30, thread(6)));
+        let first =
+            |back, ack| senders.timer(&header(ACK, ack), back, &outgoing, false).first.map(|(at, _)| at.ns());
+        assert_eq!(first(Some(back), 120), Some(20));
+        assert_eq!(first(Some(back), 105), Some(20));
+        assert_eq!(first(Some(back), 100), None, "nothing new");
+        assert_eq!((first(None, 120), first(Some(FlowId(7)), 120)), (None, None));
+        let timer = senders.timer(&header(ACK, 120), Some(back), &outgoing, false);
+        assert_eq!(timer.first, Some((Stamp::from_ns(20), Some(ThreadIndex(5)))));
     }
 }

@@ -87,9 +87,10 @@ impl Timeline {
             (Context::LocalTimer | Context::Softirq(Softirq::Timer | Softirq::Hrtimer), _) => {
                 let flow = header.flow;
                 let other = PacketTimer { flow, purpose: TimerPurpose::Other, first: None };
-                let back = self.reversed.get(&flow);
-                let closed = back.is_some_and(|&back| self.windows.is_closed(back));
-                Sender::Timer(stream.map_or(other, |_| self.senders.timer(header, &self.outgoing, closed)))
+                let back = self.reversed.get(&flow).copied();
+                let closed = back.is_some_and(|back| self.windows.is_closed(back));
+                let of_tcp = |_| self.senders.timer(header, back, &self.outgoing, closed);
+                Sender::Timer(stream.map_or(other, of_tcp))
             }
             // TCP limits its share of a device's queue and continues when some of that has been sent. So
             // this packet waited for the earlier ones of the same socket.
