@@ -69,6 +69,10 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+struct sched_info {
+	unsigned long long last_queued;
+};
+
 struct thread_info {
 	__u32 cpu;
 };
@@ -219,6 +223,7 @@ struct task_struct {
 	int on_cpu;
 	int on_rq;
 	struct sched_entity se;
+	struct sched_info sched_info;
 	bool throttled; /* 6.18 */
 	int pid;
 	int tgid;

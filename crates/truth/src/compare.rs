@@ -39,7 +39,7 @@ use serde_json::Value;
 use crate::assertion::BadAssertion;
 use crate::audit;
 use crate::checks;
-use crate::dated_back::{Shifts, corrections, uncounted};
+use crate::dated_back::{Shifts, corrections, overcounted, uncounted};
 use crate::document::{Basis, DatedBack, Key, PathDocument, Segment, Truth, clip, length};
 use crate::either::{self, MAX_EITHER};
 use crate::kernel_threads;
@@ -183,8 +183,9 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
 
     let own: BTreeSet<u32> = truth.threads.iter().map(|thread| thread.tid).collect();
     let mut void = audit::truth(&truth, limits.slowness);
-    if let Some(DatedBack { switches, .. }) = &truth.dated_back {
+    if let Some(DatedBack { switches, overcounted: sleeps, .. }) = &truth.dated_back {
         void.extend(audit::uncounted(uncounted(switches, &own, &clipped, origin), window_ns));
+        void.extend(audit::overcounted(overcounted(sleeps, &own, origin + from, origin + to), window_ns));
     }
     let sound_books = void.is_empty();
     let either_ns = either::choose(&mut truth, &path, origin);
@@ -291,6 +292,11 @@ fn is_by_timer(segment: &Segment) -> bool {
     segment.cause.as_ref().is_some_and(|cause| causes.contains(&cause.kind.as_str()))
 }
 
+/// The path says that TCP held an acknowledgement back.
+fn is_delayed(segment: &Segment) -> bool {
+    segment.cause.as_ref().is_some_and(|cause| cause.kind == "delayed_acknowledgement")
+}
+
 fn check_schema(which: &'static str, found: &str, expected: &'static str) -> Result<(), BadDocument> {
     if found == expected {
         return Ok(());
@@ -324,6 +330,10 @@ fn keys_of_path<'a>(segments: &'a [Segment], truth: &Truth, own: &BTreeSet<u32>)
         match (disk_waiter, segment.kind.as_str()) {
             _ if still_waiting => (tid, "still_waiting"),
             (_, "unknown") => (tid, "unknown"),
+            // Behind the last sending that the program knows of, its books have the network, whatever TCP did there by a timer.
+            _ if !truth.hosts.is_empty() && (is_by_timer(segment) || is_delayed(segment)) => {
+                (NO_THREAD, "network")
+            }
             // Without the sending of a packet, the network's time and the sender's are not distinguished; without the
             // next wait, a time-out that was the whole wait and one after which the wait went on are not.
             (_, "network" | "timer") if segment.basis.as_deref() == Some("ambiguous") => (tid, "unknown"),

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::document::{Basis, Dated, DatedBack, Key, Segment};
+use crate::document::{Basis, Dated, DatedBack, Key, Overcounted, Segment};
 
 mod assumed;
 mod measured;
@@ -38,12 +38,13 @@ const RUNNING: &[&str] = &["running", "interrupted", "stolen"];
 ///
 /// If babeltrace2 is needed and cannot be run, or cannot read the recording.
 pub fn of_run(readings: Result<Readings>, recording: &Path, threads: &BTreeSet<u32>) -> Result<DatedBack> {
-    let (basis, mut switches) = match readings.and_then(Readings::end) {
-        Ok(read) => (Basis::Measured, measured::dated(&read)),
-        Err(reason) => (Basis::Assumed(format!("{reason:#}")), assumed::read(recording)?),
+    let (basis, mut switches, mut overcounted) = match readings.and_then(Readings::end) {
+        Ok(read) => (Basis::Measured, measured::dated(&read.switches), read.overcounted),
+        Err(reason) => (Basis::Assumed(format!("{reason:#}")), assumed::read(recording)?, Vec::new()),
     };
     switches.retain(|switch| threads.contains(&switch.prev) || threads.contains(&switch.next));
-    Ok(DatedBack { basis, switches })
+    overcounted.retain(|sleep| threads.contains(&sleep.tid));
+    Ok(DatedBack { basis, switches, overcounted })
 }
 
 /// The time that this explains, by thread and kind of time: what has to be added to a truth by the kernel's clocks to make
@@ -100,6 +101,13 @@ pub(crate) fn uncounted(switches: &[Dated], own: &BTreeSet<u32>, segments: &[Seg
         ns += its.map(|segment| segment.to_ns.min(to) - segment.from_ns.max(from)).sum::<i64>();
     }
     ns
+}
+
+/// The time of the window, ns, in which these threads slept and the kernel counts that they waited for a CPU, since they were
+/// moved to another one.
+pub(crate) fn overcounted(sleeps: &[Overcounted], own: &BTreeSet<u32>, from: i64, to: i64) -> i64 {
+    let its = sleeps.iter().filter(|sleep| own.contains(&sleep.tid));
+    its.map(|sleep| (sleep.to_ns.min(to) - sleep.from_ns.max(from)).max(0)).sum()
 }
 
 #[cfg(test)]
@@ -164,6 +172,14 @@ mod tests {
         check_of(false, (290, 305), 8, 50, &[((8, "running"), 10), ((60, "running"), -10)]);
         check_of(false, (590, 600), 7, 50, &[((7, "running"), 10)]);
         check_of(false, (350, 400), 60, 50, &[]);
+    }
+
+    #[test]
+    fn only_sleeps_of_the_workloads_own_threads_within_the_window_are_overcounted() {
+        let sleeps = [(7, 0, 150), (7, 180, 250), (8, 120, 180), (7, 300, 400)];
+        let sleeps = sleeps.map(|(tid, from_ns, to_ns)| Overcounted { tid, from_ns, to_ns });
+        assert_eq!(overcounted(&sleeps, &BTreeSet::from([7]), 100, 200), 50 + 20);
+        assert_eq!(overcounted(&sleeps, &BTreeSet::from([9]), 100, 200), 0);
     }
 
     #[test]

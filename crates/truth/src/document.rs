@@ -59,6 +59,20 @@ pub struct DatedBack {
     pub basis: Basis,
     /// The switches to and from the program's threads, in the order of their stamps.
     pub switches: Vec<Dated>,
+    /// The sleeps of its threads that the kernel counts as waits for a CPU.
+    #[serde(default)]
+    pub overcounted: Vec<Overcounted>,
+}
+
+/// A sleep that the kernel counts as a wait for a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overcounted {
+    /// The thread.
+    pub tid: u32,
+    /// The time from which on it is counted, ns of CLOCK_MONOTONIC.
+    pub from_ns: i64,
+    /// The wake-up.
+    pub to_ns: i64,
 }
 
 /// How it is known what is dated back.

@@ -69,7 +69,7 @@ impl Runner {
             View::TwoHosts => "--truth-hosts",
         };
         // Before the recorder, whose stamps of the switches are then the later ones.
-        let readings = self.dates_back().then(Readings::begin);
+        let readings = Some(Readings::begin()).filter(|readings| readings.is_ok() || self.dates_back());
         self.record(command.arg(which), folder, TIMEOUT, workload.record_for.is_some())?;
         if let Some(readings) = readings {
             let truth = Truth::deserialize(&read(&folder.join("truth.json"))?)?;
@@ -80,8 +80,9 @@ impl Runner {
         self.replay(workload, folder)
     }
 
-    /// Whether the kernel's clocks are dated back by more than a limit can carry: beside chatter by their number, on a slower
-    /// machine by the length of each, between the clock's reading and the switch.
+    /// Whether the kernel's clocks are dated back by more than a limit can carry in any run: beside chatter by their number, on a
+    /// slower machine by the length of each, between the clock's reading and the switch. Where they cannot be read, that is
+    /// assumed of each preemption there; elsewhere, nothing is.
     fn dates_back(&self) -> bool {
         self.noise == Noise::Chatter || self.slowness > 1.0
     }

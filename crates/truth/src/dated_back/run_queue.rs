@@ -9,6 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
 
+use crate::document::Overcounted;
+
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/run_queue.bpf.o"));
 
 /// The time between two looks into the buffer, which has room for 700,000 switches.
@@ -17,6 +19,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The flags of `struct reading`.
 const PREEMPTED: u32 = 1;
 const UNCOUNTED: u32 = 2;
+const WOKEN: u32 = 4;
 
 /// A switch, as the program reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,33 +40,42 @@ pub(super) struct Switch {
     pub(super) is_uncounted: bool,
 }
 
-/// The attached program, and the thread that drains its buffer.
+/// The readings of the programs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Read {
+    /// The switches of each CPU in their order.
+    pub(super) switches: Vec<Switch>,
+    /// The sleeps that the kernel counts as waits for a CPU.
+    pub(super) overcounted: Vec<Overcounted>,
+}
+
+/// The attached programs, and the thread that drains their buffer.
 #[derive(Debug)]
 pub struct Readings {
     is_over: Arc<AtomicBool>,
-    reader: JoinHandle<Result<Vec<Switch>>>,
+    reader: JoinHandle<Result<Read>>,
 }
 
 impl Readings {
-    /// Attaches the program. A recorder that attaches later runs after it at each switch, so that its stamps are later by
+    /// Attaches the programs. A recorder that attaches later runs after it at each switch, so that its stamps are later by
     /// the same time each.
     ///
     /// # Errors
     ///
-    /// If this kernel does not take the program.
+    /// If this kernel does not take the programs.
     pub fn begin() -> Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let (attached, answer) = mpsc::channel();
         let reader = thread::spawn({
             let is_over = Arc::clone(&is_over);
             move || match attach() {
-                Ok((object, _link)) => {
+                Ok((object, _links)) => {
                     let _ = attached.send(Ok(()));
                     drain(&object, &is_over)
                 }
                 Err(error) => {
                     let _ = attached.send(Err(error));
-                    Ok(Vec::new())
+                    Ok(Read::default())
                 }
             }
         });
@@ -71,24 +83,24 @@ impl Readings {
         Ok(Self { is_over, reader })
     }
 
-    /// Detaches it and returns the switches of each CPU in their order.
+    /// Detaches them and returns what they read.
     ///
     /// # Errors
     ///
     /// If some were lost.
-    pub(super) fn end(self) -> Result<Vec<Switch>> {
+    pub(super) fn end(self) -> Result<Read> {
         self.is_over.store(true, Ordering::Relaxed);
         self.reader.join().map_err(|_| anyhow!("the reader of the run queues' clocks failed"))?
     }
 }
 
-/// Loads the program and attaches it; it runs until the link is dropped.
-fn attach() -> Result<(Object, Link)> {
+/// Loads the programs and attaches them; they run until the links are dropped.
+fn attach() -> Result<(Object, Vec<Link>)> {
     let open = ObjectBuilder::default().open_memory(OBJECT).context("cannot open the object")?;
-    let object = open.load().context("cannot load the program that reads the run queues' clocks")?;
-    let program = object.progs_mut().next().context("the object has no program")?;
-    let link = program.attach().context("cannot attach the program that reads the run queues' clocks")?;
-    Ok((object, link))
+    let object = open.load().context("cannot load the programs that read the run queues' clocks")?;
+    let links = object.progs_mut().map(|program| program.attach()).collect::<Result<Vec<_>, _>>();
+    let links = links.context("cannot attach the programs that read the run queues' clocks")?;
+    Ok((object, links))
 }
 
 /// The map of this name.
@@ -96,13 +108,13 @@ fn map<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::Map<'a>> {
     object.maps().find(|map| map.name() == name).with_context(|| format!("the object has no map `{name}`"))
 }
 
-fn drain(object: &Object, is_over: &AtomicBool) -> Result<Vec<Switch>> {
+fn drain(object: &Object, is_over: &AtomicBool) -> Result<Read> {
     let (readings, lost) = (map(object, "readings")?, map(object, "lost")?);
-    let mut switches = Vec::new();
+    let mut read = Read::default();
     {
         let mut builder = RingBufferBuilder::new();
         builder.add(&readings, |bytes| {
-            switches.extend(decode(bytes));
+            read.add(bytes);
             0
         })?;
         let buffer = builder.build()?;
@@ -118,22 +130,30 @@ fn drain(object: &Object, is_over: &AtomicBool) -> Result<Vec<Switch>> {
     let count = lost.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default();
     let count = u64::from_ne_bytes(count.try_into().map_err(|_| anyhow!("the count has another size"))?);
     ensure!(count == 0, "{count} switches found no room in the buffer");
-    Ok(switches)
+    Ok(read)
 }
 
-/// The bytes of `struct reading`; `None` if there are fewer.
-fn decode(bytes: &[u8]) -> Option<Switch> {
-    let long = |at: usize| Some(i64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-    let int = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    Some(Switch {
-        stamp: long(0)?,
-        clock: long(8)?,
-        cpu: int(16)?,
-        prev: int(20)?,
-        next: int(24)?,
-        is_preempted: int(28)? & PREEMPTED != 0,
-        is_uncounted: int(28)? & UNCOUNTED != 0,
-    })
+impl Read {
+    /// Adds the bytes of a `struct reading`; nothing if there are fewer.
+    fn add(&mut self, bytes: &[u8]) -> Option<()> {
+        let long = |at: usize| Some(i64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let int = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let (stamp, next, flags, counted) = (long(0)?, int(24)?, int(28)?, long(32)?);
+        if flags & WOKEN != 0 {
+            self.overcounted.push(Overcounted { tid: next, from_ns: stamp - counted, to_ns: stamp });
+            return Some(());
+        }
+        self.switches.push(Switch {
+            stamp,
+            clock: long(8)?,
+            cpu: int(16)?,
+            prev: int(20)?,
+            next,
+            is_preempted: flags & PREEMPTED != 0,
+            is_uncounted: flags & UNCOUNTED != 0,
+        });
+        Some(())
+    }
 }
 
 #[cfg(test)]
@@ -145,12 +165,23 @@ mod tests {
         let mut bytes: Vec<u8> =
             [5_000_000_i64, 4_000_000].iter().flat_map(|long| long.to_ne_bytes()).collect();
         bytes.extend([1_u32, 7, 9, 1].iter().flat_map(|int| int.to_ne_bytes()));
-        let read = |is_preempted, is_uncounted| {
-            let (stamp, clock) = (5_000_000, 4_000_000);
-            Some(Switch { stamp, clock, cpu: 1, prev: 7, next: 9, is_preempted, is_uncounted })
+        bytes.extend(300_000_i64.to_ne_bytes());
+        let decode = |bytes: &[u8]| {
+            let mut read = Read::default();
+            read.add(bytes);
+            read
         };
-        assert_eq!(decode(&bytes[..31]), None);
-        for (flags, expected) in [(0, read(false, false)), (1, read(true, false)), (3, read(true, true))] {
+        let switch = |is_preempted, is_uncounted| {
+            let (stamp, clock) = (5_000_000, 4_000_000);
+            let switch = Switch { stamp, clock, cpu: 1, prev: 7, next: 9, is_preempted, is_uncounted };
+            Read { switches: vec![switch], ..Read::default() }
+        };
+        let slept = Overcounted { tid: 9, from_ns: 4_700_000, to_ns: 5_000_000 };
+        let woken = Read { overcounted: vec![slept], ..Read::default() };
+        assert_eq!(decode(&bytes[..39]), Read::default());
+        for (flags, expected) in
+            [(0, switch(false, false)), (1, switch(true, false)), (3, switch(true, true)), (4, woken)]
+        {
             bytes[28] = flags;
             assert_eq!(decode(&bytes), expected);
         }
