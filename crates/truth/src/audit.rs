@@ -73,13 +73,6 @@ pub fn uncounted(ns: i64, window_ns: i64) -> Option<String> {
     })
 }
 
-/// The same for sleeps that the kernel counts as waits for a CPU.
-pub fn overcounted(ns: i64, window_ns: i64) -> Option<String> {
-    let is_too_much = ns as f64 > MAX_UNORDERED * window_ns as f64;
-    is_too_much
-        .then(|| format!("the kernel counted {ns} ns of sleep of threads that it moved as waits for a CPU"))
-}
-
 /// The errors of a path by itself: parts that do not add up to the nanosecond, and records that its
 /// recorder lost. A switch that the kernel did not report is no error: some kernels hide those of some
 /// threads.

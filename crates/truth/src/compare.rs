@@ -183,9 +183,8 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
 
     let own: BTreeSet<u32> = truth.threads.iter().map(|thread| thread.tid).collect();
     let mut void = audit::truth(&truth, limits.slowness);
-    if let Some(DatedBack { switches, overcounted: sleeps, .. }) = &truth.dated_back {
+    if let Some(DatedBack { switches, .. }) = &truth.dated_back {
         void.extend(audit::uncounted(uncounted(switches, &own, &clipped, origin), window_ns));
-        void.extend(audit::overcounted(overcounted(sleeps, &own, origin + from, origin + to), window_ns));
     }
     let sound_books = void.is_empty();
     let either_ns = either::choose(&mut truth, &path, origin);
@@ -203,10 +202,12 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         share(parts.iter().map(|part| (part.truth_ns - part.path_ns).abs()).sum::<i64>()) / 2.0
     };
     let error = difference(&align(&truth, &clipped, &expected, &found));
-    if let Some(DatedBack { switches, .. }) = &truth.dated_back {
+    if let Some(DatedBack { switches, overcounted: sleeps, .. }) = &truth.dated_back {
         let shifts =
             if truth.hosts.is_empty() { Shifts::default() } else { Shifts::find(&clipped, switches, origin) };
-        for ((tid, kind), ns) in corrections(switches, &own, &clipped, &keys, origin, &shifts) {
+        let of_switches = corrections(switches, &own, &clipped, &keys, origin, &shifts);
+        let of_sleeps = overcounted(sleeps, &own, &clipped, &keys, &path.waits, origin);
+        for ((tid, kind), ns) in of_switches.into_iter().chain(of_sleeps) {
             *expected.entry((tid, kind.to_owned())).or_default() += ns;
         }
     }

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::document::{Basis, Dated, DatedBack, Key, Overcounted, Segment};
+use crate::document::{Basis, Dated, DatedBack, Key, Overcounted, PathWait, Segment};
 
 mod assumed;
 mod measured;
@@ -103,11 +103,32 @@ pub(crate) fn uncounted(switches: &[Dated], own: &BTreeSet<u32>, segments: &[Seg
     ns
 }
 
-/// The time of the window, ns, in which these threads slept and the kernel counts that they waited for a CPU, since they were
-/// moved to another one.
-pub(crate) fn overcounted(sleeps: &[Overcounted], own: &BTreeSet<u32>, from: i64, to: i64) -> i64 {
-    let its = sleeps.iter().filter(|sleep| own.contains(&sleep.tid));
-    its.map(|sleep| (sleep.to_ns.min(to) - sleep.from_ns.max(from)).max(0)).sum()
+/// What has to be added to a truth, by thread and kind of time, since the kernel counts sleep of these threads as waits for a CPU: a log
+/// has the last part of such a wait as *runnable*, and the path has there what the thread waited for. Only where the path leads
+/// through the wait is that time part of the window.
+pub(crate) fn overcounted<'a>(
+    sleeps: &[Overcounted],
+    own: &BTreeSet<u32>,
+    segments: &[Segment],
+    keys: &[Key<'a>],
+    waits: &[PathWait],
+    origin: i64,
+) -> Vec<(Key<'a>, i64)> {
+    let mut found = Vec::new();
+    for sleep in sleeps.iter().filter(|sleep| own.contains(&sleep.tid)) {
+        let (from, to) = (sleep.from_ns - origin, sleep.to_ns - origin);
+        for wait in waits.iter().filter(|wait| wait.tid == Some(sleep.tid)) {
+            let (from, to) = (from.max(wait.from_ns), to.min(wait.to_ns));
+            let first = segments.partition_point(|segment| segment.to_ns <= from);
+            let touched = (first..segments.len()).take_while(|&index| segments[index].from_ns < to);
+            for index in touched {
+                let ns = segments[index].to_ns.min(to) - segments[index].from_ns.max(from);
+                found.extend([(keys[index], ns), ((sleep.tid, "runnable"), -ns)]);
+            }
+        }
+    }
+    found.retain(|&(_, ns)| ns != 0);
+    found
 }
 
 #[cfg(test)]
@@ -175,11 +196,39 @@ mod tests {
     }
 
     #[test]
-    fn only_sleeps_of_the_workloads_own_threads_within_the_window_are_overcounted() {
-        let sleeps = [(7, 0, 150), (7, 180, 250), (8, 120, 180), (7, 300, 400)];
-        let sleeps = sleeps.map(|(tid, from_ns, to_ns)| Overcounted { tid, from_ns, to_ns });
-        assert_eq!(overcounted(&sleeps, &BTreeSet::from([7]), 100, 200), 50 + 20);
-        assert_eq!(overcounted(&sleeps, &BTreeSet::from([9]), 100, 200), 0);
+    fn sleep_that_is_counted_as_a_wait_for_a_cpu_was_for_what_the_path_has_there() {
+        let segment = |from: i64, to: i64, tid: u32, kind: &str| json!({"from_ns": from, "to_ns": to, "kind": kind, "tid": tid, "comm": "prog", "call": null, "cause": null});
+        let mut path = made::path(
+            (7, "prog"),
+            &[
+                segment(0, 100, 7, "running"),
+                segment(100, 200, 8, "running"),
+                segment(200, 300, 9, "timer"),
+                segment(300, 400, 7, "running"),
+            ],
+        );
+        path["waits"] =
+            json!([{"tid": 7, "from_ns": 100, "to_ns": 300}, {"tid": 8, "from_ns": 210, "to_ns": 300}]);
+        let path = PathDocument::deserialize(path).unwrap();
+        let key = |segment: &'_ Segment| (segment.tid.unwrap(), segment.kind.clone());
+        let keys: Vec<(u32, String)> = path.segments.iter().map(key).collect();
+        let keys: Vec<Key<'_>> = keys.iter().map(|(tid, kind)| (*tid, kind.as_str())).collect();
+        let own = BTreeSet::from([7, 8]);
+        let check = |tid: u32, from: i64, to: i64, expected: &[(Key<'_>, i64)]| {
+            let sleep = Overcounted { tid, from_ns: 1000 + from, to_ns: 1000 + to };
+            let found = overcounted(&[sleep], &own, &path.segments, &keys, &path.waits, 1000);
+            assert_eq!(found, expected, "{sleep:?}");
+        };
+        let of = |tid: u32, kind: &'static str, ns: i64| [((tid, kind), ns), ((7, "runnable"), -ns)];
+        check(7, 150, 300, &[of(8, "running", 50), of(9, "timer", 100)].concat());
+        // It is counted until its end behind the wait, or began before it: there it is not the wait's.
+        check(7, 280, 350, &of(9, "timer", 20));
+        check(7, 50, 110, &of(8, "running", 10));
+        check(7, 0, 100, &[]);
+        // In another thread's wait on the path, and in one that is not on it.
+        check(8, 200, 250, &[((9, "timer"), 40), ((8, "runnable"), -40)]);
+        check(8, 100, 200, &[]);
+        check(9, 150, 300, &[]);
     }
 
     #[test]

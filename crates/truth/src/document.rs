@@ -220,6 +220,22 @@ pub struct PathDocument {
     /// The losses of records.
     #[serde(default)]
     pub losses: Vec<Loss>,
+    /// The waits that segments explain.
+    #[serde(default)]
+    pub waits: Vec<PathWait>,
+}
+
+/// A wait on a path.
+#[derive(Debug, Clone, Deserialize)]
+pub struct PathWait {
+    /// The thread that waits.
+    pub tid: Option<u32>,
+    /// Its beginning.
+    #[serde(default)]
+    pub from_ns: i64,
+    /// Its end.
+    #[serde(default)]
+    pub to_ns: i64,
 }
 
 /// A place where events are missing.
