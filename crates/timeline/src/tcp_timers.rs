@@ -145,7 +145,7 @@ mod tests {
         let thread = |index| Sender::Thread(ThreadIndex(index));
         senders.note(&header(ACK, 100), sent(10, thread(3)));
         let back = FlowId(2);
-        // Of these bytes the first ten were acknowledged.
+        // The first ten of these bytes were acknowledged.
         outgoing.send(back, 90, 10, sent(5, thread(4)));
         outgoing.send(back, 100, 10, sent(20, thread(5)));
         outgoing.send(back, 110, 10, sent(30, thread(6)));

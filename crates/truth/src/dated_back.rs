@@ -103,7 +103,7 @@ pub(crate) fn uncounted(switches: &[Dated], own: &BTreeSet<u32>, segments: &[Seg
     ns
 }
 
-/// What has to be added to a truth, by thread and kind of time, since the kernel counts sleep of these threads as waits for a CPU: a log
+/// The time that has to be added to a truth, by thread and kind of time, since the kernel counts sleep of these threads as waits for a CPU: a log
 /// has the last part of such a wait as *runnable*, and the path has there what the thread waited for. Only where the path leads
 /// through the wait is that time part of the window.
 pub(crate) fn overcounted<'a>(

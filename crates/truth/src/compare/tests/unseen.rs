@@ -1,4 +1,4 @@
-//! What the kernel does and a program's books cannot see.
+//! The kernel's doings that a program's books cannot see.
 
 use serde_json::json;
 
