@@ -149,8 +149,12 @@ mod tests {
     #[test]
     fn a_new_peak_explains_a_change_before_one_that_moved_or_grew() {
         let (low, middle, high) = ((10, 900), (16, 300), (22, 100));
+        let (higher, highest) = ((28, 100), (34, 100));
         for (before, after, expected) in [
             (&[low][..], &[low, high][..], Some(2)),
+            // Two came, and one moved that is slower than these.
+            (&[low, highest], &[low, middle, high, highest], Some(3)),
+            (&[middle, higher, (40, 100)], &[low, high, higher, (46, 100)], Some(2)),
             (&[low, high], &[low, middle], Some(2)),
             (&[low, high], &[(10, 100), (22, 900)], Some(2)),
             (&[low, high], &[(10, 9000), (22, 100)], Some(1)),

@@ -272,7 +272,6 @@ impl ChangeDetector {
 
     /// Makes the calls of `after` the reference.
     fn change(&mut self, since: Duration, before: Stretch, after: Stretch) -> Result<Change, MismatchError> {
-        let before = Stretch { to: since, ..before };
         let mut as_it_was = None;
         for earlier in self.earlier.iter().rev() {
             if distance(earlier, &after)? <= DEFAULT_THRESHOLD {

@@ -160,6 +160,22 @@ fn a_return_to_an_earlier_condition_is_recognised() {
 }
 
 #[test]
+fn an_earlier_condition_was_from_its_first_piece_that_differed_to_its_last() {
+    check(
+        "aaaaxcccaaaacc",
+        &[
+            "1: usual since 0",
+            "7: changed since 4",
+            "10: changed since 8, as from 0 to 4",
+            "14: changed since 12, as from 4 to 8",
+        ],
+    );
+    // A stop is no part of it.
+    let found = news(&format!("{}....ccccaa", "a".repeat(12)));
+    assert_eq!(found.last().map(String::as_str), Some("22: changed since 20, as from 0 to 12"));
+}
+
+#[test]
 fn the_latest_of_several_like_conditions_is_named() {
     check(
         "aaccaacc",
@@ -298,6 +314,9 @@ fn memory_is_bounded_over_a_million_slices_and_no_call_is_missing_in_the_history
     assert_eq!(detector.counts(), NoticeCounts { changed: slices / 1000 - 1, ..NoticeCounts::default() });
     let calls: u64 = detector.history().iter().map(|part| part.histogram.calls()).sum();
     assert_eq!(calls, 250 * slices);
+    // The least power of two by which they are few enough; the last part is still growing.
+    let whole_parts = detector.history().split_last().map(|(_, whole)| whole).unwrap_or_default();
+    assert!(whole_parts.iter().all(|part| part.counted == second(1 << 14)), "each part has as many slices");
     assert!(detector.history().windows(2).all(|pair| pair[0].to == pair[1].from), "parts tile the time");
     let ends =
         [detector.history().first().map(|part| part.from), detector.history().last().map(|part| part.to)];
