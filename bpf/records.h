@@ -53,6 +53,7 @@ enum wp_kind {
 	WP_BLOCK_ISSUE = 24,
 	WP_BLOCK_COMPLETE = 25,
 	WP_STOLEN = 26,
+	WP_THREAD_ATTRIBUTE = 27,
 	WP_LOCK_BEGIN = 28,
 	WP_LOCK_END = 29,
 	WP_SAMPLE = 32,
@@ -194,6 +195,22 @@ struct wp_thread_context {
 	__u32 spare2;
 };
 _Static_assert(sizeof(struct wp_thread_context) == 48, "thread_context");
+
+#define WP_ATTRIBUTE_BYTES 104
+
+/*
+ * Behind a WP_THREAD_CONTEXT of a span, with the same stamp or a later one: an attribute that the thread says beside that span. Only
+ * of keys that user space allows.
+ */
+struct wp_thread_attribute {
+	struct wp_header h;
+	__u8 key;    /* its place among the keys that the process publishes */
+	__u8 length; /* bytes of the value */
+	__u16 spare;
+	__u32 spare2;
+	__u8 value[WP_ATTRIBUTE_BYTES]; /* its first bytes, then zeros */
+};
+_Static_assert(sizeof(struct wp_thread_attribute) == 128, "thread_attribute");
 
 /* At a tick: header.tid runs here, but no switch to it was recorded. Some kernels leave switches untraced. */
 struct wp_current {

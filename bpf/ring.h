@@ -7,7 +7,7 @@
 #define WAKEPATH_RING_LAYOUT_H
 
 #define WP_RING_DATA 128 /* where records begin */
-#define WP_RING_SLACK 64 /* room behind the ring, as large as the largest record in it */
+#define WP_RING_SLACK 128 /* room behind the ring, as large as the largest record in it */
 
 struct wp_ring {
 	/* The producer's cache line. */

@@ -12,7 +12,10 @@
  * 3. A record is written where the context differs from the one that was written last for this thread. One hash is
  *    kept of what was written. Threads whose numbers are equal modulo the size of the table share its place there: their
  *    contexts are written more often than needed.
- * 4. All memory of the process is read by a call that fails where nothing is mapped, or where a page is not in memory. A
+ * 4. Beside the ids a record may have attributes, as numbers of keys with values. The names of the keys are published for the whole
+ *    process, and user space writes into the table which of them may be recorded. Values of other keys are not read. They are
+ *    written with the context, so that one that changes later, in a record of the same size for the same span, is not seen.
+ * 5. All memory of the process is read by a call that fails where nothing is mapped, or where a page is not in memory. A
  *    context that could not be read, and one that was being written, is unknown, and not "none".
  */
 #ifndef WAKEPATH_THREAD_CONTEXT_BPF_H
@@ -103,8 +106,14 @@ static __always_inline enum wp_context_state find_word(__u64 *address, __u64 poi
 	return WP_CONTEXT_SPAN;
 }
 
+/* Attributes in the memory of the current process. */
+struct attributes {
+	__u64 from, to;
+};
+
 /* Reads the current thread's context. */
-static __always_inline void read_context(struct wp_thread_context *r, struct task_struct *task, const struct wp_word *place)
+static __always_inline void read_context(struct wp_thread_context *r, struct attributes *attributes, struct task_struct *task,
+					 const struct wp_word *place)
 {
 	struct wp_published p;
 	__u64 address, at;
@@ -113,6 +122,7 @@ static __always_inline void read_context(struct wp_thread_context *r, struct tas
 	r->trace_flags = 0;
 	r->spare = 0;
 	r->spare2 = 0;
+	attributes->from = attributes->to = 0;
 	/* A thread without a pointer has no thread-local memory yet; one that ends has no memory any more. */
 	if (!task->mm || !task->thread.fsbase) {
 		r->state = WP_CONTEXT_NONE;
@@ -136,20 +146,24 @@ static __always_inline void read_context(struct wp_thread_context *r, struct tas
 	__builtin_memcpy(r->trace, p.trace, sizeof(r->trace));
 	__builtin_memcpy(r->span, p.span, sizeof(r->span));
 	r->trace_flags = p.trace_flags;
+	if (place->keys[0] | place->keys[1] | place->keys[2] | place->keys[3]) {
+		attributes->from = at + sizeof(p);
+		attributes->to = attributes->from + p.attributes;
+	}
 }
 
 /*
  * The hash of a thread with a context: another thread of the same number, or another program, has another one. Its last bit
  * is set where the context is a span.
  */
-static __always_inline __u64 hash_of_context(const struct wp_thread_context *r, struct task_struct *task,
-					     const struct wp_word *place)
+static __always_inline __u64 hash_of_context(const struct wp_thread_context *r, const struct attributes *attributes,
+					     struct task_struct *task, const struct wp_word *place)
 {
 	const __u64 *words = (const __u64 *)r->trace;
 	__u64 hash = mix(mix(task->pid, task->start_time), place->start_stack);
 
 	hash = mix(mix(mix(hash, words[0]), words[1]), words[2]);
-	hash = mix(hash, (__u64)r->state << 8 | r->trace_flags);
+	hash = mix(hash, (attributes->to - attributes->from) << 16 | (__u64)r->state << 8 | r->trace_flags);
 	return (hash & ~1ull) | (r->state == WP_CONTEXT_SPAN);
 }
 
@@ -160,20 +174,85 @@ static __always_inline __u64 hash_of_context(const struct wp_thread_context *r, 
  * Reads the context of the current thread, which is in no interrupt, into `r` behind its header. Returns where its hash
  * is to be kept once the record is written; NULL if it is the one that was written last, or if there is none to be read.
  */
-static __always_inline __u64 *new_context(struct wp_thread_context *r, struct task_struct *task, __u64 *hash)
+static __always_inline __u64 *new_context(struct wp_thread_context *r, struct attributes *attributes,
+					  struct task_struct *task, const struct wp_word *place, __u64 *hash)
 {
-	struct wp_word *place;
 	__u32 slot;
 	__u64 *told;
 
-	place = word_of(task->tgid);
 	if (!place || task->flags & NO_OWN_WORD || (task->mm && task->mm->start_stack != place->start_stack))
 		return NULL;
-	read_context(r, task, place);
-	*hash = hash_of_context(r, task, place);
+	read_context(r, attributes, task, place);
+	*hash = hash_of_context(r, attributes, task, place);
 	slot = task->pid & (CONTEXTS_TOLD - 1);
 	told = bpf_map_lookup_elem(&contexts_told, &slot);
 	return told && *told != *hash ? told : NULL;
+}
+
+/* More attributes of a context than these are not looked at. */
+#define MAX_ATTRIBUTES 16
+
+/* The next attribute: key << 8 | length, and the address of its value; -1 if there is none that is whole. */
+static __always_inline int next_attribute(struct attributes *left, __u64 *value)
+{
+	struct {
+		__u8 key, length;
+	} head;
+
+	if (left->from + sizeof(head) > left->to || cannot_read(&head, sizeof(head), left->from))
+		return -1;
+	*value = left->from + sizeof(head);
+	left->from = *value + head.length;
+	if (left->from > left->to)
+		return -1;
+	return (int)head.key << 8 | head.length;
+}
+
+static __always_inline bool is_allowed(const struct wp_word *place, int attribute)
+{
+	__u8 key = attribute >> 8;
+
+	return place->keys[key >> 6] >> (key & 63) & 1;
+}
+
+/* Fills a record behind its header. False if the value cannot be read. */
+static __always_inline bool fill_attribute(struct wp_thread_attribute *r, int attribute, __u64 value)
+{
+	__u32 bytes = attribute & 0xff;
+
+	r->key = attribute >> 8;
+	r->length = bytes;
+	r->spare = 0;
+	r->spare2 = 0;
+	__builtin_memset(r->value, 0, sizeof(r->value));
+	if (bytes > sizeof(r->value))
+		bytes = sizeof(r->value);
+	return !cannot_read(r->value, bytes, value);
+}
+
+/* Writes the attributes of the context that was just written, into the same ring. */
+static __always_inline void write_attributes(struct wp_ring *ring, struct attributes *left, const struct wp_word *place,
+					     const struct wp_header *h)
+{
+	struct wp_thread_attribute *r;
+	__u64 value;
+	int attribute;
+
+	for (int i = 0; i < MAX_ATTRIBUTES; i++) {
+		attribute = next_attribute(left, &value);
+		if (attribute < 0)
+			return;
+		if (!is_allowed(place, attribute))
+			continue;
+		r = ring_reserve(ring, sched_ring_mask);
+		if (!r)
+			return;
+		r->h = *h;
+		r->h.seq = ring->seq;
+		r->h.kind = WP_THREAD_ATTRIBUTE;
+		if (fill_attribute(r, attribute, value))
+			ring_commit(ring, sizeof(*r));
+	}
 }
 
 /*
@@ -182,13 +261,15 @@ static __always_inline __u64 *new_context(struct wp_thread_context *r, struct ta
  */
 static __noinline int write_context(struct task_struct *task, __u64 stamp)
 {
+	const struct wp_word *place = word_of(task->tgid);
 	struct wp_thread_context context, *r;
 	struct wp_ring *ring = sched_ring();
+	struct attributes attributes;
 	__u64 hash, *told;
 
 	if (!ring)
 		return 0;
-	told = new_context(&context, task, &hash);
+	told = new_context(&context, &attributes, task, place, &hash);
 	if (!told)
 		return 0;
 	r = ring_reserve(ring, sched_ring_mask);
@@ -202,16 +283,21 @@ static __noinline int write_context(struct task_struct *task, __u64 stamp)
 	*r = context;
 	ring_commit(ring, sizeof(*r));
 	*told = hash;
+	write_attributes(ring, &attributes, place, &context.h);
 	return 0;
 }
 
 /* The same where interrupts are on: it goes to the ring buffer. */
 static __noinline int write_context_anywhere(struct task_struct *task)
 {
+	const struct wp_word *place = word_of(task->tgid);
 	struct wp_thread_context context, *r;
-	__u64 hash, *told;
+	struct wp_thread_attribute *beside;
+	struct attributes attributes;
+	__u64 hash, *told, value;
+	int attribute;
 
-	told = new_context(&context, task, &hash);
+	told = new_context(&context, &attributes, task, place, &hash);
 	if (!told)
 		return 0;
 	r = life_reserve(sizeof(*r), WP_THREAD_CONTEXT, task->pid);
@@ -221,6 +307,20 @@ static __noinline int write_context_anywhere(struct task_struct *task)
 	*r = context;
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	*told = hash;
+	for (int i = 0; i < MAX_ATTRIBUTES; i++) {
+		attribute = next_attribute(&attributes, &value);
+		if (attribute < 0)
+			break;
+		if (!is_allowed(place, attribute))
+			continue;
+		beside = life_reserve(sizeof(*beside), WP_THREAD_ATTRIBUTE, task->pid);
+		if (!beside)
+			break;
+		if (fill_attribute(beside, attribute, value))
+			bpf_ringbuf_submit(beside, BPF_RB_NO_WAKEUP);
+		else
+			bpf_ringbuf_discard(beside, BPF_RB_NO_WAKEUP);
+	}
 	return 0;
 }
 

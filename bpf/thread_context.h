@@ -23,6 +23,7 @@ struct wp_word {
 	__u64 start_stack; /* where its first stack begins: another program under the same number begins elsewhere */
 	__s64 offset;	   /* from the thread pointer, or within the block of the module */
 	__u64 module;	   /* number of the library in the vector of blocks; 0: the word has a fixed place */
+	__u64 keys[4];	   /* the keys of the attributes that are recorded, a bit for each */
 };
 
 #define WP_WORD_WAYS 4
@@ -34,7 +35,7 @@ struct wp_word_set {
 	struct wp_word words[WP_WORD_WAYS];
 	__u64 spare[2];
 };
-_Static_assert(sizeof(struct wp_word_set) == 128, "word_set");
+_Static_assert(sizeof(struct wp_word_set) == 256, "word_set");
 
 static inline __attribute__((always_inline)) _Bool is_zero(const __u8 *bytes, int count)
 {

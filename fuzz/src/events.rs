@@ -4,8 +4,8 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
     Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, Mapping, Mark,
-    NameSpace, Packet, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadContext,
-    ThreadIdentity, Tid,
+    NameSpace, Packet, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
+    ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
 };
 
 /// Bytes, taken one by one; 0 behind their end.
@@ -259,6 +259,10 @@ impl Bytes<'_> {
                 1 => ThreadContext::Unknown,
                 id => ThreadContext::Span { trace: [id; 16], span: [self.below(4); 8], flags: self.below(2) },
             }),
+            18 if self.below(3) == 0 => {
+                let (key, value) = (self.below(4), self.text());
+                EventKind::ThreadAttribute(ThreadAttribute { key, length: value.len() as u8, value })
+            }
             18 => EventKind::Migrate { target: self.tid(), from: self.cpu(), to: self.cpu() },
             19 | 20 => EventKind::Thread {
                 identity: self.identity(at),

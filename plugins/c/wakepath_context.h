@@ -36,7 +36,7 @@ extern "C" {
 #define WAKEPATH_ASSERT _Static_assert
 #endif
 
-/* The record, as OTEP 4947 lays it out; no attributes follow it. */
+/* The record, as OTEP 4947 lays it out; attributes may follow it, see `wakepath_add`. */
 struct __attribute__((packed, aligned(4))) wakepath_record {
 	uint8_t trace_id[16];
 	uint8_t span_id[8];
@@ -73,6 +73,23 @@ static inline void wakepath_fill(struct wakepath_record *record, const uint8_t t
 	record->trace_flags = trace_flags;
 	record->attributes_bytes = 0;
 	record->valid = 1;
+}
+
+/*
+ * Adds an attribute to a record that no thread shows, with `room` bytes right behind it. `key` is its place among the names that the process
+ * publishes (`wakepath_process.h`). Returns 1; or 0, and adds nothing, where there is no room or the value has more than 255 bytes.
+ */
+static inline int wakepath_add(struct wakepath_record *record, size_t room, uint8_t key, const char *value, size_t bytes)
+{
+	uint8_t *to = (uint8_t *)(record + 1) + record->attributes_bytes;
+
+	if (bytes > 255 || room > UINT16_MAX || record->attributes_bytes + 2 + bytes > room)
+		return 0;
+	to[0] = key;
+	to[1] = (uint8_t)bytes;
+	memcpy(to + 2, value, bytes);
+	record->attributes_bytes = (uint16_t)(record->attributes_bytes + 2 + bytes);
+	return 1;
 }
 
 /*

@@ -201,6 +201,7 @@ fn explain(
             caller: Caller::from_sudo(),
             ..Options::default()
         },
+        attributes: Vec::new(),
         most_bytes: MAX_BYTES,
         least_free_percent: MIN_FREE_PERCENT,
         cgroup: None,

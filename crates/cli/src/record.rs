@@ -223,6 +223,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     let request = Request {
         destination: arguments.flight.destination(&arguments.output),
         options,
+        attributes: arguments.otlp_attributes.clone(),
         most_bytes: arguments.max_size,
         least_free_percent: MIN_FREE_PERCENT,
         cgroup: arguments.cgroup.clone(),

@@ -25,6 +25,7 @@ use self::place::{Files, Found};
 use self::published::Published;
 pub(crate) use self::words::Words;
 use crate::names::Name;
+use crate::options::KeptAttributes;
 use crate::unwinder::start_stack;
 
 /// The interval at which new processes and libraries are looked for: until then the context of their threads is not known.
@@ -56,19 +57,19 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// From now on processes are looked at, with the privileges of this thread; and spans that go on, where `open` is asked. The services that
-    /// processes say they are go to `services`.
+    /// From now on processes are looked at, with the privileges of this thread; and spans that go on, where `open` is asked. The words of
+    /// processes on themselves go to `said`, of the attributes of their threads those that are kept.
     pub(crate) fn start(
         words: Words,
         changes: Changes,
         open: Option<OpenSpanWatch>,
-        services: Sender<Name>,
+        (said, kept): (Sender<Name>, KeptAttributes),
     ) -> Self {
         let (stop, stopped) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             // SAFETY: sets one number of this thread, which may have inherited a raised priority.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
-            Finder::new(words, services).run(changes, open, &stopped)
+            Finder::new(words, said, kept).run(changes, open, &stopped)
         });
         Self { stop: Some(stop), thread: Some(thread) }
     }
@@ -88,7 +89,8 @@ struct Finder {
     known: HashMap<u32, u64>,
     /// Their own words on which service they are.
     published: HashMap<u32, Look>,
-    services: Sender<Name>,
+    said: Sender<Name>,
+    kept: KeptAttributes,
     /// Processes that have the word in a library whose place the loader has not filled in yet, each with the time from
     /// which it is so.
     waiting: HashMap<u32, Instant>,
@@ -104,13 +106,14 @@ enum Look {
 }
 
 impl Finder {
-    fn new(words: Words, services: Sender<Name>) -> Self {
+    fn new(words: Words, said: Sender<Name>, kept: KeptAttributes) -> Self {
         Self {
             words,
             files: Files::default(),
             known: HashMap::new(),
             published: HashMap::new(),
-            services,
+            said,
+            kept,
             waiting: HashMap::new(),
             unread: Vec::new(),
         }
@@ -236,10 +239,17 @@ impl Finder {
                 Look::Again(at, interval) if *at <= now => (*interval * 2).min(LOOK_INTERVALS.end),
                 _ => continue,
             };
-            match Published::find(tgid) {
+            match Published::find(tgid, &self.kept) {
                 Some(published) => {
-                    // The session may have ended.
-                    let _ = self.services.send(service(tgid, &published.service));
+                    let before = match look {
+                        Look::Found(before) => Some(&*before),
+                        Look::Again(..) => None,
+                    };
+                    for name in names(tgid, &published, before) {
+                        // The session may have ended.
+                        let _ = self.said.send(name);
+                    }
+                    self.words.set_keys(tgid, published.key_bits());
                     *look = Look::Found(published);
                 }
                 None => *look = Look::Again(now + interval, interval),
@@ -250,15 +260,26 @@ impl Finder {
     /// The process of this number has ended, or is another program by now.
     fn forget_service(&mut self, tgid: u32) {
         if let Some(Look::Found(_)) = self.published.remove(&tgid) {
-            // The session may have ended.
-            let _ = self.services.send(service(tgid, ""));
+            for space in [NameSpace::Service, NameSpace::ServiceInstance] {
+                // The session may have ended.
+                let _ = self.said.send((space, tgid.into(), [].into()));
+            }
         }
     }
 }
 
-/// The name that says which service a process is.
-fn service(tgid: u32, service: &str) -> Name {
-    (NameSpace::Service, tgid.into(), service.as_bytes().into())
+/// The names that say what a process published, without those of attributes that it had published before.
+fn names(tgid: u32, now: &Published, before: Option<&Published>) -> Vec<Name> {
+    let of_process = |space, name: &str| (space, tgid.into(), name.as_bytes().into());
+    let mut names = vec![
+        of_process(NameSpace::Service, &now.service),
+        of_process(NameSpace::ServiceInstance, &now.instance),
+    ];
+    let is_new = |key: &&(u8, Box<str>)| before.is_none_or(|before| !before.keys.contains(key));
+    names.extend(now.keys.iter().filter(is_new).map(|(key, name)| {
+        (NameSpace::ThreadAttribute, u64::from(tgid) << 8 | u64::from(*key), name.as_bytes().into())
+    }));
+    names
 }
 
 fn processes() -> Vec<u32> {

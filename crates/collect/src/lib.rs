@@ -57,7 +57,7 @@ pub use latency::options::{Counted, LatencyOptions, MAX_DISKS, MAX_TARGETS};
 pub use latency::{LatencyOutcome, count, try_kernel_functions};
 pub use mappings::MappedFile;
 pub use names::cgroup_paths;
-pub use options::{Callers, DefaultVariable, Goroutines, Options, Stacks};
+pub use options::{Callers, DefaultVariable, Goroutines, KeptAttributes, Options, Stacks};
 pub use programs::Missing;
 pub use rights::drop_rights;
 pub use session::{Outcome, record};

@@ -1,6 +1,8 @@
 //! The options of a recording session.
 
 use std::ffi::OsString;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use wakepath_functions::Probe;
@@ -30,6 +32,8 @@ pub struct Options {
     pub kernel_functions: Vec<(String, KernelFunction)>,
     /// The Go programs whose goroutines are recorded.
     pub goroutines: Goroutines,
+    /// The attributes beside the spans that threads work for which are recorded.
+    pub attributes: KeptAttributes,
     /// Measure the cost of the programs before the recording begins: some 60 ms.
     pub calibrate: bool,
     /// Stop after this long.
@@ -44,6 +48,30 @@ pub struct Options {
     pub caller: Option<wakepath_caller::Caller>,
     /// Run the command as root nevertheless.
     pub as_root: bool,
+}
+
+/// The attributes that are recorded, by their names; by default none.
+#[derive(Clone, Default)]
+pub struct KeptAttributes(Option<AreKept>);
+
+/// Whether an attribute of this name is kept.
+type AreKept = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+impl KeptAttributes {
+    /// Those of which this is true.
+    pub fn new(are_kept: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(are_kept)))
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.as_ref().is_some_and(|are_kept| are_kept(name))
+    }
+}
+
+impl fmt::Debug for KeptAttributes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "KeptAttributes(by a list)" } else { "KeptAttributes(none)" })
+    }
 }
 
 /// A variable for the environment of a command.
@@ -101,6 +129,7 @@ impl Default for Options {
             functions: Vec::new(),
             kernel_functions: Vec::new(),
             goroutines: Goroutines::None,
+            attributes: KeptAttributes::default(),
             calibrate: true,
             duration: None,
             command: Vec::new(),

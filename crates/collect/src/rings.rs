@@ -10,7 +10,7 @@ use wakepath_kernel_records::record_length;
 /// Offset of the records in a ring, bytes; `WP_RING_DATA` in `bpf/ring.h`.
 pub(crate) const DATA: usize = 128;
 /// Room behind a ring's end, bytes; `WP_RING_SLACK` in `bpf/ring.h`.
-pub(crate) const SLACK: usize = 64;
+pub(crate) const SLACK: usize = 128;
 
 // Offsets in `struct wp_ring`; the test below holds them against the header.
 const HEAD: usize = 0;

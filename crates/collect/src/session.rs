@@ -203,7 +203,8 @@ pub fn record(
     session.mappings = std::mem::replace(&mut session.mappings, Mappings::new()).start(code, see);
     session.unwinder = std::mem::replace(&mut session.unwinder, Unwinder::new(None)).start();
     session.out.start();
-    let contexts = changes.map(|changes| Contexts::start(words, changes, open_spans, services));
+    let contexts = changes
+        .map(|changes| Contexts::start(words, changes, open_spans, (services, options.attributes.clone())));
     beside();
     let mut out_of_room = None;
     let (mut reason, status) = match session.run(options, command, stop, began) {

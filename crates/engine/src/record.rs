@@ -14,7 +14,7 @@ pub use wakepath_collect::{
     Callers, EndReason, Error as CollectError, GRACE, GoFound, GoRefused, GoStarted, Goroutines, Options,
     Outcome, Running, Signals, Stacks, UnreadContexts, drop_rights, exit_code,
 };
-use wakepath_collect::{Counted, Destination, IsAsked, MAX_TARGETS, MappedFile};
+use wakepath_collect::{Counted, Destination, IsAsked, KeptAttributes, MAX_TARGETS, MappedFile};
 use wakepath_functions::{Pattern, Runtime};
 pub use wakepath_recording::Place;
 pub use wakepath_recording::WriteError;
@@ -32,6 +32,8 @@ pub struct Request {
     pub most_bytes: u64,
     /// Stop before the disk has less than this free, percent.
     pub least_free_percent: u8,
+    /// Attributes that are kept besides those of the list, of spans and of what threads say beside their spans.
+    pub attributes: Vec<String>,
     /// The cgroup, unit or container that is asked about, if it is one.
     pub cgroup: Option<String>,
     /// The command line, for the recording's metadata.
@@ -117,6 +119,7 @@ pub fn record(
         }
     }
     let mut recorder = request.options.clone();
+    recorder.attributes = KeptAttributes::new(wakepath_otlp::is_kept(&request.attributes));
     let mut targets = Vec::new();
     for text in &request.calls {
         targets.extend(match text.strip_prefix("kernel:") {

@@ -37,6 +37,7 @@ pub use join::{Joined, join};
 pub use one::{Next, NoPath, OfSpan, OwnTime, RequestAnswer, RequestPath, request};
 pub use parts::Part;
 pub use places::Places;
+pub use process::{SaidAttribute, SaidService};
 pub use read::{SpansError, Traced, traced};
 pub use span_clock::{SpanClock, SpanOffset};
 

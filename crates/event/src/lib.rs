@@ -25,7 +25,7 @@ pub use signal::{Signal, SignalAction, SignalEffect};
 pub use source::{ClockId, Description, EventSource, Format, HostIdentity, RecordingFormat};
 pub use stack::{Stack, StackCounts, StackId, UnwindCounts};
 pub use state::{BlockedState, SwitchOut};
-pub use thread_context::ThreadContext;
+pub use thread_context::{MAX_ATTRIBUTE_BYTES, ThreadAttribute, ThreadContext};
 
 use wakepath_clock::{Local, Stamp};
 
@@ -89,6 +89,9 @@ pub enum EventKind {
     /// Directly before a switch-out, a wake-up or a packet of [`Event::current`], at the same time: the context that the
     /// thread has, where it is another one than before.
     ThreadContext(ThreadContext),
+    /// Behind the context of [`Event::current`], where that is a span, at the same time or a little later: an attribute of it. The later
+    /// one of two with one key counts.
+    ThreadAttribute(ThreadAttribute),
     /// [`Event::current`] runs here, though no switch to it may have been recorded.
     Current,
     /// A thread as the snapshot at the start of the recording found it.
@@ -356,11 +359,15 @@ pub enum NameSpace {
     GoWait = 9,
     /// Key: tgid. Name: the service that the process says it is; empty where it says none any more.
     Service = 10,
+    /// Key: tgid. Name: the instance of its service that the process says it is; empty where it says none any more.
+    ServiceInstance = 11,
+    /// Key: tgid << 8 | key of a [`ThreadAttribute`]. Name: the name of the attribute.
+    ThreadAttribute = 12,
 }
 
 impl NameSpace {
     /// All name spaces, by number.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Cgroup,
         Self::Interrupt,
         Self::BlockDevice,
@@ -371,7 +378,24 @@ impl NameSpace {
         Self::Target,
         Self::GoWait,
         Self::Service,
+        Self::ServiceInstance,
+        Self::ThreadAttribute,
     ];
+
+    /// The process that a key of this space is of; `None` if it is of none, or of no number that a process can have.
+    pub fn process(self, key: u64) -> Option<Tid> {
+        let tgid = match self {
+            Self::Program | Self::Service | Self::ServiceInstance => key,
+            Self::ThreadAttribute => key >> 8,
+            _ => return None,
+        };
+        u32::try_from(tgid).ok().map(Tid)
+    }
+
+    /// Whether its keys are of processes.
+    pub const fn is_of_processes(self) -> bool {
+        matches!(self, Self::Program | Self::Service | Self::ServiceInstance | Self::ThreadAttribute)
+    }
 }
 
 /// Code that a process has mapped.

@@ -1,5 +1,8 @@
 //! The span that a thread works for, by its own word.
 
+/// The bytes of an attribute's value that are recorded: `WP_ATTRIBUTE_BYTES`.
+pub const MAX_ATTRIBUTE_BYTES: usize = 104;
+
 /// A thread's context as it was read in the thread's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ThreadContext {
@@ -16,4 +19,15 @@ pub enum ThreadContext {
     },
     /// It could not be read, or it was being written.
     Unknown,
+}
+
+/// An attribute that a thread says beside its span.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadAttribute {
+    /// Its key: the process publishes its name.
+    pub key: u8,
+    /// The bytes of the whole value.
+    pub length: u8,
+    /// The first bytes of the value, at most [`MAX_ATTRIBUTE_BYTES`].
+    pub value: Box<[u8]>,
 }

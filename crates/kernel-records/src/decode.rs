@@ -6,8 +6,9 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
     Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
-    LockWord, Mapping, Mark, NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts,
-    StackId, SwitchOut, ThreadContext, ThreadIdentity, Tid, UnwindCounts,
+    LockWord, MAX_ATTRIBUTE_BYTES, Mapping, Mark, NameSpace, Packet, SetMember, Signal, SignalAction,
+    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
+    UnwindCounts,
 };
 
 use crate::layout::{CALL_NONE, Layout, NONE, NOTHING_READY};
@@ -200,6 +201,11 @@ impl Decoder {
                 EventKind::Migrate { target: Tid(r.u32(16)), from: Cpu(r.u16(20)), to: Cpu(r.u16(22)) }
             }
             Kind::ThreadContext => EventKind::ThreadContext(thread_context(&r)?),
+            Kind::ThreadAttribute => {
+                let [key, length] = r.octets(16, 2).first_chunk().copied().unwrap_or_default();
+                let value = r.octets(24, MAX_ATTRIBUTE_BYTES.min(length.into())).into();
+                EventKind::ThreadAttribute(ThreadAttribute { key, length, value })
+            }
             Kind::SetMember => EventKind::SetMember(SetMember {
                 set: r.u64(16),
                 tgid: Tid(r.u32(24)),
@@ -500,6 +506,8 @@ fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
         8 => NameSpace::Target,
         9 => NameSpace::GoWait,
         10 => NameSpace::Service,
+        11 => NameSpace::ServiceInstance,
+        12 => NameSpace::ThreadAttribute,
         other => return Err(r.bad("space", other.into())),
     })
 }

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CostKind, Direction, Event, EventKind, Flow, GoStep,
-    KernelLock, LockWord, Mapping, Mark, Packet, Stack, SwitchOut, ThreadContext, ThreadIdentity,
+    KernelLock, LockWord, MAX_ATTRIBUTE_BYTES, Mapping, Mark, Packet, Stack, SwitchOut, ThreadContext,
+    ThreadIdentity,
 };
 
 use crate::decode::{
@@ -168,6 +169,16 @@ impl Encoder {
                 stack(s, Kind::StackLater, w)?
             }
             EventKind::ThreadContext(context) => thread_context(context, w),
+            EventKind::ThreadAttribute(attribute) => {
+                let value = &attribute.value[..attribute.value.len().min(MAX_ATTRIBUTE_BYTES)];
+                w.u8(attribute.key);
+                w.u8(attribute.length);
+                w.u16(0);
+                w.u32(0);
+                w.octets(value);
+                w.octets(&[0; MAX_ATTRIBUTE_BYTES][value.len()..]);
+                Kind::ThreadAttribute
+            }
             EventKind::StackOf(stack) => w.number(stack.0, Kind::StackOf),
             EventKind::StackCounts(counts) => {
                 for count in

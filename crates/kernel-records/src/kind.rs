@@ -33,6 +33,7 @@ pub enum Kind {
     BlockIssue = 24,
     BlockComplete = 25,
     Stolen = 26,
+    ThreadAttribute = 27,
     LockBegin = 28,
     LockEnd = 29,
     Sample = 32,
@@ -109,7 +110,7 @@ impl Buffer {
             Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current | StackOf | Ready | Migrate
         );
         match self {
-            Self::Sched => is_of_ring || matches!(kind, Waking | Stolen | ThreadContext),
+            Self::Sched => is_of_ring || matches!(kind, Waking | Stolen | ThreadContext | ThreadAttribute),
             Self::Net => matches!(kind, Packet | SocketReady | Flow),
             // A thread that wakes itself may do so with interrupts on, where a ring is not safe.
             Self::Life => !is_of_ring && !matches!(kind, Packet),

@@ -182,6 +182,14 @@ const THREAD_CONTEXT: &[Field] = &[
     f("spare2", "spare2", 44, Number(4)),
 ];
 
+const THREAD_ATTRIBUTE: &[Field] = &[
+    f("key", "key", 16, Number(1)),
+    f("length", "length", 17, Number(1)),
+    f("spare", "spare", 18, Number(2)),
+    f("spare2", "spare2", 20, Number(4)),
+    f("value", "value", 24, Text(104)),
+];
+
 const THREAD: &[Field] = &[
     f("thread_tid", "tid", 16, Number(4)),
     f("tgid", "tgid", 20, Number(4)),
@@ -494,6 +502,7 @@ pub const LAYOUTS: &[Layout] = &[
     of_c(Kind::BlockIssue, "block_issue", "wp_block", 64, BLOCK),
     of_c(Kind::BlockComplete, "block_complete", "wp_block", 64, BLOCK),
     of_c(Kind::Stolen, "stolen", "wp_stolen", 24, STOLEN),
+    of_c(Kind::ThreadAttribute, "thread_attribute", "wp_thread_attribute", 128, THREAD_ATTRIBUTE),
     of_c(Kind::LockBegin, "lock_begin", "wp_lock", 32, LOCK),
     of_c(Kind::LockEnd, "lock_end", "wp_lock", 32, LOCK),
     Layout { tail: FRAMES, ..of_c(Kind::Sample, "sample", "wp_sample", 32, SAMPLE) },

@@ -1,9 +1,9 @@
 //! The contexts of threads as they were read, by thread.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{ThreadContext, Tid};
+use wakepath_event::{ThreadAttribute, ThreadContext, Tid};
 
 /// The contexts that threads had, each from the time at which it was first read. Between two readings of a thread that
 /// are not here, its context was the same at each event at which it is read.
@@ -13,6 +13,11 @@ pub struct Contexts {
     /// The different contexts: those of threads are numbers of these, since one span has many readings.
     different: Vec<ThreadContext>,
     numbers: HashMap<ThreadContext, u32>,
+    /// The attributes beside a reading: its place among those of its thread, and the number of the attribute. In order.
+    beside: HashMap<Tid, Vec<(u32, u32)>>,
+    /// The different attributes.
+    attributes: Vec<ThreadAttribute>,
+    attribute_numbers: HashMap<ThreadAttribute, u32>,
 }
 
 impl Contexts {
@@ -23,6 +28,40 @@ impl Contexts {
             u32::try_from(self.different.len() - 1).unwrap_or(u32::MAX)
         });
         self.by_thread.entry(thread).or_default().push((at, number));
+    }
+
+    /// Notes an attribute beside the context of a thread that was read last.
+    pub(crate) fn add(&mut self, thread: Tid, attribute: &ThreadAttribute) {
+        let Some(read) = self.by_thread.get(&thread).and_then(|read| read.len().checked_sub(1)) else {
+            return;
+        };
+        let number = *self.attribute_numbers.entry(attribute.clone()).or_insert_with(|| {
+            self.attributes.push(attribute.clone());
+            u32::try_from(self.attributes.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.beside.entry(thread).or_default().push((u32::try_from(read).unwrap_or(u32::MAX), number));
+    }
+
+    /// The attributes that a thread had beside a span of this trace, at about this time: those of the last reading until then, else of the
+    /// next one, if that is of the trace. Ordered by key, each once.
+    pub fn attributes(&self, thread: Tid, trace: [u8; 16], at: Stamp<Local>) -> Vec<&ThreadAttribute> {
+        let (Some(read), Some(beside)) = (self.by_thread.get(&thread), self.beside.get(&thread)) else {
+            return Vec::new();
+        };
+        let until = read.partition_point(|(since, _)| *since <= at);
+        let is_of_trace = |place: &usize| {
+            let context = read.get(*place).and_then(|(_, number)| self.different.get(*number as usize));
+            matches!(context, Some(ThreadContext::Span { trace: of, .. }) if *of == trace)
+        };
+        let Some(place) = until.checked_sub(1).into_iter().chain([until]).find(is_of_trace) else {
+            return Vec::new();
+        };
+        let from = beside.partition_point(|&(of, _)| (of as usize) < place);
+        let of_reading = beside[from..].iter().take_while(|&&(of, _)| of as usize == place);
+        let all = of_reading.filter_map(|(_, number)| self.attributes.get(*number as usize));
+        // The later one of two with one key counts.
+        let by_key: BTreeMap<u8, &ThreadAttribute> = all.map(|one| (one.key, one)).collect();
+        by_key.into_values().collect()
     }
 
     /// Notes that a thread runs another program from here on.
@@ -73,5 +112,40 @@ mod tests {
         assert_eq!(of(9), []);
         assert_eq!(contexts.threads(), [Tid(7), Tid(8)]);
         assert_eq!(contexts.different.len(), 4);
+    }
+
+    #[test]
+    fn attributes_are_those_of_the_reading_at_the_time_if_it_is_of_the_trace_and_the_later_one_counts() {
+        let mut contexts = Contexts::default();
+        let at = Stamp::from_ns;
+        let span = |id| ThreadContext::Span { trace: [id; 16], span: [id; 8], flags: 0 };
+        let attribute = |key, value: &str| ThreadAttribute {
+            key,
+            length: value.len() as u8,
+            value: value.as_bytes().into(),
+        };
+        // Without a reading it is of nothing.
+        contexts.add(Tid(7), &attribute(1, "lost"));
+        contexts.read(at(10), Tid(7), span(1));
+        contexts.add(Tid(7), &attribute(2, "GET"));
+        contexts.add(Tid(7), &attribute(1, "/early"));
+        contexts.add(Tid(7), &attribute(1, "/cart"));
+        contexts.read(at(20), Tid(7), span(2));
+        contexts.add(Tid(7), &attribute(1, "/pay"));
+        contexts.read(at(30), Tid(7), span(1));
+        contexts.read(at(40), Tid(7), ThreadContext::None);
+        let of = |trace, ns| {
+            let all = contexts.attributes(Tid(7), [trace; 16], at(ns));
+            all.into_iter().map(|one| (one.key, String::from_utf8_lossy(&one.value))).collect::<Vec<_>>()
+        };
+        let (cart, pay) = ([(1, "/cart".into()), (2, "GET".into())], [(1, "/pay".into())]);
+        assert_eq!(of(1, 10), cart);
+        assert_eq!(of(1, 19), cart);
+        assert_eq!(of(2, 19), pay, "the next reading is of this trace");
+        assert_eq!(of(2, 29), pay);
+        assert_eq!(of(1, 5), cart, "before the first reading");
+        assert_eq!(of(1, 30), [], "a reading without attributes");
+        assert_eq!(of(2, 45), [], "no span");
+        assert!(contexts.attributes(Tid(8), [1; 16], at(10)).is_empty());
     }
 }

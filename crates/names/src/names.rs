@@ -12,15 +12,19 @@ use crate::descriptor::Files;
 use crate::flow::Flows;
 use crate::{Name, ThreadInfo, Unit};
 
+/// A name, and the time at which it was read.
+type ReadAt = (Stamp<Local>, Name);
+
 /// All names that a recording gives.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     /// A number's names, the latest last: cgroups, interrupts, devices, programs.
     named: BTreeMap<(NameSpace, u64), Name>,
     /// The CPU limits of each cgroup in the hierarchy that has the CPU controller, each since the time at which it was read.
-    limits: BTreeMap<CgroupId, Vec<(Stamp<Local>, Name)>>,
-    /// The service that each process says it is, since the time at which it was read.
-    services: BTreeMap<u64, Vec<(Stamp<Local>, Name)>>,
+    limits: BTreeMap<CgroupId, Vec<ReadAt>>,
+    /// By process: the service and the instance that it says it is, and the names of the attributes that its threads have, each since the time at
+    /// which it was read.
+    of_processes: BTreeMap<(NameSpace, u64), Vec<ReadAt>>,
     pub(crate) files: Files,
     pub(crate) flows: Flows,
 }
@@ -50,8 +54,12 @@ impl Names {
             EventKind::Name(NameSpace::CpuLimit, cgroup, limit) => {
                 self.limits.entry(CgroupId(*cgroup)).or_default().push((event.at, Name::from(&**limit)));
             }
-            EventKind::Name(NameSpace::Service, tgid, service) => {
-                self.services.entry(*tgid).or_default().push((event.at, Name::from(&**service)));
+            EventKind::Name(
+                space @ (NameSpace::Service | NameSpace::ServiceInstance | NameSpace::ThreadAttribute),
+                key,
+                name,
+            ) => {
+                self.of_processes.entry((*space, *key)).or_default().push((event.at, Name::from(&**name)));
             }
             EventKind::Name(space, key, name) => {
                 self.named.insert((*space, *key), Name::from(&**name));
@@ -86,10 +94,24 @@ impl Names {
     /// The service that a process says it is at `at`: the last one that was read until then, else the first one, since it is read some time
     /// behind the start of the process.
     pub fn service(&self, process: Tid, at: Stamp<Local>) -> Option<&Name> {
-        let read = self.services.get(&u64::from(process.0))?;
+        self.of_process(NameSpace::Service, process.0.into(), at)
+    }
+
+    /// The instance of its service that a process says it is, in the same way.
+    pub fn service_instance(&self, process: Tid, at: Stamp<Local>) -> Option<&Name> {
+        self.of_process(NameSpace::ServiceInstance, process.0.into(), at)
+    }
+
+    /// The name of an attribute that a thread of a process says by this key, in the same way.
+    pub fn thread_attribute(&self, process: Tid, key: u8, at: Stamp<Local>) -> Option<&Name> {
+        self.of_process(NameSpace::ThreadAttribute, u64::from(process.0) << 8 | u64::from(key), at)
+    }
+
+    fn of_process(&self, space: NameSpace, key: u64, at: Stamp<Local>) -> Option<&Name> {
+        let read = self.of_processes.get(&(space, key))?;
         let until = read.partition_point(|&(since, _)| since <= at);
-        let (_, service) = read.get(until.saturating_sub(1))?;
-        Some(service).filter(|service| !service.bytes().is_empty())
+        let (_, name) = read.get(until.saturating_sub(1))?;
+        Some(name).filter(|name| !name.bytes().is_empty())
     }
 
     /// All names of a space whose keys are numbers of 32 bits, in the order of these.
@@ -263,5 +285,29 @@ mod tests {
             assert_eq!(service(7, at).as_deref(), Some(expected.as_bytes()), "{at}");
         }
         assert_eq!((service(7, 90), service(9, 60)), (None, None));
+    }
+
+    #[test]
+    fn the_instance_and_the_names_of_attributes_are_those_of_the_process_in_the_same_way() {
+        let mut names = Names::default();
+        let key = |tgid: u64, key: u64| (NameSpace::ThreadAttribute, tgid << 8 | key);
+        for (at, (space, key), name) in [
+            (50, (NameSpace::Service, 7), "bank"),
+            (50, (NameSpace::ServiceInstance, 7), "i-1"),
+            (50, key(7, 255), "http.route"),
+            (50, key(8, 0), "db.system"),
+            (90, (NameSpace::ServiceInstance, 7), "i-2"),
+            (90, key(7, 255), "rpc.method"),
+        ] {
+            names.observe(&event(at, 0, 0, EventKind::Name(space, key, name.as_bytes().into())));
+        }
+        let text = |name: Option<&Name>| name.map(|name| String::from_utf8_lossy(name.bytes()).into_owned());
+        let instance = |at| text(names.service_instance(Tid(7), Stamp::from_ns(at)));
+        assert_eq!([instance(10), instance(89), instance(90)], ["i-1", "i-1", "i-2"].map(|i| Some(i.into())));
+        let attribute = |tgid, key, at| text(names.thread_attribute(Tid(tgid), key, Stamp::from_ns(at)));
+        assert_eq!(attribute(7, 255, 10).as_deref(), Some("http.route"));
+        assert_eq!(attribute(7, 255, 95).as_deref(), Some("rpc.method"));
+        assert_eq!(attribute(8, 0, 10).as_deref(), Some("db.system"));
+        assert_eq!((attribute(8, 255, 10), attribute(7, 0, 10)), (None, None));
     }
 }

@@ -127,6 +127,7 @@ impl Survey {
                 self.intervals.observe(event);
             }
             EventKind::ThreadContext(context) => self.contexts.read(event.at, event.current, *context),
+            EventKind::ThreadAttribute(attribute) => self.contexts.add(event.current, attribute),
             EventKind::Exec { old, .. } => {
                 self.contexts.forget(event.at, *old);
                 self.names.observe(event);
@@ -223,6 +224,7 @@ const fn kind_name(kind: &EventKind) -> &'static str {
         EventKind::Ready { .. } => "ready",
         EventKind::Migrate { .. } => "migrate",
         EventKind::ThreadContext(_) => "thread_context",
+        EventKind::ThreadAttribute(_) => "thread_attribute",
         EventKind::Thread { .. } => "thread",
         EventKind::Fork { .. } => "fork",
         EventKind::Exec { .. } => "exec",

@@ -47,6 +47,12 @@ pub const KEPT_ATTRIBUTES: [&str; 40] = [
     "error.type",
 ];
 
+/// Whether attributes are kept, by their keys: those of [`KEPT_ATTRIBUTES`], and these.
+pub fn is_kept(more: &[String]) -> impl Fn(&str) -> bool + Send + Sync + 'static {
+    let list = AllowList::with(more);
+    move |key| list.has(key)
+}
+
 /// A list of attributes.
 #[derive(Debug, Clone)]
 pub(crate) struct AllowList {

@@ -30,7 +30,7 @@ mod service;
 mod wire;
 
 pub use address::{ListenAt, STANDARD_PORTS};
-pub use allow::KEPT_ATTRIBUTES;
+pub use allow::{KEPT_ATTRIBUTES, is_kept};
 pub use connection::MAX_CONNECTIONS;
 pub use counts::{Forwarded, MAX_SERVICES, Received};
 pub use filter::Kept;

@@ -12,8 +12,9 @@ use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
     Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
-    LockWord, Mapping, Mark, NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack, StackCounts,
-    StackId, SwitchOut, ThreadContext, ThreadIdentity, Tid, UnwindCounts,
+    LockWord, MAX_ATTRIBUTE_BYTES, Mapping, Mark, NameSpace, Packet, SetMember, Signal, SignalAction,
+    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
+    UnwindCounts,
 };
 
 /// The largest number of frames of one stack.
@@ -95,6 +96,15 @@ fn thread_context() -> impl Strategy<Value = ThreadContext> {
     ]
 }
 
+fn thread_attribute() -> impl Strategy<Value = ThreadAttribute> {
+    let cut = |bytes: Vec<u8>| bytes.into_iter().take(MAX_ATTRIBUTE_BYTES).collect();
+    (any::<u8>(), vec(any::<u8>(), 0..256)).prop_map(move |(key, bytes)| ThreadAttribute {
+        key,
+        length: bytes.len() as u8,
+        value: cut(bytes),
+    })
+}
+
 fn sched() -> impl Strategy<Value = EventKind> {
     prop_oneof![
         (tid(), switch_out(), any::<u32>(), option::of(call())).prop_map(
@@ -103,6 +113,7 @@ fn sched() -> impl Strategy<Value = EventKind> {
         Just(EventKind::Current),
         any::<u64>().prop_map(|id| EventKind::StackOf(StackId(id))),
         thread_context().prop_map(EventKind::ThreadContext),
+        thread_attribute().prop_map(EventKind::ThreadAttribute),
         (tid(), option::of(0..u32::MAX)).prop_map(|(target, fd)| EventKind::Ready { target, fd }),
         (tid(), any::<u16>(), any::<u16>()).prop_map(|(target, from, to)| EventKind::Migrate {
             target,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    CgroupId, Comm, Context, Cpu, Direction, Event, EventKind, FlowId, Mark, NameSpace, Softirq, SwitchOut,
+    CgroupId, Comm, Context, Cpu, Direction, Event, EventKind, FlowId, Mark, Softirq, SwitchOut,
     ThreadIdentity, Tid,
 };
 
@@ -167,6 +167,7 @@ impl HostViews {
             EventKind::Exec { .. }
             | EventKind::Exit
             | EventKind::ThreadContext(_)
+            | EventKind::ThreadAttribute(_)
             | EventKind::Signal(_)
             | EventKind::Blocked(_)
             | EventKind::LockBegin(_)
@@ -179,8 +180,8 @@ impl HostViews {
             EventKind::Mark(Mark::Command { tgid, .. } | Mark::Target(tgid)) if !has_process(tgid) => {
                 return None;
             }
-            EventKind::Name(NameSpace::Program | NameSpace::Service, tgid, _)
-                if !u32::try_from(*tgid).is_ok_and(|tgid| has_process(&Tid(tgid))) =>
+            EventKind::Name(space, key, _)
+                if space.is_of_processes() && !space.process(*key).is_some_and(|tgid| has_process(&tgid)) =>
             {
                 return None;
             }

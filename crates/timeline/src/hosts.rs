@@ -121,9 +121,10 @@ impl Numbering {
             }
             EventKind::Name(space, number, _) => {
                 *number = match space {
-                    NameSpace::Program | NameSpace::Service => {
-                        u64::from(Tid(u32::try_from(*number).unwrap_or(u32::MAX)).on(host).0)
+                    NameSpace::Program | NameSpace::Service | NameSpace::ServiceInstance => {
+                        process_key(host, *number)
                     }
+                    NameSpace::ThreadAttribute => process_key(host, *number >> 8) << 8 | *number & 0xff,
                     NameSpace::BlockDevice => {
                         u32::try_from(*number).map_or(*number, |device| self.device(host, device).into())
                     }
@@ -154,6 +155,7 @@ impl Numbering {
             }
             EventKind::Current
             | EventKind::ThreadContext(_)
+            | EventKind::ThreadAttribute(_)
             | EventKind::Exit
             | EventKind::Blocked(_)
             | EventKind::Stolen(_) => {}
@@ -244,6 +246,11 @@ impl Numbering {
 fn next_flow_id(last: &mut u64) -> FlowId {
     *last += 1;
     FlowId(*last)
+}
+
+/// The number of a process in all hosts, as a key of names.
+fn process_key(host: HostIndex, tgid: u64) -> u64 {
+    u64::from(Tid(u32::try_from(tgid).unwrap_or(u32::MAX)).on(host).0)
 }
 
 /// A key of a host among those of several. Those of the first host stay.
@@ -406,7 +413,7 @@ mod tests {
             let is_kept = numbering.number(host, &mut of_function, |at| at.plus(100 * u64::from(host.0)));
             let EventKind::Function(call) = of_function.kind else { panic!("it is what it was") };
             assert_eq!((is_kept, call.thread, call.from.ns()), (kept, Tid(7).on(host), from));
-            for space in [NameSpace::Program, NameSpace::Service] {
+            for space in [NameSpace::Program, NameSpace::Service, NameSpace::ServiceInstance] {
                 let name = EventKind::Name(space, 7, b"sort"[..].into());
                 let EventKind::Name(_, process, _) = numbered(&mut numbering, host, event(0, 0, name)).kind
                 else {
@@ -414,6 +421,11 @@ mod tests {
                 };
                 assert_eq!(process, u64::from(Tid(7).on(host).0), "{space:?}");
             }
+            let name = EventKind::Name(NameSpace::ThreadAttribute, 7 << 8 | 200, b"http.route"[..].into());
+            let EventKind::Name(_, key, _) = numbered(&mut numbering, host, event(0, 0, name)).kind else {
+                panic!("it is what it was")
+            };
+            assert_eq!(key, u64::from(Tid(7).on(host).0) << 8 | 200);
         }
     }
 

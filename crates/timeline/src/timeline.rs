@@ -244,6 +244,7 @@ impl Timeline {
             | EventKind::StackLater(..)
             | EventKind::StackOf(_)
             | EventKind::ThreadContext(_)
+            | EventKind::ThreadAttribute(_)
             | EventKind::StackCounts(_)
             | EventKind::KernelCost(_)
             | EventKind::UnwindCounts(_)

@@ -1,10 +1,13 @@
-//! The service that a process says it is, in the memory where tracing libraries publish what holds for the whole process: OpenTelemetry's process
-//! context (OTEP 4719). It is input from elsewhere: sizes are bounded, reads are checked, and a context that changed meanwhile is none.
+//! The service that a process says it is, and the names of the attributes that its threads have beside their spans, in the memory where tracing
+//! libraries publish what holds for the whole process: OpenTelemetry's process context (OTEP 4719). It is input from elsewhere: sizes are bounded,
+//! reads are checked, and a context that changed meanwhile is none.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use prost::Message;
+
+use crate::options::KeptAttributes;
 
 /// The beginnings of the names of its mapping, in `/proc/PID/maps`.
 const NAMES: [&[u8]; 3] = [b"/memfd:OTEL_CTX", b"[anon_shmem:OTEL_CTX]", b"[anon:OTEL_CTX]"];
@@ -14,8 +17,18 @@ const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 32;
 /// The largest payload that is read, bytes.
 const MAX_PAYLOAD_BYTES: usize = 64 << 10;
-/// The longest name of a service, bytes.
-const MAX_SERVICE_BYTES: usize = 256;
+/// The longest name of a service, of an instance of one and of an attribute, bytes.
+const MAX_NAME_BYTES: usize = 256;
+/// The attributes of the process that say how its threads keep their contexts, and the names of the attributes in them, in the order of their
+/// keys (OTEP 4947).
+const SCHEMA: &str = "threadlocal.schema_version";
+const KEYS: &str = "threadlocal.attribute_key_map";
+/// The beginning of the schemas of records that the word `otel_thread_ctx_v1` points to: others have their keys for records elsewhere.
+const SCHEMA_OF_WORDS: &str = "tls";
+/// The number of keys that there can be.
+const MAX_KEYS: usize = 256;
+/// The most attributes of a process that are recorded.
+const MAX_KEPT_KEYS: usize = 32;
 
 /// A context that a process published.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,14 +39,29 @@ pub(super) struct Published {
     at: u64,
     /// The name of the service; empty where it says none.
     pub(super) service: Box<str>,
+    /// Which of those of this name it is; empty where it says nothing of it.
+    pub(super) instance: Box<str>,
+    /// The attributes of threads that are recorded: their keys, and their names.
+    pub(super) keys: Vec<(u8, Box<str>)>,
 }
 
 impl Published {
     /// Looks for the context of a process.
-    pub(super) fn find(tgid: u32) -> Option<Self> {
+    pub(super) fn find(tgid: u32, kept: &KeptAttributes) -> Option<Self> {
         let maps = fs::read(format!("/proc/{tgid}/maps")).ok()?;
         let memory = memory_of(tgid)?;
-        maps.split(|&byte| byte == b'\n').filter_map(mapping).find_map(|address| Self::read(&memory, address))
+        maps.split(|&byte| byte == b'\n')
+            .filter_map(mapping)
+            .find_map(|address| Self::read(&memory, address, kept))
+    }
+
+    /// The keys of the attributes that are recorded, a bit for each.
+    pub(super) fn key_bits(&self) -> [u64; 4] {
+        let mut bits = [0; 4];
+        for (key, _) in &self.keys {
+            bits[usize::from(key >> 6)] |= 1 << (key & 63);
+        }
+        bits
     }
 
     /// Whether the process has published another one since, or none is there any more.
@@ -43,7 +71,7 @@ impl Published {
     }
 
     /// Reads the context whose header is at this address of a memory.
-    fn read(memory: Memory<'_>, address: u64) -> Option<Self> {
+    fn read(memory: Memory<'_>, address: u64, kept: &KeptAttributes) -> Option<Self> {
         let header = Header::read(memory, address)?;
         let mut payload = vec![0; header.bytes];
         memory(header.payload, &mut payload)?;
@@ -51,13 +79,31 @@ impl Published {
         if Header::read(memory, address)? != header {
             return None;
         }
-        let context = Context::decode(&payload[..]).ok()?;
-        let attributes = context.resource.unwrap_or_default().attributes;
-        let mut names = attributes.into_iter().filter(|one| one.key == "service.name");
-        let name = names.next().and_then(|one| one.value?.text).unwrap_or_default();
-        let name = if name.len() <= MAX_SERVICE_BYTES { name } else { String::new() };
-        Some(Self { address, at: header.at, service: name.into() })
+        let Context { resource, attributes } = Context::decode(&payload[..]).ok()?;
+        let resource = resource.unwrap_or_default().attributes;
+        let [service, instance] = ["service.name", "service.instance.id"].map(|key| text(&resource, key));
+        let mut keys = Vec::new();
+        if text(&attributes, SCHEMA).starts_with(SCHEMA_OF_WORDS) {
+            let names = value(&attributes, KEYS).and_then(|value| value.array.as_ref());
+            let names = names.iter().flat_map(|array| &array.values).take(MAX_KEYS);
+            // An element without a text has its number too.
+            let named =
+                (0..=u8::MAX).zip(names).filter_map(|(key, value)| Some((key, value.text.as_deref()?)));
+            let named = named.filter(|(_, name)| name.len() <= MAX_NAME_BYTES && kept.has(name));
+            keys.extend(named.take(MAX_KEPT_KEYS).map(|(key, name)| (key, name.into())));
+        }
+        Some(Self { address, at: header.at, service, instance, keys })
     }
+}
+
+fn value<'a>(attributes: &'a [Attribute], key: &str) -> Option<&'a Value> {
+    attributes.iter().find(|one| one.key == key)?.value.as_ref()
+}
+
+/// The text of an attribute; empty where it has none, or one that is too long.
+fn text(attributes: &[Attribute], key: &str) -> Box<str> {
+    let text = value(attributes, key).and_then(|value| value.text.as_deref());
+    text.filter(|text| text.len() <= MAX_NAME_BYTES).unwrap_or_default().into()
 }
 
 /// Reads the memory of a process at an address; `None` where it has none there.
@@ -102,6 +148,8 @@ impl Header {
 struct Context {
     #[prost(message, optional, tag = "1")]
     resource: Option<Resource>,
+    #[prost(message, repeated, tag = "2")]
+    attributes: Vec<Attribute>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -122,6 +170,14 @@ struct Attribute {
 struct Value {
     #[prost(string, optional, tag = "1")]
     text: Option<String>,
+    #[prost(message, optional, tag = "5")]
+    array: Option<Array>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Array {
+    #[prost(message, repeated, tag = "1")]
+    values: Vec<Value>,
 }
 
 #[cfg(test)]
@@ -130,13 +186,33 @@ mod tests {
 
     use super::*;
 
+    fn of_text(text: &str) -> Value {
+        Value { text: Some(text.to_owned()), array: None }
+    }
+
+    fn attribute(key: &str, value: Value) -> Attribute {
+        Attribute { key: key.to_owned(), value: Some(value) }
+    }
+
     fn payload(attributes: &[(&str, &str)]) -> Vec<u8> {
-        let attribute = |(key, text): &(&str, &str)| Attribute {
-            key: (*key).to_owned(),
-            value: Some(Value { text: Some((*text).to_owned()) }),
-        };
-        let resource = Resource { attributes: attributes.iter().map(attribute).collect() };
-        Context { resource: Some(resource) }.encode_to_vec()
+        payload_with(attributes, Vec::new())
+    }
+
+    fn payload_with(resource: &[(&str, &str)], attributes: Vec<Attribute>) -> Vec<u8> {
+        let resource = resource.iter().map(|(key, text)| attribute(key, of_text(text))).collect();
+        Context { resource: Some(Resource { attributes: resource }), attributes }.encode_to_vec()
+    }
+
+    /// With these names of attributes, by this schema.
+    fn payload_of_keys(schema: &str, names: Vec<Value>) -> Vec<u8> {
+        let names = Value { text: None, array: Some(Array { values: names }) };
+        payload_with(&[], vec![attribute(SCHEMA, of_text(schema)), attribute(KEYS, names)])
+    }
+
+    /// The context in a memory; `http.*` is recorded.
+    fn published(memory: &[u8]) -> Option<Published> {
+        let read = |address, bytes: &mut [u8]| copy(memory, address, bytes);
+        Published::read(&read, 0, &KeptAttributes::new(|name| name.starts_with("http.")))
     }
 
     /// A memory with a header at 0, and a payload behind it.
@@ -151,8 +227,7 @@ mod tests {
     }
 
     fn service(memory: &[u8]) -> Option<String> {
-        let read = |address, bytes: &mut [u8]| copy(memory, address, bytes);
-        Published::read(&read, 0).map(|published| published.service.into())
+        published(memory).map(|published| published.service.into())
     }
 
     #[test]
@@ -169,13 +244,71 @@ mod tests {
         let large = payload(&[("service.name", "shop"), ("x", &"x".repeat(MAX_PAYLOAD_BYTES))]);
         assert_eq!(service(&memory(SIGNATURE, 2, 7, large.len() as u32, &large)), None);
         assert_eq!(service(&memory(SIGNATURE, 2, 7, length + 1, &good)), None);
-        let long = payload(&[("service.name", &"x".repeat(MAX_SERVICE_BYTES + 1))]);
+        let long = payload(&[("service.name", &"x".repeat(MAX_NAME_BYTES + 1))]);
         assert_eq!(service(&memory(SIGNATURE, 2, 7, long.len() as u32, &long)).as_deref(), Some(""));
+    }
+
+    /// A memory with this payload.
+    fn good(payload: &[u8]) -> Vec<u8> {
+        memory(SIGNATURE, 2, 7, payload.len() as u32, payload)
+    }
+
+    #[test]
+    fn an_instance_is_that_of_the_resource_and_an_attribute_of_the_process_names_no_service() {
+        let known = |payload: &[u8]| {
+            let found = published(&good(payload)).expect("a context");
+            (found.service.into_string(), found.instance.into_string())
+        };
+        let names = payload(&[("service.instance.id", "i-7"), ("service.name", "shop")]);
+        assert_eq!(known(&names), ("shop".to_owned(), "i-7".to_owned()));
+        let elsewhere =
+            payload_with(&[("service.name", "shop")], vec![attribute("service.instance.id", of_text("i-7"))]);
+        assert_eq!(known(&elsewhere), ("shop".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn the_keys_that_are_recorded_are_those_of_the_map_whose_names_are_kept() {
+        let keys = |schema: &str, names: Vec<Value>| {
+            let found = published(&good(&payload_of_keys(schema, names))).expect("a context");
+            let bits = found.key_bits();
+            for key in 0..=u8::MAX {
+                let is_set = bits[usize::from(key) / 64] >> (key % 64) & 1 == 1;
+                assert_eq!(is_set, found.keys.iter().any(|(kept, _)| *kept == key), "{key}");
+            }
+            found.keys.into_iter().map(|(key, name)| format!("{key} {name}")).collect::<Vec<_>>()
+        };
+        // One that is no text has its number too.
+        let number = Value { text: None, array: None };
+        let three =
+            || vec![of_text("user.id"), of_text("http.route"), number.clone(), of_text("http.method")];
+        assert_eq!(keys("tlsdesc_v1_dev", three()), ["1 http.route", "3 http.method"]);
+        assert_eq!(keys("tls_v1", three()), ["1 http.route", "3 http.method"]);
+        for other in ["nodejs_v1", "go_pprof_labels_v1", ""] {
+            assert_eq!(keys(other, three()), [""; 0], "{other}");
+        }
+        // More than there can be, of which no more than a few are recorded.
+        let many = |from: usize| {
+            let name = |place| if place < from { of_text("x") } else { of_text(&format!("http.{place}")) };
+            (0..300).map(name).collect::<Vec<_>>()
+        };
+        assert_eq!(keys("tls_v1", many(254)), ["254 http.254", "255 http.255"]);
+        assert_eq!(keys("tls_v1", many(70)).len(), MAX_KEPT_KEYS);
+        let long = vec![of_text(&format!("http.{}", "x".repeat(MAX_NAME_BYTES))), of_text("http.route")];
+        assert_eq!(keys("tls_v1", long), ["1 http.route"]);
+        assert_eq!(keys("tls_v1", Vec::new()), [""; 0]);
+    }
+
+    #[test]
+    fn without_a_list_no_attribute_is_recorded() {
+        let memory = good(&payload_of_keys("tls_v1", vec![of_text("http.route")]));
+        let read = |address, bytes: &mut [u8]| copy(&memory, address, bytes);
+        let found = Published::read(&read, 0, &KeptAttributes::default()).expect("a context");
+        assert_eq!((found.keys.len(), found.key_bits()), (0, [0; 4]));
     }
 
     #[test]
     fn no_byte_of_a_payload_makes_the_reader_fail() {
-        let good = payload(&[("service.name", "shop")]);
+        let good = payload_of_keys("tls_v1", vec![of_text("http.route"), of_text("shop")]);
         for at in 0..good.len() {
             for value in [0, 1, 0x0a, 0x7f, 0x80, 0xff] {
                 let mut changed = good.clone();
@@ -209,7 +342,7 @@ mod tests {
                 reads.set(reads.get() + 1);
                 copy(if reads.get() <= 2 { now } else { then }, address, bytes)
             };
-            Published::read(&read, 0).map(|published| published.service)
+            Published::read(&read, 0, &KeptAttributes::default()).map(|published| published.service)
         };
         assert_eq!(read(&at(7), &at(7)).as_deref(), Some("shop"));
         // Another one, one that is being written, one that is gone.

@@ -11,9 +11,12 @@ use crate::rings;
 /// `WP_WORD_WAYS`, `WP_WORD_SETS` and the size of `struct wp_word_set` in `bpf/thread_context.h`.
 const WAYS: usize = 4;
 const SETS: usize = 1024;
-const SET_BYTES: usize = 128;
+const SET_BYTES: usize = 256;
 /// The size of `struct wp_word`.
-const WORD_BYTES: usize = 24;
+const WORD_BYTES: usize = 56;
+/// The fields of a word before its keys, 8 bytes each, and all.
+const KEYS_AT: usize = 3;
+const FIELDS: usize = WORD_BYTES / 8;
 const PAGE: usize = 4096;
 
 /// The place of a process's word: `struct wp_word`.
@@ -65,7 +68,7 @@ impl Words {
     }
 
     fn field(&self, set: usize, way: usize, field: usize) -> &AtomicU64 {
-        assert!(set < SETS && way < WAYS && field < 3);
+        assert!(set < SETS && way < WAYS && field < FIELDS);
         let at = set * SET_BYTES + 4 * WAYS + WORD_BYTES * way + 8 * field;
         // SAFETY: in bounds of the mapping by the assertion, 8-aligned, and only ever accessed as an atomic from this side.
         unsafe { AtomicU64::from_ptr(self.sets.as_ptr().add(at).cast()) }
@@ -90,14 +93,28 @@ impl Words {
         // Without a number, the place is not read while it is written.
         self.tgid(set, way).store(0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
+        // Another program has other keys.
+        let is_same_program = known.is_some() && is_same((0, word.start_stack));
         for (field, value) in fields.into_iter().enumerate() {
             self.field(set, way, field).store(value, Ordering::Relaxed);
+        }
+        for field in (KEYS_AT..FIELDS).filter(|_| !is_same_program) {
+            self.field(set, way, field).store(0, Ordering::Relaxed);
         }
         self.tgid(set, way).store(tgid, Ordering::Release);
         if known.is_none() {
             self.count().fetch_add(1, Ordering::Release);
         }
         true
+    }
+
+    /// Sets the attributes of a known process that are recorded, by their keys: a bit for each, the lowest first.
+    pub(crate) fn set_keys(&self, tgid: u32, keys: [u64; 4]) {
+        let set = tgid as usize & (SETS - 1);
+        let Some(way) = self.way(set, tgid).filter(|_| tgid != 0) else { return };
+        for (place, keys) in keys.into_iter().enumerate() {
+            self.field(set, way, KEYS_AT + place).store(keys, Ordering::Release);
+        }
     }
 
     /// Forgets the place of a process's word.
@@ -147,9 +164,31 @@ mod tests {
     }
 
     #[test]
+    fn the_keys_of_a_process_are_no_longer_there_for_another_program_or_process() {
+        let words = Words::own().expect("memory");
+        let keys = || [3, 4, 5, 6].map(|field| words.field(7, 0, field).load(Ordering::Relaxed));
+        words.set_keys(7, [9; 4]);
+        assert_eq!(keys(), [0; 4], "no such process");
+        assert!(words.set(7, word(0)));
+        words.set_keys(7, [1, 2, 3, 4]);
+        assert_eq!(keys(), [1, 2, 3, 4]);
+        assert!(words.set(7, word(5)), "the same program, by another library");
+        assert_eq!(keys(), [1, 2, 3, 4]);
+        assert!(words.set(7, Word { start_stack: 0x7ff0_0000_2000, ..word(5) }));
+        assert_eq!(keys(), [0; 4], "another program");
+        words.set_keys(7, [1, 2, 3, 4]);
+        words.remove(7);
+        assert!(words.set(7 + SETS as u32, word(5)));
+        assert_eq!(keys(), [0; 4], "another process in its room");
+        words.set_keys(0, [9; 4]);
+        assert_eq!(words.field(0, 0, 3).load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn the_table_has_the_layout_of_the_header() {
         let words = Words::own().expect("memory");
         assert!(words.set(1024 + 5, word(2)));
+        words.set_keys(1024 + 5, [7, 0, 0, 8]);
         // SAFETY: the mapping has this many bytes, and nothing writes there now.
         let bytes = unsafe { std::slice::from_raw_parts(words.sets.as_ptr(), SETS * SET_BYTES) };
         let set = &bytes[5 * SET_BYTES..6 * SET_BYTES];
@@ -157,9 +196,11 @@ mod tests {
         assert_eq!(set[16..24], 0x7ff0_0000_1000_u64.to_le_bytes());
         assert_eq!(set[24..32], (-16_i64).to_le_bytes());
         assert_eq!(set[32..40], 2_u64.to_le_bytes());
+        assert_eq!(set[40..48], 7_u64.to_le_bytes());
+        assert_eq!(set[64..72], 8_u64.to_le_bytes());
         let header = include_str!("../../../../bpf/thread_context.h");
         for line in
-            ["#define WP_WORD_WAYS 4\n", "#define WP_WORD_SETS 1024\n", "sizeof(struct wp_word_set) == 128"]
+            ["#define WP_WORD_WAYS 4\n", "#define WP_WORD_SETS 1024\n", "sizeof(struct wp_word_set) == 256"]
         {
             assert!(header.contains(line), "{line}");
         }

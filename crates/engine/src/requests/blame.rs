@@ -9,7 +9,6 @@ use std::collections::{BTreeSet, HashMap};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Path, Segment, SegmentKind, Wait};
-use wakepath_names::Name;
 use wakepath_spans::{RequestIndex, TraceId, WorksFor};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -17,6 +16,7 @@ use super::facts::States;
 use super::goroutine::OfGoroutine;
 use super::join::Worked;
 use super::one::RequestPath;
+use super::process::{SaidAttribute, SaidService};
 use super::{DiskAccesses, JoinedBy, RequestState, StateSum, Traced};
 use crate::PathAnswer;
 
@@ -52,7 +52,9 @@ pub struct BlockedByMissing {
     /// The trace is sampled: its spans exist, and did not come.
     pub sampled: bool,
     /// The services of the processes whose threads worked for it then, where these say it of themselves.
-    pub services: BTreeSet<Name>,
+    pub services: BTreeSet<SaidService>,
+    /// The attributes that these threads had beside its span; one with several values is there for each of them.
+    pub attributes: BTreeSet<SaidAttribute>,
     /// The sum, ns.
     pub total_ns: u64,
 }
@@ -101,20 +103,20 @@ impl Blame {
 }
 
 /// The requests that the segments of a path worked for, and those that so blocked the path's own request. `work` gives the work
-/// of a segment, by its place: pieces that tile it; `of_wait` that of a waiting thread at a time; `service` what the process of a thread
-/// says it is.
+/// of a segment, by its place: pieces that tile it; `of_wait` that of a waiting thread at a time; `said` what a thread and its process
+/// say of a trace that it works for.
 pub(super) fn blame(
     traced: &Traced,
     request: RequestIndex,
     path: &Path,
     work: impl Fn(usize, &Segment) -> Option<Vec<Worked>>,
     of_wait: impl Fn(&Wait, Stamp<Reference>) -> WorksFor,
-    service: impl Fn(ThreadIndex, Stamp<Reference>) -> Option<Name>,
+    said: impl Fn(ThreadIndex, TraceId, Stamp<Reference>) -> (Option<SaidService>, Vec<SaidAttribute>),
 ) -> Blame {
     let mut pieces = Vec::new();
     let mut states = States::default();
     let mut sums: HashMap<Blocker, (u64, HashMap<Blocker, u64>)> = HashMap::new();
-    let mut services: HashMap<Blocker, BTreeSet<Name>> = HashMap::new();
+    let mut all_said: HashMap<Blocker, (BTreeSet<SaidService>, BTreeSet<SaidAttribute>)> = HashMap::new();
     let mut chains = Chains { traced, request, is_other: HashMap::new() };
     for (place, segment) in path.segments.iter().enumerate() {
         // Where it is not known what a thread did, nobody is blamed.
@@ -129,11 +131,11 @@ pub(super) fn blame(
             for (thread, blocker) in threads {
                 let Some(blocker) = blocker else { continue };
                 upwards.push(blocker);
-                if let Blocker::Missing(..) = blocker {
-                    services
-                        .entry(blocker)
-                        .or_default()
-                        .extend(thread.and_then(|thread| service(thread, from)));
+                if let (Blocker::Missing(trace, _), Some(thread)) = (blocker, thread) {
+                    let (service, attributes) = said(thread, trace, from);
+                    let of_trace = all_said.entry(blocker).or_default();
+                    of_trace.0.extend(service);
+                    of_trace.1.extend(attributes);
                 }
             }
             let waits_for = chains.chain(upwards);
@@ -164,8 +166,8 @@ pub(super) fn blame(
         match blocker {
             Blocker::Request(request) => blocked_by.push(BlockedBy { request, total_ns, through }),
             Blocker::Missing(trace, sampled) => {
-                let services = services.remove(&Blocker::Missing(trace, sampled)).unwrap_or_default();
-                blocked_by_missing.push(BlockedByMissing { trace, sampled, services, total_ns });
+                let (services, attributes) = all_said.remove(&blocker).unwrap_or_default();
+                blocked_by_missing.push(BlockedByMissing { trace, sampled, services, attributes, total_ns });
             }
         }
     }

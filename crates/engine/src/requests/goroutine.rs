@@ -106,7 +106,8 @@ pub(super) fn path_of<'r>(
         Some(work.between(&goroutine, segment.from, segment.to).into_iter().map(worked).collect())
     };
     // The waits of a path have threads, and no goroutines.
-    let blame = blame(traced, request, &found.path, work_of, |_, _| WorksFor::Unknown, |_, _| None);
+    let blame =
+        blame(traced, request, &found.path, work_of, |_, _| WorksFor::Unknown, |_, _, _| (None, Vec::new()));
     let number = |index: GoroutineIndex| goroutines.get(index).number;
     let segments = found.goroutines.iter().map(|index| index.map(number)).collect();
     let other = |by: GoroutineIndex, at: Stamp<Reference>| {

@@ -11,7 +11,7 @@ use super::blame::{BlockedBy, BlockedByMissing, Piece, blame};
 use super::goroutine::{self, OfGoroutine};
 use super::hand_over;
 use super::join::Worked;
-use super::process::{service, thread_of};
+use super::process::{attributes, service, thread_of};
 use super::{DiskAccesses, Joined, JoinedBy, SpanClock, StateSum, Traced};
 use crate::code_names::code_names;
 use crate::head::head;
@@ -262,8 +262,8 @@ fn path_of<'r>(
         Some(worked)
     };
     let of_wait = |wait: &Wait, at| joined.works_for(wait.thread, at);
-    let service = |thread, at| service(recorded, thread, at);
-    let blame = blame(traced, request, &answer.path, work, of_wait, service);
+    let said = |thread, trace, at| (service(recorded, thread, at), attributes(recorded, thread, trace, at));
+    let blame = blame(traced, request, &answer.path, work, of_wait, said);
     blame.path(answer, None, joined.disk(request))
 }
 

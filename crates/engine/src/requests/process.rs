@@ -29,10 +29,51 @@ pub(super) fn line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference
     line
 }
 
-/// The service that the process of a thread says it is at a time, in its memory.
-pub(super) fn service(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Name> {
-    let process = recorded.graph.thread(thread).tgid()?;
-    recorded.survey.names.service(process, Stamp::from_ns(at.ns())).cloned()
+/// The service that a process says it is, in its memory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SaidService {
+    /// Its name.
+    pub name: Name,
+    /// Which of those of this name it is, where it says so.
+    pub instance: Option<Name>,
+}
+
+/// An attribute that a thread says beside the span that it works for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SaidAttribute {
+    /// Its name, as the process publishes it.
+    pub name: Name,
+    /// The first bytes of its value.
+    pub value: Name,
+    /// They are not all.
+    pub is_cut: bool,
+}
+
+/// The service that the process of a thread says it is at a time.
+pub(super) fn service(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> Option<SaidService> {
+    let (process, at) = (recorded.graph.thread(thread).tgid()?, Stamp::from_ns(at.ns()));
+    let names = &recorded.survey.names;
+    let name = names.service(process, at)?.clone();
+    Some(SaidService { name, instance: names.service_instance(process, at).cloned() })
+}
+
+/// The attributes that a thread says at about a time beside a span of this trace; without those whose names are not known.
+pub(super) fn attributes(
+    recorded: &Recorded,
+    thread: ThreadIndex,
+    trace: TraceId,
+    at: Stamp<Reference>,
+) -> Vec<SaidAttribute> {
+    let life = recorded.graph.thread(thread);
+    let Some(process) = life.tgid() else { return Vec::new() };
+    let (tid, at) = (life.tid_at(at), Stamp::from_ns(at.ns()));
+    let Recorded { survey, .. } = recorded;
+    let said = survey.contexts.attributes(tid, trace.0, at).into_iter().filter_map(|one| {
+        let name = survey.names.thread_attribute(process, one.key, at)?.clone();
+        let is_cut = usize::from(one.length) > one.value.len();
+        Some(SaidAttribute { name, value: Name::from(&*one.value), is_cut })
+    });
+    said.collect()
 }
 
 /// The thread that a span names, if it may be one of its service: in a PID namespace it may be another one's number.

@@ -39,6 +39,8 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("TARGET", 8),
     ("GO_WAIT", 9),
     ("SERVICE", 10),
+    ("SERVICE_INSTANCE", 11),
+    ("THREAD_ATTRIBUTE", 12),
 ];
 
 /// The meaning of a mark: `event::Mark`.

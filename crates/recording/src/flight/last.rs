@@ -142,11 +142,7 @@ impl LastStates {
         self.mappings.retain(|(tgid, _)| lives(tgid));
         self.goroutines.retain(|(tgid, _)| lives(tgid));
         self.spans.retain(|(tgid, _)| lives(tgid));
-        self.names.retain(|(space, key)| {
-            let process =
-                u32::try_from(*key).ok().filter(|_| matches!(space, NameSpace::Program | NameSpace::Service));
-            process.is_none_or(|tgid| lives(&Tid(tgid)))
-        });
+        self.names.retain(|(space, key)| space.process(*key).is_none_or(|tgid| lives(&tgid)));
     }
 
     /// The memory that it takes, bytes.
@@ -209,6 +205,8 @@ impl LastStates {
             }
             if let Some(context) = row.context {
                 events.push(event(at, *tid, EventKind::ThreadContext(context)));
+                let attributes = row.attributes.iter().cloned().map(EventKind::ThreadAttribute);
+                events.extend(attributes.map(|attribute| event(at, *tid, attribute)));
             }
         }
         let facts = [

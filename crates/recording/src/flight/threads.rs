@@ -6,12 +6,14 @@
 use std::collections::HashMap;
 
 use wakepath_event::{
-    BlockedState, Call, CgroupId, Context, Cpu, Event, EventKind, KernelLock, Mark, SwitchOut, ThreadContext,
-    ThreadIdentity, Tid,
+    BlockedState, Call, CgroupId, Context, Cpu, Event, EventKind, KernelLock, Mark, SwitchOut,
+    ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
 };
 
 /// The most threads that are remembered, living and dying.
 const MAX_THREADS: usize = 1 << 18;
+/// The most attributes of a thread's context that are remembered: `MAX_ATTRIBUTES` of `bpf/thread_context.bpf.h`.
+const MAX_ATTRIBUTES: usize = 16;
 /// The most cgroups whose limits are remembered.
 const MAX_REFILLS: usize = 1 << 12;
 
@@ -23,6 +25,8 @@ pub(super) struct Threads {
     cpus: Vec<Option<Tid>>,
     /// Since when all sources were recorded, ns.
     complete_since: Option<u64>,
+    /// The memory of the attributes of rows, bytes.
+    attribute_bytes: usize,
     /// When the CPU limit of each cgroup last handed out time, ns.
     refills: HashMap<CgroupId, u64>,
 }
@@ -38,6 +42,8 @@ pub(super) struct Row {
     pub lock: Option<KernelLock>,
     /// The context that it has, as far as it was read.
     pub context: Option<ThreadContext>,
+    /// The attributes beside it.
+    pub attributes: Vec<ThreadAttribute>,
     /// A wake-up that came while it ran: it ends the wait that begins next.
     pub pending: Option<Woken>,
     /// The CPU that it left last.
@@ -72,6 +78,14 @@ pub(super) enum State {
     Blocked(BlockedState, Option<Call>),
     /// This thread forked it, and it was not woken yet.
     Newborn(Tid),
+}
+
+impl Row {
+    /// The memory of its attributes, bytes.
+    fn attribute_bytes(&self) -> usize {
+        let values: usize = self.attributes.iter().map(|one| one.value.len()).sum();
+        self.attributes.capacity() * size_of::<ThreadAttribute>() + values
+    }
 }
 
 impl Threads {
@@ -134,6 +148,16 @@ impl Threads {
             EventKind::ThreadContext(context) => {
                 if let Some(row) = self.rows.get_mut(&current) {
                     row.context = Some(*context);
+                    self.attribute_bytes -= row.attribute_bytes();
+                    row.attributes = Vec::new();
+                }
+            }
+            EventKind::ThreadAttribute(attribute) => {
+                let row = self.rows.get_mut(&current);
+                if let Some(row) = row.filter(|row| row.attributes.len() < MAX_ATTRIBUTES) {
+                    self.attribute_bytes -= row.attribute_bytes();
+                    row.attributes.push(attribute.clone());
+                    self.attribute_bytes += row.attribute_bytes();
                 }
             }
             EventKind::Refill(cgroup) => {
@@ -170,7 +194,10 @@ impl Threads {
     /// The memory that it takes, bytes.
     pub fn bytes(&self) -> usize {
         let row = size_of::<(Tid, Row)>() + 1;
-        self.rows.capacity() * row * 8 / 7 + self.refills.capacity() * 24 + self.cpus.capacity() * 8
+        self.attribute_bytes
+            + self.rows.capacity() * row * 8 / 7
+            + self.refills.capacity() * 24
+            + self.cpus.capacity() * 8
     }
 
     /// Whether any thread of this process is known.
@@ -203,6 +230,7 @@ impl Threads {
             if self.rows.len() >= MAX_THREADS {
                 self.rows.clear();
             }
+            self.attribute_bytes = self.rows.values().map(Row::attribute_bytes).sum();
         }
         self.rows.entry(tid).or_default()
     }
@@ -248,7 +276,10 @@ impl Threads {
         }
         if prev != Tid::IDLE {
             match out {
-                SwitchOut::Dead => _ = self.rows.remove(&prev),
+                SwitchOut::Dead => {
+                    let dead = self.rows.remove(&prev);
+                    self.attribute_bytes -= dead.map_or(0, |row| row.attribute_bytes());
+                }
                 SwitchOut::Runnable => self.row(prev).state = State::Preempted(cpu),
                 SwitchOut::Throttled => self.row(prev).state = State::Throttled(cpu, at),
                 SwitchOut::Blocked(how) => {

@@ -3,7 +3,7 @@
 
 use wakepath_event::{
     Address, BlockRequest, Call, CostKind, Flow, FlowId, GoStep, GoroutineStep, KernelCost, KernelLock,
-    Mapping, SetMember, Softirq, Stack, StackCounts, StackId, ThreadContext, UnwindCounts,
+    Mapping, SetMember, Softirq, Stack, StackCounts, StackId, ThreadAttribute, ThreadContext, UnwindCounts,
 };
 use wakepath_recording::Writer;
 
@@ -87,6 +87,11 @@ const fn goroutine(number: u64, step: GoStep) -> EventKind {
     EventKind::Goroutine(GoroutineStep { tgid: WORKER, program: 1, goroutine: number, step })
 }
 
+fn attribute(key: u8, value: &str) -> EventKind {
+    let value = value.as_bytes();
+    EventKind::ThreadAttribute(ThreadAttribute { key, length: value.len() as u8, value: value.into() })
+}
+
 const fn context(span: u8) -> ThreadContext {
     ThreadContext::Span { trace: [span; 16], span: [span; 8], flags: 1 }
 }
@@ -128,8 +133,13 @@ fn each_kind_of_fact_is_said_anew() {
         machine.rare(BEGIN + 100 + place as u64, WORKER, fact.clone());
     }
     machine.sched(BEGIN + 200, WORKER, EventKind::ThreadContext(context(3)));
+    machine.sched(BEGIN + 200, WORKER, attribute(1, "/cart"));
+    machine.sched(BEGIN + 200, WORKER, attribute(2, "GET"));
     let restated = restated(machine);
-    for fact in facts.iter().chain([&EventKind::ThreadContext(context(3))]) {
+    let said = [EventKind::ThreadContext(context(3)), attribute(1, "/cart"), attribute(2, "GET")];
+    let places = said.iter().map(|fact| restated.iter().position(|(_, kind)| kind == fact));
+    assert!(places.clone().is_sorted() && places.flatten().count() == 3, "attributes follow: {restated:?}");
+    for fact in facts.iter().chain(&said) {
         let of = restated.iter().filter(|(_, kind)| kind == fact).map(|(current, _)| *current);
         assert_eq!(of.collect::<Vec<_>>(), [WORKER], "{fact:?}, once and of its thread");
     }
@@ -197,6 +207,7 @@ fn the_last_of_several_states_counts() {
         machine.rare(BEGIN + 200 + place as u64, WORKER, now.clone());
     }
     machine.sched(BEGIN + 300, WORKER, EventKind::ThreadContext(context(3)));
+    machine.sched(BEGIN + 300, WORKER, attribute(1, "/cart"));
     machine.sched(BEGIN + 301, WORKER, EventKind::ThreadContext(ThreadContext::None));
     let restated = restated(machine);
     let has = |kind: &EventKind| restated.iter().any(|(_, other)| other == kind);
@@ -204,6 +215,7 @@ fn the_last_of_several_states_counts() {
     for [before, now] in facts.iter().chain([&contexts]) {
         assert_eq!((has(before), has(now)), (false, true), "{now:?}");
     }
+    assert!(!has(&attribute(1, "/cart")), "it was of the context before");
 }
 
 #[test]
@@ -284,7 +296,15 @@ fn a_wait_keeps_its_call() {
 fn what_a_process_had_goes_with_it() {
     let limits = FlightLimits { window_ns: 10 * SECOND, bytes: usize::MAX };
     let mut machine = Machine::new(limits);
-    let facts = |tgid| [file(tgid, 3, "data.db"), name(NameSpace::Program, u64::from(tgid.0), "worker")];
+    let facts = |tgid: Tid| {
+        let number = u64::from(tgid.0);
+        [
+            file(tgid, 3, "data.db"),
+            name(NameSpace::Program, number, "worker"),
+            name(NameSpace::ServiceInstance, number, "i-7"),
+            name(NameSpace::ThreadAttribute, number << 8 | 3, "http.route"),
+        ]
+    };
     for tid in [WORKER, OTHER] {
         machine.fork(BEGIN + u64::from(tid.0), tid);
         facts(tid).into_iter().for_each(|fact| machine.rare(BEGIN + 10, tid, fact));

@@ -10,8 +10,8 @@ use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Head;
 use wakepath_engine::requests::{
-    BlockingRequest, JoinedBy, OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SpanIndex,
-    StateSum, Traced,
+    BlockingRequest, JoinedBy, OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SaidAttribute,
+    SpanIndex, StateSum, Traced,
 };
 use wakepath_event::HostIndex;
 
@@ -77,23 +77,29 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
             span_id: Some(root.id.to_string()),
             service: Some(Cow::Borrowed(&traced.operation(blocked.request).service)),
             operation: Some(&traced.operation(blocked.request).name),
+            service_instance: None,
+            attributes: Vec::new(),
             sampled: true,
             total_ns: blocked.total_ns,
             through: blocked.through.iter().map(|&(of, ns)| ThroughJson::new(traced, of, ns)).collect(),
         }
     });
     let by_missing = path.iter().flat_map(|path| &path.blocked_by_missing);
-    let by_missing = by_missing.map(|blocked| BlockedByJson {
-        trace_id: blocked.trace.to_string(),
-        span_id: None,
-        service: match Vec::from_iter(&blocked.services).as_slice() {
-            [service] => Some(Cow::Owned(escape(service.bytes()))),
-            _ => None,
-        },
-        operation: None,
-        sampled: blocked.sampled,
-        total_ns: blocked.total_ns,
-        through: Vec::new(),
+    let by_missing = by_missing.map(|blocked| {
+        let mut services = blocked.services.iter();
+        let only = services.next().filter(|_| services.next().is_none());
+        let instance = only.and_then(|one| one.instance.as_ref());
+        BlockedByJson {
+            trace_id: blocked.trace.to_string(),
+            span_id: None,
+            service: only.map(|one| Cow::Owned(escape(one.name.bytes()))),
+            operation: None,
+            service_instance: instance.map(|instance| escape(instance.bytes())),
+            attributes: blocked.attributes.iter().map(AttributeJson::new).collect(),
+            sampled: blocked.sampled,
+            total_ns: blocked.total_ns,
+            through: Vec::new(),
+        }
     });
     let mut blocked_by: Vec<_> = blocked_by.chain(by_missing).collect();
     blocked_by.sort_by_key(|blocked| std::cmp::Reverse(blocked.total_ns));
@@ -231,11 +237,30 @@ struct BlockedByJson<'a> {
     /// Without spans, that of its process, where one says it in its memory.
     service: Option<Cow<'a, str>>,
     operation: Option<&'a str>,
+    /// Without spans, that of its process, in the same way.
+    service_instance: Option<String>,
+    /// Without spans, what its threads say in their memory beside its span.
+    attributes: Vec<AttributeJson>,
     /// Its trace is sampled.
     sampled: bool,
     total_ns: u64,
     /// The requests that waited for it, and for which this one waited.
     through: Vec<ThroughJson>,
+}
+
+#[derive(Serialize)]
+struct AttributeJson {
+    name: String,
+    value: String,
+    /// The value is longer.
+    cut: bool,
+}
+
+impl AttributeJson {
+    fn new(said: &SaidAttribute) -> Self {
+        let [name, value] = [&said.name, &said.value].map(|text| escape(text.bytes()));
+        Self { name, value, cut: said.is_cut }
+    }
 }
 
 #[derive(Serialize)]

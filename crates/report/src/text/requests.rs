@@ -5,7 +5,7 @@ mod group;
 
 use wakepath_engine::requests::{
     BlockedBy, BlockingRequest, DiskAccesses, Next, NoPath, OfSpan, Operation, OwnTime, RequestAnswer,
-    RequestIndex, RequestPath, RequestState, RequestsAnswer, StateSum, Traced,
+    RequestIndex, RequestPath, RequestState, RequestsAnswer, SaidAttribute, SaidService, StateSum, Traced,
 };
 use wakepath_findings::{Certainty, rows};
 
@@ -200,13 +200,30 @@ fn blockers(path: &RequestPath<'_>, traced: &Traced) -> Vec<Blocking> {
     let missing = path.blocked_by_missing.iter().map(|blocked| {
         let trace = blocked.trace.to_string();
         let why = if blocked.sampled { "whose spans did not come" } else { "not sampled" };
-        let services: Vec<_> = blocked.services.iter().map(|name| escape(name.bytes())).collect();
+        let services: Vec<_> = blocked.services.iter().map(said_service).collect();
         let of = if services.is_empty() { String::new() } else { format!("{}, ", services.join(" and ")) };
-        Blocking { ns: blocked.total_ns, other: format!("{of}request {trace}, {why}"), through: None }
+        let said: Vec<_> = blocked.attributes.iter().map(said_attribute).collect();
+        let said = if said.is_empty() { String::new() } else { format!(" with {}", said.join(", ")) };
+        Blocking { ns: blocked.total_ns, other: format!("{of}request {trace}{said}, {why}"), through: None }
     });
     let mut all: Vec<_> = known.chain(missing).collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.ns));
     all
+}
+
+/// `bank`, or `bank (instance 7)`.
+fn said_service(service: &SaidService) -> String {
+    let name = escape(service.name.bytes());
+    match &service.instance {
+        Some(instance) => format!("{name} (instance {})", escape(instance.bytes())),
+        None => name,
+    }
+}
+
+/// `http.route /cart`.
+fn said_attribute(attribute: &SaidAttribute) -> String {
+    let end = if attribute.is_cut { "…" } else { "" };
+    format!("{} {}{end}", escape(attribute.name.bytes()), escape(attribute.value.bytes()))
 }
 
 /// The request that waited for a blocker for most of its time, and for which this one waited; with the number of others.

@@ -3,8 +3,8 @@
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Direction, EventKind,
-    FileName, FunctionCall, GoStep, GoroutineStep, KernelLock, LockWord, Mark, Packet, SetMember, Signal,
-    SignalAction, Softirq, Stack, SwitchOut, ThreadContext, Tid,
+    FileName, FunctionCall, GoStep, GoroutineStep, KernelLock, LockWord, MAX_ATTRIBUTE_BYTES, Mark, Packet,
+    SetMember, Signal, SignalAction, Softirq, Stack, SwitchOut, ThreadAttribute, ThreadContext, Tid,
 };
 
 use super::words::{Words, number};
@@ -27,6 +27,7 @@ impl Reader {
     /// | `called N from=NS` | a call of the function with that number returns |
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
     /// | `context T/S [unsampled]`, T and S digits, `none` or `unknown` | directly before another event of the thread: the trace and span that it works for |
+    /// | `attribute KEY VALUE` | behind a context: an attribute of it, its key by number |
     /// | `go N STEP [process=THREAD]`, STEP `parks R`, `ready BY`, `runs`, `yields`, `ends` or `begins T/S` | a step of a goroutine, in the thread's own process without `process` |
     /// | `refill` | the CPU limit of everybody's cgroup hands out time |
     /// | `clocks NS` | the realtime clock is read |
@@ -127,6 +128,7 @@ impl Reader {
                 },
             }),
             "context" => EventKind::ThreadContext(thread_context(words)?),
+            "attribute" => EventKind::ThreadAttribute(attribute(words)?),
             "go" => EventKind::Goroutine(self.goroutine(current, words)?),
             "clocks" => EventKind::Clocks(Clocks {
                 boottime_ns: ns,
@@ -226,6 +228,13 @@ fn thread_context(words: &mut Words<'_>) -> Result<ThreadContext, String> {
         }),
         (other, None) => Err(format!("not a context: {other}")),
     }
+}
+
+fn attribute(words: &mut Words<'_>) -> Result<ThreadAttribute, String> {
+    let key = number(words.need("a key")?).ok_or("a key is a number below 256")?;
+    let value = words.need("a value")?.as_bytes();
+    let length = u8::try_from(value.len()).map_err(|_| "a value has less than 256 bytes")?;
+    Ok(ThreadAttribute { key, length, value: value[..value.len().min(MAX_ATTRIBUTE_BYTES)].into() })
 }
 
 /// `call=NUMBER:ARGUMENT`

@@ -1,0 +1,100 @@
+//! The attributes that threads say beside their spans, and the words of their processes on themselves, for requests whose spans did not come, on a
+//! recording that the test draws.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use wakepath_event::{EventKind, NameSpace};
+use wakepath_harness::made::{Made, made};
+
+/// `cart` waits for a lock of `stock`, which works for a request whose spans are not there.
+const LOCK: &str = "
+thread cart tid=10
+thread stock tid=11 tgid=10
+thread pay tid=12 tgid=10
+0 c0 idle started
+0 c0 idle switch cart
+0 c1 idle switch stock
+60 c0 cart context a/a
+60 c0 cart switch idle runnable
+70 c0 idle switch cart
+100 c0 cart switch idle blocked call=202:0x1000 op=128 value=2 claim=stock
+300 c1 stock context c/c unsampled
+300 c1 stock attribute 2 /early
+300 c1 stock attribute 0 PUT
+300 c1 stock attribute 9 nameless
+300 c1 stock attribute 2 /stock
+300 c1 stock switch pay runnable
+400 c1 pay switch stock blocked call=35:0
+500 c1 stock waking cart
+510 c0 idle switch cart
+600 c1 stock switch idle blocked call=35:0
+700 c0 cart context none
+700 c0 cart switch idle blocked call=35:0
+";
+
+/// The recording with these names, and the span of `cart`.
+fn recorded(names: &[EventKind]) -> Made {
+    let made = made(LOCK, names);
+    let times = [50, 650].map(|ns| (1_795_229_921_310_000_000_u64 + ns).to_string());
+    let span = json!({
+        "traceId": "a".repeat(32),
+        "spanId": "a".repeat(16),
+        "name": "GET /cart",
+        "kind": 2,
+        "startTimeUnixNano": times[0],
+        "endTimeUnixNano": times[1],
+    });
+    let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
+    let document =
+        json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": [span]}]}]});
+    fs::write(made.folder().join("spans.json"), document.to_string()).expect("a file");
+    made
+}
+
+fn run(made: &Made, arguments: &[&str]) -> String {
+    let words = [&["requests", "wakepath.rec", "spans.json", "--request", "aaaa"], arguments].concat();
+    let (code, out, err) = made.run(words);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    out
+}
+
+/// The blocker, as JSON, and the whole answer as a line of text.
+fn blocker(names: &[EventKind]) -> (Value, String) {
+    let made = recorded(names);
+    let document: Value = serde_json::from_str(&run(&made, &["--json"])).expect("JSON");
+    let text = run(&made, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
+    (document["blocked_by"][0].clone(), text)
+}
+
+#[test]
+fn a_blocker_whose_spans_are_missing_has_what_its_thread_and_its_process_say_of_it() {
+    let name = |space, key: u64, name: &str| EventKind::Name(space, key, name.as_bytes().into());
+    let (blocker, text) = blocker(&[
+        name(NameSpace::Service, 10, "depot"),
+        name(NameSpace::ServiceInstance, 10, "i-7"),
+        name(NameSpace::ThreadAttribute, 10 << 8, "http.request.method"),
+        name(NameSpace::ThreadAttribute, 10 << 8 | 2, "http.route"),
+        // The process of nobody here.
+        name(NameSpace::ThreadAttribute, 11 << 8 | 9, "http.status_code"),
+    ]);
+    assert_eq!((&blocker["service"], &blocker["service_instance"]), (&json!("depot"), &json!("i-7")));
+    let attribute = |name, value| json!({"name": name, "value": value, "cut": false});
+    let expected = [attribute("http.request.method", "PUT"), attribute("http.route", "/stock")];
+    assert_eq!(blocker["attributes"], json!(expected));
+    let said = format!(
+        "was blocked by depot (instance i-7), request {} with http.request.method PUT, http.route /stock, not \
+         sampled,",
+        "c".repeat(32)
+    );
+    assert!(text.contains(&said), "{said}: {text}");
+}
+
+#[test]
+fn attributes_without_names_and_a_process_that_says_nothing_leave_the_trace_alone() {
+    let (blocker, text) = blocker(&[]);
+    assert_eq!(blocker["attributes"], json!([]));
+    assert_eq!((&blocker["service"], &blocker["service_instance"]), (&Value::Null, &Value::Null));
+    let said = format!("was blocked by request {}, not sampled,", "c".repeat(32));
+    assert!(text.contains(&said), "{said}: {text}");
+}
