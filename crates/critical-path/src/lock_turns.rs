@@ -13,6 +13,9 @@
 //!
 //! A free lock is taken without the kernel. So it is not known when: while the taker does not run, `first` keeps the others waiting; from
 //! where it runs until `first` finds the lock taken, it may be the one or the other.
+//!
+//! The taker may be one that an earlier release had woken for the lock, and that had no CPU since. Then two threads have been woken for the
+//! free lock, and the one that runs first keeps the others waiting.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{ContendedLock, Graph, Release, StateInterval, ThreadIndex, ThreadState};
@@ -53,15 +56,16 @@ pub(crate) fn lock_turns(
         if before.woken != turn.by {
             // It took the lock at the latest as the one that was woken found it taken.
             let asleep = asleep_again(graph, before, lock.address, turn.at);
-            let ran = match runs(graph, turn.by, before.at).min(turn.at) {
-                // By the records it did not run before the other one found the lock taken: some are missing.
-                ran if asleep.is_some_and(|at| at <= ran) => before.at,
-                ran => ran,
-            };
-            let doubtful = asleep.filter(|&at| ran < at);
-            parts.extend(doubtful.map(|at| part(before.woken, at, Trust::Doubtful)));
-            if before.at < ran {
-                parts.push(part(before.woken, ran, sure));
+            let runs = runs(graph, turn.by, before.at).min(turn.at);
+            // By the records it did not run before the other one found the lock taken: some are missing.
+            let is_missing = asleep.is_some_and(|at| at <= runs);
+            if is_missing || !is_woken_for(graph, turn.by, lock.address, before.at) {
+                let ran = if is_missing { before.at } else { runs };
+                let doubtful = asleep.filter(|&at| ran < at);
+                parts.extend(doubtful.map(|at| part(before.woken, at, Trust::Doubtful)));
+                if before.at < ran {
+                    parts.push(part(before.woken, ran, sure));
+                }
             }
             parts.push(part(before.by, before.at, sure));
         }
@@ -89,6 +93,19 @@ fn asleep_again(
                 && lock.is_some_and(|lock| lock.address == address)
         })
         .map(|interval| interval.from)
+}
+
+/// Whether a thread has no CPU at `at`, behind a wait for this lock.
+fn is_woken_for(graph: &Graph, thread: ThreadIndex, address: u64, at: Stamp<Reference>) -> bool {
+    let intervals = graph.state_intervals(thread);
+    let mut before =
+        (0..=intervals.find(at)).rev().take(MAX_INTERVALS).map_while(|index| intervals.get(index));
+    let is_runnable = |interval: &StateInterval| matches!(interval.state, ThreadState::Runnable { .. });
+    before.next().as_ref().is_some_and(is_runnable)
+        && before.find(|interval| !is_runnable(interval)).is_some_and(|interval| {
+            let lock = graph.wait(&interval).and_then(|wait| wait.lock);
+            lock.is_some_and(|lock| lock.address == address)
+        })
 }
 
 /// The first time from `at` on at which a thread may run: it neither sleeps nor is without a CPU.

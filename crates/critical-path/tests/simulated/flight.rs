@@ -218,15 +218,19 @@ fn contradiction(Difference { whole, window, .. }: &Difference) -> Option<u64> {
 }
 
 /// Cases of which a window may claim something else than the whole, and why.
-const OTHERWISE: [(&str, &str); 9] = [
+const OTHERWISE: [(&str, &str); 13] = [
     ("disk-request-of-the-waiter-during-its-wait", "the window begins within the interrupt of the disk"),
     (
         "exec-by-a-thread-that-is-not-the-leader",
         "the window begins within an exec, whose threads change numbers",
     ),
     ("lock-found-taken-as-it-is-released", BEHIND_THE_WAKING),
+    ("lock-found-taken-before-the-taker-runs", BEHIND_THE_WAKING),
+    ("lock-taken-again-by-the-one-that-released-it", BEHIND_THE_WAKING),
     ("lock-taken-before-woken-runs", BEHIND_THE_WAKING),
     ("lock-taken-by-a-thread-without-a-cpu", BEHIND_THE_WAKING),
+    ("lock-taken-by-another-that-was-woken-before", BEHIND_THE_WAKING),
+    ("lock-taken-by-one-woken-from-another-lock", BEHIND_THE_WAKING),
     ("lock-taken-in-turn-behind-a-taker", BEHIND_THE_WAKING),
     ("lock-taken-out-of-turn", BEHIND_THE_WAKING),
     ("lock-taken-out-of-turn-after-another-wait", BEHIND_THE_WAKING),
