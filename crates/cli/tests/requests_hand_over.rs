@@ -437,3 +437,106 @@ fn a_lock_that_was_taken_out_of_turn_is_had_by_its_taker_from_where_it_took_its_
     let again = OUT_OF_TURN.replace("700 c0 taker context none", again);
     assert_eq!(out_of_turn_in(&again, (240, 690)), [&owned[..], &taken, &rest].concat());
 }
+
+/// `reads` works for the request `a` and wakes `first` for it, which gets no CPU until 700. Then `reads` sleeps, reads the request `b`, and wakes
+/// `second` for that: `second` takes `a`, the first one in the queue, at 420. `FIRST` wakes `first`.
+const OVERTAKEN: &str = "
+thread reads tid=11
+thread first tid=12 tgid=11
+thread second tid=13 tgid=11
+thread noise tid=14
+0 c0 idle started
+0 c0 idle switch reads
+0 c1 idle switch first
+0 c2 idle switch second
+20 c0 reads context none
+30 c1 first context none
+40 c1 first switch noise blocked call=202:0
+50 c2 second context none
+60 c2 second switch idle blocked call=202:0
+90 c0 reads context a/a
+FIRST
+200 c0 reads context none
+210 c0 reads switch idle blocked call=7:0
+300 c0 idle/timer waking reads
+300 c0 idle switch reads
+390 c0 reads context b/b
+400 c0 reads waking second
+410 c0 reads context none
+415 c0 reads switch idle blocked call=7:0
+420 c2 idle switch second
+430 c2 second context a/a
+440 c2 second switch idle blocked call=35:0
+640 c2 idle/timer waking second
+640 c2 idle switch second
+650 c2 second context none
+660 c2 second switch idle blocked call=202:0
+700 c1 noise switch first runnable
+710 c1 first context b/b
+720 c1 first switch idle blocked call=35:0
+800 c1 idle/timer waking first
+800 c1 idle switch first
+810 c1 first context none
+820 c1 first switch idle blocked call=202:0
+900 c0 idle stopped
+";
+
+/// The pieces of the request a until 430, in a drawing that is changed so.
+fn overtaken(first: &str, changed: impl FnOnce(String) -> String) -> Vec<String> {
+    let spans = [
+        span(('a', 'a'), "", "GET /first", (85, 650), None),
+        span(('b', 'b'), "", "PUT /second", (305, 810), None),
+    ];
+    let mut pieces = pieces_of(&drawn(&changed(OVERTAKEN.replace("FIRST", first)), &spans));
+    assert_eq!(pieces.split_off(pieces.len() - 2), ["640 timer second - -", "650 running second - -"]);
+    pieces
+}
+
+const WAKES_FIRST: &str = "150 c0 reads waking first";
+
+/// `second` runs and takes the request up.
+const TAKEN: [&str; 2] = ["420 runnable second - -", "440 running second - -"];
+
+#[test]
+fn a_worker_that_was_woken_for_the_request_and_has_no_cpu_keeps_it_though_the_wake_up_for_another_one_overtakes_it()
+ {
+    let found = overtaken(WAKES_FIRST, |drawing| drawing);
+    assert_eq!(found, [&["200 running reads - -", "400 runnable first - -"], &TAKEN[..]].concat());
+}
+
+#[test]
+fn where_no_worker_was_woken_for_a_request_nothing_shows_what_kept_it_until_another_one_came() {
+    let expected = [&["200 running reads - -", "400 unknown second - -"], &TAKEN[..]].concat();
+    assert_eq!(overtaken("", |drawing| drawing), expected);
+    // The worker was woken before `reads` had the request.
+    assert_eq!(
+        overtaken("", |drawing| drawing.replace("\n90 c0", "\n80 c0 reads waking first\n90 c0")),
+        expected
+    );
+    // Or as `reads` had left it.
+    let later = |drawing: String| drawing.replace("\n210 c0", "\n205 c0 reads waking first\n210 c0");
+    assert_eq!(overtaken("", later), expected);
+    // The one that was woken works for another request, and did not wait for work.
+    let busy = |drawing: String| drawing.replace("30 c1 first context none", "30 c1 first context c/c");
+    assert_eq!(overtaken(WAKES_FIRST, busy), expected);
+    // The one that was woken for it waits for work again.
+    let idle = "250 c1 noise switch first runnable\n255 c1 first context none\n\
+                260 c1 first switch noise blocked call=202:0\n300 c0 idle/timer";
+    let again = |drawing: String| {
+        let drawing = drawing.replacen("300 c0 idle/timer", idle, 1);
+        drawing.replace("700 c1 noise switch", "690 c1 noise waking first\n700 c1 noise switch")
+    };
+    assert_eq!(overtaken(WAKES_FIRST, again), expected);
+}
+
+#[test]
+fn a_reader_that_does_not_sleep_until_it_wakes_a_worker_keeps_the_request_with_what_it_does_for_another_one()
+{
+    let found = overtaken("", |drawing| {
+        let asleep = "210 c0 reads switch idle blocked call=7:0\n300 c0 idle/timer waking reads\n\
+                      300 c0 idle switch reads\n390 c0 reads context b/b\n";
+        assert!(drawing.contains(asleep));
+        drawing.replace(asleep, "210 c0 reads context b/b\n390 c0 reads context b/b\n")
+    });
+    assert!(found.contains(&"400 running reads - b".to_owned()), "{found:?}");
+}

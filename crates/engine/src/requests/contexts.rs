@@ -47,6 +47,16 @@ pub(super) struct OfThread<T = ThreadIndex> {
     pub(super) thread: T,
 }
 
+/// A wake-up of another thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Waking {
+    pub(super) at: Stamp<Reference>,
+    pub(super) woken: ThreadIndex,
+}
+
+/// The wake-ups by each thread, in order of time.
+pub(super) type Wakings = HashMap<ThreadIndex, Vec<Waking>>;
+
 /// The work of the threads that say for which span they work.
 #[derive(Debug, Default)]
 pub struct Contexts {
@@ -58,6 +68,8 @@ pub struct Contexts {
     threads: HashMap<RequestIndex, ThreadIndex>,
     /// The times in which threads work for each request, by their beginnings.
     stints: HashMap<RequestIndex, Vec<OfThread>>,
+    /// The wake-ups by these threads.
+    wakings: Wakings,
 }
 
 impl Contexts {
@@ -86,12 +98,24 @@ impl Contexts {
         let threads = threads(traced, &work);
         let stints = stints(traced, &work);
         let clocks = sightings.clocks(recorded, traced, places);
-        Self { work, clocks, threads, stints }
+        Self { work, clocks, threads, stints, wakings: readings.wakings }
     }
 
     /// The times in which threads work for a request, by their beginnings.
     pub(super) fn stints(&self, request: RequestIndex) -> &[OfThread] {
         self.stints.get(&request).map_or(&[], Vec::as_slice)
+    }
+
+    /// The wake-ups by a thread from then to then.
+    pub(super) fn wakings(
+        &self,
+        thread: ThreadIndex,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> &[Waking] {
+        let all = self.wakings.get(&thread).map_or(&[][..], Vec::as_slice);
+        let place = |at| all.partition_point(|waking| waking.at < at);
+        all.get(place(from)..place(to)).unwrap_or_default()
     }
 
     /// The thread that a request begins in: the one that worked for its local root span first; else the first one that

@@ -10,7 +10,15 @@
 //! ```
 //!
 //! A worker that was idle before it took the request up was woken for it: the request was not in its queue before, and the path follows the
-//! thread that woke it.
+//! thread that woke it. Not so where another worker was woken for the request before, and has no CPU: the next wake-up is for another
+//! request, and its worker takes this one, the first in the queue. The path follows the worker that was woken first:
+//!
+//! ```text
+//! reader    aaw........bbw.           `w` wakes `first` while it works for `a`, and `second` while it works for `b`
+//! first     .~~~~~~~~~~~~~bbb         has no CPU
+//! second    ..............aaa
+//! path      aa~~~~~~~~~~~~aaa
+//! ```
 //!
 //! The same holds for a service that is called. There the caller's thread waits for a packet, or for a wake-up, from the worker. Before the worker
 //! took the request up it did other things, and so the reader stands for the time until it handed the request over:
@@ -34,13 +42,16 @@ use wakepath_spans::{Kind, RequestIndex, SpanIndex, WorksFor};
 use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, ThreadState, WakeUp, Waker};
 
 use super::Joined;
-use super::contexts::OfThread;
+use super::contexts::{OfThread, Waking};
 use super::join::Worked;
 use super::process::thread_of;
 use crate::path::path_with;
 
 /// A request with more stints of threads than this has the path of one thread, so that the cost stays bounded.
 const MAX_STINTS: usize = 1024;
+
+/// The maximum number of wake-ups by a thread that are searched for the one that was for the request.
+const MAX_WAKINGS: usize = 64;
 
 /// The path of a request that threads handed over to each other; `None` where one thread has it from its beginning to its end.
 pub(super) fn path_of(
@@ -96,7 +107,7 @@ fn had(
     let walk = Walk { joined, request };
     let mut groups = Vec::new();
     let mut end = to;
-    for turn in turns.iter().rev() {
+    for (place, turn) in turns.iter().enumerate().rev() {
         if turn.waits_since >= end {
             continue;
         }
@@ -109,7 +120,8 @@ fn had(
             since = busy;
         }
         if turn.waits_since < taken {
-            walk.hand_over(&Turn { from: taken, ..*turn }, &mut group);
+            let before = place.checked_sub(1).map(|before| turns[before]);
+            walk.hand_over(before.as_ref(), &Turn { from: taken, ..*turn }, &mut group);
         }
         if taken < until {
             group.push(Had::Thread { thread, from: taken, to: until });
@@ -284,8 +296,8 @@ struct Walk<'a, 'r> {
 }
 
 impl Walk<'_, '_> {
-    /// The time before a thread took the request up.
-    fn hand_over(&self, turn: &Turn, had: &mut Vec<Had>) {
+    /// The time before a thread took the request up. `before` is the turn before this one.
+    fn hand_over(&self, before: Option<&Turn>, turn: &Turn, had: &mut Vec<Had>) {
         let Turn { thread, waits_since, from: taken, .. } = *turn;
         let other = |from, to, kind, basis| Had::NoThread { next: thread, from, to, kind, basis };
         let mut at = waits_since;
@@ -296,19 +308,15 @@ impl Walk<'_, '_> {
         }
         if let Some(idle) = self.idle(thread, at, taken) {
             let woken = idle.to.min(taken);
-            had.push(match self.waker(&idle) {
-                Some(waker) => Had::Thread { thread: waker, from: at, to: woken },
+            had.push(match self.kept_by(before, at, &idle) {
+                Some(other) => Had::Thread { thread: other, from: at, to: woken },
                 None => other(at, woken, SegmentKind::Unknown, Basis::Ambiguous),
             });
             at = woken;
         }
         let queued = self.queued(at, taken);
         for piece in self.joined.work_of(thread, at, taken) {
-            let is_other = match piece.works_for {
-                WorksFor::Span(span) => self.joined.traced.requests.of_span(span) != self.request,
-                WorksFor::Missing(..) => true,
-                WorksFor::None | WorksFor::Unplaced | WorksFor::Unknown => false,
-            };
+            let is_other = self.is_other(piece.works_for);
             let basis = match piece.measured && queued {
                 true => Basis::Measured,
                 false => Basis::Inferred(Rule::HandedOver),
@@ -375,6 +383,47 @@ impl Walk<'_, '_> {
                 && self.joined.works_for(thread, interval.from) == WorksFor::None
         };
         intervals.overlapping(at, taken).filter(is_idle).last()
+    }
+
+    /// The thread that had the request from `at` until another one woke the idle one that then took it up; `before` had it before. `None` where
+    /// nothing shows it.
+    fn kept_by(
+        &self,
+        before: Option<&Turn>,
+        at: Stamp<Reference>,
+        idle: &StateInterval,
+    ) -> Option<ThreadIndex> {
+        let waker = self.waker(idle);
+        // One that slept since the request was handed over, and woke the thread for another one, did not keep it.
+        let slept = |waker: &ThreadIndex| {
+            self.is_other(self.joined.works_for(*waker, idle.to)) && self.idle(*waker, at, idle.to).is_some()
+        };
+        let woken_first = before.and_then(|before| self.woken_for_it(before, idle.to));
+        woken_first.or_else(|| waker.filter(|waker| !slept(waker)))
+    }
+
+    /// The thread that the thread which had the request `before` woke for it, and that did not wait for work again until then.
+    fn woken_for_it(&self, before: &Turn, until: Stamp<Reference>) -> Option<ThreadIndex> {
+        let wakings = self.joined.contexts.wakings(before.thread, before.from, until);
+        let is_its = |waking: &&Waking| {
+            self.is_own(self.joined.works_for(before.thread, waking.at))
+                && self.idle(waking.woken, waking.at.minus(1), waking.at).is_some()
+                && self.idle(waking.woken, waking.at, until).is_none()
+        };
+        wakings.iter().rev().take(MAX_WAKINGS).find(is_its).map(|waking| waking.woken)
+    }
+
+    fn is_own(&self, works_for: WorksFor) -> bool {
+        matches!(works_for, WorksFor::Span(span) if self.joined.traced.requests.of_span(span) == self.request)
+    }
+
+    /// Whether this is work for another request.
+    fn is_other(&self, works_for: WorksFor) -> bool {
+        match works_for {
+            WorksFor::Span(_) => !self.is_own(works_for),
+            WorksFor::Missing(..) => true,
+            WorksFor::None | WorksFor::Unplaced | WorksFor::Unknown => false,
+        }
     }
 
     fn waker(&self, idle: &StateInterval) -> Option<ThreadIndex> {

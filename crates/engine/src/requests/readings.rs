@@ -1,6 +1,6 @@
 //! The contexts of threads as they were read, as times in which each held.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::iter;
 
 use wakepath_clock::{Reference, Stamp};
@@ -9,6 +9,7 @@ use wakepath_spans::{ById, Hold, Said, SpanId, SpanIndex, TraceId};
 use wakepath_wait_graph::{Graph, Occupant, ThreadIndex, ThreadState, WakeUp, Waker};
 
 use super::Traced;
+use super::contexts::{Waking, Wakings};
 use super::process::Processes;
 use crate::Recorded;
 
@@ -17,8 +18,8 @@ use crate::Recorded;
 pub(super) struct Readings<'r> {
     recorded: &'r Recorded,
     threads: Vec<(ThreadIndex, Tid)>,
-    /// The moments at which each of them woke others.
-    wakings: HashMap<ThreadIndex, Vec<Stamp<Reference>>>,
+    /// The threads that each of them woke.
+    pub(super) wakings: Wakings,
     /// The spans, by their ids.
     pub(super) by_id: ById,
     processes: Processes,
@@ -94,18 +95,18 @@ fn said(context: ThreadContext) -> Said {
     }
 }
 
-/// The moments at which these threads woke others, in order of time.
-fn wakings(graph: &Graph, of: &HashSet<ThreadIndex>) -> HashMap<ThreadIndex, Vec<Stamp<Reference>>> {
-    let mut wakings: HashMap<ThreadIndex, Vec<Stamp<Reference>>> = HashMap::new();
-    for (thread, _) in graph.threads() {
-        let intervals = graph.state_intervals(thread);
+/// The wake-ups of others by these threads, each thread's in order of time.
+fn wakings(graph: &Graph, of: &HashSet<ThreadIndex>) -> Wakings {
+    let mut wakings = Wakings::new();
+    for (woken, _) in graph.threads() {
+        let intervals = graph.state_intervals(woken);
         let waits = (0..intervals.len()).filter_map(|place| graph.wait(&intervals.get(place)?));
         for wait in waits {
             if let Waker::Woken(WakeUp { at, current: Occupant::Thread(by), context: Context::Task, .. }) =
                 wait.end
                 && of.contains(&by)
             {
-                wakings.entry(by).or_default().push(at);
+                wakings.entry(by).or_default().push(Waking { at, woken });
             }
         }
     }
@@ -121,7 +122,7 @@ fn holds(
     graph: &Graph,
     thread: ThreadIndex,
     readings: &[(Stamp<Reference>, Said)],
-    wakings: &[Stamp<Reference>],
+    wakings: &[Waking],
 ) -> Vec<Hold<Reference>> {
     let (Some(&(first, _)), mut holds) = (readings.first(), Vec::new()) else { return Vec::new() };
     let until = graph.thread(thread).last;
@@ -135,11 +136,13 @@ fn holds(
                     ..readings.partition_point(|(read, _)| *read < to);
                 // The thread wakes another one there, or sends a packet.
                 let read = readings.get(within).unwrap_or_default();
-                let woke = wakings.partition_point(|at| *at <= from)..wakings.partition_point(|at| *at < to);
-                let unchanged = wakings.get(woke).unwrap_or_default().iter().filter_map(|&at| {
-                    let &(read, said) = latest(at).last()?;
-                    is_certain(graph, read, at).then_some((at, said))
-                });
+                let woke = wakings.partition_point(|waking| waking.at <= from)
+                    ..wakings.partition_point(|waking| waking.at < to);
+                let unchanged =
+                    wakings.get(woke).unwrap_or_default().iter().filter_map(|&Waking { at, .. }| {
+                        let &(read, said) = latest(at).last()?;
+                        is_certain(graph, read, at).then_some((at, said))
+                    });
                 let mut read: Vec<_> = read.iter().copied().chain(unchanged).collect();
                 read.sort_by_key(|(at, _)| *at);
                 holds.extend(read.into_iter().map(|(at, said)| Hold { from: at, to: at, said }));
