@@ -15,7 +15,9 @@
  * 4. Beside the ids a record may have attributes, as numbers of keys with values. The names of the keys are published for the whole
  *    process, and user space writes into the table which of them may be recorded. Values of other keys are not read. They are
  *    written with the context, so that one that changes later, in a record of the same size for the same span, is not seen.
- * 5. All memory of the process is read by a call that fails where nothing is mapped, or where a page is not in memory. A
+ * 5. A thread's block of a library that was loaded later is found by three reads, and stays where it is as long as the library is there. So
+ *    its place is kept, and looked for again at each 64th reading, or where a library with the word was loaded since.
+ * 6. All memory of the process is read by a call that fails where nothing is mapped, or where a page is not in memory. A
  *    context that could not be read, and one that was being written, is unknown, and not "none".
  */
 #ifndef WAKEPATH_THREAD_CONTEXT_BPF_H
@@ -43,6 +45,22 @@ struct {
 } word_sets SEC(".maps") __weak;
 
 #define CONTEXTS_TOLD 16384
+
+/* The block of a thread that was found last. Another CPU may write the place at the same time, for another thread. */
+struct block {
+	__u64 check; /* a hash of the address, the thread, its program and the library */
+	__u64 address;
+	__u64 uses;
+	__u64 spare;
+};
+
+/* By thread, like the hashes below. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CONTEXTS_TOLD);
+	__type(key, __u32);
+	__type(value, struct block);
+} blocks SEC(".maps") __weak;
 
 /* The hashes of the contexts that were written last, by thread. */
 struct {
@@ -82,28 +100,49 @@ static __always_inline bool cannot_read(void *to, __u32 bytes, __u64 address)
 }
 
 /*
- * Finds the thread's word by its vector of thread-local blocks, as glibc keeps it: at 8 behind the thread pointer a
- * pointer to entries of 16 bytes, the one before the first with their number. A library that was loaded later has no
+ * Finds the thread's block of a library by its vector of thread-local blocks, as glibc keeps it: at 8 behind the thread
+ * pointer a pointer to entries of 16 bytes, the one before the first with their number. A library that was loaded later has no
  * block in a thread that never used it.
  */
-static __always_inline enum wp_context_state find_word(__u64 *address, __u64 pointer, const struct wp_word *place)
+static __always_inline enum wp_context_state find_block(__u64 *block, __u64 pointer, __u64 module)
 {
-	__u64 vector, number, block;
+	__u64 vector, number;
 
-	if (!place->module) {
-		*address = pointer + place->offset;
-		return WP_CONTEXT_SPAN;
-	}
 	if (cannot_read(&vector, sizeof(vector), pointer + 8) || cannot_read(&number, sizeof(number), vector - 16))
 		return WP_CONTEXT_UNKNOWN;
-	if (place->module > number)
+	if (module > number)
 		return WP_CONTEXT_NONE;
-	if (cannot_read(&block, sizeof(block), vector + 16ull * place->module))
+	if (cannot_read(block, sizeof(*block), vector + 16ull * module))
 		return WP_CONTEXT_UNKNOWN;
-	if (block == WP_NO_BLOCK)
-		return WP_CONTEXT_NONE;
-	*address = block + place->offset;
-	return WP_CONTEXT_SPAN;
+	return *block == WP_NO_BLOCK ? WP_CONTEXT_NONE : WP_CONTEXT_SPAN;
+}
+
+/* More readings than these do not use a block without looking for it. */
+#define MAX_BLOCK_USES 63
+
+/* The block that is kept for a thread, or the one that is found. `of`: a hash of the thread and its program. */
+static __always_inline enum wp_context_state kept_block(__u64 *address, __u64 of, __u32 slot, __u64 pointer,
+							const struct wp_word *place)
+{
+	struct block *kept = bpf_map_lookup_elem(&blocks, &slot);
+	enum wp_context_state state;
+
+	if (!kept)
+		return WP_CONTEXT_UNKNOWN;
+	of = mix(mix(mix(of, pointer), place->module), place->loads);
+	*address = *(volatile __u64 *)&kept->address;
+	if (kept->check == mix(of, *address) && kept->uses < MAX_BLOCK_USES) {
+		kept->uses++;
+		return WP_CONTEXT_SPAN;
+	}
+	state = find_block(address, pointer, place->module);
+	/* A thread that has none may have one at any time. */
+	if (state != WP_CONTEXT_SPAN)
+		return state;
+	kept->address = *address;
+	kept->check = mix(of, *address);
+	kept->uses = 0;
+	return state;
 }
 
 /* Attributes in the memory of the current process. */
@@ -111,12 +150,14 @@ struct attributes {
 	__u64 from, to;
 };
 
-/* Reads the current thread's context. */
+/*
+ * Reads the current thread's context. `of` is a hash of the thread and its program, `slot` the thread's place in tables.
+ */
 static __always_inline void read_context(struct wp_thread_context *r, struct attributes *attributes, struct task_struct *task,
-					 const struct wp_word *place)
+					 const struct wp_word *place, __u64 of, __u32 slot)
 {
+	__u64 address, at, pointer = task->thread.fsbase;
 	struct wp_published p;
-	__u64 address, at;
 
 	__builtin_memset(&r->trace, 0, sizeof(r->trace) + sizeof(r->span));
 	r->trace_flags = 0;
@@ -124,15 +165,18 @@ static __always_inline void read_context(struct wp_thread_context *r, struct att
 	r->spare2 = 0;
 	attributes->from = attributes->to = 0;
 	/* A thread without a pointer has no thread-local memory yet; one that ends has no memory any more. */
-	if (!task->mm || !task->thread.fsbase) {
+	if (!task->mm || !pointer) {
 		r->state = WP_CONTEXT_NONE;
 		return;
 	}
-	r->state = find_word(&address, task->thread.fsbase, place);
-	if (r->state != WP_CONTEXT_SPAN)
-		return;
+	address = pointer;
+	if (place->module) {
+		r->state = kept_block(&address, of, slot, pointer, place);
+		if (r->state != WP_CONTEXT_SPAN)
+			return;
+	}
 	r->state = WP_CONTEXT_UNKNOWN;
-	if (cannot_read(&at, sizeof(at), address))
+	if (cannot_read(&at, sizeof(at), address + place->offset))
 		return;
 	if (!at) {
 		r->state = WP_CONTEXT_NONE;
@@ -152,17 +196,12 @@ static __always_inline void read_context(struct wp_thread_context *r, struct att
 	}
 }
 
-/*
- * The hash of a thread with a context: another thread of the same number, or another program, has another one. Its last bit
- * is set where the context is a span.
- */
-static __always_inline __u64 hash_of_context(const struct wp_thread_context *r, const struct attributes *attributes,
-					     struct task_struct *task, const struct wp_word *place)
+/* The hash of what was read of a thread, of which `of` is a hash. Its last bit is set where the context is a span. */
+static __always_inline __u64 hash_of_context(const struct wp_thread_context *r, const struct attributes *attributes, __u64 of)
 {
 	const __u64 *words = (const __u64 *)r->trace;
-	__u64 hash = mix(mix(task->pid, task->start_time), place->start_stack);
+	__u64 hash = mix(mix(mix(of, words[0]), words[1]), words[2]);
 
-	hash = mix(mix(mix(hash, words[0]), words[1]), words[2]);
 	hash = mix(hash, (attributes->to - attributes->from) << 16 | (__u64)r->state << 8 | r->trace_flags);
 	return (hash & ~1ull) | (r->state == WP_CONTEXT_SPAN);
 }
@@ -177,14 +216,15 @@ static __always_inline __u64 hash_of_context(const struct wp_thread_context *r, 
 static __always_inline __u64 *new_context(struct wp_thread_context *r, struct attributes *attributes,
 					  struct task_struct *task, const struct wp_word *place, __u64 *hash)
 {
-	__u32 slot;
-	__u64 *told;
+	__u32 slot = task->pid & (CONTEXTS_TOLD - 1);
+	__u64 *told, of;
 
 	if (!place || task->flags & NO_OWN_WORD || (task->mm && task->mm->start_stack != place->start_stack))
 		return NULL;
-	read_context(r, attributes, task, place);
-	*hash = hash_of_context(r, attributes, task, place);
-	slot = task->pid & (CONTEXTS_TOLD - 1);
+	/* Another thread of the same number, or another program, has another one. */
+	of = mix(mix(task->pid, task->start_time), place->start_stack);
+	read_context(r, attributes, task, place, of, slot);
+	*hash = hash_of_context(r, attributes, of);
 	told = bpf_map_lookup_elem(&contexts_told, &slot);
 	return told && *told != *hash ? told : NULL;
 }
@@ -259,9 +299,8 @@ static __always_inline void write_attributes(struct wp_ring *ring, struct attrib
  * Writes the context of the current thread, if it is another one than before, into the ring of its CPU; interrupts are off.
  * It comes before the event with this stamp. Where the ring has no room, it is written at the next event.
  */
-static __noinline int write_context(struct task_struct *task, __u64 stamp)
+static __noinline int write_context(struct task_struct *task, const struct wp_word *place, __u64 stamp)
 {
-	const struct wp_word *place = word_of(task->tgid);
 	struct wp_thread_context context, *r;
 	struct wp_ring *ring = sched_ring();
 	struct attributes attributes;
@@ -288,9 +327,8 @@ static __noinline int write_context(struct task_struct *task, __u64 stamp)
 }
 
 /* The same where interrupts are on: it goes to the ring buffer. */
-static __noinline int write_context_anywhere(struct task_struct *task)
+static __noinline int write_context_anywhere(struct task_struct *task, const struct wp_word *place)
 {
-	const struct wp_word *place = word_of(task->tgid);
 	struct wp_thread_context context, *r;
 	struct wp_thread_attribute *beside;
 	struct attributes attributes;
@@ -324,32 +362,49 @@ static __noinline int write_context_anywhere(struct task_struct *task)
 	return 0;
 }
 
-static __always_inline __u32 current_process(void)
+/* The current thread. */
+static __always_inline struct task_struct *current_thread(void)
 {
 	if (bpf_ksym_exists(bpf_rdonly_cast))
-		return bpf_core_cast((void *)current_address(), struct task_struct)->tgid;
-	return bpf_get_current_pid_tgid() >> 32;
+		return bpf_core_cast((void *)current_address(), struct task_struct);
+	return bpf_get_current_task_btf();
 }
 
 /* The context of a thread that leaves its CPU. */
 static __always_inline void tell_context_of(struct task_struct *task, __u64 stamp)
 {
-	if (any_words() && word_of(task->tgid))
-		write_context(task, stamp);
+	const struct wp_word *place = any_words() ? word_of(task->tgid) : NULL;
+
+	if (place)
+		write_context(task, place, stamp);
 }
 
 /* The context of the current thread, which is in no interrupt, where interrupts are off. */
 static __always_inline void tell_context_of_waker(__u64 stamp)
 {
-	if (any_words() && word_of(current_process()))
-		write_context(bpf_get_current_task_btf(), stamp);
+	struct task_struct *task;
+	const struct wp_word *place;
+
+	if (!any_words())
+		return;
+	task = current_thread();
+	place = word_of(task->tgid);
+	if (place)
+		write_context(task, place, stamp);
 }
 
 /* The context of the current thread, which is in no interrupt, where they may come. */
 static __always_inline void tell_context_of_sender(void)
 {
-	if (any_words() && word_of(current_process()))
-		write_context_anywhere(bpf_get_current_task_btf());
+	struct task_struct *task;
+	const struct wp_word *place;
+
+	if (!any_words())
+		return;
+	task = current_thread();
+	place = word_of(task->tgid);
+	if (place)
+		write_context_anywhere(task, place);
 }
 
 #endif

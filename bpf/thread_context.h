@@ -24,7 +24,9 @@ struct wp_word {
 	__s64 offset;	   /* from the thread pointer, or within the block of the module */
 	__u64 module;	   /* number of the library in the vector of blocks; 0: the word has a fixed place */
 	__u64 keys[4];	   /* the keys of the attributes that are recorded, a bit for each */
+	__u64 loads;	   /* how often a library with the word was loaded */
 };
+_Static_assert(sizeof(struct wp_word) == 64, "word");
 
 #define WP_WORD_WAYS 4
 #define WP_WORD_SETS 1024
@@ -32,10 +34,10 @@ struct wp_word {
 /* The places of the processes whose numbers are equal modulo WP_WORD_SETS. */
 struct wp_word_set {
 	__u32 tgids[WP_WORD_WAYS]; /* 0: free */
+	__u64 spare[6];
 	struct wp_word words[WP_WORD_WAYS];
-	__u64 spare[2];
 };
-_Static_assert(sizeof(struct wp_word_set) == 256, "word_set");
+_Static_assert(sizeof(struct wp_word_set) == 320, "word_set");
 
 static inline __attribute__((always_inline)) _Bool is_zero(const __u8 *bytes, int count)
 {

@@ -6,10 +6,32 @@
  *     spanfreq KIND TRIPS       KIND is none, same or new
  *
  * `none` has the word for it, and no span; `same` is in one span all the time, `new` in another one in each turn. The program
- * spanfreq-hidden is the same with the word where no reader finds it. Waits for a line, then prints the time of a round trip in
- * ns. A round trip has two switches and two wake-ups.
+ * spanfreq-hidden is the same with the word where no reader finds it, and spanfreq-loaded with all of it in a library that is loaded
+ * while it runs, as agents are. Waits for a line, then prints the time of a round trip in ns. A round trip has two switches and two
+ * wake-ups.
  */
 #define _GNU_SOURCE
+#ifdef LOADER
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+	char path[4096];
+	ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - sizeof ".so");
+	int (*whole)(int, char **) = NULL;
+	void *library;
+
+	if (bytes < 0)
+		return 3;
+	strcpy(path + bytes, ".so");
+	library = dlopen(path, RTLD_NOW);
+	if (library)
+		*(void **)&whole = dlsym(library, "main");
+	return whole ? whole(argc, argv) : 3;
+}
+#else
 #include "../plugins/c/wakepath_context.h"
 
 #include <pthread.h>
@@ -93,3 +115,4 @@ int main(int argc, char **argv)
 	pthread_join(thread, NULL);
 	return 0;
 }
+#endif

@@ -59,7 +59,7 @@ const FLIGHT: &[&str] = &["--flight", "30s", "--flight-after", "10ms"];
 /// A program with tracing of its own, which says its span in each turn.
 const TRACED: Words = &["spanfreq", "new"];
 
-const PAIRS: [Pair; 10] = [
+const PAIRS: [Pair; 11] = [
     Pair {
         name: "a step of a goroutine, of 6 of a round trip, on one CPU",
         parts: 6.0,
@@ -88,6 +88,12 @@ const PAIRS: [Pair; 10] = [
         name: "the context of a thread in the same span as before, more",
         parts: 2.0,
         with: (&["spanfreq", "same"], &[]),
+        without: (&["spanfreq-hidden", "same"], Some(&[])),
+    },
+    Pair {
+        name: "the context of a thread in the same span as before, by a library that was loaded later, more",
+        parts: 2.0,
+        with: (&["spanfreq-loaded", "same"], &[]),
         without: (&["spanfreq-hidden", "same"], Some(&[])),
     },
     Pair {

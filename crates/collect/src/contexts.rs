@@ -126,8 +126,9 @@ impl Finder {
         stopped: &Receiver<()>,
     ) -> Vec<UnreadContexts> {
         for tgid in processes() {
-            // A command that was just started does not wait for all others.
+            // A command that was just started does not wait for all others: it may end before these have been looked at.
             changes.take(|change| self.take(change));
+            self.look_for_services(false);
             self.look_at(tgid);
         }
         let mut swept = Instant::now();
@@ -163,6 +164,7 @@ impl Finder {
         match change {
             Change::Mapped(made) => {
                 if self.files.has_symbol(made.mapping.tgid.0, &made.mapping, made.inode) {
+                    self.words.note_load(made.mapping.tgid.0);
                     self.look_at(made.mapping.tgid.0);
                 }
             }

@@ -11,12 +11,14 @@ use crate::rings;
 /// `WP_WORD_WAYS`, `WP_WORD_SETS` and the size of `struct wp_word_set` in `bpf/thread_context.h`.
 const WAYS: usize = 4;
 const SETS: usize = 1024;
-const SET_BYTES: usize = 256;
+const SET_BYTES: usize = 320;
 /// The size of `struct wp_word`.
-const WORD_BYTES: usize = 56;
-/// The fields of a word before its keys, 8 bytes each, and all.
+const WORD_BYTES: usize = 64;
+/// The words begin here in their set.
+const WORDS_AT: usize = 64;
+/// The keys of a word begin at this field of 8 bytes; behind them is the number of loads.
 const KEYS_AT: usize = 3;
-const FIELDS: usize = WORD_BYTES / 8;
+const LOADS_AT: usize = 7;
 const PAGE: usize = 4096;
 
 /// The place of a process's word: `struct wp_word`.
@@ -68,8 +70,8 @@ impl Words {
     }
 
     fn field(&self, set: usize, way: usize, field: usize) -> &AtomicU64 {
-        assert!(set < SETS && way < WAYS && field < FIELDS);
-        let at = set * SET_BYTES + 4 * WAYS + WORD_BYTES * way + 8 * field;
+        assert!(set < SETS && way < WAYS && field < WORD_BYTES / 8);
+        let at = set * SET_BYTES + WORDS_AT + WORD_BYTES * way + 8 * field;
         // SAFETY: in bounds of the mapping by the assertion, 8-aligned, and only ever accessed as an atomic from this side.
         unsafe { AtomicU64::from_ptr(self.sets.as_ptr().add(at).cast()) }
     }
@@ -98,7 +100,7 @@ impl Words {
         for (field, value) in fields.into_iter().enumerate() {
             self.field(set, way, field).store(value, Ordering::Relaxed);
         }
-        for field in (KEYS_AT..FIELDS).filter(|_| !is_same_program) {
+        for field in (KEYS_AT..LOADS_AT).filter(|_| !is_same_program) {
             self.field(set, way, field).store(0, Ordering::Relaxed);
         }
         self.tgid(set, way).store(tgid, Ordering::Release);
@@ -114,6 +116,14 @@ impl Words {
         let Some(way) = self.way(set, tgid).filter(|_| tgid != 0) else { return };
         for (place, keys) in keys.into_iter().enumerate() {
             self.field(set, way, KEYS_AT + place).store(keys, Ordering::Release);
+        }
+    }
+
+    /// Notes that a known process has loaded a library with the word: blocks that were found before may be those of another one.
+    pub(crate) fn note_load(&self, tgid: u32) {
+        let set = tgid as usize & (SETS - 1);
+        if let Some(way) = self.way(set, tgid).filter(|_| tgid != 0) {
+            self.field(set, way, LOADS_AT).fetch_add(1, Ordering::Release);
         }
     }
 
@@ -189,18 +199,22 @@ mod tests {
         let words = Words::own().expect("memory");
         assert!(words.set(1024 + 5, word(2)));
         words.set_keys(1024 + 5, [7, 0, 0, 8]);
+        for tgid in [1024 + 5, 1024 + 5, 5, 0] {
+            words.note_load(tgid);
+        }
         // SAFETY: the mapping has this many bytes, and nothing writes there now.
         let bytes = unsafe { std::slice::from_raw_parts(words.sets.as_ptr(), SETS * SET_BYTES) };
         let set = &bytes[5 * SET_BYTES..6 * SET_BYTES];
         assert_eq!(set[..4], 1029_u32.to_le_bytes());
-        assert_eq!(set[16..24], 0x7ff0_0000_1000_u64.to_le_bytes());
-        assert_eq!(set[24..32], (-16_i64).to_le_bytes());
-        assert_eq!(set[32..40], 2_u64.to_le_bytes());
-        assert_eq!(set[40..48], 7_u64.to_le_bytes());
-        assert_eq!(set[64..72], 8_u64.to_le_bytes());
+        assert_eq!(set[64..72], 0x7ff0_0000_1000_u64.to_le_bytes());
+        assert_eq!(set[72..80], (-16_i64).to_le_bytes());
+        assert_eq!(set[80..88], 2_u64.to_le_bytes());
+        assert_eq!(set[88..96], 7_u64.to_le_bytes());
+        assert_eq!(set[112..120], 8_u64.to_le_bytes());
+        assert_eq!(set[120..128], 2_u64.to_le_bytes());
         let header = include_str!("../../../../bpf/thread_context.h");
         for line in
-            ["#define WP_WORD_WAYS 4\n", "#define WP_WORD_SETS 1024\n", "sizeof(struct wp_word_set) == 256"]
+            ["#define WP_WORD_WAYS 4\n", "#define WP_WORD_SETS 1024\n", "sizeof(struct wp_word_set) == 320"]
         {
             assert!(header.contains(line), "{line}");
         }
