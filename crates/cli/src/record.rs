@@ -285,7 +285,7 @@ fn warn(Made { outcome, other_processes, spans, of_goroutines }: &Made, output: 
     if !of_goroutines.is_empty() {
         let text = format!(
             "{} run in goroutines, but a path follows a thread: the path of a call also shows other goroutines that \
-             ran in its thread meanwhile, and a call that ended in another thread has no path",
+             ran in its thread meanwhile, and a call that ended in another thread has no path; --goroutines follows them",
             of_goroutines.join(", ")
         );
         output.complain("note", &text);

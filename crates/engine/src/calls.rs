@@ -1,16 +1,22 @@
 //! The calls of a function that were recorded: how long they took, and what those of a peak waited for.
 
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 
+use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Window};
 use wakepath_distribution::{Histogram, Peak, Unit, bucket_of, peaks};
 use wakepath_event::CallEnd;
 use wakepath_findings::{Evidence, PerGroup};
+use wakepath_goroutines::{GoWindow, GoroutineIndex, Goroutines, State};
+use wakepath_wait_graph::ThreadIndex;
 
 use crate::code_names::code_names;
 use crate::head::head;
-use crate::path::explain;
+use crate::path::{answer, explain};
 use crate::query::thread_between;
+use crate::requests::Parked;
+use crate::requests::goroutine::{self, parked, path_of_windows};
 use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
 
 /// Which calls are asked about.
@@ -73,12 +79,16 @@ pub struct CallsAnswer<'r> {
     pub unwound: u64,
     /// Calls that had not ended.
     pub open: u64,
-    /// Calls that returned in another thread than they began in (goroutines): they are in the histogram, and
-    /// have no path.
+    /// Calls that returned in another thread than they began in (goroutines), of goroutines that are not known: they are in the histogram,
+    /// and have no path.
     pub moved: u64,
-    /// Whether goroutines made them: while one waits, its thread runs others, so that a wait on the path of a thread may be
-    /// none of the call.
+    /// Whether goroutines made them.
     pub of_goroutines: bool,
+    /// The number of explained calls, usual ones included, whose path is that of their goroutine. Others of goroutines have that of their thread:
+    /// while a goroutine waits, its thread runs others, so that a wait there may be none of the call.
+    pub followed: u64,
+    /// The time in which the goroutines of the explained calls that were asked about did not run, the most first.
+    pub parked: Vec<Parked<Ender>>,
     /// The calls that were asked about.
     pub asked: Group<'r>,
     /// Which ones.
@@ -97,6 +107,17 @@ impl CallsAnswer<'_> {
             usual: usual.map(PathAnswer::evidence).collect(),
         }
     }
+}
+
+/// A goroutine that made others ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ender {
+    /// Its number in its process.
+    pub number: u64,
+    /// The thread that ran it as it did so last.
+    pub thread: ThreadIndex,
+    /// That time.
+    pub at: Stamp<Reference>,
 }
 
 /// Why calls cannot be explained.
@@ -129,6 +150,7 @@ pub enum CallsError {
 pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnswer<'r>, CallsError> {
     let (number, target) = target(recorded, query.target.as_deref())?;
     let (mut unwound, mut open, mut moved, mut longest_moved) = (0, 0, 0, 0);
+    let goroutines = OfCalls::new(recorded);
     let mut of_goroutines = false;
     let mut histogram = Histogram::new(Unit::Nanoseconds);
     let mut all = Vec::new();
@@ -144,8 +166,16 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
             CallEnd::Moved => {
                 histogram.add(to.since(from));
                 of_goroutines = true;
-                moved += 1;
-                longest_moved = longest_moved.max(to.since(from));
+                // In the thread that it returned in.
+                let window = thread_between(recorded, call.thread, to, to);
+                let window = window.map(|thread| Window { thread, from, to });
+                match window.filter(|window| goroutines.of(window).is_some()) {
+                    Some(window) => all.push(window),
+                    None => {
+                        moved += 1;
+                        longest_moved = longest_moved.max(to.since(from));
+                    }
+                }
             }
             CallEnd::Unwound => unwound += 1,
             CallEnd::Open => open += 1,
@@ -165,14 +195,20 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
         (asked, _) => asked?,
     };
     let mut names = code_names(recorded);
+    let goroutines = if of_goroutines { goroutines } else { OfCalls::default() };
     let main = (0..peaks.len()).max_by_key(|&peak| peaks[peak].count);
     let usual = main.and_then(|main| {
         let asked: HashSet<_> = asked.iter().collect();
         let of_main = all.iter().filter(|call| within(call, &peaks[main]));
         let usual: Vec<Window> = of_main.filter(|call| !asked.contains(call)).copied().collect();
-        (!usual.is_empty()).then(|| (Some(main + 1), group(recorded, &usual, query.algorithm, &mut names)))
+        (!usual.is_empty()).then(|| {
+            let (usual, followed) = group(recorded, &usual, &goroutines, query.algorithm, &mut names);
+            ((Some(main + 1), usual), followed.len())
+        })
     });
-    let asked = group(recorded, &asked, query.algorithm, &mut names);
+    let (usual, usual_followed) = usual.unzip();
+    let (asked, followed) = group(recorded, &asked, &goroutines, query.algorithm, &mut names);
+    let parked = goroutines.parked(recorded, &followed);
     let head = head_of(recorded, &asked, usual.as_ref().map(|(_, usual)| usual));
     let of = CallsOf::Function;
     Ok(CallsAnswer {
@@ -184,6 +220,8 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
         open,
         moved,
         of_goroutines,
+        followed: (followed.len() + usual_followed.unwrap_or(0)) as u64,
+        parked,
         asked,
         which: query.which,
         usual,
@@ -270,12 +308,73 @@ fn asked(all: &[Window], peaks: &[Peak], which: Which) -> Result<Vec<Window>, Ca
 fn group<'r>(
     recorded: &'r Recorded,
     calls: &[Window],
+    goroutines: &OfCalls,
     algorithm: Algorithm,
     names: &mut CodeNames<'r>,
-) -> Group<'r> {
+) -> (Group<'r>, Vec<GoWindow>) {
+    let mut followed = Vec::new();
     let paths = spread(calls.len()).map(|index| calls[index]);
-    let paths = paths.map(|window| explain(recorded, algorithm, window, Question::Thread, names));
-    Group { calls: calls.len() as u64, paths: paths.collect() }
+    let paths = paths.map(|window| {
+        let of_goroutine = goroutines.of(&window);
+        let path =
+            of_goroutine.and_then(|window| path_of_windows(recorded, &goroutines.all, &[window], algorithm));
+        match path {
+            Some(found) => {
+                followed.extend(of_goroutine);
+                answer(recorded, found.path, Question::Thread, names)
+            }
+            None => explain(recorded, algorithm, window, Question::Thread, names),
+        }
+    });
+    let paths = paths.collect();
+    (Group { calls: calls.len() as u64, paths }, followed)
+}
+
+/// The goroutines that made calls; none where no steps of goroutines were recorded.
+#[derive(Default)]
+struct OfCalls {
+    all: Goroutines,
+}
+
+impl OfCalls {
+    fn new(recorded: &Recorded) -> Self {
+        let has_some = !recorded.survey.goroutines.is_empty();
+        Self { all: if has_some { goroutine::all(recorded) } else { Goroutines::default() } }
+    }
+
+    /// The window of the goroutine that made a call: the one that the call's thread ran as it returned.
+    fn of(&self, call: &Window) -> Option<GoWindow> {
+        let Window { thread, from, to } = *call;
+        let (.., goroutine) = self.all.on_thread(thread, to.minus(1), to).pop()?;
+        Some(GoWindow { goroutine: goroutine?, from, to })
+    }
+
+    /// The time in which goroutines did not run, by who ended it.
+    fn parked(&self, recorded: &Recorded, windows: &[GoWindow]) -> Vec<Parked<Ender>> {
+        let running = |goroutine: GoroutineIndex, at: Stamp<Reference>| {
+            let goroutine = self.all.get(goroutine);
+            let interval = goroutine.intervals.get(goroutine.interval_after(at.minus(1)))?;
+            match interval.state {
+                State::Running(thread) => Some(Ender { number: goroutine.number, thread, at }),
+                _ => None,
+            }
+        };
+        // One goroutine may do so in several threads: it is named by the last.
+        let enders: RefCell<HashMap<GoroutineIndex, Ender>> = RefCell::default();
+        let parked = parked(recorded, &self.all, windows, |by, at| {
+            enders.borrow_mut().insert(by, running(by, at)?);
+            Some(by)
+        });
+        let enders = enders.into_inner();
+        let ender = |(by, ns): (GoroutineIndex, u64)| Some((*enders.get(&by)?, ns));
+        let named = |one: Parked<GoroutineIndex>| Parked {
+            reason: one.reason,
+            total_ns: one.total_ns,
+            times: one.times,
+            ended_by: one.ended_by.and_then(ender),
+        };
+        parked.into_iter().map(named).collect()
+    }
 }
 
 /// At most [`MAX_CALLS`] of this number of calls: one of each stretch of equal length, at a place that differs from stretch

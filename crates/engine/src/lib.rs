@@ -35,7 +35,9 @@ mod time_spec;
 pub mod watch;
 
 pub use answer::{Head, IfJoined, PathAnswer, Question};
-pub use calls::{CallsAnswer, CallsError, CallsOf, CallsQuery, Group, MAX_CALLS, Which, calls, has_calls_of};
+pub use calls::{
+    CallsAnswer, CallsError, CallsOf, CallsQuery, Ender, Group, MAX_CALLS, Which, calls, has_calls_of,
+};
 pub use comparison::{Compared, Comparison, Profile, compare};
 pub use cost::{Cost, CostInKernel, CostOfKind};
 pub use info::{InfoAnswer, info};

@@ -56,7 +56,7 @@ pub struct Made {
     pub other_processes: Vec<OtherProcesses>,
     /// The spans that came, where they were asked for.
     pub spans: Option<ReceivedSpans>,
-    /// Functions whose calls belong to goroutines, while paths belong to threads.
+    /// Functions whose calls belong to goroutines, while paths belong to threads, since no goroutines were recorded.
     pub of_goroutines: Vec<String>,
 }
 
@@ -177,7 +177,9 @@ pub fn record(
     let outcome = wakepath_collect::record(&recorder, go, open, receive, stop)?;
     // Behind the last drain; it returns when all that was accepted is written.
     let spans = receiving.map(|receiving| receiving.stop(outcome.variable_given));
+    let is_followed = recorder.goroutines != Goroutines::None;
     let of_goroutines = recorder.functions.iter().filter(|(_, probe)| probe.runtime == Runtime::Go);
+    let of_goroutines = of_goroutines.filter(|_| !is_followed);
     let of_goroutines = of_goroutines.map(|(name, _)| name.clone()).collect();
     Ok(Made { outcome, other_processes, spans, of_goroutines })
 }

@@ -6,7 +6,7 @@ mod connection;
 mod contexts;
 mod facts;
 mod find;
-mod goroutine;
+pub(crate) mod goroutine;
 mod group;
 mod hand_over;
 mod join;

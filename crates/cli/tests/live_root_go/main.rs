@@ -2,6 +2,7 @@
 
 mod blocks;
 mod later;
+mod waits;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,16 +19,21 @@ fn go_place(would_show: &str) -> Option<(Place, PathBuf)> {
 
 /// The program of `calls.go` in a folder.
 fn build(go: &Path, folder: &Path, options: &[&str]) -> String {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_go/calls.go");
+    build_file(go, folder, "calls", options)
+}
+
+/// The program of this name in a folder.
+fn build_file(go: &Path, folder: &Path, name: &str, options: &[&str]) -> String {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live_root_go").join(format!("{name}.go"));
     let mut compiler = Command::new(go);
-    compiler.args(["build", "-o"]).arg(folder.join("calls")).args(options).arg(source);
+    compiler.args(["build", "-o"]).arg(folder.join(name)).args(options).arg(source);
     // It needs no downloads.
     compiler.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "")]);
     if std::env::var_os("HOME").is_none() && std::env::var_os("GOCACHE").is_none() {
         compiler.env("GOCACHE", folder.join("cache"));
     }
-    assert!(compiler.status().expect("go").success(), "calls.go does not build");
-    folder.join("calls").to_str().expect("a path").to_owned()
+    assert!(compiler.status().expect("go").success(), "{name}.go does not build");
+    folder.join(name).to_str().expect("a path").to_owned()
 }
 
 /// The counts of these functions of a command, and the numbers that the command printed, summed by name.

@@ -6,9 +6,8 @@ use wakepath_goroutines::{GoroutineIndex, Goroutines, Process};
 use wakepath_spans::{RequestIndex, ServiceIndex, Span, SpanIndex, of_service};
 
 use super::process::line;
-use super::{Places, Traced};
+use super::{Places, Traced, goroutine};
 use crate::Recorded;
-use crate::query::thread_between;
 
 /// The goroutines of a recording, and those in which its spans began.
 #[derive(Debug, Default)]
@@ -21,8 +20,7 @@ pub struct SpanGoroutines {
 impl SpanGoroutines {
     /// Those of a recording.
     pub(super) fn new(recorded: &Recorded, traced: &Traced, places: &Places) -> Self {
-        let steps = &recorded.survey.goroutines;
-        let all = Goroutines::new(&recorded.graph, steps, |tid, at| thread_between(recorded, tid, at, at));
+        let all = goroutine::all(recorded);
         let of_span = of_spans(recorded, traced, places, &all);
         Self { all, of_span }
     }

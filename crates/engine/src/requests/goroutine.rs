@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Segment, Timeouts};
-use wakepath_goroutines::{GoWait, GoWindow, GoroutineIndex, Goroutines, ParkEnd, State, path};
+use wakepath_goroutines::{GoPath, GoWait, GoWindow, GoroutineIndex, Goroutines, ParkEnd, State, path};
 use wakepath_names::Name;
 use wakepath_spans::{RequestIndex, SpanIndex, Stint, Work, WorksFor};
 
@@ -17,6 +17,7 @@ use super::{Joined, JoinedBy, Places, SpanGoroutines, Traced};
 use crate::Recorded;
 use crate::code_names::code_names;
 use crate::path::answer;
+use crate::query::thread_between;
 
 /// More spans of a request are not looked at for goroutines that went on with it.
 const MAX_SPANS: usize = 1024;
@@ -34,15 +35,15 @@ pub struct OfGoroutine {
 
 /// The time for which a goroutine was parked for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parked {
+pub struct Parked<Other = RequestIndex> {
     /// The reason.
     pub reason: Reason,
     /// The sum, ns.
     pub total_ns: u64,
     /// How often.
     pub times: u64,
-    /// The other request for which goroutines worked that ended most of that time, and that time, ns.
-    pub ended_by: Option<(RequestIndex, u64)>,
+    /// The other request for which goroutines worked that ended most of that time, or the goroutine that did; and that time, ns.
+    pub ended_by: Option<(Other, u64)>,
 }
 
 /// Why a goroutine did not run.
@@ -80,19 +81,10 @@ pub(super) fn path_of<'r>(
 ) -> Option<RequestPath<'r>> {
     let Joined { recorded, traced, goroutines: spans, goroutine_work: work, .. } = joined;
     let (from, to) = joined.times(request);
-    let timeouts = match algorithm {
-        Algorithm::Active | Algorithm::Exact => Timeouts::AsTheyAre,
-        Algorithm::Joined => Timeouts::Joined,
-        Algorithm::JoinedIfAlike => Timeouts::JoinedIfAlike,
-    };
     let goroutine = spans.of_request(traced, request)?;
     let goroutines = &spans.all;
-    let names = &recorded.survey.names;
-    let reasons = |program, reason| {
-        names.go_wait(program, reason).map_or(GoWait::Other, |name| GoWait::of(name.bytes()))
-    };
     let windows = windows(joined, request, GoWindow { goroutine, from, to });
-    let found = path(&recorded.graph, goroutines, &windows, timeouts, reasons)?;
+    let found = path_of_windows(recorded, goroutines, &windows, algorithm)?;
     let work_of = |place: usize, segment: &Segment| {
         let goroutine = found.goroutines.get(place).copied().flatten()?;
         let worked = |(from, to, span): (_, _, Option<SpanIndex>)| match span {
@@ -120,6 +112,31 @@ pub(super) fn path_of<'r>(
     let of_goroutine = OfGoroutine { number: number(goroutine), segments, parked };
     let answer = answer(recorded, found.path, question(traced, request, true), &mut code_names(recorded));
     Some(blame.path(answer, Some(of_goroutine), joined.disk(request)))
+}
+
+/// The path of windows of goroutines' time; `None` without one.
+pub(crate) fn path_of_windows(
+    recorded: &Recorded,
+    goroutines: &Goroutines,
+    windows: &[GoWindow],
+    algorithm: Algorithm,
+) -> Option<GoPath> {
+    let timeouts = match algorithm {
+        Algorithm::Active | Algorithm::Exact => Timeouts::AsTheyAre,
+        Algorithm::Joined => Timeouts::Joined,
+        Algorithm::JoinedIfAlike => Timeouts::JoinedIfAlike,
+    };
+    let names = &recorded.survey.names;
+    let reasons = |program, reason| {
+        names.go_wait(program, reason).map_or(GoWait::Other, |name| GoWait::of(name.bytes()))
+    };
+    path(&recorded.graph, goroutines, windows, timeouts, reasons)
+}
+
+/// The goroutines of a recording.
+pub(crate) fn all(recorded: &Recorded) -> Goroutines {
+    let thread = |tid, at| thread_between(recorded, tid, at, at);
+    Goroutines::new(&recorded.graph, &recorded.survey.goroutines, thread)
 }
 
 /// The times in which goroutines had a request, one after the other: that of its root span, and those that went on with it behind
@@ -150,14 +167,15 @@ fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> Vec<G
         .collect()
 }
 
-/// The time in which the goroutines of a path did not run, by reason. `other` gives the other request that a goroutine worked for at a time.
-fn parked(
+/// The time in which goroutines did not run in these windows, by reason. `other` gives that to which the end of a park by a goroutine is counted: another
+/// request, for which that one worked then.
+pub(crate) fn parked<Other: Ord + Copy>(
     recorded: &Recorded,
     goroutines: &Goroutines,
     windows: &[GoWindow],
-    other: impl Fn(GoroutineIndex, Stamp<Reference>) -> Option<RequestIndex>,
-) -> Vec<Parked> {
-    let mut sums: BTreeMap<Reason, (u64, u64, BTreeMap<RequestIndex, u64>)> = BTreeMap::new();
+    other: impl Fn(GoroutineIndex, Stamp<Reference>) -> Option<Other>,
+) -> Vec<Parked<Other>> {
+    let mut sums: BTreeMap<Reason, (u64, u64, BTreeMap<Other, u64>)> = BTreeMap::new();
     for window in windows {
         let goroutine = goroutines.get(window.goroutine);
         let intervals = goroutine.intervals[goroutine.interval_after(window.from)..].iter();
@@ -181,9 +199,8 @@ fn parked(
             }
         }
     }
-    let most = |by: BTreeMap<RequestIndex, u64>| {
-        by.into_iter().max_by_key(|&(other, ns)| (ns, std::cmp::Reverse(other)))
-    };
+    let most =
+        |by: BTreeMap<Other, u64>| by.into_iter().max_by_key(|&(other, ns)| (ns, std::cmp::Reverse(other)));
     let sums = sums.into_iter();
     let mut parked: Vec<_> = sums
         .map(|(reason, (total_ns, times, by))| Parked { reason, total_ns, times, ended_by: most(by) })

@@ -132,6 +132,8 @@ pub fn request_group<'r>(
         open: 0,
         moved: 0,
         of_goroutines: false,
+        followed: 0,
+        parked: Vec::new(),
         asked: asked.group,
         which,
         usual: usual.map(|(peak, usual)| (peak, usual.group)).filter(|(_, group)| !group.paths.is_empty()),

@@ -3,11 +3,13 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use wakepath_engine::{CallsAnswer, Group, PathAnswer, Which};
+use wakepath_engine::requests::Parked;
+use wakepath_engine::{CallsAnswer, Ender, Group, PathAnswer, Which};
 use wakepath_findings::{
     Cause, CausePart, CauseTree, Code, Evidence, PerGroup, Sum, Tally, causes, first_cause, merged_tree,
 };
 
+use super::goroutine::reason_in_words;
 use super::head::{HeadJson, since_origin};
 use super::latency::{BucketJson, PeakJson, buckets, peaks};
 use super::text;
@@ -25,6 +27,10 @@ pub(super) struct CallsJson {
     open: u64,
     moved: u64,
     of_goroutines: bool,
+    /// The explained calls, usual ones included, whose path is that of their goroutine.
+    followed: u64,
+    /// The time in which the goroutines of the explained calls did not run, by reason.
+    goroutine_waits: Vec<GoroutineWaitJson>,
     asked: GroupJson,
     /// Null where there are no others.
     usual: Option<GroupJson>,
@@ -33,6 +39,44 @@ pub(super) struct CallsJson {
     tree: Vec<NodeJson>,
     /// Those that were explained of the calls that were asked about.
     calls: Vec<CallJson>,
+}
+
+#[derive(Serialize)]
+struct GoroutineWaitJson {
+    state: &'static str,
+    /// In the words of Go's runtime.
+    reason: Option<String>,
+    total_ns: u64,
+    times: u64,
+    /// The goroutine that ended most of it.
+    ended_by: Option<EnderJson>,
+}
+
+#[derive(Serialize)]
+struct EnderJson {
+    goroutine: u64,
+    /// The thread that ran it then.
+    tid: u32,
+    comm: String,
+    total_ns: u64,
+}
+
+fn goroutine_waits(answer: &CallsAnswer) -> Vec<GoroutineWaitJson> {
+    let Some(recorded) = answer.asked.paths.first().map(|path| path.recorded) else { return Vec::new() };
+    let wait = |parked: &Parked<Ender>| {
+        let (state, reason) = reason_in_words(&parked.reason);
+        let ended_by = parked.ended_by.map(|(Ender { number, thread, at }, total_ns)| {
+            let thread = recorded.thread_at(thread, at);
+            EnderJson {
+                goroutine: number,
+                tid: thread.tid.number(),
+                comm: wording::comm(thread.comm),
+                total_ns,
+            }
+        });
+        GoroutineWaitJson { state, reason, total_ns: parked.total_ns, times: parked.times, ended_by }
+    };
+    answer.parked.iter().map(wait).collect()
 }
 
 #[derive(Serialize)]
@@ -172,6 +216,8 @@ pub(super) fn document(answer: &CallsAnswer, schema: &'static str) -> CallsJson 
         open: answer.open,
         moved: answer.moved,
         of_goroutines: answer.of_goroutines,
+        followed: answer.followed,
+        goroutine_waits: goroutine_waits(answer),
         asked: group(peak, &answer.asked),
         usual: usual.map(|(peak, usual)| group(*peak, usual)),
         causes: causes(&evidence).iter().map(|one| cause(one, answer.asked.paths.len())).collect(),

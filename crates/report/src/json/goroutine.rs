@@ -35,12 +35,7 @@ struct EndedByJson {
 impl<'a> GoroutineJson<'a> {
     pub(super) fn new(traced: &Traced, of: &'a OfGoroutine) -> Option<Self> {
         let waits = of.parked.iter().map(|parked| {
-            let (state, reason) = match &parked.reason {
-                Reason::Named(name) => ("parked", Some(escape(name.bytes()))),
-                Reason::Numbered(number) => ("parked", Some(number.to_string())),
-                Reason::Queued => ("queued", None),
-                Reason::Unknown => ("unknown", None),
-            };
+            let (state, reason) = reason_in_words(&parked.reason);
             let ended_by = parked.ended_by.map(|(request, total_ns)| {
                 let root = traced.root(request);
                 EndedByJson { trace_id: root.trace.to_string(), span_id: root.id.to_string(), total_ns }
@@ -48,5 +43,15 @@ impl<'a> GoroutineJson<'a> {
             ParkedJson { state, reason, total_ns: parked.total_ns, times: parked.times, ended_by }
         });
         Some(Self { number: of.number, segments: &of.segments, waits: waits.collect() })
+    }
+}
+
+/// The state in which a goroutine does not run, and the reason in the words of Go's runtime.
+pub(super) fn reason_in_words(reason: &Reason) -> (&'static str, Option<String>) {
+    match reason {
+        Reason::Named(name) => ("parked", Some(escape(name.bytes()))),
+        Reason::Numbered(number) => ("parked", Some(number.to_string())),
+        Reason::Queued => ("queued", None),
+        Reason::Unknown => ("unknown", None),
     }
 }

@@ -3,7 +3,7 @@
 use wakepath_engine::{CallsAnswer, CallsOf, Group, Which};
 use wakepath_findings::{Cause, CausePart, Certainty, Code, RowKey, causes};
 
-use super::footer;
+use super::{footer, goroutine};
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration, rough_share};
@@ -64,6 +64,16 @@ pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
         let sum = |of: fn(&Cause<'_>) -> f64| rest.iter().map(|cause| of(cause)).sum::<f64>();
         let begin = Line::faint(figures(sum(|cause| cause.mean_ns.asked), sum(|cause| cause.mean_ns.usual)));
         screen.hanging(begin, margin, Line::faint("all other causes"));
+    }
+    let waits = goroutine::waits_of_calls(answer);
+    if !waits.is_empty() {
+        screen.blank();
+    }
+    for (ns, text) in waits {
+        match ns {
+            None => screen.unwrapped(Line::faint(text)),
+            Some(ns) => screen.hanging(Line::strong(format!("{:>7}  ", duration(ns))), 9, text),
+        }
     }
     trust(answer, &mut screen);
     screen.into_text()
@@ -157,9 +167,17 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
             screen.wrapped(0, Line::warning(text));
         }
     }
-    if answer.of_goroutines {
-        let text = "while a goroutine waits, its thread runs others: the times below are those of threads, \
-                    and a wait there may be none of the call";
+    let explained =
+        answer.asked.paths.len() + answer.usual.as_ref().map_or(0, |(_, group)| group.paths.len());
+    if answer.of_goroutines && answer.followed < explained as u64 {
+        let times = match answer.followed {
+            0 => String::from("the times below"),
+            followed => format!("all but {followed} of {explained} calls below"),
+        };
+        let text = format!(
+            "while a goroutine waits, its thread runs others: {times} are those of threads, and a wait there may be none of \
+             the call (record --goroutines follows goroutines)"
+        );
         screen.wrapped(0, Line::warning(text));
     }
     screen.blank();

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 #[cfg(feature = "collect")]
 use wakepath_engine::record::{GoFound, GoStarted};
 use wakepath_engine::requests::{OfGoroutine, Reason, RequestIndex};
+use wakepath_engine::{CallsAnswer, Ender};
 
 use crate::escape::escape;
 use crate::units::{count, duration};
@@ -103,6 +104,28 @@ pub(super) fn waits(of: &OfGoroutine, name: impl Fn(RequestIndex) -> String) -> 
             text += &format!("; {most}ended by a goroutine that worked for {}", name(request));
         }
         lines.push((Some(parked.total_ns), text));
+    }
+    lines
+}
+
+/// The lines on the times in which the goroutines of calls did not run, each with its time; one without a time is a heading.
+pub(super) fn waits_of_calls(answer: &CallsAnswer) -> Vec<(Option<u64>, String)> {
+    let mut lines = Vec::new();
+    let of = answer.asked.paths.first().map(|path| path.recorded);
+    let Some(recorded) = of.filter(|_| !answer.parked.is_empty()) else { return lines };
+    let heading =
+        format!("{}  the time in which their goroutines did not run", super::calls::each(answer.of));
+    lines.push((None, heading));
+    let calls = answer.asked.paths.len().max(1) as u64;
+    for parked in answer.parked.iter().take(MAX_ROWS) {
+        let mut text = format!("{}, {}", reason(&parked.reason), count(parked.times, "time"));
+        if let Some((Ender { number, thread, at }, ns)) = parked.ended_by {
+            let most =
+                if ns < parked.total_ns { format!("{} of it ", duration(ns / calls)) } else { String::new() };
+            let thread = wording::thread(recorded, thread, at);
+            text += &format!("; {most}ended by goroutine {number}, in {thread}");
+        }
+        lines.push((Some(parked.total_ns / calls), text));
     }
     lines
 }

@@ -24,7 +24,7 @@ impl Reader {
     /// | `out FLOW seq=N len=N [ack=N]`, `in FLOW …`, `ready FLOW` | packets |
     /// | `issue ID [start=NS] [issued=NS] [bytes=N]`, `complete ID …` | disk requests |
     /// | `lock ADDRESS [owner=THREAD]`, `unlock ADDRESS` | kernel locks |
-    /// | `called N from=NS` | a call of the function with that number returns |
+    /// | `called N from=NS [moved, stayed]` | a call of the function with that number returns |
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
     /// | `context T/S [unsampled]`, T and S digits, `none` or `unknown` | directly before another event of the thread: the trace and span that it works for |
     /// | `attribute KEY VALUE` | behind a context: an attribute of it, its key by number |
@@ -111,7 +111,11 @@ impl Reader {
                 target: number(words.need("a number")?).ok_or("a function has a number")?,
                 thread: current,
                 from: Stamp::from_ns(words.option("from")?.ok_or("a call needs from=")?),
-                end: CallEnd::Returned,
+                end: match (words.flag("moved"), words.flag("stayed")) {
+                    (true, _) => CallEnd::Moved,
+                    (false, true) => CallEnd::Stayed,
+                    (false, false) => CallEnd::Returned,
+                },
             }),
             "signal" => EventKind::Signal(Signal {
                 number: number(words.need("a number")?).ok_or("a signal has a number")?,

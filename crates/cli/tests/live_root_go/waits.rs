@@ -1,0 +1,39 @@
+//! The paths of calls of a Go function: those of the goroutines that made them, with the goroutine that ended their waits.
+
+use serde_json::Value;
+use wakepath_harness::live::{document, list, number, record, run};
+
+use crate::{build_file, go_place};
+
+#[test]
+fn a_call_waits_for_the_goroutine_that_made_its_own_ready_in_whichever_thread_it_returns() {
+    let Some((folder, go)) = go_place("the path of a call is that of its goroutine") else { return };
+    let program = build_file(&go, &folder, "waits", &[]);
+    let target = format!("{program}:main.serve");
+    let asked = ["--call", &target, "--slow-probes", "--goroutines", "--no-calibration", "--", &program];
+    let (out, err) = record(&folder, &asked, 0);
+    assert!(!err.contains("a path follows a thread"), "{err}");
+    let worker =
+        out.lines().find_map(|line| line.strip_prefix("answered by ")).expect("its number").to_owned();
+    let answer = document(&folder, &["path", "--call", "--slowest", "100"]);
+    let explained = number(&answer["asked"]["explained"]);
+    assert_eq!((number(&answer["moved"]), number(&answer["followed"])), (0, explained), "{answer:#}");
+    assert_eq!((explained, &answer["of_goroutines"]), (100, &Value::Bool(true)), "{answer:#}");
+    let first = &list(&answer["goroutine_waits"])[0];
+    assert_eq!((&first["state"], &first["reason"]), (&"parked".into(), &"chan receive".into()), "{answer:#}");
+    let (total, ender) = (number(&first["total_ns"]), &first["ended_by"]);
+    assert_eq!(number(&ender["goroutine"]).to_string(), worker, "{answer:#}");
+    assert!(total > 100 * 3_500_000 && number(&ender["total_ns"]) * 10 > total * 9, "{answer:#}");
+    // That one slept.
+    let timers = list(&answer["causes"]).iter().filter(|cause| {
+        let is_timer = |kind: &Value| kind == "timer";
+        is_timer(&cause["type"]) || list(&cause["parts"]).iter().any(|part| is_timer(&part["kind"]))
+    });
+    let timers: f64 = timers.filter_map(|cause| cause["asked_ns"].as_f64()).sum();
+    let mean = number(&answer["asked"]["mean_ns"]) as f64;
+    assert!(timers > mean * 0.8, "{timers} of {mean}: {answer:#}");
+    let (text, _) = run(&folder, &["path", "--call", "--slowest", "100"], 0);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(&format!("ended by goroutine {worker}, in ")), "{text}");
+    assert!(!text.contains("are those of threads"), "{text}");
+}
