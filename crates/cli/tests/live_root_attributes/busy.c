@@ -65,9 +65,15 @@ static void *stock(void *unused)
 	memset(longest, 'x', 200);
 	for (int round = 0; round < ROUNDS; round++) {
 		span_of(&roomy, 0xcc, round, 0);
-		/* A secret, an earlier value, the one that counts, a key without a name, one that is long. */
-		if (!add(&roomy, 0, "alice") || !add(&roomy, 1, "/early") || !add(&roomy, 1, "/stock/{id}") ||
-		    !add(&roomy, 77, "nameless") || !add(&roomy, 2, "PUT") || (round == 4 && !add(&roomy, 3, longest)))
+		/* A secret, and an earlier value. */
+		if (!add(&roomy, 0, "alice") || !add(&roomy, 1, "/early"))
+			abort();
+		wakepath_show(&roomy.record);
+		rest(1);
+		/* More of the same span: the value that counts, a key without a name, one that is long. */
+		wakepath_show(NULL);
+		if (!add(&roomy, 1, "/stock/{id}") || !add(&roomy, 77, "nameless") || !add(&roomy, 2, "PUT") ||
+		    (round == 4 && !add(&roomy, 3, longest)))
 			abort();
 		wakepath_show(&roomy.record);
 		pthread_mutex_lock(&lock);

@@ -4,7 +4,7 @@
  * elsewhere then. Prints the time (monotonic clock, ns) from which it works for the second span and the one until which it does, and whether
  * its memory has moved.
  *
- *     reload LIBRARY OTHER
+ *     reload LIBRARY OTHER [again]      `again`: in the end the process executes the program anew
  *
  * The other library has memory in each thread too, of the same size: it takes the room of the first one. One source makes the program and, with
  * -DWORD_ONLY and -DOTHER_ONLY, the libraries.
@@ -32,6 +32,7 @@ __attribute__((visibility("default"))) void *word_set(struct wakepath_record *re
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 static unsigned long long now(void)
 {
@@ -65,7 +66,7 @@ int main(int argc, char **argv)
 	void *(*set)(struct wakepath_record *), *(*set_other)(struct wakepath_record *), *library, *first, *second;
 	uint8_t ids[16];
 
-	if (argc != 3)
+	if (argc < 3)
 		return 2;
 	for (int i = 0; i < 2; i++) {
 		memset(ids, i + 1, sizeof ids);
@@ -90,6 +91,9 @@ int main(int argc, char **argv)
 		rest(1);
 	printf("%llu %s\n", now(), first == second ? "stayed" : "moved");
 	set(NULL);
+	fflush(stdout);
+	if (argc > 3)
+		execl("/proc/self/exe", argv[0], argv[1], argv[2], NULL);
 	return 0;
 }
 #endif
