@@ -1,0 +1,122 @@
+//! The data of the stubs in the process: the layout that `stub.rs`, `bpf/drill.bpf.c` and this crate share.
+//!
+//! ```text
+//! head      magic, deadline, owner, the journal's length
+//! keys      the thread pointer of each thread that has a state
+//! sites     by the number of the site: which node it is below which other one
+//! calls     open calls: the place of the return address on the stack, and what it was; found by a hash of the place
+//! states    by the number of the key: the call of f0, its innermost open node, the times of its nodes
+//! journal   the bytes that were changed in the code, for whoever finds this when its owner is dead
+//! ```
+
+/// The first word of the data.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"wakepath");
+/// The second word: another layout has another number.
+pub(crate) const LAYOUT: u64 = 1;
+
+/// Where the last moment stands at which stubs measure, in ticks of the time stamp counter.
+pub(crate) const DEADLINE: u64 = 16;
+/// Where the owner's process number and the moment of its start stand.
+pub(crate) const OWNER: u64 = 24;
+/// Where the number of entries of the journal stands.
+pub(crate) const CHANGES: u64 = 40;
+
+/// The thread pointers of threads, 8 bytes each.
+pub(crate) const KEYS: u64 = 0x1000;
+/// The number of threads that have a place.
+pub(crate) const MAX_THREADS: u64 = 256;
+/// The places that are tried for a thread.
+pub(crate) const THREAD_WAYS: u64 = 8;
+
+/// The sites, 32 bytes each; number 0 is none.
+pub(crate) const SITES: u64 = 0x2000;
+/// The most sites, with number 0.
+pub(crate) const MAX_SITES: u64 = 1024;
+pub(crate) const SITE_BYTES: u64 = 32;
+/// The fields of a site.
+pub(crate) const SITE_PARENT: u64 = 0;
+pub(crate) const SITE_NODE: u64 = 4;
+pub(crate) const SITE_FRAME: u64 = 8;
+pub(crate) const SITE_NEXT: u64 = 12;
+pub(crate) const SITE_DISTANCE: u64 = 16;
+/// The parent of a site that measures nothing.
+pub(crate) const NO_PARENT: u32 = u32::MAX;
+
+/// Open calls, 64 bytes each.
+pub(crate) const CALLS: u64 = 0x10000;
+/// Places to which the hash leads, a power of two.
+pub(crate) const CALL_BITS: u32 = 12;
+/// The places that are tried for a call; as many stand behind the last one to which the hash leads.
+pub(crate) const CALL_WAYS: u64 = 4;
+pub(crate) const CALL_BYTES: u64 = 64;
+/// The factor of the hash (Fibonacci hashing): 2⁶⁴ divided by the golden ratio.
+pub(crate) const CALL_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+/// The fields of an open call.
+pub(crate) const CALL_SLOT: u64 = 0;
+pub(crate) const CALL_RETURN: u64 = 8;
+pub(crate) const CALL_BEGAN: u64 = 16;
+pub(crate) const CALL_AROUND: u64 = 24;
+pub(crate) const CALL_STATE: u64 = 32;
+pub(crate) const CALL_OF: u64 = 40;
+pub(crate) const CALL_NODE: u64 = 48;
+
+/// The states of threads, a page each.
+pub(crate) const STATES: u64 = 0x80000;
+pub(crate) const STATE_BITS: u32 = 12;
+/// The fields of a state. The number of f0's call is 0 while there is none.
+pub(crate) const STATE_OF: u64 = 0;
+pub(crate) const STATE_INNERMOST: u64 = 8;
+pub(crate) const STATE_THREAD: u64 = 16;
+pub(crate) const STATE_LEFT: u64 = 24;
+pub(crate) const STATE_CROWDED: u64 = 32;
+/// f0's own call, which has the fields of an open one.
+pub(crate) const STATE_F0: u64 = 64;
+pub(crate) const NODES: u64 = 512;
+/// The most nodes, f0 included.
+pub const MAX_NODES: usize = 64;
+pub(crate) const NODE_BYTES: u64 = 32;
+
+/// The changes of code: address, bytes before, bytes after, 24 bytes each.
+pub(crate) const JOURNAL: u64 = STATES + (MAX_THREADS << STATE_BITS);
+pub(crate) const CHANGE_BYTES: u64 = 24;
+/// All of it, whole pages.
+pub(crate) const BYTES: u64 = JOURNAL + (MAX_SITES * CHANGE_BYTES).next_multiple_of(0x1000);
+
+/// The place of a call's frame, as the tables for unwinding state it: where the return address of the *caller* stands, seen
+/// from the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frame {
+    /// This number of bytes above the call's own return address.
+    AboveStack(u64),
+    /// This number of bytes above the frame pointer, below for a negative one.
+    AboveFramePointer(i64),
+    /// Not known: a call of the same function further out, by recursion, looks the same.
+    Unknown,
+}
+
+/// The numbers of [`Frame`] in a site.
+pub const FRAMES_AT: [&str; 3] = ["stack pointer", "frame pointer", "unknown"];
+
+/// The times of one node's calls within a call of f0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeTimes {
+    /// Its longest call, ticks.
+    pub longest: u64,
+    /// All its calls, ticks.
+    pub sum: u64,
+    /// The number of its calls.
+    pub count: u64,
+}
+
+/// The times of the nodes within the last call of f0 in a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadTimes {
+    /// The number of that call.
+    pub call: u64,
+    /// By the numbers of the nodes; those that were not called are zero.
+    pub nodes: Vec<NodeTimes>,
+    /// Open calls that were left without a return.
+    pub left: u64,
+    /// Calls that found no room.
+    pub crowded: u64,
+}

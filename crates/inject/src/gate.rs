@@ -1,0 +1,130 @@
+//! Break points of the kernel at instructions, while their other bytes are changed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// The size of `struct perf_event_attr` that has all that is written here.
+const ATTRIBUTE_BYTES: usize = 112;
+/// The size of `union bpf_attr`, as far as it is used.
+const BPF_ATTRIBUTE_BYTES: usize = 80;
+const BPF_PROG_LOAD: u64 = 5;
+const BPF_LINK_CREATE: u64 = 28;
+const BPF_PROG_TYPE_KPROBE: u32 = 2;
+const BPF_TRACE_UPROBE_MULTI: u32 = 48;
+/// `r0 = 0; exit`
+const NOTHING: [u64; 2] = [0xb7, 0x95];
+
+/// Break points that stand while this lives. They are uprobes on which nothing is counted: a thread that comes by goes on as the
+/// instruction says that stands in the *file*, whatever the other bytes are by now.
+pub(crate) struct Gate {
+    /// In this order they are removed, which waits for a grace period each.
+    _held: Vec<OwnedFd>,
+}
+
+impl Gate {
+    /// Puts them at places of files, in one process: many at once where the kernel has that (Linux 6.6).
+    ///
+    /// # Errors
+    /// When the kernel refuses one; then none is there.
+    pub fn at<'a>(pid: u32, places: impl Iterator<Item = (&'a Path, u64)>) -> io::Result<Self> {
+        let mut files: BTreeMap<&Path, Vec<u64>> = BTreeMap::new();
+        for (file, offset) in places {
+            files.entry(file).or_default().push(offset);
+        }
+        let held = match program() {
+            Ok(program) => files
+                .iter()
+                .map(|(file, offsets)| many(&program, pid, file, offsets))
+                .collect::<io::Result<Vec<_>>>()?,
+            Err(_) => {
+                let kind = fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
+                let kind: u32 =
+                    kind.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+                let each = files.iter().flat_map(|(file, offsets)| offsets.iter().map(move |it| (*file, *it)));
+                each.map(|(file, offset)| one(kind, pid, file, offset)).collect::<io::Result<Vec<_>>>()?
+            }
+        };
+        Ok(Self { _held: held })
+    }
+}
+
+/// Fields of a structure of the kernel, at their distances.
+struct Fields<const BYTES: usize>([u8; BYTES]);
+
+impl<const BYTES: usize> Fields<BYTES> {
+    fn put(mut self, at: usize, value: &[u8]) -> Self {
+        self.0[at..at + value.len()].copy_from_slice(value);
+        self
+    }
+
+    fn number(self, at: usize, value: u32) -> Self {
+        self.put(at, &value.to_ne_bytes())
+    }
+
+    fn address<T>(self, at: usize, of: *const T) -> Self {
+        self.put(at, &(of as u64).to_ne_bytes())
+    }
+}
+
+/// A system call that gives a descriptor.
+fn descriptor(result: i64) -> io::Result<OwnedFd> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
+}
+
+fn bpf(command: u64, fields: &Fields<BPF_ATTRIBUTE_BYTES>) -> io::Result<OwnedFd> {
+    // SAFETY: the attribute has the size that is stated, and all that it points to lives in the callers.
+    descriptor(unsafe { libc::syscall(libc::SYS_bpf, command, fields.0.as_ptr(), BPF_ATTRIBUTE_BYTES) })
+}
+
+/// A program that does nothing, for many places at once.
+fn program() -> io::Result<OwnedFd> {
+    let license = c"Dual BSD/GPL";
+    let fields = Fields([0; BPF_ATTRIBUTE_BYTES])
+        .number(0, BPF_PROG_TYPE_KPROBE)
+        .number(4, NOTHING.len() as u32)
+        .address(8, NOTHING.as_ptr())
+        .address(16, license.as_ptr())
+        .number(68, BPF_TRACE_UPROBE_MULTI);
+    bpf(BPF_PROG_LOAD, &fields)
+}
+
+fn many(program: &OwnedFd, pid: u32, file: &Path, offsets: &[u64]) -> io::Result<OwnedFd> {
+    let path = ended(file);
+    let fields = Fields([0; BPF_ATTRIBUTE_BYTES])
+        .number(0, program.as_raw_fd() as u32)
+        .number(8, BPF_TRACE_UPROBE_MULTI)
+        .address(16, path.as_ptr())
+        .address(24, offsets.as_ptr())
+        .number(48, offsets.len() as u32)
+        .number(56, pid);
+    bpf(BPF_LINK_CREATE, &fields)
+}
+
+fn one(kind: u32, pid: u32, file: &Path, offset: u64) -> io::Result<OwnedFd> {
+    let path = ended(file);
+    let fields = Fields([0; ATTRIBUTE_BYTES])
+        .number(0, kind)
+        .number(4, ATTRIBUTE_BYTES as u32)
+        .address(56, path.as_ptr())
+        .put(64, &offset.to_ne_bytes());
+    let close_at_exec = 8_u64;
+    let (attribute, process) = (fields.0.as_ptr(), pid as libc::pid_t);
+    // SAFETY: the attribute has the size that it states, and the path lives during the call.
+    descriptor(unsafe {
+        libc::syscall(libc::SYS_perf_event_open, attribute, process, -1, -1, close_at_exec)
+    })
+}
+
+fn ended(path: &Path) -> Vec<u8> {
+    let mut path = path.as_os_str().as_bytes().to_vec();
+    path.push(0);
+    path
+}

@@ -1,0 +1,569 @@
+//! Stubs in a process: put in, given other nodes, taken out.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::data::{self, Frame, MAX_NODES, NodeTimes, ThreadTimes};
+use crate::error::{Error, Refusal};
+use crate::gate::Gate;
+use crate::maps::{Mapping, mappings};
+use crate::memory::Memory;
+use crate::remote::with_thread;
+use crate::room;
+use crate::stub;
+
+/// The bytes of a region: the shared code, and a stub for each site.
+const REGION_BYTES: u64 = (stub::STUBS_AT + data::MAX_SITES * stub::STUB_BYTES).next_multiple_of(0x1000);
+/// The most regions: one for each part of the address space that a call reaches.
+const MAX_REGIONS: usize = 8;
+/// Where the regions' addresses stand in the data, behind their number.
+const REGIONS: u64 = 48;
+/// Sites further apart get regions of their own.
+const ONE_REGION: u64 = 1 << 30;
+/// The bit of `AT_HWCAP2` for programs that may read their thread pointer.
+const HAS_THREAD_POINTER: u64 = 1 << 1;
+const AT_HWCAP2: u64 = 26;
+
+/// A call site of the process that is to be measured.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// The address of the instruction in the process.
+    pub address: u64,
+    /// The file that is mapped there, as it can be opened here.
+    pub file: PathBuf,
+    /// The offset of the instruction in it, bytes.
+    pub offset: u64,
+    /// The frame of the function that makes the call.
+    pub frame: Frame,
+    /// What is measured there.
+    pub nodes: Vec<Node>,
+}
+
+/// A node of the function tree: calls at a site, if the innermost open node is this parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Node {
+    /// The node of the function that makes the call; 0 is f0.
+    pub parent: u32,
+    /// The node of the function that is called, below [`MAX_NODES`].
+    pub node: u32,
+}
+
+/// The reason why a site is left as it is.
+#[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
+pub enum SiteRefusal {
+    /// Another instruction.
+    #[error("not a call that takes the address from its own bytes")]
+    NotACall,
+    /// The code is not the file's.
+    #[error("the code there is not that of its file")]
+    Changed,
+    /// There are too many.
+    #[error("more than {} sites", data::MAX_SITES - 1)]
+    Many,
+    /// No room is near enough.
+    #[error("no room within 2 GB of it")]
+    Far,
+    /// The kernel refused a break point there.
+    #[error("the kernel refuses a probe there (error {errno})")]
+    Kernel {
+        /// The number, positive.
+        errno: i32,
+    },
+}
+
+/// What is left in the process at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Left {
+    /// Sites whose code is no longer there, or no longer ours.
+    pub gone: usize,
+    /// Calls that are open in stubs and will return through them.
+    pub open: usize,
+}
+
+/// A change of code.
+#[derive(Debug, Clone)]
+struct Change {
+    file: PathBuf,
+    offset: u64,
+    /// Where the displacement stands in the process.
+    at: u64,
+    before: [u8; 4],
+    after: [u8; 4],
+    /// The number of the site, and those of its further nodes.
+    numbers: Vec<u32>,
+}
+
+/// The stubs in one process. They are taken out when this is dropped.
+#[derive(Debug)]
+pub struct Injection {
+    pid: u32,
+    memory: Memory,
+    data: u64,
+    regions: Vec<u64>,
+    /// By the address of the instruction.
+    changes: BTreeMap<u64, Change>,
+    /// The next number of a site, and those that are free again.
+    next: u32,
+    free: Vec<u32>,
+    call: u64,
+}
+
+impl Injection {
+    /// Gets ready to put stubs into a process. What a wakepath left there that was killed is taken out first.
+    ///
+    /// # Errors
+    /// When the process is refused, or has ended. Nothing of it was changed then.
+    pub fn begin(pid: u32) -> Result<Self, Error> {
+        check(pid)?;
+        let memory = Memory::open(pid)?;
+        let maps = maps(pid)?;
+        let mut found = None;
+        for mapping in maps.iter().filter(|it| it.name.is_empty() && it.rights == *b"rw-p") {
+            let at = mapping.addresses.start;
+            if mapping.addresses.end - at >= data::BYTES && memory.word(at)? == data::MAGIC && memory.word(at + 8)? == data::LAYOUT {
+                found = Some(at);
+            }
+        }
+        let mut injection =
+            Self { pid, memory, data: 0, regions: Vec::new(), changes: BTreeMap::new(), next: 1, free: Vec::new(), call: 0 };
+        match found {
+            Some(at) => injection.take_over(at)?,
+            None => injection.data = injection.map(|maps| room::near(maps, &(1 << 32..1 << 32), data::BYTES), data::BYTES, false)?,
+        }
+        let me = std::process::id();
+        let memory = &injection.memory;
+        memory.set_word(injection.data + data::OWNER, me.into())?;
+        memory.set_word(injection.data + data::OWNER + 8, started(me).unwrap_or_default())?;
+        memory.set_word(injection.data + 8, data::LAYOUT)?;
+        memory.set_word(injection.data, data::MAGIC)?;
+        Ok(injection)
+    }
+
+    /// Takes over what a dead owner left: its changes are undone. Its memory is used again, since calls that are open in
+    /// its stubs still return through them.
+    fn take_over(&mut self, at: u64) -> Result<(), Error> {
+        let owner = self.memory.word(at + data::OWNER)? as u32;
+        if owner != 0 && started(owner) == Some(self.memory.word(at + data::OWNER + 8)?) && owner != std::process::id() {
+            return Err(Refusal::Owned { pid: self.pid, owner }.into());
+        }
+        self.data = at;
+        self.memory.set_word(at + data::DEADLINE, 0)?;
+        let regions = self.memory.word(at + REGIONS)?.min(MAX_REGIONS as u64);
+        self.regions = (0..regions).map(|i| self.memory.word(at + REGIONS + 8 + 8 * i)).collect::<Result<_, _>>()?;
+        let maps = maps(self.pid)?;
+        for index in 0..self.memory.word(at + data::CHANGES)?.min(data::MAX_SITES) {
+            let entry = at + data::JOURNAL + index * data::CHANGE_BYTES;
+            let address = self.memory.word(entry)?;
+            let (before, after) = (self.memory.word(entry + 8)?, self.memory.word(entry + 16)?);
+            let Some(mapping) = maps.iter().find(|it| it.addresses.contains(&address)) else { continue };
+            if address == 0 || !mapping.name.starts_with(b"/") {
+                continue;
+            }
+            // The journal has the address of the displacement, and how far before it the instruction begins.
+            let back = before >> 32;
+            let change = Change {
+                file: of_mapping(self.pid, mapping),
+                offset: mapping.offset + (address - mapping.addresses.start) - back,
+                at: address,
+                before: (before as u32).to_le_bytes(),
+                after: (after as u32).to_le_bytes(),
+                numbers: Vec::new(),
+            };
+            self.changes.insert(address - back, change);
+        }
+        self.restore()?;
+        Ok(())
+    }
+
+    /// Maps memory in the process, at the address that `place` finds.
+    fn map(&self, place: impl Fn(&[Mapping]) -> Option<u64> + Send + Sync, bytes: u64, code: bool) -> Result<u64, Error> {
+        let pid = self.pid;
+        let maps = maps(pid)?;
+        let none = Refusal::NoMemory { pid, errno: libc::ENOMEM };
+        let protection = if code { libc::PROT_READ | libc::PROT_EXEC } else { libc::PROT_READ | libc::PROT_WRITE };
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        with_thread(pid, &self.memory, &maps, |thread| {
+            let at = place(&maps).ok_or(none.clone())?;
+            let arguments = [at, bytes, protection as u64, flags as u64, u64::MAX, 0];
+            let result = thread.call(libc::SYS_mmap, arguments).map_err(|why| Error::of("a system call", pid, why))?;
+            match result {
+                Ok(got) if got == at => Ok(at),
+                // An old kernel that does not know the flag.
+                Ok(got) => {
+                    let _ = thread.call(libc::SYS_munmap, [got, bytes, 0, 0, 0, 0]);
+                    Err(none.clone().into())
+                }
+                Err(errno) => Err(Refusal::NoMemory { pid, errno }.into()),
+            }
+        })
+    }
+
+    /// Puts stubs at sites; those that have one get these nodes instead. The answers are in the order of the sites.
+    ///
+    /// # Errors
+    /// When the process ended, or gets no memory.
+    pub fn redirect(&mut self, sites: &[Site]) -> Result<Vec<Result<(), SiteRefusal>>, Error> {
+        let mut answers = Vec::with_capacity(sites.len());
+        let mut new = Vec::new();
+        for site in sites {
+            answers.push(match self.changes.get(&site.address).map(|change| change.numbers.clone()) {
+                Some(numbers) => match self.renumber(&numbers, site)? {
+                    Some(numbers) => {
+                        if let Some(change) = self.changes.get_mut(&site.address) {
+                            change.numbers = numbers;
+                        }
+                        Ok(())
+                    }
+                    None => Err(SiteRefusal::Many),
+                },
+                None => self.prepare(site)?.map(|change| new.push((site.address, change))),
+            });
+        }
+        let gate = Gate::at(self.pid, new.iter().map(|(_, change)| (change.file.as_path(), change.offset)));
+        let gate = match gate {
+            Ok(gate) => gate,
+            Err(why) => {
+                let errno = why.raw_os_error().unwrap_or(libc::EINVAL);
+                for (answer, site) in answers.iter_mut().zip(sites) {
+                    if new.iter().any(|(address, _)| *address == site.address) {
+                        *answer = Err(SiteRefusal::Kernel { errno });
+                    }
+                }
+                for (_, change) in new {
+                    self.free.extend(change.numbers);
+                }
+                return Ok(answers);
+            }
+        };
+        for (address, change) in new {
+            // The journal first: whoever finds it compares the bytes before it changes them.
+            self.note(&change, address)?;
+            self.memory.write(change.at, &change.after)?;
+            self.changes.insert(address, change);
+        }
+        drop(gate);
+        Ok(answers)
+    }
+
+    /// Makes a stub, and the change that leads to it.
+    fn prepare(&mut self, site: &Site) -> Result<Result<Change, SiteRefusal>, Error> {
+        let mut code = [0; 6];
+        if self.memory.read(site.address, &mut code).is_err() {
+            return Ok(Err(SiteRefusal::Changed));
+        }
+        if !is_of_file(&site.file, site.offset, &code) {
+            return Ok(Err(SiteRefusal::Changed));
+        }
+        let (back, through_pointer) = match code {
+            [0xe8, ..] => (1, false),
+            // A linker made it of a call through a pointer: with a prefix, for the length.
+            [0x67, 0xe8, ..] => (2, false),
+            [0xff, 0x15, ..] => (2, true),
+            _ => return Ok(Err(SiteRefusal::NotACall)),
+        };
+        let at = site.address + back;
+        let mut before = [0; 4];
+        self.memory.read(at, &mut before)?;
+        let leads_to = (at + 4).wrapping_add_signed(i32::from_le_bytes(before).into());
+        let callee = if through_pointer { self.memory.word(leads_to)? } else { leads_to };
+        let Some(region) = self.region(site.address)? else { return Ok(Err(SiteRefusal::Far)) };
+        let Some(numbers) = self.renumber(&[], site)? else { return Ok(Err(SiteRefusal::Many)) };
+        let number = numbers[0];
+        let stub_at = region + stub::STUBS_AT + u64::from(number) * stub::STUB_BYTES;
+        self.memory.write(stub_at, &stub::stub(region, stub_at, number, callee))?;
+        let pointer = stub_at + stub::POINTER_AT;
+        let target = if through_pointer { pointer } else { stub_at };
+        let Ok(after) = i32::try_from(target.wrapping_sub(at + 4) as i64) else {
+            self.free.extend(numbers);
+            return Ok(Err(SiteRefusal::Far));
+        };
+        let (file, offset) = (site.file.clone(), site.offset);
+        Ok(Ok(Change { file, offset, at, before, after: after.to_le_bytes(), numbers }))
+    }
+
+    /// Gives a site its nodes: its own number, and one more for each further node. `None` where there are no more numbers.
+    fn renumber(&mut self, had: &[u32], site: &Site) -> Result<Option<Vec<u32>>, Error> {
+        let mut numbers = had.to_vec();
+        while numbers.len() < site.nodes.len().max(1) {
+            match self.free.pop() {
+                Some(number) => numbers.push(number),
+                None if u64::from(self.next) < data::MAX_SITES => {
+                    numbers.push(self.next);
+                    self.next += 1;
+                }
+                None => {
+                    self.free.extend(numbers.drain(had.len()..));
+                    return Ok(None);
+                }
+            }
+        }
+        self.free.extend(numbers.drain(site.nodes.len().max(1)..));
+        let (frame, distance) = match site.frame {
+            Frame::AboveStack(bytes) => (0_u32, bytes as i64),
+            Frame::AboveFramePointer(bytes) => (1, bytes),
+            Frame::Unknown => (2, 0),
+        };
+        // From the last to the first, which the others hang on; and its parent last of all.
+        let mut next = 0_u32;
+        for (index, &number) in numbers.iter().enumerate().rev() {
+            let at = self.data + data::SITES + u64::from(number) * data::SITE_BYTES;
+            self.memory.write(at + data::SITE_PARENT, &data::NO_PARENT.to_le_bytes())?;
+            let node = site.nodes.get(index);
+            let of_node = node.map_or(0, |it| it.node);
+            let mut fields = Vec::with_capacity(20);
+            fields.extend(of_node.to_le_bytes());
+            fields.extend(frame.to_le_bytes());
+            fields.extend(next.to_le_bytes());
+            fields.extend(distance.to_le_bytes());
+            self.memory.write(at + data::SITE_NODE, &fields)?;
+            let parent = node.map_or(data::NO_PARENT, |it| it.parent);
+            self.memory.write(at + data::SITE_PARENT, &parent.to_le_bytes())?;
+            next = number;
+        }
+        Ok(Some(numbers))
+    }
+
+    /// A region that a site reaches.
+    fn region(&mut self, site: u64) -> Result<Option<u64>, Error> {
+        if let Some(&region) = self.regions.iter().find(|region| region.abs_diff(site) < ONE_REGION) {
+            return Ok(Some(region));
+        }
+        if self.regions.len() == MAX_REGIONS {
+            return Ok(None);
+        }
+        let maps = maps(self.pid)?;
+        let around = site..site + 8;
+        if room::near(&maps, &around, REGION_BYTES).is_none() {
+            return Ok(None);
+        }
+        let region = self.map(|maps| room::near(maps, &around, REGION_BYTES), REGION_BYTES, true)?;
+        self.memory.write(region, &stub::shared(self.data))?;
+        self.regions.push(region);
+        let count = self.regions.len() as u64;
+        self.memory.set_word(self.data + REGIONS + 8 * count, region)?;
+        self.memory.set_word(self.data + REGIONS, count)?;
+        Ok(Some(region))
+    }
+
+    /// Writes a change into the journal, at the place of its number.
+    fn note(&self, change: &Change, address: u64) -> Result<(), Error> {
+        let number = u64::from(change.numbers.first().copied().unwrap_or_default());
+        let entry = self.data + data::JOURNAL + number * data::CHANGE_BYTES;
+        let before = u64::from(u32::from_le_bytes(change.before)) | (change.at - address) << 32;
+        self.memory.set_word(entry + 8, before)?;
+        self.memory.set_word(entry + 16, u32::from_le_bytes(change.after).into())?;
+        self.memory.set_word(entry, change.at)?;
+        let changes = self.data + data::CHANGES;
+        self.memory.set_word(changes, self.memory.word(changes)?.max(number + 1))
+    }
+
+    /// Stubs measure until this number of ticks of the time stamp counter: it has to be set again and again.
+    ///
+    /// # Errors
+    /// When the process ended.
+    pub fn measure_until(&self, ticks: u64) -> Result<(), Error> {
+        self.memory.set_word(self.data + data::DEADLINE, ticks)
+    }
+
+    /// The address of the data in the process.
+    pub fn data(&self) -> u64 {
+        self.data
+    }
+
+    /// The addresses in which the code of the stubs stands.
+    pub fn code(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
+        self.regions.iter().map(|&region| region..region + REGION_BYTES)
+    }
+
+    /// Begins a call of f0 in a thread, as the probe at f0's entry does: the thread's pointer, and where f0's return address
+    /// stands. Returns the number of the call; `None` where there is no room for the thread.
+    ///
+    /// # Errors
+    /// When the process ended.
+    pub fn begin_call(&mut self, thread_pointer: u64, slot: u64) -> Result<Option<u64>, Error> {
+        let Some(state) = self.state(thread_pointer)? else { return Ok(None) };
+        self.call += 1;
+        let own = state + data::STATE_F0;
+        self.memory.set_word(state + data::STATE_OF, 0)?;
+        self.memory.set_word(own + data::CALL_SLOT, slot)?;
+        self.memory.set_word(own + data::CALL_AROUND, 0)?;
+        self.memory.set_word(own + data::CALL_NODE, 0)?;
+        self.memory.set_word(state + data::STATE_THREAD, thread_pointer)?;
+        self.memory.set_word(state + data::STATE_INNERMOST, own)?;
+        self.memory.set_word(state + data::STATE_OF, self.call)?;
+        Ok(Some(self.call))
+    }
+
+    /// Ends the call of f0 in a thread: nothing is measured there any more.
+    ///
+    /// # Errors
+    /// When the process ended.
+    pub fn end_call(&self, thread_pointer: u64) -> Result<Option<ThreadTimes>, Error> {
+        let Some(state) = self.state(thread_pointer)? else { return Ok(None) };
+        let call = self.memory.word(state + data::STATE_OF)?;
+        self.memory.set_word(state + data::STATE_OF, 0)?;
+        let mut bytes = vec![0; MAX_NODES * data::NODE_BYTES as usize];
+        self.memory.read(state + data::NODES, &mut bytes)?;
+        let nodes = bytes.chunks_exact(data::NODE_BYTES as usize).map(|node| {
+            let word = |at: usize| u64::from_le_bytes(node[at..at + 8].try_into().unwrap_or_default());
+            if word(0) == call { NodeTimes { longest: word(8), sum: word(16), count: word(24) } } else { NodeTimes::default() }
+        });
+        Ok(Some(ThreadTimes {
+            call,
+            nodes: nodes.collect(),
+            left: self.memory.word(state + data::STATE_LEFT)?,
+            crowded: self.memory.word(state + data::STATE_CROWDED)?,
+        }))
+    }
+
+    /// The address of a thread's state, which gets its key if it has none yet.
+    fn state(&self, thread_pointer: u64) -> Result<Option<u64>, Error> {
+        let from = (thread_pointer >> 12 ^ thread_pointer >> 23) % data::MAX_THREADS;
+        for way in 0..data::THREAD_WAYS {
+            let index = (from + way) % data::MAX_THREADS;
+            let key = self.data + data::KEYS + 8 * index;
+            match self.memory.word(key)? {
+                it if it == thread_pointer => {}
+                0 => self.memory.set_word(key, thread_pointer)?,
+                _ => continue,
+            }
+            return Ok(Some(self.data + data::STATES + (index << data::STATE_BITS)));
+        }
+        Ok(None)
+    }
+
+    /// Sites measure nothing any more, and keep their stubs.
+    ///
+    /// # Errors
+    /// When the process ended.
+    pub fn quiet(&mut self, is_needed: impl Fn(u64) -> bool) -> Result<(), Error> {
+        for (_, change) in self.changes.iter().filter(|(address, _)| !is_needed(**address)) {
+            for number in &change.numbers {
+                let at = self.data + data::SITES + u64::from(*number) * data::SITE_BYTES;
+                self.memory.write(at + data::SITE_PARENT, &data::NO_PARENT.to_le_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all sites their code back. The number of those whose code is another one by now, or gone: they are left alone.
+    ///
+    /// # Errors
+    /// When the process ended, or the kernel refused the break points for it.
+    pub fn restore(&mut self) -> Result<usize, Error> {
+        let maps = maps(self.pid)?;
+        let mut gone = 0;
+        let is_ours = |change: &Change| {
+            let mut now = [0; 4];
+            let mapped = maps.iter().any(|it| it.addresses.contains(&change.at) && it.name.starts_with(b"/"));
+            mapped && self.memory.read(change.at, &mut now).is_ok() && now == change.after
+        };
+        let (ours, others): (Vec<_>, Vec<_>) = self.changes.iter().partition(|(_, change)| is_ours(change));
+        gone += others.iter().filter(|(_, change)| !change.numbers.is_empty()).count();
+        let gate = Gate::at(self.pid, ours.iter().map(|(_, change)| (change.file.as_path(), change.offset)))
+            .map_err(|why| Error::of("probes at the code", self.pid, why))?;
+        for (_, change) in &ours {
+            if self.memory.write(change.at, &change.before).is_err() {
+                gone += 1;
+            }
+        }
+        drop(gate);
+        for change in std::mem::take(&mut self.changes).into_values() {
+            self.free.extend(change.numbers);
+        }
+        self.memory.set_word(self.data + data::CHANGES, 0)?;
+        Ok(gone)
+    }
+
+    /// The number of calls that are open in stubs: their return addresses on the stack are ours.
+    ///
+    /// # Errors
+    /// When the process ended.
+    pub fn open_calls(&self) -> Result<usize, Error> {
+        let count = (1_u64 << data::CALL_BITS) + data::CALL_WAYS;
+        let mut bytes = vec![0; (count * data::CALL_BYTES) as usize];
+        self.memory.read(self.data + data::CALLS, &mut bytes)?;
+        let slots = bytes
+            .chunks_exact(data::CALL_BYTES as usize)
+            .map(|call| u64::from_le_bytes(call[..8].try_into().unwrap_or_default()));
+        let is_open = |slot: &u64| {
+            *slot != 0 && self.memory.word(*slot).is_ok_and(|place| self.code().any(|code| code.contains(&place)))
+        };
+        Ok(slots.filter(is_open).count())
+    }
+
+    /// Takes all stubs out.
+    ///
+    /// # Errors
+    /// When the process ended, or the kernel refused.
+    pub fn end(mut self) -> Result<Left, Error> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<Left, Error> {
+        self.measure_until(0)?;
+        let gone = self.restore()?;
+        let open = self.open_calls()?;
+        self.memory.set_word(self.data + data::OWNER, 0)?;
+        Ok(Left { gone, open })
+    }
+}
+
+impl Drop for Injection {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}
+
+/// The reasons for which a process is refused before anything is touched.
+fn check(pid: u32) -> Result<(), Error> {
+    if cfg!(not(target_arch = "x86_64")) {
+        return Err(Refusal::Machine.into());
+    }
+    let ended = |_| Error::Ended { pid };
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(ended)?;
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")?.trim().parse().ok());
+    if let Some(tracer) = tracer.filter(|&tracer: &u32| tracer != 0) {
+        return Err(Refusal::Traced { pid, tracer }.into());
+    }
+    let mut head = [0; 5];
+    let exe = fs::File::open(format!("/proc/{pid}/exe"));
+    let read = exe.and_then(|file| std::os::unix::fs::FileExt::read_exact_at(&file, &mut head, 0));
+    if read.is_ok() && head[4] != 2 {
+        return Err(Refusal::Narrow { pid }.into());
+    }
+    let auxiliary = fs::read(format!("/proc/{pid}/auxv")).map_err(ended)?;
+    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+    let has = auxiliary.chunks_exact(16).find(|pair| word(&pair[..8]) == AT_HWCAP2).map(|pair| word(&pair[8..]));
+    if has.unwrap_or_default() & HAS_THREAD_POINTER == 0 {
+        return Err(Refusal::ThreadPointer.into());
+    }
+    Ok(())
+}
+
+fn maps(pid: u32) -> Result<Vec<Mapping>, Error> {
+    mappings(pid).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => Error::Ended { pid },
+        _ => Error::of("the mappings", pid, source),
+    })
+}
+
+/// The moment at which a process started, ticks; `None` if there is none.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// A mapped file, in whatever mount namespace the process is.
+fn of_mapping(pid: u32, mapping: &Mapping) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.addresses.start, mapping.addresses.end))
+}
+
+/// The code at a site is that of its file, which the kernel's break point takes it for.
+fn is_of_file(file: &Path, offset: u64, code: &[u8]) -> bool {
+    let mut stated = vec![0; code.len()];
+    let read = fs::File::open(file).and_then(|file| std::os::unix::fs::FileExt::read_exact_at(&file, &mut stated, offset));
+    read.is_ok() && stated == code
+}

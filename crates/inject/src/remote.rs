@@ -1,0 +1,243 @@
+//! System calls that a thread of the process makes for us.
+
+use std::fs;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Refusal};
+use crate::maps::Mapping;
+use crate::memory::Memory;
+
+/// The time for which threads are tried, and for which one may take to stop.
+const TRY_FOR: Duration = Duration::from_secs(2);
+const STOP_WITHIN: Duration = Duration::from_millis(200);
+const LOOK_EVERY: Duration = Duration::from_micros(50);
+
+/// The code segment of 64-bit programs.
+const CODE_64: u64 = 0x33;
+/// Requests that the C library's crate does not have.
+const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
+const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
+const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+const PTRACE_O_SUSPEND_SECCOMP: u64 = 1 << 21;
+
+/// Results of an interrupted system call that the kernel makes anew by itself: `-ERESTARTSYS` to `-ERESTART_RESTARTBLOCK`.
+const RESTARTED: std::ops::RangeInclusive<i64> = -516..=-512;
+
+/// System calls that go on behind a stop as if nothing had been: read, write, poll, select, accept, recvfrom, recvmsg, sendto,
+/// nanosleep, pause, wait4, flock, futex, clock_nanosleep, waitid, pselect6, ppoll, accept4. `epoll_wait` is not among them.
+const GO_ON: [i64; 18] = [0, 1, 7, 23, 43, 45, 47, 44, 35, 34, 61, 73, 202, 230, 247, 270, 271, 288];
+
+/// A thread of the process that stands still for a moment. It goes on when this is dropped, as if nothing had been.
+pub(crate) struct Stopped {
+    tid: libc::pid_t,
+    registers: libc::user_regs_struct,
+    mask: u64,
+    syscall_at: u64,
+}
+
+/// A request of this thread, which traces the other one.
+fn ptrace(request: libc::c_uint, tid: libc::pid_t, address: usize, data: usize) -> io::Result<i64> {
+    // SAFETY: the callers pass addresses of values of the size that the request reads or writes, or numbers.
+    match unsafe { libc::ptrace(request, tid, address, data) } {
+        -1 => Err(io::Error::last_os_error()),
+        result => Ok(result),
+    }
+}
+
+/// Lets a thread of the process make system calls: `work` gets it, on a thread of its own. If we end in between, the kernel lets the
+/// process's thread go.
+///
+/// # Errors
+/// When no thread can be used, or what `work` says.
+pub(crate) fn with_thread<T: Send>(
+    pid: u32,
+    memory: &Memory,
+    mappings: &[Mapping],
+    work: impl Fn(&mut Stopped) -> Result<T, Error> + Send + Sync,
+) -> Result<T, Error> {
+    let syscall_at = syscall_instruction(pid, memory, mappings)?;
+    let began = Instant::now();
+    loop {
+        for tid in candidates(pid)? {
+            // The tracer of a thread that does not stop in time has to end for the thread to be free.
+            let tried = std::thread::scope(|scope| {
+                let tried = scope.spawn(|| Stopped::at(pid, tid, memory, syscall_at)?.map(|mut it| work(&mut it)).transpose());
+                tried.join().unwrap_or(Ok(None))
+            });
+            if let Some(result) = tried? {
+                return Ok(result);
+            }
+        }
+        if began.elapsed() > TRY_FOR {
+            return Err(Refusal::NoThread { pid }.into());
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// The threads that may be stopped, the best first: those in a system call that goes on by itself, then those that run.
+fn candidates(pid: u32) -> Result<Vec<i32>, Error> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Error::Ended { pid })?;
+    let mut found: Vec<(u8, i32)> = tasks
+        .filter_map(|task| {
+            let tid: i32 = task.ok()?.file_name().to_str()?.parse().ok()?;
+            let call = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+            let number = call.split_whitespace().next()?;
+            match number.parse::<i64>() {
+                Ok(number) if GO_ON.contains(&number) => Some((0, tid)),
+                Ok(_) => None,
+                Err(_) => Some((1, tid)),
+            }
+        })
+        .collect();
+    found.sort_unstable();
+    Ok(found.into_iter().map(|(_, tid)| tid).collect())
+}
+
+/// The address of a `syscall` instruction of the process: the kernel maps some, with the vDSO.
+fn syscall_instruction(pid: u32, memory: &Memory, mappings: &[Mapping]) -> Result<u64, Error> {
+    let none = Refusal::NoVdso { pid };
+    let vdso = mappings.iter().find(|mapping| mapping.name == b"[vdso]").ok_or(none.clone())?;
+    let mut code = vec![0; (vdso.addresses.end - vdso.addresses.start) as usize];
+    memory.read(vdso.addresses.start, &mut code)?;
+    let at = code.windows(2).position(|two| two == [0x0f, 0x05]).ok_or(none)?;
+    Ok(vdso.addresses.start + at as u64)
+}
+
+impl Stopped {
+    /// Stops a thread; `None` where it cannot be used, and goes on.
+    fn at(pid: u32, tid: i32, memory: &Memory, syscall_at: u64) -> Result<Option<Self>, Error> {
+        let filtered = status(pid, tid, "Seccomp:").is_some_and(|mode| mode != 0);
+        let options = if filtered { PTRACE_O_SUSPEND_SECCOMP } else { 0 };
+        if let Err(why) = ptrace(libc::PTRACE_SEIZE, tid, 0, options as usize) {
+            return match why.raw_os_error() {
+                Some(libc::ESRCH) => Ok(None),
+                Some(libc::EPERM | libc::EINVAL) if filtered => Err(Refusal::Filtered { pid }.into()),
+                _ => Err(Error::of("stopping a thread", pid, why)),
+            };
+        }
+        let _ = ptrace(libc::PTRACE_INTERRUPT, tid, 0, 0);
+        if !wait_for(tid, |status| match status >> 16 {
+            libc::PTRACE_EVENT_STOP => Next::Done,
+            // A signal that came first.
+            _ => Next::GoOn(libc::WSTOPSIG(status)),
+        }) {
+            return Ok(None);
+        }
+        // SAFETY: a plain structure of numbers, for which zero is a value.
+        let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+        let mut mask = 0_u64;
+        let read = ptrace(libc::PTRACE_GETREGS, tid, 0, &raw mut registers as usize)
+            .and_then(|_| ptrace(PTRACE_GETSIGMASK, tid, 8, &raw mut mask as usize));
+        if read.is_err() || registers.cs != CODE_64 || is_amid_rseq(tid, memory) {
+            let _ = ptrace(libc::PTRACE_DETACH, tid, 0, 0);
+            return Ok(None);
+        }
+        let mut stopped = Self { tid, registers, mask, syscall_at };
+        stopped.make_anew(pid);
+        // No signal may come between.
+        let all = u64::MAX;
+        let _ = ptrace(PTRACE_SETSIGMASK, tid, 8, &raw const all as usize);
+        Ok(Some(stopped))
+    }
+
+    /// A system call that our stop ended early (`epoll_wait`) is made anew, with its whole time-out. One that a signal ended
+    /// is not.
+    fn make_anew(&mut self, pid: u32) {
+        let Self { registers, tid, .. } = self;
+        let result = registers.rax as i64;
+        if (registers.orig_rax as i64) < 0 || RESTARTED.contains(&result) || result != -i64::from(libc::EINTR) {
+            return;
+        }
+        let signals = |name| status(pid, *tid, name).unwrap_or_default();
+        let pending = (signals("SigPnd:") | status(pid, pid as i32, "ShdPnd:").unwrap_or_default()) & !signals("SigBlk:");
+        if pending == 0 {
+            registers.rip -= 2;
+            registers.rax = registers.orig_rax;
+            registers.orig_rax = u64::MAX;
+        }
+    }
+
+    /// Makes a system call.
+    ///
+    /// # Errors
+    /// `Ok(Err(errno))` is the call's own.
+    pub fn call(&mut self, number: i64, arguments: [u64; 6]) -> Result<Result<u64, i32>, io::Error> {
+        let mut registers = self.registers;
+        registers.rip = self.syscall_at;
+        registers.rax = number as u64;
+        registers.orig_rax = u64::MAX;
+        [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] = arguments;
+        ptrace(libc::PTRACE_SETREGS, self.tid, 0, &raw const registers as usize)?;
+        ptrace(libc::PTRACE_SINGLESTEP, self.tid, 0, 0)?;
+        let is_done = wait_for(self.tid, |status| match (status >> 16, libc::WSTOPSIG(status)) {
+            (0, libc::SIGTRAP) => Next::Done,
+            _ => Next::Step,
+        });
+        if !is_done {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        ptrace(libc::PTRACE_GETREGS, self.tid, 0, &raw mut registers as usize)?;
+        let result = registers.rax as i64;
+        Ok(if (-4095..0).contains(&result) { Err(-result as i32) } else { Ok(result as u64) })
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = ptrace(libc::PTRACE_SETREGS, self.tid, 0, &raw const self.registers as usize);
+        let _ = ptrace(PTRACE_SETSIGMASK, self.tid, 8, &raw const self.mask as usize);
+        let _ = ptrace(libc::PTRACE_DETACH, self.tid, 0, 0);
+    }
+}
+
+/// A stop of the thread: whether it is the one that is waited for, and how it goes on if not.
+enum Next {
+    Done,
+    GoOn(i32),
+    Step,
+}
+
+/// Waits until the thread stops in the wanted way; false where it ended, or did not stop in time.
+fn wait_for(tid: i32, next: impl Fn(i32) -> Next) -> bool {
+    let began = Instant::now();
+    while began.elapsed() < STOP_WITHIN {
+        let mut status = 0;
+        // SAFETY: the status is a number of ours.
+        match unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) } {
+            0 => std::thread::sleep(LOOK_EVERY),
+            it if it == tid && libc::WIFSTOPPED(status) => match next(status) {
+                Next::Done => return true,
+                Next::GoOn(signal) => {
+                    let _ = ptrace(libc::PTRACE_CONT, tid, 0, signal as usize);
+                }
+                Next::Step => {
+                    let _ = ptrace(libc::PTRACE_SINGLESTEP, tid, 0, 0);
+                }
+            },
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The thread stands in code that the kernel makes begin anew when the CPU is taken from it (rseq). A system call of ours
+/// would hide from the kernel that it was.
+fn is_amid_rseq(tid: i32, memory: &Memory) -> bool {
+    // pointer, size, signature, flags, padding
+    let mut configuration = [0_u64; 3];
+    let size = size_of_val(&configuration);
+    let read = ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, size, configuration.as_mut_ptr() as usize);
+    let [area, ..] = configuration;
+    // The pointer to what runs stands behind two numbers of 32 bits.
+    read.is_ok() && area != 0 && memory.word(area + 8).is_ok_and(|running| running != 0)
+}
+
+/// A number of `/proc/PID/task/TID/status`: hexadecimal for signals, else decimal.
+fn status(pid: u32, tid: i32, field: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(field))?.trim().to_owned();
+    let base = if field.starts_with("Sig") || field.starts_with("Shd") { 16 } else { 10 };
+    u64::from_str_radix(&value, base).ok()
+}

@@ -1,0 +1,271 @@
+//! Stubs in a program that runs: nothing of what it computes changes, and no call is missed. Needs root and uprobes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use wakepath_functions::{ProcessCallee, ProcessCode};
+use wakepath_inject::{Frame, Injection, Node, Site, needs_its_return_address};
+use wakepath_unwind::{Base, Module, Rule};
+
+/// A program under test, which is killed at the end.
+struct Program {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    functions: BTreeMap<String, u64>,
+}
+
+impl Program {
+    fn start(path: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(path)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let input = child.stdin.take().expect("a pipe");
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let line = output.next().expect("a line").expect("text");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let functions = words.chunks(2).map(|pair| (pair[0].to_owned(), hex(pair[1]))).collect();
+        Self { child, input, output, functions }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn line(&mut self) -> Vec<String> {
+        let line = self.output.next().expect("a line").expect("text");
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn say(&mut self, text: &str) {
+        self.input.write_all(text.as_bytes()).expect("it reads");
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn hex(text: &str) -> u64 {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).expect("a number")
+}
+
+/// Compiles the program into a folder.
+fn compiled(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live_root_inject").join(name);
+    let program = folder.join(name).with_extension("");
+    let compiler = if name.ends_with(".cc") { "c++" } else { "cc" };
+    let status = Command::new(compiler).args(options).arg("-o").arg(&program).arg(&source).args(["-pthread", "-lm"]).status();
+    assert!(status.expect("a compiler").success(), "{name}");
+    program
+}
+
+/// The sites of a function, each with the name of what it calls.
+fn sites(code: &mut ProcessCode, address: u64) -> Vec<(String, u64, Site)> {
+    let function = code.function_at(address).unwrap_or_else(|why| panic!("{why:?}"));
+    let file = function.function.probe.file.clone();
+    let tables = Module::new(File::open(&file).expect("a file"), false);
+    let found = code.sites(&function).expect("sites").sites;
+    let of_site = |site: wakepath_functions::ProcessSite| {
+        site.returns_to?;
+        let (name, callee) = match &site.callee {
+            ProcessCallee::Function(callee) => (callee.function.readable.clone(), callee.address),
+            ProcessCallee::Unbound => ("(unbound)".to_owned(), 0),
+            ProcessCallee::Refused(why) => (why.name.clone(), 0),
+            ProcessCallee::Computed(_) => return None,
+        };
+        let frame = match tables.place(site.offset, true).rule {
+            Rule::Frame { base: Base::Sp, words, .. } => Frame::AboveStack(u64::from(words) * 8),
+            Rule::Frame { base: Base::Bp, words, .. } => Frame::AboveFramePointer(i64::from(words) * 8 - 8),
+            _ => Frame::Unknown,
+        };
+        let site = Site { address: site.address, file: file.clone(), offset: site.offset, frame, nodes: Vec::new() };
+        Some((name, callee, site))
+    };
+    found.into_iter().filter_map(of_site).filter(|(name, ..)| name != "(unbound)" && !needs_its_return_address(name)).collect()
+}
+
+/// All bytes of code that the program has mapped from files, by address.
+fn code_bytes(pid: u32) -> BTreeMap<u64, Vec<u8>> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
+    let memory = File::open(format!("/proc/{pid}/mem")).expect("memory");
+    let lines = maps.lines().filter(|line| line.contains(" r-xp ") && line.contains(" /"));
+    let of_line = |line: &str| {
+        let (from, to) = line.split_whitespace().next().expect("addresses").split_once('-').expect("two");
+        let mut bytes = vec![0; (hex(to) - hex(from)) as usize];
+        memory.read_exact_at(&mut bytes, hex(from)).expect("mapped");
+        (hex(from), bytes)
+    };
+    lines.map(of_line).collect()
+}
+
+/// A moment of the time stamp counter, far from now.
+fn later() -> u64 {
+    u64::MAX
+}
+
+fn is_root(would_show: &str) -> bool {
+    // SAFETY: reads a number.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root {
+        eprintln!("SKIPPED: not root: {would_show}");
+        assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "{would_show}");
+    }
+    is_root
+}
+
+#[test]
+fn each_call_is_measured_once_and_nothing_else_changes() {
+    if !is_root("that stubs measure each call of a program, and change no result") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    for options in [&["-O2"][..], &["-O0"], &["-O2", "-fno-plt", "-fcf-protection=full"], &["-O2", "-static"], &["-O1", "-no-pie"]] {
+        let path = compiled(folder.path(), "called.c", options);
+        let rounds = 1000;
+        let mut program = Program::start(&path, &[&rounds.to_string()]);
+        let pid = program.pid();
+        let line = program.line();
+        let (thread, slot) = (hex(&line[1]), hex(&line[2]));
+        let before = code_bytes(pid);
+        let mut code = ProcessCode::of(pid, false).expect("code");
+        let mut injection = Injection::begin(pid).expect("it is taken");
+        // f0 calls once (1), which calls others (2 and on), which call themselves.
+        let mut names = vec!["f0".to_owned(), "once".to_owned()];
+        let mut all = Vec::new();
+        for (name, callee, mut site) in sites(&mut code, program.functions["f0"]) {
+            if callee == program.functions["once"] {
+                site.nodes.push(Node { parent: 0, node: 1 });
+                all.push(site);
+            }
+            let _ = name;
+        }
+        assert_eq!(all.len(), 1, "{options:?}: f0 calls once at one place");
+        let mut below = Vec::new();
+        for (name, callee, mut site) in sites(&mut code, program.functions["once"]) {
+            site.nodes.push(Node { parent: 1, node: names.len() as u32 });
+            if name.starts_with("deep") || name.starts_with("registers") || name == "turn" {
+                below.push((callee, names.len() as u32));
+            }
+            names.push(name);
+            all.push(site);
+        }
+        for (callee, parent) in below {
+            for (name, _, mut site) in sites(&mut code, callee) {
+                site.nodes.push(Node { parent, node: names.len() as u32 });
+                names.push(format!("{name} below {parent}"));
+                all.push(site);
+            }
+        }
+        let began = Instant::now();
+        let answers = injection.redirect(&all).expect("the process is there");
+        let took = began.elapsed();
+        for (site, answer) in all.iter().zip(&answers) {
+            let name = &names[site.nodes[0].node as usize];
+            assert_eq!(answer, &Ok(()), "{options:?}: {name} at {:#x}", site.address);
+        }
+        assert_ne!(code_bytes(pid), before, "{options:?}");
+        injection.measure_until(later()).expect("there");
+        injection.begin_call(thread, slot).expect("there").expect("room");
+        program.say("g");
+        assert_eq!(program.line(), ["done", "0"], "{options:?}: no result is another one");
+        let times = injection.end_call(thread).expect("there").expect("a state");
+        println!("{options:?}: {} sites in {took:?}", all.len());
+        for (name, node) in names.iter().zip(&times.nodes).skip(1) {
+            println!("  {name}: {node:?}");
+        }
+        let count = |wanted: &str| {
+            let it = names.iter().position(|name| name == wanted || name.starts_with(&format!("{wanted}.")));
+            it.map(|at| times.nodes[at].count)
+        };
+        for name in ["once", "nine", "half", "longer", "large", "listed", "deep", "registers", "turn"] {
+            assert_eq!(count(name), Some(rounds), "{options:?}: {name}");
+        }
+        assert_eq!(times.crowded, 0, "{options:?}");
+        assert_eq!(injection.open_calls().expect("there"), 0, "{options:?}");
+        let left = injection.end().expect("there");
+        assert_eq!((left.gone, left.open), (0, 0), "{options:?}");
+        let after = code_bytes(pid);
+        assert!(before.iter().all(|(at, bytes)| after.get(at) == Some(bytes)), "{options:?}: the code is as it was");
+        program.say("x");
+        assert!(program.child.wait().expect("ends").success(), "{options:?}");
+    }
+}
+
+#[test]
+fn a_busy_program_lives_through_many_insertions_and_removals() {
+    let rounds: usize = std::env::var("WAKEPATH_INSERTIONS").map_or(400, |text| text.parse().expect("a number"));
+    if !is_root("that a program of many threads survives stubs that come and go") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = compiled(folder.path(), "called.c", &["-O2"]);
+    let mut program = Program::start(&path, &[]);
+    let pid = program.pid();
+    let before = code_bytes(pid);
+    let mut code = ProcessCode::of(pid, false).expect("code");
+    let mut all = Vec::new();
+    let mut functions = vec!["f0", "once", "handler", "brief", "registers"];
+    functions.dedup();
+    for name in functions {
+        for (_, _, mut site) in sites(&mut code, program.functions[name]) {
+            site.frame = Frame::Unknown;
+            let node = 1 + all.len() as u32 % 60;
+            // Whatever the innermost node is, the call is measured.
+            site.nodes = (0..8).map(|parent| Node { parent, node: if name == "f0" { 1 } else { node % 8 } }).collect();
+            all.push(site);
+        }
+    }
+    let mut threads = Vec::new();
+    while threads.len() < 3 {
+        let line = program.line();
+        if line[0] == "f0" {
+            threads.push((hex(&line[1]), hex(&line[2])));
+        }
+    }
+    let mut insertions = 0;
+    let mut injection = Injection::begin(pid).expect("it is taken");
+    injection.measure_until(later()).expect("there");
+    let began = Instant::now();
+    let mut measured = 0;
+    while insertions < rounds {
+        for answer in injection.redirect(&all).expect("the process is there") {
+            answer.expect("each site is a call");
+            insertions += 1;
+        }
+        for (thread, slot) in &threads {
+            injection.begin_call(*thread, *slot).expect("there").expect("room");
+        }
+        std::thread::sleep(Duration::from_millis(3));
+        for (thread, _) in &threads {
+            let times = injection.end_call(*thread).expect("there").expect("a state");
+            measured += times.nodes.iter().map(|node| node.count).sum::<u64>();
+        }
+        assert_eq!(injection.restore().expect("there"), 0);
+    }
+    println!("{insertions} insertions and removals in {:?}, {measured} calls measured", began.elapsed());
+    assert!(measured > rounds as u64, "{measured}");
+    let left = injection.end().expect("there");
+    assert_eq!(left.gone, 0);
+    let after = code_bytes(pid);
+    assert!(before.iter().all(|(at, bytes)| after.get(at) == Some(bytes)), "the code is as it was");
+    program.say("x");
+    let mut line = program.line();
+    while line[0] != "rounds" {
+        line = program.line();
+    }
+    println!("{line:?}");
+    assert_eq!(line[3], "0", "no result is another one: {line:?}");
+    assert!(program.child.wait().expect("ends").success());
+}
