@@ -60,20 +60,20 @@ pub(crate) const CALL_STATE: u64 = 32;
 pub(crate) const CALL_OF: u64 = 40;
 pub(crate) const CALL_NODE: u64 = 48;
 
-/// The states of threads, a page each.
+/// The states of threads, 8 kB each.
 pub(crate) const STATES: u64 = 0x80000;
-pub(crate) const STATE_BITS: u32 = 12;
+pub(crate) const STATE_BITS: u32 = 13;
 /// The fields of a state. The number of f0's call is 0 while there is none.
 pub(crate) const STATE_OF: u64 = 0;
 pub(crate) const STATE_INNERMOST: u64 = 8;
 pub(crate) const STATE_THREAD: u64 = 16;
 pub(crate) const STATE_LEFT: u64 = 24;
 pub(crate) const STATE_CROWDED: u64 = 32;
-/// f0's own call, which has the fields of an open one.
-pub(crate) const STATE_F0: u64 = 64;
-pub(crate) const NODES: u64 = 512;
+/// Calls that probes of the kernel see, f0's own the first; they have the fields of an open one.
+pub(crate) const STATE_FRAMES: u64 = 64;
+pub(crate) const NODES: u64 = 4096;
 /// The most nodes, f0 included.
-pub const MAX_NODES: usize = 64;
+pub const MAX_NODES: usize = 128;
 pub(crate) const NODE_BYTES: u64 = 32;
 
 /// The changes of code: address, bytes before, bytes after, 24 bytes each.

@@ -385,7 +385,7 @@ impl Injection {
     pub fn begin_call(&mut self, thread_pointer: u64, slot: u64) -> Result<Option<u64>, Error> {
         let Some(state) = self.state(thread_pointer)? else { return Ok(None) };
         self.call += 1;
-        let own = state + data::STATE_F0;
+        let own = state + data::STATE_FRAMES;
         self.memory.set_word(state + data::STATE_OF, 0)?;
         self.memory.set_word(own + data::CALL_SLOT, slot)?;
         self.memory.set_word(own + data::CALL_AROUND, 0)?;

@@ -12,6 +12,8 @@
 //! - The code is changed while the kernel has a probe (an uprobe) at the site: its break point, its care for the other
 //!   CPUs, and its removal if we die.
 
+#[cfg(target_arch = "x86_64")]
+mod cost;
 mod data;
 mod error;
 mod gate;
@@ -40,6 +42,8 @@ pub fn needs_its_return_address(name: &str) -> bool {
         || OF_COMPILERS.iter().any(|prefix| bare.starts_with(prefix) || plain.starts_with(prefix))
 }
 
+#[cfg(target_arch = "x86_64")]
+pub use cost::{CallCost, call_cost};
 pub use data::{FRAMES_AT, Frame, MAX_NODES, NodeTimes, ThreadTimes};
 pub use error::{Error, Refusal};
 pub use injection::{Injection, Left, Node, Site, SiteRefusal};

@@ -269,3 +269,45 @@ fn a_busy_program_lives_through_many_insertions_and_removals() {
     assert_eq!(line[3], "0", "no result is another one: {line:?}");
     assert!(program.child.wait().expect("ends").success());
 }
+
+#[test]
+fn a_measured_call_takes_some_tens_of_nanoseconds() {
+    if !is_root("what a measured call costs") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = compiled(folder.path(), "loop.c", &["-O2"]);
+    let mut program = Program::start(&path, &[]);
+    let line = program.line();
+    let (thread, slot) = (hex(&line[1]), hex(&line[2]));
+    let mut code = ProcessCode::of(program.pid(), false).expect("code");
+    let ask = |program: &mut Program| -> f64 {
+        let each = |_| {
+            program.say("1000000\n");
+            program.line()[0].parse().expect("ns")
+        };
+        (0..9).map(each).fold(f64::INFINITY, f64::min)
+    };
+    let bare = ask(&mut program);
+    let mut injection = Injection::begin(program.pid()).expect("it is taken");
+    injection.measure_until(later()).expect("there");
+    let mut all = Vec::new();
+    for (function, parent) in [("f0", 0), ("once", 1)] {
+        for (name, _, mut site) in sites(&mut code, program.functions[function]) {
+            if name == "once" || name == "leaf" {
+                site.nodes.push(Node { parent, node: parent + 1 });
+                all.push(site);
+            }
+        }
+    }
+    assert_eq!(all.len(), 2);
+    for answer in injection.redirect(&all).expect("there") {
+        answer.expect("a call");
+    }
+    let idle = ask(&mut program);
+    injection.begin_call(thread, slot).expect("there").expect("room");
+    let measured = ask(&mut program);
+    let times = injection.end_call(thread).expect("there").expect("a state");
+    println!("bare {bare} ns, with a stub that measures nothing {idle} ns, measured {measured} ns: {:?}", &times.nodes[..3]);
+    assert_eq!(times.nodes[2].count, 9_000_000);
+}
