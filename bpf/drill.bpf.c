@@ -31,6 +31,8 @@
 /* Places on a goroutine's stack are distances from its end, below this. */
 #define GOROUTINES_END (1ull << 62)
 
+/* Whether stubs in the process measure. Without them the verifier sees no write to its memory. */
+const volatile __u32 with_stubs = 0;
 /* Written by user space. */
 __u32 process = 0;
 __u32 of_go = 0;
@@ -42,10 +44,16 @@ __s64 wanted = 0; /* calls within the peak that are still to be recorded */
 __u32 sampled_node = 0;
 /* The return address that the kernel puts in place of another one lies here. */
 __u64 trampoline_from = 0, trampoline_to = 0;
+/* The data of stubs in the process, and the addresses of their code; 0: there are none. */
+__u64 stub_data = 0, stub_code_from[WP_STUB_REGIONS] = {}, stub_code_to[WP_STUB_REGIONS] = {};
+/* The thread pointers that have a state there. */
+__u64 stub_threads[WP_STUB_THREADS] = {};
 /* Read by user space. */
 __u64 counts[64] = {}; /* calls of f0 by latency: from 2^i to below 2^(i+1) ns */
 __u64 sums[64] = {}; /* their latencies together, ns */
 __u64 left = 0, crowded = 0, lost = 0;
+/* Calls of f0 in which the process unwound its stack, so that stubs stopped measuring. */
+__u64 unwound = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -66,7 +74,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__type(key, struct wp_drill_edge);
-	__type(value, __u32);
+	__type(value, struct wp_drill_child);
 } edges SEC(".maps");
 
 /* The functions that call nodes: an entry from elsewhere needs a frame. */
@@ -102,6 +110,92 @@ static __always_inline struct wp_drill_frame *frame_at(struct wp_drill_thread *t
 	return &t->frames[place & (WP_DRILL_DEEPEST - 1)];
 }
 
+/*
+ * Where stubs in the process measure, the calls that probes see are in their list too, at a place by their depth: a call below
+ * one of these finds its parent in it.
+ */
+static __always_inline void list_call(struct wp_drill_thread *t, struct wp_drill_frame *frame, __u32 depth)
+{
+	__u64 innermost = t->state + offsetof(struct wp_stub_state, innermost);
+	__u64 at = t->state + WP_STUB_FRAMES + (depth & (WP_DRILL_DEEPEST - 1)) * sizeof(struct wp_stub_call);
+	struct wp_stub_call call = {};
+
+	if (bpf_probe_read_user(&frame->around_call, sizeof(frame->around_call), (void *)innermost))
+		return;
+	call.slot = frame->sp;
+	call.around = frame->around_call;
+	call.state = t->state;
+	call.of = t->stub_call;
+	call.node = frame->node;
+	if (!bpf_probe_write_user((void *)at, &call, sizeof(call)))
+		bpf_probe_write_user((void *)innermost, &at, sizeof(at));
+}
+
+/* The number of the state of a thread pointer in `stub_threads`, or -1: the stubs look for it in the same way. */
+static __always_inline int stub_thread(__u64 pointer)
+{
+	__u64 from = (pointer >> 12) ^ (pointer >> 23);
+
+	for (int way = 0; way < WP_STUB_WAYS; way++) {
+		__u32 index = (from + way) & (WP_STUB_THREADS - 1);
+		__u64 had;
+
+		asm volatile("" : "+r"(index));
+		had = __sync_val_compare_and_swap(&stub_threads[index & (WP_STUB_THREADS - 1)], 0, pointer);
+		if (had == 0 || had == pointer)
+			return index;
+	}
+	return -1;
+}
+
+/* A call of f0 begins, whose parts stubs measure: from now on, in this thread. */
+static __always_inline void begin_stubs(struct wp_drill_thread *t, __u64 sp)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 pointer = BPF_CORE_READ(task, thread.fsbase), at;
+	struct wp_stub_call own = {};
+	struct wp_stub_state state = {};
+	int index = stub_thread(pointer);
+
+	if (index < 0)
+		return;
+	at = stub_data + WP_STUB_KEYS + 8 * index;
+	t->stub_call = bpf_ktime_get_ns();
+	state.of = t->stub_call;
+	state.innermost = stub_data + WP_STUB_STATES + ((__u64)index << WP_STUB_STATE_BITS) + WP_STUB_FRAMES;
+	state.thread = pointer;
+	own.slot = sp;
+	own.state = state.innermost - WP_STUB_FRAMES;
+	own.of = t->stub_call;
+	if (bpf_probe_write_user((void *)at, &pointer, sizeof(pointer)) ||
+	    bpf_probe_write_user((void *)state.innermost, &own, sizeof(own)) ||
+	    bpf_probe_write_user((void *)own.state, &state, sizeof(state)))
+		return;
+	t->state = own.state;
+}
+
+/* The call of f0 is over: nothing is measured in this thread until the next one. */
+static __always_inline void end_stubs(struct wp_drill_thread *t)
+{
+	__u64 none = 0;
+
+	bpf_probe_write_user((void *)t->state, &none, sizeof(none));
+	t->state = 0;
+}
+
+/* The innermost node of the thread that runs. */
+static __always_inline __u32 innermost_node(struct wp_drill_thread *t)
+{
+	struct wp_stub_call call;
+	__u64 at;
+
+	if (!with_stubs || !t->state ||
+	    bpf_probe_read_user(&at, sizeof(at), (void *)(t->state + offsetof(struct wp_stub_state, innermost))) ||
+	    bpf_probe_read_user(&call, sizeof(call), (void *)at))
+		return t->innermost;
+	return call.node < WP_DRILL_NODES ? call.node : t->innermost;
+}
+
 static __always_inline void open_frame(struct wp_drill_thread *t, __u64 sp, __u32 function, __u32 node)
 {
 	__u32 depth = t->depth;
@@ -119,6 +213,9 @@ static __always_inline void open_frame(struct wp_drill_thread *t, __u64 sp, __u3
 	if (node != WP_DRILL_OUTSIDE)
 		t->innermost = node;
 	t->depth = depth + 1;
+	frame->around_call = 0;
+	if (with_stubs && t->state && depth && node != WP_DRILL_OUTSIDE)
+		list_call(t, frame, depth);
 	frame->at = bpf_ktime_get_ns();
 }
 
@@ -159,13 +256,54 @@ static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp
 	t->plan = phase == WP_DRILL_MEASURE && wanted > 0 ? plan : 0;
 	t->depth = t->innermost = t->crowded = t->left = t->samples = 0;
 	t->off_at = t->ready_at = t->interrupted_at = 0;
+	t->state = 0;
+	if (with_stubs && t->plan)
+		begin_stubs(t, sp);
 	open_frame(t, sp, F0, 0);
+}
+
+/*
+ * The node that a call belongs to, by the list that the stubs keep: the innermost call that is not left is the parent's, and,
+ * where its frame is known, no other one of that function lies between. -1: none.
+ */
+static __always_inline int child_of_list(struct pt_regs *ctx, struct wp_drill_thread *t, __u64 sp, struct wp_drill_edge *edge)
+{
+	__u64 at, returns_to = edge->returns_to;
+	struct wp_drill_child *child;
+	struct wp_stub_call call;
+
+	if (bpf_probe_read_user(&at, sizeof(at), (void *)(t->state + offsetof(struct wp_stub_state, innermost))))
+		return -1;
+	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
+		if (!at || bpf_probe_read_user(&call, sizeof(call), (void *)at))
+			return -1;
+		edge->parent = call.node;
+		if (call.slot == sp) {
+			/* By a jump of that function, in place of a call. */
+			edge->returns_to = 0;
+			child = bpf_map_lookup_elem(&edges, edge);
+			if (child)
+				return child->node;
+			edge->returns_to = returns_to;
+		} else if (call.slot > sp) {
+			__u64 base;
+
+			child = bpf_map_lookup_elem(&edges, edge);
+			if (!child)
+				return -1;
+			base = child->frame ? ctx->bp : sp;
+			return child->frame == 2 || base + child->distance == call.slot ? (int)child->node : -1;
+		}
+		at = call.around;
+	}
+	return -1;
 }
 
 static __always_inline int enter(struct pt_regs *ctx)
 {
 	__u64 who, sp = ctx->sp;
-	__u32 function = (__u32)bpf_get_attach_cookie(ctx), depth, *child;
+	__u32 function = (__u32)bpf_get_attach_cookie(ctx), depth;
+	struct wp_drill_child *child;
 	struct wp_drill_thread *t;
 	struct wp_drill_edge edge = { 0, function, 0 };
 
@@ -221,10 +359,19 @@ static __always_inline int enter(struct pt_regs *ctx)
 			open_frame(t, sp, function, WP_DRILL_OUTSIDE);
 		return 0;
 	}
+	if (with_stubs && t->state) {
+		int node = child_of_list(ctx, t, sp, &edge);
+
+		if (node >= 0)
+			open_frame(t, sp, function, node);
+		else if (function == F0)
+			open_frame(t, sp, function, WP_DRILL_OUTSIDE);
+		return 0;
+	}
 	edge.parent = frame_at(t, depth - 1)->node;
 	child = edge.parent == WP_DRILL_OUTSIDE ? NULL : bpf_map_lookup_elem(&edges, &edge);
 	if (child)
-		open_frame(t, sp, function, *child);
+		open_frame(t, sp, function, child->node);
 	else if (bpf_map_lookup_elem(&callers, &function))
 		open_frame(t, sp, function, WP_DRILL_OUTSIDE);
 	return 0;
@@ -237,6 +384,21 @@ static __always_inline void finish(struct wp_drill_thread *t, __u64 latency)
 
 	__sync_fetch_and_add(&counts[bucket], 1);
 	__sync_fetch_and_add(&sums[bucket], latency);
+	if (with_stubs && t->state) {
+		struct wp_stub_state state;
+
+		if (bpf_probe_read_user(&state, sizeof(state), (void *)t->state) || state.crowded)
+			t->crowded = 1;
+		else
+			t->left += state.left;
+		if (t->plan == plan && latency >= low && latency < high &&
+		    bpf_probe_read_user(t->stubs, sizeof(t->stubs), (void *)(t->state + WP_STUB_NODES)))
+			t->crowded = 1;
+		end_stubs(t);
+	} else if (with_stubs && t->plan) {
+		/* No room for the thread, or its memory could not be written: nothing below f0 was measured. */
+		t->crowded = 1;
+	}
 	if (t->crowded)
 		__sync_fetch_and_add(&crowded, 1);
 	if (!t->plan || t->plan != plan || t->crowded || latency < low || latency >= high)
@@ -275,6 +437,9 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 above)
 		if (top->sp == sp && top->function == function) {
 			t->depth = depth - 1;
 			t->innermost = top->around;
+			if (with_stubs && t->state && top->around_call)
+				bpf_probe_write_user((void *)(t->state + offsetof(struct wp_stub_state, innermost)),
+						     &top->around_call, sizeof(top->around_call));
 			latency = now > top->at ? now - top->at : 0;
 			if (top->node != WP_DRILL_OUTSIDE && t->plan) {
 				struct wp_drill_node *node = node_of(t, top->node);
@@ -334,6 +499,57 @@ SEC("uprobe")
 int drill_leave_one(struct pt_regs *ctx)
 {
 	return leave(ctx, 0);
+}
+
+/*
+ * Before the tables for unwinding are asked for the frames of this thread: return addresses that stubs took the place of come
+ * back, for the stubs are in no such table. The call of f0 is not measured any further.
+ */
+static __always_inline int unwind(struct pt_regs *ctx)
+{
+	__u64 who = (__u32)bpf_get_current_pid_tgid(), at, place, sp = ctx->sp;
+	struct wp_drill_thread *t;
+	struct wp_stub_call call;
+
+	if (!with_stubs || bpf_get_current_pid_tgid() >> 32 != process)
+		return 0;
+	t = bpf_map_lookup_elem(&drilled, &who);
+	if (!t || !t->state ||
+	    bpf_probe_read_user(&at, sizeof(at), (void *)(t->state + offsetof(struct wp_stub_state, innermost))))
+		return 0;
+	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
+		bool is_stub = false;
+
+		if (!at || bpf_probe_read_user(&call, sizeof(call), (void *)at))
+			break;
+		if (call.slot >= sp && !bpf_probe_read_user(&place, sizeof(place), (void *)call.slot)) {
+			for (int region = 0; region < WP_STUB_REGIONS; region++)
+				is_stub |= place >= stub_code_from[region] && place < stub_code_to[region];
+			if (is_stub) {
+				__u64 none = 0;
+
+				bpf_probe_write_user((void *)call.slot, &call.returns_to, sizeof(call.returns_to));
+				bpf_probe_write_user((void *)at, &none, sizeof(none));
+			}
+		}
+		at = call.around;
+	}
+	__sync_fetch_and_add(&unwound, 1);
+	t->crowded = 1;
+	end_stubs(t);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int drill_unwind(struct pt_regs *ctx)
+{
+	return unwind(ctx);
+}
+
+SEC("uprobe")
+int drill_unwind_one(struct pt_regs *ctx)
+{
+	return unwind(ctx);
 }
 
 struct {
@@ -445,11 +661,12 @@ int BPF_PROG(drill_switch, bool preempt, struct task_struct *prev, struct task_s
 
 	if (t) {
 		t->off_at = now;
+		t->off_node = innermost_node(t);
 		t->ready_at = preempt || !prev_state ? now : 0;
 	}
 	t = measured(next);
 	if (t && t->off_at) {
-		struct wp_drill_node *node = node_of(t, t->innermost);
+		struct wp_drill_node *node = node_of(t, t->off_node);
 		__u64 ready = t->ready_at >= t->off_at && t->ready_at <= now ? t->ready_at : now;
 
 		node->blocked += ready - t->off_at;
@@ -488,7 +705,7 @@ static __always_inline int interrupt_ends(void)
 
 	if (!t || !t->interrupted_at)
 		return 0;
-	node = node_of(t, t->innermost);
+	node = node_of(t, innermost_node(t));
 	time = bpf_ktime_get_ns() - t->interrupted_at;
 	node->interrupted += time;
 	if (time > node->longest) {
@@ -530,7 +747,7 @@ int drill_sample(struct bpf_perf_event_data *ctx)
 	struct wp_drill_thread *t = measured(bpf_get_current_task_btf());
 	__u32 at;
 
-	if (!t || t->innermost != sampled_node)
+	if (!t || innermost_node(t) != sampled_node)
 		return 0;
 	at = t->samples++;
 	if (at >= WP_DRILL_SAMPLES)

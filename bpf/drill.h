@@ -39,6 +39,15 @@ struct wp_drill_frame {
 	__u32 node; /* or WP_DRILL_OUTSIDE */
 	__u32 around; /* the innermost node when the function was entered */
 	__u32 spare;
+	__u64 around_call; /* the innermost call in the process's memory then, where stubs measure */
+};
+
+/* The calls of a node within one call of f0, as stubs in the process measured them (crates/inject/src/data.rs). */
+struct wp_stub_node {
+	__u64 call; /* the number of the call of f0 that the rest is of */
+	__u64 max; /* ticks of the time stamp counter, of one call */
+	__u64 sum; /* ticks */
+	__u64 count;
 };
 
 /* A thread or goroutine, and the record of its call of f0 when that returns. */
@@ -60,7 +69,11 @@ struct wp_drill_thread {
 	/* Where the thread was in its code at the samples that found the sampled node innermost; 0: in the kernel. */
 	__u64 sampled[WP_DRILL_SAMPLES];
 	__u32 samples; /* those that there were: more than are kept, perhaps */
-	__u32 spare;
+	__u32 off_node; /* the innermost node when the thread left its CPU */
+	/* Where stubs in the process measure: the thread's state there, or 0; the number of the call there; their times. */
+	__u64 state;
+	__u64 stub_call;
+	struct wp_stub_node stubs[WP_DRILL_NODES];
 };
 
 /* A call of `function` by `parent` that returns to `returns_to` is a child of that node; 0: called by a jump. */
@@ -68,6 +81,45 @@ struct wp_drill_edge {
 	__u32 parent;
 	__u32 function;
 	__u64 returns_to;
+};
+
+/* The node that is called. `distance` from the stack pointer (0) or the frame pointer (1) at the entry the return address of
+   the caller stands, where that is known; 2: it is not. */
+struct wp_drill_child {
+	__u32 node;
+	__u32 frame;
+	__s64 distance;
+};
+
+/* The layout of the stubs' data in the process: crates/inject/src/data.rs, which a test holds against this. */
+#define WP_STUB_KEYS 0x1000
+#define WP_STUB_THREADS 256
+#define WP_STUB_WAYS 8
+#define WP_STUB_REGIONS 8
+#define WP_STUB_STATES 0x80000
+#define WP_STUB_STATE_BITS 13
+#define WP_STUB_FRAMES 64
+#define WP_STUB_NODES 4096
+
+/* An open call there: `wp_stub_state.innermost` leads to one. */
+struct wp_stub_call {
+	__u64 slot; /* where its return address stands */
+	__u64 returns_to;
+	__u64 began; /* ticks */
+	__u64 around; /* the call around it, 0: none */
+	__u64 state;
+	__u64 of; /* the number of f0's call */
+	__u32 node;
+	__u32 spare;
+	__u64 unused;
+};
+
+struct wp_stub_state {
+	__u64 of; /* the number of f0's call that is open; 0: none */
+	__u64 innermost;
+	__u64 thread; /* the thread pointer */
+	__u64 left;
+	__u64 crowded;
 };
 
 /* The place of the address that an indirect call takes. */

@@ -78,6 +78,9 @@ pub struct DrillArguments {
     /// Promise that no exception passes the functions: they are probed in a cheaper way, which ends the program if one does
     #[arg(long)]
     no_exceptions: bool,
+    /// Measure calls by code that is put into the process while it runs, in place of probes of the kernel: some 20 ns a call
+    #[arg(long)]
+    stubs: bool,
     /// Do not record what a function waited for that the path ends at
     #[arg(long)]
     no_waits: bool,
@@ -147,7 +150,7 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
         peak: arguments.peak,
         parameters: parameters(arguments)?,
         duration: arguments.duration,
-        allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
+        allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions, stubs: arguments.stubs },
         resume,
     };
     let stop = collecting::watch_signals(!arguments.command.is_empty())?;
@@ -208,7 +211,7 @@ fn explain(
         asked: std::env::args_os().skip(1).collect(),
         version: env!("CARGO_PKG_VERSION"),
         calls: vec![found.target.clone()],
-        allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions },
+        allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions, stubs: false },
     };
     let go = find_go(&request);
     let made = record(&request, go, None, None, stop);

@@ -123,6 +123,7 @@ fn watched(arguments: &WatchArguments, output: &Output) -> Result<ExitCode, Fail
             allowed: AllowedProbes {
                 slow_probes: arguments.slow_probes,
                 no_exceptions: arguments.no_exceptions,
+                stubs: false,
             },
         },
         every: arguments.every,

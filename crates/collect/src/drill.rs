@@ -1,6 +1,7 @@
 //! A session that measures the functions below one of a process, level by level: `bpf/drill.bpf.c` (T08 chapter 3).
 
 mod record;
+mod stubs;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use libbpf_rs::{
 };
 use wakepath_caller::Caller;
 use wakepath_functions::{Operand, Probe, Return, Runtime};
+use wakepath_inject::Frame;
 
 use crate::child::{Held, Running};
 use crate::error::Error;
@@ -28,6 +30,8 @@ use crate::skeleton::drill::{DrillSkel, DrillSkelBuilder};
 use crate::watch::{EndReason, Watch, pidfd};
 
 use record::DEPTH;
+use stubs::{Stubs, Ticks};
+
 pub use record::{DrillCall, DrillNode, MAX_DRILL_NODES, MAX_DRILL_SAMPLES};
 
 /// Threads that detach probes at the same time.
@@ -68,6 +72,10 @@ pub struct Drill<'obj> {
     tracepoints: Vec<Link>,
     /// The clocks of CPUs that take samples.
     sampling: Vec<Link>,
+    /// Probes where the process begins to unwind its stack.
+    unwinding: Vec<Link>,
+    stubs: Option<Stubs>,
+    ticks: Rc<Ticks>,
     many_at_once: bool,
     plan: u64,
     records: RingBuffer<'static>,
@@ -91,6 +99,8 @@ pub struct DrillEdge {
     pub returns_to: Option<u64>,
     /// The node that is called.
     pub node: u32,
+    /// The frame of the caller at the call, which is looked at where stubs measure too.
+    pub frame: Frame,
 }
 
 /// The nodes that are to be measured.
@@ -123,7 +133,7 @@ pub struct DrillCounts {
 
 impl<'obj> Drill<'obj> {
     /// Loads the programs into `storage`, for functions of one process that have this runtime, and at most for this time. Nothing is measured yet. A process that
-    /// is a `command` of ours is waited for when it ends.
+    /// is a `command` of ours is waited for when it ends. With `stubs`, calls can be measured by code in the process.
     ///
     /// # Errors
     /// When privileges are missing, or the kernel does not take the programs.
@@ -133,10 +143,12 @@ impl<'obj> Drill<'obj> {
         runtime: Runtime,
         command: Option<Running>,
         duration: Option<Duration>,
+        stubs: bool,
     ) -> Result<Self, Error> {
         if pidfd(pid).is_none() {
             return Err(Error::NoProcess { pid });
         }
+        let stubs = stubs.then(|| Stubs::begin(pid)).transpose()?;
         libbpf::silence();
         let many_at_once = libbpf::has_uprobe_sessions(&libbpf::kernel_types()?);
         let mut open = DrillSkelBuilder::default().open(storage).map_err(load_error)?;
@@ -147,18 +159,24 @@ impl<'obj> Drill<'obj> {
                 "uprobe.multi" | "uretprobe.multi" => many_at_once,
                 _ => true,
             };
-            program.set_autoload(wanted);
+            let is_of_stubs = program.name().to_string_lossy().starts_with("drill_unwind");
+            program.set_autoload(wanted && (stubs.is_some() || !is_of_stubs));
         }
         let bss = open.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?;
         bss.process = pid;
         bss.of_go = (runtime == Runtime::Go).into();
+        bss.stub_data = stubs.as_ref().map_or(0, |stubs| stubs.injection.data());
+        let constants = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton(".rodata"))?;
+        constants.with_stubs = stubs.is_some().into();
         let skeleton = open.load().map_err(load_error)?;
         let calls = Rc::new(RefCell::new(Vec::new()));
         let into = Rc::clone(&calls);
+        let ticks = Rc::new(Ticks::new());
+        let clock = Rc::clone(&ticks);
         let mut rings = RingBufferBuilder::new();
         rings
             .add(&skeleton.maps.drill_records, move |record| {
-                into.borrow_mut().extend(DrillCall::read(record));
+                into.borrow_mut().extend(DrillCall::read(record, clock.length()));
                 0
             })
             .map_err(load_error)?;
@@ -169,6 +187,9 @@ impl<'obj> Drill<'obj> {
             watched: Vec::new(),
             tracepoints: Vec::new(),
             sampling: Vec::new(),
+            unwinding: Vec::new(),
+            stubs,
+            ticks,
             many_at_once,
             plan: 0,
             records,
@@ -350,12 +371,15 @@ impl<'obj> Drill<'obj> {
             key[..4].copy_from_slice(&edge.parent.to_ne_bytes());
             key[4..8].copy_from_slice(&edge.function.to_ne_bytes());
             key[8..].copy_from_slice(&edge.returns_to.unwrap_or(0).to_ne_bytes());
-            maps.edges.update(&key, &edge.node.to_ne_bytes(), MapFlags::ANY).map_err(load_error)?;
+            maps.edges.update(&key, &child_bytes(edge), MapFlags::ANY).map_err(load_error)?;
         }
         for caller in &plan.callers {
             maps.callers
                 .update(&caller.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY)
                 .map_err(load_error)?;
+        }
+        if let Some(stubs) = &self.stubs {
+            stubs.heard(&self.ticks)?;
         }
         self.plan += 1;
         self.calls.borrow_mut().clear();
@@ -394,6 +418,9 @@ impl<'obj> Drill<'obj> {
 
     /// The calls of f0 within the peak that returned since the last time; waits for some until `timeout`.
     pub fn calls(&mut self, timeout: Duration) -> Result<Vec<DrillCall>, Error> {
+        if let Some(stubs) = &self.stubs {
+            stubs.heard(&self.ticks)?;
+        }
         // A wait that a signal cuts short is one without calls.
         let _ = self.records.poll(timeout);
         let mut calls = std::mem::take(&mut *self.calls.borrow_mut());
@@ -439,6 +466,8 @@ impl<'obj> Drill<'obj> {
 
 impl Drop for Drill<'_> {
     fn drop(&mut self) {
+        let _ = self.end_stubs();
+        self.unwinding.clear();
         self.remove_unneeded(|_| false);
     }
 }
@@ -464,6 +493,20 @@ fn trampoline(pid: u32) -> Range<u64> {
         Some(u64::from_str_radix(from, 16).ok()?..u64::from_str_radix(to, 16).ok()?)
     };
     maps.split(|&byte| byte == b'\n').find_map(range).unwrap_or(0..0)
+}
+
+/// A `struct wp_drill_child`.
+fn child_bytes(edge: &DrillEdge) -> [u8; 16] {
+    let (frame, distance) = match edge.frame {
+        Frame::AboveStack(bytes) => (0_u32, bytes as i64),
+        Frame::AboveFramePointer(bytes) => (1, bytes),
+        Frame::Unknown => (2, 0),
+    };
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&edge.node.to_ne_bytes());
+    bytes[4..8].copy_from_slice(&frame.to_ne_bytes());
+    bytes[8..].copy_from_slice(&distance.to_ne_bytes());
+    bytes
 }
 
 /// A `struct wp_drill_operand`.

@@ -47,6 +47,8 @@ pub enum Error {
     Counts { source: io::Error },
     #[error("cannot drop privileges after attaching: {source}")]
     Rights { source: io::Error },
+    #[error("cannot measure calls by code in the process: {0}")]
+    Stubs(#[from] wakepath_inject::Error),
     #[error(transparent)]
     Write(#[from] WriteError),
 }

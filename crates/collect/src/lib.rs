@@ -43,6 +43,7 @@ mod write_behind;
 pub use child::{Running, exit_code};
 pub use contexts::{OpenSpans, UnreadContexts};
 pub use doctor::{Check, Verdict, examine};
+pub use wakepath_inject::{Frame, Node as StubNode, Refusal as StubRefusal, Site as StubSite, SiteRefusal, needs_its_return_address};
 pub use drill::{
     Drill, DrillCall, DrillCommand, DrillCounts, DrillEdge, DrillNode, DrillPlan, MAX_DRILL_NODES,
     MAX_DRILL_SAMPLES,

@@ -278,7 +278,7 @@ pub fn drill(
     let mut storage = MaybeUninit::uninit();
     let runtime = f0.function.probe.runtime;
     let of_goroutines = runtime == Runtime::Go;
-    let drill = Drill::load(&mut storage, pid, runtime, command, Some(query.duration))?;
+    let drill = Drill::load(&mut storage, pid, runtime, command, Some(query.duration), query.allowed.stubs)?;
     let mut driver = Driver::new(pid, drill, code, f0, query, probe);
     let began = Instant::now();
     let counts = driver.count(query, began, stop, progress)?;

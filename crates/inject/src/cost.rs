@@ -67,10 +67,11 @@ extern "C" fn nothing() {
 /// When no memory may be mapped that is executed.
 pub fn call_cost() -> io::Result<CallCost> {
     let data = Mapped::new(data::BYTES, libc::PROT_READ | libc::PROT_WRITE)?;
+    let shared = Mapped::new(data::SHARED_BYTES, libc::PROT_READ | libc::PROT_WRITE)?;
     let code = Mapped::new(0x1000, libc::PROT_READ | libc::PROT_WRITE)?;
-    let (base, region) = (data.at as u64, code.at as u64);
+    let (base, states, region) = (data.at as u64, shared.at as u64, code.at as u64);
     let stub_at = region + stub::STUBS_AT;
-    code.put(0, &stub::shared(base));
+    code.put(0, &stub::shared(base, states));
     let callee: extern "C" fn() = nothing;
     code.put(stub::STUBS_AT, &stub::stub(region, stub_at, 1, callee as usize as u64));
     // SAFETY: the mapping is ours; from here on it is code.
@@ -80,27 +81,27 @@ pub fn call_cost() -> io::Result<CallCost> {
     let thread = thread_pointer();
     let index = (thread >> 12 ^ thread >> 23) % data::MAX_THREADS;
     let state = data::STATES + (index << data::STATE_BITS);
-    data.put(data::KEYS + 8 * index, &thread.to_le_bytes());
+    shared.put(data::KEYS + 8 * index, &thread.to_le_bytes());
     data.put(data::DEADLINE, &u64::MAX.to_le_bytes());
     let site = data::SITES + data::SITE_BYTES;
     // Below f0 (0), node 1, and whatever its frame is.
     data.put(site + data::SITE_NODE, &1_u32.to_le_bytes());
     data.put(site + data::SITE_FRAME, &2_u32.to_le_bytes());
     let own = state + data::STATE_FRAMES;
-    data.put(own + data::CALL_SLOT, &u64::MAX.to_le_bytes());
-    data.put(state + data::STATE_THREAD, &thread.to_le_bytes());
-    data.put(state + data::STATE_INNERMOST, &(base + own).to_le_bytes());
+    shared.put(own + data::CALL_SLOT, &u64::MAX.to_le_bytes());
+    shared.put(state + data::STATE_THREAD, &thread.to_le_bytes());
+    shared.put(state + data::STATE_INNERMOST, &(states + own).to_le_bytes());
     // SAFETY: the stub keeps all registers and calls `nothing`; its code and data live until the end of this function.
     let stub: extern "C" fn() = unsafe { std::mem::transmute::<usize, extern "C" fn()>(stub_at as usize) };
     let (mut plain, mut whole, mut inside) = (u64::MAX, u64::MAX, u64::MAX);
     for trial in 1..=TRIALS as u64 {
-        data.put(state + data::STATE_OF, &0_u64.to_le_bytes());
+        shared.put(state + data::STATE_OF, &0_u64.to_le_bytes());
         plain = plain.min(ticks_of(callee));
-        data.put(state + data::STATE_OF, &trial.to_le_bytes());
+        shared.put(state + data::STATE_OF, &trial.to_le_bytes());
         whole = whole.min(ticks_of(stub));
         let node = state + data::NODES + data::NODE_BYTES;
-        debug_assert_eq!(data.word(node + 24), CALLS);
-        inside = inside.min(data.word(node + 16));
+        debug_assert_eq!(shared.word(node + 24), CALLS);
+        inside = inside.min(shared.word(node + 16));
     }
     Ok(CallCost {
         whole: whole.saturating_sub(plain).div_ceil(CALLS),
@@ -108,15 +109,19 @@ pub fn call_cost() -> io::Result<CallCost> {
     })
 }
 
+/// The time stamp counter of this CPU, which stubs read.
+pub fn ticks() -> u64 {
+    // SAFETY: reads a counter that every CPU of this architecture has.
+    unsafe { _rdtsc() }
+}
+
 fn ticks_of(call: extern "C" fn()) -> u64 {
     let call = std::hint::black_box(call);
-    // SAFETY: reads a counter that every CPU of this architecture has.
-    let began = unsafe { _rdtsc() };
+    let began = ticks();
     for _ in 0..CALLS {
         call();
     }
-    // SAFETY: as above.
-    unsafe { _rdtsc() }.saturating_sub(began)
+    ticks().saturating_sub(began)
 }
 
 /// The thread's own address. The C library keeps it at its first word.

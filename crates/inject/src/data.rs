@@ -1,12 +1,19 @@
-//! The data of the stubs in the process: the layout that `stub.rs`, `bpf/drill.bpf.c` and this crate share.
+//! The data of the stubs in the process: the layout that `stub.rs`, `bpf/drill.h` and this crate share.
+//!
+//! Memory of the process alone, so that a child that it forks has its own, and returns from the calls that are open:
 //!
 //! ```text
-//! head      magic, deadline, owner, the journal's length
-//! keys      the thread pointer of each thread that has a state
+//! head      magic, deadline, owner, the journal's length; a forked child finds zeroes here, and measures nothing
 //! sites     by the number of the site: which node it is below which other one
 //! calls     open calls: the place of the return address on the stack, and what it was; found by a hash of the place
-//! states    by the number of the key: the call of f0, its innermost open node, the times of its nodes
 //! journal   the bytes that were changed in the code, for whoever finds this when its owner is dead
+//! ```
+//!
+//! Memory that is shared with whoever begins calls of f0, a BPF program:
+//!
+//! ```text
+//! keys      the thread pointer of each thread that has a state
+//! states    by the number of the key: the call of f0, its innermost open node, the times of its nodes
 //! ```
 
 /// The first word of the data.
@@ -14,19 +21,15 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"wakepath");
 /// The second word: another layout has another number.
 pub(crate) const LAYOUT: u64 = 1;
 
-/// Where the last moment stands at which stubs measure, in ticks of the time stamp counter.
+/// Where the last moment stands at which stubs measure, in ticks of the time stamp counter; 0: they do not.
 pub(crate) const DEADLINE: u64 = 16;
 /// Where the owner's process number and the moment of its start stand.
 pub(crate) const OWNER: u64 = 24;
 /// Where the number of entries of the journal stands.
 pub(crate) const CHANGES: u64 = 40;
 
-/// The thread pointers of threads, 8 bytes each.
-pub(crate) const KEYS: u64 = 0x1000;
-/// The number of threads that have a place.
-pub(crate) const MAX_THREADS: u64 = 256;
-/// The places that are tried for a thread.
-pub(crate) const THREAD_WAYS: u64 = 8;
+/// The head, which is wiped in a forked child: a page.
+pub(crate) const HEAD_BYTES: u64 = 0x1000;
 
 /// The sites, 32 bytes each; number 0 is none.
 pub(crate) const SITES: u64 = 0x2000;
@@ -60,8 +63,23 @@ pub(crate) const CALL_STATE: u64 = 32;
 pub(crate) const CALL_OF: u64 = 40;
 pub(crate) const CALL_NODE: u64 = 48;
 
+/// The changes of code: address, bytes before, bytes after, 24 bytes each.
+pub(crate) const JOURNAL: u64 = 0x51000;
+pub(crate) const CHANGE_BYTES: u64 = 24;
+/// A page for the arguments of system calls that the process makes for us.
+pub(crate) const SCRATCH: u64 = 0x58000;
+/// All of it, whole pages.
+pub(crate) const BYTES: u64 = 0x59000;
+
+/// In the shared memory: the thread pointers of threads, 8 bytes each.
+pub(crate) const KEYS: u64 = 0;
+/// The number of threads that have a place.
+pub(crate) const MAX_THREADS: u64 = 256;
+/// The places that are tried for a thread.
+pub(crate) const THREAD_WAYS: u64 = 8;
+
 /// The states of threads, 8 kB each.
-pub(crate) const STATES: u64 = 0x80000;
+pub(crate) const STATES: u64 = 0x1000;
 pub(crate) const STATE_BITS: u32 = 13;
 /// The fields of a state. The number of f0's call is 0 while there is none.
 pub(crate) const STATE_OF: u64 = 0;
@@ -76,11 +94,8 @@ pub(crate) const NODES: u64 = 4096;
 pub const MAX_NODES: usize = 128;
 pub(crate) const NODE_BYTES: u64 = 32;
 
-/// The changes of code: address, bytes before, bytes after, 24 bytes each.
-pub(crate) const JOURNAL: u64 = STATES + (MAX_THREADS << STATE_BITS);
-pub(crate) const CHANGE_BYTES: u64 = 24;
-/// All of it, whole pages.
-pub(crate) const BYTES: u64 = JOURNAL + (MAX_SITES * CHANGE_BYTES).next_multiple_of(0x1000);
+/// The bytes of the shared memory.
+pub const SHARED_BYTES: u64 = STATES + (MAX_THREADS << STATE_BITS);
 
 /// The place of a call's frame, as the tables for unwinding state it: where the return address of the *caller* stands, seen
 /// from the call.
@@ -93,9 +108,6 @@ pub enum Frame {
     /// Not known: a call of the same function further out, by recursion, looks the same.
     Unknown,
 }
-
-/// The numbers of [`Frame`] in a site.
-pub const FRAMES_AT: [&str; 3] = ["stack pointer", "frame pointer", "unknown"];
 
 /// The times of one node's calls within a call of f0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -41,6 +41,19 @@ pub enum Refusal {
         /// The process.
         pid: u32,
     },
+    /// A system call that it made for us failed.
+    #[error(
+        "system call {number}, which process {pid} made for us, failed: {source}",
+        source = io::Error::from_raw_os_error(*errno)
+    )]
+    SystemCall {
+        /// The process.
+        pid: u32,
+        /// The number of the call.
+        number: i64,
+        /// The error number, positive.
+        errno: i32,
+    },
     /// The process may not get memory.
     #[error("process {pid} gets no memory from the kernel: {source}", source = io::Error::from_raw_os_error(*errno))]
     NoMemory {

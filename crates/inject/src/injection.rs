@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use crate::data::{self, Frame, MAX_NODES, NodeTimes, ThreadTimes};
@@ -12,6 +14,7 @@ use crate::maps::{Mapping, mappings};
 use crate::memory::Memory;
 use crate::remote::with_thread;
 use crate::room;
+use crate::send;
 use crate::stub;
 
 /// The bytes of a region: the shared code, and a stub for each site.
@@ -22,6 +25,8 @@ const MAX_REGIONS: usize = 8;
 const REGIONS: u64 = 48;
 /// Sites further apart get regions of their own.
 const ONE_REGION: u64 = 1 << 30;
+/// Memory that no code has to reach: far from where programs and libraries are.
+const ANYWHERE: Range<u64> = 1 << 40..1 << 40;
 /// The bit of `AT_HWCAP2` for programs that may read their thread pointer.
 const HAS_THREAD_POINTER: u64 = 1 << 1;
 const AT_HWCAP2: u64 = 26;
@@ -101,6 +106,8 @@ pub struct Injection {
     pid: u32,
     memory: Memory,
     data: u64,
+    /// The memory that is shared with whoever begins calls.
+    states: u64,
     regions: Vec<u64>,
     /// By the address of the instruction.
     changes: BTreeMap<u64, Change>,
@@ -111,11 +118,12 @@ pub struct Injection {
 }
 
 impl Injection {
-    /// Gets ready to put stubs into a process. What a wakepath left there that was killed is taken out first.
+    /// Gets ready to put stubs into a process, whose states stand in `shared`: memory of [`SHARED_BYTES`](crate::SHARED_BYTES) bytes that can be
+    /// mapped. What a wakepath left there that was killed is taken out first.
     ///
     /// # Errors
     /// When the process is refused, or has ended. Nothing of it was changed then.
-    pub fn begin(pid: u32) -> Result<Self, Error> {
+    pub fn begin(pid: u32, shared: BorrowedFd<'_>) -> Result<Self, Error> {
         check(pid)?;
         let memory = Memory::open(pid)?;
         let maps = maps(pid)?;
@@ -127,10 +135,16 @@ impl Injection {
             }
         }
         let mut injection =
-            Self { pid, memory, data: 0, regions: Vec::new(), changes: BTreeMap::new(), next: 1, free: Vec::new(), call: 0 };
+            Self { pid, memory, data: 0, states: 0, regions: Vec::new(), changes: BTreeMap::new(), next: 1, free: Vec::new(), call: 0 };
         match found {
             Some(at) => injection.take_over(at)?,
-            None => injection.data = injection.map(|maps| room::near(maps, &(1 << 32..1 << 32), data::BYTES), data::BYTES, false)?,
+            None => {
+                injection.data = injection.map(|maps| room::near(maps, &ANYWHERE, data::BYTES), data::BYTES, false)?;
+            }
+        }
+        injection.states = injection.map_shared(shared)?;
+        for region in &injection.regions {
+            injection.memory.write(*region, &stub::shared(injection.data, injection.states))?;
         }
         let me = std::process::id();
         let memory = &injection.memory;
@@ -184,19 +198,35 @@ impl Injection {
         let none = Refusal::NoMemory { pid, errno: libc::ENOMEM };
         let protection = if code { libc::PROT_READ | libc::PROT_EXEC } else { libc::PROT_READ | libc::PROT_WRITE };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let at = place(&maps).ok_or(none.clone())?;
         with_thread(pid, &self.memory, &maps, |thread| {
-            let at = place(&maps).ok_or(none.clone())?;
             let arguments = [at, bytes, protection as u64, flags as u64, u64::MAX, 0];
-            let result = thread.call(libc::SYS_mmap, arguments).map_err(|why| Error::of("a system call", pid, why))?;
-            match result {
-                Ok(got) if got == at => Ok(at),
+            let got = thread.make(libc::SYS_mmap, arguments)?;
+            if got != at {
                 // An old kernel that does not know the flag.
-                Ok(got) => {
-                    let _ = thread.call(libc::SYS_munmap, [got, bytes, 0, 0, 0, 0]);
-                    Err(none.clone().into())
-                }
-                Err(errno) => Err(Refusal::NoMemory { pid, errno }.into()),
+                thread.make(libc::SYS_munmap, [got, bytes, 0, 0, 0, 0])?;
+                return Err(none.clone().into());
             }
+            Ok(at)
+        })
+    }
+
+    /// Maps the states in the process: it gets the descriptor by a message, and keeps none.
+    fn map_shared(&self, shared: BorrowedFd<'_>) -> Result<u64, Error> {
+        let (pid, data) = (self.pid, self.data);
+        let maps = maps(pid)?;
+        let none = Refusal::NoMemory { pid, errno: libc::ENOMEM };
+        let at = room::near(&maps, &ANYWHERE, data::SHARED_BYTES).ok_or(none)?;
+        with_thread(pid, &self.memory, &maps, |thread| {
+            // So that a child that is forked measures nothing.
+            let wipe = [data, data::HEAD_BYTES, libc::MADV_WIPEONFORK as u64, 0, 0, 0];
+            thread.make(libc::SYS_madvise, wipe)?;
+            let fd = send::to(thread, &self.memory, data + data::SCRATCH, shared)?;
+            let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+            let flags = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
+            let mapped = thread.make(libc::SYS_mmap, [at, data::SHARED_BYTES, protection, flags, fd, 0]);
+            thread.make(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+            mapped
         })
     }
 
@@ -339,7 +369,7 @@ impl Injection {
             return Ok(None);
         }
         let region = self.map(|maps| room::near(maps, &around, REGION_BYTES), REGION_BYTES, true)?;
-        self.memory.write(region, &stub::shared(self.data))?;
+        self.memory.write(region, &stub::shared(self.data, self.states))?;
         self.regions.push(region);
         let count = self.regions.len() as u64;
         self.memory.set_word(self.data + REGIONS + 8 * count, region)?;
@@ -367,13 +397,13 @@ impl Injection {
         self.memory.set_word(self.data + data::DEADLINE, ticks)
     }
 
-    /// The address of the data in the process.
-    pub fn data(&self) -> u64 {
-        self.data
+    /// The address of the shared memory in the process.
+    pub fn states(&self) -> u64 {
+        self.states
     }
 
     /// The addresses in which the code of the stubs stands.
-    pub fn code(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
+    pub fn code(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.regions.iter().map(|&region| region..region + REGION_BYTES)
     }
 
@@ -423,13 +453,13 @@ impl Injection {
         let from = (thread_pointer >> 12 ^ thread_pointer >> 23) % data::MAX_THREADS;
         for way in 0..data::THREAD_WAYS {
             let index = (from + way) % data::MAX_THREADS;
-            let key = self.data + data::KEYS + 8 * index;
+            let key = self.states + data::KEYS + 8 * index;
             match self.memory.word(key)? {
                 it if it == thread_pointer => {}
                 0 => self.memory.set_word(key, thread_pointer)?,
                 _ => continue,
             }
-            return Ok(Some(self.data + data::STATES + (index << data::STATE_BITS)));
+            return Ok(Some(self.states + data::STATES + (index << data::STATE_BITS)));
         }
         Ok(None)
     }

@@ -22,6 +22,7 @@ mod maps;
 mod memory;
 mod remote;
 mod room;
+mod send;
 #[cfg(target_arch = "x86_64")]
 mod stub;
 
@@ -43,7 +44,7 @@ pub fn needs_its_return_address(name: &str) -> bool {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub use cost::{CallCost, call_cost};
-pub use data::{FRAMES_AT, Frame, MAX_NODES, NodeTimes, ThreadTimes};
+pub use cost::{CallCost, call_cost, ticks};
+pub use data::{Frame, MAX_NODES, NodeTimes, SHARED_BYTES, ThreadTimes};
 pub use error::{Error, Refusal};
 pub use injection::{Injection, Left, Node, Site, SiteRefusal};

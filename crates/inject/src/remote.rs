@@ -30,6 +30,7 @@ const GO_ON: [i64; 18] = [0, 1, 7, 23, 43, 45, 47, 44, 35, 34, 61, 73, 202, 230,
 
 /// A thread of the process that stands still for a moment. It goes on when this is dropped, as if nothing had been.
 pub(crate) struct Stopped {
+    pub pid: u32,
     tid: libc::pid_t,
     registers: libc::user_regs_struct,
     mask: u64,
@@ -134,7 +135,7 @@ impl Stopped {
             let _ = ptrace(libc::PTRACE_DETACH, tid, 0, 0);
             return Ok(None);
         }
-        let mut stopped = Self { tid, registers, mask, syscall_at };
+        let mut stopped = Self { pid, tid, registers, mask, syscall_at };
         stopped.make_anew(pid);
         // No signal may come between.
         let all = u64::MAX;
@@ -162,8 +163,17 @@ impl Stopped {
     /// Makes a system call.
     ///
     /// # Errors
-    /// `Ok(Err(errno))` is the call's own.
-    pub fn call(&mut self, number: i64, arguments: [u64; 6]) -> Result<Result<u64, i32>, io::Error> {
+    /// When it fails, or the thread is lost.
+    pub fn make(&mut self, number: i64, arguments: [u64; 6]) -> Result<u64, Error> {
+        let pid = self.pid;
+        match self.call(number, arguments) {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(errno)) => Err(Refusal::SystemCall { pid, number, errno }.into()),
+            Err(why) => Err(Error::of("a system call", pid, why)),
+        }
+    }
+
+    fn call(&mut self, number: i64, arguments: [u64; 6]) -> Result<Result<u64, i32>, io::Error> {
         let mut registers = self.registers;
         registers.rip = self.syscall_at;
         registers.rax = number as u64;

@@ -45,6 +45,7 @@ global_asm!(
     ".balign 64",
     "wakepath_inject_shared:",
     "wakepath_inject_data: .quad 0",
+    "wakepath_inject_states: .quad 0",
     // ---- enter: CF is set where the call is not measured. The place of the return address is rsp + 72 below.
     "wakepath_inject_enter:",
     "push rax",
@@ -55,7 +56,10 @@ global_asm!(
     "push r8",
     "push r9",
     "mov rdi, [rip + wakepath_inject_data]",
+    "cmp qword ptr [rdi + {DEADLINE}], 0",
+    "je 90f",
     // The state of this thread, in rsi.
+    "mov rsi, [rip + wakepath_inject_states]",
     "rdfsbase rax",
     "mov rcx, rax",
     "shr rcx, 12",
@@ -65,9 +69,9 @@ global_asm!(
     "and ecx, {MAX_THREADS} - 1",
     "mov r8d, {THREAD_WAYS}",
     "20:",
-    "cmp [rdi + rcx*8 + {KEYS}], rax",
+    "cmp [rsi + rcx*8 + {KEYS}], rax",
     "je 21f",
-    "cmp qword ptr [rdi + rcx*8 + {KEYS}], 0",
+    "cmp qword ptr [rsi + rcx*8 + {KEYS}], 0",
     "je 90f",
     "inc ecx",
     "and ecx, {MAX_THREADS} - 1",
@@ -76,7 +80,7 @@ global_asm!(
     "jmp 90f",
     "21:",
     "shl ecx, {STATE_BITS}",
-    "lea rsi, [rdi + rcx + {STATES}]",
+    "lea rsi, [rsi + rcx + {STATES}]",
     "mov r8, [rsi + {STATE_OF}]",
     "test r8, r8",
     "jz 90f",
@@ -210,6 +214,10 @@ global_asm!(
     "61:",
     "mov rcx, [r11 + {CALL_RETURN}]",
     "mov [rdx], rcx",
+    // In a forked child the call was its parent's.
+    "mov rdi, [rip + wakepath_inject_data]",
+    "cmp qword ptr [rdi + {DEADLINE}], 0",
+    "je 63f",
     "mov rsi, [r11 + {CALL_STATE}]",
     "mov r8, [r11 + {CALL_OF}]",
     "cmp [rsi + {STATE_OF}], r8",
@@ -303,13 +311,14 @@ fn shared_layout() -> (usize, usize, usize) {
     )
 }
 
-/// The code that all stubs share, for data at this address of the process.
-pub(crate) fn shared(data: u64) -> Vec<u8> {
+/// The code that all stubs share, for data and states at these addresses of the process.
+pub(crate) fn shared(data: u64, states: u64) -> Vec<u8> {
     let (.., length) = shared_layout();
     // SAFETY: the bytes between the two symbols are read-only data of this program, put there by the assembler above.
     let bytes = unsafe { std::slice::from_raw_parts(&raw const wakepath_inject_shared, length) };
     let mut code = bytes.to_vec();
     code[..8].copy_from_slice(&data.to_le_bytes());
+    code[8..16].copy_from_slice(&states.to_le_bytes());
     code
 }
 

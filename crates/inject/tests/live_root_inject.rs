@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Lines, Write};
+use std::os::fd::{AsFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use wakepath_functions::{ProcessCallee, ProcessCode};
-use wakepath_inject::{Frame, Injection, Node, Site, needs_its_return_address};
+use wakepath_inject::{Frame, Injection, Node, SHARED_BYTES, Site, needs_its_return_address};
 use wakepath_unwind::{Base, Module, Rule};
 
 /// A program under test, which is killed at the end.
@@ -110,6 +111,14 @@ fn code_bytes(pid: u32) -> BTreeMap<u64, Vec<u8>> {
     lines.map(of_line).collect()
 }
 
+/// Memory for the states of threads, in place of a BPF map.
+fn memory() -> File {
+    // SAFETY: makes a descriptor that nobody else has.
+    let file = unsafe { File::from_raw_fd(libc::memfd_create(c"states".as_ptr(), libc::MFD_CLOEXEC)) };
+    file.set_len(SHARED_BYTES).expect("memory");
+    file
+}
+
 /// A moment of the time stamp counter, far from now.
 fn later() -> u64 {
     u64::MAX
@@ -140,7 +149,7 @@ fn each_call_is_measured_once_and_nothing_else_changes() {
         let (thread, slot) = (hex(&line[1]), hex(&line[2]));
         let before = code_bytes(pid);
         let mut code = ProcessCode::of(pid, false).expect("code");
-        let mut injection = Injection::begin(pid).expect("it is taken");
+        let mut injection = Injection::begin(pid, memory().as_fd()).expect("it is taken");
         // f0 calls once (1), which calls others (2 and on), which call themselves.
         let mut names = vec!["f0".to_owned(), "once".to_owned()];
         let mut all = Vec::new();
@@ -235,7 +244,7 @@ fn a_busy_program_lives_through_many_insertions_and_removals() {
         }
     }
     let mut insertions = 0;
-    let mut injection = Injection::begin(pid).expect("it is taken");
+    let mut injection = Injection::begin(pid, memory().as_fd()).expect("it is taken");
     injection.measure_until(later()).expect("there");
     let began = Instant::now();
     let mut measured = 0;
@@ -289,7 +298,7 @@ fn a_measured_call_takes_some_tens_of_nanoseconds() {
         (0..9).map(each).fold(f64::INFINITY, f64::min)
     };
     let bare = ask(&mut program);
-    let mut injection = Injection::begin(program.pid()).expect("it is taken");
+    let mut injection = Injection::begin(program.pid(), memory().as_fd()).expect("it is taken");
     injection.measure_until(later()).expect("there");
     let mut all = Vec::new();
     for (function, parent) in [("f0", 0), ("once", 1)] {

@@ -11,11 +11,15 @@ const CALL: usize = 16;
 pub(super) const DEPTH: usize = 52;
 const LEFT: usize = 64;
 const TID: usize = 68;
-const NODES: usize = 1096;
+const NODES: usize = 1352;
 /// Bytes of `struct wp_drill_node`.
 const NODE: usize = 72;
-const SAMPLED: usize = 10_312;
-const SAMPLES: usize = 10_824;
+const SAMPLED: usize = 10_568;
+const SAMPLES: usize = 11_080;
+const STUB_CALL: usize = 11_096;
+const STUBS: usize = 11_104;
+/// Bytes of `struct wp_stub_node`.
+const STUB: usize = 32;
 /// Samples of a call that are kept: `WP_DRILL_SAMPLES`.
 pub const MAX_DRILL_SAMPLES: usize = 64;
 
@@ -58,21 +62,25 @@ pub struct DrillNode {
 }
 
 impl DrillCall {
-    /// Reads a `struct wp_drill_thread`.
-    pub(super) fn read(record: &[u8]) -> Option<Self> {
+    /// Reads a `struct wp_drill_thread`. A tick of stubs takes this number of ns.
+    pub(super) fn read(record: &[u8], tick: f64) -> Option<Self> {
         let half = |at: usize| word(record, at) as u32;
-        let call = word(record, CALL);
-        let nodes = record.get(NODES..SAMPLED)?.chunks_exact(NODE).zip(0..);
-        let nodes = nodes.filter(|(node, _)| word(node, 0) == call);
-        let nodes = nodes.map(|(node, number)| DrillNode {
-            node: number,
-            max: word(node, 8),
-            sum: word(node, 16),
-            count: word(node, 24),
-            blocked: word(node, 32),
-            waited: word(node, 40),
-            interrupted: word(node, 48),
-            longest: (word(node, 64) as u32, word(node, 56)),
+        let (call, stub_call) = (word(record, CALL), word(record, STUB_CALL));
+        let of_stubs = record.get(STUBS..STUBS + MAX_DRILL_NODES * STUB)?.chunks_exact(STUB);
+        let ns = |ticks: u64| (ticks as f64 * tick) as u64;
+        let nodes = record.get(NODES..SAMPLED)?.chunks_exact(NODE).zip(of_stubs).zip(0..);
+        let nodes = nodes.filter_map(|((node, stub), number)| {
+            let (of_probe, of_stub) = (word(node, 0) == call, stub_call != 0 && word(stub, 0) == stub_call);
+            let mut found = DrillNode { node: number, ..DrillNode::default() };
+            if of_probe {
+                (found.max, found.sum, found.count) = (word(node, 8), word(node, 16), word(node, 24));
+                (found.blocked, found.waited, found.interrupted) = (word(node, 32), word(node, 40), word(node, 48));
+                found.longest = (word(node, 64) as u32, word(node, 56));
+            }
+            if of_stub {
+                (found.max, found.sum, found.count) = (ns(word(stub, 8)), ns(word(stub, 16)), word(stub, 24));
+            }
+            (of_probe || of_stub).then_some(found)
         });
         Some(Self {
             plan: word(record, 0),
@@ -101,16 +109,22 @@ mod tests {
             #include <linux/types.h>
             #include "drill.h"
             int main(void) {
-                printf("%zu %zu %zu %zu %zu %zu %zu %d %zu %zu %d", offsetof(struct wp_drill_thread, latency),
+                printf("%zu %zu %zu %zu %zu %zu %zu %d %zu %zu %d %zu %zu %zu", offsetof(struct wp_drill_thread, latency),
                        offsetof(struct wp_drill_thread, call), offsetof(struct wp_drill_thread, depth),
                        offsetof(struct wp_drill_thread, left),
                        offsetof(struct wp_drill_thread, tid), offsetof(struct wp_drill_thread, nodes),
                        sizeof(struct wp_drill_node), WP_DRILL_NODES, offsetof(struct wp_drill_thread, sampled),
-                       offsetof(struct wp_drill_thread, samples), WP_DRILL_SAMPLES);
+                       offsetof(struct wp_drill_thread, samples), WP_DRILL_SAMPLES,
+                       offsetof(struct wp_drill_thread, stub_call), offsetof(struct wp_drill_thread, stubs),
+                       sizeof(struct wp_stub_node));
                 struct wp_drill_thread t = { .plan = 3, .latency = 100, .call = 9, .left = 2, .tid = 77 };
                 t.nodes[0] = (struct wp_drill_node){ .call = 9, .max = 100, .sum = 100, .count = 1 };
                 t.nodes[1] = (struct wp_drill_node){ .call = 8, .max = 50, .sum = 50, .count = 1 };
                 t.nodes[5] = (struct wp_drill_node){ 9, 11, 12, 13, 14, 15, 16, 17, 18, 0 };
+                t.stub_call = 33;
+                t.stubs[5] = (struct wp_stub_node){ 33, 4, 6, 2 };
+                t.stubs[6] = (struct wp_stub_node){ 33, 10, 20, 3 };
+                t.stubs[7] = (struct wp_stub_node){ 32, 10, 20, 3 };
                 t.samples = 2;
                 t.sampled[0] = 0x1234;
                 t.sampled[2] = 0x5678;
@@ -126,29 +140,32 @@ mod tests {
         assert!(compiled.expect("cc").success(), "the C compiler refused bpf/drill.h");
         let ran = Command::new(folder.path().join("drill")).current_dir(&folder).output().expect("it runs");
         let expected = format!(
-            "{LATENCY} {CALL} {DEPTH} {LEFT} {TID} {NODES} {NODE} {MAX_DRILL_NODES} {SAMPLED} {SAMPLES} {MAX_DRILL_SAMPLES}"
+            "{LATENCY} {CALL} {DEPTH} {LEFT} {TID} {NODES} {NODE} {MAX_DRILL_NODES} {SAMPLED} {SAMPLES} {MAX_DRILL_SAMPLES} \
+             {STUB_CALL} {STUBS} {STUB}"
         );
         assert_eq!(String::from_utf8_lossy(&ran.stdout), expected);
         let record = std::fs::read(folder.path().join("record")).expect("a record");
         let f0 = DrillNode { node: 0, max: 100, sum: 100, count: 1, ..DrillNode::default() };
         let other = DrillNode {
             node: 5,
-            max: 11,
-            sum: 12,
-            count: 13,
+            max: 2,
+            sum: 3,
+            count: 2,
             blocked: 14,
             waited: 15,
             interrupted: 16,
             longest: (18, 17),
         };
-        let nodes = vec![f0, other];
+        // A probe saw the waits there, and a stub the calls; below it a stub alone.
+        let by_stub = DrillNode { node: 6, max: 5, sum: 10, count: 3, ..DrillNode::default() };
+        let nodes = vec![f0, other, by_stub];
         let samples = vec![0x1234, 0];
         let expected = DrillCall { plan: 3, tid: 77, latency: 100, left: 2, nodes, samples };
-        assert_eq!(DrillCall::read(&record), Some(expected), "node 1 is of an earlier call");
-        assert_eq!(DrillCall::read(&record[..100]), None);
+        assert_eq!(DrillCall::read(&record, 0.5), Some(expected), "node 1 is of an earlier call");
+        assert_eq!(DrillCall::read(&record[..100], 0.5), None);
         let mut record = record;
         record[SAMPLES..SAMPLES + 4].copy_from_slice(&u32::MAX.to_le_bytes());
-        let call = DrillCall::read(&record).expect("a call");
+        let call = DrillCall::read(&record, 0.5).expect("a call");
         assert_eq!(call.samples.len(), MAX_DRILL_SAMPLES, "more than are kept");
     }
 }

@@ -3,6 +3,7 @@
 mod functions;
 mod measure;
 mod sample;
+mod stubs;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -19,6 +20,8 @@ use wakepath_drilldown::{
 };
 use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, ProcessSite, Return};
 use wakepath_symbols::{Boot, Found, Kept, Symbols};
+
+use stubs::StubsOfSearch;
 
 use super::{DrillError, DrillFunction, DrillProgress, DrillQuery, DrilledNode};
 use crate::latency::live::AllowedProbes;
@@ -86,6 +89,8 @@ pub(super) struct Driver<'obj> {
     /// The paths to the functions that call them, to be shown.
     of: Vec<Vec<String>>,
     epoch: Epoch,
+    /// Calls are measured by stubs in the process, where that can be.
+    stubs: Option<StubsOfSearch>,
     /// The functions with probes.
     probed: BTreeSet<u32>,
     most_probed: usize,
@@ -181,6 +186,7 @@ impl<'obj> Driver<'obj> {
             measured: Vec::new(),
             of: Vec::new(),
             epoch: Epoch::default(),
+            stubs: query.allowed.stubs.then(StubsOfSearch::default),
             probed: BTreeSet::new(),
             most_probed: 0,
             watched: HashMap::new(),
@@ -230,7 +236,8 @@ impl<'obj> Driver<'obj> {
         let lines = on_paths.into_iter().filter_map(|node| Some((node, self.line(node, &mut symbols)?)));
         let lines = lines.collect();
         let watched = self.watched_calls();
-        let notes = self.notes.iter().cloned().chain(watched).chain(self.single_steps()).collect();
+        let notes = self.notes.iter().cloned().chain(watched).chain(self.single_steps()).chain(self.stub_notes());
+        let notes = notes.collect();
         FoundBelow {
             functions: self.functions.iter().map(Known::shown).collect(),
             nodes: self.nodes,
@@ -305,7 +312,9 @@ impl<'obj> Driver<'obj> {
     /// The file of a probed function that is no longer where it was. Its return addresses are others now, so that its calls
     /// would be taken for their caller's own time.
     fn unloaded(&self) -> Option<PathBuf> {
-        let probed = self.probed.iter().filter_map(|&number| match self.functions.get(number as usize)? {
+        let callers = self.measured.iter().filter_map(|node| Some(self.nodes.get(&node.parent)?.function?.0));
+        let probed: BTreeSet<u32> = self.probed.iter().copied().chain(callers).collect();
+        let probed = probed.into_iter().filter_map(|number| match self.functions.get(number as usize)? {
             Known::Probed(found) => Some(&**found),
             Known::Refused { .. } => None,
         });
@@ -481,6 +490,9 @@ impl<'obj> Driver<'obj> {
 
     /// The cost of the probes of a node's function; that of f0's where it could not be measured.
     fn cost(&self, node: NodeId) -> Option<Calibration> {
+        if self.is_stubbed(node) {
+            return self.stub_cost();
+        }
         let of = |function: usize| match self.functions.get(function)? {
             Known::Probed(found) => *self.costs.get(&kind(&found.function.probe))?,
             Known::Refused { .. } => None,

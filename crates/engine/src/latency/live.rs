@@ -35,6 +35,8 @@ pub struct AllowedProbes {
     /// Return probes where an exception might pass, which would end the program: the person promises that none
     /// does.
     pub no_exceptions: bool,
+    /// Code put into the process, in place of probes of the kernel, for a drill-down.
+    pub stubs: bool,
 }
 
 /// A request to count latencies live.

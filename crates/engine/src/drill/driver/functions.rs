@@ -96,7 +96,9 @@ impl Driver<'_> {
             // A place that two parts of the function share is listed twice.
             if !sites.iter().any(|known: &Site| known.id == id) {
                 self.sites.insert((function, id), site);
-                sites.push(Site { id, kind, refused });
+                // A stub needs no probe on the callee.
+                let is_refused = refused != Some(Refusal::SingleStep) || !self.takes_stub(function, id);
+                sites.push(Site { id, kind, refused: refused.filter(|_| is_refused) });
             }
         }
         if sites.is_empty() { Err(NoSites::Leaf) } else { Ok(sites) }

@@ -39,7 +39,8 @@ impl Driver<'_> {
     /// Leaves probes on f0 and on the functions of measured nodes, and on no other one: the callees that were not chosen
     /// would cost most of what a search costs. Calls that are open meanwhile are of an earlier plan.
     pub(super) fn probe_measured(&mut self) -> Result<(), CollectError> {
-        let needed: BTreeSet<u32> = self.measured.iter().filter_map(|node| Some(node.callee?.0)).collect();
+        let by_probes = self.measured.iter().filter(|node| !self.is_stubbed(node.node));
+        let needed: BTreeSet<u32> = by_probes.filter_map(|node| Some(node.callee?.0)).collect();
         self.drill.remove_unneeded(|number| number == 0 || needed.contains(&number));
         let drill = &self.drill;
         self.probed.retain(|&number| drill.is_probed(number));
@@ -69,6 +70,8 @@ impl Driver<'_> {
         self.of = parents.iter().map(|&parent| self.names_to(parent)).collect();
         self.epoch = measurement.epoch;
         self.measured = measurement.nodes.clone();
+        self.number_slots();
+        events.extend(self.place_stubs()?);
         self.probe_measured()?;
         self.install()?;
         self.show(None, progress);
@@ -93,27 +96,42 @@ impl Driver<'_> {
     /// Goes on without some nodes, and without their probes.
     pub(super) fn measure_without(&mut self, gone: &[NodeId]) -> Result<(), CollectError> {
         self.measured.retain(|node| !gone.contains(&node.node));
+        self.number_slots();
+        // Where a stub measured a node, it still can.
+        self.place_stubs()?;
         self.probe_measured()?;
         self.install()
+    }
+
+    /// Gives the measured nodes their numbers in the kernel and in the stubs.
+    pub(super) fn number_slots(&mut self) {
+        self.slots = vec![NodeId::F0];
+        self.slots.extend(self.measured.iter().filter(|node| node.callee.is_some()).map(|node| node.node));
+    }
+
+    /// The number of a measured node there.
+    pub(super) fn slot(&self, node: NodeId) -> Option<u32> {
+        self.slots.iter().position(|it| *it == node).map(|slot| slot as u32)
     }
 
     /// Hands the measured nodes to the kernel.
     pub(super) fn install(&mut self) -> Result<(), CollectError> {
         let parents: BTreeSet<NodeId> = self.measured.iter().map(|node| node.parent).collect();
-        self.slots = vec![NodeId::F0];
-        self.slots.extend(self.measured.iter().filter(|node| node.callee.is_some()).map(|node| node.node));
         let slot: HashMap<NodeId, u32> =
             self.slots.iter().zip(0..).map(|(&node, slot)| (node, slot)).collect();
         let mut edges = Vec::new();
-        for node in &self.measured {
+        for node in self.measured.clone() {
             let (Some(callee), Some(&parent), Some(&number)) =
                 (node.callee, slot.get(&node.parent), slot.get(&node.node))
             else {
                 continue;
             };
             let caller = self.nodes.get(&node.parent).and_then(|parent| parent.function);
-            let Some(site) = caller.and_then(|caller| self.sites.get(&(caller, node.site))) else { continue };
-            edges.push(DrillEdge { parent, function: callee.0, returns_to: site.returns_to, node: number });
+            let Some(caller) = caller.filter(|_| !self.is_stubbed(node.node)) else { continue };
+            let frame = self.frame(caller, node.site);
+            let Some(site) = self.sites.get(&(caller, node.site)) else { continue };
+            let (function, returns_to) = (callee.0, site.returns_to);
+            edges.push(DrillEdge { parent, function, returns_to, node: number, frame });
         }
         let callers = parents.iter().filter_map(|parent| Some(self.nodes.get(parent)?.function?.0)).collect();
         self.drill.measure(&DrillPlan {

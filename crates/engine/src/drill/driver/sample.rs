@@ -38,6 +38,8 @@ impl Driver<'_> {
             if self.measured.len() + 1 != path.path.len() {
                 continue;
             }
+            self.number_slots();
+            self.place_stubs()?;
             self.probe_measured()?;
             self.install()?;
             let Some(slot) = self.slots.iter().position(|&node| node == last) else { continue };

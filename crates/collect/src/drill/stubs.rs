@@ -1,0 +1,116 @@
+//! Calls that stubs in the process measure, beside those that probes see.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use wakepath_inject::{CallCost, Injection, Site, SiteRefusal, call_cost};
+
+use super::Drill;
+use crate::error::Error;
+
+/// Stubs measure for so long after we were last heard of.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+/// Open calls are waited for at the end, for so long.
+const OPEN_FOR: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// The regions that `bpf/drill.h` has room for: `WP_STUB_REGIONS`.
+const MAX_REGIONS: usize = 8;
+
+/// A clock of the CPU that stubs read, beside the kernel's.
+#[derive(Debug)]
+pub(super) struct Ticks {
+    began: Instant,
+    first: u64,
+}
+
+impl Ticks {
+    pub fn new() -> Self {
+        Self { began: Instant::now(), first: now() }
+    }
+
+    /// The ns that a tick takes.
+    pub fn length(&self) -> f64 {
+        let ticks = now().saturating_sub(self.first).max(1);
+        self.began.elapsed().as_nanos() as f64 / ticks as f64
+    }
+}
+
+fn now() -> u64 {
+    wakepath_inject::ticks()
+}
+
+/// The stubs of a drill-down.
+pub(super) struct Stubs {
+    pub injection: Injection,
+    pub cost: CallCost,
+}
+
+impl Stubs {
+    /// Gets ready to put stubs into a process.
+    pub fn begin(pid: u32) -> Result<Self, Error> {
+        let cost = call_cost().map_err(|source| Error::Attach { name: "a stub of our own".to_owned(), source })?;
+        Ok(Self { injection: Injection::begin(pid)?, cost })
+    }
+
+    /// Stubs measure from now on, for as long as this is called again and again.
+    pub fn heard(&self, ticks: &Ticks) -> Result<(), Error> {
+        let later = HEARD_WITHIN.as_nanos() as f64 / ticks.length();
+        Ok(self.injection.measure_until(now().saturating_add(later as u64))?)
+    }
+}
+
+impl Drill<'_> {
+    /// Measures calls at these sites by stubs from now on, and no others by stubs. The answers are in the order of the sites.
+    /// Nothing is measured until the next plan.
+    ///
+    /// # Errors
+    /// When the process ended, or gets no memory.
+    pub fn redirect(&mut self, sites: &[Site]) -> Result<Vec<Result<(), SiteRefusal>>, Error> {
+        self.set(|bss| (bss.phase, bss.wanted) = (1, 0))?;
+        let Some(stubs) = &mut self.stubs else { return Ok(Vec::new()) };
+        stubs.injection.quiet(|address| sites.iter().any(|site| site.address == address))?;
+        let answers = stubs.injection.redirect(sites)?;
+        let code: Vec<Range<u64>> = stubs.injection.code().take(MAX_REGIONS).collect();
+        self.set(|bss| {
+            for (region, code) in code.iter().enumerate() {
+                (bss.stub_code_from[region], bss.stub_code_to[region]) = (code.start, code.end);
+            }
+        })?;
+        Ok(answers)
+    }
+
+    /// The time that a stub adds to a call, and the part of it that counts as the callee's, ns; `None` without stubs.
+    pub fn stub_cost(&self) -> Option<(f64, f64)> {
+        let stubs = self.stubs.as_ref()?;
+        let tick = self.ticks.length();
+        Some((stubs.cost.whole as f64 * tick, stubs.cost.inside as f64 * tick))
+    }
+
+    /// Watches where the process begins to unwind its stack: the functions that do it, by file and offset.
+    ///
+    /// # Errors
+    /// When the kernel refuses a probe there.
+    pub fn watch_unwinding(&mut self, places: &[(PathBuf, u64)]) -> Result<(), Error> {
+        for (file, offset) in places {
+            let file: &Path = file;
+            let links = self.attach(("drill_unwind", "drill_unwind_one"), false, file, &[(0, *offset)])?;
+            self.unwinding.extend(links);
+        }
+        Ok(())
+    }
+
+    /// Takes the stubs out, while the unwinding of open calls is still watched. The number of calls that are open in them at the end:
+    /// these return through them later.
+    pub(super) fn end_stubs(&mut self) -> Result<usize, Error> {
+        let Some(mut stubs) = self.stubs.take() else { return Ok(0) };
+        self.set(|bss| bss.phase = 0)?;
+        stubs.injection.measure_until(0)?;
+        stubs.injection.restore()?;
+        let began = Instant::now();
+        while stubs.injection.open_calls()? > 0 && began.elapsed() < OPEN_FOR {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(stubs.injection.end()?.open)
+    }
+}

@@ -1,0 +1,166 @@
+//! Calls that stubs in the process measure: those that name their callee in the instruction, at a place whose frame is known.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+
+use wakepath_collect::{Calibration, Error as CollectError, Frame, StubNode, StubSite};
+use wakepath_drilldown::{Event, FunctionId, MeasuredNode, NodeId, Refusal, SiteId, SiteKind};
+use wakepath_functions::ProcessCallee;
+use wakepath_unwind::{Base, Module, Rule};
+
+use super::{Driver, Known};
+
+/// The state of the stubs of a search.
+#[derive(Default)]
+pub(in crate::drill) struct StubsOfSearch {
+    /// The nodes whose calls stubs measure now.
+    pub nodes: BTreeSet<NodeId>,
+    /// The sites where they were put, and those that were refused, with the reason.
+    pub sites: BTreeSet<(FunctionId, SiteId)>,
+    pub refused: BTreeMap<(FunctionId, SiteId), String>,
+    /// The functions that unwind stacks, whose probes stand.
+    unwinders: BTreeSet<(std::path::PathBuf, u64)>,
+    /// By file.
+    tables: BTreeMap<std::path::PathBuf, Option<Module>>,
+}
+
+impl Driver<'_> {
+    /// Whether a site of a function is one that a stub can be put at.
+    pub(super) fn takes_stub(&self, caller: FunctionId, site: SiteId) -> bool {
+        let Some(stubs) = &self.stubs else { return false };
+        let Some(found) = self.sites.get(&(caller, site)) else { return false };
+        let is_known = |callee: &ProcessCallee| match callee {
+            ProcessCallee::Function(callee) => {
+                !callee.function.names.iter().any(|name| wakepath_collect::needs_its_return_address(name))
+            }
+            _ => false,
+        };
+        found.returns_to.is_some() && is_known(&found.callee) && !stubs.refused.contains_key(&(caller, site))
+    }
+
+    /// The frame of a function at a site in it.
+    pub(super) fn frame(&mut self, caller: FunctionId, site: SiteId) -> Frame {
+        let Some(Known::Probed(function)) = self.functions.get(caller.0 as usize) else { return Frame::Unknown };
+        let Some(stubs) = &mut self.stubs else { return Frame::Unknown };
+        let file = &function.function.probe.file;
+        let table = stubs
+            .tables
+            .entry(file.clone())
+            .or_insert_with(|| Some(Module::new(File::open(file).ok()?, false)));
+        match table.as_ref().map(|table| table.place(site.address, true).rule) {
+            Some(Rule::Frame { base: Base::Sp, words, .. }) => Frame::AboveStack(u64::from(words) * 8),
+            Some(Rule::Frame { base: Base::Bp, words, .. }) => {
+                Frame::AboveFramePointer(i64::from(words) * 8 - 8)
+            }
+            _ => Frame::Unknown,
+        }
+    }
+
+    /// Puts stubs at the sites of the measured nodes, where that can be. Returns the nodes that are left, and may not be probed
+    /// in another way.
+    pub(super) fn place_stubs(&mut self) -> Result<Vec<Event>, CollectError> {
+        if self.stubs.is_none() {
+            return Ok(Vec::new());
+        }
+        self.watch_unwinders()?;
+        let mut places: BTreeMap<(FunctionId, SiteId), (StubSite, Vec<NodeId>)> = BTreeMap::new();
+        for node in self.measured.clone() {
+            let Some(caller) = self.nodes.get(&node.parent).and_then(|parent| parent.function) else { continue };
+            if !matches!(node.kind, SiteKind::Direct(_)) || !self.takes_stub(caller, node.site) {
+                continue;
+            }
+            let frame = self.frame(caller, node.site);
+            let (Some(site), Some(Known::Probed(function))) =
+                (self.sites.get(&(caller, node.site)), self.functions.get(caller.0 as usize))
+            else {
+                continue;
+            };
+            let (Some(parent), Some(number)) = (self.slot(node.parent), self.slot(node.node)) else { continue };
+            if frame == Frame::Unknown {
+                self.refuse_stub((caller, node.site), "no table for unwinding has its frame".to_owned());
+                continue;
+            }
+            let file = function.function.probe.file.clone();
+            let empty = StubSite { address: site.address, file, offset: site.offset, frame, nodes: Vec::new() };
+            let (site, nodes) = places.entry((caller, node.site)).or_insert_with(|| (empty, Vec::new()));
+            site.nodes.push(StubNode { parent, node: number });
+            nodes.push(node.node);
+        }
+        let sites: Vec<StubSite> = places.values().map(|(site, _)| site.clone()).collect();
+        let answers = self.drill.redirect(&sites)?;
+        let Some(stubs) = &mut self.stubs else { return Ok(Vec::new()) };
+        stubs.nodes.clear();
+        for ((place, (_, nodes)), answer) in places.into_iter().zip(answers) {
+            match answer {
+                Ok(()) => {
+                    stubs.sites.insert(place);
+                    stubs.nodes.extend(nodes);
+                }
+                Err(why) => {
+                    stubs.refused.insert(place, why.to_string());
+                }
+            }
+        }
+        Ok(self.refuse_dear())
+    }
+
+    fn refuse_stub(&mut self, place: (FunctionId, SiteId), why: String) {
+        if let Some(stubs) = &mut self.stubs {
+            stubs.refused.insert(place, why);
+        }
+    }
+
+    /// Nodes that a stub was to measure and cannot, and whose probes the kernel would single-step, are not measured.
+    fn refuse_dear(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        for node in self.measured.clone() {
+            let function = node.callee.and_then(|callee| self.functions.get(callee.0 as usize));
+            let Some(Known::Probed(callee)) = function else { continue };
+            let callee = callee.clone();
+            if self.is_stubbed(node.node) || !matches!(node.kind, SiteKind::Direct(_)) {
+                continue;
+            }
+            if let Some(refusal @ Refusal::SingleStep) = self.refusal(&callee) {
+                events.push(Event::Refused { node: node.node, refusal });
+            }
+        }
+        let is_refused = |node: &MeasuredNode| {
+            events.iter().any(|event| matches!(event, Event::Refused { node: refused, .. } if *refused == node.node))
+        };
+        self.measured.retain(|node| !is_refused(node));
+        events
+    }
+
+    /// Probes stand where the process begins to unwind, also in libraries that came since.
+    fn watch_unwinders(&mut self) -> Result<(), CollectError> {
+        let found = self.code.unwinders();
+        let Some(stubs) = &mut self.stubs else { return Ok(()) };
+        let new: Vec<_> = found.places.into_iter().filter(|place| stubs.unwinders.insert(place.clone())).collect();
+        self.drill.watch_unwinding(&new)
+    }
+
+    pub(super) fn is_stubbed(&self, node: NodeId) -> bool {
+        self.stubs.as_ref().is_some_and(|stubs| stubs.nodes.contains(&node))
+    }
+
+    /// The time that a stub adds.
+    pub(super) fn stub_cost(&self) -> Option<Calibration> {
+        let (whole, inside) = self.drill.stub_cost()?;
+        Some(Calibration { per_call_ns: whole.ceil() as u64, other_process_ns: 0, shift: inside.ceil() as u64 })
+    }
+
+    /// The calls that stubs measured, in a sentence.
+    pub(super) fn stub_notes(&self) -> Vec<String> {
+        let (Some(stubs), Some(cost)) = (&self.stubs, self.stub_cost()) else { return Vec::new() };
+        let calls = |count: usize| if count == 1 { "1 call".to_owned() } else { format!("{count} calls") };
+        let mut notes = vec![format!(
+            "{} in the code were measured by stubs in the process, {} ns each time; their code is as it was again",
+            calls(stubs.sites.len()),
+            cost.per_call_ns
+        )];
+        if let Some(why) = stubs.refused.values().next() {
+            notes.push(format!("{} had probes of the kernel instead: {why}", calls(stubs.refused.len())));
+        }
+        notes
+    }
+}
