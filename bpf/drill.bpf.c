@@ -31,7 +31,7 @@
 /* Places on a goroutine's stack are distances from its end, below this. */
 #define GOROUTINES_END (1ull << 62)
 
-/* Whether stubs in the process measure. Without them the verifier sees no write to its memory. */
+/* Whether stubs in the process measure. */
 const volatile __u32 with_stubs = 0;
 /* Written by user space. */
 __u32 process = 0;
@@ -44,16 +44,12 @@ __s64 wanted = 0; /* calls within the peak that are still to be recorded */
 __u32 sampled_node = 0;
 /* The return address that the kernel puts in place of another one lies here. */
 __u64 trampoline_from = 0, trampoline_to = 0;
-/* The data of stubs in the process, and the addresses of their code; 0: there are none. */
-__u64 stub_data = 0, stub_code_from[WP_STUB_REGIONS] = {}, stub_code_to[WP_STUB_REGIONS] = {};
-/* The thread pointers that have a state there. */
-__u64 stub_threads[WP_STUB_THREADS] = {};
+/* Where the process has mapped `stub_states`. */
+__u64 stub_states_at = 0;
 /* Read by user space. */
 __u64 counts[64] = {}; /* calls of f0 by latency: from 2^i to below 2^(i+1) ns */
 __u64 sums[64] = {}; /* their latencies together, ns */
 __u64 left = 0, crowded = 0, lost = 0;
-/* Calls of f0 in which the process unwound its stack, so that stubs stopped measuring. */
-__u64 unwound = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -90,6 +86,15 @@ struct {
 	__uint(max_entries, 2 << 20);
 } drill_records SEC(".maps");
 
+/* The process has it mapped too, where stubs measure. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wp_stub_shared);
+} stub_states SEC(".maps");
+
 static __always_inline struct wp_drill_node *node_of(struct wp_drill_thread *t, __u32 number)
 {
 	struct wp_drill_node *node;
@@ -110,88 +115,83 @@ static __always_inline struct wp_drill_frame *frame_at(struct wp_drill_thread *t
 	return &t->frames[place & (WP_DRILL_DEEPEST - 1)];
 }
 
+/* The state of a thread that stubs measure in, or NULL. */
+static __always_inline struct wp_stub_state *stub_state(struct wp_drill_thread *t)
+{
+	struct wp_stub_shared *shared;
+	__u32 zero = 0, index = t->state - 1;
+
+	if (!with_stubs || !t->state)
+		return NULL;
+	shared = bpf_map_lookup_elem(&stub_states, &zero);
+	asm volatile("" : "+r"(index));
+	return shared ? &shared->states[index & (WP_STUB_THREADS - 1)] : NULL;
+}
+
+/* Where a call that a probe sees stands, as the process sees it. */
+static __always_inline __u64 call_at(struct wp_drill_thread *t, __u32 depth)
+{
+	return stub_states_at + offsetof(struct wp_stub_shared, states) + (t->state - 1) * sizeof(struct wp_stub_state) +
+	       offsetof(struct wp_stub_state, frames) + (depth & (WP_DRILL_DEEPEST - 1)) * sizeof(struct wp_stub_call);
+}
+
 /*
  * Where stubs in the process measure, the calls that probes see are in their list too, at a place by their depth: a call below
  * one of these finds its parent in it.
  */
 static __always_inline void list_call(struct wp_drill_thread *t, struct wp_drill_frame *frame, __u32 depth)
 {
-	__u64 innermost = t->state + offsetof(struct wp_stub_state, innermost);
-	__u64 at = t->state + WP_STUB_FRAMES + (depth & (WP_DRILL_DEEPEST - 1)) * sizeof(struct wp_stub_call);
-	struct wp_stub_call call = {};
+	struct wp_stub_state *state = stub_state(t);
+	struct wp_stub_call *call;
+	__u32 place = depth;
 
-	if (bpf_probe_read_user(&frame->around_call, sizeof(frame->around_call), (void *)innermost))
+	if (!state)
 		return;
-	call.slot = frame->sp;
-	call.around = frame->around_call;
-	call.state = t->state;
-	call.of = t->stub_call;
-	call.node = frame->node;
-	if (!bpf_probe_write_user((void *)at, &call, sizeof(call)))
-		bpf_probe_write_user((void *)innermost, &at, sizeof(at));
+	asm volatile("" : "+r"(place));
+	call = &state->frames[place & (WP_DRILL_DEEPEST - 1)];
+	frame->around_call = depth ? state->innermost : 0;
+	call->slot = frame->sp;
+	call->around = frame->around_call;
+	call->of = t->stub_call;
+	call->node = frame->node;
+	state->innermost = call_at(t, depth);
 }
 
-/* The number of the state of a thread pointer in `stub_threads`, or -1: the stubs look for it in the same way. */
-static __always_inline int stub_thread(__u64 pointer)
+/* A call of f0 begins, whose parts stubs measure: from now on, in this thread. */
+static __always_inline void begin_stubs(struct wp_drill_thread *t)
 {
-	__u64 from = (pointer >> 12) ^ (pointer >> 23);
+	__u64 pointer = BPF_CORE_READ(bpf_get_current_task_btf(), thread.fsbase), from = (pointer >> 12) ^ (pointer >> 23);
+	struct wp_stub_shared *shared;
+	struct wp_stub_state *state;
+	__u32 zero = 0;
 
-	for (int way = 0; way < WP_STUB_WAYS; way++) {
+	shared = bpf_map_lookup_elem(&stub_states, &zero);
+	if (!shared)
+		return;
+	for (int way = 0; way < WP_STUB_WAYS && !t->state; way++) {
 		__u32 index = (from + way) & (WP_STUB_THREADS - 1);
 		__u64 had;
 
 		asm volatile("" : "+r"(index));
-		had = __sync_val_compare_and_swap(&stub_threads[index & (WP_STUB_THREADS - 1)], 0, pointer);
+		had = __sync_val_compare_and_swap(&shared->threads[index & (WP_STUB_THREADS - 1)], 0, pointer);
 		if (had == 0 || had == pointer)
-			return index;
+			t->state = index + 1;
 	}
-	return -1;
-}
-
-/* A call of f0 begins, whose parts stubs measure: from now on, in this thread. */
-static __always_inline void begin_stubs(struct wp_drill_thread *t, __u64 sp)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 pointer = BPF_CORE_READ(task, thread.fsbase), at;
-	struct wp_stub_call own = {};
-	struct wp_stub_state state = {};
-	int index = stub_thread(pointer);
-
-	if (index < 0)
+	state = stub_state(t);
+	if (!state)
 		return;
-	at = stub_data + WP_STUB_KEYS + 8 * index;
+	state->left = state->crowded = 0;
+	state->thread = pointer;
 	t->stub_call = bpf_ktime_get_ns();
-	state.of = t->stub_call;
-	state.innermost = stub_data + WP_STUB_STATES + ((__u64)index << WP_STUB_STATE_BITS) + WP_STUB_FRAMES;
-	state.thread = pointer;
-	own.slot = sp;
-	own.state = state.innermost - WP_STUB_FRAMES;
-	own.of = t->stub_call;
-	if (bpf_probe_write_user((void *)at, &pointer, sizeof(pointer)) ||
-	    bpf_probe_write_user((void *)state.innermost, &own, sizeof(own)) ||
-	    bpf_probe_write_user((void *)own.state, &state, sizeof(state)))
-		return;
-	t->state = own.state;
-}
-
-/* The call of f0 is over: nothing is measured in this thread until the next one. */
-static __always_inline void end_stubs(struct wp_drill_thread *t)
-{
-	__u64 none = 0;
-
-	bpf_probe_write_user((void *)t->state, &none, sizeof(none));
-	t->state = 0;
 }
 
 /* The innermost node of the thread that runs. */
 static __always_inline __u32 innermost_node(struct wp_drill_thread *t)
 {
+	struct wp_stub_state *state = stub_state(t);
 	struct wp_stub_call call;
-	__u64 at;
 
-	if (!with_stubs || !t->state ||
-	    bpf_probe_read_user(&at, sizeof(at), (void *)(t->state + offsetof(struct wp_stub_state, innermost))) ||
-	    bpf_probe_read_user(&call, sizeof(call), (void *)at))
+	if (!state || bpf_probe_read_user(&call, sizeof(call), (void *)state->innermost))
 		return t->innermost;
 	return call.node < WP_DRILL_NODES ? call.node : t->innermost;
 }
@@ -214,7 +214,7 @@ static __always_inline void open_frame(struct wp_drill_thread *t, __u64 sp, __u3
 		t->innermost = node;
 	t->depth = depth + 1;
 	frame->around_call = 0;
-	if (with_stubs && t->state && depth && node != WP_DRILL_OUTSIDE)
+	if (with_stubs && t->state && node != WP_DRILL_OUTSIDE)
 		list_call(t, frame, depth);
 	frame->at = bpf_ktime_get_ns();
 }
@@ -258,8 +258,15 @@ static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp
 	t->off_at = t->ready_at = t->interrupted_at = 0;
 	t->state = 0;
 	if (with_stubs && t->plan)
-		begin_stubs(t, sp);
+		begin_stubs(t);
 	open_frame(t, sp, F0, 0);
+	if (with_stubs && t->state) {
+		struct wp_stub_state *state = stub_state(t);
+
+		/* Now that all else is there. */
+		if (state)
+			state->of = t->stub_call;
+	}
 }
 
 /*
@@ -269,11 +276,13 @@ static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp
 static __always_inline int child_of_list(struct pt_regs *ctx, struct wp_drill_thread *t, __u64 sp, struct wp_drill_edge *edge)
 {
 	__u64 at, returns_to = edge->returns_to;
+	struct wp_stub_state *state = stub_state(t);
 	struct wp_drill_child *child;
 	struct wp_stub_call call;
 
-	if (bpf_probe_read_user(&at, sizeof(at), (void *)(t->state + offsetof(struct wp_stub_state, innermost))))
+	if (!state)
 		return -1;
+	at = state->innermost;
 	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
 		if (!at || bpf_probe_read_user(&call, sizeof(call), (void *)at))
 			return -1;
@@ -385,18 +394,18 @@ static __always_inline void finish(struct wp_drill_thread *t, __u64 latency)
 	__sync_fetch_and_add(&counts[bucket], 1);
 	__sync_fetch_and_add(&sums[bucket], latency);
 	if (with_stubs && t->state) {
-		struct wp_stub_state state;
+		struct wp_stub_state *state = stub_state(t);
 
-		if (bpf_probe_read_user(&state, sizeof(state), (void *)t->state) || state.crowded)
-			t->crowded = 1;
-		else
-			t->left += state.left;
-		if (t->plan == plan && latency >= low && latency < high &&
-		    bpf_probe_read_user(t->stubs, sizeof(t->stubs), (void *)(t->state + WP_STUB_NODES)))
-			t->crowded = 1;
-		end_stubs(t);
+		if (state) {
+			state->of = 0;
+			t->left += state->left;
+			t->crowded |= state->crowded != 0;
+			if (t->plan == plan && latency >= low && latency < high)
+				bpf_probe_read_kernel(t->stubs, sizeof(t->stubs), state->nodes);
+		}
+		t->state = 0;
 	} else if (with_stubs && t->plan) {
-		/* No room for the thread, or its memory could not be written: nothing below f0 was measured. */
+		/* There was no room for the thread: nothing below f0 was measured. */
 		t->crowded = 1;
 	}
 	if (t->crowded)
@@ -437,9 +446,12 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 above)
 		if (top->sp == sp && top->function == function) {
 			t->depth = depth - 1;
 			t->innermost = top->around;
-			if (with_stubs && t->state && top->around_call)
-				bpf_probe_write_user((void *)(t->state + offsetof(struct wp_stub_state, innermost)),
-						     &top->around_call, sizeof(top->around_call));
+			if (with_stubs && top->around_call) {
+				struct wp_stub_state *state = stub_state(t);
+
+				if (state)
+					state->innermost = top->around_call;
+			}
 			latency = now > top->at ? now - top->at : 0;
 			if (top->node != WP_DRILL_OUTSIDE && t->plan) {
 				struct wp_drill_node *node = node_of(t, top->node);
@@ -499,57 +511,6 @@ SEC("uprobe")
 int drill_leave_one(struct pt_regs *ctx)
 {
 	return leave(ctx, 0);
-}
-
-/*
- * Before the tables for unwinding are asked for the frames of this thread: return addresses that stubs took the place of come
- * back, for the stubs are in no such table. The call of f0 is not measured any further.
- */
-static __always_inline int unwind(struct pt_regs *ctx)
-{
-	__u64 who = (__u32)bpf_get_current_pid_tgid(), at, place, sp = ctx->sp;
-	struct wp_drill_thread *t;
-	struct wp_stub_call call;
-
-	if (!with_stubs || bpf_get_current_pid_tgid() >> 32 != process)
-		return 0;
-	t = bpf_map_lookup_elem(&drilled, &who);
-	if (!t || !t->state ||
-	    bpf_probe_read_user(&at, sizeof(at), (void *)(t->state + offsetof(struct wp_stub_state, innermost))))
-		return 0;
-	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
-		bool is_stub = false;
-
-		if (!at || bpf_probe_read_user(&call, sizeof(call), (void *)at))
-			break;
-		if (call.slot >= sp && !bpf_probe_read_user(&place, sizeof(place), (void *)call.slot)) {
-			for (int region = 0; region < WP_STUB_REGIONS; region++)
-				is_stub |= place >= stub_code_from[region] && place < stub_code_to[region];
-			if (is_stub) {
-				__u64 none = 0;
-
-				bpf_probe_write_user((void *)call.slot, &call.returns_to, sizeof(call.returns_to));
-				bpf_probe_write_user((void *)at, &none, sizeof(none));
-			}
-		}
-		at = call.around;
-	}
-	__sync_fetch_and_add(&unwound, 1);
-	t->crowded = 1;
-	end_stubs(t);
-	return 0;
-}
-
-SEC("uprobe.multi")
-int drill_unwind(struct pt_regs *ctx)
-{
-	return unwind(ctx);
-}
-
-SEC("uprobe")
-int drill_unwind_one(struct pt_regs *ctx)
-{
-	return unwind(ctx);
 }
 
 struct {

@@ -70,7 +70,7 @@ struct wp_drill_thread {
 	__u64 sampled[WP_DRILL_SAMPLES];
 	__u32 samples; /* those that there were: more than are kept, perhaps */
 	__u32 off_node; /* the innermost node when the thread left its CPU */
-	/* Where stubs in the process measure: the thread's state there, or 0; the number of the call there; their times. */
+	/* Where stubs in the process measure: the number of the thread's state, from 1 on, or 0; that of the call there; their times. */
 	__u64 state;
 	__u64 stub_call;
 	struct wp_stub_node stubs[WP_DRILL_NODES];
@@ -91,17 +91,11 @@ struct wp_drill_child {
 	__s64 distance;
 };
 
-/* The layout of the stubs' data in the process: crates/inject/src/data.rs, which a test holds against this. */
-#define WP_STUB_KEYS 0x1000
+/* The memory that is shared with stubs in the process: crates/inject/src/data.rs, which a test holds against this. */
 #define WP_STUB_THREADS 256
 #define WP_STUB_WAYS 8
-#define WP_STUB_REGIONS 8
-#define WP_STUB_STATES 0x80000
-#define WP_STUB_STATE_BITS 13
-#define WP_STUB_FRAMES 64
-#define WP_STUB_NODES 4096
 
-/* An open call there: `wp_stub_state.innermost` leads to one. */
+/* An open call: of a stub, in memory of the process alone; or of a probe, in the shared memory. Pointers are the process's. */
 struct wp_stub_call {
 	__u64 slot; /* where its return address stands */
 	__u64 returns_to;
@@ -116,10 +110,19 @@ struct wp_stub_call {
 
 struct wp_stub_state {
 	__u64 of; /* the number of f0's call that is open; 0: none */
-	__u64 innermost;
+	__u64 innermost; /* the innermost open call */
 	__u64 thread; /* the thread pointer */
-	__u64 left;
-	__u64 crowded;
+	__u64 left; /* open calls that were left without a return */
+	__u64 crowded; /* calls that found no room */
+	__u64 spare[3];
+	struct wp_stub_call frames[WP_DRILL_DEEPEST]; /* those that probes see, f0's the first */
+	__u64 unused[248];
+	struct wp_stub_node nodes[WP_DRILL_NODES];
+};
+
+struct wp_stub_shared {
+	__u64 threads[512]; /* thread pointers, of which the first 256 are used; 0: free */
+	struct wp_stub_state states[WP_STUB_THREADS];
 };
 
 /* The place of the address that an indirect call takes. */

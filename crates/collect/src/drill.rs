@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -72,8 +73,6 @@ pub struct Drill<'obj> {
     tracepoints: Vec<Link>,
     /// The clocks of CPUs that take samples.
     sampling: Vec<Link>,
-    /// Probes where the process begins to unwind its stack.
-    unwinding: Vec<Link>,
     stubs: Option<Stubs>,
     ticks: Rc<Ticks>,
     many_at_once: bool,
@@ -148,7 +147,6 @@ impl<'obj> Drill<'obj> {
         if pidfd(pid).is_none() {
             return Err(Error::NoProcess { pid });
         }
-        let stubs = stubs.then(|| Stubs::begin(pid)).transpose()?;
         libbpf::silence();
         let many_at_once = libbpf::has_uprobe_sessions(&libbpf::kernel_types()?);
         let mut open = DrillSkelBuilder::default().open(storage).map_err(load_error)?;
@@ -159,16 +157,19 @@ impl<'obj> Drill<'obj> {
                 "uprobe.multi" | "uretprobe.multi" => many_at_once,
                 _ => true,
             };
-            let is_of_stubs = program.name().to_string_lossy().starts_with("drill_unwind");
-            program.set_autoload(wanted && (stubs.is_some() || !is_of_stubs));
+            program.set_autoload(wanted);
         }
         let bss = open.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?;
         bss.process = pid;
         bss.of_go = (runtime == Runtime::Go).into();
-        bss.stub_data = stubs.as_ref().map_or(0, |stubs| stubs.injection.data());
         let constants = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton(".rodata"))?;
-        constants.with_stubs = stubs.is_some().into();
-        let skeleton = open.load().map_err(load_error)?;
+        constants.with_stubs = stubs.into();
+        open.maps.stub_states.set_autocreate(stubs).map_err(load_error)?;
+        let mut skeleton = open.load().map_err(load_error)?;
+        let stubs = stubs.then(|| Stubs::begin(pid, skeleton.maps.stub_states.as_fd())).transpose()?;
+        if let (Some(stubs), Some(bss)) = (&stubs, skeleton.maps.bss_data.as_deref_mut()) {
+            bss.stub_states_at = stubs.injection.states();
+        }
         let calls = Rc::new(RefCell::new(Vec::new()));
         let into = Rc::clone(&calls);
         let ticks = Rc::new(Ticks::new());
@@ -187,7 +188,6 @@ impl<'obj> Drill<'obj> {
             watched: Vec::new(),
             tracepoints: Vec::new(),
             sampling: Vec::new(),
-            unwinding: Vec::new(),
             stubs,
             ticks,
             many_at_once,
@@ -467,7 +467,6 @@ impl<'obj> Drill<'obj> {
 impl Drop for Drill<'_> {
     fn drop(&mut self) {
         let _ = self.end_stubs();
-        self.unwinding.clear();
         self.remove_unneeded(|_| false);
     }
 }

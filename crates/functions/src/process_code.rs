@@ -18,8 +18,6 @@ use crate::sites::{CallSite, Callee, Operand, Sites, passed_on_by};
 
 mod unwinders;
 
-pub use unwinders::Unwinders;
-
 /// Entries of linkage tables that lead to each other are followed this far.
 const MAX_PASSED_ON: usize = 4;
 /// The most bytes of an entry of a linkage table: `endbr64` and a jump with a prefix.

@@ -1,7 +1,6 @@
 //! Calls that stubs in the process measure, beside those that probes see.
 
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use wakepath_inject::{CallCost, Injection, Site, SiteRefusal, call_cost};
@@ -14,8 +13,6 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 /// Open calls are waited for at the end, for so long.
 const OPEN_FOR: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// The regions that `bpf/drill.h` has room for: `WP_STUB_REGIONS`.
-const MAX_REGIONS: usize = 8;
 
 /// A clock of the CPU that stubs read, beside the kernel's.
 #[derive(Debug)]
@@ -47,10 +44,10 @@ pub(super) struct Stubs {
 }
 
 impl Stubs {
-    /// Gets ready to put stubs into a process.
-    pub fn begin(pid: u32) -> Result<Self, Error> {
+    /// Gets ready to put stubs into a process, which share this memory with the programs.
+    pub fn begin(pid: u32, states: BorrowedFd<'_>) -> Result<Self, Error> {
         let cost = call_cost().map_err(|source| Error::Attach { name: "a stub of our own".to_owned(), source })?;
-        Ok(Self { injection: Injection::begin(pid)?, cost })
+        Ok(Self { injection: Injection::begin(pid, states)?, cost })
     }
 
     /// Stubs measure from now on, for as long as this is called again and again.
@@ -71,12 +68,6 @@ impl Drill<'_> {
         let Some(stubs) = &mut self.stubs else { return Ok(Vec::new()) };
         stubs.injection.quiet(|address| sites.iter().any(|site| site.address == address))?;
         let answers = stubs.injection.redirect(sites)?;
-        let code: Vec<Range<u64>> = stubs.injection.code().take(MAX_REGIONS).collect();
-        self.set(|bss| {
-            for (region, code) in code.iter().enumerate() {
-                (bss.stub_code_from[region], bss.stub_code_to[region]) = (code.start, code.end);
-            }
-        })?;
         Ok(answers)
     }
 
@@ -87,20 +78,7 @@ impl Drill<'_> {
         Some((stubs.cost.whole as f64 * tick, stubs.cost.inside as f64 * tick))
     }
 
-    /// Watches where the process begins to unwind its stack: the functions that do it, by file and offset.
-    ///
-    /// # Errors
-    /// When the kernel refuses a probe there.
-    pub fn watch_unwinding(&mut self, places: &[(PathBuf, u64)]) -> Result<(), Error> {
-        for (file, offset) in places {
-            let file: &Path = file;
-            let links = self.attach(("drill_unwind", "drill_unwind_one"), false, file, &[(0, *offset)])?;
-            self.unwinding.extend(links);
-        }
-        Ok(())
-    }
-
-    /// Takes the stubs out, while the unwinding of open calls is still watched. The number of calls that are open in them at the end:
+    /// Takes the stubs out. The number of calls that are open in them at the end:
     /// these return through them later.
     pub(super) fn end_stubs(&mut self) -> Result<usize, Error> {
         let Some(mut stubs) = self.stubs.take() else { return Ok(0) };

@@ -18,8 +18,6 @@ pub(in crate::drill) struct StubsOfSearch {
     /// The sites where they were put, and those that were refused, with the reason.
     pub sites: BTreeSet<(FunctionId, SiteId)>,
     pub refused: BTreeMap<(FunctionId, SiteId), String>,
-    /// The functions that unwind stacks, whose probes stand.
-    unwinders: BTreeSet<(std::path::PathBuf, u64)>,
     /// By file.
     tables: BTreeMap<std::path::PathBuf, Option<Module>>,
 }
@@ -62,7 +60,6 @@ impl Driver<'_> {
         if self.stubs.is_none() {
             return Ok(Vec::new());
         }
-        self.watch_unwinders()?;
         let mut places: BTreeMap<(FunctionId, SiteId), (StubSite, Vec<NodeId>)> = BTreeMap::new();
         for node in self.measured.clone() {
             let Some(caller) = self.nodes.get(&node.parent).and_then(|parent| parent.function) else { continue };
@@ -129,14 +126,6 @@ impl Driver<'_> {
         };
         self.measured.retain(|node| !is_refused(node));
         events
-    }
-
-    /// Probes stand where the process begins to unwind, also in libraries that came since.
-    fn watch_unwinders(&mut self) -> Result<(), CollectError> {
-        let found = self.code.unwinders();
-        let Some(stubs) = &mut self.stubs else { return Ok(()) };
-        let new: Vec<_> = found.places.into_iter().filter(|place| stubs.unwinders.insert(place.clone())).collect();
-        self.drill.watch_unwinding(&new)
     }
 
     pub(super) fn is_stubbed(&self, node: NodeId) -> bool {
