@@ -327,6 +327,9 @@ fn failure(error: DrillError, target: &str, arguments: &DrillArguments) -> Failu
             Failure::new(Code::Usage, text).hint("wakepath latency counts system calls, waits and disks")
         }
         DrillError::Several { .. } => Failure::new(Code::Usage, text).hint("write its whole name"),
+        DrillError::StubsInGo => Failure::new(Code::Usage, text).hint("leave --stubs out"),
+        DrillError::StubsBelowExceptions { .. } => Failure::new(Code::Usage, text)
+            .hint("leave --stubs out, or promise with --no-exceptions that none passes the functions"),
         DrillError::NoSuchPeak { .. } => Failure::new(Code::Usage, text)
             .hint(format!("wakepath latency {target} -p {pid} -d 10s shows its calls and their peaks")),
         DrillError::Resume(_) => Failure::new(Code::Input, text)

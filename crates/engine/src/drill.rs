@@ -66,6 +66,12 @@ pub enum DrillError {
     Several { target: String, count: usize },
     #[error("process {pid} has not mapped {}, where `{function}` is", .file.display())]
     NotMapped { pid: u32, function: String, file: PathBuf },
+    #[error("calls of Go cannot be measured by stubs: its runtime looks at the return addresses on its stacks")]
+    StubsInGo,
+    #[error(
+        "the code of {} lets exceptions pass, which end the process where a stub stands on the stack", .file.display()
+    )]
+    StubsBelowExceptions { file: PathBuf },
     #[error("`{0}` never returns, so that its calls have no latency")]
     NeverReturns(String),
     #[error(
@@ -272,12 +278,13 @@ pub fn drill(
     query.parameters.check()?;
     let command = query.command.as_ref().map(DrillCommand::start).transpose()?;
     let pid = command.map_or(query.pid, |command| command.pid as u32);
-    let (code, f0) = begin(query, pid, command.is_some(), stop)?;
+    let (mut code, f0) = begin(query, pid, command.is_some(), stop)?;
     let notes_of_f0: Vec<String> = f0.function.notes.iter().map(ToString::to_string).collect();
     let probe = wakepath_collect::calibrate(&f0.function.probe);
     let mut storage = MaybeUninit::uninit();
     let runtime = f0.function.probe.runtime;
     let of_goroutines = runtime == Runtime::Go;
+    check_stubs(query, runtime, &mut code)?;
     let drill = Drill::load(&mut storage, pid, runtime, command, Some(query.duration), query.allowed.stubs)?;
     let mut driver = Driver::new(pid, drill, code, f0, query, probe);
     let began = Instant::now();
@@ -353,6 +360,16 @@ pub fn drill(
         notes,
         save,
     })
+}
+
+/// Stubs stand in no table for unwinding.
+fn check_stubs(query: &DrillQuery, runtime: Runtime, code: &mut ProcessCode) -> Result<(), DrillError> {
+    match code.unwinds() {
+        _ if !query.allowed.stubs => Ok(()),
+        _ if runtime == Runtime::Go => Err(DrillError::StubsInGo),
+        Some(file) if !query.allowed.no_exceptions => Err(DrillError::StubsBelowExceptions { file }),
+        _ => Ok(()),
+    }
 }
 
 /// The code of the process and the function that the drill-down begins at. A command that was just started may not have

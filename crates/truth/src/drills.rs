@@ -27,6 +27,8 @@ pub struct Run {
     pub programs: u64,
     /// The languages that they are in, by turns.
     pub languages: Vec<Language>,
+    /// Calls are measured by stubs in the process, where the language allows it.
+    pub stubs: bool,
     /// The folder that keeps those whose answer is not right.
     pub keep: Option<PathBuf>,
 }
@@ -125,10 +127,12 @@ fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {
     BufReader::new(child.stdout.take().context("no pipe")?).read_line(&mut line)?;
     let running = Running(child);
     let target = format!("{}:{}", file.display(), program.first());
+    let by_stubs: &[&str] = if run.stubs && program.language != Language::Go { &["--stubs"] } else { &[] };
     let ask = |more: &[&str]| {
         Command::new(&run.wakepath)
             .args(["drill", &target, "-p", line.trim(), "--start-ops", "200"])
             // A path may go on in libraries below the deepest culprit.
+            .args(by_stubs)
             .args(["--json", "--no-waits", "-d", "30s", "--no-exceptions", "--max-depth", "16"])
             .args(more)
             .output()

@@ -161,6 +161,9 @@ enum Verb {
         /// The languages, by turns; those without a compiler here are left out.
         #[arg(long, value_enum, value_delimiter = ',', default_value = "c,cpp,rust,go")]
         languages: Vec<Language>,
+        /// Ask with --stubs, but for Go.
+        #[arg(long)]
+        stubs: bool,
         /// The tool under judgement.
         #[arg(long, default_value = "target/release/wakepath")]
         wakepath: PathBuf,
@@ -206,12 +209,13 @@ fn main() -> ExitCode {
             let given = joins::Given { programs: programs.clone(), packages: packages.clone() };
             judge_joins(wakepath, &given, names, keep.as_ref())
         }
-        Some(Verb::Drills { programs, seed, languages, wakepath, keep }) => {
+        Some(Verb::Drills { programs, seed, languages, stubs, wakepath, keep }) => {
             let run = drills::Run {
                 wakepath: wakepath.clone(),
                 seed: *seed,
                 programs: *programs,
                 languages: languages.clone(),
+                stubs: *stubs,
                 keep: keep.clone(),
             };
             judge_drills(&run)
