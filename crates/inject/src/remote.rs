@@ -24,9 +24,14 @@ const PTRACE_O_SUSPEND_SECCOMP: u64 = 1 << 21;
 /// Results of an interrupted system call that the kernel makes anew by itself: `-ERESTARTSYS` to `-ERESTART_RESTARTBLOCK`.
 const RESTARTED: std::ops::RangeInclusive<i64> = -516..=-512;
 
+/// `epoll_wait` and `epoll_pwait`, which a stop ends; we make them anew. With a time-out it would begin anew too.
+const EPOLL_WAITS: [i64; 2] = [232, 281];
+const NO_TIME_OUT: &str = "0xffffffff";
+
 /// System calls that go on behind a stop as if nothing had been: read, write, poll, select, accept, recvfrom, recvmsg, sendto,
-/// nanosleep, pause, wait4, flock, futex, clock_nanosleep, waitid, pselect6, ppoll, accept4. `epoll_wait` is not among them.
-const GO_ON: [i64; 18] = [0, 1, 7, 23, 43, 45, 47, 44, 35, 34, 61, 73, 202, 230, 247, 270, 271, 288];
+/// nanosleep, pause, wait4, flock, futex, clock_nanosleep, waitid, pselect6, ppoll, accept4,
+/// and restart_syscall, by which one of these goes on that was stopped before.
+const GO_ON: [i64; 19] = [0, 1, 7, 23, 43, 45, 47, 44, 35, 34, 61, 73, 202, 219, 230, 247, 270, 271, 288];
 
 /// A thread of the process that stands still for a moment. It goes on when this is dropped, as if nothing had been.
 pub(crate) struct Stopped {
@@ -77,16 +82,20 @@ pub(crate) fn with_thread<T: Send>(
     }
 }
 
-/// The threads that may be stopped, the best first: those in a system call that goes on by itself, then those that run.
+/// The threads that may be stopped, the best first: those in a system call that goes on by itself, those that run, those that
+/// wait for events without a time-out.
 fn candidates(pid: u32) -> Result<Vec<i32>, Error> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Error::Ended { pid })?;
     let mut found: Vec<(u8, i32)> = tasks
         .filter_map(|task| {
             let tid: i32 = task.ok()?.file_name().to_str()?.parse().ok()?;
             let call = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
-            let number = call.split_whitespace().next()?;
-            match number.parse::<i64>() {
+            let mut words = call.split_whitespace();
+            match words.next()?.parse::<i64>() {
                 Ok(number) if GO_ON.contains(&number) => Some((0, tid)),
+                Ok(number) if EPOLL_WAITS.contains(&number) => {
+                    words.nth(3).is_some_and(|time_out| time_out.ends_with(NO_TIME_OUT.trim_start_matches("0x"))).then_some((2, tid))
+                }
                 Ok(_) => None,
                 Err(_) => Some((1, tid)),
             }

@@ -320,3 +320,100 @@ fn a_measured_call_takes_some_tens_of_nanoseconds() {
     println!("bare {bare} ns, with a stub that measures nothing {idle} ns, measured {measured} ns: {:?}", &times.nodes[..3]);
     assert_eq!(times.nodes[2].count, 9_000_000);
 }
+
+#[test]
+fn a_process_that_waits_or_computes_does_not_notice() {
+    if !is_root("that no wait of a program ends early when it gets memory for stubs") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = compiled(folder.path(), "waits.c", &["-O2"]);
+    for (how, expected) in
+        [("epoll", "got 1"), ("poll", "got 0"), ("spin", "got 1"), ("read", "got 1"), ("filtered", "got 1")]
+    {
+        let mut program = Program::start(&path, &[how]);
+        std::thread::sleep(Duration::from_millis(50));
+        for _ in 0..10 {
+            let began = Instant::now();
+            let injection = Injection::begin(program.pid(), memory().as_fd()).unwrap_or_else(|why| panic!("{how}: {why}"));
+            let left = injection.end().expect("there");
+            assert_eq!((left.gone, left.open), (0, 0), "{how}");
+            println!("{how}: {:?}", began.elapsed());
+        }
+        if how == "poll" {
+            let took: u64 = program.line()[1].parse().expect("ms");
+            assert!((1500..1700).contains(&took), "{took} ms");
+        } else {
+            program.say("x");
+        }
+        assert_eq!(program.line().join(" "), expected, "{how}");
+        assert!(program.child.wait().expect("ends").success(), "{how}");
+    }
+}
+
+#[test]
+fn a_process_that_is_traced_is_refused() {
+    if !is_root("that a process under a debugger is left alone") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = compiled(folder.path(), "waits.c", &["-O2"]);
+    let program = Program::start(&path, &["read"]);
+    let pid = program.pid() as i32;
+    // SAFETY: system calls with numbers, on a child of this process.
+    let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) };
+    assert_eq!(seized, 0);
+    let maps = || std::fs::read(format!("/proc/{pid}/maps")).expect("maps");
+    let before = maps();
+    let refused = Injection::begin(program.pid(), memory().as_fd()).map(drop).expect_err("traced");
+    assert!(refused.to_string().contains("is traced by process"), "{refused}");
+    assert_eq!(before, maps(), "nothing was touched");
+}
+
+#[test]
+fn what_a_dead_owner_left_is_taken_out() {
+    if !is_root("that stubs of a wakepath that was killed are taken out by the next one") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = compiled(folder.path(), "called.c", &["-O2"]);
+    let mut program = Program::start(&path, &["500"]);
+    let line = program.line();
+    let (thread, slot) = (hex(&line[1]), hex(&line[2]));
+    let before = code_bytes(program.pid());
+    let mut code = ProcessCode::of(program.pid(), false).expect("code");
+    let mut all = sites(&mut code, program.functions["once"]);
+    for (.., site) in &mut all {
+        site.nodes.push(Node { parent: 0, node: 1 });
+    }
+    let all: Vec<Site> = all.into_iter().map(|(.., site)| site).collect();
+    // A process of our own that puts stubs in and ends without a word.
+    // SAFETY: the child makes system calls and ends; no other thread of ours holds a lock that it needs.
+    match unsafe { libc::fork() } {
+        0 => {
+            let mut injection = Injection::begin(program.pid(), memory().as_fd()).expect("it is taken");
+            for answer in injection.redirect(&all).expect("there") {
+                answer.expect("a call");
+            }
+            injection.measure_until(later()).expect("there");
+            let _ = injection.begin_call(thread, slot);
+            // SAFETY: ends this process, with its break points and descriptors, and runs nothing else.
+            unsafe { libc::_exit(0) };
+        }
+        child => {
+            let mut status = 1;
+            // SAFETY: waits for the child.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0);
+        }
+    }
+    assert_ne!(code_bytes(program.pid()), before, "stubs are left");
+    let injection = Injection::begin(program.pid(), memory().as_fd()).expect("it is taken over");
+    let after = code_bytes(program.pid());
+    assert!(before.iter().all(|(at, bytes)| after.get(at) == Some(bytes)), "the code is as it was");
+    let second = Injection::begin(program.pid(), memory().as_fd()).map(drop);
+    drop(second);
+    drop(injection);
+    program.say("g");
+    assert_eq!(program.line(), ["done", "0"]);
+}

@@ -51,9 +51,10 @@ impl Stubs {
     }
 
     /// Stubs measure from now on, for as long as this is called again and again.
-    pub fn heard(&self, ticks: &Ticks) -> Result<(), Error> {
+    pub fn heard(&self, ticks: &Ticks) {
         let later = HEARD_WITHIN.as_nanos() as f64 / ticks.length();
-        Ok(self.injection.measure_until(now().saturating_add(later as u64))?)
+        // A process that has ended is noticed elsewhere.
+        let _ = self.injection.measure_until(now().saturating_add(later as u64));
     }
 }
 
@@ -66,8 +67,12 @@ impl Drill<'_> {
     pub fn redirect(&mut self, sites: &[Site]) -> Result<Vec<Result<(), SiteRefusal>>, Error> {
         self.set(|bss| (bss.phase, bss.wanted) = (1, 0))?;
         let Some(stubs) = &mut self.stubs else { return Ok(Vec::new()) };
-        stubs.injection.quiet(|address| sites.iter().any(|site| site.address == address))?;
-        let answers = stubs.injection.redirect(sites)?;
+        let _ = stubs.injection.quiet(|address| sites.iter().any(|site| site.address == address));
+        let answers = match stubs.injection.redirect(sites) {
+            // It is noticed elsewhere that the process has ended.
+            Err(wakepath_inject::Error::Ended { .. }) => vec![Err(SiteRefusal::Changed); sites.len()],
+            answers => answers?,
+        };
         Ok(answers)
     }
 
