@@ -2,6 +2,7 @@
 
 mod languages;
 mod lines;
+mod stubs;
 mod targets;
 
 use std::io::{BufRead, BufReader, Read, Write};
