@@ -150,7 +150,11 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
         peak: arguments.peak,
         parameters: parameters(arguments)?,
         duration: arguments.duration,
-        allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions, stubs: arguments.stubs },
+        allowed: AllowedProbes {
+            slow_probes: arguments.slow_probes,
+            no_exceptions: arguments.no_exceptions,
+            stubs: arguments.stubs,
+        },
         resume,
     };
     let stop = collecting::watch_signals(!arguments.command.is_empty())?;
@@ -211,7 +215,11 @@ fn explain(
         asked: std::env::args_os().skip(1).collect(),
         version: env!("CARGO_PKG_VERSION"),
         calls: vec![found.target.clone()],
-        allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions, stubs: false },
+        allowed: AllowedProbes {
+            slow_probes: arguments.slow_probes,
+            no_exceptions: arguments.no_exceptions,
+            stubs: false,
+        },
     };
     let go = find_go(&request);
     let made = record(&request, go, None, None, stop);

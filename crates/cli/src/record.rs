@@ -230,7 +230,11 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         asked: std::env::args_os().skip(1).collect(),
         version: env!("CARGO_PKG_VERSION"),
         calls: arguments.calls.clone(),
-        allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions, stubs: false },
+        allowed: AllowedProbes {
+            slow_probes: arguments.slow_probes,
+            no_exceptions: arguments.no_exceptions,
+            stubs: false,
+        },
     };
     let receiver = arguments.otlp.as_ref().map(|at| receiver(arguments, at.as_ref())).transpose()?;
     if let Some(receiver) = &receiver {

@@ -43,7 +43,6 @@ mod write_behind;
 pub use child::{Running, exit_code};
 pub use contexts::{OpenSpans, UnreadContexts};
 pub use doctor::{Check, Verdict, examine};
-pub use wakepath_inject::{Frame, Node as StubNode, Refusal as StubRefusal, Site as StubSite, SiteRefusal, needs_its_return_address};
 pub use drill::{
     Drill, DrillCall, DrillCommand, DrillCounts, DrillEdge, DrillNode, DrillPlan, MAX_DRILL_NODES,
     MAX_DRILL_SAMPLES,
@@ -63,5 +62,8 @@ pub use programs::Missing;
 pub use rights::drop_rights;
 pub use session::{Outcome, record};
 pub use signals::{Moment, Signals, ask_to_keep};
+pub use wakepath_inject::{
+    Frame, Node as StubNode, Refusal as StubRefusal, Site as StubSite, SiteRefusal, needs_its_return_address,
+};
 pub use watch::{EndReason, GRACE};
 pub use write_behind::Destination;

@@ -27,7 +27,7 @@ pub(crate) fn load_error(source: libbpf_rs::Error) -> Error {
 
 /// Stops libbpf from printing to stderr: the errors that we return hold what went wrong.
 pub(crate) fn silence() {
-    if std::env::var_os("WPDBG").is_none() { libbpf_rs::set_print(None); }
+    libbpf_rs::set_print(None);
 }
 
 /// The types that the running kernel describes.

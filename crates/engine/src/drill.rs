@@ -66,7 +66,9 @@ pub enum DrillError {
     Several { target: String, count: usize },
     #[error("process {pid} has not mapped {}, where `{function}` is", .file.display())]
     NotMapped { pid: u32, function: String, file: PathBuf },
-    #[error("calls of Go cannot be measured by stubs: its runtime looks at the return addresses on its stacks")]
+    #[error(
+        "calls of Go cannot be measured by stubs: its runtime looks at the return addresses on its stacks"
+    )]
     StubsInGo,
     #[error(
         "the code of {} lets exceptions pass, which end the process where a stub stands on the stack", .file.display()

@@ -32,7 +32,11 @@ impl Mapped {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: new memory at an address that the kernel chooses.
         let at = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
-        if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self { at: at.cast(), bytes }) }
+        if at == libc::MAP_FAILED {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(Self { at: at.cast(), bytes })
+        }
     }
 
     fn put(&self, at: u64, bytes: &[u8]) {

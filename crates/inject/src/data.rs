@@ -132,3 +132,45 @@ pub struct ThreadTimes {
     /// Calls that found no room.
     pub crowded: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_shared_memory_is_as_the_c_header_says() {
+        let source = r#"
+            #include <stddef.h>
+            #include <stdio.h>
+            #include <linux/types.h>
+            #include "drill.h"
+            #define STATE(field) offsetof(struct wp_stub_state, field)
+            #define CALL(field) offsetof(struct wp_stub_call, field)
+            int main(void) {
+                printf("%zu %zu %d %d %zu %zu\n", offsetof(struct wp_stub_shared, threads),
+                       offsetof(struct wp_stub_shared, states), WP_STUB_THREADS, WP_STUB_WAYS,
+                       sizeof(struct wp_stub_state), sizeof(struct wp_stub_shared));
+                printf("%zu %zu %zu %zu %zu %zu %zu %d %zu\n", STATE(of), STATE(innermost), STATE(thread), STATE(left),
+                       STATE(crowded), STATE(frames), STATE(nodes), WP_DRILL_NODES, sizeof(struct wp_stub_node));
+                printf("%zu %zu %zu %zu %zu %zu %zu %zu\n", CALL(slot), CALL(returns_to), CALL(began), CALL(around),
+                       CALL(state), CALL(of), CALL(node), sizeof(struct wp_stub_call));
+            }"#;
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("stubs.c"), source).expect("a file");
+        let bpf = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf");
+        let compiled =
+            Command::new("cc").args(["-I", bpf, "-o", "stubs", "stubs.c"]).current_dir(&folder).status();
+        assert!(compiled.expect("cc").success(), "the C compiler refused bpf/drill.h");
+        let ran = Command::new(folder.path().join("stubs")).output().expect("it runs");
+        let expected = format!(
+            "{KEYS} {STATES} {MAX_THREADS} {THREAD_WAYS} {} {SHARED_BYTES}\n\
+             {STATE_OF} {STATE_INNERMOST} {STATE_THREAD} {STATE_LEFT} {STATE_CROWDED} {STATE_FRAMES} {NODES} {MAX_NODES} \
+             {NODE_BYTES}\n\
+             {CALL_SLOT} {CALL_RETURN} {CALL_BEGAN} {CALL_AROUND} {CALL_STATE} {CALL_OF} {CALL_NODE} {CALL_BYTES}\n",
+            1 << STATE_BITS
+        );
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), expected);
+    }
+}

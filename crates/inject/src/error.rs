@@ -63,7 +63,9 @@ pub enum Refusal {
         errno: i32,
     },
     /// System calls of the process are filtered, and the filter cannot be set aside for ours.
-    #[error("the system calls of process {pid} are filtered (seccomp), and this kernel does not set a filter aside for a moment")]
+    #[error(
+        "the system calls of process {pid} are filtered (seccomp), and this kernel does not set a filter aside for a moment"
+    )]
     Filtered {
         /// The process.
         pid: u32,

@@ -44,7 +44,8 @@ impl Gate {
                 let kind = fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
                 let kind: u32 =
                     kind.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-                let each = files.iter().flat_map(|(file, offsets)| offsets.iter().map(move |it| (*file, *it)));
+                let each =
+                    files.iter().flat_map(|(file, offsets)| offsets.iter().map(move |it| (*file, *it)));
                 each.map(|(file, offset)| one(kind, pid, file, offset)).collect::<io::Result<Vec<_>>>()?
             }
         };
@@ -118,9 +119,7 @@ fn one(kind: u32, pid: u32, file: &Path, offset: u64) -> io::Result<OwnedFd> {
     let close_at_exec = 8_u64;
     let (attribute, process) = (fields.0.as_ptr(), pid as libc::pid_t);
     // SAFETY: the attribute has the size that it states, and the path lives during the call.
-    descriptor(unsafe {
-        libc::syscall(libc::SYS_perf_event_open, attribute, process, -1, -1, close_at_exec)
-    })
+    descriptor(unsafe { libc::syscall(libc::SYS_perf_event_open, attribute, process, -1, -1, close_at_exec) })
 }
 
 fn ended(path: &Path) -> Vec<u8> {

@@ -1,17 +1,16 @@
 //! Stubs in a process: put in, given other nodes, taken out.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::data::{self, Frame, MAX_NODES, NodeTimes, ThreadTimes};
 use crate::error::{Error, Refusal};
 use crate::gate::Gate;
-use crate::maps::{Mapping, mappings};
+use crate::maps::Mapping;
 use crate::memory::Memory;
+use crate::process::{check, is_of_file, maps, of_mapping, started};
 use crate::remote::with_thread;
 use crate::room;
 use crate::send;
@@ -27,9 +26,6 @@ const REGIONS: u64 = 48;
 const ONE_REGION: u64 = 1 << 30;
 /// Memory that no code has to reach: far from where programs and libraries are.
 const ANYWHERE: Range<u64> = 1 << 40..1 << 40;
-/// The bit of `AT_HWCAP2` for programs that may read their thread pointer.
-const HAS_THREAD_POINTER: u64 = 1 << 1;
-const AT_HWCAP2: u64 = 26;
 
 /// A call site of the process that is to be measured.
 #[derive(Debug, Clone)]
@@ -42,7 +38,7 @@ pub struct Site {
     pub offset: u64,
     /// The frame of the function that makes the call.
     pub frame: Frame,
-    /// What is measured there.
+    /// The nodes whose calls are measured there.
     pub nodes: Vec<Node>,
 }
 
@@ -78,7 +74,7 @@ pub enum SiteRefusal {
     },
 }
 
-/// What is left in the process at the end.
+/// The traces that are left in the process at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Left {
     /// Sites whose code is no longer there, or no longer ours.
@@ -119,7 +115,7 @@ pub struct Injection {
 
 impl Injection {
     /// Gets ready to put stubs into a process, whose states stand in `shared`: memory of [`SHARED_BYTES`](crate::SHARED_BYTES) bytes that can be
-    /// mapped. What a wakepath left there that was killed is taken out first.
+    /// mapped. Stubs of a wakepath that was killed are taken out first.
     ///
     /// # Errors
     /// When the process is refused, or has ended. Nothing of it was changed then.
@@ -135,12 +131,22 @@ impl Injection {
                 found = Some(at);
             }
         }
-        let mut injection =
-            Self { pid, memory, data: 0, states: 0, regions: Vec::new(), changes: BTreeMap::new(), next: 1, free: Vec::new(), call: 0 };
+        let mut injection = Self {
+            pid,
+            memory,
+            data: 0,
+            states: 0,
+            regions: Vec::new(),
+            changes: BTreeMap::new(),
+            next: 1,
+            free: Vec::new(),
+            call: 0,
+        };
         match found {
             Some(at) => injection.take_over(at)?,
             None => {
-                injection.data = injection.map(|maps| room::near(maps, &ANYWHERE, data::BYTES), data::BYTES, false)?;
+                injection.data =
+                    injection.map(|maps| room::near(maps, &ANYWHERE, data::BYTES), data::BYTES, false)?;
             }
         }
         injection.states = injection.map_shared(shared)?;
@@ -160,13 +166,17 @@ impl Injection {
     /// its stubs still return through them.
     fn take_over(&mut self, at: u64) -> Result<(), Error> {
         let owner = self.memory.word(at + data::OWNER)? as u32;
-        if owner != 0 && started(owner) == Some(self.memory.word(at + data::OWNER + 8)?) && owner != std::process::id() {
+        if owner != 0
+            && started(owner) == Some(self.memory.word(at + data::OWNER + 8)?)
+            && owner != std::process::id()
+        {
             return Err(Refusal::Owned { pid: self.pid, owner }.into());
         }
         self.data = at;
         self.memory.set_word(at + data::DEADLINE, 0)?;
         let regions = self.memory.word(at + REGIONS)?.min(MAX_REGIONS as u64);
-        self.regions = (0..regions).map(|i| self.memory.word(at + REGIONS + 8 + 8 * i)).collect::<Result<_, _>>()?;
+        self.regions =
+            (0..regions).map(|i| self.memory.word(at + REGIONS + 8 + 8 * i)).collect::<Result<_, _>>()?;
         let maps = maps(self.pid)?;
         for index in 0..self.memory.word(at + data::CHANGES)?.min(data::MAX_SITES) {
             let entry = at + data::JOURNAL + index * data::CHANGE_BYTES;
@@ -193,11 +203,17 @@ impl Injection {
     }
 
     /// Maps memory in the process, at the address that `place` finds.
-    fn map(&self, place: impl Fn(&[Mapping]) -> Option<u64> + Send + Sync, bytes: u64, code: bool) -> Result<u64, Error> {
+    fn map(
+        &self,
+        place: impl Fn(&[Mapping]) -> Option<u64> + Send + Sync,
+        bytes: u64,
+        code: bool,
+    ) -> Result<u64, Error> {
         let pid = self.pid;
         let maps = maps(pid)?;
         let none = Refusal::NoMemory { pid, errno: libc::ENOMEM };
-        let protection = if code { libc::PROT_READ | libc::PROT_EXEC } else { libc::PROT_READ | libc::PROT_WRITE };
+        let protection =
+            if code { libc::PROT_READ | libc::PROT_EXEC } else { libc::PROT_READ | libc::PROT_WRITE };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let at = place(&maps).ok_or(none.clone())?;
         with_thread(pid, &self.memory, &maps, |thread| {
@@ -439,7 +455,11 @@ impl Injection {
         self.memory.read(state + data::NODES, &mut bytes)?;
         let nodes = bytes.chunks_exact(data::NODE_BYTES as usize).map(|node| {
             let word = |at: usize| u64::from_le_bytes(node[at..at + 8].try_into().unwrap_or_default());
-            if word(0) == call { NodeTimes { longest: word(8), sum: word(16), count: word(24) } } else { NodeTimes::default() }
+            if word(0) == call {
+                NodeTimes { longest: word(8), sum: word(16), count: word(24) }
+            } else {
+                NodeTimes::default()
+            }
         });
         Ok(Some(ThreadTimes {
             call,
@@ -520,7 +540,8 @@ impl Injection {
             .chunks_exact(data::CALL_BYTES as usize)
             .map(|call| u64::from_le_bytes(call[..8].try_into().unwrap_or_default()));
         let is_open = |slot: &u64| {
-            *slot != 0 && self.memory.word(*slot).is_ok_and(|place| self.code().any(|code| code.contains(&place)))
+            *slot != 0
+                && self.memory.word(*slot).is_ok_and(|place| self.code().any(|code| code.contains(&place)))
         };
         Ok(slots.filter(is_open).count())
     }
@@ -546,55 +567,4 @@ impl Drop for Injection {
     fn drop(&mut self) {
         let _ = self.finish();
     }
-}
-
-/// The reasons for which a process is refused before anything is touched.
-fn check(pid: u32) -> Result<(), Error> {
-    if cfg!(not(target_arch = "x86_64")) {
-        return Err(Refusal::Machine.into());
-    }
-    let ended = |_| Error::Ended { pid };
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(ended)?;
-    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")?.trim().parse().ok());
-    if let Some(tracer) = tracer.filter(|&tracer: &u32| tracer != 0) {
-        return Err(Refusal::Traced { pid, tracer }.into());
-    }
-    let mut head = [0; 5];
-    let exe = fs::File::open(format!("/proc/{pid}/exe"));
-    let read = exe.and_then(|file| std::os::unix::fs::FileExt::read_exact_at(&file, &mut head, 0));
-    if read.is_ok() && head[4] != 2 {
-        return Err(Refusal::Narrow { pid }.into());
-    }
-    let auxiliary = fs::read(format!("/proc/{pid}/auxv")).map_err(ended)?;
-    let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
-    let has = auxiliary.chunks_exact(16).find(|pair| word(&pair[..8]) == AT_HWCAP2).map(|pair| word(&pair[8..]));
-    if has.unwrap_or_default() & HAS_THREAD_POINTER == 0 {
-        return Err(Refusal::ThreadPointer.into());
-    }
-    Ok(())
-}
-
-fn maps(pid: u32) -> Result<Vec<Mapping>, Error> {
-    mappings(pid).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => Error::Ended { pid },
-        _ => Error::of("the mappings", pid, source),
-    })
-}
-
-/// The moment at which a process started, ticks; `None` if there is none.
-fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
-}
-
-/// A mapped file, in whatever mount namespace the process is.
-fn of_mapping(pid: u32, mapping: &Mapping) -> PathBuf {
-    PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.addresses.start, mapping.addresses.end))
-}
-
-/// The code at a site is that of its file, which the kernel's break point takes it for.
-fn is_of_file(file: &Path, offset: u64, code: &[u8]) -> bool {
-    let mut stated = vec![0; code.len()];
-    let read = fs::File::open(file).and_then(|file| std::os::unix::fs::FileExt::read_exact_at(&file, &mut stated, offset));
-    read.is_ok() && stated == code
 }

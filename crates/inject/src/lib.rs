@@ -20,6 +20,7 @@ mod gate;
 mod injection;
 mod maps;
 mod memory;
+mod process;
 mod remote;
 mod room;
 mod send;
@@ -31,8 +32,17 @@ pub fn needs_its_return_address(name: &str) -> bool {
     let plain = name.split('@').next().unwrap_or(name).trim_start_matches('_');
     // The loader finds by it who asks.
     const BY_CALLER: [&str; 6] = ["dlopen", "dlmopen", "dlsym", "dlvsym", "dladdr", "dl_iterate_phdr"];
-    const TWICE: [&str; 9] =
-        ["setjmp", "sigsetjmp", "getcontext", "setcontext", "swapcontext", "makecontext", "vfork", "clone", "clone3"];
+    const TWICE: [&str; 9] = [
+        "setjmp",
+        "sigsetjmp",
+        "getcontext",
+        "setcontext",
+        "swapcontext",
+        "makecontext",
+        "vfork",
+        "clone",
+        "clone3",
+    ];
     // A compiler calls them by rules of its own.
     const OF_COMPILERS: [&str; 8] =
         ["fentry", "mcount", "tls_get_addr", "x86_", "morestack", "cyg_profile_func", "chkstk", "Unwind_"];

@@ -41,7 +41,8 @@ mod tests {
 
     #[test]
     fn lines_of_the_kernel_are_read() {
-        let file = mapping(b"7f0000001000-7f0000002000 r-xp 00001000 fd:00 42    /usr/lib/a b.so").expect("a line");
+        let file =
+            mapping(b"7f0000001000-7f0000002000 r-xp 00001000 fd:00 42    /usr/lib/a b.so").expect("a line");
         assert_eq!(file.addresses, 0x7f00_0000_1000..0x7f00_0000_2000);
         assert_eq!((file.rights, file.offset, &file.name[..]), (*b"r-xp", 0x1000, &b"/usr/lib/a b.so"[..]));
         let plain = mapping(b"7f0000001000-7f0000002000 rw-p 00000000 00:00 0").expect("a line");

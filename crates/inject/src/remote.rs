@@ -68,7 +68,9 @@ pub(crate) fn with_thread<T: Send>(
         for tid in candidates(pid)? {
             // The tracer of a thread that does not stop in time has to end for the thread to be free.
             let tried = std::thread::scope(|scope| {
-                let tried = scope.spawn(|| Stopped::at(pid, tid, memory, syscall_at)?.map(|mut it| work(&mut it)).transpose());
+                let tried = scope.spawn(|| {
+                    Stopped::at(pid, tid, memory, syscall_at)?.map(|mut it| work(&mut it)).transpose()
+                });
                 tried.join().unwrap_or(Ok(None))
             });
             if let Some(result) = tried? {
@@ -93,9 +95,10 @@ fn candidates(pid: u32) -> Result<Vec<i32>, Error> {
             let mut words = call.split_whitespace();
             match words.next()?.parse::<i64>() {
                 Ok(number) if GO_ON.contains(&number) => Some((0, tid)),
-                Ok(number) if EPOLL_WAITS.contains(&number) => {
-                    words.nth(3).is_some_and(|time_out| time_out.ends_with(NO_TIME_OUT.trim_start_matches("0x"))).then_some((2, tid))
-                }
+                Ok(number) if EPOLL_WAITS.contains(&number) => words
+                    .nth(3)
+                    .is_some_and(|time_out| time_out.ends_with(NO_TIME_OUT.trim_start_matches("0x")))
+                    .then_some((2, tid)),
                 Ok(_) => None,
                 Err(_) => Some((1, tid)),
             }
@@ -157,11 +160,13 @@ impl Stopped {
     fn make_anew(&mut self, pid: u32) {
         let Self { registers, tid, .. } = self;
         let result = registers.rax as i64;
-        if (registers.orig_rax as i64) < 0 || RESTARTED.contains(&result) || result != -i64::from(libc::EINTR) {
+        if (registers.orig_rax as i64) < 0 || RESTARTED.contains(&result) || result != -i64::from(libc::EINTR)
+        {
             return;
         }
         let signals = |name| status(pid, *tid, name).unwrap_or_default();
-        let pending = (signals("SigPnd:") | status(pid, pid as i32, "ShdPnd:").unwrap_or_default()) & !signals("SigBlk:");
+        let pending = (signals("SigPnd:") | status(pid, pid as i32, "ShdPnd:").unwrap_or_default())
+            & !signals("SigBlk:");
         if pending == 0 {
             registers.rip -= 2;
             registers.rax = registers.orig_rax;

@@ -18,8 +18,8 @@ const HIGHEST: u64 = 1 << 47;
 /// An address for `bytes` bytes that all of `sites` reach; `None` if there is no such room.
 pub(crate) fn near(mappings: &[Mapping], sites: &Range<u64>, bytes: u64) -> Option<u64> {
     let reached = sites.end.saturating_sub(REACH).max(LOWEST)..sites.start.saturating_add(REACH).min(HIGHEST);
-    let begins = std::iter::once((0, false))
-        .chain(mappings.iter().map(|it| (it.addresses.end, it.name == b"[heap]")));
+    let begins =
+        std::iter::once((0, false)).chain(mappings.iter().map(|it| (it.addresses.end, it.name == b"[heap]")));
     let ends = mappings.iter().map(|it| it.addresses.start).chain([HIGHEST]);
     let fits = begins.zip(ends).filter_map(|((from, behind_heap), to)| {
         let apart = if behind_heap { HEAP_GROWS } else { APART };

@@ -67,7 +67,8 @@ fn receive(
     let mut control = [0; 24];
     memory.read(scratch + CONTROL, &mut control)?;
     // Length, level, kind, and the descriptor.
-    let number = |at: usize| u32::from_ne_bytes([control[at], control[at + 1], control[at + 2], control[at + 3]]);
+    let number =
+        |at: usize| u32::from_ne_bytes([control[at], control[at + 1], control[at + 2], control[at + 3]]);
     let is_right = u64::from(number(0)) == HEADER_BYTES + 4
         && number(8) == libc::SOL_SOCKET as u32
         && number(12) == libc::SCM_RIGHTS as u32;
@@ -81,7 +82,8 @@ fn receive(
 /// the process. It ends soon after.
 fn send(pid: u32, name: &[u8], what: BorrowedFd<'_>) -> io::Result<()> {
     let (own, other) = (File::open("/proc/self/ns/net")?, File::open(format!("/proc/{pid}/ns/net"))?);
-    let is_same = std::fs::read_link("/proc/self/ns/net")? == std::fs::read_link(format!("/proc/{pid}/ns/net"))?;
+    let is_same =
+        std::fs::read_link("/proc/self/ns/net")? == std::fs::read_link(format!("/proc/{pid}/ns/net"))?;
     let enter = |namespace: &File| {
         // SAFETY: a system call with a descriptor and a number.
         match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use wakepath_harness::live::skip;
 use wakepath_functions::{ProcessCallee, ProcessCode};
+use wakepath_harness::live::skip;
 use wakepath_inject::{Frame, Injection, Node, SHARED_BYTES, Site, needs_its_return_address};
 use wakepath_unwind::{Base, Module, Rule};
 
@@ -68,7 +68,13 @@ fn compiled(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live_root_inject").join(name);
     let program = folder.join(name).with_extension("");
     let compiler = if name.ends_with(".cc") { "c++" } else { "cc" };
-    let status = Command::new(compiler).args(options).arg("-o").arg(&program).arg(&source).args(["-pthread", "-lm"]).status();
+    let status = Command::new(compiler)
+        .args(options)
+        .arg("-o")
+        .arg(&program)
+        .arg(&source)
+        .args(["-pthread", "-lm"])
+        .status();
     assert!(status.expect("a compiler").success(), "{name}");
     program
 }
@@ -92,10 +98,15 @@ fn sites(code: &mut ProcessCode, address: u64) -> Vec<(String, u64, Site)> {
             Rule::Frame { base: Base::Bp, words, .. } => Frame::AboveFramePointer(i64::from(words) * 8 - 8),
             _ => Frame::Unknown,
         };
-        let site = Site { address: site.address, file: file.clone(), offset: site.offset, frame, nodes: Vec::new() };
+        let site =
+            Site { address: site.address, file: file.clone(), offset: site.offset, frame, nodes: Vec::new() };
         Some((name, callee, site))
     };
-    found.into_iter().filter_map(of_site).filter(|(name, ..)| name != "(unbound)" && !needs_its_return_address(name)).collect()
+    found
+        .into_iter()
+        .filter_map(of_site)
+        .filter(|(name, ..)| name != "(unbound)" && !needs_its_return_address(name))
+        .collect()
 }
 
 /// All bytes of code that the program has mapped from files, by address.
@@ -140,7 +151,13 @@ fn each_call_is_measured_once_and_nothing_else_changes() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    for options in [&["-O2"][..], &["-O0"], &["-O2", "-fno-plt", "-fcf-protection=full"], &["-O2", "-static"], &["-O1", "-no-pie"]] {
+    for options in [
+        &["-O2"][..],
+        &["-O0"],
+        &["-O2", "-fno-plt", "-fcf-protection=full"],
+        &["-O2", "-static"],
+        &["-O1", "-no-pie"],
+    ] {
         let path = compiled(folder.path(), "called.c", options);
         let rounds = 1000;
         let mut program = Program::start(&path, &[&rounds.to_string()]);
@@ -206,7 +223,10 @@ fn each_call_is_measured_once_and_nothing_else_changes() {
         let left = injection.end().expect("there");
         assert_eq!((left.gone, left.open), (0, 0), "{options:?}");
         let after = code_bytes(pid);
-        assert!(before.iter().all(|(at, bytes)| after.get(at) == Some(bytes)), "{options:?}: the code is as it was");
+        assert!(
+            before.iter().all(|(at, bytes)| after.get(at) == Some(bytes)),
+            "{options:?}: the code is as it was"
+        );
         program.say("x");
         assert!(program.child.wait().expect("ends").success(), "{options:?}");
     }
@@ -214,7 +234,8 @@ fn each_call_is_measured_once_and_nothing_else_changes() {
 
 #[test]
 fn a_busy_program_lives_through_many_insertions_and_removals() {
-    let rounds: usize = std::env::var("WAKEPATH_INSERTIONS").map_or(400, |text| text.parse().expect("a number"));
+    let rounds: usize =
+        std::env::var("WAKEPATH_INSERTIONS").map_or(400, |text| text.parse().expect("a number"));
     if !is_root("that a program of many threads survives stubs that come and go") {
         return;
     }
@@ -232,7 +253,8 @@ fn a_busy_program_lives_through_many_insertions_and_removals() {
             site.frame = Frame::Unknown;
             let node = 1 + all.len() as u32 % 60;
             // Whatever the innermost node is, the call is measured.
-            site.nodes = (0..8).map(|parent| Node { parent, node: if name == "f0" { 1 } else { node % 8 } }).collect();
+            site.nodes =
+                (0..8).map(|parent| Node { parent, node: if name == "f0" { 1 } else { node % 8 } }).collect();
             all.push(site);
         }
     }
@@ -317,7 +339,10 @@ fn a_measured_call_takes_some_tens_of_nanoseconds() {
     injection.begin_call(thread, slot).expect("there").expect("room");
     let measured = ask(&mut program);
     let times = injection.end_call(thread).expect("there").expect("a state");
-    println!("bare {bare} ns, with a stub that measures nothing {idle} ns, measured {measured} ns: {:?}", &times.nodes[..3]);
+    println!(
+        "bare {bare} ns, with a stub that measures nothing {idle} ns, measured {measured} ns: {:?}",
+        &times.nodes[..3]
+    );
     assert_eq!(times.nodes[2].count, 9_000_000);
 }
 
@@ -335,7 +360,8 @@ fn a_process_that_waits_or_computes_does_not_notice() {
         std::thread::sleep(Duration::from_millis(50));
         for _ in 0..10 {
             let began = Instant::now();
-            let injection = Injection::begin(program.pid(), memory().as_fd()).unwrap_or_else(|why| panic!("{how}: {why}"));
+            let injection = Injection::begin(program.pid(), memory().as_fd())
+                .unwrap_or_else(|why| panic!("{how}: {why}"));
             let left = injection.end().expect("there");
             assert_eq!((left.gone, left.open), (0, 0), "{how}");
             println!("{how}: {:?}", began.elapsed());

@@ -39,7 +39,11 @@ fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
             duration: arguments.duration,
             every: arguments.every,
         },
-        allowed: AllowedProbes { slow_probes: arguments.slow_probes, no_exceptions: arguments.no_exceptions, stubs: false },
+        allowed: AllowedProbes {
+            slow_probes: arguments.slow_probes,
+            no_exceptions: arguments.no_exceptions,
+            stubs: false,
+        },
     };
     let stop = collecting::watch_signals(!arguments.command.is_empty())?;
     if arguments.command.is_empty() && arguments.duration.is_none() {

@@ -117,7 +117,8 @@ const THROWS: &str = r#"
 #[test]
 fn stubs_are_refused_where_exceptions_pass() {
     let Some(folder) = alone("a program that throws gets no stubs") else { return };
-    let built = program(&folder, "throws", THROWS, &["-x", "c++", "-O1", "-g", "-Wl,--no-as-needed,-lstdc++"]);
+    let built =
+        program(&folder, "throws", THROWS, &["-x", "c++", "-O1", "-g", "-Wl,--no-as-needed,-lstdc++"]);
     let mut throws = Drilled::start_program(&built, &[]);
     let (target, before) = (format!("{built}:serve"), code(&throws.1));
     let asked = ["drill", &target, "-p", &throws.1, "--stubs", "--slow-probes", "--no-waits"];

@@ -74,7 +74,8 @@ impl DrillCall {
             let mut found = DrillNode { node: number, ..DrillNode::default() };
             if of_probe {
                 (found.max, found.sum, found.count) = (word(node, 8), word(node, 16), word(node, 24));
-                (found.blocked, found.waited, found.interrupted) = (word(node, 32), word(node, 40), word(node, 48));
+                (found.blocked, found.waited, found.interrupted) =
+                    (word(node, 32), word(node, 40), word(node, 48));
                 found.longest = (word(node, 64) as u32, word(node, 56));
             }
             if of_stub {

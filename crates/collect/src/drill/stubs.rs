@@ -46,7 +46,8 @@ pub(super) struct Stubs {
 impl Stubs {
     /// Gets ready to put stubs into a process, which share this memory with the programs.
     pub fn begin(pid: u32, states: BorrowedFd<'_>) -> Result<Self, Error> {
-        let cost = call_cost().map_err(|source| Error::Attach { name: "a stub of our own".to_owned(), source })?;
+        let cost =
+            call_cost().map_err(|source| Error::Attach { name: "a stub of our own".to_owned(), source })?;
         Ok(Self { injection: Injection::begin(pid, states)?, cost })
     }
 

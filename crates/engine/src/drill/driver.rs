@@ -236,7 +236,8 @@ impl<'obj> Driver<'obj> {
         let lines = on_paths.into_iter().filter_map(|node| Some((node, self.line(node, &mut symbols)?)));
         let lines = lines.collect();
         let watched = self.watched_calls();
-        let notes = self.notes.iter().cloned().chain(watched).chain(self.single_steps()).chain(self.stub_notes());
+        let notes =
+            self.notes.iter().cloned().chain(watched).chain(self.single_steps()).chain(self.stub_notes());
         let notes = notes.collect();
         FoundBelow {
             functions: self.functions.iter().map(Known::shown).collect(),

@@ -141,7 +141,7 @@ NOT_INLINED void once(long n, int is_main)
 		slow();
 }
 
-/* Runs on until the end; or for as many rounds as are asked for. Its own return address is told. */
+/* Runs on until the end; or for as many rounds as are asked for. It prints where its own return address stands. */
 NOT_INLINED __attribute__((optimize("no-omit-frame-pointer"))) void f0(long limit, int is_main)
 {
 	char stack[65536] __attribute__((aligned(16)));
@@ -226,7 +226,7 @@ int main(int count, char **arguments)
 		pthread_create(&threads[i], NULL, thread, NULL);
 	pthread_create(&threads[3], NULL, spawner, NULL);
 	printf("ready\n");
-	/* The threads' states are told by whoever measures; here only the calls matter. */
+	/* Whoever measures knows the threads; here only the calls matter. */
 	char word[16];
 	while (read(0, word, sizeof(word)) < 0)
 		;

@@ -38,7 +38,9 @@ impl Driver<'_> {
 
     /// The frame of a function at a site in it.
     pub(super) fn frame(&mut self, caller: FunctionId, site: SiteId) -> Frame {
-        let Some(Known::Probed(function)) = self.functions.get(caller.0 as usize) else { return Frame::Unknown };
+        let Some(Known::Probed(function)) = self.functions.get(caller.0 as usize) else {
+            return Frame::Unknown;
+        };
         let Some(stubs) = &mut self.stubs else { return Frame::Unknown };
         let file = &function.function.probe.file;
         let table = stubs
@@ -62,7 +64,9 @@ impl Driver<'_> {
         }
         let mut places: BTreeMap<(FunctionId, SiteId), (StubSite, Vec<NodeId>)> = BTreeMap::new();
         for node in self.measured.clone() {
-            let Some(caller) = self.nodes.get(&node.parent).and_then(|parent| parent.function) else { continue };
+            let Some(caller) = self.nodes.get(&node.parent).and_then(|parent| parent.function) else {
+                continue;
+            };
             if !matches!(node.kind, SiteKind::Direct(_)) || !self.takes_stub(caller, node.site) {
                 continue;
             }
@@ -72,13 +76,16 @@ impl Driver<'_> {
             else {
                 continue;
             };
-            let (Some(parent), Some(number)) = (self.slot(node.parent), self.slot(node.node)) else { continue };
+            let (Some(parent), Some(number)) = (self.slot(node.parent), self.slot(node.node)) else {
+                continue;
+            };
             if frame == Frame::Unknown {
                 self.refuse_stub((caller, node.site), "no table for unwinding has its frame".to_owned());
                 continue;
             }
             let file = function.function.probe.file.clone();
-            let empty = StubSite { address: site.address, file, offset: site.offset, frame, nodes: Vec::new() };
+            let empty =
+                StubSite { address: site.address, file, offset: site.offset, frame, nodes: Vec::new() };
             let (site, nodes) = places.entry((caller, node.site)).or_insert_with(|| (empty, Vec::new()));
             site.nodes.push(StubNode { parent, node: number });
             nodes.push(node.node);
@@ -122,7 +129,9 @@ impl Driver<'_> {
             }
         }
         let is_refused = |node: &MeasuredNode| {
-            events.iter().any(|event| matches!(event, Event::Refused { node: refused, .. } if *refused == node.node))
+            events
+                .iter()
+                .any(|event| matches!(event, Event::Refused { node: refused, .. } if *refused == node.node))
         };
         self.measured.retain(|node| !is_refused(node));
         events
@@ -135,7 +144,11 @@ impl Driver<'_> {
     /// The time that a stub adds.
     pub(super) fn stub_cost(&self) -> Option<Calibration> {
         let (whole, inside) = self.drill.stub_cost()?;
-        Some(Calibration { per_call_ns: whole.ceil() as u64, other_process_ns: 0, shift: inside.ceil() as u64 })
+        Some(Calibration {
+            per_call_ns: whole.ceil() as u64,
+            other_process_ns: 0,
+            shift: inside.ceil() as u64,
+        })
     }
 
     /// The calls that stubs measured, in a sentence.
