@@ -54,6 +54,9 @@ pub struct Node {
 /// The reason why a site is left as it is.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 pub enum SiteRefusal {
+    /// It was asked for before.
+    #[error("a site that is given twice")]
+    Twice,
     /// Another instruction.
     #[error("not a call that takes the address from its own bytes")]
     NotACall,
@@ -265,6 +268,7 @@ impl Injection {
                     }
                     None => Err(SiteRefusal::Many),
                 },
+                None if new.iter().any(|(address, _)| *address == site.address) => Err(SiteRefusal::Twice),
                 None => self.prepare(site)?.map(|change| new.push((site.address, change))),
             });
         }

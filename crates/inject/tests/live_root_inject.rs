@@ -1,6 +1,6 @@
 //! Stubs in a program that runs: nothing of what it computes changes, and no call is missed. Needs root and uprobes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::os::fd::{AsFd, FromRawFd};
@@ -102,10 +102,13 @@ fn sites(code: &mut ProcessCode, address: u64) -> Vec<(String, u64, Site)> {
             Site { address: site.address, file: file.clone(), offset: site.offset, frame, nodes: Vec::new() };
         Some((name, callee, site))
     };
+    // A place that two parts of a function share is listed twice.
+    let mut addresses = BTreeSet::new();
     found
         .into_iter()
         .filter_map(of_site)
         .filter(|(name, ..)| name != "(unbound)" && !needs_its_return_address(name))
+        .filter(|(.., site)| addresses.insert(site.address))
         .collect()
 }
 
@@ -181,17 +184,27 @@ fn each_call_is_measured_once_and_nothing_else_changes() {
         let mut below = Vec::new();
         for (name, callee, mut site) in sites(&mut code, program.functions["once"]) {
             site.nodes.push(Node { parent: 1, node: names.len() as u32 });
-            if name.starts_with("deep") || name.starts_with("registers") || name == "turn" {
+            let has_more = ["deep", "registers", "turn", "again"];
+            if has_more.iter().any(|more| name.starts_with(more)) {
                 below.push((callee, names.len() as u32));
             }
             names.push(name);
             all.push(site);
         }
         for (callee, parent) in below {
-            for (name, _, mut site) in sites(&mut code, callee) {
-                site.nodes.push(Node { parent, node: names.len() as u32 });
+            // Recursion goes through `middle`, which is not measured.
+            let found = sites(&mut code, callee);
+            for (name, _, mut site) in found.into_iter().filter(|(name, ..)| name != "middle") {
+                let node = Node { parent, node: names.len() as u32 };
                 names.push(format!("{name} below {parent}"));
-                all.push(site);
+                // A function that is called at two places has each of its sites on two paths.
+                match all.iter_mut().find(|known: &&mut Site| known.address == site.address) {
+                    Some(known) => known.nodes.push(node),
+                    None => {
+                        site.nodes.push(node);
+                        all.push(site);
+                    }
+                }
             }
         }
         let began = Instant::now();
@@ -218,7 +231,18 @@ fn each_call_is_measured_once_and_nothing_else_changes() {
         for name in ["once", "nine", "half", "longer", "large", "listed", "deep", "registers", "turn"] {
             assert_eq!(count(name), Some(rounds), "{options:?}: {name}");
         }
+        let called = |part: &str| {
+            let nodes = names.iter().zip(&times.nodes).filter(|(name, _)| name.contains(part));
+            nodes.map(|(_, node)| node.count).sum::<u64>()
+        };
+        // Of four activations of `again`, only the outermost was called at a measured place.
+        assert_eq!(called("leaf below"), rounds, "{options:?}");
+        // Each child returns from `fork` too, in its own memory.
+        assert_eq!(called("fork"), rounds.div_ceil(64), "{options:?}");
         assert_eq!(times.crowded, 0, "{options:?}");
+        assert!(
+            times.nodes.iter().all(|node| node.longest <= node.sum && (node.count == 0) == (node.sum == 0))
+        );
         assert_eq!(injection.open_calls().expect("there"), 0, "{options:?}");
         let left = injection.end().expect("there");
         assert_eq!((left.gone, left.open), (0, 0), "{options:?}");
@@ -336,6 +360,20 @@ fn a_measured_call_takes_some_tens_of_nanoseconds() {
         answer.expect("a call");
     }
     let idle = ask(&mut program);
+    injection.begin_call(thread, slot).expect("there").expect("room");
+    injection.measure_until(1).expect("there");
+    ask(&mut program);
+    let late = injection.end_call(thread).expect("there").expect("a state");
+    assert!(late.nodes.iter().all(|node| node.count == 0), "nobody looks after the stubs any more");
+    injection.measure_until(later()).expect("there");
+    injection.begin_call(thread, slot).expect("there").expect("room");
+    injection.quiet(|_| false).expect("there");
+    ask(&mut program);
+    let quiet = injection.end_call(thread).expect("there").expect("a state");
+    assert!(quiet.nodes.iter().all(|node| node.count == 0), "no site has a node");
+    for answer in injection.redirect(&all).expect("there") {
+        answer.expect("a call");
+    }
     injection.begin_call(thread, slot).expect("there").expect("room");
     let measured = ask(&mut program);
     let times = injection.end_call(thread).expect("there").expect("a state");

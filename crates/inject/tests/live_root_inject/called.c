@@ -103,6 +103,16 @@ NOT_INLINED void other(void)
 		other_turn();
 }
 
+/* Recursion through a function that is not measured: the inner activation's call looks like the outer one's. */
+NOT_INLINED int leaf(int n) { return n; }
+NOT_INLINED int again(int n);
+NOT_INLINED int middle(int n) { return n ? again(n - 1) : 0; }
+NOT_INLINED int again(int n)
+{
+	int sum = middle(n);
+	return sum + leaf(1);
+}
+
 NOT_INLINED void slow(void)
 {
 	for (volatile int i = 0; i < 20000; i++)
@@ -122,6 +132,7 @@ NOT_INLINED void once(long n, int is_main)
 	check(large(n).words[11] == n + 11, "a structure");
 	check(listed(text, "%d %s %.1f", 5, "x", 2.5) == 7 && !strcmp(text, "5 x 2.5"), "variable arguments");
 	check(deep(5) == 5, "recursion");
+	check(again(3) == 4, "recursion through another function");
 	check(registers() == 0, "registers");
 	came = setjmp(back);
 	if (!came)
@@ -141,6 +152,13 @@ NOT_INLINED void once(long n, int is_main)
 		slow();
 }
 
+/* The loader binds the functions that it calls. */
+NOT_INLINED void first(int is_main)
+{
+	once(0, is_main);
+	__asm__ volatile("");
+}
+
 /* Runs on until the end; or for as many rounds as are asked for. It prints where its own return address stands. */
 NOT_INLINED __attribute__((optimize("no-omit-frame-pointer"))) void f0(long limit, int is_main)
 {
@@ -151,6 +169,7 @@ NOT_INLINED __attribute__((optimize("no-omit-frame-pointer"))) void f0(long limi
 	there.uc_stack.ss_size = sizeof(stack);
 	there.uc_link = NULL;
 	makecontext(&there, other, 0);
+	first(is_main);
 	unsigned long pointer;
 	__asm__("rdfsbase %0" : "=r"(pointer));
 	printf("f0 %#lx %#lx\n", pointer, (unsigned long)__builtin_frame_address(0) + 8);
