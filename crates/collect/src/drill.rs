@@ -19,7 +19,7 @@ use libbpf_rs::{
 };
 use wakepath_caller::Caller;
 use wakepath_functions::{Operand, Probe, Return, Runtime};
-use wakepath_inject::Frame;
+use wakepath_inject::{Frame, Unwinder};
 
 use crate::child::{Held, Running};
 use crate::error::Error;
@@ -132,7 +132,7 @@ pub struct DrillCounts {
 
 impl<'obj> Drill<'obj> {
     /// Loads the programs into `storage`, for functions of one process that have this runtime, and at most for this time. Nothing is measured yet. A process that
-    /// is a `command` of ours is waited for when it ends. With `stubs`, calls can be measured by code in the process.
+    /// is a `command` of ours is waited for when it ends. With `stubs`, calls can be measured by code in the process, which these unwinders get to know.
     ///
     /// # Errors
     /// When privileges are missing, or the kernel does not take the programs.
@@ -142,7 +142,7 @@ impl<'obj> Drill<'obj> {
         runtime: Runtime,
         command: Option<Running>,
         duration: Option<Duration>,
-        stubs: bool,
+        stubs: Option<&[Unwinder]>,
     ) -> Result<Self, Error> {
         if pidfd(pid).is_none() {
             return Err(Error::NoProcess { pid });
@@ -163,10 +163,12 @@ impl<'obj> Drill<'obj> {
         bss.process = pid;
         bss.of_go = (runtime == Runtime::Go).into();
         let constants = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton(".rodata"))?;
-        constants.with_stubs = stubs.into();
-        open.maps.stub_states.set_autocreate(stubs).map_err(load_error)?;
+        constants.with_stubs = stubs.is_some().into();
+        open.maps.stub_states.set_autocreate(stubs.is_some()).map_err(load_error)?;
         let mut skeleton = open.load().map_err(load_error)?;
-        let stubs = stubs.then(|| Stubs::begin(pid, skeleton.maps.stub_states.as_fd())).transpose()?;
+        let stubs = stubs
+            .map(|unwinders| Stubs::begin(pid, skeleton.maps.stub_states.as_fd(), unwinders))
+            .transpose()?;
         if let (Some(stubs), Some(bss)) = (&stubs, skeleton.maps.bss_data.as_deref_mut()) {
             bss.stub_states_at = stubs.injection.states();
         }

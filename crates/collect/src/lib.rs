@@ -63,7 +63,8 @@ pub use rights::drop_rights;
 pub use session::{Outcome, record};
 pub use signals::{Moment, Signals, ask_to_keep};
 pub use wakepath_inject::{
-    Frame, Node as StubNode, Refusal as StubRefusal, Site as StubSite, SiteRefusal, needs_its_return_address,
+    Frame, Node as StubNode, Refusal as StubRefusal, Site as StubSite, SiteRefusal, Unwinder,
+    needs_its_return_address,
 };
 pub use watch::{EndReason, GRACE};
 pub use write_behind::Destination;

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use wakepath_collect::{Calibration, DrillCommand, EndReason};
-use wakepath_collect::{Counted, Drill, DrillCounts, Error as CollectError, Running, Signals};
+use wakepath_collect::{Counted, Drill, DrillCounts, Error as CollectError, Running, Signals, Unwinder};
 use wakepath_distribution::{Histogram, Peak, Unit, bounds, peaks};
 pub use wakepath_drilldown::{
     Cause, Contribution, Contributor, Decision, Doubt, End, Epoch, Foreign, FunctionId, LevelVotes, Mode,
     NoSites, NodeId, ParameterError, Parameters, ParametersFile, RootCause, SiteId, Status, StopReason,
 };
 use wakepath_drilldown::{Drilldown, Event, EventError, LatencyRange};
-use wakepath_functions::{ProcessCode, ProcessFunction, Return, Runtime};
+use wakepath_functions::{ProcessCode, ProcessFunction, Return, Runtime, Unwinding};
 use wakepath_recording::this_host;
 
 mod driver;
@@ -71,7 +71,8 @@ pub enum DrillError {
     )]
     StubsInGo,
     #[error(
-        "the code of {} lets exceptions pass, which end the process where a stub stands on the stack", .file.display()
+        "the code of {} lets exceptions pass, and no unwinder is found that could be given a table for stubs",
+        .file.display()
     )]
     StubsBelowExceptions { file: PathBuf },
     #[error("`{0}` never returns, so that its calls have no latency")]
@@ -286,8 +287,8 @@ pub fn drill(
     let mut storage = MaybeUninit::uninit();
     let runtime = f0.function.probe.runtime;
     let of_goroutines = runtime == Runtime::Go;
-    check_stubs(query, runtime, &mut code)?;
-    let drill = Drill::load(&mut storage, pid, runtime, command, Some(query.duration), query.allowed.stubs)?;
+    let stubs = stubs_of(query, runtime, &mut code)?;
+    let drill = Drill::load(&mut storage, pid, runtime, command, Some(query.duration), stubs.as_deref())?;
     let mut driver = Driver::new(pid, drill, code, f0, query, probe);
     let began = Instant::now();
     let counts = driver.count(query, began, stop, progress)?;
@@ -364,13 +365,26 @@ pub fn drill(
     })
 }
 
-/// Stubs stand in no table for unwinding.
-fn check_stubs(query: &DrillQuery, runtime: Runtime, code: &mut ProcessCode) -> Result<(), DrillError> {
-    match code.unwinds() {
-        _ if !query.allowed.stubs => Ok(()),
-        _ if runtime == Runtime::Go => Err(DrillError::StubsInGo),
-        Some(file) if !query.allowed.no_exceptions => Err(DrillError::StubsBelowExceptions { file }),
-        _ => Ok(()),
+/// The unwinders of the process that are to know the stubs; `None` where there are to be none.
+fn stubs_of(
+    query: &DrillQuery,
+    runtime: Runtime,
+    code: &mut ProcessCode,
+) -> Result<Option<Vec<Unwinder>>, DrillError> {
+    if !query.allowed.stubs {
+        return Ok(None);
+    }
+    if runtime == Runtime::Go {
+        return Err(DrillError::StubsInGo);
+    }
+    match code.unwinding() {
+        Unwinding::Tables(found) => {
+            Ok(Some(found.iter().map(|&[register, deregister]| Unwinder { register, deregister }).collect()))
+        }
+        Unwinding::Unknown(file) if !query.allowed.no_exceptions => {
+            Err(DrillError::StubsBelowExceptions { file })
+        }
+        Unwinding::Never | Unwinding::Unknown(_) => Ok(Some(Vec::new())),
     }
 }
 

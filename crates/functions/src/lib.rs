@@ -53,7 +53,7 @@ pub use go_program::{GoBirth, GoFault, GoOffsets, GoProgram, GoSite, go_program,
 pub use instruction::ProbeMethod;
 pub use other_processes::other_processes;
 pub use pattern::Pattern;
-pub use process_code::{ProcessCallee, ProcessCode, ProcessFunction, ProcessSite, ProcessSites};
+pub use process_code::{ProcessCallee, ProcessCode, ProcessFunction, ProcessSite, ProcessSites, Unwinding};
 pub use similar::similar;
 pub use sites::{CallSite, Callee, Operand};
 pub use target::{FileName, Target, TargetError};

@@ -16,7 +16,9 @@ use crate::mappings::{Mapping, mappings};
 use crate::place::{Budget, ProbeRequest, body};
 use crate::sites::{CallSite, Callee, Operand, Sites, passed_on_by};
 
-mod unwinders;
+mod unwinding;
+
+pub use unwinding::Unwinding;
 
 /// Entries of linkage tables that lead to each other are followed this far.
 const MAX_PASSED_ON: usize = 4;

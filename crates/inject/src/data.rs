@@ -28,6 +28,8 @@ pub(crate) const OWNER: u64 = 24;
 /// Where the number of entries of the journal stands.
 pub(crate) const CHANGES: u64 = 40;
 
+/// A bit for each region whose table the unwinders of the process know.
+pub(crate) const KNOWN_TABLES: u64 = 128;
 /// The head, which is wiped in a forked child: a page.
 pub(crate) const HEAD_BYTES: u64 = 0x1000;
 
@@ -68,8 +70,12 @@ pub(crate) const JOURNAL: u64 = 0x51000;
 pub(crate) const CHANGE_BYTES: u64 = 24;
 /// A page for the arguments of system calls that the process makes for us.
 pub(crate) const SCRATCH: u64 = 0x58000;
+/// Tables for unwinding, and the unwinder's own note of each, for each region.
+pub(crate) const TABLES: u64 = 0x59000;
+pub(crate) const TABLE_BYTES: u64 = 0x400;
+pub(crate) const TABLE_NOTE: u64 = 0x300;
 /// All of it, whole pages.
-pub(crate) const BYTES: u64 = 0x59000;
+pub(crate) const BYTES: u64 = 0x5b000;
 
 /// In the shared memory: the thread pointers of threads, 8 bytes each.
 pub(crate) const KEYS: u64 = 0;

@@ -11,10 +11,11 @@ use crate::gate::Gate;
 use crate::maps::Mapping;
 use crate::memory::Memory;
 use crate::process::{check, is_of_file, maps, of_mapping, started};
-use crate::remote::with_thread;
+use crate::remote::{Work, with_thread};
 use crate::room;
 use crate::send;
 use crate::stub;
+use crate::unwinding;
 
 /// The bytes of a region: the shared code, and a stub for each site.
 const REGION_BYTES: u64 = (stub::STUBS_AT + data::MAX_SITES * stub::STUB_BYTES).next_multiple_of(0x1000);
@@ -49,6 +50,16 @@ pub struct Node {
     pub parent: u32,
     /// The node of the function that is called, below [`MAX_NODES`].
     pub node: u32,
+}
+
+/// The functions by which code that is made at run time says how it is unwound: `__register_frame_info` and
+/// `__deregister_frame_info` of the compiler's library, by their addresses in the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unwinder {
+    /// Takes a table, and memory for a note of its own.
+    pub register: u64,
+    /// Takes the table.
+    pub deregister: u64,
 }
 
 /// The reason why a site is left as it is.
@@ -108,6 +119,7 @@ pub struct Injection {
     /// The memory that is shared with whoever begins calls.
     states: u64,
     regions: Vec<u64>,
+    unwinders: Vec<Unwinder>,
     /// By the address of the instruction.
     changes: BTreeMap<u64, Change>,
     /// The next number of a site, and those that are free again.
@@ -118,11 +130,11 @@ pub struct Injection {
 
 impl Injection {
     /// Gets ready to put stubs into a process, whose states stand in `shared`: memory of [`SHARED_BYTES`](crate::SHARED_BYTES) bytes that can be
-    /// mapped. Stubs of a wakepath that was killed are taken out first.
+    /// mapped. Exceptions that these unwinders handle pass the stubs. Stubs of a wakepath that was killed are taken out first.
     ///
     /// # Errors
     /// When the process is refused, or has ended. Nothing of it was changed then.
-    pub fn begin(pid: u32, shared: BorrowedFd<'_>) -> Result<Self, Error> {
+    pub fn begin(pid: u32, shared: BorrowedFd<'_>, unwinders: &[Unwinder]) -> Result<Self, Error> {
         check(pid)?;
         let memory = Memory::open(pid)?;
         let maps = maps(pid)?;
@@ -140,6 +152,7 @@ impl Injection {
             data: 0,
             states: 0,
             regions: Vec::new(),
+            unwinders: unwinders.to_vec(),
             changes: BTreeMap::new(),
             next: 1,
             free: Vec::new(),
@@ -155,6 +168,9 @@ impl Injection {
         injection.states = injection.map_shared(shared)?;
         for region in &injection.regions {
             injection.memory.write(*region, &stub::shared(injection.data, injection.states))?;
+        }
+        for index in 0..injection.regions.len() {
+            injection.register(index)?;
         }
         let me = std::process::id();
         let memory = &injection.memory;
@@ -219,7 +235,7 @@ impl Injection {
             if code { libc::PROT_READ | libc::PROT_EXEC } else { libc::PROT_READ | libc::PROT_WRITE };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let at = place(&maps).ok_or(none.clone())?;
-        with_thread(pid, &self.memory, &maps, |thread| {
+        with_thread(pid, &self.memory, &maps, Work::SystemCalls, |thread| {
             let arguments = [at, bytes, protection as u64, flags as u64, u64::MAX, 0];
             let got = thread.make(libc::SYS_mmap, arguments)?;
             if got != at {
@@ -237,7 +253,7 @@ impl Injection {
         let maps = maps(pid)?;
         let none = Refusal::NoMemory { pid, errno: libc::ENOMEM };
         let at = room::near(&maps, &ANYWHERE, data::SHARED_BYTES).ok_or(none)?;
-        with_thread(pid, &self.memory, &maps, |thread| {
+        with_thread(pid, &self.memory, &maps, Work::SystemCalls, |thread| {
             // So that a child that is forked measures nothing.
             let wipe = [data, data::HEAD_BYTES, libc::MADV_WIPEONFORK as u64, 0, 0, 0];
             thread.make(libc::SYS_madvise, wipe)?;
@@ -395,7 +411,53 @@ impl Injection {
         let count = self.regions.len() as u64;
         self.memory.set_word(self.data + REGIONS + 8 * count, region)?;
         self.memory.set_word(self.data + REGIONS, count)?;
+        self.register(self.regions.len() - 1)?;
         Ok(Some(region))
+    }
+
+    /// The process's unwinders get the table for the stubs of a region, if they do not have it.
+    fn register(&self, index: usize) -> Result<(), Error> {
+        let known = self.memory.word(self.data + data::KNOWN_TABLES)?;
+        if self.unwinders.is_empty() || known & 1 << index != 0 {
+            return Ok(());
+        }
+        let region = self.regions[index];
+        let table = self.data + data::TABLES + index as u64 * data::TABLE_BYTES;
+        self.memory.write(table, &unwinding::table(region, data::MAX_SITES, self.data + data::CALLS))?;
+        self.run(index, |unwinder| (unwinder.register, [table, table + data::TABLE_NOTE]))?;
+        self.memory.set_word(self.data + data::KNOWN_TABLES, known | 1 << index)
+    }
+
+    /// The process's unwinders forget the tables.
+    fn deregister(&self) -> Result<(), Error> {
+        for index in 0..self.regions.len() {
+            let known = self.memory.word(self.data + data::KNOWN_TABLES)?;
+            if known & 1 << index == 0 || self.unwinders.is_empty() {
+                continue;
+            }
+            let table = self.data + data::TABLES + index as u64 * data::TABLE_BYTES;
+            self.memory.set_word(self.data + data::KNOWN_TABLES, known & !(1 << index))?;
+            self.run(index, |unwinder| (unwinder.deregister, [table, 0]))?;
+        }
+        Ok(())
+    }
+
+    /// A thread of the process calls a function of each unwinder. It returns to a break point behind the shared code of a region.
+    fn run(
+        &self,
+        index: usize,
+        call: impl Fn(&Unwinder) -> (u64, [u64; 2]) + Send + Sync,
+    ) -> Result<(), Error> {
+        let maps = maps(self.pid)?;
+        let trap = self.regions[index] + stub::STUBS_AT - 1;
+        self.memory.write(trap, &[stub::BREAK_POINT])?;
+        with_thread(self.pid, &self.memory, &maps, Work::Functions, |thread| {
+            for unwinder in &self.unwinders {
+                let (function, arguments) = call(unwinder);
+                thread.run(&self.memory, function, arguments, trap)?;
+            }
+            Ok(())
+        })
     }
 
     /// Writes a change into the journal, at the place of its number.
@@ -441,6 +503,8 @@ impl Injection {
         self.memory.set_word(own + data::CALL_SLOT, slot)?;
         self.memory.set_word(own + data::CALL_AROUND, 0)?;
         self.memory.set_word(own + data::CALL_NODE, 0)?;
+        self.memory.set_word(state + data::STATE_LEFT, 0)?;
+        self.memory.set_word(state + data::STATE_CROWDED, 0)?;
         self.memory.set_word(state + data::STATE_THREAD, thread_pointer)?;
         self.memory.set_word(state + data::STATE_INNERMOST, own)?;
         self.memory.set_word(state + data::STATE_OF, self.call)?;
@@ -562,6 +626,9 @@ impl Injection {
         self.measure_until(0)?;
         let gone = self.restore()?;
         let open = self.open_calls()?;
+        if open == 0 {
+            self.deregister()?;
+        }
         self.memory.set_word(self.data + data::OWNER, 0)?;
         Ok(Left { gone, open })
     }

@@ -26,6 +26,7 @@ mod room;
 mod send;
 #[cfg(target_arch = "x86_64")]
 mod stub;
+mod unwinding;
 
 /// Whether a function looks at its own return address, or returns twice through it: a call of it stays as it is. By name.
 pub fn needs_its_return_address(name: &str) -> bool {
@@ -57,4 +58,4 @@ pub fn needs_its_return_address(name: &str) -> bool {
 pub use cost::{CallCost, call_cost, ticks};
 pub use data::{Frame, MAX_NODES, NodeTimes, SHARED_BYTES, ThreadTimes};
 pub use error::{Error, Refusal};
-pub use injection::{Injection, Left, Node, Site, SiteRefusal};
+pub use injection::{Injection, Left, Node, Site, SiteRefusal, Unwinder};

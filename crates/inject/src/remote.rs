@@ -13,6 +13,16 @@ const TRY_FOR: Duration = Duration::from_secs(2);
 const STOP_WITHIN: Duration = Duration::from_millis(200);
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
+/// The time that a function of the process may take.
+const RETURN_WITHIN: Duration = Duration::from_secs(10);
+/// The bytes below the stack pointer that a function may use, by the calling rules.
+const RED_ZONE: u64 = 128;
+/// The flag by which string instructions go down, which is clear at a call.
+const DIRECTION: u64 = 1 << 10;
+const NT_X86_XSTATE: usize = 0x202;
+/// More than the vector registers of any CPU take, bytes.
+const MAX_VECTORS: usize = 16 << 10;
+
 /// The code segment of 64-bit programs.
 const CODE_64: u64 = 0x33;
 /// Requests that the C library's crate does not have.
@@ -33,6 +43,9 @@ const NO_TIME_OUT: &str = "0xffffffff";
 /// and restart_syscall, by which one of these goes on that was stopped before.
 const GO_ON: [i64; 19] = [0, 1, 7, 23, 43, 45, 47, 44, 35, 34, 61, 73, 202, 219, 230, 247, 270, 271, 288];
 
+/// A thread waits for a lock, perhaps one that a function of ours would take.
+const FUTEX: i64 = 202;
+
 /// A thread of the process that stands still for a moment. It goes on when this is dropped, as if nothing had been.
 pub(crate) struct Stopped {
     pub pid: u32,
@@ -51,7 +64,15 @@ fn ptrace(request: libc::c_uint, tid: libc::pid_t, address: usize, data: usize) 
     }
 }
 
-/// Lets a thread of the process make system calls: `work` gets it, on a thread of its own. If we end in between, the kernel lets the
+/// The work that a thread of the process does for us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    SystemCalls,
+    /// Functions of the process, which take locks: only a thread in a system call does it that holds none of these.
+    Functions,
+}
+
+/// Lets a thread of the process work for us: `work` gets it, on a thread of its own. If we end in between, the kernel lets the
 /// process's thread go.
 ///
 /// # Errors
@@ -60,12 +81,13 @@ pub(crate) fn with_thread<T: Send>(
     pid: u32,
     memory: &Memory,
     mappings: &[Mapping],
+    kind: Work,
     work: impl Fn(&mut Stopped) -> Result<T, Error> + Send + Sync,
 ) -> Result<T, Error> {
     let syscall_at = syscall_instruction(pid, memory, mappings)?;
     let began = Instant::now();
     loop {
-        for tid in candidates(pid)? {
+        for tid in candidates(pid, kind)? {
             // The tracer of a thread that does not stop in time has to end for the thread to be free.
             let tried = std::thread::scope(|scope| {
                 let tried = scope.spawn(|| {
@@ -86,7 +108,7 @@ pub(crate) fn with_thread<T: Send>(
 
 /// The threads that may be stopped, the best first: those in a system call that goes on by itself, those that run, those that
 /// wait for events without a time-out.
-fn candidates(pid: u32) -> Result<Vec<i32>, Error> {
+fn candidates(pid: u32, kind: Work) -> Result<Vec<i32>, Error> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Error::Ended { pid })?;
     let mut found: Vec<(u8, i32)> = tasks
         .filter_map(|task| {
@@ -94,6 +116,7 @@ fn candidates(pid: u32) -> Result<Vec<i32>, Error> {
             let call = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
             let mut words = call.split_whitespace();
             match words.next()?.parse::<i64>() {
+                Ok(FUTEX) | Err(_) if kind == Work::Functions => None,
                 Ok(number) if GO_ON.contains(&number) => Some((0, tid)),
                 Ok(number) if EPOLL_WAITS.contains(&number) => words
                     .nth(3)
@@ -208,6 +231,48 @@ impl Stopped {
     }
 }
 
+impl Stopped {
+    /// Calls a function of the process with two arguments; it returns to `trap`, where a break point stands. The registers of the
+    /// floating-point and vector units are kept over it.
+    ///
+    /// # Errors
+    /// When the thread is lost, or the function does not return.
+    pub fn run(
+        &mut self,
+        memory: &Memory,
+        function: u64,
+        arguments: [u64; 2],
+        trap: u64,
+    ) -> Result<u64, Error> {
+        let (pid, tid) = (self.pid, self.tid);
+        let failed = |why| Error::of("a function", pid, why);
+        let mut vectors = vec![0_u8; MAX_VECTORS];
+        let mut area = libc::iovec { iov_base: vectors.as_mut_ptr().cast(), iov_len: vectors.len() };
+        ptrace(libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, &raw mut area as usize).map_err(failed)?;
+        let mut registers = self.registers;
+        // Below what a leaf function may use without moving the stack pointer.
+        registers.rsp = ((registers.rsp - RED_ZONE - 64) & !0xf) - 8;
+        memory.set_word(registers.rsp, trap)?;
+        [registers.rdi, registers.rsi] = arguments;
+        (registers.rip, registers.rax, registers.orig_rax) = (function, 0, u64::MAX);
+        registers.eflags &= !DIRECTION;
+        ptrace(libc::PTRACE_SETREGS, tid, 0, &raw const registers as usize).map_err(failed)?;
+        ptrace(libc::PTRACE_CONT, tid, 0, 0).map_err(failed)?;
+        let is_done =
+            wait_within(RETURN_WITHIN, tid, |status| match (status >> 16, libc::WSTOPSIG(status)) {
+                (0, libc::SIGTRAP) => Next::Done,
+                (0, signal) => Next::GoOn(signal),
+                _ => Next::GoOn(0),
+            });
+        ptrace(libc::PTRACE_GETREGS, tid, 0, &raw mut registers as usize).map_err(failed)?;
+        ptrace(libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, &raw const area as usize).map_err(failed)?;
+        if !is_done || registers.rip != trap + 1 {
+            return Err(failed(io::ErrorKind::TimedOut.into()));
+        }
+        Ok(registers.rax)
+    }
+}
+
 impl Drop for Stopped {
     fn drop(&mut self) {
         let _ = ptrace(libc::PTRACE_SETREGS, self.tid, 0, &raw const self.registers as usize);
@@ -225,8 +290,12 @@ enum Next {
 
 /// Waits until the thread stops in the wanted way; false where it ended, or did not stop in time.
 fn wait_for(tid: i32, next: impl Fn(i32) -> Next) -> bool {
+    wait_within(STOP_WITHIN, tid, next)
+}
+
+fn wait_within(time: Duration, tid: i32, next: impl Fn(i32) -> Next) -> bool {
     let began = Instant::now();
-    while began.elapsed() < STOP_WITHIN {
+    while began.elapsed() < time {
         let mut status = 0;
         // SAFETY: the status is a number of ours.
         match unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) } {

@@ -35,6 +35,8 @@ use crate::data;
 pub(crate) const STUB_BYTES: u64 = 128;
 /// Where the stubs begin, behind the code that all share.
 pub(crate) const STUBS_AT: u64 = 0x400;
+/// The instruction that fills what is no code.
+pub(crate) const BREAK_POINT: u8 = 0xcc;
 /// Where the address of the function stands in a stub.
 const CALLEE: usize = 64;
 /// Where the stub's own address stands, for a site that calls through a pointer.
@@ -248,6 +250,11 @@ global_asm!(
     "mov [rcx + 8], rax",
     "add [rcx + 16], r9",
     "inc qword ptr [rcx + 24]",
+    // Calls below this one were left: by an exception, or by a jump.
+    "cmp [rsi + {STATE_INNERMOST}], r11",
+    "je 64f",
+    "inc qword ptr [rsi + {STATE_LEFT}]",
+    "64:",
     "mov rax, [r11 + {CALL_AROUND}]",
     "mov [rsi + {STATE_INNERMOST}], rax",
     "63:",
@@ -342,11 +349,11 @@ pub(crate) fn stub(region: u64, at: u64, site: u32, callee: u64) -> [u8; STUB_BY
     code.put(&[0xc3]); // ret
     // straight:
     code.through_callee(0x25); // jmp
-    code.bytes.resize(CALLEE, 0xcc);
+    code.bytes.resize(CALLEE, BREAK_POINT);
     code.put(&callee.to_le_bytes());
     code.put(&at.to_le_bytes());
-    code.bytes.resize(STUB_BYTES as usize, 0xcc);
-    code.bytes.try_into().unwrap_or([0xcc; STUB_BYTES as usize])
+    code.bytes.resize(STUB_BYTES as usize, BREAK_POINT);
+    code.bytes.try_into().unwrap_or([BREAK_POINT; STUB_BYTES as usize])
 }
 
 struct Code {

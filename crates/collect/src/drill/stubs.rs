@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use wakepath_inject::{CallCost, Injection, Site, SiteRefusal, call_cost};
+use wakepath_inject::{CallCost, Injection, Site, SiteRefusal, Unwinder, call_cost};
 
 use super::Drill;
 use crate::error::Error;
@@ -45,10 +45,10 @@ pub(super) struct Stubs {
 
 impl Stubs {
     /// Gets ready to put stubs into a process, which share this memory with the programs.
-    pub fn begin(pid: u32, states: BorrowedFd<'_>) -> Result<Self, Error> {
+    pub fn begin(pid: u32, states: BorrowedFd<'_>, unwinders: &[Unwinder]) -> Result<Self, Error> {
         let cost =
             call_cost().map_err(|source| Error::Attach { name: "a stub of our own".to_owned(), source })?;
-        Ok(Self { injection: Injection::begin(pid, states)?, cost })
+        Ok(Self { injection: Injection::begin(pid, states, unwinders)?, cost })
     }
 
     /// Stubs measure from now on, for as long as this is called again and again.
