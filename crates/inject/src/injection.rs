@@ -1,11 +1,14 @@
 //! Stubs in a process: put in, given other nodes, taken out.
 
+mod calls;
+mod tables;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
-use crate::data::{self, Frame, MAX_NODES, NodeTimes, ThreadTimes};
+use crate::data::{self, Frame};
 use crate::error::{Error, Refusal};
 use crate::gate::Gate;
 use crate::maps::Mapping;
@@ -15,7 +18,6 @@ use crate::remote::{Work, with_thread};
 use crate::room;
 use crate::send;
 use crate::stub;
-use crate::unwinding;
 
 /// The bytes of a region: the shared code, and a stub for each site.
 const REGION_BYTES: u64 = (stub::STUBS_AT + data::MAX_SITES * stub::STUB_BYTES).next_multiple_of(0x1000);
@@ -415,51 +417,6 @@ impl Injection {
         Ok(Some(region))
     }
 
-    /// The process's unwinders get the table for the stubs of a region, if they do not have it.
-    fn register(&self, index: usize) -> Result<(), Error> {
-        let known = self.memory.word(self.data + data::KNOWN_TABLES)?;
-        if self.unwinders.is_empty() || known & 1 << index != 0 {
-            return Ok(());
-        }
-        let region = self.regions[index];
-        let table = self.data + data::TABLES + index as u64 * data::TABLE_BYTES;
-        self.memory.write(table, &unwinding::table(region, data::MAX_SITES, self.data + data::CALLS))?;
-        self.run(index, |unwinder| (unwinder.register, [table, table + data::TABLE_NOTE]))?;
-        self.memory.set_word(self.data + data::KNOWN_TABLES, known | 1 << index)
-    }
-
-    /// The process's unwinders forget the tables.
-    fn deregister(&self) -> Result<(), Error> {
-        for index in 0..self.regions.len() {
-            let known = self.memory.word(self.data + data::KNOWN_TABLES)?;
-            if known & 1 << index == 0 || self.unwinders.is_empty() {
-                continue;
-            }
-            let table = self.data + data::TABLES + index as u64 * data::TABLE_BYTES;
-            self.memory.set_word(self.data + data::KNOWN_TABLES, known & !(1 << index))?;
-            self.run(index, |unwinder| (unwinder.deregister, [table, 0]))?;
-        }
-        Ok(())
-    }
-
-    /// A thread of the process calls a function of each unwinder. It returns to a break point behind the shared code of a region.
-    fn run(
-        &self,
-        index: usize,
-        call: impl Fn(&Unwinder) -> (u64, [u64; 2]) + Send + Sync,
-    ) -> Result<(), Error> {
-        let maps = maps(self.pid)?;
-        let trap = self.regions[index] + stub::STUBS_AT - 1;
-        self.memory.write(trap, &[stub::BREAK_POINT])?;
-        with_thread(self.pid, &self.memory, &maps, Work::Functions, |thread| {
-            for unwinder in &self.unwinders {
-                let (function, arguments) = call(unwinder);
-                thread.run(&self.memory, function, arguments, trap)?;
-            }
-            Ok(())
-        })
-    }
-
     /// Writes a change into the journal, at the place of its number.
     fn note(&self, change: &Change, address: u64) -> Result<(), Error> {
         let number = u64::from(change.numbers.first().copied().unwrap_or_default());
@@ -488,69 +445,6 @@ impl Injection {
     /// The addresses in which the code of the stubs stands.
     pub fn code(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.regions.iter().map(|&region| region..region + REGION_BYTES)
-    }
-
-    /// Begins a call of f0 in a thread, as the probe at f0's entry does: the thread's pointer, and where f0's return address
-    /// stands. Returns the number of the call; `None` where there is no room for the thread.
-    ///
-    /// # Errors
-    /// When the process ended.
-    pub fn begin_call(&mut self, thread_pointer: u64, slot: u64) -> Result<Option<u64>, Error> {
-        let Some(state) = self.state(thread_pointer)? else { return Ok(None) };
-        self.call += 1;
-        let own = state + data::STATE_FRAMES;
-        self.memory.set_word(state + data::STATE_OF, 0)?;
-        self.memory.set_word(own + data::CALL_SLOT, slot)?;
-        self.memory.set_word(own + data::CALL_AROUND, 0)?;
-        self.memory.set_word(own + data::CALL_NODE, 0)?;
-        self.memory.set_word(state + data::STATE_LEFT, 0)?;
-        self.memory.set_word(state + data::STATE_CROWDED, 0)?;
-        self.memory.set_word(state + data::STATE_THREAD, thread_pointer)?;
-        self.memory.set_word(state + data::STATE_INNERMOST, own)?;
-        self.memory.set_word(state + data::STATE_OF, self.call)?;
-        Ok(Some(self.call))
-    }
-
-    /// Ends the call of f0 in a thread: nothing is measured there any more.
-    ///
-    /// # Errors
-    /// When the process ended.
-    pub fn end_call(&self, thread_pointer: u64) -> Result<Option<ThreadTimes>, Error> {
-        let Some(state) = self.state(thread_pointer)? else { return Ok(None) };
-        let call = self.memory.word(state + data::STATE_OF)?;
-        self.memory.set_word(state + data::STATE_OF, 0)?;
-        let mut bytes = vec![0; MAX_NODES * data::NODE_BYTES as usize];
-        self.memory.read(state + data::NODES, &mut bytes)?;
-        let nodes = bytes.chunks_exact(data::NODE_BYTES as usize).map(|node| {
-            let word = |at: usize| u64::from_le_bytes(node[at..at + 8].try_into().unwrap_or_default());
-            if word(0) == call {
-                NodeTimes { longest: word(8), sum: word(16), count: word(24) }
-            } else {
-                NodeTimes::default()
-            }
-        });
-        Ok(Some(ThreadTimes {
-            call,
-            nodes: nodes.collect(),
-            left: self.memory.word(state + data::STATE_LEFT)?,
-            crowded: self.memory.word(state + data::STATE_CROWDED)?,
-        }))
-    }
-
-    /// The address of a thread's state, which gets its key if it has none yet.
-    fn state(&self, thread_pointer: u64) -> Result<Option<u64>, Error> {
-        let from = (thread_pointer >> 12 ^ thread_pointer >> 23) % data::MAX_THREADS;
-        for way in 0..data::THREAD_WAYS {
-            let index = (from + way) % data::MAX_THREADS;
-            let key = self.states + data::KEYS + 8 * index;
-            match self.memory.word(key)? {
-                it if it == thread_pointer => {}
-                0 => self.memory.set_word(key, thread_pointer)?,
-                _ => continue,
-            }
-            return Ok(Some(self.states + data::STATES + (index << data::STATE_BITS)));
-        }
-        Ok(None)
     }
 
     /// Sites measure nothing any more, and keep their stubs.

@@ -4,8 +4,8 @@
 //! address stands among the open calls, found by a hash. The table has that search as an expression (DWARF 5, section 2.5).
 //!
 //! The unwinder knows frames by their stack pointers, and would take the stub's for its caller's. So the stub's frame
-//! says that it is one of a signal. Of a function that was interrupted by a signal the address counts itself, and not the
-//! call before it: the expression returns the address within the call.
+//! says that it is one of a signal. Where a signal interrupted a function, the address itself counts, and not the call before
+//! it: the expression returns the address within the call.
 
 use crate::data;
 use crate::stub;
