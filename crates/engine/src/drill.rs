@@ -414,7 +414,8 @@ fn begin(
 
 /// The note about a wait in Go.
 const PARKED: &str = "a goroutine waited there, and its thread ran others meanwhile, so that no recording of threads explains it; \
-     where the program sends spans, wakepath record --otlp, then wakepath requests, names who made it ready";
+     wakepath record --goroutines --slow-probes --call FILE:FUNCTION -p PID, then wakepath path --call, names the goroutine that \
+     made it ready";
 
 /// A command loads its libraries at its start, or when it first needs one.
 const LOADED_WITHIN: Duration = Duration::from_secs(10);

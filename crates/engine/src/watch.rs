@@ -380,28 +380,24 @@ mod tests {
         Reading { at: Duration::from_secs(at), counts: vec![counts], parts: None }
     }
 
-    #[test]
-    fn slices_are_the_differences_of_readings_and_those_of_a_drill_down_are_left_out() {
-        let host = Host::default();
-        let stop = Signals::watch(true).expect("signals");
-        let mut said = Vec::new();
-        let target =
-            WatchedTarget { name: String::from("f"), source: LatencySource::Calls, process: Some(1) };
+    /// A watch of one target that has not begun.
+    fn watching<'a, 'n>(
+        host: &'a Host,
+        stop: &'a Signals,
+        process: Option<u32>,
+        news: &'a mut (dyn FnMut(&WatchNews<'_>) + 'n),
+    ) -> Watching<'a, 'n> {
         let unit = Unit::Nanoseconds;
-        let state = TargetState {
-            target,
-            detector: ChangeDetector::default(),
-            changes: VecDeque::new(),
-            whole: Histogram::new(unit),
-            last: None,
-        };
-        let mut news = |news: &WatchNews<'_>| {
-            let WatchEvent::Notice(notice) = news.what else { panic!("no drill-down") };
-            said.push((news.at.as_secs(), notice.clone()));
-        };
-        let mut watching = Watching {
-            host: &host,
-            states: vec![state],
+        let target = WatchedTarget { name: String::from("f"), source: LatencySource::Calls, process };
+        Watching {
+            host,
+            states: vec![TargetState {
+                target,
+                detector: ChangeDetector::default(),
+                changes: VecDeque::new(),
+                whole: Histogram::new(unit),
+                last: None,
+            }],
             unit,
             until: Duration::ZERO,
             origin_realtime_ns: None,
@@ -410,9 +406,22 @@ mod tests {
             drill: None,
             leave_out_next: false,
             allowed: AllowedProbes::default(),
-            stop: &stop,
-            news: &mut news,
+            stop,
+            news,
+        }
+    }
+
+    #[test]
+    fn slices_are_the_differences_of_readings_and_those_of_a_drill_down_are_left_out() {
+        let host = Host::default();
+        let stop = Signals::watch(true).expect("signals");
+        let mut said = Vec::new();
+        let unit = Unit::Nanoseconds;
+        let mut news = |news: &WatchNews<'_>| {
+            let WatchEvent::Notice(notice) = news.what else { panic!("no drill-down") };
+            said.push((news.at.as_secs(), notice.clone()));
         };
+        let mut watching = watching(&host, &stop, Some(1), &mut news);
         watching.take(&reading(10, 6000, 0));
         watching.leave_out_next = true;
         watching.take(&reading(40, 7000, 0));
@@ -440,30 +449,8 @@ mod tests {
     fn the_summary_has_the_last_changes_only() {
         let (host, stop) = (Host::default(), Signals::watch(true).expect("signals"));
         let unit = Unit::Nanoseconds;
-        let mut watching = Watching {
-            host: &host,
-            states: vec![TargetState {
-                target: WatchedTarget {
-                    name: String::from("f"),
-                    source: LatencySource::Calls,
-                    process: None,
-                },
-                detector: ChangeDetector::default(),
-                changes: VecDeque::new(),
-                whole: Histogram::new(unit),
-                last: None,
-            }],
-            unit,
-            until: Duration::ZERO,
-            origin_realtime_ns: None,
-            slices: 0,
-            left_out: 0,
-            drill: None,
-            leave_out_next: false,
-            allowed: AllowedProbes::default(),
-            stop: &stop,
-            news: &mut |_| {},
-        };
+        let mut news = |_: &WatchNews<'_>| {};
+        let mut watching = watching(&host, &stop, None, &mut news);
         let mut buckets = [0; 64];
         // Another bucket for each two slices.
         for at in 0..60 {

@@ -119,6 +119,9 @@ pub(crate) fn overcounted<'a>(
         let (from, to) = (sleep.from_ns - origin, sleep.to_ns - origin);
         for wait in waits.iter().filter(|wait| wait.tid == Some(sleep.tid)) {
             let (from, to) = (from.max(wait.from_ns), to.min(wait.to_ns));
+            if from >= to {
+                continue;
+            }
             let first = segments.partition_point(|segment| segment.to_ns <= from);
             let touched = (first..segments.len()).take_while(|&index| segments[index].from_ns < to);
             for index in touched {
@@ -228,6 +231,8 @@ mod tests {
         // In another thread's wait on the path, and in one that is not on it.
         check(8, 200, 250, &[((9, "timer"), 40), ((8, "runnable"), -40)]);
         check(8, 100, 200, &[]);
+        // It ends before the wait begins, within one segment.
+        check(8, 150, 205, &[]);
         check(9, 150, 300, &[]);
     }
 
