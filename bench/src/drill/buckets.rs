@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, ensure};
 
 use super::asked::{Asked, Calls, command};
-use super::held::{self, Held};
+use super::held::{self, By, Held};
 use super::search::words;
 use super::{Options, Setting, print_failed};
 use crate::progress;
@@ -21,7 +21,8 @@ const CALLS: u64 = 301;
 /// The buckets that calls stayed in, by level.
 #[derive(Default)]
 struct Rounds {
-    levels: [Vec<Vec<(usize, bool)>>; 2],
+    /// With the calls counted, with those below measured by probes, and by stubs.
+    levels: [Vec<Vec<(usize, bool)>>; 3],
 }
 
 /// Prints the table.
@@ -32,12 +33,17 @@ pub fn table(setting: &Setting<'_>, options: &Options) -> Result<()> {
         for ((function, below, _), rounds) in FUNCTIONS.iter().zip(&mut all) {
             progress(&format!("buckets, round {round} of {}: {function}", options.tree_rounds));
             let asked = Asked::start(&[], setting.program, None)?;
-            match one(setting, function, below, asked) {
+            match one(setting, function, below, By::Probes, asked) {
                 Ok([counted, measured]) => {
                     rounds.levels[0].push(counted);
                     rounds.levels[1].push(measured);
                 }
                 Err(error) => failed.push(format!("{function}: {error:#}")),
+            }
+            let asked = Asked::start(&[], setting.program, None)?;
+            match one(setting, function, below, By::Stubs, asked) {
+                Ok([_, measured]) => rounds.levels[2].push(measured),
+                Err(error) => failed.push(format!("{function}, by stubs: {error:#}")),
             }
         }
     }
@@ -51,19 +57,21 @@ pub fn table(setting: &Setting<'_>, options: &Options) -> Result<()> {
         command(setting.shown, None).join(" "),
         all[0].levels[0].len(),
     );
-    println!("| | with the calls counted (level 0) | with those below measured (level 1) |\n|---|---:|---:|");
+    println!(
+        "| | with the calls counted (level 0) | with those below measured (level 1) | the same by --stubs |\n|---|---:|---:|---:|"
+    );
     for ((_, _, callees), rounds) in FUNCTIONS.iter().zip(&all) {
-        let [counted, measured] = rounds.levels.each_ref().map(|rounds| worded(lowest(rounds)));
+        let [counted, measured, stubs] = rounds.levels.each_ref().map(|rounds| worded(lowest(rounds)));
         let plural = if *callees == 1 { "" } else { "s" };
-        println!("| {callees} function{plural} below | {counted} | {measured} |");
+        println!("| {callees} function{plural} below | {counted} | {measured} | {stubs} |");
     }
     println!(
-        "| T08 table 8.3: 2 or 4, in the kernel | 2¹² cycles, 1.5 µs | 2¹⁴ cycles, 5.9 µs |\n\
-         | T08 table 8.3: 8, in the kernel | 2¹³ cycles, 2.9 µs | 2¹⁵ cycles, 11.7 µs |\n"
+        "| T08 table 8.3: 2 or 4, in the kernel | 2¹² cycles, 1.5 µs | 2¹⁴ cycles, 5.9 µs | – |\n\
+         | T08 table 8.3: 8, in the kernel | 2¹³ cycles, 2.9 µs | 2¹⁵ cycles, 11.7 µs | – |\n"
     );
-    let arguments = held::arguments();
+    let arguments = held::arguments(By::Probes);
     println!("- `wakepath {}`", {
-        words(setting.shown, FUNCTIONS[1].0, "PID", &arguments.each_ref().map(String::as_str)).join(" ")
+        words(setting.shown, FUNCTIONS[1].0, "PID", &arguments.iter().map(String::as_str).collect::<Vec<_>>()).join(" ")
     });
     println!(
         "\nT08 counts cycles of 2.8 GHz and calculates from means (equation 8.1); its table 8.2, with the analysis in a thread of its own, \
@@ -77,13 +85,14 @@ fn one(
     setting: &Setting<'_>,
     function: &str,
     below: &str,
+    by: By,
     mut asked: Asked,
 ) -> Result<[Vec<(usize, bool)>; 2]> {
     for bucket in BUCKETS {
         let middle = middle(&mut asked, function, bucket)?;
         ensure!(middle == bucket, "calls meant for bucket {bucket} are in {middle} alone");
     }
-    let mut held = Held::start(setting.places, setting.program, function, &[below.to_owned()], asked)?;
+    let mut held = Held::start(setting.places, setting.program, function, &[below.to_owned()], by, asked)?;
     let counted = stayed(held.asked(), function)?;
     held.stays()?;
     held.descend()?;

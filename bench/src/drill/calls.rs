@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::asked::{Asked, Calls, command};
-use super::held::{self, Held};
+use super::held::{self, By, Held};
 use super::search::{Search, words};
 use super::{Options, Setting, print_failed, shown};
 use crate::peers::{PerfProbes, is_missing, owned, said};
@@ -33,12 +33,15 @@ enum Tool {
     Counted,
     /// A function that f0 calls, while the calls within f0's are measured.
     Measured,
+    /// The same, by a stub in the process.
+    Stubs,
     Bpftrace,
     PerfStat,
     Uftrace,
 }
 
-const TOOLS: [Tool; 5] = [Tool::Measured, Tool::Counted, Tool::Bpftrace, Tool::PerfStat, Tool::Uftrace];
+const TOOLS: [Tool; 6] =
+    [Tool::Measured, Tool::Stubs, Tool::Counted, Tool::Bpftrace, Tool::PerfStat, Tool::Uftrace];
 
 /// One tool in one round.
 #[derive(Debug, Clone, Copy)]
@@ -153,6 +156,7 @@ impl Tool {
         match self {
             Self::Counted => "wakepath drill, f0 counted",
             Self::Measured => "wakepath drill, a callee measured",
+            Self::Stubs => "wakepath drill --stubs, a callee measured",
             Self::Bpftrace => "bpftrace",
             Self::PerfStat => "perf stat, the number alone",
             Self::Uftrace => "uftrace record, in user space",
@@ -162,10 +166,17 @@ impl Tool {
     /// The program that is needed, if it is another one than ours.
     const fn program(self) -> Option<&'static str> {
         match self {
-            Self::Counted | Self::Measured => None,
+            Self::Counted | Self::Measured | Self::Stubs => None,
             Self::Bpftrace => Some("bpftrace"),
             Self::PerfStat => Some("perf"),
             Self::Uftrace => Some("uftrace"),
+        }
+    }
+
+    const fn by(self) -> By {
+        match self {
+            Self::Stubs => By::Stubs,
+            _ => By::Probes,
         }
     }
 
@@ -177,7 +188,10 @@ impl Tool {
         };
         match self {
             Self::Counted => drill(FUNCTION, &["--start-ops", UNREACHED]),
-            Self::Measured => drill(CALLER, &held::arguments().each_ref().map(String::as_str)),
+            Self::Measured | Self::Stubs => {
+                let arguments = held::arguments(self.by());
+                drill(CALLER, &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+            }
             Self::Bpftrace => format!("bpftrace -p PID -e '{}'", script(asked)),
             Self::PerfStat => format!(
                 "perf probe -x ASKED {FUNCTION}; perf probe -x ASKED {FUNCTION}%return; {}",
@@ -191,7 +205,7 @@ impl Tool {
         let mut asked = Asked::start(&[], setting.program, None)?;
         let nothing = Calls { function: FUNCTION, calls, ns: 0 };
         match self {
-            Self::Measured => return measured(asked, setting, calls),
+            Self::Measured | Self::Stubs => return measured(asked, setting, self.by(), calls),
             Self::Uftrace => {
                 let alone = asked.a_call_in_chunks(nothing)?;
                 asked.end()?;
@@ -257,18 +271,18 @@ impl Tool {
                 let row = words.into_iter().find(|words| words.last() == Some(&FUNCTION))?;
                 row.get(row.len().checked_sub(2)?)?.parse().ok()
             }
-            Self::Counted | Self::Measured => None,
+            Self::Counted | Self::Measured | Self::Stubs => None,
         }
     }
 }
 
 /// The calls of `child` within those of `many`: what its probes add to those of `many` itself.
-fn measured(mut asked: Asked, setting: &Setting<'_>, calls: u64) -> Result<Pair> {
+fn measured(mut asked: Asked, setting: &Setting<'_>, by: By, calls: u64) -> Result<Pair> {
     // At level 0 no more calls are made than the peaks are found in.
     let callers =
         Calls { function: CALLER, calls: (calls / CHILDREN).clamp(1, held::MAX_CALLS_AT_LEVEL_0), ns: 0 };
     let alone = asked.a_call_in_chunks(callers)? / CHILDREN as f64;
-    let mut held = Held::start(setting.places, setting.program, CALLER, &[CALLEE.to_owned()], asked)?;
+    let mut held = Held::start(setting.places, setting.program, CALLER, &[CALLEE.to_owned()], by, asked)?;
     let counted = held.a_call(callers)?;
     held.descend()?;
     let with = held.a_call(callers)?;

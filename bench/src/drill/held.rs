@@ -3,9 +3,12 @@
 //! A level ends with calls of the peak, and the peak are slow calls that are made on request alone: between them, fast calls
 //! are measured by the probes of the level, and decide nothing.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::asked::{Asked, Calls};
 use super::search::{Answer, Search};
@@ -24,8 +27,22 @@ const SLOW_FEED: u64 = 2;
 /// Slow calls that decide a level: many more than come before it is seen that the level has begun.
 const DECISION_CALLS: u64 = 20;
 
+/// The way in which calls below f0 are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    Probes,
+    /// Code in the process: the calls of other callers take no longer, so that only the code itself shows it.
+    Stubs,
+}
+
+/// The time in which stubs are put in, at most, and behind that until they measure.
+const PATIENCE: Duration = Duration::from_secs(20);
+const SETTLED: Duration = Duration::from_millis(300);
+
 pub struct Held<'a> {
     function: &'a str,
+    /// The code of the program as it was at this level, where stubs measure.
+    code: Option<Vec<u8>>,
     asked: Asked,
     search: Search,
     /// A function of each level below, and the time of its calls before the search.
@@ -34,10 +51,25 @@ pub struct Held<'a> {
 }
 
 /// The arguments behind those that every search has.
-pub fn arguments() -> [String; 6] {
+pub fn arguments(by: By) -> Vec<String> {
     let (start, decision) = (START_OPS.to_string(), DECISION_CALLS.to_string());
-    let words = ["--start-ops", &start, "--decision-calls", &decision, "--max-depth", "16"];
-    words.map(str::to_owned)
+    let mut words = vec!["--start-ops", &start, "--decision-calls", &decision, "--max-depth", "16"];
+    if by == By::Stubs {
+        words.push("--stubs");
+    }
+    words.into_iter().map(str::to_owned).collect()
+}
+
+/// The code of the program that a process runs, as it is in its memory.
+fn code(pid: u32) -> Result<Vec<u8>> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
+    let memory = File::open(format!("/proc/{pid}/mem"))?;
+    let line = maps.lines().find(|line| line.contains(" r-xp ")).context("no code")?;
+    let (from, to) = line.split_once(' ').and_then(|(addresses, _)| addresses.split_once('-')).context("no code")?;
+    let (from, to) = (u64::from_str_radix(from, 16)?, u64::from_str_radix(to, 16)?);
+    let mut bytes = vec![0; usize::try_from(to - from)?];
+    memory.read_exact_at(&mut bytes, from)?;
+    Ok(bytes)
 }
 
 impl<'a> Held<'a> {
@@ -48,32 +80,55 @@ impl<'a> Held<'a> {
         program: &Path,
         function: &'a str,
         below: &[String],
+        by: By,
         mut asked: Asked,
     ) -> Result<Self> {
         let alone = asked.look(function)?;
         let below =
             below.iter().map(|name| Ok((name.clone(), asked.look(name)?))).collect::<Result<Vec<_>>>()?;
-        let arguments = arguments();
+        let arguments = arguments(by);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let Places { wakepath, output, .. } = places;
         let mut search = Search::start(wakepath, output, program, function, asked.pid, &arguments)?;
         let nothing = Calls { function, calls: 0, ns: 0 };
         search.until_measured(&mut asked, function, alone, nothing)?;
         asked.a_call(Calls { function, calls: SLOW_OF_THEM, ns: SLOW_NS })?;
-        Ok(Self { function, asked, search, below, level: 0 })
+        // Now f0 has its probes.
+        let code = (by == By::Stubs).then(|| code(asked.pid)).transpose()?;
+        Ok(Self { function, code, asked, search, below, level: 0 })
     }
 
     /// Goes one level down. Calls at level 0 may be no more than the peaks take.
     pub fn descend(&mut self) -> Result<()> {
         let function = self.function;
-        let (below, alone) = self.below.get(self.level).context("there is no level below")?;
+        let (below, alone) = self.below.get(self.level).cloned().context("there is no level below")?;
+        let (below, alone) = (below.as_str(), &alone);
         let feed = match self.level {
             0 => Calls { function, calls: FAST_FEED, ns: 0 },
             _ => Calls { function, calls: SLOW_FEED, ns: SLOW_NS },
         };
-        let measured = self.search.until_measured(&mut self.asked, below, *alone, feed);
+        let measured = match self.code.is_some() {
+            true => self.until_changed(feed),
+            false => self.search.until_measured(&mut self.asked, below, *alone, feed),
+        };
         self.level += 1;
         measured.with_context(|| format!("level {} below {function}", self.level))
+    }
+
+    /// Waits until stubs were put in.
+    fn until_changed(&mut self, feed: Calls<'_>) -> Result<()> {
+        let began = Instant::now();
+        let before = self.code.clone();
+        while Some(code(self.asked.pid)?) == before {
+            ensure!(self.search.runs()?, "the search ended before");
+            if began.elapsed() > PATIENCE {
+                bail!("no stub within {} s", PATIENCE.as_secs());
+            }
+            self.asked.a_call(feed)?;
+        }
+        std::thread::sleep(SETTLED);
+        self.code = Some(code(self.asked.pid)?);
+        Ok(())
     }
 
     /// The time of a call at this level, ns. An error if the search went on meanwhile.
@@ -87,7 +142,9 @@ impl<'a> Held<'a> {
     pub fn stays(&mut self) -> Result<()> {
         let (function, level) = (self.function, self.level);
         ensure!(self.search.runs()?, "the search below {function} ended at level {level}");
-        if let Some((below, alone)) = self.below.get(level) {
+        if let Some(before) = &self.code {
+            ensure!(code(self.asked.pid)? == *before, "the search below {function} left level {level} too early");
+        } else if let Some((below, alone)) = self.below.get(level) {
             let left = self.asked.sees_probe(below, *alone)?;
             ensure!(!left, "the search below {function} left level {level} too early");
         }

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 
 use super::asked::{Asked, Calls, command};
-use super::held::{self, Held};
+use super::held::{self, By, Held};
 use super::loads::{Beside, beside};
 use super::search::words;
 use super::{Options, Setting, print_failed, shown};
@@ -28,6 +28,8 @@ struct Tree {
     fan_out: usize,
     alone: Vec<f64>,
     held: Vec<Added>,
+    /// The same by stubs.
+    stubs: Vec<Added>,
     free: Vec<(Beside, bool)>,
 }
 
@@ -39,12 +41,15 @@ pub fn tables(setting: &Setting<'_>, options: &Options) -> Result<()> {
         for tree in &mut trees {
             let function = format!("tree{}", tree.fan_out);
             progress(&format!("trees, round {round} of {}: {function}", options.tree_rounds));
-            match at_each_level(setting, tree.fan_out, &function) {
-                Ok((alone, added)) => {
-                    tree.alone.push(alone);
-                    tree.held.push(added);
+            for by in [By::Probes, By::Stubs] {
+                match at_each_level(setting, tree.fan_out, &function, by) {
+                    Ok((_, added)) if by == By::Stubs => tree.stubs.push(added),
+                    Ok((alone, added)) => {
+                        tree.alone.push(alone);
+                        tree.held.push(added);
+                    }
+                    Err(error) => failed.push(format!("{by:?}: {error:#}")),
                 }
-                Err(error) => failed.push(format!("{error:#}")),
             }
             let mut asked = Asked::start(&[], setting.program, None)?;
             let alike = Calls { function: &function, calls: ALIKE, ns: ALIKE_NS };
@@ -64,10 +69,13 @@ pub fn tables(setting: &Setting<'_>, options: &Options) -> Result<()> {
         command(setting.shown, None).join(" "),
         options.tree_rounds,
     );
-    print!("{}", by_level(&trees));
+    print!("{}", by_level(&trees, |tree| &tree.held));
+    println!("\nThe same with `--stubs`:\n");
+    print!("{}", by_level(&trees, |tree| &tree.stubs));
     println!("\n- `wakepath {}`\n", {
-        let arguments = held::arguments();
-        words(setting.shown, "treeF", "PID", &arguments.each_ref().map(String::as_str)).join(" ")
+        let arguments = held::arguments(By::Probes);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        words(setting.shown, "treeF", "PID", &arguments).join(" ")
     });
     println!(
         "T08 has its times of this workload (figures 8.1 to 8.4) as drawings without numbers. Its text says: from level 0 to level 1 there is a \
@@ -92,12 +100,12 @@ fn planted(fan_out: usize) -> Vec<String> {
 }
 
 /// The time of a call alone, and the time that is added at each level.
-fn at_each_level(setting: &Setting<'_>, fan_out: usize, function: &str) -> Result<(f64, Added)> {
+fn at_each_level(setting: &Setting<'_>, fan_out: usize, function: &str, by: By) -> Result<(f64, Added)> {
     let calls = Calls { function, calls: CALLS, ns: 0 };
     let mut asked = Asked::start(&[], setting.program, None)?;
     let before = asked.a_call_in_chunks(calls)?;
     let below: Vec<String> = (1..=LEVELS).map(|level| format!("t{fan_out}_{level}_1")).collect();
-    let mut held = Held::start(setting.places, setting.program, function, &below, asked)?;
+    let mut held = Held::start(setting.places, setting.program, function, &below, by, asked)?;
     let mut times = [0.0; LEVELS + 1];
     for (level, time) in times.iter_mut().enumerate() {
         if level > 0 {
@@ -117,7 +125,7 @@ fn added(before: f64, times: Added, after: f64) -> (f64, Added) {
     (alone, times.map(|time| time - alone))
 }
 
-fn by_level(trees: &[Tree]) -> String {
+fn by_level(trees: &[Tree], of: impl Fn(&Tree) -> &[Added]) -> String {
     let row = |first: &str, cell: &dyn Fn(&Tree) -> String| {
         let cells: Vec<String> = trees.iter().map(cell).collect();
         format!("| {first} | {} |\n", cells.join(" | "))
@@ -127,7 +135,7 @@ fn by_level(trees: &[Tree]) -> String {
     text += &row("a call alone", &|tree| shown(&tree.alone, 0, ""));
     for level in 0..=LEVELS {
         text += &row(&level.to_string(), &|tree| {
-            shown(&tree.held.iter().map(|added| added[level]).collect::<Vec<_>>(), 0, "")
+            shown(&of(tree).iter().map(|added| added[level]).collect::<Vec<_>>(), 0, "")
         });
     }
     text
@@ -180,7 +188,7 @@ mod tests {
         let mut more = less;
         more[8] = 9200.0;
         let tree = |fan_out, held| Tree { fan_out, alone: vec![100.0], held, ..Tree::default() };
-        let text = by_level(&[tree(2, vec![less, more, more]), tree(8, vec![less])]);
+        let text = by_level(&[tree(2, vec![less, more, more]), tree(8, vec![less])], |tree| &tree.held);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 12);
         assert_eq!(lines[0], "| level | F = 2 | F = 8 |");

@@ -557,3 +557,81 @@ fn exceptions_pass_stubs() {
     let unwinding = ProcessCode::of(program.pid(), true).expect("code").unwinding();
     assert_eq!(unwinding, Unwinding::Unknown(path));
 }
+
+#[test]
+fn code_that_took_the_place_of_ours_is_left_alone() {
+    if !is_root("that a library which came in the place of one with stubs is left alone") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = compiled(folder.path(), "loads.c", &["-O1", "-rdynamic"]);
+    let library = |name: &str, options: &[&str]| {
+        let all = [&["-O1", "-shared", "-fPIC"], options].concat();
+        let built = compiled(folder.path(), "loaded.c", &all);
+        let to = folder.path().join(name);
+        std::fs::rename(built, &to).expect("it was built");
+        to.display().to_string()
+    };
+    let (first, other) = (library("first.so", &[]), library("other.so", &["-DOTHER"]));
+    let mut program = Program::start(&path, &[]);
+    program.say(&format!("l {first}\n"));
+    let work = hex(&program.line()[1]);
+    let mut code = ProcessCode::of(program.pid(), false).expect("code");
+    let mut all: Vec<Site> = sites(&mut code, work).into_iter().map(|(.., site)| site).collect();
+    assert_eq!(all.len(), 1, "work calls part");
+    all[0].nodes.push(Node { parent: 0, node: 1 });
+    let mut injection = Injection::begin(program.pid(), memory().as_fd(), &[]).expect("it is taken");
+    injection.redirect(&all).expect("there").remove(0).expect("a call");
+    program.say("c\n");
+    assert_eq!(program.line(), ["gives", "42"]);
+    program.say("u\n");
+    assert_eq!(program.line(), ["closed", "0"]);
+    program.say(&format!("l {other}\n"));
+    assert_ne!(hex(&program.line()[1]), 0);
+    let before = code_bytes(program.pid());
+    let is_there = before.iter().any(|(at, bytes)| (*at..at + bytes.len() as u64).contains(&all[0].address));
+    assert!(is_there, "the other library is in the first one's place");
+    let left = injection.end().expect("there");
+    assert_eq!((left.gone, left.open), (1, 0));
+    assert_eq!(before, code_bytes(program.pid()));
+    program.say("c\n");
+    assert_eq!(program.line(), ["gives", "69"]);
+}
+
+#[test]
+fn a_process_has_one_owner_at_a_time() {
+    if !is_root("that two wakepaths do not put stubs into one process") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = compiled(folder.path(), "waits.c", &["-O2"]);
+    let program = Program::start(&path, &["read"]);
+    let (mut ready, mut over) = ([0; 2], [0; 2]);
+    // SAFETY: makes descriptors for the two arrays.
+    assert_eq!(unsafe { libc::pipe(ready.as_mut_ptr()) | libc::pipe(over.as_mut_ptr()) }, 0);
+    // SAFETY: the child makes system calls and ends; no other thread of ours holds a lock that it needs.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let injection = Injection::begin(program.pid(), memory().as_fd(), &[]);
+        let byte = [u8::from(injection.is_ok())];
+        // SAFETY: system calls on descriptors that are open; the last one ends this process, and runs nothing else.
+        unsafe {
+            libc::write(ready[1], byte.as_ptr().cast(), 1);
+            libc::read(over[0], [0_u8; 1].as_mut_ptr().cast(), 1);
+            libc::_exit(0);
+        }
+    }
+    let mut byte = [0_u8; 1];
+    // SAFETY: reads a byte into the array.
+    assert_eq!(unsafe { libc::read(ready[0], byte.as_mut_ptr().cast(), 1) }, 1);
+    assert_eq!(byte, [1], "the child owns the process");
+    let refused = Injection::begin(program.pid(), memory().as_fd(), &[]).map(drop);
+    // SAFETY: lets the child go on, and waits for it.
+    unsafe {
+        libc::write(over[1], byte.as_ptr().cast(), 1);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    let said = refused.expect_err("it has an owner").to_string();
+    assert!(said.contains("measures process"), "{said}");
+    Injection::begin(program.pid(), memory().as_fd(), &[]).expect("the owner is gone");
+}

@@ -97,34 +97,35 @@ impl Driver<'_> {
             if !sites.iter().any(|known: &Site| known.id == id) {
                 self.sites.insert((function, id), site);
                 // A stub needs no probe on the callee.
-                let is_refused = refused != Some(Refusal::SingleStep) || !self.takes_stub(function, id);
-                sites.push(Site { id, kind, refused: refused.filter(|_| is_refused) });
+                let refused = refused.filter(|it| *it != Refusal::SingleStep || !self.takes_stub(function, id));
+                if let (Some(refusal), Some(callee)) = (refused, kind.callee())
+                    && let Some(Known::Probed(callee)) = self.functions.get(callee.0 as usize)
+                {
+                    let callee = callee.clone();
+                    self.leave_out(&callee, refusal);
+                }
+                sites.push(Site { id, kind, refused });
             }
         }
         if sites.is_empty() { Err(NoSites::Leaf) } else { Ok(sites) }
     }
 
     /// The reason why a function is not probed, if there is one.
-    pub(super) fn refusal(&mut self, callee: &ProcessFunction) -> Option<Refusal> {
-        let probe = &callee.function.probe;
-        let steps =
-            probe.method == ProbeMethod::SingleStepped || matches!(probe.returns, Return::AtInstructions(_));
+    pub(super) fn refusal(&self, callee: &ProcessFunction) -> Option<Refusal> {
         let is_dear = self.typical_ns < NEGLIGIBLE * SINGLE_STEP_NS;
-        let name = callee.function.readable.clone();
-        let add = |names: &mut Vec<String>| {
-            if !names.contains(&name) {
-                names.push(name.clone());
-            }
-        };
-        if steps && is_dear && !self.allowed.slow_probes {
-            add(&mut self.not_stepped);
+        if is_stepped(callee) && is_dear && !self.allowed.slow_probes {
             return Some(Refusal::SingleStep);
         }
-        if steps {
-            add(&mut self.stepped);
-        }
         // Calls are those of threads or of goroutines.
-        (probe.runtime != self.runtime()).then_some(Refusal::Unsafe)
+        (callee.function.probe.runtime != self.runtime()).then_some(Refusal::Unsafe)
+    }
+
+    /// Keeps the name of a function that has no probe because the kernel would single-step it.
+    pub(super) fn leave_out(&mut self, callee: &ProcessFunction, refusal: Refusal) {
+        let name = &callee.function.readable;
+        if refusal == Refusal::SingleStep && !self.not_stepped.contains(name) {
+            self.not_stepped.push(name.clone());
+        }
     }
 
     fn runtime(&self) -> Runtime {
@@ -197,6 +198,12 @@ impl Driver<'_> {
             self.notes.push(note);
         }
     }
+}
+
+/// Whether the kernel single-steps probes of a function.
+pub(super) fn is_stepped(function: &ProcessFunction) -> bool {
+    let probe = &function.function.probe;
+    probe.method == ProbeMethod::SingleStepped || matches!(probe.returns, Return::AtInstructions(_))
 }
 
 /// Whether this is the function of Go's runtime in which a goroutine waits, its thread meanwhile running others.

@@ -8,6 +8,7 @@ use wakepath_collect::{DrillCounts, DrillEdge, DrillPlan, Error as CollectError,
 use wakepath_drilldown::{Event, Measurement, NodeId};
 use wakepath_functions::{Operand, ProcessCallee, Return};
 
+use super::functions::is_stepped;
 use super::{Driver, Known, LOOK_EVERY, kind};
 use crate::drill::{DrillError, DrillProgress, DrilledNode};
 
@@ -27,6 +28,15 @@ impl Driver<'_> {
             .collect();
         for (_, probe) in &probes {
             self.costs.entry(kind(probe)).or_insert_with(|| wakepath_collect::calibrate(probe));
+        }
+        let below = new.iter().filter(|&&number| number != 0);
+        for found in below.filter_map(|&number| self.functions.get(number as usize)) {
+            if let Known::Probed(found) = found
+                && is_stepped(found)
+                && !self.stepped.contains(&found.function.readable)
+            {
+                self.stepped.push(found.function.readable.clone());
+            }
         }
         if !probes.is_empty() {
             self.drill.probe(&probes)?;
@@ -192,7 +202,11 @@ impl Driver<'_> {
                 continue;
             }
             let Ok(found) = self.code.function_at(address) else { continue };
-            if self.refusal(&found).is_some() || found.function.probe.returns == Return::Never {
+            if let Some(refusal) = self.refusal(&found) {
+                self.leave_out(&found, refusal);
+                continue;
+            }
+            if found.function.probe.returns == Return::Never {
                 continue;
             }
             let callee = self.number_of(Box::new(found));

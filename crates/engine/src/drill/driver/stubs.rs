@@ -125,6 +125,7 @@ impl Driver<'_> {
                 continue;
             }
             if let Some(refusal @ Refusal::SingleStep) = self.refusal(&callee) {
+                self.leave_out(&callee, refusal);
                 events.push(Event::Refused { node: node.node, refusal });
             }
         }
