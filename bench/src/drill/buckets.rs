@@ -71,7 +71,8 @@ pub fn table(setting: &Setting<'_>, options: &Options) -> Result<()> {
     );
     let arguments = held::arguments(By::Probes);
     println!("- `wakepath {}`", {
-        words(setting.shown, FUNCTIONS[1].0, "PID", &arguments.iter().map(String::as_str).collect::<Vec<_>>()).join(" ")
+        words(setting.shown, FUNCTIONS[1].0, "PID", &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+            .join(" ")
     });
     println!(
         "\nT08 counts cycles of 2.8 GHz and calculates from means (equation 8.1); its table 8.2, with the analysis in a thread of its own, \

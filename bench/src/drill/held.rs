@@ -65,7 +65,8 @@ fn code(pid: u32) -> Result<Vec<u8>> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
     let memory = File::open(format!("/proc/{pid}/mem"))?;
     let line = maps.lines().find(|line| line.contains(" r-xp ")).context("no code")?;
-    let (from, to) = line.split_once(' ').and_then(|(addresses, _)| addresses.split_once('-')).context("no code")?;
+    let (from, to) =
+        line.split_once(' ').and_then(|(addresses, _)| addresses.split_once('-')).context("no code")?;
     let (from, to) = (u64::from_str_radix(from, 16)?, u64::from_str_radix(to, 16)?);
     let mut bytes = vec![0; usize::try_from(to - from)?];
     memory.read_exact_at(&mut bytes, from)?;
@@ -143,7 +144,10 @@ impl<'a> Held<'a> {
         let (function, level) = (self.function, self.level);
         ensure!(self.search.runs()?, "the search below {function} ended at level {level}");
         if let Some(before) = &self.code {
-            ensure!(code(self.asked.pid)? == *before, "the search below {function} left level {level} too early");
+            ensure!(
+                code(self.asked.pid)? == *before,
+                "the search below {function} left level {level} too early"
+            );
         } else if let Some((below, alone)) = self.below.get(level) {
             let left = self.asked.sees_probe(below, *alone)?;
             ensure!(!left, "the search below {function} left level {level} too early");

@@ -97,7 +97,8 @@ impl Driver<'_> {
             if !sites.iter().any(|known: &Site| known.id == id) {
                 self.sites.insert((function, id), site);
                 // A stub needs no probe on the callee.
-                let refused = refused.filter(|it| *it != Refusal::SingleStep || !self.takes_stub(function, id));
+                let refused =
+                    refused.filter(|it| *it != Refusal::SingleStep || !self.takes_stub(function, id));
                 if let (Some(refusal), Some(callee)) = (refused, kind.callee())
                     && let Some(Known::Probed(callee)) = self.functions.get(callee.0 as usize)
                 {
