@@ -1,5 +1,7 @@
 //! Stubs in a program that runs: nothing of what it computes changes, and no call is missed. Needs root and uprobes.
 
+mod owners;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Lines, Write};
@@ -112,7 +114,7 @@ fn sites(code: &mut ProcessCode, address: u64) -> Vec<(String, u64, Site)> {
         .collect()
 }
 
-/// All bytes of code that the program has mapped from files, by address.
+/// All bytes of code that the program has mapped from files, by address. A library that it unloads just now is not there.
 fn code_bytes(pid: u32) -> BTreeMap<u64, Vec<u8>> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
     let memory = File::open(format!("/proc/{pid}/mem")).expect("memory");
@@ -120,10 +122,16 @@ fn code_bytes(pid: u32) -> BTreeMap<u64, Vec<u8>> {
     let of_line = |line: &str| {
         let (from, to) = line.split_whitespace().next().expect("addresses").split_once('-').expect("two");
         let mut bytes = vec![0; (hex(to) - hex(from)) as usize];
-        memory.read_exact_at(&mut bytes, hex(from)).expect("mapped");
-        (hex(from), bytes)
+        memory.read_exact_at(&mut bytes, hex(from)).ok()?;
+        Some((hex(from), bytes))
     };
-    lines.map(of_line).collect()
+    lines.filter_map(of_line).collect()
+}
+
+/// Whether the code is as it was, the program's own and that of the libraries that it has both times.
+fn is_as_before(before: &BTreeMap<u64, Vec<u8>>, after: &BTreeMap<u64, Vec<u8>>) -> bool {
+    let own = before.keys().next().expect("a program has code");
+    after.contains_key(own) && before.iter().all(|(at, bytes)| after.get(at).is_none_or(|now| now == bytes))
 }
 
 /// Memory for the states of threads, in place of a BPF map.
@@ -247,10 +255,7 @@ fn each_call_is_measured_once_and_nothing_else_changes() {
         let left = injection.end().expect("there");
         assert_eq!((left.gone, left.open), (0, 0), "{options:?}");
         let after = code_bytes(pid);
-        assert!(
-            before.iter().all(|(at, bytes)| after.get(at) == Some(bytes)),
-            "{options:?}: the code is as it was"
-        );
+        assert!(is_as_before(&before, &after), "{options:?}: the code is as it was");
         program.say("x");
         assert!(program.child.wait().expect("ends").success(), "{options:?}");
     }
@@ -314,7 +319,7 @@ fn a_busy_program_lives_through_many_insertions_and_removals() {
     let left = injection.end().expect("there");
     assert_eq!(left.gone, 0);
     let after = code_bytes(pid);
-    assert!(before.iter().all(|(at, bytes)| after.get(at) == Some(bytes)), "the code is as it was");
+    assert!(is_as_before(&before, &after), "the code is as it was");
     program.say("x");
     let mut line = program.line();
     while line[0] != "rounds" {
@@ -416,73 +421,6 @@ fn a_process_that_waits_or_computes_does_not_notice() {
 }
 
 #[test]
-fn a_process_that_is_traced_is_refused() {
-    if !is_root("that a process under a debugger is left alone") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = compiled(folder.path(), "waits.c", &["-O2"]);
-    let program = Program::start(&path, &["read"]);
-    let pid = program.pid() as i32;
-    // SAFETY: system calls with numbers, on a child of this process.
-    let seized = unsafe { libc::ptrace(libc::PTRACE_SEIZE, pid, 0, 0) };
-    assert_eq!(seized, 0);
-    let maps = || std::fs::read(format!("/proc/{pid}/maps")).expect("maps");
-    let before = maps();
-    let refused = Injection::begin(program.pid(), memory().as_fd(), &[]).map(drop).expect_err("traced");
-    assert!(refused.to_string().contains("is traced by process"), "{refused}");
-    assert_eq!(before, maps(), "nothing was touched");
-}
-
-#[test]
-fn what_a_dead_owner_left_is_taken_out() {
-    if !is_root("that stubs of a wakepath that was killed are taken out by the next one") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = compiled(folder.path(), "called.c", &["-O2"]);
-    let mut program = Program::start(&path, &["500"]);
-    let line = program.line();
-    let (thread, slot) = (hex(&line[1]), hex(&line[2]));
-    let before = code_bytes(program.pid());
-    let mut code = ProcessCode::of(program.pid(), false).expect("code");
-    let mut all = sites(&mut code, program.functions["once"]);
-    for (.., site) in &mut all {
-        site.nodes.push(Node { parent: 0, node: 1 });
-    }
-    let all: Vec<Site> = all.into_iter().map(|(.., site)| site).collect();
-    // A process of our own that puts stubs in and ends without a word.
-    // SAFETY: the child makes system calls and ends; no other thread of ours holds a lock that it needs.
-    match unsafe { libc::fork() } {
-        0 => {
-            let mut injection = Injection::begin(program.pid(), memory().as_fd(), &[]).expect("it is taken");
-            for answer in injection.redirect(&all).expect("there") {
-                answer.expect("a call");
-            }
-            injection.measure_until(later()).expect("there");
-            let _ = injection.begin_call(thread, slot);
-            // SAFETY: ends this process, with its break points and descriptors, and runs nothing else.
-            unsafe { libc::_exit(0) };
-        }
-        child => {
-            let mut status = 1;
-            // SAFETY: waits for the child.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            assert_eq!(status, 0);
-        }
-    }
-    assert_ne!(code_bytes(program.pid()), before, "stubs are left");
-    let injection = Injection::begin(program.pid(), memory().as_fd(), &[]).expect("it is taken over");
-    let after = code_bytes(program.pid());
-    assert!(before.iter().all(|(at, bytes)| after.get(at) == Some(bytes)), "the code is as it was");
-    let second = Injection::begin(program.pid(), memory().as_fd(), &[]).map(drop);
-    drop(second);
-    drop(injection);
-    program.say("g");
-    assert_eq!(program.line(), ["done", "0"]);
-}
-
-#[test]
 fn exceptions_pass_stubs() {
     if !is_root("that exceptions pass stubs, and all on the way is cleaned up") {
         return;
@@ -544,7 +482,7 @@ fn exceptions_pass_stubs() {
         let left = injection.end().expect("there");
         assert_eq!((left.gone, left.open), (0, 0), "{options:?}");
         let after = code_bytes(pid);
-        assert!(before.iter().all(|(at, bytes)| after.get(at) == Some(bytes)), "{options:?}");
+        assert!(is_as_before(&before, &after), "{options:?}");
         program.say("x");
         let line = program.line();
         println!("{options:?}: {line:?}");
@@ -556,82 +494,4 @@ fn exceptions_pass_stubs() {
     let program = Program::start(&path, &[]);
     let unwinding = ProcessCode::of(program.pid(), true).expect("code").unwinding();
     assert_eq!(unwinding, Unwinding::Unknown(path));
-}
-
-#[test]
-fn code_that_took_the_place_of_ours_is_left_alone() {
-    if !is_root("that a library which came in the place of one with stubs is left alone") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = compiled(folder.path(), "loads.c", &["-O1", "-rdynamic"]);
-    let library = |name: &str, options: &[&str]| {
-        let all = [&["-O1", "-shared", "-fPIC"], options].concat();
-        let built = compiled(folder.path(), "loaded.c", &all);
-        let to = folder.path().join(name);
-        std::fs::rename(built, &to).expect("it was built");
-        to.display().to_string()
-    };
-    let (first, other) = (library("first.so", &[]), library("other.so", &["-DOTHER"]));
-    let mut program = Program::start(&path, &[]);
-    program.say(&format!("l {first}\n"));
-    let work = hex(&program.line()[1]);
-    let mut code = ProcessCode::of(program.pid(), false).expect("code");
-    let mut all: Vec<Site> = sites(&mut code, work).into_iter().map(|(.., site)| site).collect();
-    assert_eq!(all.len(), 1, "work calls part");
-    all[0].nodes.push(Node { parent: 0, node: 1 });
-    let mut injection = Injection::begin(program.pid(), memory().as_fd(), &[]).expect("it is taken");
-    injection.redirect(&all).expect("there").remove(0).expect("a call");
-    program.say("c\n");
-    assert_eq!(program.line(), ["gives", "42"]);
-    program.say("u\n");
-    assert_eq!(program.line(), ["closed", "0"]);
-    program.say(&format!("l {other}\n"));
-    assert_ne!(hex(&program.line()[1]), 0);
-    let before = code_bytes(program.pid());
-    let is_there = before.iter().any(|(at, bytes)| (*at..at + bytes.len() as u64).contains(&all[0].address));
-    assert!(is_there, "the other library is in the first one's place");
-    let left = injection.end().expect("there");
-    assert_eq!((left.gone, left.open), (1, 0));
-    assert_eq!(before, code_bytes(program.pid()));
-    program.say("c\n");
-    assert_eq!(program.line(), ["gives", "69"]);
-}
-
-#[test]
-fn a_process_has_one_owner_at_a_time() {
-    if !is_root("that two wakepaths do not put stubs into one process") {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = compiled(folder.path(), "waits.c", &["-O2"]);
-    let program = Program::start(&path, &["read"]);
-    let (mut ready, mut over) = ([0; 2], [0; 2]);
-    // SAFETY: makes descriptors for the two arrays.
-    assert_eq!(unsafe { libc::pipe(ready.as_mut_ptr()) | libc::pipe(over.as_mut_ptr()) }, 0);
-    // SAFETY: the child makes system calls and ends; no other thread of ours holds a lock that it needs.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let injection = Injection::begin(program.pid(), memory().as_fd(), &[]);
-        let byte = [u8::from(injection.is_ok())];
-        // SAFETY: system calls on descriptors that are open; the last one ends this process, and runs nothing else.
-        unsafe {
-            libc::write(ready[1], byte.as_ptr().cast(), 1);
-            libc::read(over[0], [0_u8; 1].as_mut_ptr().cast(), 1);
-            libc::_exit(0);
-        }
-    }
-    let mut byte = [0_u8; 1];
-    // SAFETY: reads a byte into the array.
-    assert_eq!(unsafe { libc::read(ready[0], byte.as_mut_ptr().cast(), 1) }, 1);
-    assert_eq!(byte, [1], "the child owns the process");
-    let refused = Injection::begin(program.pid(), memory().as_fd(), &[]).map(drop);
-    // SAFETY: lets the child go on, and waits for it.
-    unsafe {
-        libc::write(over[1], byte.as_ptr().cast(), 1);
-        libc::waitpid(child, std::ptr::null_mut(), 0);
-    }
-    let said = refused.expect_err("it has an owner").to_string();
-    assert!(said.contains("measures process"), "{said}");
-    Injection::begin(program.pid(), memory().as_fd(), &[]).expect("the owner is gone");
 }
