@@ -3,8 +3,8 @@
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
-    Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, Mapping, Mark,
-    NameSpace, Packet, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
+    Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, LostRecords,
+    Mapping, Mark, NameSpace, Packet, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
     ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
 };
 
@@ -298,7 +298,11 @@ impl Bytes<'_> {
                     _ => EventKind::StackOf(StackId(u64::from(self.next()))),
                 }
             }
-            38 => EventKind::Loss { from: self.stamp(at), count: u64::from(self.below(4)) },
+            38 => EventKind::Loss {
+                from: self.stamp(at),
+                count: u64::from(self.below(4)),
+                records: LostRecords::ALL[usize::from(self.below(LostRecords::ALL.len() as u8))],
+            },
             39 | 40 => EventKind::Mark(self.mark()),
             41 | 42 => self.name(),
             43 if self.below(2) == 0 => EventKind::File(self.file()),

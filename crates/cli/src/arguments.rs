@@ -71,7 +71,7 @@ Examples:
 const GLOSSARY: &str = "The words of the output are defined in docs/glossary.md.";
 
 /// The program's version and the newest recording that it reads.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "15", ")");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "16", ")");
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Context, Cpu, Event, EventKind, Tid};
+use wakepath_event::{Context, Cpu, Event, EventKind, LostRecords, Tid};
 use wakepath_recording::flight::{
     Asked, Cause, Flight, FlightDirectory, FlightLimits, FlightSpans, KeptWindow, Triggers,
 };
@@ -94,7 +94,7 @@ impl FlightRecorder {
             WriteCommand::Record(record) => match self.flight.rare(record) {
                 Ok(()) => Ok(()),
                 Err(_) => {
-                    let kind = EventKind::Loss { from: self.flushed, count: 1 };
+                    let kind = EventKind::Loss { from: self.flushed, count: 1, records: LostRecords::Any };
                     self.flight.event(&own(kind))
                 }
             },

@@ -382,7 +382,7 @@ impl<'obj> Programs<'obj> {
             let misses = libbpf::program_info(program.as_fd()).recursion_misses;
             skipped.add(&program.name().to_string_lossy(), misses);
         }
-        skipped.add("kernel probes", self.kernel_probes.skipped());
+        skipped.add_kernel_probes(self.kernel_probes.skipped());
         skipped
     }
 

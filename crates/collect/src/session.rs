@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    CallEnd, Comm, Context, Cpu, Event, EventKind, FunctionCall, Mark, NameSpace, ThreadContext, Tid,
-    UnwindCounts,
+    CallEnd, Comm, Context, Cpu, Event, EventKind, FunctionCall, LostRecords, Mark, NameSpace, ThreadContext,
+    Tid, UnwindCounts,
 };
 use wakepath_kernel_records::Buffer;
 use wakepath_recording::{Place, WriteError};
@@ -34,7 +34,7 @@ use crate::rings::Rings;
 use crate::signals::Signals;
 use crate::skips::Skips;
 use crate::stack_copy::StackCopy;
-use crate::unwinder::{Spaces, Unwinder};
+use crate::unwinder::{Spaces, Unwinder, learn_own_stacks};
 use crate::watch::{EndReason, Watch, pidfd};
 use crate::write_behind::{Destination, WriteBehind, WriteCommand};
 use crate::{clocks, names, rights, sampling};
@@ -52,6 +52,9 @@ const COPY_SLEEP: Duration = Duration::from_millis(2);
 const MIN_WAITING_BYTES: usize = 64 << 20;
 /// The interval at which clocks and losses are recorded, and the room on the disk is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The interval at which it is looked whether the kernel skipped programs: such a loss may be anywhere since the last look. A look takes 70 µs on
+/// 2 CPUs.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest time that recording goes on after the command has ended, for threads that a signal ends as well. They only
 /// need a CPU, unless they wait for a disk or write a core dump.
 const MAX_DYING: Duration = Duration::from_millis(100);
@@ -175,6 +178,7 @@ pub fn record(
         limits: Limits::default(),
         stacks,
         last_check: clocks::now(),
+        last_look: clocks::now(),
         released: clocks::now(),
     };
     session.begin(options, held.as_ref())?;
@@ -273,13 +277,15 @@ struct Session<'a, 'obj> {
     go_started: GoStarted,
     /// Each CPU's number of lost rare records at the last check.
     life_lost: Vec<u64>,
-    /// How often the kernel had skipped programs at the last checks.
+    /// How often the kernel had skipped programs at the last looks.
     skips: Skips,
     limits: Limits,
     /// Whether stacks are taken.
     stacks: bool,
     /// When clocks and losses were last recorded.
     last_check: Stamp<Local>,
+    /// When it was last looked whether programs were skipped.
+    last_look: Stamp<Local>,
     /// When the command was let go.
     released: Stamp<Local>,
 }
@@ -343,6 +349,7 @@ impl Session<'_, '_> {
         let mut watch = Watch::new(command, &options.targets, options.duration);
         let mut sleep = MIN_SLEEP;
         let mut next_check = began + CHECK_INTERVAL;
+        let mut next_look = began + LOOK_INTERVAL;
         loop {
             // Where rules are missing, each stack is copied until they are there.
             if watch.sleep(COPY_SLEEP, None) {
@@ -354,6 +361,10 @@ impl Session<'_, '_> {
                 full if full < 0.05 => (sleep * 2).min(MAX_SLEEP),
                 _ => sleep,
             };
+            if Instant::now() >= next_look {
+                next_look = Instant::now() + LOOK_INTERVAL;
+                self.look_for_skips();
+            }
             if Instant::now() >= next_check {
                 next_check += CHECK_INTERVAL;
                 self.check();
@@ -505,7 +516,7 @@ impl Session<'_, '_> {
         for (cpu, lost) in self.programs.life_lost().into_iter().enumerate() {
             let before = self.life_lost.get(cpu).copied().unwrap_or(lost);
             if lost > before {
-                self.add_loss(Cpu(cpu as u16), lost - before);
+                self.add_loss(Cpu(cpu as u16), self.last_check, lost - before, LostRecords::Any);
                 self.life_lost[cpu] = lost;
             }
         }
@@ -519,11 +530,21 @@ impl Session<'_, '_> {
         if counts != UnwindCounts::default() {
             self.add_event(EventKind::UnwindCounts(counts));
         }
-        let missing = self.skips.missing(self.programs.skipped(), self.sched.limits());
+        self.look_for_skips();
+        let missing = self.skips.check_limits(self.sched.limits());
         if missing > 0 {
-            self.add_loss(Cpu::UNKNOWN, missing);
+            self.add_loss(Cpu::UNKNOWN, self.last_check, missing, LostRecords::Limits);
         }
         self.last_check = clocks::now();
+    }
+
+    /// Records the losses since the last look that are due to programs which the kernel skipped.
+    fn look_for_skips(&mut self) {
+        // Before the counts are read: what they do not have yet is in the next look.
+        let before = std::mem::replace(&mut self.last_look, clocks::now());
+        for (records, missing) in self.skips.look(self.programs.skipped()) {
+            self.add_loss(Cpu::UNKNOWN, before, missing, records);
+        }
     }
 
     fn add_names(&mut self, names: Vec<names::Name>) {
@@ -546,8 +567,8 @@ impl Session<'_, '_> {
         }
     }
 
-    fn add_loss(&mut self, cpu: Cpu, count: u64) {
-        self.add_event_at(clocks::now(), cpu, EventKind::Loss { from: self.last_check, count });
+    fn add_loss(&mut self, cpu: Cpu, from: Stamp<Local>, count: u64, records: LostRecords) {
+        self.add_event_at(clocks::now(), cpu, EventKind::Loss { from, count, records });
     }
 
     /// Records that the context of a process's first thread is not known.
@@ -567,26 +588,6 @@ impl Session<'_, '_> {
         let event = Event { at, cpu, context: Context::Task, current, kind };
         self.commands.push(WriteCommand::Event(event));
     }
-}
-
-/// During the calibration: finds the rules for the stacks of its own threads, since it measures what a stack costs
-/// whose rules are known. The stacks themselves are dropped, as all records from then that only it needs.
-fn learn_own_stacks(spaces: Option<&mut Spaces>, buffer: &RingBuffer<'_>, arrived: &RefCell<Vec<Box<[u8]>>>) {
-    let Some(spaces) = spaces else { return };
-    // Errors would be those of the callback, which has none.
-    buffer.consume_raw();
-    let own = std::process::id();
-    let mut others = Vec::new();
-    for record in arrived.take() {
-        match StackCopy::new(record) {
-            Ok(Some(copy)) if copy.tgid() == own && !spaces.knows(&copy) => {
-                spaces.finish(&copy);
-            }
-            Ok(_) => {}
-            Err(record) => others.push(record),
-        }
-    }
-    arrived.replace(others);
 }
 
 /// CPU time of this process so far, user and kernel.

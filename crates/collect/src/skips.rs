@@ -1,53 +1,101 @@
 //! The records that may be missing because the kernel skipped a program: it does so where an interrupt comes while the program
 //! runs on that CPU, and meets the same tracepoint. The kernel does not say which CPU it was.
 //!
-//! Such a loss makes all of its time doubtful, so that skips which cannot have cost a record must not count:
+//! Such a loss may be anywhere since the last look, so that there are many looks, and each loss says which records it may be of: a
+//! socket that is missing makes no state of a thread doubtful. Seen under many packets: `sk_data_ready`, which the kernel meets with
+//! interrupts on, where a thread that sends takes what came meanwhile.
+//!
+//! Skips which cannot have cost a record must not count:
 //!
 //! - Locks: an interrupt only spins, and waits of threads that spin are not recorded.
 //! - Timers: only those of CPU limits are recorded, and only while a limit throttles threads. The program is met twice where an
 //!   interrupt comes while it looks at a timer of a softirq, seen some times a minute under many packets.
 
-/// How often the kernel skipped programs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Skipped {
-    /// The program that looks for timers of CPU limits.
-    timers: u64,
-    /// All others whose records may be missing.
-    others: u64,
+use wakepath_event::LostRecords;
+
+/// The records that a program makes; `None` where none is missing if it is skipped.
+fn records_of(program: &str) -> Option<LostRecords> {
+    Some(match program {
+        "contention_begin" | "contention_end" => return None,
+        "sched_switch" => LostRecords::Switches,
+        "sched_waking" | "sched_wakeup_new" => LostRecords::WakeUps,
+        "sched_migrate_task" => LostRecords::Moves,
+        "irq_handler_entry" | "irq_handler_exit" | "softirq_entry" | "softirq_exit" => {
+            LostRecords::Interrupts
+        }
+        "local_timer_entry" | "local_timer_exit" | "irq_work_entry" | "irq_work_exit" => {
+            LostRecords::Interrupts
+        }
+        "reschedule_entry" | "reschedule_exit" => LostRecords::Interrupts,
+        "call_function_entry" | "call_function_exit" => LostRecords::Interrupts,
+        "call_function_single_entry" | "call_function_single_exit" => LostRecords::Interrupts,
+        "net_dev_queue" | "netif_receive_skb" => LostRecords::Packets,
+        "sk_data_ready" | "sock_def_readable" => LostRecords::Sockets,
+        "block_rq_issue" | "block_rq_complete" => LostRecords::DiskRequests,
+        "sched_process_fork" | "sched_process_exec" | "sched_process_exit" => LostRecords::Threads,
+        "task_rename" | "cgroup_attach_task" => LostRecords::Threads,
+        "signal_generate" | "signal_deliver" => LostRecords::Signals,
+        "hrtimer_expire_entry" => LostRecords::Limits,
+        "sample" => LostRecords::Samples,
+        name if name.starts_with("function_") || name.starts_with("kernel_") => LostRecords::Calls,
+        name if name.starts_with("go_") || name.starts_with("goroutine") => LostRecords::Calls,
+        _ => LostRecords::Any,
+    })
 }
+
+/// How often the kernel skipped programs, by the records that they make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Skipped([u64; LostRecords::ALL.len()]);
 
 impl Skipped {
     /// Adds the count of a program.
     pub(crate) fn add(&mut self, program: &str, skipped: u64) {
-        match program {
-            "contention_begin" | "contention_end" => {}
-            "hrtimer_expire_entry" => self.timers += skipped,
-            _ => self.others += skipped,
+        if let Some(records) = records_of(program) {
+            self.0[records as usize] += skipped;
         }
+    }
+
+    /// Adds the count of the copies of programs at kernel functions.
+    pub(crate) fn add_kernel_probes(&mut self, skipped: u64) {
+        self.0[LostRecords::Calls as usize] += skipped;
+    }
+
+    /// The count for records of a kind.
+    const fn of(&self, records: LostRecords) -> u64 {
+        self.0[records as usize]
     }
 }
 
-/// The counts at the last checks.
+/// The counts at the last looks and checks.
 #[derive(Debug, Default)]
 pub(crate) struct Skips {
     skipped: Skipped,
+    /// The skipped looks at timers by the last check.
+    timers: u64,
     /// The number of events of CPU limits at the last check and at the one before it.
     limits: [Option<u64>; 2],
 }
 
 impl Skips {
-    /// The number of records that may be missing since the last check. `limits` is the number of events of CPU limits so far.
+    /// The numbers of records that may be missing since the last look, by their kind; without those of CPU limits.
+    pub(crate) fn look(&mut self, skipped: Skipped) -> Vec<(LostRecords, u64)> {
+        let before = std::mem::replace(&mut self.skipped, skipped);
+        let kinds = LostRecords::ALL.into_iter().filter(|records| *records != LostRecords::Limits);
+        let since = kinds.map(|records| (records, skipped.of(records).saturating_sub(before.of(records))));
+        since.filter(|(_, missing)| *missing > 0).collect()
+    }
+
+    /// The number of records of CPU limits that may be missing since the last check, by the last look. `limits` is the number of
+    /// events of CPU limits so far.
     ///
     /// A limit that throttles has such an event in each of its periods, of 1 s at most, as checks are. Where none was seen since
     /// the check before the last one, no limit had time to hand out.
-    pub(crate) fn missing(&mut self, skipped: Skipped, limits: u64) -> u64 {
-        let since = |now: u64, before: u64| now.saturating_sub(before);
-        let timers = since(skipped.timers, self.skipped.timers);
-        let others = since(skipped.others, self.skipped.others);
+    pub(crate) fn check_limits(&mut self, limits: u64) -> u64 {
+        let now = self.skipped.of(LostRecords::Limits);
+        let since = now.saturating_sub(std::mem::replace(&mut self.timers, now));
         let is_limited = self.limits[1] != Some(limits);
         self.limits = [Some(limits), self.limits[0]];
-        self.skipped = skipped;
-        others + if is_limited { timers } else { 0 }
+        if is_limited { since } else { 0 }
     }
 }
 
@@ -55,39 +103,68 @@ impl Skips {
 mod tests {
     use super::*;
 
-    fn skipped(timers: u64, others: u64) -> Skipped {
+    /// The records that are missing by a look at the counts of these programs.
+    fn look(skips: &mut Skips, programs: &[(&str, u64)]) -> Vec<(LostRecords, u64)> {
         let mut skipped = Skipped::default();
-        skipped.add("hrtimer_expire_entry", timers);
-        skipped.add("sched_waking", others);
-        skipped
+        programs.iter().for_each(|(program, count)| skipped.add(program, *count));
+        skips.look(skipped)
     }
 
     #[test]
     fn no_record_is_missing_for_a_lock_that_an_interrupt_waits_for() {
-        let mut skipped = Skipped::default();
-        skipped.add("contention_begin", 3);
-        skipped.add("contention_end", 3);
-        assert_eq!(Skips::default().missing(skipped, 0), 0);
+        let found = look(&mut Skips::default(), &[("contention_begin", 3), ("contention_end", 3)]);
+        assert_eq!(found, []);
     }
 
     #[test]
-    fn each_other_skipped_run_counts_once() {
+    fn each_skipped_run_counts_once_for_the_records_that_its_program_makes() {
         let mut skips = Skips::default();
-        assert_eq!(skips.missing(skipped(0, 3), 0), 3);
-        assert_eq!(skips.missing(skipped(0, 3), 0), 0);
-        assert_eq!(skips.missing(skipped(0, 5), 0), 2);
+        let sockets = |count| (LostRecords::Sockets, count);
+        assert_eq!(look(&mut skips, &[("sk_data_ready", 3)]), [sockets(3)]);
+        assert_eq!(look(&mut skips, &[("sk_data_ready", 3)]), []);
+        let found = look(&mut skips, &[("sk_data_ready", 5), ("sched_waking", 1), ("sched_wakeup_new", 1)]);
+        assert_eq!(found, [(LostRecords::WakeUps, 2), sockets(2)]);
+    }
+
+    #[test]
+    fn a_program_that_is_not_known_may_have_made_any_record() {
+        assert_eq!(look(&mut Skips::default(), &[("a_new_program", 1)]), [(LostRecords::Any, 1)]);
+    }
+
+    #[test]
+    fn each_program_that_records_at_a_tracepoint_has_a_kind_of_records() {
+        let sources = [
+            include_str!("../../../bpf/sched.bpf.c"),
+            include_str!("../../../bpf/context.bpf.c"),
+            include_str!("../../../bpf/net.bpf.c"),
+            include_str!("../../../bpf/block.bpf.c"),
+            include_str!("../../../bpf/life.bpf.c"),
+            include_str!("../../../bpf/signal.bpf.c"),
+            include_str!("../../../bpf/limit.bpf.c"),
+        ];
+        let programs = sources.iter().flat_map(|source| source.split("int BPF_PROG(").skip(1));
+        let names: Vec<_> = programs.filter_map(|program| program.split([',', ')']).next()).collect();
+        assert!(names.len() > 25, "{names:?}");
+        for name in names {
+            assert_ne!(records_of(name), Some(LostRecords::Any), "{name}");
+            assert_ne!(records_of(name), None, "{name}");
+        }
     }
 
     #[test]
     fn a_timer_counts_only_beside_limits_that_throttle() {
         let mut skips = Skips::default();
+        let mut check = |timers, limits| {
+            assert_eq!(look(&mut skips, &[("hrtimer_expire_entry", timers)]), []);
+            skips.check_limits(limits)
+        };
         // A thread may have been throttled before the recording.
-        assert_eq!(skips.missing(skipped(1, 0), 0), 1);
-        assert_eq!(skips.missing(skipped(3, 0), 0), 2);
-        assert_eq!(skips.missing(skipped(4, 0), 0), 0);
+        assert_eq!(check(1, 0), 1);
+        assert_eq!(check(3, 0), 2);
+        assert_eq!(check(4, 0), 0);
         // A thread is throttled, and its limit may hand out time in this second or in the next one.
-        assert_eq!(skips.missing(skipped(5, 1), 1), 2);
-        assert_eq!(skips.missing(skipped(6, 1), 1), 1);
-        assert_eq!(skips.missing(skipped(7, 1), 1), 0);
+        assert_eq!(check(5, 1), 1);
+        assert_eq!(check(6, 1), 1);
+        assert_eq!(check(7, 1), 0);
     }
 }

@@ -3,6 +3,7 @@
 
 mod spaces;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet, VecDeque, btree_map};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use libbpf_rs::RingBuffer;
 use wakepath_kernel_records::{Header, Kind};
 
 pub(crate) use self::spaces::{Spaces, start_stack};
@@ -297,6 +299,30 @@ fn next(pending: &mut VecDeque<Waiting>, turn: Turn) -> Option<StackCopy> {
         Turn::Oldest => 0,
     };
     pending.remove(at).map(|waiting| waiting.copy)
+}
+
+/// During the calibration: finds the rules for the stacks of its own threads, since it measures what a stack costs
+/// whose rules are known. The stacks themselves are dropped, as all records from then that only it needs.
+pub(crate) fn learn_own_stacks(
+    spaces: Option<&mut Spaces>,
+    buffer: &RingBuffer<'_>,
+    arrived: &RefCell<Vec<Box<[u8]>>>,
+) {
+    let Some(spaces) = spaces else { return };
+    // Errors would be those of the callback, which has none.
+    buffer.consume_raw();
+    let own = std::process::id();
+    let mut others = Vec::new();
+    for record in arrived.take() {
+        match StackCopy::new(record) {
+            Ok(Some(copy)) if copy.tgid() == own && !spaces.knows(&copy) => {
+                spaces.finish(&copy);
+            }
+            Ok(_) => {}
+            Err(record) => others.push(record),
+        }
+    }
+    arrived.replace(others);
 }
 
 #[cfg(test)]

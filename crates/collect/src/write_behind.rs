@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Context, Cpu, Event, EventKind, Tid};
+use wakepath_event::{Context, Cpu, Event, EventKind, LostRecords, Tid};
 use wakepath_kernel_records::{Buffer, walk};
 use wakepath_recording::WriteError;
 
@@ -277,7 +277,7 @@ fn loss_since(from: Stamp<Local>) -> Event {
         cpu: Cpu::UNKNOWN,
         context: Context::Task,
         current: Tid(std::process::id()),
-        kind: EventKind::Loss { from, count: 1 },
+        kind: EventKind::Loss { from, count: 1, records: LostRecords::Any },
     }
 }
 

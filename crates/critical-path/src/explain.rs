@@ -223,7 +223,8 @@ fn explain_end(
             _ => one_part(SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous),
         };
     }
-    let parts = match graph.evidence(evidence) {
+    let found = graph.evidence(evidence);
+    let parts = match found {
         Some(Evidence::Block(completion)) => disk(waiter, completion, from, to),
         Some(Evidence::Packet(received)) => network(graph, waiter, received, current, from, to),
         doubtful => {
@@ -241,7 +242,7 @@ fn explain_end(
         }
     };
     // A packet or a completion is in another buffer than the wake-up: a loss there may only show after the wake-up.
-    if graph.losses().touch_reported(woken, woken) {
+    if graph.losses().touch_reported(woken, woken) || may_hide_evidence(graph, woken, context, found) {
         parts.into_iter().map(Part::doubtful).collect()
     } else {
         parts
@@ -254,6 +255,26 @@ pub(crate) fn is_run_hidden(graph: &Graph, interval: &StateInterval, wait: &Wait
     let losses = graph.losses();
     losses.may_hide_a_run(interval.from, interval.to)
         || (wait.woken_before && losses.touch(interval.from, interval.to))
+}
+
+/// Whether a record was lost that would be the evidence for a wake-up, or other evidence than was found. A socket that the wake-up names is the right
+/// one, whatever else was lost.
+fn may_hide_evidence(
+    graph: &Graph,
+    woken: Stamp<Reference>,
+    context: Context,
+    found: Option<&Evidence>,
+) -> bool {
+    let losses = graph.losses();
+    match found {
+        Some(Evidence::Packet(received)) => !received.named && losses.touch_sockets(woken),
+        Some(Evidence::Block(_)) => losses.touch_disk_requests(woken),
+        _ => match context {
+            Context::Softirq(Softirq::NetRx) => losses.touch_sockets(woken),
+            Context::Softirq(Softirq::Block) | Context::Device => losses.touch_disk_requests(woken),
+            _ => false,
+        },
+    }
 }
 
 /// The kind and cause of a wake-up by an interrupt with no evidence but its context.

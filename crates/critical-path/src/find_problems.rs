@@ -1,6 +1,6 @@
 //! Finds the problems of a path.
 
-use wakepath_event::Call;
+use wakepath_event::{Call, LostRecords};
 use wakepath_wait_graph::{Graph, Loss};
 
 use crate::{Basis, Cause, Problem, ProblemKind, Rule, Segment, Share, Wait, Window};
@@ -22,19 +22,31 @@ pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment], wai
     }
     let (reported, unrecorded): (Vec<&Loss>, Vec<&Loss>) =
         graph.losses().overlapping(window.from, window.to).partition(|loss| loss.reported);
-    let records_lost = || ProblemKind::RecordsLost {
-        records: reported.iter().map(|loss| loss.count).fold(0, u64::saturating_add),
-        or_more: reported.iter().any(|loss| loss.count == 0),
-        places: reported.len() as u64,
-        unexplained: unexplained(Cause::Lost),
+    let (evidence, reported): (Vec<&Loss>, Vec<&Loss>) =
+        reported.into_iter().partition(|loss| loss.records.is_evidence_alone());
+    let [sockets, requests] = [LostRecords::Sockets, LostRecords::DiskRequests]
+        .map(|records| evidence.iter().copied().filter(|loss| loss.records == records).collect::<Vec<_>>());
+    let none = Share { ns: 0, of_ns: window.to.since(window.from) };
+    let records_lost = |losses: &[&Loss], unexplained| ProblemKind::RecordsLost {
+        of: losses.first().map_or(LostRecords::Any, |first| {
+            let alike = losses.iter().all(|loss| loss.records == first.records);
+            if alike { first.records } else { LostRecords::Any }
+        }),
+        records: losses.iter().map(|loss| loss.count).fold(0, u64::saturating_add),
+        or_more: losses.iter().any(|loss| loss.count == 0),
+        places: losses.len() as u64,
+        unexplained,
     };
     let switches_unrecorded = || ProblemKind::SwitchesUnrecorded {
         switches: unrecorded.len() as u64,
         unexplained: unexplained(Cause::Unrecorded),
     };
-    for (losses, kind) in
-        [(&reported, &records_lost as &dyn Fn() -> ProblemKind), (&unrecorded, &switches_unrecorded)]
-    {
+    for (losses, kind) in [
+        (&reported, &(|| records_lost(&reported, unexplained(Cause::Lost))) as &dyn Fn() -> ProblemKind),
+        (&sockets, &|| records_lost(&sockets, none)),
+        (&requests, &|| records_lost(&requests, none)),
+        (&unrecorded, &switches_unrecorded),
+    ] {
         if let (Some(from), Some(to)) =
             (losses.iter().map(|loss| loss.from).min(), losses.iter().map(|loss| loss.to).max())
         {

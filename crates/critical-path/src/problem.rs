@@ -1,6 +1,7 @@
 //! The problems of a path: remarks that make it less certain.
 
 use wakepath_clock::{Reference, Stamp};
+use wakepath_event::LostRecords;
 use wakepath_wait_graph::ThreadIndex;
 
 /// A remark that makes a path less certain.
@@ -23,6 +24,8 @@ pub enum ProblemKind {
     WindowOutside,
     /// A recorder lost records.
     RecordsLost {
+        /// The records among which they were; [`LostRecords::Any`] if they were of several kinds.
+        of: LostRecords,
         /// The number of lost records, at least.
         records: u64,
         /// The number is not known in some places.
@@ -75,6 +78,8 @@ impl ProblemKind {
     /// The severity of the problem.
     pub const fn severity(&self) -> Severity {
         match self {
+            // The waits that they may have to do with are ambiguous.
+            Self::RecordsLost { of, .. } if of.is_evidence_alone() => Severity::Note,
             Self::RecordsLost { .. } => Severity::Loss,
             Self::IoUring { .. } => Severity::Note,
             Self::WindowOutside

@@ -6,7 +6,7 @@ use wakepath_clock::Stamp;
 use wakepath_critical_path::{Timeouts, Window, active, active_by, contributors, deadlocks, exact, hangs};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, Direction, Event, EventKind, Flow,
-    FlowId, KernelLock, LockWord, Mark, Packet, Softirq, Stack, SwitchOut, ThreadIdentity, Tid,
+    FlowId, KernelLock, LockWord, LostRecords, Mark, Packet, Softirq, Stack, SwitchOut, ThreadIdentity, Tid,
 };
 use wakepath_scenario::arbitrary::cases;
 use wakepath_wait_graph::Graph;
@@ -110,7 +110,11 @@ fn what() -> impl Strategy<Value = EventKind> {
         2 => lock().prop_map(EventKind::LockBegin),
         2 => lock().prop_map(EventKind::LockEnd),
         2 => Just(EventKind::Sample(Stack { tgid: Tid(1), kernel: [1].into(), user: [2, 3].into(), scanned: 0, proved: 0 })),
-        3 => (stamp(), 0..4u64).prop_map(|(from, count)| EventKind::Loss { from: Stamp::from_ns(from), count }),
+        3 => (stamp(), 0..4u64, 0..LostRecords::ALL.len()).prop_map(|(from, count, records)| EventKind::Loss {
+            from: Stamp::from_ns(from),
+            count,
+            records: LostRecords::ALL[records],
+        }),
         1 => Just(EventKind::Mark(Mark::Started)),
     ]
 }

@@ -9,6 +9,7 @@ mod call_names;
 mod context;
 mod cost;
 mod identity;
+mod loss;
 mod net;
 mod signal;
 mod source;
@@ -20,6 +21,7 @@ pub use call::{Call, LockWord, WaitEnd};
 pub use context::{Context, Softirq};
 pub use cost::{CostKind, KernelCost};
 pub use identity::{CgroupId, Comm, Cpu, HostIndex, ThreadIdentity, Tid};
+pub use loss::LostRecords;
 pub use net::{Address, Direction, Flow, FlowId, Packet};
 pub use signal::{Signal, SignalAction, SignalEffect};
 pub use source::{ClockId, Description, EventSource, Format, HostIdentity, RecordingFormat};
@@ -192,6 +194,8 @@ pub enum EventKind {
         from: Stamp<Local>,
         /// How many; 0 when only the fact is known.
         count: u64,
+        /// The records among which they were.
+        records: LostRecords,
     },
     /// The host's clocks, read together.
     Clocks(Clocks),

@@ -7,7 +7,7 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Cause, Path, SegmentKind, Timeouts};
-use wakepath_event::{GoStep, GoroutineStep, Tid};
+use wakepath_event::{GoStep, GoroutineStep, LostRecords, Tid};
 use wakepath_scenario::{Drawing, STEP, draw};
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
@@ -55,7 +55,7 @@ pub(crate) fn drawn_without(
     let Drawing { mut events, tids, .. } = draw(&threads);
     for &(from, to) in losses {
         use wakepath_event::{Context, Cpu, Event, EventKind};
-        let kind = EventKind::Loss { from: Stamp::from_ns(at(from)), count: 2 };
+        let kind = EventKind::Loss { from: Stamp::from_ns(at(from)), count: 2, records: LostRecords::Any };
         let (cpu, context, current) = (Cpu::UNKNOWN, Context::Task, Tid::IDLE);
         events.push(Event { at: Stamp::from_ns(at(to)), cpu, context, current, kind });
     }

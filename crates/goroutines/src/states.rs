@@ -114,7 +114,8 @@ impl Goroutines {
         steps: &[Step],
         thread: impl Fn(Tid, Stamp<Reference>) -> Option<ThreadIndex>,
     ) -> Self {
-        let losses = graph.losses().all().iter().filter(|loss| loss.reported);
+        let losses =
+            graph.losses().all().iter().filter(|loss| loss.reported && !loss.records.is_evidence_alone());
         let mut losses: Vec<_> = losses.map(|loss| (loss.to, loss.from)).collect();
         losses.sort_unstable();
         // For each loss, the earliest beginning of it and of those that end later.

@@ -11,8 +11,8 @@ use std::path::Path;
 use foldhash::HashMap;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    BlockRequest, BlockedState, Comm, Context, Cpu, Direction, Event, EventKind, Flow, FlowId, Mark,
-    NameSpace, Packet, SwitchOut, Tid,
+    BlockRequest, BlockedState, Comm, Context, Cpu, Direction, Event, EventKind, Flow, FlowId, LostRecords,
+    Mark, NameSpace, Packet, SwitchOut, Tid,
 };
 
 use crate::kind::{Kind, Source};
@@ -165,7 +165,7 @@ impl Normaliser {
         let Some(state) = self.cpu_state(cpu) else {
             // A stream of an unknown CPU is of no use, but its losses are.
             if let Tracepoint::Lost { from, count } = record.what {
-                let what = EventKind::Loss { from, count };
+                let what = EventKind::Loss { from, count, records: LostRecords::Any };
                 emit(&event(at, cpu, Context::Task, Tid::IDLE, what));
             }
             return;
@@ -294,7 +294,7 @@ impl Normaliser {
                 }
             }
             Tracepoint::Lost { from, count } => {
-                let what = EventKind::Loss { from: *from, count: *count };
+                let what = EventKind::Loss { from: *from, count: *count, records: LostRecords::Any };
                 emit(&event(at, cpu, Context::Task, current_tid, what));
                 // It may have been the end of any thread's call.
                 self.calls.forget();

@@ -73,7 +73,7 @@ fn line(event: &Event, lines: &mut String) {
         }
         EventKind::Flow(id, flow) => format!("flow {} {} {}", id.0, flow.source, flow.target),
         EventKind::Name(space, key, name) => format!("{space:?} {key} {}", String::from_utf8_lossy(name)),
-        EventKind::Loss { from, count } => format!("lost {count} since {}", from.ns()),
+        EventKind::Loss { from, count, .. } => format!("lost {count} since {}", from.ns()),
         other => format!("{other:?}"),
     };
     let _ = writeln!(lines, "{} {whose} {:?}: {what}", event.at.ns(), event.context);

@@ -72,7 +72,7 @@ fn unreadable_bytes_are_a_loss_up_to_the_next_event() {
     let (_folder, trace) = trace(text, &[("k_0", &bytes)]);
     let mut losses = Vec::new();
     let damages = trace.for_each(|event| {
-        if let EventKind::Loss { from, count } = event.kind {
+        if let EventKind::Loss { from, count, .. } = event.kind {
             losses.push((from.ns(), event.at.ns(), count));
         }
     });

@@ -6,9 +6,9 @@ use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
     Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
-    LockWord, MAX_ATTRIBUTE_BYTES, Mapping, Mark, NameSpace, Packet, SetMember, Signal, SignalAction,
-    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
-    UnwindCounts,
+    LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, NameSpace, Packet, SetMember, Signal,
+    SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext,
+    ThreadIdentity, Tid, UnwindCounts,
 };
 
 use crate::layout::{CALL_NONE, Layout, NONE, NOTHING_READY};
@@ -238,7 +238,11 @@ impl Decoder {
             }),
             Kind::Loss => {
                 cpu = Cpu::numbered(r.u32(32));
-                EventKind::Loss { from: Stamp::from_ns(r.u64(16)), count: r.u64(24) }
+                let records = match LostRecords::ALL.get(r.u32(36) as usize) {
+                    Some(&records) => records,
+                    None => return Err(r.bad("records", r.u32(36).into())),
+                };
+                EventKind::Loss { from: Stamp::from_ns(r.u64(16)), count: r.u64(24), records }
             }
             Kind::Clocks => EventKind::Clocks(Clocks {
                 boottime_ns: r.u64(16),

@@ -269,11 +269,11 @@ impl Encoder {
                 w.u32(0);
                 Kind::Signal
             }
-            EventKind::Loss { from, count } => {
+            EventKind::Loss { from, count, records } => {
                 w.u64(from.ns());
                 w.u64(*count);
                 w.u32(event.cpu.0.into());
-                w.u32(0);
+                w.u32(*records as u32);
                 Kind::Loss
             }
             EventKind::Clocks(clocks) => {

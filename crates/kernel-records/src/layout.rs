@@ -11,7 +11,7 @@
 mod choices;
 
 use choices::{CONTEXT_STATES, DIRECTIONS, FUNCTION_ENDS, GOROUTINE_STEPS, SIGNAL_ACTIONS};
-pub use choices::{CONTEXTS, COST_KINDS, MARKS, NAME_SPACES};
+pub use choices::{CONTEXTS, COST_KINDS, LOST_RECORDS, MARKS, NAME_SPACES};
 
 use crate::{Buffer, Kind};
 
@@ -379,7 +379,7 @@ const LOSS: &[Field] = &[
     f("from", "", 16, Number(8)),
     f("count", "", 24, Number(8)),
     f("cpu", "", 32, Number(4)),
-    f("spare", "", 36, Number(4)),
+    f("records", "", 36, Choice(4, LOST_RECORDS)),
 ];
 
 const CLOCKS: &[Field] =

@@ -12,7 +12,7 @@ use wakepath_kernel_records::layout::{self, CONTEXTS, Element, LAYOUTS, Layout};
 use crate::{ClockReading, HostIdentity};
 
 /// The version of the format that this crate writes, and the newest that it reads.
-pub const FORMAT: i64 = 15;
+pub const FORMAT: i64 = 16;
 
 /// The value of `tracer_name` in the metadata of our recordings alone.
 pub(crate) const TRACER: &str = "wakepath";

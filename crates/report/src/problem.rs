@@ -112,11 +112,12 @@ fn on_path(problem: &OnPath) -> String {
     let were = |n| if n == 1 { "was" } else { "were" };
     match *problem {
         OnPath::WindowOutside => String::from("the window reaches beyond what was recorded"),
-        OnPath::RecordsLost { records, or_more, places, unexplained } => {
+        OnPath::RecordsLost { of, records, or_more, places, unexplained } => {
+            let of = wording::of_records(of);
             let records = match (records, or_more) {
-                (0, _) => String::from("an unknown number of records was"),
-                (_, true) => format!("{records} or more records were"),
-                (_, false) => format!("{} {}", count(records, "record"), were(records)),
+                (0, _) => format!("an unknown number of records{of} was"),
+                (_, true) => format!("{records} or more records{of} were"),
+                (_, false) => format!("{}{of} {}", count(records, "record"), were(records)),
             };
             format!("{records} lost in {}{}", count(places, "place"), without_explanation(unexplained))
         }

@@ -14,7 +14,7 @@ use wakepath_engine::requests::{JoinedBy, NoPath};
 use wakepath_engine::{
     Cost, CostInKernel, Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault, ReadProblem,
 };
-use wakepath_event::{Comm, Context, FlowId, SignalEffect, StackCounts, Tid};
+use wakepath_event::{Comm, Context, FlowId, LostRecords, SignalEffect, StackCounts, Tid};
 use wakepath_findings::testing::checkout;
 use wakepath_findings::{EndedBy, Expected, Row, RowKey};
 use wakepath_names::Object;
@@ -154,9 +154,34 @@ fn problems() -> Vec<(&'static str, String)> {
     let fault = |fault| DamageKind::Fault(fault);
     let kinds = [
         ProblemKind::Path(OnPath::WindowOutside),
-        ProblemKind::Path(OnPath::RecordsLost { records: 1, or_more: false, places: 1, unexplained }),
-        ProblemKind::Path(OnPath::RecordsLost { records: 12, or_more: true, places: 3, unexplained }),
-        ProblemKind::Path(OnPath::RecordsLost { records: 0, or_more: true, places: 2, unexplained }),
+        ProblemKind::Path(OnPath::RecordsLost {
+            of: LostRecords::Any,
+            records: 1,
+            or_more: false,
+            places: 1,
+            unexplained,
+        }),
+        ProblemKind::Path(OnPath::RecordsLost {
+            of: LostRecords::Sockets,
+            records: 1,
+            or_more: false,
+            places: 1,
+            unexplained: Share { ns: 0, of_ns: 1000 },
+        }),
+        ProblemKind::Path(OnPath::RecordsLost {
+            of: LostRecords::Any,
+            records: 12,
+            or_more: true,
+            places: 3,
+            unexplained,
+        }),
+        ProblemKind::Path(OnPath::RecordsLost {
+            of: LostRecords::Any,
+            records: 0,
+            or_more: true,
+            places: 2,
+            unexplained,
+        }),
         ProblemKind::Path(OnPath::SwitchesUnrecorded { switches: 49, unexplained }),
         ProblemKind::Path(OnPath::SwitchesUnrecorded { switches: 1, unexplained: Share { ns: 0, of_ns: 9 } }),
         ProblemKind::Path(OnPath::IoUring { waits: 1 }),

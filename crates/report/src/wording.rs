@@ -21,7 +21,7 @@ use std::path::Path;
 use wakepath_clock::{Quality, Reference, Stamp};
 use wakepath_critical_path::{Basis, Rule, Segment, SegmentKind, Severity, Via};
 use wakepath_engine::requests::{JoinedBy, NoPath};
-use wakepath_event::{Call, Comm, Context, CostKind, HostIndex};
+use wakepath_event::{Call, Comm, Context, CostKind, HostIndex, LostRecords};
 use wakepath_names::{
     CallName, Name, Names, Object, Recorded, SetSize, ThreadInfo, Unit, UnitLimit, call_name,
 };
@@ -409,6 +409,25 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
             "taken_up",
             "until a kernel worker began the queued work, the thread that queued the work stands for it",
         ),
+    }
+}
+
+/// The kind of lost records, behind their number; empty where they may be any.
+pub const fn of_records(of: LostRecords) -> &'static str {
+    match of {
+        LostRecords::Any => "",
+        LostRecords::Switches => " of task switches",
+        LostRecords::WakeUps => " of wake-ups",
+        LostRecords::Moves => " of moves to another CPU",
+        LostRecords::Interrupts => " of interrupts",
+        LostRecords::Packets => " of packets",
+        LostRecords::Sockets => " of sockets that packets made ready",
+        LostRecords::DiskRequests => " of disk requests",
+        LostRecords::Threads => " of births, ends and names of threads",
+        LostRecords::Signals => " of signals",
+        LostRecords::Limits => " of CPU limits",
+        LostRecords::Samples => " of samples",
+        LostRecords::Calls => " of calls",
     }
 }
 

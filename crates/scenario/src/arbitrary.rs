@@ -12,9 +12,9 @@ use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
     Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
-    LockWord, MAX_ATTRIBUTE_BYTES, Mapping, Mark, NameSpace, Packet, SetMember, Signal, SignalAction,
-    Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
-    UnwindCounts,
+    LockWord, LostRecords, MAX_ATTRIBUTE_BYTES, Mapping, Mark, NameSpace, Packet, SetMember, Signal,
+    SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext,
+    ThreadIdentity, Tid, UnwindCounts,
 };
 
 /// The largest number of frames of one stack.
@@ -341,7 +341,9 @@ fn life() -> impl Strategy<Value = EventKind> {
         goroutine().prop_map(EventKind::Goroutine),
         (any::<u64>(), tid(), any::<u32>(), any::<u32>())
             .prop_map(|(set, tgid, fd, total)| EventKind::SetMember(SetMember { set, tgid, fd, total })),
-        any::<(u64, u64)>().prop_map(|(from, count)| EventKind::Loss { from: Stamp::from_ns(from), count }),
+        (any::<(u64, u64)>(), 0..LostRecords::ALL.len()).prop_map(|((from, count), records)| {
+            EventKind::Loss { from: Stamp::from_ns(from), count, records: LostRecords::ALL[records] }
+        }),
         clocks.prop_map(EventKind::Clocks),
         name(),
         mapping().prop_map(EventKind::Mapping),

@@ -464,9 +464,17 @@ mod tests {
         let EventKind::BlockComplete(converted) = converted.kind else { panic!("it is what it was") };
         assert_eq!((converted.start, converted.issued), (stamp(101), stamp(102)));
         assert_ne!(converted.id, request.id, "the same address is in use on the other host");
-        let loss = EventKind::Loss { from: Stamp::from_ns(3), count: 1 };
+        let loss =
+            EventKind::Loss { from: Stamp::from_ns(3), count: 1, records: wakepath_event::LostRecords::Any };
         let converted = numbered(&mut numbering, B, event(0, 0, loss));
-        assert_eq!(converted.kind, EventKind::Loss { from: Stamp::from_ns(103), count: 1 });
+        assert_eq!(
+            converted.kind,
+            EventKind::Loss {
+                from: Stamp::from_ns(103),
+                count: 1,
+                records: wakepath_event::LostRecords::Any
+            }
+        );
     }
 
     #[test]

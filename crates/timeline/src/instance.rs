@@ -139,11 +139,11 @@ impl Instance {
             // Without the socket's packet among those that came, a record of it or of another waking is missing.
             let missing = self.lossy || !self.packets.is_empty();
             let (sent, doubtful) = packet.map_or((None, missing), |packet| (packet.sent, false));
-            return Some(Evidence::Packet(Received { flow, sent, alone: true, doubtful }));
+            return Some(Evidence::Packet(Received { flow, sent, alone: true, named: true, doubtful }));
         }
         if let Some(&Packet { flow, sent, .. }) = self.packets.last().filter(|packet| fresh(packet.at, now)) {
             let alone = self.packets.len() == 1;
-            return Some(Evidence::Packet(Received { flow, sent, alone, doubtful: false }));
+            return Some(Evidence::Packet(Received { flow, sent, alone, named: false, doubtful: false }));
         }
         self.lossy.then_some(Evidence::Doubtful)
     }

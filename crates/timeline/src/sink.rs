@@ -2,8 +2,8 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{
-    BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, FlowId, Signal, SignalEffect,
-    ThreadIdentity, Tid,
+    BlockRequest, BlockedState, Call, CgroupId, Comm, Context, Cpu, FlowId, LostRecords, Signal,
+    SignalEffect, ThreadIdentity, Tid,
 };
 
 /// A thread as a dense number, in the order of first appearance. Tids are reused; these are not.
@@ -205,6 +205,8 @@ pub struct Received {
     /// It is the only possible packet: the wake-up names its socket, or no other packet arrived.
     /// Otherwise it is the last of several.
     pub alone: bool,
+    /// The wake-up names its socket.
+    pub named: bool,
     /// Its own record may be among the lost ones of that context.
     pub doubtful: bool,
 }
@@ -290,6 +292,8 @@ pub struct Loss {
     pub to: Stamp<Reference>,
     /// The number of lost records; 0 if it is not known.
     pub count: u64,
+    /// The records among which they were.
+    pub records: LostRecords,
     /// The recording reports it. Otherwise it follows from switches that do not fit together.
     pub reported: bool,
 }

@@ -213,17 +213,22 @@ impl Timeline {
             EventKind::Sample(_) | EventKind::Current => {
                 self.observe(event, at, sink);
             }
-            EventKind::Loss { from, count } => {
+            EventKind::Loss { from, count, records } => {
                 let from = from.on_reference_host().min(at);
+                let is_evidence = records.is_evidence_alone();
                 match self.cpu_state(event.cpu) {
+                    Some(cpu_state) if is_evidence => cpu_state.lose_evidence(),
                     Some(cpu_state) => cpu_state.lose(from, at, *count),
                     // It may have been the evidence in the interrupt of any CPU.
                     None => {
-                        self.lost_anywhere = Some(at);
+                        if !is_evidence {
+                            self.lost_anywhere = Some(at);
+                        }
                         self.cpus.iter_mut().for_each(CpuState::lose_evidence);
                     }
                 }
-                sink.loss(Loss { cpu: event.cpu, from, to: at, count: *count, reported: true });
+                let (cpu, count, records) = (event.cpu, *count, *records);
+                sink.loss(Loss { cpu, from, to: at, count, records, reported: true });
             }
             EventKind::Ready { target, fd } => {
                 if let Some(thread) = self.alive(*target) {

@@ -1,7 +1,7 @@
 //! Records that do not fit together: a switch, a fork or a death is missing, and states become unknown.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Cpu, Event, Tid};
+use wakepath_event::{Cpu, Event, LostRecords, Tid};
 
 use crate::cpu::CpuState;
 use crate::thread::CurrentState;
@@ -97,7 +97,7 @@ impl Timeline {
         if believed != Occupant::Unknown {
             self.counts.missing_switches += 1;
             if loss.is_none() {
-                sink.loss(Loss { cpu, from, to: at, count: 0, reported: false });
+                sink.loss(Loss { cpu, from, to: at, count: 0, records: LostRecords::Any, reported: false });
             }
         }
         if let Occupant::Thread(thread) = believed {
@@ -213,7 +213,7 @@ impl Timeline {
         let last = cpu_state.last.unwrap_or(at);
         let (from, to) = cpu_state.pending_loss.map_or((last, at), |loss| (loss.from.max(last), loss.to));
         if cpu_state.pending_loss.is_none() {
-            sink.loss(Loss { cpu, from, to, count: 0, reported: false });
+            sink.loss(Loss { cpu, from, to, count: 0, records: LostRecords::Any, reported: false });
         }
         cpu_state.occupant = Occupant::Unknown;
         cpu_state.tid = None;

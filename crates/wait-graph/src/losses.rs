@@ -1,13 +1,18 @@
 //! Losses of records, found by time.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::Cpu;
+use wakepath_event::{Cpu, LostRecords};
 
 use crate::Loss;
 
 /// The losses of a recording, with queries by time.
 #[derive(Debug, Default)]
 pub struct Losses {
+    /// All losses, in the order of their beginnings.
+    listed: SortedLosses,
+    /// Reported losses of evidence alone, for wake-ups by packets and by disks.
+    evidence: [SortedLosses; 2],
+    /// All losses but those of evidence alone, as each of the following.
     all: SortedLosses,
     /// The losses that a recorder reported.
     reported: SortedLosses,
@@ -39,6 +44,11 @@ enum Ends {
 impl Losses {
     pub(crate) fn new(mut losses: Vec<Loss>) -> Self {
         losses.sort_by_key(|loss| (loss.from, loss.to, loss.cpu));
+        let among = |records| losses.iter().copied().filter(move |loss| loss.records == records).collect();
+        let evidence =
+            [LostRecords::Sockets, LostRecords::DiskRequests].map(|one| SortedLosses::new(among(one)));
+        let listed = losses.clone();
+        losses.retain(|loss| !loss.records.is_evidence_alone());
         let reported: Vec<_> = losses.iter().copied().filter(|loss| loss.reported).collect();
         let several: Vec<_> = reported.iter().copied().filter(|loss| loss.count != 1).collect();
         let mut cpus: Vec<_> = losses.iter().map(|loss| loss.cpu).collect();
@@ -50,24 +60,34 @@ impl Losses {
         };
         let on = cpus.into_iter().map(|cpu| (cpu, [of(&several, cpu), of(&losses, cpu)])).collect();
         let without_cpu = reported.iter().copied().filter(|loss| loss.cpu == Cpu::UNKNOWN).collect();
-        let [all, reported, several, without_cpu] =
-            [losses, reported, several, without_cpu].map(SortedLosses::new);
-        Self { all, reported, several, on, without_cpu }
+        let [listed, all, reported, several, without_cpu] =
+            [listed, losses, reported, several, without_cpu].map(SortedLosses::new);
+        Self { listed, evidence, all, reported, several, on, without_cpu }
     }
 
     /// All losses, in the order of their beginnings.
     pub fn all(&self) -> &[Loss] {
-        &self.all.losses
+        &self.listed.losses
     }
 
-    /// Whether a record may have been lost from `from` to `to`, both included, on any CPU.
+    /// Whether a record of a thread's state or of a wake-up may have been lost from `from` to `to`, both included, on any CPU.
     pub fn touch(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
         self.all.intersect(from, to, Ends::Both)
     }
 
-    /// Whether a recorder reported a loss from `from` to `to`, both included, on any CPU.
+    /// Whether a recorder reported such a loss from `from` to `to`, both included, on any CPU.
     pub fn touch_reported(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
         self.reported.intersect(from, to, Ends::Both)
+    }
+
+    /// Whether a loss may hide the socket whose packet woke a thread at that time, and nothing more.
+    pub fn touch_sockets(&self, at: Stamp<Reference>) -> bool {
+        self.evidence[0].intersect(at, at, Ends::Both)
+    }
+
+    /// The same of the disk request whose end woke it.
+    pub fn touch_disk_requests(&self, at: Stamp<Reference>) -> bool {
+        self.evidence[1].intersect(at, at, Ends::Both)
     }
 
     /// Whether a recorder reported a loss from `from` to `to`, both included, of which the CPU is not known.
@@ -100,12 +120,12 @@ impl Losses {
         from: Stamp<Reference>,
         to: Stamp<Reference>,
     ) -> impl Iterator<Item = &Loss> + '_ {
-        let until = self.all.losses.partition_point(|loss| loss.from <= to);
-        self.all.losses[..until].iter().filter(move |loss| loss.to >= from)
+        let until = self.listed.losses.partition_point(|loss| loss.from <= to);
+        self.listed.losses[..until].iter().filter(move |loss| loss.to >= from)
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.all.losses) * 4
+        size_of_val(&*self.listed.losses) * 5
     }
 }
 
@@ -144,7 +164,14 @@ mod tests {
     use super::*;
 
     fn loss(cpu: u16, from: u64, to: u64, count: u64) -> Loss {
-        Loss { cpu: Cpu(cpu), from: Stamp::from_ns(from), to: Stamp::from_ns(to), count, reported: true }
+        Loss {
+            cpu: Cpu(cpu),
+            from: Stamp::from_ns(from),
+            to: Stamp::from_ns(to),
+            count,
+            records: LostRecords::Any,
+            reported: true,
+        }
     }
 
     #[test]
@@ -217,6 +244,30 @@ mod tests {
         let losses = Losses::new(vec![unreported(10, 20), no_cpu]);
         assert!(losses.may_hide_a_run_on(Cpu(0), at(15), at(35)), "the same on its CPU");
         assert!(!losses.may_hide_a_run_on(Cpu(1), at(15), at(35)), "on another CPU it is the record alone");
+    }
+
+    #[test]
+    fn a_loss_of_evidence_hides_no_state_and_is_listed() {
+        let of = |records, from, to| Loss { cpu: Cpu::UNKNOWN, records, ..loss(0, from, to, 9) };
+        let losses = Losses::new(vec![
+            of(LostRecords::Sockets, 10, 20),
+            of(LostRecords::DiskRequests, 30, 40),
+            of(LostRecords::WakeUps, 50, 60),
+        ]);
+        let at = Stamp::from_ns;
+        for (from, to, hides) in [(10, 20, false), (30, 40, false), (0, 49, false), (45, 55, true)] {
+            let (from, to) = (at(from), at(to));
+            assert_eq!(losses.touch(from, to), hides, "{from:?}");
+            assert_eq!(losses.touch_reported(from, to), hides, "{from:?}");
+            assert_eq!(losses.touch_without_cpu(from, to), hides, "{from:?}");
+            assert_eq!(losses.may_hide_a_run(from, to), hides, "{from:?}");
+            assert_eq!(losses.may_hide_a_run_on(Cpu(3), from, to), hides, "{from:?}");
+        }
+        let sockets = [9, 10, 20, 21, 35, 55].map(|ns| losses.touch_sockets(at(ns)));
+        assert_eq!(sockets, [false, true, true, false, false, false]);
+        let requests = [15, 29, 30, 40, 41, 55].map(|ns| losses.touch_disk_requests(at(ns)));
+        assert_eq!(requests, [false, false, true, true, false, false]);
+        assert_eq!((losses.all().len(), losses.overlapping(at(0), at(99)).count()), (3, 3));
     }
 
     #[test]

@@ -103,7 +103,7 @@ fn the_memory_of_a_graph_is_that_of_its_lists() {
         // None of the lock in user space: a signal ended that wait.
         ("releases of locks", 0, size_of::<Release>()),
         ("stolen times", 1, 24),
-        ("losses", graph.losses().all().len(), 4 * size_of::<Loss>()),
+        ("losses", graph.losses().all().len(), 5 * size_of::<Loss>()),
         ("samples", 1, 32),
         ("frames of samples", 3, 8),
         ("uses of stacks", 1, 16),

@@ -189,7 +189,7 @@ fn is_certain(graph: &Graph, read: Stamp<Reference>, at: Stamp<Reference>) -> bo
     }
     let is_harmful = |loss: &&wakepath_wait_graph::Loss| {
         let is_of_file = loss.count == 0;
-        loss.reported && (is_of_file || loss.to >= at)
+        loss.reported && !loss.records.is_evidence_alone() && (is_of_file || loss.to >= at)
     };
     !graph.losses().overlapping(read, at).any(|loss| is_harmful(&loss))
 }

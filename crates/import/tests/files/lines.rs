@@ -39,7 +39,7 @@ pub fn lines(events: &[Event]) -> Vec<String> {
             EventKind::Exec { comm, path, .. } => {
                 format!("executes {comm:?} {}", String::from_utf8_lossy(path))
             }
-            EventKind::Loss { from, count } => format!("lost {count} since {}", from.ns()),
+            EventKind::Loss { from, count, .. } => format!("lost {count} since {}", from.ns()),
             EventKind::Rename { tid, comm } => format!("names {tid} {comm:?}"),
             EventKind::Exit => "exits".to_owned(),
             EventKind::Sample(stack) => {

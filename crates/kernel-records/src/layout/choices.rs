@@ -66,5 +66,22 @@ pub(super) const SIGNAL_ACTIONS: &[(&str, u64)] =
 pub(super) const FUNCTION_ENDS: &[(&str, u64)] =
     &[("RETURNED", 0), ("LEFT", 1), ("OPEN", 2), ("MOVED", 3), ("STAYED", 4)];
 
+/// The records among which some were lost: `LostRecords` of `crates/event/src/loss.rs`.
+pub const LOST_RECORDS: &[(&str, u64)] = &[
+    ("ANY", 0),
+    ("SWITCHES", 1),
+    ("WAKE_UPS", 2),
+    ("MOVES", 3),
+    ("INTERRUPTS", 4),
+    ("PACKETS", 5),
+    ("SOCKETS", 6),
+    ("DISK_REQUESTS", 7),
+    ("THREADS", 8),
+    ("SIGNALS", 9),
+    ("LIMITS", 10),
+    ("SAMPLES", 11),
+    ("CALLS", 12),
+];
+
 pub(super) const GOROUTINE_STEPS: &[(&str, u64)] =
     &[("PARKS", 0), ("READY", 1), ("RUNS", 2), ("YIELDS", 3), ("ENDS", 4), ("SPAN", 5)];

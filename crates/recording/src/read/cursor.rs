@@ -8,7 +8,7 @@ use std::io;
 
 use wakepath_clock::Stamp;
 use wakepath_ctf::{FaultKind, Finding, PacketAt, Packets, Source, Window};
-use wakepath_event::{Context, Cpu, Event, EventKind, Tid};
+use wakepath_event::{Context, Cpu, Event, EventKind, LostRecords, Tid};
 use wakepath_kernel_records::layout::{HEADER_BYTES, LAYOUTS, MAX_RECORD_BYTES};
 use wakepath_kernel_records::{Buffer, Decoder, Header, Kind, fixed_length};
 
@@ -426,7 +426,11 @@ impl<S: Source> Cursor<S> {
             cpu: if self.buffer.counts() { self.cpu } else { Cpu::UNKNOWN },
             context: Context::Task,
             current: Tid::IDLE,
-            kind: EventKind::Loss { from: Stamp::from_ns(loss.from.min(at)), count: loss.count },
+            kind: EventKind::Loss {
+                from: Stamp::from_ns(loss.from.min(at)),
+                count: loss.count,
+                records: LostRecords::Any,
+            },
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wakepath_clock::Stamp;
-use wakepath_event::{Context, Cpu, Event, EventKind, Tid};
+use wakepath_event::{Context, Cpu, Event, EventKind, LostRecords, Tid};
 use wakepath_kernel_records::{Buffer, DecodeError, Encoder, Header, Kind, record_length};
 
 use super::WriteError;
@@ -121,7 +121,11 @@ impl Life {
             cpu: Cpu::UNKNOWN,
             context: Context::Task,
             current: Tid::IDLE,
-            kind: EventKind::Loss { from: Stamp::from_ns(from), count: count as u64 },
+            kind: EventKind::Loss {
+                from: Stamp::from_ns(from),
+                count: count as u64,
+                records: LostRecords::Any,
+            },
         })
     }
 

@@ -59,7 +59,7 @@ type Lost = (u16, u64, u64, u64);
 fn losses(path: &std::path::Path) -> (Vec<Lost>, Vec<(String, ReadFault)>) {
     let mut losses = Vec::new();
     let problems = Recording::open(path).expect("a recording").for_each(|event| {
-        if let EventKind::Loss { from, count } = event.kind {
+        if let EventKind::Loss { from, count, .. } = event.kind {
             losses.push((event.cpu.0, from.ns(), event.at.ns(), count));
         }
     });

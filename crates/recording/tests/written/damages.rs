@@ -56,7 +56,7 @@ fn line(name: &str, damage: &str, bytes: &[u8], events: &[Event], out: &mut Stri
         let _ = write!(out, ", {} others", found.len() - known);
     }
     for loss in losses {
-        let EventKind::Loss { from, count } = loss.kind else { continue };
+        let EventKind::Loss { from, count, .. } = loss.kind else { continue };
         let [from, at] = [from, loss.at].map(|stamp| stamp.ns().cast_signed() - FIRST.cast_signed());
         let _ = write!(out, ", {count} lost from {from} to {at}");
     }

@@ -125,7 +125,7 @@ fn rare_records_are_written_in_order_and_late_ones_are_kept_apart() {
     let mut read = Vec::new();
     let problems = Recording::open(&path).expect("a recording").for_each(|event| {
         read.push(match event.kind {
-            EventKind::Loss { from, count } => format!("lost {count} {}-{}", from.ns(), event.at.ns()),
+            EventKind::Loss { from, count, .. } => format!("lost {count} {}-{}", from.ns(), event.at.ns()),
             _ => format!("{}", event.at.ns()),
         });
     });
@@ -167,7 +167,7 @@ fn a_recording_notes_its_end_even_without_room_for_waiting_records() {
     let mut read = Vec::new();
     let problems = Recording::open(&path).expect("a recording").for_each(|event| {
         read.push(match &event.kind {
-            EventKind::Loss { from, count } => format!("lost {count} {}-{}", from.ns(), event.at.ns()),
+            EventKind::Loss { from, count, .. } => format!("lost {count} {}-{}", from.ns(), event.at.ns()),
             what => format!("{what:?} {}", event.at.ns()),
         });
     });

@@ -65,6 +65,8 @@ struct LossJson {
     to_ns: i64,
     /// Null where only the fact is known.
     count: Option<u64>,
+    /// The records among which they were: `any`, or those of a kind.
+    records: &'static str,
     /// The recorder counted them; else a switch is missing between records that do not fit together.
     reported: bool,
 }
@@ -178,6 +180,7 @@ impl LossJson {
             from_ns: since_origin(head, loss.from),
             to_ns: since_origin(head, loss.to),
             count: Some(loss.count).filter(|&count| count > 0),
+            records: loss.records.name(),
             reported: loss.reported,
         }
     }

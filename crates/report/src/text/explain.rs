@@ -194,8 +194,8 @@ fn doubts(screen: &mut Screen, answer: &PathAnswer) {
         let [from, to] = [loss.from, loss.to].map(|at| duration(at.since(head.origin)));
         let what = match (loss.reported, loss.count) {
             (false, _) => String::from("a task switch"),
-            (true, 0) => String::from("an unknown number of records"),
-            (true, records) => count(records, "record"),
+            (true, 0) => format!("an unknown number of records{}", wording::of_records(loss.records)),
+            (true, records) => format!("{}{}", count(records, "record"), wording::of_records(loss.records)),
         };
         let cpu = if loss.cpu == wakepath_event::Cpu::UNKNOWN {
             String::from("an unknown CPU")
@@ -234,7 +234,7 @@ mod tests {
     use crate::sample::{Answered, command};
     use expect_test::expect;
     use wakepath_engine::{Problem, ProblemKind};
-    use wakepath_event::{Comm, Cpu, Tid};
+    use wakepath_event::{Comm, Cpu, LostRecords, Tid};
     use wakepath_findings::testing::{checkout, checkout_stacks};
     use wakepath_wait_graph::Loss;
 
@@ -270,8 +270,22 @@ mod tests {
         answer.head.problems.push(Problem { thread, ..problem });
         let at = |ns: u64| from.plus(ns);
         answer.head.losses = vec![
-            Loss { cpu: Cpu(1), from: at(1_000_000), to: at(2_000_000), count: 12, reported: true },
-            Loss { cpu: Cpu::UNKNOWN, from: at(3_000_000), to: at(4_000_000), count: 0, reported: false },
+            Loss {
+                cpu: Cpu(1),
+                from: at(1_000_000),
+                to: at(2_000_000),
+                count: 12,
+                records: LostRecords::Any,
+                reported: true,
+            },
+            Loss {
+                cpu: Cpu::UNKNOWN,
+                from: at(3_000_000),
+                to: at(4_000_000),
+                count: 0,
+                records: LostRecords::Any,
+                reported: false,
+            },
         ];
         expect![[r#"
             How the path was made

@@ -104,13 +104,13 @@ pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, questi
 mod tests {
     use super::*;
     use wakepath_clock::Stamp;
-    use wakepath_event::Cpu;
+    use wakepath_event::{Cpu, LostRecords};
 
     #[test]
     fn losses_add_up_to_the_most_there_is() {
         let loss = |count| {
             let (from, to) = (Stamp::from_ns(1), Stamp::from_ns(2));
-            Loss { cpu: Cpu(0), from, to, count, reported: true }
+            Loss { cpu: Cpu(0), from, to, count, records: LostRecords::Any, reported: true }
         };
         assert_eq!(lost(&[loss(3), loss(1)]), "lost 4 records");
         assert_eq!(

@@ -1,7 +1,7 @@
 //! Loses records, like a recorder that cannot keep up.
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_event::{Cpu, Event, EventKind};
+use wakepath_event::{Cpu, Event, EventKind, LostRecords};
 
 /// The part of a loss that the recorder reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,11 @@ pub fn lose_from(
     let mut all: Vec<Option<Buffer>> = Vec::new();
     let loss = |buffer: &Buffer, event: &Event| {
         let count = if report == LossReport::Uncounted { 0 } else { buffer.missing };
-        Event { cpu: buffer.cpu, kind: EventKind::Loss { from: buffer.last, count }, ..event.clone() }
+        Event {
+            cpu: buffer.cpu,
+            kind: EventKind::Loss { from: buffer.last, count, records: LostRecords::Any },
+            ..event.clone()
+        }
     };
     for (number, (event, buffer)) in events.iter().zip(buffers).enumerate() {
         let Some((buffer, cpu)) = buffer else {

@@ -3,8 +3,9 @@
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, Direction, EventKind,
-    FileName, FunctionCall, GoStep, GoroutineStep, KernelLock, LockWord, MAX_ATTRIBUTE_BYTES, Mark, Packet,
-    SetMember, Signal, SignalAction, Softirq, Stack, SwitchOut, ThreadAttribute, ThreadContext, Tid,
+    FileName, FunctionCall, GoStep, GoroutineStep, KernelLock, LockWord, LostRecords, MAX_ATTRIBUTE_BYTES,
+    Mark, Packet, SetMember, Signal, SignalAction, Softirq, Stack, SwitchOut, ThreadAttribute, ThreadContext,
+    Tid,
 };
 
 use super::words::{Words, number};
@@ -106,6 +107,13 @@ impl Reader {
             "loss" => EventKind::Loss {
                 from: Stamp::from_ns(words.option("from")?.ok_or("a loss needs from=")?),
                 count: words.option("count")?.unwrap_or(0),
+                records: match words.text("records") {
+                    Some(name) => LostRecords::ALL
+                        .into_iter()
+                        .find(|records| records.name() == name)
+                        .ok_or_else(|| format!("no such records: {name}"))?,
+                    None => LostRecords::Any,
+                },
             },
             "called" => EventKind::Function(FunctionCall {
                 target: number(words.need("a number")?).ok_or("a function has a number")?,

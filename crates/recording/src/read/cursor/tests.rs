@@ -122,7 +122,11 @@ fn where_a_disk_fails_the_rest_of_a_stream_is_lost_and_the_reason_is_said() {
         assert_eq!(cursor.run(u64::MAX, &mut |event| events.push(event.clone())), Head::End);
         assert_eq!(events.len(), read + 1, "the loss, at the recording's end");
         let last = read.checked_sub(1).map_or(0, |last| events[last].at.ns());
-        let lost = EventKind::Loss { from: Stamp::from_ns(last), count: 0 };
+        let lost = EventKind::Loss {
+            from: Stamp::from_ns(last),
+            count: 0,
+            records: wakepath_event::LostRecords::Any,
+        };
         assert_eq!((&events[read].kind, events[read].at.ns()), (&lost, u64::MAX), "{bad}");
         let problems = cursor.problems();
         assert_eq!(problems.len(), 1, "{problems:?}");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use wakepath_critical_path::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, SignalSender, Via};
 use wakepath_engine::{Problem, ProblemKind};
-use wakepath_event::{Comm, Context, Cpu, FlowId, SignalEffect, Tid};
+use wakepath_event::{Comm, Context, Cpu, FlowId, LostRecords, SignalEffect, Tid};
 use wakepath_wait_graph::{Loss, TimerPurpose};
 
 use super::*;
@@ -98,7 +98,14 @@ fn documents_keep_the_contract() {
     let problem = Problem::new(ProblemKind::CutOff, from, from.plus(9));
     full.head.problems.push(Problem { thread: Some((Tid(7), Comm::new(b"own"))), ..problem });
     let at = from.minus(5);
-    full.head.losses.push(Loss { cpu: Cpu::UNKNOWN, from: at, to: at, count: 0, reported: true });
+    full.head.losses.push(Loss {
+        cpu: Cpu::UNKNOWN,
+        from: at,
+        to: at,
+        count: 0,
+        records: LostRecords::Any,
+        reported: true,
+    });
     let checkout = checkout();
     let mut bare = checkout.answer(Question::Thread);
     bare.head.origin_realtime_ns = None;
