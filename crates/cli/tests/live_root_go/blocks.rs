@@ -44,7 +44,7 @@ pub fn waits(log: &str) -> Vec<Waited> {
 }
 
 /// The other things that a check of a request allows for.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Allowed {
     /// The goroutine of the request that blocked it may not be known.
     pub unknown_blocker: bool,
@@ -94,7 +94,7 @@ pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
             let is_part = allowed.partly_known_blocker && total < waited.ns;
             assert!(
                 near(total) || near(total + queued) || is_part,
-                "{}: {} ns, blocked {total}",
+                "{}: {} ns, blocked {total}, allowed {allowed:?}: {document:#}",
                 waited.what,
                 waited.ns
             );
