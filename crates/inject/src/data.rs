@@ -25,7 +25,7 @@ pub(crate) const LAYOUT: u64 = 1;
 pub(crate) const DEADLINE: u64 = 16;
 /// Where the owner's process number and the moment of its start stand.
 pub(crate) const OWNER: u64 = 24;
-/// Where the number of entries of the journal stands.
+/// Where the number of entries of the journal stands, which only grows; those of stubs that were taken out are zero.
 pub(crate) const CHANGES: u64 = 40;
 
 /// A bit for each region whose table the unwinders of the process know.

@@ -5,9 +5,11 @@ use std::io;
 /// The reason why nothing is put into a process. Nothing of it was changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq, Clone)]
 pub enum Refusal {
-    /// Another machine.
-    #[error("code is put into processes of x86-64 only")]
-    Machine,
+    /// The clock that stubs read may change its speed or stand still.
+    #[error(
+        "the time stamp counter of this CPU does not run at one speed all the time (constant_tsc, nonstop_tsc)"
+    )]
+    Clock,
     /// A program of 32 bits.
     #[error("process {pid} runs 32-bit code")]
     Narrow {

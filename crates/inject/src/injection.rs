@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use crate::data::{self, Frame};
 use crate::error::{Error, Refusal};
 use crate::gate::Gate;
-use crate::maps::Mapping;
 use crate::memory::Memory;
 use crate::process::{check, is_of_file, maps, of_mapping, started};
 use crate::remote::{Work, with_thread};
@@ -108,6 +107,8 @@ struct Change {
     at: u64,
     before: [u8; 4],
     after: [u8; 4],
+    /// The function that the stub calls; 0 for a change of somebody else.
+    callee: u64,
     /// The number of the site, and those of its further nodes.
     numbers: Vec<u32>,
 }
@@ -124,7 +125,10 @@ pub struct Injection {
     unwinders: Vec<Unwinder>,
     /// By the address of the instruction.
     changes: BTreeMap<u64, Change>,
-    /// The next number of a site, and those that are free again.
+    /// The stubs that were taken out, by the address of the instruction: their numbers and callees. A thread that lost its CPU
+    /// amid one still calls what it says, so that it is of that site for ever.
+    taken_out: BTreeMap<u64, (u32, u64)>,
+    /// The next number of a site, and those that are free again: of further nodes, or never put in.
     next: u32,
     free: Vec<u32>,
     call: u64,
@@ -156,6 +160,7 @@ impl Injection {
             regions: Vec::new(),
             unwinders: unwinders.to_vec(),
             changes: BTreeMap::new(),
+            taken_out: BTreeMap::new(),
             next: 1,
             free: Vec::new(),
             call: 0,
@@ -163,8 +168,8 @@ impl Injection {
         match found {
             Some(at) => injection.take_over(at)?,
             None => {
-                injection.data =
-                    injection.map(|maps| room::near(maps, &ANYWHERE, data::BYTES), data::BYTES, false)?;
+                let none = Refusal::NoMemory { pid, errno: libc::ENOMEM };
+                injection.data = injection.map(&ANYWHERE, data::BYTES, false)?.ok_or(none)?;
             }
         }
         injection.states = injection.map_shared(shared)?;
@@ -199,7 +204,9 @@ impl Injection {
         self.regions =
             (0..regions).map(|i| self.memory.word(at + REGIONS + 8 + 8 * i)).collect::<Result<_, _>>()?;
         let maps = maps(self.pid)?;
-        for index in 0..self.memory.word(at + data::CHANGES)?.min(data::MAX_SITES) {
+        let numbers = self.memory.word(at + data::CHANGES)?.clamp(1, data::MAX_SITES);
+        self.next = numbers as u32;
+        for index in 0..numbers {
             let entry = at + data::JOURNAL + index * data::CHANGE_BYTES;
             let address = self.memory.word(entry)?;
             let (before, after) = (self.memory.word(entry + 8)?, self.memory.word(entry + 16)?);
@@ -215,6 +222,7 @@ impl Injection {
                 at: address,
                 before: (before as u32).to_le_bytes(),
                 after: (after as u32).to_le_bytes(),
+                callee: 0,
                 numbers: Vec::new(),
             };
             self.changes.insert(address - back, change);
@@ -223,29 +231,23 @@ impl Injection {
         Ok(())
     }
 
-    /// Maps memory in the process, at the address that `place` finds.
-    fn map(
-        &self,
-        place: impl Fn(&[Mapping]) -> Option<u64> + Send + Sync,
-        bytes: u64,
-        code: bool,
-    ) -> Result<u64, Error> {
+    /// Maps memory in the process; `None` where there is no room that these addresses reach.
+    fn map(&self, near: &Range<u64>, bytes: u64, code: bool) -> Result<Option<u64>, Error> {
         let pid = self.pid;
         let maps = maps(pid)?;
-        let none = Refusal::NoMemory { pid, errno: libc::ENOMEM };
+        let Some(at) = room::near(&maps, near, bytes) else { return Ok(None) };
         let protection =
             if code { libc::PROT_READ | libc::PROT_EXEC } else { libc::PROT_READ | libc::PROT_WRITE };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let at = place(&maps).ok_or(none.clone())?;
         with_thread(pid, &self.memory, &maps, Work::SystemCalls, |thread| {
             let arguments = [at, bytes, protection as u64, flags as u64, u64::MAX, 0];
             let got = thread.make(libc::SYS_mmap, arguments)?;
             if got != at {
                 // An old kernel that does not know the flag.
                 thread.make(libc::SYS_munmap, [got, bytes, 0, 0, 0, 0])?;
-                return Err(none.clone().into());
+                return Err(Refusal::NoMemory { pid, errno: libc::ENOMEM }.into());
             }
-            Ok(at)
+            Ok(Some(at))
         })
     }
 
@@ -300,9 +302,7 @@ impl Injection {
                         *answer = Err(SiteRefusal::Kernel { errno });
                     }
                 }
-                for (_, change) in new {
-                    self.free.extend(change.numbers);
-                }
+                new.into_iter().for_each(|(address, change)| self.retire(address, change));
                 return Ok(answers);
             }
         };
@@ -338,18 +338,29 @@ impl Injection {
         let leads_to = (at + 4).wrapping_add_signed(i32::from_le_bytes(before).into());
         let callee = if through_pointer { self.memory.word(leads_to)? } else { leads_to };
         let Some(region) = self.region(site.address)? else { return Ok(Err(SiteRefusal::Far)) };
-        let Some(numbers) = self.renumber(&[], site)? else { return Ok(Err(SiteRefusal::Many)) };
+        let had = self.taken_out.get(&site.address).filter(|(_, before)| *before == callee);
+        let had: Vec<u32> = had.map(|(number, _)| *number).into_iter().collect();
+        let Some(numbers) = self.renumber(&had, site)? else { return Ok(Err(SiteRefusal::Many)) };
         let number = numbers[0];
         let stub_at = region + stub::STUBS_AT + u64::from(number) * stub::STUB_BYTES;
         self.memory.write(stub_at, &stub::stub(region, stub_at, number, callee))?;
         let pointer = stub_at + stub::POINTER_AT;
         let target = if through_pointer { pointer } else { stub_at };
         let Ok(after) = i32::try_from(target.wrapping_sub(at + 4) as i64) else {
+            // It was never put in.
             self.free.extend(numbers);
             return Ok(Err(SiteRefusal::Far));
         };
-        let (file, offset) = (site.file.clone(), site.offset);
-        Ok(Ok(Change { file, offset, at, before, after: after.to_le_bytes(), numbers }))
+        let (file, offset, after) = (site.file.clone(), site.offset, after.to_le_bytes());
+        Ok(Ok(Change { file, offset, at, before, after, callee, numbers }))
+    }
+
+    /// Keeps the stub of a site that has its code back, and frees the numbers of its further nodes.
+    fn retire(&mut self, address: u64, change: Change) {
+        if let Some((&number, further)) = change.numbers.split_first() {
+            self.taken_out.insert(address, (number, change.callee));
+            self.free.extend(further);
+        }
     }
 
     /// Gives a site its nodes: its own number, and one more for each further node. `None` where there are no more numbers.
@@ -402,12 +413,7 @@ impl Injection {
         if self.regions.len() == MAX_REGIONS {
             return Ok(None);
         }
-        let maps = maps(self.pid)?;
-        let around = site..site + 8;
-        if room::near(&maps, &around, REGION_BYTES).is_none() {
-            return Ok(None);
-        }
-        let region = self.map(|maps| room::near(maps, &around, REGION_BYTES), REGION_BYTES, true)?;
+        let Some(region) = self.map(&(site..site + 8), REGION_BYTES, true)? else { return Ok(None) };
         self.memory.write(region, &stub::shared(self.data, self.states))?;
         self.regions.push(region);
         let count = self.regions.len() as u64;
@@ -466,6 +472,9 @@ impl Injection {
     /// # Errors
     /// When the process ended, or the kernel refused the break points for it.
     pub fn restore(&mut self) -> Result<usize, Error> {
+        if self.changes.is_empty() {
+            return Ok(0);
+        }
         let maps = maps(self.pid)?;
         let mut gone = 0;
         let is_ours = |change: &Change| {
@@ -483,10 +492,12 @@ impl Injection {
             }
         }
         drop(gate);
-        for change in std::mem::take(&mut self.changes).into_values() {
-            self.free.extend(change.numbers);
+        for (address, change) in std::mem::take(&mut self.changes) {
+            self.retire(address, change);
         }
-        self.memory.set_word(self.data + data::CHANGES, 0)?;
+        // Their number stays: the next owner does not use the places of these stubs for others.
+        let noted = self.memory.word(self.data + data::CHANGES)?.min(data::MAX_SITES);
+        self.memory.write(self.data + data::JOURNAL, &vec![0; (noted * data::CHANGE_BYTES) as usize])?;
         Ok(gone)
     }
 

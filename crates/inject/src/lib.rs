@@ -12,7 +12,6 @@
 //! - The code is changed while the kernel has a probe (an uprobe) at the site: its break point, its care for the other
 //!   CPUs, and its removal if we die.
 
-#[cfg(target_arch = "x86_64")]
 mod cost;
 mod data;
 mod error;
@@ -24,7 +23,6 @@ mod process;
 mod remote;
 mod room;
 mod send;
-#[cfg(target_arch = "x86_64")]
 mod stub;
 mod unwinding;
 
@@ -54,7 +52,6 @@ pub fn needs_its_return_address(name: &str) -> bool {
         || OF_COMPILERS.iter().any(|prefix| bare.starts_with(prefix) || plain.starts_with(prefix))
 }
 
-#[cfg(target_arch = "x86_64")]
 pub use cost::{CallCost, call_cost, ticks};
 pub use data::{Frame, MAX_NODES, NodeTimes, SHARED_BYTES, ThreadTimes};
 pub use error::{Error, Refusal};

@@ -14,8 +14,10 @@ const AT_HWCAP2: u64 = 26;
 
 /// The reasons for which a process is refused before anything is touched.
 pub(crate) fn check(pid: u32) -> Result<(), Error> {
-    if cfg!(not(target_arch = "x86_64")) {
-        return Err(Refusal::Machine.into());
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = processor.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    if !["constant_tsc", "nonstop_tsc"].iter().all(|flag| flags.split_whitespace().any(|it| it == *flag)) {
+        return Err(Refusal::Clock.into());
     }
     let ended = |_| Error::Ended { pid };
     let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(ended)?;

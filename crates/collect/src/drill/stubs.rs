@@ -86,7 +86,10 @@ impl Drill<'_> {
 
     /// Takes the stubs out. The number of calls that are open in them at the end:
     /// these return through them later.
-    pub(super) fn end_stubs(&mut self) -> Result<usize, Error> {
+    ///
+    /// # Errors
+    /// When the process has ended, or the kernel refuses the probes by which the code is changed.
+    pub fn end_stubs(&mut self) -> Result<usize, Error> {
         let Some(mut stubs) = self.stubs.take() else { return Ok(0) };
         self.set(|bss| bss.phase = 0)?;
         stubs.injection.measure_until(0)?;

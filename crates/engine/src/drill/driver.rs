@@ -230,14 +230,14 @@ impl<'obj> Driver<'obj> {
     }
 
     /// All that was found below f0, with the lines of the calls of these paths. The probes are removed.
-    pub fn into_found(self, paths: &[RootCause]) -> FoundBelow {
+    pub fn into_found(mut self, paths: &[RootCause]) -> FoundBelow {
+        let of_stubs = self.end_stubs();
         let mut symbols = symbols();
         let on_paths: BTreeSet<NodeId> = paths.iter().flat_map(|cause| cause.path.iter().copied()).collect();
         let lines = on_paths.into_iter().filter_map(|node| Some((node, self.line(node, &mut symbols)?)));
         let lines = lines.collect();
         let watched = self.watched_calls();
-        let notes =
-            self.notes.iter().cloned().chain(watched).chain(self.single_steps()).chain(self.stub_notes());
+        let notes = self.notes.iter().cloned().chain(watched).chain(self.single_steps()).chain(of_stubs);
         let notes = notes.collect();
         FoundBelow {
             functions: self.functions.iter().map(Known::shown).collect(),

@@ -151,3 +151,36 @@ fn a_process_has_one_owner_at_a_time() {
     assert!(said.contains("measures process"), "{said}");
     Injection::begin(program.pid(), memory().as_fd(), &[]).expect("the owner is gone");
 }
+
+#[test]
+fn a_stub_belongs_to_its_site_also_when_it_was_taken_out() {
+    if !is_root("that a thread which lost its CPU amid a stub still calls what that site calls") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = compiled(folder.path(), "called.c", &["-O2"]);
+    let program = Program::start(&path, &["1"]);
+    let mut code = ProcessCode::of(program.pid(), false).expect("code");
+    let mut all: Vec<Site> =
+        sites(&mut code, program.functions["once"]).into_iter().map(|(.., site)| site).take(2).collect();
+    all.iter_mut().for_each(|site| site.nodes.push(Node { parent: 0, node: 1 }));
+    let mut injection = Injection::begin(program.pid(), memory().as_fd(), &[]).expect("it is taken");
+    let mut with = |sites: &[Site]| {
+        injection.redirect(sites).expect("there").into_iter().for_each(|answer| answer.expect("a call"));
+        let changed = code_bytes(program.pid());
+        injection.restore().expect("there");
+        changed
+    };
+    let (first, second) = (with(&all[..1]), with(&all[1..]));
+    assert_ne!(first, second);
+    assert_eq!(with(&all[..1]), first, "it has the same stub again");
+    // In another order too, both have theirs.
+    all.reverse();
+    let both = with(&all);
+    let at = |site: &Site, code: &std::collections::BTreeMap<u64, Vec<u8>>| {
+        let (from, bytes) = code.range(..=site.address).next_back().expect("it is mapped");
+        let at = (site.address - from) as usize;
+        bytes[at..at + 5].to_vec()
+    };
+    assert_eq!((at(&all[1], &both), at(&all[0], &both)), (at(&all[1], &first), at(&all[0], &second)));
+}

@@ -152,13 +152,24 @@ impl Driver<'_> {
         })
     }
 
-    /// The calls that stubs measured, in a sentence.
-    pub(super) fn stub_notes(&self) -> Vec<String> {
-        let (Some(stubs), Some(cost)) = (&self.stubs, self.stub_cost()) else { return Vec::new() };
+    /// Takes the stubs out. The calls that they measured, and what is left of them, in sentences.
+    pub(super) fn end_stubs(&mut self) -> Vec<String> {
+        let cost = self.stub_cost();
+        let ended = self.drill.end_stubs();
+        let (Some(stubs), Some(cost)) = (&self.stubs, cost) else { return Vec::new() };
         let calls = |count: usize| if count == 1 { "1 call".to_owned() } else { format!("{count} calls") };
+        let left = match ended {
+            _ if self.command_status.is_some() => "the process has ended".to_owned(),
+            Ok(0) => "their code is as it was again".to_owned(),
+            Ok(open) => format!(
+                "their code is as it was again, and {} that are open return through stubs",
+                calls(open)
+            ),
+            Err(why) => format!("their code could not be changed back: {why}"),
+        };
+        let count = calls(stubs.sites.len());
         let mut notes = vec![format!(
-            "{} in the code were measured by stubs in the process, {} ns each time; their code is as it was again",
-            calls(stubs.sites.len()),
+            "{count} in the code were measured by stubs in the process, {} ns each time; {left}",
             cost.per_call_ns
         )];
         if let Some(why) = stubs.refused.values().next() {
