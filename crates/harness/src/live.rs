@@ -213,6 +213,22 @@ pub fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value} is no number"))
 }
 
+/// Records a program of this name in the folder, which writes its spans into `spans.json`. Those of its five slowest requests that
+/// one held back for more than 10 ms, as documents: the kernel does not show all switches.
+pub fn blocked(folder: &Path, options: &[&str], program: &str, arguments: &[&str]) -> Vec<Value> {
+    let program = folder.join(program);
+    let words = [options, &["--", program.to_str().expect("UTF-8"), "spans.json"], arguments].concat();
+    record(folder, &words, 0);
+    let question = ["requests", "wakepath.rec", "spans.json", "--slowest", "5", "--json"];
+    let (documents, _) = run(folder, &question, 0);
+    let documents = documents.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let is_blocked = |document: &Value| {
+        let first = list(&document["blocked_by"]).first();
+        first.is_some_and(|first| number(&first["total_ns"]) > 10_000_000)
+    };
+    documents.filter(is_blocked).collect()
+}
+
 /// The length of a segment, call or window, ns.
 #[track_caller]
 pub fn length(of: &Value) -> i64 {

@@ -6,22 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use wakepath_harness::live::{list, not_possible, number, place, record, run};
-
-/// Records the program. The requests that one had the lock for, as documents: the kernel does not show all switches.
-fn blocked(folder: &Path, options: &[&str], arguments: &[&str]) -> Vec<Value> {
-    let program = folder.join("busy");
-    let words = [options, &["--", program.to_str().expect("UTF-8"), "spans.json"], arguments].concat();
-    record(folder, &words, 0);
-    let question = ["requests", "wakepath.rec", "spans.json", "--slowest", "5", "--json"];
-    let (documents, _) = run(folder, &question, 0);
-    let documents = documents.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let is_blocked = |document: &Value| {
-        let first = list(&document["blocked_by"]).first();
-        first.is_some_and(|first| number(&first["total_ns"]) > 10_000_000)
-    };
-    documents.filter(is_blocked).collect()
-}
+use wakepath_harness::live::{blocked, list, not_possible, place, run};
 
 /// Whether any file in a folder, or below it, has these bytes.
 fn is_on_disk(folder: &Path, bytes: &[u8]) -> bool {
@@ -59,7 +44,7 @@ fn a_blocker_without_spans_has_the_attributes_of_the_list_by_their_names_and_no_
     for (options, arguments, kept) in
         [(&[][..], &[][..], false), (&[], &["late"], false), (&asked, &[], true)]
     {
-        let documents = blocked(&folder, options, arguments);
+        let documents = blocked(&folder, options, "busy", arguments);
         assert!(!documents.is_empty(), "one had the lock");
         for document in documents {
             let first = &list(&document["blocked_by"])[0];

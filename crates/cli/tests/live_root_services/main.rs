@@ -1,24 +1,7 @@
 //! The service of a process that sends no spans: by what it publishes in its memory, OpenTelemetry's process context.
 
-use std::path::Path;
-
 use serde_json::Value;
-use wakepath_harness::live::{list, not_possible, number, place, program, record, run};
-
-/// The requests of `shop` that one had the lock for, as documents: the kernel does not show all switches.
-fn blocked(folder: &Path, arguments: &[&str]) -> Vec<Value> {
-    let program = folder.join("two");
-    let words = [&["--", program.to_str().expect("UTF-8"), "spans.json"], arguments].concat();
-    record(folder, &words, 0);
-    let question = ["requests", "wakepath.rec", "spans.json", "--slowest", "5", "--json"];
-    let (documents, _) = run(folder, &question, 0);
-    let documents = documents.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let is_blocked = |document: &Value| {
-        let first = list(&document["blocked_by"]).first();
-        first.is_some_and(|first| number(&first["total_ns"]) > 10_000_000)
-    };
-    documents.filter(is_blocked).collect()
-}
+use wakepath_harness::live::{blocked, list, not_possible, place, program, run};
 
 #[test]
 fn a_request_of_a_process_without_spans_has_the_service_that_the_process_says_it_is() {
@@ -30,7 +13,7 @@ fn a_request_of_a_process_without_spans_has_the_service_that_the_process_says_it
     }
     program(&folder, "two", include_str!("two.c"), &["-O1", "-std=gnu11", "-pthread", "-rdynamic"]);
     for (arguments, service) in [(&[][..], Some("bank")), (&["silent"], None)] {
-        let documents = blocked(&folder, arguments);
+        let documents = blocked(&folder, &[], "two", arguments);
         assert!(!documents.is_empty(), "one had the lock");
         for document in documents {
             assert_eq!(document["request"]["service"], "shop");
