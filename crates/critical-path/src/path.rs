@@ -288,6 +288,8 @@ pub enum Cause {
     Lost,
     /// The kernel did not report a switch here.
     Unrecorded,
+    /// A step of the goroutine was not recorded here, although no record was lost.
+    StepUnrecorded,
     /// The thread was not alive.
     NotAlive,
 }

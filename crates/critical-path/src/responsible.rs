@@ -62,6 +62,8 @@ pub enum Responsible {
     Lost,
     /// The kernel did not report a switch.
     Unrecorded,
+    /// A step of the goroutine was not recorded.
+    StepUnrecorded,
     /// The thread was not alive.
     NotAlive,
 }
@@ -87,6 +89,7 @@ impl From<&Cause> for Responsible {
             Cause::NoWakeupSeen => Self::NoWakeupSeen,
             Cause::Lost => Self::Lost,
             Cause::Unrecorded => Self::Unrecorded,
+            Cause::StepUnrecorded => Self::StepUnrecorded,
             Cause::NotAlive => Self::NotAlive,
         }
     }

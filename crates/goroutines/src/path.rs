@@ -187,7 +187,7 @@ impl Walk<'_> {
                 State::Unknown => {
                     let cause = match self.graph.losses().touch_reported(interval.from, interval.to) {
                         true => Cause::Lost,
-                        false => Cause::Unrecorded,
+                        false => Cause::StepUnrecorded,
                     };
                     self.other(&follow, to, SegmentKind::Unknown, cause, Basis::Ambiguous);
                 }

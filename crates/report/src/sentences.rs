@@ -283,6 +283,7 @@ fn activities() -> Vec<(&'static str, String)> {
         (SegmentKind::Unknown, Responsible::NoWakeupSeen),
         (SegmentKind::Unknown, Responsible::Lost),
         (SegmentKind::Unknown, Responsible::Unrecorded),
+        (SegmentKind::Unknown, Responsible::StepUnrecorded),
         (SegmentKind::Unknown, Responsible::NotAlive),
     ]
     .map(words)

@@ -1,8 +1,9 @@
 //! Paths of drawn goroutines.
 
 use wakepath_critical_path::{Basis, Cause, Segment, SegmentKind, Via};
+use wakepath_event::GoStep;
 
-use crate::drawn::{drawn, stamp};
+use crate::drawn::{drawn, drawn_without, stamp};
 use crate::{GoWait, GoWindow, GoroutineIndex, path};
 
 #[track_caller]
@@ -262,4 +263,21 @@ fn goroutines_that_made_each_other_ready_at_one_time_explain_nothing_and_end_the
         0,
         "00????00",
     );
+}
+
+#[test]
+fn a_step_that_was_not_recorded_is_called_that_only_where_no_record_was_lost() {
+    // It runs, yields at column 4, and runs again: nothing shows when it yielded.
+    let drawing = "0 ====qq===";
+    for (losses, expected) in [(&[][..], Cause::StepUnrecorded), (&[(4, 5)], Cause::Lost)] {
+        let drawn = drawn_without(drawing, losses, |(_, step)| step.step != GoStep::Yields);
+        let path = drawn.path_of(0, 0, 9).path;
+        let unknown: Vec<_> = path
+            .segments
+            .iter()
+            .filter(|one| one.kind == SegmentKind::Unknown)
+            .map(|one| &one.cause)
+            .collect();
+        assert!(!unknown.is_empty() && unknown.iter().all(|cause| **cause == expected), "{path:#?}");
+    }
 }

@@ -87,6 +87,7 @@ pub fn responsible(
         Responsible::NoWakeupSeen => fixed("no_wakeup_seen", "no wake-up was recorded"),
         Responsible::Lost => fixed("lost", "records were lost"),
         Responsible::Unrecorded => fixed("unrecorded", "a task switch was not recorded"),
+        Responsible::StepUnrecorded => fixed("step_unrecorded", "a step of the goroutine was not recorded"),
         Responsible::NotAlive => fixed("not_alive", "the thread was not alive"),
     };
     (Some(code), name)

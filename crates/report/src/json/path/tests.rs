@@ -70,6 +70,7 @@ fn everything() -> FinishedStory {
         (SegmentKind::Unknown, Cause::NoWakeupSeen),
         (SegmentKind::Unknown, Cause::Lost),
         (SegmentKind::Unknown, Cause::Unrecorded),
+        (SegmentKind::Unknown, Cause::StepUnrecorded),
         (SegmentKind::Unknown, Cause::NotAlive),
         (SegmentKind::Unknown, Cause::StillWaiting),
         (
