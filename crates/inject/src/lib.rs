@@ -16,6 +16,7 @@ mod cost;
 mod data;
 mod error;
 mod gate;
+mod guard;
 mod injection;
 mod maps;
 mod memory;

@@ -5,6 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Refusal};
+use crate::guard::outlive;
 use crate::maps::Mapping;
 use crate::memory::Memory;
 
@@ -72,8 +73,8 @@ pub(crate) enum Work {
     Functions,
 }
 
-/// Lets a thread of the process work for us: `work` gets it, on a thread of its own. If we end in between, the kernel lets the
-/// process's thread go.
+/// Lets a thread of the process work for us: `work` gets it, in a process of its own, which goes on to the end of it if we are
+/// killed in between.
 ///
 /// # Errors
 /// When no thread can be used, or what `work` says.
@@ -89,13 +90,12 @@ pub(crate) fn with_thread<T: Send>(
     loop {
         for tid in candidates(pid, kind)? {
             // The tracer of a thread that does not stop in time has to end for the thread to be free.
-            let tried = std::thread::scope(|scope| {
-                let tried = scope.spawn(|| {
-                    Stopped::at(pid, tid, memory, syscall_at)?.map(|mut it| work(&mut it)).transpose()
-                });
-                tried.join().unwrap_or(Ok(None))
+            let tried = outlive(|| {
+                Stopped::at(pid, tid, memory, syscall_at)?.map(|mut it| work(&mut it)).transpose()
             });
-            if let Some(result) = tried? {
+            if let Some(result) =
+                tried.map_err(|why| Error::of("a process that works for us", pid, why))??
+            {
                 return Ok(result);
             }
         }

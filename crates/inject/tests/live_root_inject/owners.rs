@@ -1,6 +1,7 @@
 //! A process that somebody else changes, or has changed: a debugger, another wakepath, its own loader.
 
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use wakepath_functions::ProcessCode;
 use wakepath_inject::{Injection, Node, Site};
@@ -183,4 +184,56 @@ fn a_stub_belongs_to_its_site_also_when_it_was_taken_out() {
         bytes[at..at + 5].to_vec()
     };
     assert_eq!((at(&all[1], &both), at(&all[0], &both)), (at(&all[1], &first), at(&all[0], &second)));
+}
+
+#[test]
+fn a_thread_that_works_for_a_wakepath_that_is_killed_goes_on_as_if_nothing_had_been() {
+    if !is_root("that a thread which stands still for us keeps its registers if we are killed") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = compiled(folder.path(), "waits.c", &["-O2"]);
+    for how in ["spin", "read"] {
+        let mut program = Program::start(&path, &[how]);
+        let pid = program.pid();
+        for _ in 0..100 {
+            // SAFETY: the child makes system calls until it is killed; no other thread of ours holds a lock that it needs.
+            let child = match unsafe { libc::fork() } {
+                0 => {
+                    // SAFETY: a system call with numbers.
+                    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+                    loop {
+                        let _ = Injection::begin(pid, memory().as_fd(), &[]).map(drop);
+                    }
+                }
+                child => child,
+            };
+            let began = Instant::now();
+            while tracer(pid) == 0 {
+                assert!(began.elapsed() < MAX_TIME, "{how}: it stops no thread");
+            }
+            let mut status = 0;
+            // SAFETY: a child of ours, which is waited for.
+            unsafe {
+                libc::kill(child, libc::SIGKILL);
+                libc::waitpid(child, &raw mut status, 0);
+            }
+            while tracer(pid) != 0 {
+                assert!(began.elapsed() < MAX_TIME, "{how}: it goes on");
+            }
+        }
+        program.say("x");
+        assert_eq!(program.line().join(" "), "got 1", "{how}");
+        assert!(program.child.wait().expect("ends").success(), "{how}");
+    }
+}
+
+/// The time that one attempt may take.
+const MAX_TIME: Duration = Duration::from_secs(10);
+
+/// The process that traces the first thread of a process; 0 without one.
+fn tracer(pid: u32) -> u32 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).expect("a line");
+    line.trim().parse().expect("a number")
 }
