@@ -4,7 +4,7 @@
  *
  *     drilled CULPRIT [ms=N] [threads=N]
  *
- * `serve` calls `parse`, `look_up` and `answer`, and goes to `unpack`; `look_up` calls `find`, which calls `compare` in a loop, and `fetch`, which
+ * `serve` calls `parse`, `look_up`, `answer` and `resend`, and goes to `unpack`; `look_up` calls `find`, which calls `compare` in a loop, and `fetch`, which
  * calls `read_block` by a pointer and `unpack`. The culprit of slow calls, for N ms (default 4):
  *
  *     compute    read_block computes
@@ -13,6 +13,7 @@
  *     loop       find calls compare 20,000 times
  *     itself     fetch computes itself
  *     tail       answer jumps to send_all, which computes
+ *     jump       resend jumps to send_again, whose address it reads from a table, which computes
  *     cheap      fetch computes itself, behind 1,000 calls of compare that take next to nothing
  *
  * Behind an `r` on its standard input, one call in a hundred is slow.
@@ -35,8 +36,8 @@
 #define KEEP(value) __asm__ volatile("" : "+r"(value) : "r"(__builtin_frame_address(0)))
 
 enum { LOOPS = 20000 };
-enum culprit { COMPUTE, SLEEP, LOCK, LOOP, ITSELF, TAIL, CHEAP, CULPRITS };
-static const char *const names[CULPRITS] = { "compute", "sleep", "lock", "loop", "itself", "tail", "cheap" };
+enum culprit { COMPUTE, SLEEP, LOCK, LOOP, ITSELF, TAIL, JUMP, CHEAP, CULPRITS };
+static const char *const names[CULPRITS] = { "compute", "sleep", "lock", "loop", "itself", "tail", "jump", "cheap" };
 
 static enum culprit culprit;
 static uint64_t slow_ns = 4000000;
@@ -185,12 +186,30 @@ PROBED uint64_t send_all(int slow)
 PROBED uint64_t answer(int slow);
 __asm__(".text\n.type answer, @function\nanswer:\n\tpush %rbp\n\tpop %rbp\n\tjmp send_all\n.size answer, .-answer\n");
 
+PROBED uint64_t send_again(int slow)
+{
+	uint64_t x = slow;
+
+	KEEP(x);
+	if (slow && culprit == JUMP)
+		x += compute(slow_ns / 1000000 * steps_per_ms);
+	KEEP(x);
+	return x;
+}
+
+/* The same to a place that it reads, as a virtual function in the last place. */
+uint64_t (*volatile senders[])(int) = { send_all, send_again };
+PROBED uint64_t resend(int slow);
+__asm__(".type resend, @function\nresend:\n\tpush %rbp\n\tpop %rbp\n"
+	"\tlea senders(%rip), %rax\n\tjmp *8(%rax)\n.size resend, .-resend\n");
+
 PROBED uint64_t serve(int slow)
 {
 	uint64_t x = parse(slow);
 
 	x += look_up(slow);
 	x += answer(slow);
+	x += resend(slow);
 	served += x;
 	/* A compiler that may makes this a jump, into a function that is also called elsewhere. */
 	return unpack(0);

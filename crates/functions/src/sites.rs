@@ -1,8 +1,11 @@
 //! The places in a function's code where it calls others.
 
-use iced_x86::{FlowControl, Instruction, OpKind, Register};
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
 use crate::body::{Body, is_system_call};
+
+/// The number of instructions before a jump among which the one is that computes its place.
+const MAX_RUN: usize = 8;
 
 /// A place where a function calls another one, or jumps to it in place of a call and a return.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,15 +51,15 @@ pub struct Sites {
     pub sites: Vec<CallSite>,
     /// Whether every byte of the function was decoded.
     pub whole: bool,
-    /// The number of jumps to computed places: tables of a `switch`, or calls in the last place.
+    /// The number of jumps by tables of a `switch`, which stay inside.
     pub computed_jumps: usize,
 }
 
 impl Sites {
     pub(crate) fn of(body: &Body) -> Self {
         let mut found = Self { whole: body.whole, ..Self::default() };
-        for instruction in body.instructions() {
-            match site(instruction, body) {
+        for (place, instruction) in body.instructions().iter().enumerate() {
+            match site(instruction, body, place) {
                 Some(site) => found.sites.push(site),
                 None if instruction.flow_control() == FlowControl::IndirectBranch => {
                     found.computed_jumps += 1;
@@ -68,7 +71,7 @@ impl Sites {
     }
 }
 
-fn site(instruction: &Instruction, body: &Body) -> Option<CallSite> {
+fn site(instruction: &Instruction, body: &Body, place: usize) -> Option<CallSite> {
     let behind = Some(instruction.next_ip());
     let (returns_to, callee) = match instruction.flow_control() {
         FlowControl::Call if is_system_call(instruction) => return None,
@@ -95,9 +98,37 @@ fn site(instruction: &Instruction, body: &Body) -> Option<CallSite> {
         FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {
             (None, Callee::Slot(instruction.ip_rel_memory_address()))
         }
+        FlowControl::IndirectBranch if !is_by_table(&body.instructions()[..=place]) => {
+            (None, Callee::Computed(operand(instruction)?))
+        }
         _ => return None,
     };
     Some(CallSite { address: instruction.ip(), returns_to, callee })
+}
+
+/// Whether the last instruction, a jump to a computed place, takes that from the table of a `switch`, and not from a pointer to a
+/// function: an index chooses it, a distance is added to the table's place, or the compiler says so (`notrack`).
+fn is_by_table(instructions: &[Instruction]) -> bool {
+    let Some((jump, before)) = instructions.split_last() else { return false };
+    // Compilers that mark what may be jumped to write the prefix of `ds` there.
+    if jump.segment_prefix() == Register::DS || jump.memory_index() != Register::None {
+        return true;
+    }
+    if jump.op0_kind() != OpKind::Register {
+        return false;
+    }
+    let mut factory = InstructionInfoFactory::new();
+    let mut writes = |instruction: &Instruction| {
+        factory.info(instruction).used_registers().iter().any(|used| {
+            used.register().full_register() == jump.op0_register()
+                && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead)
+        })
+    };
+    // Compilers compute it right before, in one run of instructions.
+    let run = before.iter().rev().take_while(|it| it.flow_control() == FlowControl::Next).take(MAX_RUN);
+    run.into_iter().find(|it| writes(it)).is_some_and(|it| {
+        matches!(it.mnemonic(), Mnemonic::Add | Mnemonic::Sub) || it.memory_index() != Register::None
+    })
 }
 
 /// The operand of an indirect call; `None` for one that depends on more than registers and memory.
@@ -170,10 +201,39 @@ mod tests {
             ("jmp out", &[0xe9, 0, 1, 0, 0], false, Callee::At(0x1105)),
             ("je out", &[0x0f, 0x84, 0, 1, 0, 0], false, Callee::At(0x1106)),
             ("jmp *x(%rip)", &[0xff, 0x25, 0, 1, 0, 0], false, Callee::Slot(0x1106)),
+            ("jmp *%rsi", &[0xff, 0xe6], false, Callee::Computed(register(6))),
+            ("jmp *0x28(%rax)", &[0xff, 0x60, 0x28], false, Callee::Computed(memory(Some(0), None, 1, 0x28))),
         ] {
             let returns_to = returns.then_some(0x1000 + code.len() as u64);
             let expected = CallSite { address: 0x1000, returns_to, callee };
             assert_eq!(sites(code).sites, [expected], "{what}");
+        }
+    }
+
+    #[test]
+    fn a_jump_by_a_pointer_is_a_call_and_a_jump_by_a_table_is_none() {
+        for (before, is_call) in [
+            // mov 0x10(%rdi),%rax; a vtable, or a pointer in a structure.
+            (&[0x48, 0x8b, 0x47, 0x10][..], true),
+            // mov %rsi,%rax
+            (&[0x48, 0x89, 0xf0], true),
+            // mov 0(,%rdx,8),%rax; a table of addresses.
+            (&[0x48, 0x8b, 0x04, 0xd5, 0, 0, 0, 0], false),
+            // movslq (%rcx,%rdx,4),%rax; add %rcx,%rax; a table of distances.
+            (&[0x48, 0x63, 0x04, 0x91, 0x48, 0x01, 0xc8], false),
+            // The same, and lea 1(%rdx),%rcx behind it.
+            (&[0x48, 0x63, 0x04, 0x91, 0x48, 0x01, 0xc8, 0x48, 0x8d, 0x4a, 1], false),
+            // The same, and mov %rax,%rdx behind it, which only reads it.
+            (&[0x48, 0x63, 0x04, 0x91, 0x48, 0x01, 0xc8, 0x48, 0x89, 0xc2], false),
+            // add %rcx,%rax; mov (%rax),%rax
+            (&[0x48, 0x01, 0xc8, 0x48, 0x8b, 0x00], true),
+            // add %rcx,%rax; call 0: the function may have written it.
+            (&[0x48, 0x01, 0xc8, 0xe8, 0, 1, 0, 0], true),
+        ] {
+            let found = sites(&[before, &[0xff, 0xe0]].concat());
+            let is_jump = |site: &&CallSite| site.returns_to.is_none();
+            let jumps = found.sites.iter().filter(is_jump).count();
+            assert_eq!((jumps == 1, found.computed_jumps == 0), (is_call, is_call), "{before:x?}");
         }
     }
 
@@ -184,7 +244,7 @@ mod tests {
             ("call of the next", &[0xe8, 0, 0, 0, 0], 0),
             ("call *%fs:0", &[0x64, 0xff, 0x14, 0x25, 0, 0, 0, 0], 0),
             ("jmp inside", &[0xeb, 0xfe], 0),
-            ("jmp *%rax", &[0xff, 0xe0], 1),
+            ("notrack jmp *%rax", &[0x3e, 0xff, 0xe0], 1),
             ("jmp *0(,%rax,8)", &[0xff, 0x24, 0xc5, 0, 0, 0, 0], 1),
             ("ret", &[0xc3], 0),
         ] {

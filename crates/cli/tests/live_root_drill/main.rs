@@ -104,6 +104,7 @@ fn the_path_to_each_culprit_is_found() {
         ("sleep", &["serve", "look_up", "fetch", "read_block", "nanosleep"], "itself"),
         ("itself", &["serve", "look_up", "fetch"], "itself"),
         ("tail", &["serve", "answer", "send_all"], "itself"),
+        ("jump", &["serve", "resend", "send_again"], "itself"),
     ] {
         let answer = answer(&folder, &[culprit]);
         let (found, why) = only_path(&answer);

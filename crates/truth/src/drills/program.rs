@@ -78,6 +78,8 @@ enum How {
     Virtually,
     /// In the last place: an optimising compiler makes it a jump.
     InTheLastPlace,
+    /// The same through a pointer.
+    ByPointerInTheLastPlace,
 }
 
 /// A call of a function of the next level.
@@ -153,7 +155,14 @@ impl Program {
             if how == How::ByPointer && !place.is_multiple_of(4) {
                 how = How::Directly;
             }
-            Site { callee: random.below(fan_out), how }
+            let callee = random.below(fan_out);
+            if how == How::InTheLastPlace
+                && callee % 2 == 1
+                && matches!(language, Language::C | Language::Cpp)
+            {
+                how = How::ByPointerInTheLastPlace;
+            }
+            Site { callee, how }
         };
         let sites = |random: &mut Random| (0..fan_out).map(|place| site(random, place)).collect::<Vec<_>>();
         let first = sites(&mut random);
@@ -368,10 +377,16 @@ impl Program {
                 level => format!("c->way[{level}] == {place}"),
             };
             let call = match site.how {
-                How::ByPointer => format!("p_{own}_{place}(c, {on})"),
+                How::ByPointer | How::ByPointerInTheLastPlace => format!("p_{own}_{place}(c, {on})"),
                 How::Virtually => format!("pointer_{callee}->{callee}(c, {on})"),
                 _ => format!("{callee}(c, {on})"),
             };
+            if matches!(site.how, How::ByPointer | How::ByPointerInTheLastPlace) {
+                let _ = writeln!(
+                    text,
+                    "\tstatic long (*volatile p_{own}_{place})(struct call *, int) = {callee};"
+                );
+            }
             match site.how {
                 How::Sometimes => {
                     let _ = writeln!(text, "\tif ({on} || (c->number + {place}) % 3)\n\t\tx += {call};");
@@ -383,19 +398,12 @@ impl Program {
                         times - 1
                     );
                 }
-                How::ByPointer => {
-                    let _ = writeln!(
-                        text,
-                        "\tstatic long (*volatile p_{own}_{place})(struct call *, int) = {callee};"
-                    );
-                    let _ = writeln!(text, "\tx += {call};");
-                }
-                How::InTheLastPlace => {
+                How::InTheLastPlace | How::ByPointerInTheLastPlace => {
                     let _ = writeln!(text, "\tc->sum += x;\n\treturn {call};\n}}\n");
                     self.method(at, text);
                     return;
                 }
-                How::Directly | How::Virtually => {
+                How::Directly | How::ByPointer | How::Virtually => {
                     let _ = writeln!(text, "\tx += {call};");
                 }
             }

@@ -89,8 +89,7 @@ impl Driver<'_> {
                     });
                     (direct(number), Some(Refusal::Unsafe))
                 }
-                // Where a jump to a computed place leads is not watched.
-                ProcessCallee::Computed(_) if is_tail => (SiteKind::IndirectTail, Some(Refusal::SingleStep)),
+                ProcessCallee::Computed(_) if is_tail => (SiteKind::IndirectTail, None),
                 ProcessCallee::Computed(_) => (SiteKind::Indirect, None),
             };
             // A place that two parts of the function share is listed twice.

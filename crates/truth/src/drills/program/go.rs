@@ -94,7 +94,11 @@ impl Program {
                     "\tfor i := 0; i < {times}; i++ {{\n\t\tx += {call}\n\t\tif on {{\n\t\t\tbreak\n\t\t}}\n\t}}"
                 ),
                 // Its compiler makes no jump of it.
-                How::InTheLastPlace | How::Directly | How::ByPointer | How::Virtually => {
+                How::InTheLastPlace
+                | How::ByPointerInTheLastPlace
+                | How::Directly
+                | How::ByPointer
+                | How::Virtually => {
                     writeln!(text, "\tx += {call}")
                 }
             };

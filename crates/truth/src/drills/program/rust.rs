@@ -148,7 +148,7 @@ impl Program {
                         times - 1
                     )
                 }
-                How::InTheLastPlace => {
+                How::InTheLastPlace | How::ByPointerInTheLastPlace => {
                     let _ = writeln!(text, "    c.sum = c.sum.wrapping_add(x);\n    {call}");
                     return text;
                 }
