@@ -68,7 +68,10 @@ pub fn export(
         let channel = endpoint.connect().await.expect("a connection");
         let mut client = TraceServiceClient::new(channel);
         if compress {
-            client = client.send_compressed(CompressionEncoding::Gzip);
+            // Servers in Go answer in the encoding of the request.
+            client = client
+                .send_compressed(CompressionEncoding::Gzip)
+                .accept_compressed(CompressionEncoding::Gzip);
         }
         Ok(client.export(request).await?.into_inner())
     })

@@ -136,6 +136,18 @@ fn jaegers_spans_have_their_process_and_times_in_microseconds() {
 }
 
 #[test]
+fn jaegers_newer_answers_are_otlp_below_a_result() {
+    let one = serde_json::to_string(&document(vec![span(1, "a"), span(2, "b")])).expect("JSON");
+    let file = format!("{{\"result\": {one}}}\n{{\"result\": {one}}}");
+    let (spans, dropped) = read(&file.into()).expect("Jaeger's JSON");
+    assert_eq!((spans.spans.len(), spans.resolution_ns), (2, 1));
+    assert_eq!(dropped, Dropped { repeated: 2, ..Dropped::default() });
+    for file in [r#"{"result": {}}"#, r#"{"error": {"httpCode": 404}}"#] {
+        assert!(read(&Bytes::from_static(file.as_bytes())).is_err(), "{file}");
+    }
+}
+
+#[test]
 fn what_is_no_span_is_counted_by_its_reason() {
     let without_id = Span { span_id: vec![0; 8], ..span(3, "a") };
     let short_id = Span { trace_id: vec![1; 15], ..span(3, "a") };

@@ -1,6 +1,7 @@
 //! `plugins/`: each span carries the thread in which it began, by what the programs say themselves; and the record of the
 //! request that a thread works for is right at every instruction. A runtime that is not on this machine is skipped.
 
+mod backends;
 mod c;
 mod cassandra;
 mod django;

@@ -11,13 +11,23 @@ use super::collect::{Collector, Described, EXPLAINS, QUEUED, TID, TURNS};
 use super::protobuf::kind;
 use crate::{Kind, Service, ServiceIndex, SpanId, TraceId};
 
-/// One document: OTLP's `TracesData`, or the answer of Jaeger's query service.
+/// One document: OTLP's `TracesData`, or an answer of Jaeger's query service.
 #[derive(Deserialize)]
 struct Document<'a> {
     #[serde(borrow, rename = "resourceSpans")]
     resource_spans: Option<Vec<ResourceSpans<'a>>>,
+    /// The answer of `/api/traces`.
     #[serde(borrow)]
     data: Option<Vec<JaegerTrace<'a>>>,
+    /// The answer of `/api/v3/traces`.
+    #[serde(borrow)]
+    result: Option<TracesData<'a>>,
+}
+
+#[derive(Deserialize)]
+struct TracesData<'a> {
+    #[serde(borrow, rename = "resourceSpans")]
+    resource_spans: Vec<ResourceSpans<'a>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -210,9 +220,12 @@ pub(super) fn take(file: &[u8], collector: &mut Collector) -> Result<(), ReadErr
         let at = documents.byte_offset();
         match documents.next() {
             None => return Ok(()),
-            Some(Ok(Document { resource_spans: None, data: None })) => return Err(ReadError::Unknown),
-            Some(Ok(Document { resource_spans, data })) => {
-                resource_spans.unwrap_or_default().iter().for_each(|spans| take_otlp(spans, collector));
+            Some(Ok(Document { resource_spans: None, data: None, result: None })) => {
+                return Err(ReadError::Unknown);
+            }
+            Some(Ok(Document { resource_spans, data, result })) => {
+                let resource_spans = resource_spans.into_iter().chain(result.map(|it| it.resource_spans));
+                resource_spans.flatten().for_each(|spans| take_otlp(&spans, collector));
                 data.unwrap_or_default().iter().for_each(|trace| take_jaeger(trace, collector));
             }
             Some(Err(error)) => return Err(ReadError::Damaged { at, what: error.to_string() }),
