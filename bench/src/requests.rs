@@ -53,18 +53,25 @@ type Words = &'static [&'static str];
 
 const ON_ONE_CPU: Words = &["goroutines"];
 const ALL: &[&str] = &["--goroutines"];
+const ALL_BY_SINGLE_PROBES: &[&str] = &["--goroutines", "--single-probes"];
 const OTLP: &[&str] = &["--otlp", PORT];
 /// A flight recorder whose last seconds hold a whole run. It is asked for them when the run is over.
 const FLIGHT: &[&str] = &["--flight", "30s", "--flight-after", "10ms"];
 /// A program with tracing of its own, which says its span in each turn.
 const TRACED: Words = &["spanfreq", "new"];
 
-const PAIRS: [Pair; 11] = [
+const PAIRS: [Pair; 12] = [
     Pair {
         name: "a step of a goroutine, of 6 of a round trip, on one CPU",
         parts: 6.0,
         with: (ON_ONE_CPU, ALL),
         without: (ON_ONE_CPU, Some(&[])),
+    },
+    Pair {
+        name: "a step of a goroutine, on one CPU, where each probe is an event of its own (before Linux 6.6), more than by links",
+        parts: 6.0,
+        with: (ON_ONE_CPU, ALL_BY_SINGLE_PROBES),
+        without: (ON_ONE_CPU, Some(ALL)),
     },
     Pair {
         name: "a round trip of two goroutines, with all CPUs",

@@ -120,6 +120,11 @@ pub struct RecordArguments {
         value_parser = one_of(&GOROUTINES)
     )]
     goroutines: Option<Goroutines>,
+    /// With --goroutines: put each probe by an event of its own, as before Linux 6.6
+    ///
+    /// `wakepath-bench requests` measures the difference.
+    #[arg(long, hide = true)]
+    single_probes: bool,
     #[command(flatten)]
     flight: FlightArguments,
     /// Record only what a path needs, at the least cost: no system calls, lock words or stacks
@@ -207,6 +212,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         } else {
             Goroutines::None
         }),
+        single_probes: arguments.single_probes,
         calibrate: !arguments.no_calibration,
         duration: arguments.duration,
         command: arguments.command.clone(),

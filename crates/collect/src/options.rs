@@ -32,6 +32,9 @@ pub struct Options {
     pub kernel_functions: Vec<(String, KernelFunction)>,
     /// The Go programs whose goroutines are recorded.
     pub goroutines: Goroutines,
+    /// Put each probe on a Go program by an event of its own, as before Linux 6.6, also where one link can hold all of them: to measure the
+    /// difference.
+    pub single_probes: bool,
     /// The attributes beside the spans that threads work for which are recorded.
     pub attributes: KeptAttributes,
     /// Measure the cost of the programs before the recording begins: some 60 ms.
@@ -129,6 +132,7 @@ impl Default for Options {
             functions: Vec::new(),
             kernel_functions: Vec::new(),
             goroutines: Goroutines::None,
+            single_probes: false,
             attributes: KeptAttributes::default(),
             calibrate: true,
             duration: None,

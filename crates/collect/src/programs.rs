@@ -139,7 +139,7 @@ impl<'obj> Programs<'obj> {
         let mut open = WakepathSkelBuilder::default().open(storage).map_err(load_error)?;
 
         let mut missing = Vec::new();
-        let go_way = Way::of(&kernel);
+        let go_way = if options.single_probes { Way::PerfEvents } else { Way::of(&kernel) };
         for mut program in open.open_object_mut().progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
