@@ -16,7 +16,7 @@ struct go_offsets {
 	__u64 m;
 	__u64 curg;
 	__u64 parent; /* the number of the goroutine that started it; 0: there is none */
-	__u64 start_pc; /* where it begins to run */
+	__u64 start_pc; /* the function in which it begins; with `parent` */
 	__u64 pc; /* where it runs on */
 };
 
@@ -37,6 +37,12 @@ static __always_inline __u64 read_word(__u64 address)
 static __always_inline __u64 number_of(const struct go_offsets *offsets, __u64 g)
 {
 	return g ? read_word(g + offsets->goid) : 0;
+}
+
+/* The address of the function in which a goroutine began. It is recorded as the goroutine leaves its thread: as it runs, the record has its parent. */
+static __always_inline __u64 began_in(const struct go_offsets *offsets, __u64 g)
+{
+	return offsets->parent && g ? read_word(g + offsets->start_pc) : 0;
 }
 
 /* A record of a step of the goroutine whose `g` is at this address; the caller submits it. */
@@ -87,6 +93,7 @@ static __always_inline struct wp_goroutine *step_of(const struct go_offsets *off
 GO_STEP(go_park, WP_GO_PARKS, ctx->r14)
 {
 	r->reason = ctx->cx;
+	r->by = began_in(offsets, ctx->r14);
 }
 
 /* ready(gp, ...), on g0. */
@@ -108,11 +115,13 @@ GO_STEP(go_run, WP_GO_RUNS, ctx->ax)
 /* goschedImpl(gp, ...), goyield_m(gp), exitsyscall0(gp), exitsyscallNoP(gp), on g0. */
 GO_STEP(go_yield, WP_GO_YIELDS, ctx->ax)
 {
+	r->by = began_in(offsets, ctx->ax);
 }
 
 /* goexit0(gp), on g0. */
 GO_STEP(go_end, WP_GO_ENDS, ctx->ax)
 {
+	r->by = began_in(offsets, ctx->ax);
 }
 
 /* struct SpanContext: the trace's id, the span's id, flags, the trace's state, whether it is remote. */

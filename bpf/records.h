@@ -462,7 +462,8 @@ struct wp_goroutine {
 	__u16 program;  /* the number of the program */
 	__u64 goroutine; /* its number in its process; 0: it could not be read */
 	__u64 by;       /* of WP_GO_READY, the goroutine that made it ready; of WP_GO_RUNS, where it runs for the
-			 * first time, the one that started it; 0: none, or it could not be read */
+			 * first time, the one that started it; of WP_GO_PARKS, WP_GO_YIELDS and WP_GO_ENDS, the
+			 * address of the function in which it began; 0: none, or it could not be read */
 	__u8 trace[16]; /* of WP_GO_SPAN */
 	__u8 span[8];
 };

@@ -109,7 +109,7 @@ fn calls_of(recorded: &Recorded, which: Which) {
     let targets = recorded.survey.names.targets().take(MAX_PATHS);
     let targets = targets.map(|(_, name)| Some(name.bytes().escape_ascii().to_string()));
     for target in targets.chain([None]) {
-        match calls(recorded, &CallsQuery { target, which, algorithm: Algorithm::Active }) {
+        match calls(recorded, None, &CallsQuery { target, which, algorithm: Algorithm::Active }) {
             Ok(answer) => {
                 plain(&text::calls(&answer, Layout::PLAIN));
                 document(|out| json::calls(&answer, out));

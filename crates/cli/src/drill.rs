@@ -231,7 +231,7 @@ fn explain(
     let (input, recorded) = read_made(place, kept)?;
     let query =
         CallsQuery { target: None, which: found.calls_of_peak(), algorithm: PathQuery::default().algorithm };
-    let answer = calls(&recorded, &query);
+    let answer = calls(&recorded, None, &query);
     if arguments.json {
         return Ok(output.write(|out| json::drill(found, answer.as_ref().ok(), out))?);
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use wakepath_engine::requests::{Traced, traced};
 use wakepath_engine::{
     Algorithm, Answer, CallsError, CallsQuery, Comm, Head, Name, Overview, PathAnswer, PathQuery, QueryError,
     Recorded, Severity, Subject, Tid, TimeSpec, Which, calls, has_calls_of, is_recording, path,
@@ -15,6 +16,7 @@ use crate::failure::Failure;
 use crate::input::{DEFAULT, Input};
 use crate::output::Output;
 use crate::parse::ns;
+use crate::requests::{is_spans, spans_failure};
 
 /// Show where a thread's time went: what it ran, what it waited for, and why
 ///
@@ -176,8 +178,10 @@ pub fn subject(
 /// Reads the recording and prints the answer.
 pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failure> {
     if let Some(target) = &arguments.window.call {
-        let (recorded, target) = read_calls(&arguments.input, target.as_deref())?;
-        return run_calls(&recorded, target, arguments, output);
+        let (files, recordings) = arguments.input.recordings.iter().cloned().partition(|path| is_spans(path));
+        let (input, recorded, target) = read_calls(Input { recordings }, target.as_deref())?;
+        let traced = spans_beside(&recorded, &input, &files)?;
+        return run_calls(&recorded, traced.as_ref(), target, arguments, output);
     }
     let recorded = arguments.input.read()?;
     let query = arguments.window.query(arguments.algorithm());
@@ -190,15 +194,20 @@ pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failu
 /// Reads the recording whose calls are asked about. `--call` has an optional value, and the word after it may be meant as
 /// the recording: `path --call web.rec`. It is read as one if it is a recording, no other is given, and the default one
 /// has no calls of this name.
-fn read_calls<'a>(input: &Input, target: Option<&'a str>) -> Result<(Recorded, Option<&'a str>), Failure> {
+fn read_calls(input: Input, target: Option<&str>) -> Result<(Input, Recorded, Option<&str>), Failure> {
     let Some(word) = target.filter(|word| is_recording(Path::new(word))) else {
-        return Ok((input.read()?, target));
+        let recorded = input.read()?;
+        return Ok((input, recorded, target));
     };
     let is_default = input.recordings.is_empty();
     let recorded = if is_default && !is_recording(Path::new(DEFAULT)) { None } else { Some(input.read()?) };
     match recorded {
-        Some(recorded) if has_calls_of(&recorded, word) => Ok((recorded, target)),
-        _ if is_default => Ok((Input { recordings: vec![PathBuf::from(word)] }.read()?, None)),
+        Some(recorded) if has_calls_of(&recorded, word) => Ok((input, recorded, target)),
+        _ if is_default => {
+            let input = Input { recordings: vec![PathBuf::from(word)] };
+            let recorded = input.read()?;
+            Ok((input, recorded, None))
+        }
         _ => Err(Failure::new(
             Code::Usage,
             format!("`{word}` after --call is no function whose calls were recorded; it is a recording"),
@@ -209,9 +218,20 @@ fn read_calls<'a>(input: &Input, target: Option<&'a str>) -> Result<(Recorded, O
     }
 }
 
+/// The spans that the recording received and those of files, where it has goroutines that may have worked for them.
+fn spans_beside(recorded: &Recorded, input: &Input, files: &[PathBuf]) -> Result<Option<Traced>, Failure> {
+    if recorded.survey.goroutines.is_empty() && files.is_empty() {
+        return Ok(None);
+    }
+    let default = [PathBuf::from(DEFAULT)];
+    let recordings = if input.recordings.is_empty() { &default[..] } else { &input.recordings };
+    traced(recordings, files).map(Some).map_err(spans_failure)
+}
+
 /// Prints what the chosen calls of a function waited for.
 fn run_calls(
     recorded: &Recorded,
+    traced: Option<&Traced>,
     target: Option<&str>,
     arguments: &PathArguments,
     output: &Output,
@@ -229,7 +249,7 @@ fn run_calls(
         _ => Which::Slowest(slowest.unwrap_or(10)),
     };
     let query = CallsQuery { target: target.map(String::from), which, algorithm: arguments.algorithm() };
-    let answer = calls(recorded, &query).map_err(|error| {
+    let answer = calls(recorded, traced, &query).map_err(|error| {
         Failure::new(Code::Usage, &error).hint(match error {
             CallsError::NothingAsked => {
                 "wakepath record --call FILE:FUNCTION records the calls of a function"

@@ -51,12 +51,12 @@ fn a_call_that_returned_in_another_thread_has_the_path_of_its_goroutine_and_who_
     let waits = json!([
         {
             "state": "parked", "reason": "chan receive", "total_ns": 400, "times": 1,
-            "ended_by": {"goroutine": 7, "tid": 11, "comm": "two", "total_ns": 400},
+            "ended_by": {
+                "goroutine": 7, "function": null, "tid": 11, "comm": "two", "total_ns": 400, "request": null,
+            },
         },
         {"state": "queued", "reason": null, "total_ns": 20, "times": 1, "ended_by": null},
     ]);
-    eprintln!("{}", run(&made, &[]));
-    eprintln!("{:#}", document);
     assert_eq!(document["goroutine_waits"], waits);
     // The goroutine that it waited for ran all the time. Behind its wait it runs in the other thread.
     let causes = document["causes"].as_array().expect("a list").iter();
@@ -73,6 +73,76 @@ fn a_call_that_returned_in_another_thread_has_the_path_of_its_goroutine_and_who_
     let said = "400 ns waiting to receive from a channel, 1 time; ended by goroutine 7, in two (11)";
     assert!(text.contains(said), "{text}");
     assert!(!text.contains("times below are those of threads"), "{text}");
+}
+
+/// Two calls in goroutine 5, which goroutine 7 ends for one request and for another.
+const SERVED: &str = "
+thread one tid=10
+thread two tid=11 tgid=10
+0 c0 idle started
+0 c0 idle switch one
+0 c1 idle switch two
+40 c0 one go 5 runs
+50 c1 two go 7 runs process=one
+60 c1 two go 7 begins a/a process=one
+200 c0 one go 5 parks 14
+300 c1 two go 5 ready 7 process=one
+300 c0 one go 5 runs
+320 c0 one called 0 from=100 stayed
+330 c1 two go 7 begins b/b process=one
+400 c0 one go 5 parks 14
+600 c1 two go 5 ready 7 process=one
+600 c0 one go 5 runs
+620 c0 one called 0 from=390 stayed
+700 c1 two go 7 parks 14 process=one
+900 c0 one switch idle blocked call=35:0
+900 c1 two switch idle blocked call=35:0
+";
+
+/// The recording's clock in realtime, ns.
+const REALTIME: u64 = 1_795_229_921_310_000_000;
+
+/// The spans of a service: the digit that the ids are made of, the name, the time.
+fn write_spans(made: &Made, spans: &[(char, &str, u64, u64)]) {
+    let span = |(id, name, from, to): &(char, &str, u64, u64)| {
+        json!({
+            "traceId": id.to_string().repeat(32), "spanId": id.to_string().repeat(16), "name": name, "kind": 2,
+            "startTimeUnixNano": (REALTIME + from).to_string(), "endTimeUnixNano": (REALTIME + to).to_string(),
+        })
+    };
+    let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
+    let spans: Vec<_> = spans.iter().map(span).collect();
+    let spans =
+        json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": spans}]}]});
+    std::fs::write(made.folder().join("spans.json"), spans.to_string()).expect("a file");
+}
+
+#[test]
+fn the_goroutine_that_ended_a_wait_has_the_request_for_which_it_worked_most_of_that_time() {
+    let made = drawn(SERVED);
+    let ended_by = |arguments: &[&str]| {
+        let document: Value =
+            serde_json::from_str(&run(&made, &[arguments, &["--json"]].concat())).expect("JSON");
+        document["goroutine_waits"][0]["ended_by"].clone()
+    };
+    let request = |id: &str, name: &str, ns: u64| {
+        json!({
+            "trace_id": id.repeat(32), "span_id": id.repeat(16), "service": "shop", "operation": name,
+            "total_ns": ns,
+        })
+    };
+    write_spans(&made, &[('a', "GET /a", 60, 310), ('b', "GET /b", 330, 690)]);
+    let both = ended_by(&["spans.json"]);
+    assert_eq!((&both["goroutine"], &both["total_ns"]), (&json!(7), &json!(300)), "{both:#}");
+    assert_eq!(both["request"], request("b", "GET /b", 200), "{both:#}");
+    let text = run(&made, &["spans.json"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = "ended by goroutine 7, in two (11), which worked 100 ns of it for shop GET /b, request b";
+    assert!(text.contains(said), "{text}");
+    // Spans that had ended by then.
+    write_spans(&made, &[('a', "GET /a", 60, 290), ('b', "GET /b", 330, 590)]);
+    assert_eq!(ended_by(&["spans.json"])["request"], Value::Null);
+    // The goroutine that ended most of the time counts, also where it did so for several requests.
+    assert_eq!(ended_by(&[])["request"], Value::Null);
 }
 
 #[test]

@@ -1,23 +1,24 @@
 //! The calls of a function that were recorded: how long they took, and what those of a peak waited for.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+mod of_goroutines;
 
-use wakepath_clock::{Reference, Stamp};
+use std::collections::HashSet;
+
 use wakepath_critical_path::{Algorithm, Window};
 use wakepath_distribution::{Histogram, Peak, Unit, bucket_of, peaks};
 use wakepath_event::CallEnd;
 use wakepath_findings::{Evidence, PerGroup};
-use wakepath_goroutines::{GoWindow, GoroutineIndex, Goroutines, State};
-use wakepath_wait_graph::ThreadIndex;
+use wakepath_goroutines::GoWindow;
 
 use crate::code_names::code_names;
 use crate::head::head;
 use crate::path::{answer, explain};
 use crate::query::thread_between;
-use crate::requests::Parked;
-use crate::requests::goroutine::{self, parked, path_of_windows};
+use crate::requests::goroutine::path_of_windows;
+use crate::requests::{Parked, Traced};
 use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
+use of_goroutines::OfCalls;
+pub use of_goroutines::{Ender, EndersRequest};
 
 /// Which calls are asked about.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,17 +110,6 @@ impl CallsAnswer<'_> {
     }
 }
 
-/// A goroutine that made others ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ender {
-    /// Its number in its process.
-    pub number: u64,
-    /// The thread that ran it as it did so last.
-    pub thread: ThreadIndex,
-    /// That time.
-    pub at: Stamp<Reference>,
-}
-
 /// Why calls cannot be explained.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
@@ -143,14 +133,18 @@ pub enum CallsError {
     NoneAbove { longest_ns: u64 },
 }
 
-/// Returns the causes of the calls in question, compared with the usual ones.
+/// Returns the causes of the calls in question, compared with the usual ones. `traced` says for which requests goroutines worked.
 ///
 /// # Errors
 /// When no such calls were recorded.
-pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnswer<'r>, CallsError> {
+pub fn calls<'r>(
+    recorded: &'r Recorded,
+    traced: Option<&Traced>,
+    query: &CallsQuery,
+) -> Result<CallsAnswer<'r>, CallsError> {
     let (number, target) = target(recorded, query.target.as_deref())?;
     let (mut unwound, mut open, mut moved, mut longest_moved) = (0, 0, 0, 0);
-    let goroutines = OfCalls::new(recorded);
+    let goroutines = OfCalls::new(recorded, traced);
     let mut of_goroutines = false;
     let mut histogram = Histogram::new(Unit::Nanoseconds);
     let mut all = Vec::new();
@@ -208,7 +202,7 @@ pub fn calls<'r>(recorded: &'r Recorded, query: &CallsQuery) -> Result<CallsAnsw
     });
     let (usual, usual_followed) = usual.unzip();
     let (asked, followed) = group(recorded, &asked, &goroutines, query.algorithm, &mut names);
-    let parked = goroutines.parked(recorded, &followed);
+    let parked = goroutines.parked(recorded, &followed, &mut names);
     let head = head_of(recorded, &asked, usual.as_ref().map(|(_, usual)| usual));
     let of = CallsOf::Function;
     Ok(CallsAnswer {
@@ -330,53 +324,6 @@ fn group<'r>(
     (Group { calls: calls.len() as u64, paths }, followed)
 }
 
-/// The goroutines that made calls; none where no steps of goroutines were recorded.
-#[derive(Default)]
-struct OfCalls {
-    all: Goroutines,
-}
-
-impl OfCalls {
-    fn new(recorded: &Recorded) -> Self {
-        let has_some = !recorded.survey.goroutines.is_empty();
-        Self { all: if has_some { goroutine::all(recorded) } else { Goroutines::default() } }
-    }
-
-    /// The window of the goroutine that made a call: the one that the call's thread ran as it returned.
-    fn of(&self, call: &Window) -> Option<GoWindow> {
-        let Window { thread, from, to } = *call;
-        let (.., goroutine) = self.all.on_thread(thread, to.minus(1), to).pop()?;
-        Some(GoWindow { goroutine: goroutine?, from, to })
-    }
-
-    /// The time in which goroutines did not run, by who ended it.
-    fn parked(&self, recorded: &Recorded, windows: &[GoWindow]) -> Vec<Parked<Ender>> {
-        let running = |goroutine: GoroutineIndex, at: Stamp<Reference>| {
-            let goroutine = self.all.get(goroutine);
-            let interval = goroutine.intervals.get(goroutine.interval_after(at.minus(1)))?;
-            match interval.state {
-                State::Running(thread) => Some(Ender { number: goroutine.number, thread, at }),
-                _ => None,
-            }
-        };
-        // One goroutine may do so in several threads: it is named by the last.
-        let enders: RefCell<HashMap<GoroutineIndex, Ender>> = RefCell::default();
-        let parked = parked(recorded, &self.all, windows, |by, at| {
-            enders.borrow_mut().insert(by, running(by, at)?);
-            Some(by)
-        });
-        let enders = enders.into_inner();
-        let ender = |(by, ns): (GoroutineIndex, u64)| Some((*enders.get(&by)?, ns));
-        let named = |one: Parked<GoroutineIndex>| Parked {
-            reason: one.reason,
-            total_ns: one.total_ns,
-            times: one.times,
-            ended_by: one.ended_by.and_then(ender),
-        };
-        parked.into_iter().map(named).collect()
-    }
-}
-
 /// At most [`MAX_CALLS`] of this number of calls: one of each stretch of equal length, at a place that differs from stretch
 /// to stretch, since calls often come in periods: a transaction's statements, say.
 pub(crate) fn spread(calls: usize) -> impl Iterator<Item = usize> {
@@ -445,7 +392,7 @@ mod tests {
             (Which::Peak(1), &[100; 20]),
             (Which::All, &[[100; 20].as_slice(), &[10_000, 20_000]].concat()),
         ] {
-            let answer = calls(&recorded, &ask(Some("f"), which)).expect("calls");
+            let answer = calls(&recorded, None, &ask(Some("f"), which)).expect("calls");
             let found: Vec<u64> = answer.asked.paths.iter().map(PathAnswer::window_ns).collect();
             assert_eq!(found, lengths, "{which:?}");
             assert_eq!((answer.unwound, answer.open, answer.histogram.calls()), (1, 0, 22), "{which:?}");
@@ -464,10 +411,10 @@ mod tests {
         let longer: Vec<_> =
             (0..12).map(|i| (0, 30_000 + 1000 * i, 30_150 + 1000 * i, CallEnd::Returned)).collect();
         let recorded = recorded(&["./app:f"], &longer);
-        let answer = calls(&recorded, &ask(None, Which::Peak(1))).expect("calls");
+        let answer = calls(&recorded, None, &ask(None, Which::Peak(1))).expect("calls");
         let found: Vec<u64> = answer.asked.paths.iter().map(PathAnswer::window_ns).collect();
         assert_eq!(found, [[100; 20].as_slice(), &[150; 12]].concat());
-        let error = calls(&recorded, &ask(None, Which::Peak(2))).expect_err("there is one").to_string();
+        let error = calls(&recorded, None, &ask(None, Which::Peak(2))).expect_err("there is one").to_string();
         assert_eq!(error, "there is no peak 2: the histogram has 1");
     }
 
@@ -475,14 +422,15 @@ mod tests {
     fn calls_that_ended_in_another_thread_are_counted_and_have_no_path() {
         let moved: Vec<_> = (0..20).map(|i| (0, 30_000, 50_000 + i, CallEnd::Moved)).collect();
         let recorded = recorded(&["./app:main.f"], &moved);
-        let answer = calls(&recorded, &ask(None, Which::Slowest(30))).expect("calls");
+        let answer = calls(&recorded, None, &ask(None, Which::Slowest(30))).expect("calls");
         assert_eq!((answer.histogram.calls(), answer.moved, answer.asked.calls), (40, 20, 20));
         for which in [Which::Peak(2), Which::Above(10_000)] {
-            let error = calls(&recorded, &ask(None, which)).expect_err("they have no path").to_string();
+            let error = calls(&recorded, None, &ask(None, which)).expect_err("they have no path").to_string();
             assert!(error.contains("in another thread than they began in"), "{which:?}: {error}");
         }
         for above in [20_019, 25_000] {
-            let error = calls(&recorded, &ask(None, Which::Above(above))).expect_err("none is").to_string();
+            let error =
+                calls(&recorded, None, &ask(None, Which::Above(above))).expect_err("none is").to_string();
             assert!(error.contains("no call took that long"), "{error}");
         }
     }
@@ -499,7 +447,7 @@ mod tests {
             // A goroutine's call of another function says nothing of this one.
             let of_other = (1, 30_000, 50_000, CallEnd::Stayed);
             let recorded = recorded(&FUNCTIONS, &[(0, 30_000, 50_000, end), of_other]);
-            let answer = calls(&recorded, &ask(Some("f"), Which::All)).expect("calls");
+            let answer = calls(&recorded, None, &ask(Some("f"), Which::All)).expect("calls");
             assert_eq!((answer.of_goroutines, answer.asked.calls), (of_goroutines, with_path), "{end:?}");
         }
     }
@@ -507,7 +455,8 @@ mod tests {
     #[test]
     fn a_function_of_which_every_call_moved_has_no_path() {
         let recorded = recorded(&FUNCTIONS, &[(1, 30_000, 50_000, CallEnd::Moved)]);
-        let error = calls(&recorded, &ask(Some("g"), Which::Slowest(1))).expect_err("none is").to_string();
+        let error =
+            calls(&recorded, None, &ask(Some("g"), Which::Slowest(1))).expect_err("none is").to_string();
         assert!(error.ends_with("(goroutines), as 1 calls of it did"), "{error}");
         assert!(has_calls_of(&recorded, "g") && has_calls_of(&recorded, "./app:f"));
         assert!(!has_calls_of(&recorded, "h"));
@@ -548,7 +497,7 @@ mod tests {
             (Some("f"), Which::Peak(0), "there is no peak 0: the histogram has 1"),
             (Some("f"), Which::Above(20_000), "no call took that long; the longest took 20000 ns"),
         ] {
-            let error = calls(&recorded, &ask(target, which)).expect_err(expected);
+            let error = calls(&recorded, None, &ask(target, which)).expect_err(expected);
             assert_eq!(error.to_string(), expected);
         }
     }

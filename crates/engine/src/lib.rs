@@ -36,7 +36,8 @@ pub mod watch;
 
 pub use answer::{Head, IfJoined, PathAnswer, Question};
 pub use calls::{
-    CallsAnswer, CallsError, CallsOf, CallsQuery, Ender, Group, MAX_CALLS, Which, calls, has_calls_of,
+    CallsAnswer, CallsError, CallsOf, CallsQuery, Ender, EndersRequest, Group, MAX_CALLS, Which, calls,
+    has_calls_of,
 };
 pub use comparison::{Compared, Comparison, Profile, compare};
 pub use cost::{Cost, CostInKernel, CostOfKind};

@@ -276,6 +276,9 @@ pub struct GoroutineStep {
     pub program: u16,
     /// Its number in its process; 0 where it could not be read.
     pub goroutine: u64,
+    /// The address of the function in which it began, of a step by which it leaves its thread; elsewhere, and where it could not be
+    /// read, 0.
+    pub began_in: u64,
     /// The step.
     pub step: GoStep,
 }

@@ -70,7 +70,7 @@ pub(crate) fn drawn_without(
         let (number, thread): (u64, usize) =
             (number.parse().expect("a number"), thread.parse().expect("a thread"));
         let mut take = |column: usize, order: usize, on: usize, step| {
-            let step = GoroutineStep { tgid: tids[0], program: 0, goroutine: number + 1, step };
+            let step = GoroutineStep { tgid: tids[0], program: 0, goroutine: number + 1, began_in: 0, step };
             steps.push((at(column), order, on, step));
         };
         let states = states.as_bytes();

@@ -27,6 +27,8 @@ pub struct Goroutine {
     pub program: u16,
     /// The goroutine that started it, where its first run was seen.
     pub parent: Option<u64>,
+    /// The address of the function in which it began, where it was seen to leave a thread and that could be read.
+    pub began_in: Option<u64>,
     /// Whether it was seen to end.
     pub ended: bool,
     /// Its states, in order, without gap.
@@ -206,6 +208,8 @@ impl Builder {
             return;
         }
         let index = self.index(process, step, at);
+        let began_in = &mut self.goroutines.all[index.0 as usize].began_in;
+        *began_in = began_in.or((step.began_in != 0).then_some(step.began_in));
         match step.step {
             GoStep::Parks(reason) => {
                 self.proves_run(index, on, at);
@@ -276,6 +280,7 @@ impl Builder {
                 number,
                 program,
                 parent: None,
+                began_in: None,
                 ended: false,
                 intervals: Vec::new(),
                 open: State::Unknown,

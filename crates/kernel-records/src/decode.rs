@@ -518,6 +518,7 @@ fn name_space(r: &Record<'_>) -> Result<NameSpace, DecodeError> {
 
 fn goroutine(r: &Record<'_>) -> Result<GoroutineStep, DecodeError> {
     let [step, reason] = r.octets(20, 2).first_chunk().copied().unwrap_or_default();
+    let leaves = matches!(step, 0 | 3 | 4);
     let step = match step {
         0 => GoStep::Parks(reason),
         1 => GoStep::Ready(r.u64(32)),
@@ -530,7 +531,8 @@ fn goroutine(r: &Record<'_>) -> Result<GoroutineStep, DecodeError> {
         }
         other => return Err(r.bad("step", other.into())),
     };
-    Ok(GoroutineStep { tgid: Tid(r.u32(16)), program: r.u16(22), goroutine: r.u64(24), step })
+    let began_in = if leaves { r.u64(32) } else { 0 };
+    Ok(GoroutineStep { tgid: Tid(r.u32(16)), program: r.u16(22), goroutine: r.u64(24), began_in, step })
 }
 
 fn kernel_cost(r: &Record<'_>) -> Result<KernelCost, DecodeError> {

@@ -249,7 +249,11 @@ impl Encoder {
                 w.u8(reason);
                 w.u16(goroutine.program);
                 w.u64(goroutine.goroutine);
-                w.u64(if let GoStep::Ready(by) | GoStep::Runs(by) = goroutine.step { by } else { 0 });
+                w.u64(match goroutine.step {
+                    GoStep::Ready(by) | GoStep::Runs(by) => by,
+                    GoStep::Parks(_) | GoStep::Yields | GoStep::Ends => goroutine.began_in,
+                    GoStep::BeginsSpan(..) => 0,
+                });
                 let ids = if let GoStep::BeginsSpan(trace, span) = goroutine.step {
                     (trace, span)
                 } else {

@@ -8,7 +8,7 @@ use std::path::Path;
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_event::{Comm, Mapping, Tid};
 use wakepath_symbols::{Boot, Code, Found, Symbols};
-use wakepath_wait_graph::Sample;
+use wakepath_wait_graph::{Sample, ThreadIndex};
 
 use crate::{Caller, Recorded, Site};
 
@@ -93,6 +93,11 @@ impl<'a> CodeNames<'a> {
         let found = self.symbols().in_kernel(address);
         self.kernel.insert(address, found.clone());
         found
+    }
+
+    /// The code at an address of a process at a time; `None` where no file is known to have been mapped there.
+    pub fn code_at(&mut self, process: ThreadIndex, at: Stamp<Reference>, address: u64) -> Option<Found> {
+        self.user(self.recorded.graph.thread(process).tid(), at, address)
     }
 
     pub(crate) fn user(&mut self, tgid: Tid, at: Stamp<Reference>, address: u64) -> Option<Found> {

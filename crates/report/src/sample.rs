@@ -240,7 +240,7 @@ fn slow_calls(
         recorded.survey.calls.push((Stamp::from_ns(to), call));
     }
     let query = CallsQuery { target: None, which: Which::Peak(2), algorithm: Algorithm::Active };
-    look(&calls(&recorded, &query).expect("calls"));
+    look(&calls(&recorded, None, &query).expect("calls"));
 }
 
 /// The beginning of the nth slow call.

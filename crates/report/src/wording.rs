@@ -13,7 +13,7 @@ pub use finding::activity;
 pub use finding::{
     blamed_code, cause, certainty, doers, doing, end, leaf, node_thread, part, responsible, row,
 };
-pub use functions::{code_lines, frame, function, function_caller, samples, tally};
+pub use functions::{code_lines, frame, function, function_caller, function_name, samples, tally};
 pub use signal::{signal_name, signal_sent};
 
 use std::path::Path;

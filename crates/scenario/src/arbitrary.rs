@@ -267,19 +267,15 @@ fn function() -> impl Strategy<Value = FunctionCall> {
 }
 
 fn goroutine() -> impl Strategy<Value = GoroutineStep> {
-    let step = prop_oneof![
-        any::<u8>().prop_map(GoStep::Parks),
+    let leaves = prop_oneof![any::<u8>().prop_map(GoStep::Parks), Just(GoStep::Yields), Just(GoStep::Ends)];
+    let other = prop_oneof![
         any::<u64>().prop_map(GoStep::Ready),
         any::<u64>().prop_map(GoStep::Runs),
-        Just(GoStep::Yields),
-        Just(GoStep::Ends),
         any::<([u8; 16], [u8; 8])>().prop_map(|(trace, span)| GoStep::BeginsSpan(trace, span)),
     ];
-    (tid(), any::<u16>(), any::<u64>(), step).prop_map(|(tgid, program, goroutine, step)| GoroutineStep {
-        tgid,
-        program,
-        goroutine,
-        step,
+    let step = prop_oneof![(leaves, any::<u64>()), (other, Just(0))];
+    (tid(), any::<u16>(), any::<u64>(), step).prop_map(|(tgid, program, goroutine, (step, began_in))| {
+        GoroutineStep { tgid, program, goroutine, began_in, step }
     })
 }
 

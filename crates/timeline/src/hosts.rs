@@ -435,7 +435,13 @@ mod tests {
         const REASON: u8 = 5;
         let mut programs = Vec::new();
         for (host, program) in [(A, 0), (B, 0), (B, 1), (HostIndex(2), 0)] {
-            let step = GoroutineStep { tgid: Tid(7), goroutine: 9, program, step: GoStep::Parks(REASON) };
+            let step = GoroutineStep {
+                tgid: Tid(7),
+                goroutine: 9,
+                began_in: 0,
+                program,
+                step: GoStep::Parks(REASON),
+            };
             let step = numbered(&mut numbering, host, event(0, 7, EventKind::Goroutine(step)));
             assert_eq!((step.at.ns(), step.current), (5 + 100 * u64::from(host.0), Tid(7).on(host)));
             let EventKind::Goroutine(step) = step.kind else { panic!("it is what it was") };

@@ -14,7 +14,7 @@ const MAX_ERROR: f64 = 0.02;
 /// A wait as the program noted it.
 pub struct Waited {
     pub trace: String,
-    what: String,
+    pub what: String,
     ns: u64,
     pub other: Option<String>,
 }

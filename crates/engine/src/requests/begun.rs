@@ -19,7 +19,7 @@ pub struct SpanGoroutines {
 
 impl SpanGoroutines {
     /// Those of a recording.
-    pub(super) fn new(recorded: &Recorded, traced: &Traced, places: &Places) -> Self {
+    pub(crate) fn new(recorded: &Recorded, traced: &Traced, places: &Places) -> Self {
         let all = goroutine::all(recorded);
         let of_span = of_spans(recorded, traced, places, &all);
         Self { all, of_span }

@@ -46,6 +46,14 @@ pub struct Parked<Other = RequestIndex> {
     pub ended_by: Option<(Other, u64)>,
 }
 
+/// The same, with all that ended it, and the time that each of them ended, ns.
+pub(crate) struct ParkedBy<Other> {
+    pub(crate) reason: Reason,
+    pub(crate) total_ns: u64,
+    pub(crate) times: u64,
+    pub(crate) by: BTreeMap<Other, u64>,
+}
+
 /// Why a goroutine did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
@@ -60,7 +68,7 @@ pub enum Reason {
 }
 
 /// The active span of each goroutine, of those whose beginning was seen, until the program notes that it queued the work.
-pub(super) fn work(
+pub(crate) fn work(
     traced: &Traced,
     goroutines: &SpanGoroutines,
     places: &Places,
@@ -108,7 +116,9 @@ pub(super) fn path_of<'r>(
         let is_other = !traced.requests.is_part(other, request) && !traced.requests.is_part(request, other);
         is_other.then_some(other)
     };
-    let parked = parked(recorded, goroutines, &windows, other);
+    let named =
+        |ParkedBy { reason, total_ns, times, by }| Parked { reason, total_ns, times, ended_by: most(by) };
+    let parked = parked_by(recorded, goroutines, &windows, other).into_iter().map(named).collect();
     let of_goroutine = OfGoroutine { number: number(goroutine), segments, parked };
     let answer = answer(recorded, found.path, question(traced, request, true), &mut code_names(recorded));
     Some(blame.path(answer, Some(of_goroutine), joined.disk(request)))
@@ -169,12 +179,12 @@ fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> Vec<G
 
 /// The time in which goroutines did not run in these windows, by reason. `other` gives that to which the end of a park by a goroutine is counted: another
 /// request, for which that one worked then.
-pub(crate) fn parked<Other: Ord + Copy>(
+pub(crate) fn parked_by<Other: Ord + Copy>(
     recorded: &Recorded,
     goroutines: &Goroutines,
     windows: &[GoWindow],
     other: impl Fn(GoroutineIndex, Stamp<Reference>) -> Option<Other>,
-) -> Vec<Parked<Other>> {
+) -> Vec<ParkedBy<Other>> {
     let mut sums: BTreeMap<Reason, (u64, u64, BTreeMap<Other, u64>)> = BTreeMap::new();
     for window in windows {
         let goroutine = goroutines.get(window.goroutine);
@@ -199,12 +209,14 @@ pub(crate) fn parked<Other: Ord + Copy>(
             }
         }
     }
-    let most =
-        |by: BTreeMap<Other, u64>| by.into_iter().max_by_key(|&(other, ns)| (ns, std::cmp::Reverse(other)));
     let sums = sums.into_iter();
-    let mut parked: Vec<_> = sums
-        .map(|(reason, (total_ns, times, by))| Parked { reason, total_ns, times, ended_by: most(by) })
-        .collect();
+    let mut parked: Vec<_> =
+        sums.map(|(reason, (total_ns, times, by))| ParkedBy { reason, total_ns, times, by }).collect();
     parked.sort_by_key(|one| std::cmp::Reverse(one.total_ns));
     parked
+}
+
+/// The one with the most time, and that; the first of several.
+pub(crate) fn most<K: Ord + Copy>(sums: BTreeMap<K, u64>) -> Option<(K, u64)> {
+    sums.into_iter().max_by_key(|&(key, ns)| (ns, std::cmp::Reverse(key)))
 }

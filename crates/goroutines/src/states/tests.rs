@@ -152,7 +152,7 @@ fn a_span_of_the_same_ids_begins_in_a_goroutine_of_each_process() {
     });
     let begins = |at, tid, goroutine, trace| {
         let step = GoStep::BeginsSpan([trace; 16], [3; 8]);
-        (Stamp::from_ns(at), tid, GoroutineStep { tgid: tid, program: 0, goroutine, step })
+        (Stamp::from_ns(at), tid, GoroutineStep { tgid: tid, program: 0, goroutine, began_in: 0, step })
     };
     // The same number is another goroutine there; of one process the first one counts.
     let steps = [

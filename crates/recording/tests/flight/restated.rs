@@ -84,7 +84,7 @@ const fn lock(address: u64) -> KernelLock {
 }
 
 const fn goroutine(number: u64, step: GoStep) -> EventKind {
-    EventKind::Goroutine(GoroutineStep { tgid: WORKER, program: 1, goroutine: number, step })
+    EventKind::Goroutine(GoroutineStep { tgid: WORKER, program: 1, goroutine: number, began_in: 0, step })
 }
 
 fn attribute(key: u8, value: &str) -> EventKind {

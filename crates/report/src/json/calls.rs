@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use wakepath_engine::requests::Parked;
-use wakepath_engine::{CallsAnswer, Ender, Group, PathAnswer, Which};
+use wakepath_engine::{CallsAnswer, Ender, EndersRequest, Group, PathAnswer, Which};
 use wakepath_findings::{
     Cause, CausePart, CauseTree, Code, Evidence, PerGroup, Sum, Tally, causes, first_cause, merged_tree,
 };
@@ -13,6 +13,7 @@ use super::goroutine::reason_in_words;
 use super::head::{HeadJson, since_origin};
 use super::latency::{BucketJson, PeakJson, buckets, peaks};
 use super::text;
+use crate::escape::escape;
 use crate::wording;
 
 #[derive(Serialize)]
@@ -55,9 +56,22 @@ struct GoroutineWaitJson {
 #[derive(Serialize)]
 struct EnderJson {
     goroutine: u64,
+    /// The function in which it began; null where it is not known.
+    function: Option<String>,
     /// The thread that ran it then.
     tid: u32,
     comm: String,
+    total_ns: u64,
+    /// The request for which it worked, most of that time; null where none is known.
+    request: Option<EndersRequestJson>,
+}
+
+#[derive(Serialize)]
+struct EndersRequestJson {
+    trace_id: String,
+    span_id: String,
+    service: String,
+    operation: String,
     total_ns: u64,
 }
 
@@ -65,18 +79,31 @@ fn goroutine_waits(answer: &CallsAnswer) -> Vec<GoroutineWaitJson> {
     let Some(recorded) = answer.asked.paths.first().map(|path| path.recorded) else { return Vec::new() };
     let wait = |parked: &Parked<Ender>| {
         let (state, reason) = reason_in_words(&parked.reason);
-        let ended_by = parked.ended_by.map(|(Ender { number, thread, at }, total_ns)| {
-            let thread = recorded.thread_at(thread, at);
+        let ended_by = parked.ended_by.as_ref().map(|(ender, total_ns)| {
+            let Ender { number, function, thread, at, request } = ender;
+            let thread = recorded.thread_at(*thread, *at);
             EnderJson {
-                goroutine: number,
+                goroutine: *number,
+                function: function.as_ref().and_then(wording::function_name),
                 tid: thread.tid.number(),
                 comm: wording::comm(thread.comm),
-                total_ns,
+                total_ns: *total_ns,
+                request: request.as_ref().map(enders_request),
             }
         });
         GoroutineWaitJson { state, reason, total_ns: parked.total_ns, times: parked.times, ended_by }
     };
     answer.parked.iter().map(wait).collect()
+}
+
+fn enders_request(request: &EndersRequest) -> EndersRequestJson {
+    EndersRequestJson {
+        trace_id: request.trace.to_string(),
+        span_id: request.span.to_string(),
+        service: escape(request.operation.service.as_bytes()),
+        operation: escape(request.operation.name.as_bytes()),
+        total_ns: request.total_ns,
+    }
 }
 
 #[derive(Serialize)]

@@ -9,6 +9,7 @@ use wakepath_engine::record::{GoFound, GoStarted};
 use wakepath_engine::requests::{OfGoroutine, Reason, RequestIndex};
 use wakepath_engine::{CallsAnswer, Ender};
 
+use super::requests::operation_name;
 use crate::escape::escape;
 use crate::units::{count, duration};
 use crate::wording;
@@ -119,11 +120,24 @@ pub(super) fn waits_of_calls(answer: &CallsAnswer) -> Vec<(Option<u64>, String)>
     let calls = answer.asked.paths.len().max(1) as u64;
     for parked in answer.parked.iter().take(MAX_ROWS) {
         let mut text = format!("{}, {}", reason(&parked.reason), count(parked.times, "time"));
-        if let Some((Ender { number, thread, at }, ns)) = parked.ended_by {
-            let most =
-                if ns < parked.total_ns { format!("{} of it ", duration(ns / calls)) } else { String::new() };
-            let thread = wording::thread(recorded, thread, at);
-            text += &format!("; {most}ended by goroutine {number}, in {thread}");
+        if let Some((Ender { number, function, thread, at, request }, ns)) = &parked.ended_by {
+            let part = |ns: u64, of: u64| match ns < of {
+                true => format!("{} of it ", duration(ns / calls)),
+                false => String::new(),
+            };
+            let function = function.as_ref().and_then(wording::function_name);
+            let function = function.map(|name| format!(" ({name})")).unwrap_or_default();
+            let thread = wording::thread(recorded, *thread, *at);
+            let most = part(*ns, parked.total_ns);
+            text += &format!("; {most}ended by goroutine {number}{function}, in {thread}");
+            if let Some(request) = request {
+                let name = operation_name(&request.operation);
+                text += &format!(
+                    ", which worked {}for {name}, request {}",
+                    part(request.total_ns, *ns),
+                    request.trace
+                );
+            }
         }
         lines.push((Some(parked.total_ns / calls), text));
     }

@@ -38,6 +38,11 @@ pub fn function(key: &Frame) -> String {
     format!("{}{}", found(&key.found, key.in_kernel), if key.proved { "" } else { NOT_PROVED })
 }
 
+/// The name of a function alone; `None` where it is not known.
+pub fn function_name(found: &Found) -> Option<String> {
+    if let Found::Function(function) = found { Some(escape(function.name.as_bytes())) } else { None }
+}
+
 /// Behind a function that is a guess.
 const NOT_PROVED: &str = " (not proved)";
 

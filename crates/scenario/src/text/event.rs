@@ -29,7 +29,7 @@ impl Reader {
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
     /// | `context T/S [unsampled]`, T and S digits, `none` or `unknown` | directly before another event of the thread: the trace and span that it works for |
     /// | `attribute KEY VALUE` | behind a context: an attribute of it, its key by number |
-    /// | `go N STEP [process=THREAD]`, STEP `parks R`, `ready BY`, `runs`, `yields`, `ends` or `begins T/S` | a step of a goroutine, in the thread's own process without `process` |
+    /// | `go N STEP [process=THREAD] [began=ADDRESS]`, STEP `parks R`, `ready BY`, `runs`, `yields`, `ends` or `begins T/S` | a step of a goroutine, in the thread's own process without `process` |
     /// | `refill` | the CPU limit of everybody's cgroup hands out time |
     /// | `clocks NS` | the realtime clock is read |
     /// | `stolen NS` | the hypervisor did not let this CPU run before |
@@ -205,7 +205,8 @@ impl Reader {
             other => return Err(format!("no such step of a goroutine: {other}")),
         };
         let process = words.text("process").map(|process| self.tid(process)).transpose()?;
-        Ok(GoroutineStep { tgid: process.unwrap_or(current), program: 0, goroutine, step })
+        let began_in = words.option("began")?.unwrap_or(0);
+        Ok(GoroutineStep { tgid: process.unwrap_or(current), program: 0, goroutine, began_in, step })
     }
 
     fn lock(&self, words: &mut Words<'_>) -> Result<KernelLock, String> {

@@ -72,6 +72,13 @@ func busy(length time.Duration) {
 	}
 }
 
+// A call that can be recorded.
+//
+//go:noinline
+func acquire(lock *sync.Mutex) {
+	lock.Lock()
+}
+
 // One request sleeps with the lock that another waits for.
 func mutex() {
 	var lock sync.Mutex
@@ -92,7 +99,7 @@ func mutex() {
 		holder := <-held
 		r := begin("mutex")
 		began := time.Now()
-		lock.Lock()
+		acquire(&lock)
 		r.waited("sync.Mutex.Lock", began, holder)
 		lock.Unlock()
 		r.end()
