@@ -19,7 +19,7 @@
 /// The first word of the data.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"wakepath");
 /// The second word: another layout has another number.
-pub(crate) const LAYOUT: u64 = 1;
+pub(crate) const LAYOUT: u64 = 2;
 
 /// Where the last moment stands at which stubs measure, in ticks of the time stamp counter; 0: they do not.
 pub(crate) const DEADLINE: u64 = 16;
@@ -36,7 +36,7 @@ pub(crate) const HEAD_BYTES: u64 = 0x1000;
 /// The sites, 32 bytes each; number 0 is none.
 pub(crate) const SITES: u64 = 0x2000;
 /// The most sites, with number 0.
-pub(crate) const MAX_SITES: u64 = 1024;
+pub(crate) const MAX_SITES: u64 = 8192;
 pub(crate) const SITE_BYTES: u64 = 32;
 /// The fields of a site.
 pub(crate) const SITE_PARENT: u64 = 0;
@@ -48,7 +48,7 @@ pub(crate) const SITE_DISTANCE: u64 = 16;
 pub(crate) const NO_PARENT: u32 = u32::MAX;
 
 /// Open calls, 64 bytes each.
-pub(crate) const CALLS: u64 = 0x10000;
+pub(crate) const CALLS: u64 = 0x50000;
 /// Places to which the hash leads, a power of two.
 pub(crate) const CALL_BITS: u32 = 12;
 /// The places that are tried for a call; as many stand behind the last one to which the hash leads.
@@ -66,16 +66,22 @@ pub(crate) const CALL_OF: u64 = 40;
 pub(crate) const CALL_NODE: u64 = 48;
 
 /// The changes of code: address, bytes before, bytes after, 24 bytes each.
-pub(crate) const JOURNAL: u64 = 0x51000;
+pub(crate) const JOURNAL: u64 = 0x91000;
 pub(crate) const CHANGE_BYTES: u64 = 24;
 /// A page for the arguments of system calls that the process makes for us.
-pub(crate) const SCRATCH: u64 = 0x58000;
+pub(crate) const SCRATCH: u64 = 0xc1000;
 /// Tables for unwinding, and the unwinder's own note of each, for each region.
-pub(crate) const TABLES: u64 = 0x59000;
+pub(crate) const TABLES: u64 = 0xc2000;
 pub(crate) const TABLE_BYTES: u64 = 0x400;
 pub(crate) const TABLE_NOTE: u64 = 0x300;
 /// All of it, whole pages.
-pub(crate) const BYTES: u64 = 0x5b000;
+pub(crate) const BYTES: u64 = 0xc4000;
+
+// None lies within another one.
+const _: () = assert!(SITES + MAX_SITES * SITE_BYTES <= CALLS);
+const _: () = assert!(CALLS + ((1 << CALL_BITS) + CALL_WAYS) * CALL_BYTES <= JOURNAL);
+const _: () = assert!(JOURNAL + MAX_SITES * CHANGE_BYTES <= SCRATCH);
+const _: () = assert!(TABLES + 8 * TABLE_BYTES <= BYTES);
 
 /// In the shared memory: the thread pointers of threads, 8 bytes each.
 pub(crate) const KEYS: u64 = 0;
