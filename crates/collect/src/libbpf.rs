@@ -17,7 +17,8 @@ pub(crate) fn into_io(error: libbpf_rs::Error) -> io::Error {
         libbpf_rs::ErrorKind::NotFound => io::ErrorKind::NotFound,
         _ => io::ErrorKind::Other,
     };
-    io::Error::new(kind, error)
+    // With what the kernel said below it.
+    io::Error::new(kind, format!("{error:#}"))
 }
 
 /// [`Error::Load`] with an error of libbpf-rs.

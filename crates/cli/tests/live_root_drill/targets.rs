@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use wakepath_harness::live::{Beside, Place, command, first_byte, list, program, run, texts};
 
-use crate::{PUSH, alone};
+use crate::{Drilled, PUSH, alone};
 
 const OPTIONS: [&str; 2] = ["-O1", "-pthread"];
 
@@ -128,6 +128,24 @@ fn a_process_that_ends_too_soon_is_said() {
     let _ = running.0.0.wait();
     let message = refusal(&drill.wait_with_output().expect("wakepath"));
     says(&message, &["the process ended after", "returned 0 of the 1000 times", "--start-ops"]);
+}
+
+#[test]
+fn a_process_that_ends_amid_the_search_ends_it_and_what_was_found_is_shown() {
+    let Some(folder) = alone("a search whose process ends is no error") else { return };
+    // At other moments each time: most of the search, probes are put.
+    for tenths in 4..12 {
+        let mut drilled = Drilled::start(&folder, &["lock"]);
+        let target = format!("{}:serve", folder.join("drilled").display());
+        let drill = drill(&folder, &target, &drilled.1, &["--start-ops", "200", "--no-waits"]);
+        std::thread::sleep(Duration::from_millis(100 * tenths));
+        drilled.0.kill().expect("it runs");
+        let (out, err) = texts(&drill.wait_with_output().expect("wakepath"));
+        let all = format!("{out}{err}").split_whitespace().collect::<Vec<_>>().join(" ");
+        // On a slow machine before its peaks were known, on a fast one behind the answer.
+        let is_over = all.contains("of the peak's time");
+        assert!(is_over || all.contains("the process ended"), "{tenths}: {all}");
+    }
 }
 
 /// A program with a library that it can unload, and both paths.

@@ -15,8 +15,8 @@ use wakepath_collect::{
 use wakepath_distribution::{Histogram, Measure, Unit, bucket_of};
 use wakepath_drilldown::{
     CallRecord, Cause, Drift, Drilldown, Effect, Epoch, Event, EventError, FunctionId, InterruptTime,
-    LatencyRange, MeasuredNode, NodeId, NodeRecord, OwnTime, ProbeCost, Refusal, RootCause, SiteId, Status,
-    StopReason,
+    LatencyRange, MeasuredNode, Measurement, NodeId, NodeRecord, OwnTime, ProbeCost, Refusal, RootCause,
+    SiteId, Status, StopReason,
 };
 use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, ProcessSite, Return};
 use wakepath_symbols::{Boot, Found, Kept, Symbols};
@@ -349,7 +349,7 @@ impl<'obj> Driver<'obj> {
                         todo.extend(machine.handle(Event::Sites { function, sites })?);
                     }
                     Effect::Measure(measurement) => {
-                        for event in self.measure(&measurement, stop, progress)? {
+                        for event in self.measure_or_end(&measurement, stop, progress)? {
                             todo.extend(machine.handle(event)?);
                         }
                         came = 0;
@@ -419,6 +419,23 @@ impl<'obj> Driver<'obj> {
                 self.drill.want(self.wanted);
             }
         }
+    }
+
+    /// Measures nodes; where the process ends meanwhile, so that it takes no probes, that ends the search.
+    fn measure_or_end(
+        &mut self,
+        measurement: &Measurement,
+        stop: &Signals,
+        progress: &mut dyn FnMut(DrillProgress),
+    ) -> Result<Vec<Event>, DrillError> {
+        self.measure(measurement, stop, progress).or_else(|failed| {
+            // Its memory goes before the end is seen.
+            std::thread::sleep(LOOK_EVERY);
+            match self.ended(stop) {
+                Some(EndReason::Ended) => Ok(vec![Event::Stop(StopReason::ProgramEnded)]),
+                _ => Err(failed),
+            }
+        })
     }
 
     /// The reason why the search has to end now, if it has. The wait status of a command can be asked for once: it is kept.
