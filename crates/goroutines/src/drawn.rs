@@ -42,10 +42,23 @@ pub(crate) fn drawn(drawing: &str, losses: &[(usize, usize)]) -> Drawn {
     drawn_without(drawing, losses, |_| true)
 }
 
+/// The same where the lost records are of this kind.
+pub(crate) fn drawn_with_lost(drawing: &str, records: LostRecords, losses: &[(usize, usize)]) -> Drawn {
+    drawn_of(drawing, (records, losses), |_| true)
+}
+
 /// The same without the steps that are not kept.
 pub(crate) fn drawn_without(
     drawing: &str,
     losses: &[(usize, usize)],
+    keeps: impl Fn(&(u64, GoroutineStep)) -> bool,
+) -> Drawn {
+    drawn_of(drawing, (LostRecords::Any, losses), keeps)
+}
+
+fn drawn_of(
+    drawing: &str,
+    (records, losses): (LostRecords, &[(usize, usize)]),
     keeps: impl Fn(&(u64, GoroutineStep)) -> bool,
 ) -> Drawn {
     let lines: Vec<&str> = drawing.lines().map(str::trim).collect();
@@ -55,7 +68,7 @@ pub(crate) fn drawn_without(
     let Drawing { mut events, tids, .. } = draw(&threads);
     for &(from, to) in losses {
         use wakepath_event::{Context, Cpu, Event, EventKind};
-        let kind = EventKind::Loss { from: Stamp::from_ns(at(from)), count: 2, records: LostRecords::Any };
+        let kind = EventKind::Loss { from: Stamp::from_ns(at(from)), count: 2, records };
         let (cpu, context, current) = (Cpu::UNKNOWN, Context::Task, Tid::IDLE);
         events.push(Event { at: Stamp::from_ns(at(to)), cpu, context, current, kind });
     }

@@ -193,3 +193,41 @@ fn is_certain(graph: &Graph, read: Stamp<Reference>, at: Stamp<Reference>) -> bo
     };
     !graph.losses().overlapping(read, at).any(|loss| is_harmful(&loss))
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_event::{Cpu, Event, EventKind, LostRecords};
+    use wakepath_scenario::{STEP, draw};
+
+    use super::*;
+
+    /// Whether a context that was recorded in column 1 holds in column 8, where these records were lost from a column to another one.
+    fn holds_behind(losses: &[(LostRecords, u64, u64)]) -> bool {
+        let mut events = draw("0 =========").events;
+        for &(records, from, to) in losses {
+            let kind = EventKind::Loss { from: Stamp::from_ns(from * STEP), count: 2, records };
+            let (cpu, context, current) = (Cpu::UNKNOWN, Context::Task, Tid::IDLE);
+            events.push(Event { at: Stamp::from_ns(to * STEP), cpu, context, current, kind });
+        }
+        events.sort_by_key(|event| event.at);
+        let graph: Graph = events.iter().collect();
+        is_certain(&graph, Stamp::from_ns(STEP), Stamp::from_ns(8 * STEP))
+    }
+
+    #[test]
+    fn a_context_holds_behind_losses_that_ended_before_and_those_of_sockets_and_disk_requests() {
+        use LostRecords::{Any, DiskRequests, Sockets};
+        for (losses, expected) in [
+            (&[][..], true),
+            // It would have been recorded at the next event.
+            (&[(Any, 2, 3)], true),
+            (&[(Any, 7, 9)], false),
+            (&[(Sockets, 7, 9)], true),
+            (&[(Any, 2, 3), (Sockets, 7, 9)], true),
+            (&[(Any, 2, 3), (DiskRequests, 7, 9)], true),
+            (&[(Any, 2, 3), (Any, 7, 9)], false),
+        ] {
+            assert_eq!(holds_behind(losses), expected, "{losses:?}");
+        }
+    }
+}

@@ -1,9 +1,9 @@
 //! The states that steps of goroutines show.
 
 use wakepath_clock::Stamp;
-use wakepath_event::{GoStep, GoroutineStep};
+use wakepath_event::{GoStep, GoroutineStep, LostRecords};
 
-use crate::drawn::{drawn, drawn_without, stamp};
+use crate::drawn::{drawn, drawn_with_lost, drawn_without, stamp};
 use crate::{Goroutines, State};
 
 /// The states of a goroutine as a line, a column a step.
@@ -51,6 +51,19 @@ fn behind_a_loss_nothing_is_known_until_a_step_proves_it() {
     check(drawing, &[(8, 9)], 0, "==.....=?");
     let lost = drawn(drawing, &[(4, 5)]);
     assert_eq!(lost.line(0), "00ll???00", "what ended the wait is not known either");
+}
+
+#[test]
+fn a_lost_socket_or_disk_request_says_nothing_against_a_state() {
+    let drawing = "0 ==llll1==
+                   1 =========";
+    for (lost, expected) in [
+        (LostRecords::Sockets, "==.....=="),
+        (LostRecords::DiskRequests, "==.....=="),
+        (LostRecords::Calls, "==..???=="),
+    ] {
+        assert_eq!(states(&drawn_with_lost(drawing, lost, &[(4, 5)]), 0), expected, "{lost:?}");
+    }
 }
 
 #[test]
