@@ -396,9 +396,14 @@ fn a_process_that_waits_or_computes_does_not_notice() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = compiled(folder.path(), "waits.c", &["-O2"]);
-    for (how, expected) in
-        [("epoll", "got 1"), ("poll", "got 0"), ("spin", "got 1"), ("read", "got 1"), ("filtered", "got 1")]
-    {
+    for (how, expected) in [
+        ("epoll", "got 1"),
+        ("poll", "got 0"),
+        ("spin", "got 1"),
+        ("read", "got 1"),
+        ("filtered", "got 1"),
+        ("signals", "got 1"),
+    ] {
         let mut program = Program::start(&path, &[how]);
         std::thread::sleep(Duration::from_millis(50));
         for _ in 0..10 {

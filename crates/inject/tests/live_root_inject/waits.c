@@ -32,6 +32,26 @@ static int no_mmap(void)
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
+static volatile sig_atomic_t came;
+static volatile unsigned sent, is_over;
+
+static void count_it(int signal)
+{
+	(void)signal;
+	came++;
+}
+
+/* Signals of a kind of which none may be lost, to the process's first thread. */
+static void *send_signals(void *first)
+{
+	union sigval value = { 0 };
+
+	while (!is_over)
+		if (sent - (unsigned)came < 64 && !pthread_sigqueue(*(pthread_t *)first, SIGRTMIN, value))
+			sent++;
+	return NULL;
+}
+
 int main(int count, char **arguments)
 {
 	const char *how = count > 1 ? arguments[1] : "";
@@ -53,6 +73,17 @@ int main(int count, char **arguments)
 		got = poll(&input, 1, 1500);
 		clock_gettime(CLOCK_MONOTONIC, &ended);
 		printf("took %ld\n", (ended.tv_sec - began.tv_sec) * 1000 + (ended.tv_nsec - began.tv_nsec) / 1000000);
+	} else if (!strcmp(how, "signals")) {
+		struct pollfd input = { 0, POLLIN, 0 };
+		pthread_t first = pthread_self(), sender;
+		signal(SIGRTMIN, count_it);
+		if (pthread_create(&sender, NULL, send_signals, &first))
+			return 2;
+		while (poll(&input, 1, 0) <= 0)
+			;
+		is_over = 1;
+		pthread_join(sender, NULL);
+		got = (unsigned)came == sent && sent > 1000 ? 1 : -1;
 	} else if (!strcmp(how, "spin")) {
 		struct pollfd input = { 0, POLLIN, 0 };
 		double x[4] = { 1.5, 2.5, 3.5, 4.5 }, sum = 0;
