@@ -131,7 +131,8 @@ fn the_goroutine_that_ended_a_wait_has_the_request_for_which_it_worked_most_of_t
             "total_ns": ns,
         })
     };
-    write_spans(&made, &[('a', "GET /a", 60, 310), ('b', "GET /b", 330, 690)]);
+    // They end as the waits do.
+    write_spans(&made, &[('a', "GET /a", 60, 300), ('b', "GET /b", 330, 600)]);
     let both = ended_by(&["spans.json"]);
     assert_eq!((&both["goroutine"], &both["total_ns"]), (&json!(7), &json!(300)), "{both:#}");
     assert_eq!(both["request"], request("b", "GET /b", 200), "{both:#}");

@@ -319,7 +319,8 @@ mod tests {
     /// A program that the Go of this machine made; `None`, with a line that says so, without one.
     fn built(folder: &Path) -> Option<Image> {
         let (source, program) = (folder.join("main.go"), folder.join("program"));
-        std::fs::write(&source, "package main\n\nfunc main() {}\n").expect("a file");
+        std::fs::write(&source, "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println() }\n")
+            .expect("a file");
         for go in ["go", "/usr/local/go/bin/go"] {
             let mut build = Command::new(go);
             build.args(["build", "-o"]).arg(&program).arg(&source).current_dir(folder);

@@ -111,7 +111,8 @@ fn jaegers_spans_have_their_process_and_times_in_microseconds() {
         {"traceID": "ab", "spanID": "1", "operationName": "GET", "startTime": 999, "duration": 9, "processID": "p2"},
         {"traceID": "ab", "spanID": "3", "operationName": "?", "startTime": 999, "duration": 1, "processID": "p9",
          "tags": [{"key": "error", "value": "true"}, {"key": "wakepath.tid", "value": 0}]}],
-        "processes": {"p1": {"serviceName": "mysql", "tags": [{"key": "hostname", "value": "db1"}]},
+        "processes": {"p1": {"serviceName": "mysql", "tags": [{"key": "hostname", "value": "db1"},
+                                                                    {"key": "process.pid", "type": "int64", "value": 34}]},
                       "p2": {"serviceName": "web", "tags": [{"key": "pid", "value": "12"},
                                                             {"key": "service.instance.id", "value": "i-2"}]}}}]}"#;
     let (spans, dropped) = read(&Bytes::from_static(file.as_bytes())).expect("Jaeger's JSON");
@@ -125,7 +126,7 @@ fn jaegers_spans_have_their_process_and_times_in_microseconds() {
     assert_eq!((select.kind, select.failed, select.tid), (Kind::Client, true, Some(17)));
     assert_eq!(select.parent, SpanId::from_hex("1"));
     let service = spans.service(index);
-    assert_eq!((&*service.name, service.host.as_deref()), ("mysql", Some("db1")));
+    assert_eq!((&*service.name, service.host.as_deref(), service.pid), ("mysql", Some("db1"), Some(34)));
     let (index, get) = by_name("GET");
     assert_eq!((get.kind, get.failed, get.parent, get.tid), (Kind::Internal, false, None, None));
     assert_eq!((&*spans.service(index).name, spans.service(index).pid), ("web", Some(12)));
