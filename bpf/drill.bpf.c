@@ -40,6 +40,8 @@ __u64 low = 0, high = 0; /* the peak: latencies from `low` to below `high`, ns *
 __s64 wanted = 0; /* calls within the peak that are still to be recorded */
 /* The node whose code is sampled while it is the innermost one. */
 __u32 sampled_node = 0;
+/* Functions of the kernel may be on the path. */
+__u32 in_kernel = 0;
 /* The return address that the kernel puts in place of another one lies here. */
 __u64 trampoline_from = 0, trampoline_to = 0;
 /* Read by user space. */
@@ -417,7 +419,7 @@ static __always_inline __u64 value_of(struct pt_regs *ctx, __u8 number)
 }
 
 /* At an indirect call: where it goes. */
-static __always_inline int call_indirectly(struct pt_regs *ctx)
+static __always_inline int call_indirectly(struct pt_regs *ctx, bool of_kernel)
 {
 	__u32 site = (__u32)bpf_get_attach_cookie(ctx);
 	struct wp_drill_operand *operand = bpf_map_lookup_elem(&operands, &site);
@@ -429,7 +431,8 @@ static __always_inline int call_indirectly(struct pt_regs *ctx)
 	place = value_of(ctx, operand->base);
 	if (operand->in_memory) {
 		place += value_of(ctx, operand->index) * operand->scale + operand->displacement;
-		if (bpf_probe_read_user(&place, sizeof(place), (void *)place))
+		if (of_kernel ? bpf_probe_read_kernel(&place, sizeof(place), (void *)place) :
+				bpf_probe_read_user(&place, sizeof(place), (void *)place))
 			return 0;
 	}
 	target.target = place;
@@ -441,16 +444,18 @@ static __always_inline int call_indirectly(struct pt_regs *ctx)
 	return 0;
 }
 
+#include "drill_kernel.bpf.h"
+
 SEC("uprobe.multi")
 int drill_target(struct pt_regs *ctx)
 {
-	return call_indirectly(ctx);
+	return call_indirectly(ctx, false);
 }
 
 SEC("uprobe")
 int drill_target_one(struct pt_regs *ctx)
 {
-	return call_indirectly(ctx);
+	return call_indirectly(ctx, false);
 }
 
 /*
@@ -570,7 +575,7 @@ int drill_sample(struct bpf_perf_event_data *ctx)
 	if (at >= WP_DRILL_SAMPLES)
 		return 0;
 	asm volatile("" : "+r"(at));
-	t->sampled[at & (WP_DRILL_SAMPLES - 1)] = ctx->regs.cs & 3 ? ctx->regs.ip : 0;
+	t->sampled[at & (WP_DRILL_SAMPLES - 1)] = ctx->regs.cs & 3 || in_kernel ? ctx->regs.ip : 0;
 	return 0;
 }
 

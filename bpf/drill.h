@@ -135,6 +135,27 @@ struct wp_drill_operand {
 	__u64 displacement;
 };
 
+/* The roles of a place in the kernel's code that has a probe. */
+#define WP_DRILL_CLOSES 1 /* a call returns to it */
+#define WP_DRILL_RETURNS 2 /* a return instruction */
+#define WP_DRILL_ENTERS 4 /* the entry of `function` */
+#define WP_DRILL_CALLED 8 /* the same, and calls are known by their return address */
+#define WP_DRILL_OPENS 16 /* a call of `function`, or a jump in place of one */
+#define WP_DRILL_INDIRECT 32 /* the function that is called stands at `operand` */
+/* Such places at once, at most. */
+#define WP_DRILL_PLACES 1024
+/* A jump without a condition. */
+#define WP_DRILL_ALWAYS 16
+
+struct wp_drill_place {
+	__u64 returns_to; /* of the call there; 0: a jump */
+	__u32 function;
+	__u8 roles;
+	__u8 condition; /* of the jump, the lower half of its opcode; or WP_DRILL_ALWAYS */
+	__u16 spare;
+	struct wp_drill_operand operand;
+};
+
 struct wp_drill_target {
 	__u64 site; /* the number of the operand */
 	__u64 target;

@@ -290,6 +290,7 @@ struct pt_regs {
 	unsigned long orig_ax;
 	unsigned long ip;
 	unsigned long cs;
+	unsigned long flags;
 	unsigned long sp;
 };
 

@@ -11,7 +11,7 @@ use clap::Args;
 use wakepath_caller::Caller;
 use wakepath_engine::drill::{
     DrillCommand, DrillError, DrillProgress, DrillQuery, Drilled, EndReason, Mode, Parameters,
-    ParametersFile, SavedSearch, drill,
+    KernelCodeError, ParametersFile, SavedSearch, drill,
 };
 use wakepath_engine::latency::live::AllowedProbes;
 use wakepath_engine::record::{Options, Request, Signals, find_go, record};
@@ -335,9 +335,12 @@ fn failure(error: DrillError, target: &str, arguments: &DrillArguments) -> Failu
             Failure::new(Code::Usage, text).hint("wakepath latency counts system calls, waits and disks")
         }
         DrillError::Several { .. } => Failure::new(Code::Usage, text).hint("write its whole name"),
-        DrillError::StubsInGo => Failure::new(Code::Usage, text).hint("leave --stubs out"),
+        DrillError::StubsInGo | DrillError::StubsInKernel => Failure::new(Code::Usage, text).hint("leave --stubs out"),
         DrillError::StubsBelowExceptions { .. } => Failure::new(Code::Usage, text)
             .hint("leave --stubs out, or promise with --no-exceptions that none passes the functions"),
+        DrillError::Kernel(KernelCodeError::Unreadable { .. } | KernelCodeError::NoAddresses) => {
+            Failure::new(Code::Rights, text).hint("run with sudo")
+        }
         DrillError::NoSuchPeak { .. } => Failure::new(Code::Usage, text)
             .hint(format!("wakepath latency {target} -p {pid} -d 10s shows its calls and their peaks")),
         DrillError::Resume(_) => Failure::new(Code::Input, text)

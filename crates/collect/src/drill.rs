@@ -1,5 +1,6 @@
 //! A session that measures the functions below one of a process, level by level: `bpf/drill.bpf.c` (T08 chapter 3).
 
+mod kernel;
 mod record;
 mod stubs;
 
@@ -30,9 +31,11 @@ use crate::signals::Signals;
 use crate::skeleton::drill::{DrillSkel, DrillSkelBuilder};
 use crate::watch::{EndReason, Watch, pidfd};
 
+use kernel::KernelProbes;
 use record::DEPTH;
 use stubs::{Stubs, Ticks};
 
+pub use kernel::{KernelCallee, KernelPlace, MAX_KERNEL_PLACES};
 pub use record::{DrillCall, DrillNode, MAX_DRILL_NODES, MAX_DRILL_SAMPLES};
 
 /// Threads that detach probes at the same time.
@@ -71,6 +74,8 @@ pub struct Drill<'obj> {
     /// Probes on indirect calls, in the groups in which they were attached; the numbers of the sites.
     watched: Vec<(Vec<u32>, Vec<Link>)>,
     tracepoints: Vec<Link>,
+    /// Probes in the kernel's code.
+    kernel: KernelProbes,
     /// The clocks of CPUs that take samples.
     sampling: Vec<Link>,
     stubs: Option<Stubs>,
@@ -132,7 +137,7 @@ pub struct DrillCounts {
 
 impl<'obj> Drill<'obj> {
     /// Loads the programs into `storage`, for functions of one process that have this runtime, and at most for this time. Nothing is measured yet. A process that
-    /// is a `command` of ours is waited for when it ends. With `stubs`, calls can be measured by code in the process, which these unwinders get to know.
+    /// is a `command` of ours is waited for when it ends. With `in_kernel`, so can calls of the kernel's functions. With `stubs`, calls can be measured by code in the process, which these unwinders get to know.
     ///
     /// # Errors
     /// When privileges are missing, or the kernel does not take the programs.
@@ -143,11 +148,12 @@ impl<'obj> Drill<'obj> {
         command: Option<Running>,
         duration: Option<Duration>,
         stubs: Option<&[Unwinder]>,
+        in_kernel: bool,
     ) -> Result<Self, Error> {
         if pidfd(pid).is_none() {
             return Err(Error::NoProcess { pid });
         }
-        libbpf::silence();
+        if std::env::var_os("WPDEBUG").is_none() { libbpf::silence(); }
         let many_at_once = libbpf::has_uprobe_sessions(&libbpf::kernel_types()?);
         let mut open = DrillSkelBuilder::default().open(storage).map_err(load_error)?;
         for mut program in open.open_object_mut().progs_mut() {
@@ -155,6 +161,7 @@ impl<'obj> Drill<'obj> {
             let wanted = match section.as_str() {
                 "uprobe" | "uretprobe" => !many_at_once,
                 "uprobe.multi" | "uretprobe.multi" => many_at_once,
+                "kprobe" | "kretprobe" => in_kernel,
                 _ => true,
             };
             program.set_autoload(wanted);
@@ -162,6 +169,7 @@ impl<'obj> Drill<'obj> {
         let bss = open.maps.bss_data.as_deref_mut().ok_or(Error::Skeleton(".bss"))?;
         bss.process = pid;
         bss.of_go = (runtime == Runtime::Go).into();
+        bss.in_kernel = in_kernel.into();
         let constants = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton(".rodata"))?;
         constants.with_stubs = stubs.is_some().into();
         open.maps.stub_states.set_autocreate(stubs.is_some()).map_err(load_error)?;
@@ -189,6 +197,7 @@ impl<'obj> Drill<'obj> {
             groups: Vec::new(),
             watched: Vec::new(),
             tracepoints: Vec::new(),
+            kernel: KernelProbes::default(),
             sampling: Vec::new(),
             stubs,
             ticks,
@@ -330,6 +339,7 @@ impl<'obj> Drill<'obj> {
     /// Stops watching indirect calls.
     pub fn watch_no_more(&mut self) {
         self.watched.clear();
+        self.watch_kernel_no_more();
     }
 
     /// The targets that watched indirect calls had so far: the number of the site, the address in the process, and how
@@ -469,6 +479,7 @@ impl<'obj> Drill<'obj> {
 impl Drop for Drill<'_> {
     fn drop(&mut self) {
         let _ = self.end_stubs();
+        self.end_kernel();
         self.remove_unneeded(|_| false);
     }
 }

@@ -44,8 +44,8 @@ pub use child::{Running, exit_code};
 pub use contexts::{OpenSpans, UnreadContexts};
 pub use doctor::{Check, Verdict, examine};
 pub use drill::{
-    Drill, DrillCall, DrillCommand, DrillCounts, DrillEdge, DrillNode, DrillPlan, MAX_DRILL_NODES,
-    MAX_DRILL_SAMPLES,
+    Drill, DrillCall, DrillCommand, DrillCounts, DrillEdge, DrillNode, DrillPlan, KernelCallee, KernelPlace,
+    MAX_DRILL_NODES, MAX_DRILL_SAMPLES, MAX_KERNEL_PLACES,
 };
 pub use error::Error;
 pub use flight::{FlightOptions, KeptRecording};

@@ -14,7 +14,8 @@ pub use wakepath_drilldown::{
     NoSites, NodeId, ParameterError, Parameters, ParametersFile, RootCause, SiteId, Status, StopReason,
 };
 use wakepath_drilldown::{Drilldown, Event, EventError, LatencyRange};
-use wakepath_functions::{ProcessCode, ProcessFunction, Return, Runtime, Unwinding};
+pub use wakepath_functions::KernelCodeError;
+use wakepath_functions::{KernelCode, ProcessCode, ProcessFunction, Return, Runtime, Unwinding};
 use wakepath_recording::this_host;
 
 mod driver;
@@ -60,7 +61,7 @@ pub enum DrillError {
     Parameters(#[from] ParameterError),
     #[error("cannot read the memory of process {pid}: {source}")]
     Memory { pid: u32, source: std::io::Error },
-    #[error("`{0}` is not a function of a program: a drill-down needs FILE:FUNCTION")]
+    #[error("`{0}` is not a function of a program: a drill-down needs FILE:FUNCTION, or kernel:FUNCTION")]
     NotAFunction(String),
     #[error("`{target}` matches {count} functions: a drill-down has one")]
     Several { target: String, count: usize },
@@ -70,6 +71,10 @@ pub enum DrillError {
         "calls of Go cannot be measured by stubs: its runtime looks at the return addresses on its stacks"
     )]
     StubsInGo,
+    #[error("calls of the kernel cannot be measured by stubs")]
+    StubsInKernel,
+    #[error(transparent)]
+    Kernel(#[from] KernelCodeError),
     #[error(
         "the code of {} lets exceptions pass, and no unwinder is found that could be given a table for stubs",
         .file.display()
@@ -283,13 +288,16 @@ pub fn drill(
     let pid = command.map_or(query.pid, |command| command.pid as u32);
     let (mut code, f0) = begin(query, pid, command.is_some(), stop)?;
     let notes_of_f0: Vec<String> = f0.function.notes.iter().map(ToString::to_string).collect();
-    let probe = wakepath_collect::calibrate(&f0.function.probe);
-    let mut storage = MaybeUninit::uninit();
     let runtime = f0.function.probe.runtime;
+    let in_kernel = runtime == Runtime::Kernel;
+    let probe = (!in_kernel).then(|| wakepath_collect::calibrate(&f0.function.probe)).flatten();
+    let mut storage = MaybeUninit::uninit();
     let of_goroutines = runtime == Runtime::Go;
     let stubs = stubs_of(query, runtime, &mut code)?;
-    let drill = Drill::load(&mut storage, pid, runtime, command, Some(query.duration), stubs.as_deref())?;
+    let time = Some(query.duration);
+    let drill = Drill::load(&mut storage, pid, runtime, command, time, stubs.as_deref(), in_kernel)?;
     let mut driver = Driver::new(pid, drill, code, f0, query, probe);
+    let probe = if in_kernel { driver.calibrate_kernel()? } else { probe };
     let began = Instant::now();
     let counts = driver.count(query, began, stop, progress)?;
     let counted_for = began.elapsed();
@@ -337,7 +345,7 @@ pub fn drill(
     let found_below = driver.into_found(&root_causes);
     let of_f0 = notes_of_f0.into_iter().chain(found_below.notes);
     let parked = (of_goroutines && root_causes.iter().any(is_wait)).then(|| PARKED.to_owned());
-    let notes = of_f0.chain(missed(&calls)).chain(parked).collect();
+    let notes = of_f0.chain(missed(&calls, in_kernel)).chain(parked).collect();
     Ok(Drilled {
         host: Host::from(&this_host()),
         target: query.target.clone(),
@@ -374,8 +382,10 @@ fn stubs_of(
     if !query.allowed.stubs {
         return Ok(None);
     }
-    if runtime == Runtime::Go {
-        return Err(DrillError::StubsInGo);
+    match runtime {
+        Runtime::Go => return Err(DrillError::StubsInGo),
+        Runtime::Kernel => return Err(DrillError::StubsInKernel),
+        Runtime::Native => {}
     }
     match code.unwinding() {
         Unwinding::Tables(found) => {
@@ -400,6 +410,14 @@ fn begin(
     loop {
         let mut code = ProcessCode::of(pid, !query.allowed.no_exceptions)
             .map_err(|source| DrillError::Memory { pid, source })?;
+        if let Ok(Target::KernelFunction(name)) = Target::parse(&query.target) {
+            let mut kernel = KernelCode::open()?;
+            let f0 = kernel.named(name.as_str())?;
+            if f0.function.probe.returns == Return::Never {
+                return Err(DrillError::NeverReturns(f0.function.readable));
+            }
+            return Ok((code.with_kernel(kernel), f0));
+        }
         match f0_of(query, pid, &mut code) {
             Ok(f0) => return Ok((code, f0)),
             Err(DrillError::NotMapped { .. })
@@ -468,10 +486,17 @@ fn mean_of(peak: &Peak, counts: &DrillCounts) -> u64 {
 }
 
 /// The calls that were not measured, in sentences.
-fn missed(counts: &DrillCounts) -> Vec<String> {
+fn missed(counts: &DrillCounts, in_kernel: bool) -> Vec<String> {
     let sentence = |number: u64, what: &str| (number > 0).then(|| format!("{number} {what}"));
     [
-        sentence(counts.left, "calls of the function were unwound without a return"),
+        sentence(
+            counts.left,
+            if in_kernel {
+                "calls of the function returned unseen"
+            } else {
+                "calls of the function were unwound without a return"
+            },
+        ),
         sentence(counts.crowded, "calls were not measured: too many threads, or calls too deep"),
         sentence(counts.lost, "records of calls found no room"),
     ]

@@ -264,6 +264,12 @@ pub enum RefusalReason {
         "its entry probe would be on a 5-byte no-operation, where Linux 6.18 puts a call that may overwrite data below the function's stack pointer; probe a caller"
     )]
     InnerNop,
+    /// A function of the kernel that has to be left alone.
+    #[error("{why}; probe a caller, or a function that it calls")]
+    Kernel {
+        /// For this reason.
+        why: &'static str,
+    },
     /// The symbol is a place inside another function.
     #[error("it is a label inside `{outer}`, which also runs through it without a call; probe `{outer}`")]
     Inside {

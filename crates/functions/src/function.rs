@@ -64,6 +64,8 @@ pub enum Runtime {
     /// Go's: stacks move, so that a return address must not be replaced; and a call may return in another
     /// thread, so that entry and return are joined by goroutine (`r14` at both, in Go's own functions).
     Go,
+    /// The kernel's: calls are seen in the code of the caller, and a place on a kernel stack is none of a user stack.
+    Kernel,
 }
 
 /// A limit to the meaning of a function's counts.

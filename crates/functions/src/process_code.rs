@@ -11,6 +11,7 @@ use crate::error::{Refusal, RefusalReason};
 use crate::find::{FunctionMap, OpenFile, extents, names_of};
 use crate::function::{Function, Runtime};
 use crate::image::Image;
+use crate::kernel_code::{KernelCode, is_of_kernel};
 use crate::library::{FileLocation, of_mapping};
 use crate::mappings::{Mapping, mappings};
 use crate::place::{Budget, ProbeRequest, body};
@@ -34,6 +35,8 @@ pub struct ProcessCode {
     mappings: Vec<Mapping>,
     /// By device and inode; `None` for a file that cannot be read as code.
     files: HashMap<(String, u64), Option<CodeFile>>,
+    /// The code of the kernel below it, where that is followed too.
+    kernel: Option<KernelCode>,
 }
 
 #[derive(Debug)]
@@ -96,7 +99,18 @@ impl ProcessCode {
     /// When the process is not there, or its memory may not be read.
     pub fn of(pid: u32, exceptions: bool) -> io::Result<Self> {
         let memory = File::open(format!("/proc/{pid}/mem"))?;
-        Ok(Self { pid, exceptions, memory, mappings: mappings(pid)?, files: HashMap::new() })
+        Ok(Self { pid, exceptions, memory, mappings: mappings(pid)?, files: HashMap::new(), kernel: None })
+    }
+
+    /// Follows calls into the kernel too.
+    #[must_use]
+    pub fn with_kernel(self, kernel: KernelCode) -> Self {
+        Self { kernel: Some(kernel), ..self }
+    }
+
+    /// The code of the kernel, where it is followed.
+    pub fn kernel(&mut self) -> Option<&mut KernelCode> {
+        self.kernel.as_mut()
     }
 
     /// The address in the process of a function of one of its files; `None` if the process has not mapped it.
@@ -114,6 +128,9 @@ impl ProcessCode {
     /// A name for a function by which another run of the same code finds it: its file, the build of that, and its address there.
     /// `None` where the file names no build, so that nothing would notice another one.
     pub fn place_of(&mut self, function: &ProcessFunction) -> Option<String> {
+        if is_of_kernel(function.address) {
+            return self.kernel.as_ref()?.place_of(function);
+        }
         let (key, file_address) = self.locate(function.address).ok()?;
         let file = self.files.get(&key)?.as_ref()?;
         let build = hexadecimal(&file.image.build_id);
@@ -123,6 +140,9 @@ impl ProcessCode {
 
     /// The function with this name, by [`ProcessCode::place_of`]; `None` if the process has not mapped that build of its file.
     pub fn at_place(&mut self, place: &str) -> Option<ProcessFunction> {
+        if let Some(found) = self.kernel.as_ref().and_then(|kernel| kernel.at_place(place)) {
+            return Some(found);
+        }
         let mut words = place.splitn(3, ' ');
         let (build, stated, path) = (words.next()?, words.next()?, words.next()?);
         let stated = u64::from_str_radix(stated.strip_prefix("0x")?, 16).ok()?;
@@ -159,6 +179,9 @@ impl ProcessCode {
             return Ok(None);
         }
         Ok(functions.find(|of| {
+            if is_of_kernel(of.address) {
+                return false;
+            }
             let mapping = now.iter().find(|mapping| mapping.addresses.contains(&of.address));
             let is_there = mapping.is_some_and(|mapping| {
                 let file = self.files.get(&mapping.key()).and_then(Option::as_ref);
@@ -183,6 +206,9 @@ impl ProcessCode {
     /// # Errors
     /// When there is no code of a file, or no probe can see its calls.
     pub fn function_at(&mut self, address: u64) -> Result<ProcessFunction, Refusal> {
+        if let Some(kernel) = self.kernel.as_ref().filter(|_| is_of_kernel(address)) {
+            return kernel.function_at(address);
+        }
         let (key, file_address) = self.locate(address)?;
         let Some(Some(file)) = self.files.get(&key) else { return Err(unmapped(address)) };
         let function = file.function_at(file_address, self.exceptions)?;
@@ -195,6 +221,9 @@ impl ProcessCode {
     /// # Errors
     /// When the function's file is mapped no longer.
     pub fn sites(&mut self, of: &ProcessFunction) -> Result<ProcessSites, Refusal> {
+        if let Some(kernel) = self.kernel.as_mut().filter(|_| is_of_kernel(of.address)) {
+            return kernel.sites(of);
+        }
         let (key, file_address) = self.locate(of.address)?;
         let Some(Some(file)) = self.files.get(&key) else { return Err(unmapped(of.address)) };
         let Sites { sites, whole, computed_jumps } = file.sites(file_address);

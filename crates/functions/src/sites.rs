@@ -132,7 +132,7 @@ fn is_by_table(instructions: &[Instruction]) -> bool {
 }
 
 /// The operand of an indirect call; `None` for one that depends on more than registers and memory.
-fn operand(instruction: &Instruction) -> Option<Operand> {
+pub(crate) fn operand(instruction: &Instruction) -> Option<Operand> {
     let number = |register: Register| {
         (register != Register::None && register.is_gpr64()).then(|| register.number() as u8)
     };

@@ -1,6 +1,7 @@
 //! Obeys the machine of a drill-down, and hands it the calls that were measured.
 
 mod functions;
+mod kernel;
 mod measure;
 mod sample;
 mod stubs;
@@ -18,9 +19,10 @@ use wakepath_drilldown::{
     LatencyRange, MeasuredNode, Measurement, NodeId, NodeRecord, OwnTime, ProbeCost, Refusal, RootCause,
     SiteId, Status, StopReason,
 };
-use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, ProcessSite, Return};
+use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, ProcessSite, Return, Runtime};
 use wakepath_symbols::{Boot, Found, Kept, Symbols};
 
+use kernel::{KernelOfSearch, is_kernel};
 use stubs::StubsOfSearch;
 
 use super::{DrillError, DrillFunction, DrillProgress, DrillQuery, DrilledNode};
@@ -91,6 +93,8 @@ pub(super) struct Driver<'obj> {
     epoch: Epoch,
     /// Calls are measured by stubs in the process, where that can be.
     stubs: Option<StubsOfSearch>,
+    /// The places in the kernel's code.
+    kernel: KernelOfSearch,
     /// The functions with probes.
     probed: BTreeSet<u32>,
     most_probed: usize,
@@ -100,7 +104,7 @@ pub(super) struct Driver<'obj> {
     /// The mean latency of its calls, ns.
     typical_ns: u64,
     /// The time that a probed call takes longer, by the kind of its probes; `None` where it could not be measured.
-    costs: HashMap<(ProbeMethod, bool), Option<Calibration>>,
+    costs: HashMap<Kind, Option<Calibration>>,
     /// Callees that were called too often to be measured: the caller's node, theirs, and the number of calls.
     frequent: Vec<(NodeId, NodeId, u64)>,
     /// The functions whose probes the kernel single-steps, and those that have none for that reason.
@@ -115,10 +119,13 @@ fn symbols() -> Symbols {
     Symbols::new(Boot::This { began_ns: None }, Kept::default())
 }
 
-/// The properties of probes on which their cost depends: the instruction at the entry, and whether each return instruction has
-/// one.
-fn kind(probe: &Probe) -> (ProbeMethod, bool) {
-    (probe.method, matches!(probe.returns, Return::AtInstructions(_)))
+/// The properties of probes on which their cost depends: the instruction at the entry, whether each return instruction has
+/// one, and whether they are in the kernel's code.
+type Kind = (ProbeMethod, bool, bool);
+
+fn kind(probe: &Probe) -> Kind {
+    let at_returns = matches!(probe.returns, Return::AtInstructions(_));
+    (probe.method, at_returns, probe.runtime == Runtime::Kernel)
 }
 
 /// Half of what is added comes between the two stamps of a call (T08 section 8.2).
@@ -187,6 +194,7 @@ impl<'obj> Driver<'obj> {
             of: Vec::new(),
             epoch: Epoch::default(),
             stubs: query.allowed.stubs.then(StubsOfSearch::default),
+            kernel: KernelOfSearch::default(),
             probed: BTreeSet::new(),
             most_probed: 0,
             watched: HashMap::new(),
@@ -254,6 +262,9 @@ impl<'obj> Driver<'obj> {
         let called = self.nodes.get(&node)?;
         let caller = self.nodes.get(&called.parent?)?.function?;
         let Known::Probed(function) = self.functions.get(caller.0 as usize)? else { return None };
+        if is_kernel(function) {
+            return None;
+        }
         match symbols.in_file_as_it_is(&function.function.probe.file, called.site?.address) {
             Found::Function(found) => found.line,
             _ => None,
@@ -269,6 +280,7 @@ impl<'obj> Driver<'obj> {
         progress: &mut dyn FnMut(DrillProgress),
     ) -> Result<DrillCounts, DrillError> {
         self.probe([0])?;
+        self.place_kernel()?;
         self.drill.count()?;
         let mut looked = Instant::now();
         loop {

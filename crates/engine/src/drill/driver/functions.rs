@@ -1,8 +1,9 @@
 //! The functions of a drill-down: their numbers, the calls in their code, and which of them are probed.
 
 use wakepath_drilldown::{FunctionId, NoSites, Refusal, RootCause, Site, SiteId, SiteKind};
-use wakepath_functions::{ProbeMethod, ProcessCallee, ProcessFunction, Return, Runtime};
+use wakepath_functions::{KernelCode, ProbeMethod, ProcessCallee, ProcessFunction, Return, Runtime};
 
+use super::kernel::is_kernel;
 use super::{Driver, Key, Known};
 
 /// Single-stepping a probe takes some 20 µs on a virtual machine (`ProbeMethod::SingleStepped`).
@@ -56,11 +57,18 @@ impl Driver<'_> {
         let Some(Known::Probed(caller)) = self.functions.get(function.0 as usize) else {
             return Err(NoSites::Refused(Refusal::Unsafe));
         };
-        if is_park(caller) {
+        if is_park(caller) || KernelCode::is_scheduler(caller) {
             return Err(NoSites::Leaf);
         }
         let caller = caller.clone();
-        let Ok(found) = self.code.sites(&caller) else { return Err(NoSites::NotDecodable) };
+        let found = match self.code.sites(&caller) {
+            Ok(found) => found,
+            Err(refusal) if is_kernel(&caller) => {
+                self.note(format!("the calls of {} are not measured: {}", caller.function.readable, refusal.why));
+                return Err(NoSites::Refused(Refusal::Unsafe));
+            }
+            Err(_) => return Err(NoSites::NotDecodable),
+        };
         if !found.whole {
             self.note(format!(
                 "not all code of {} could be decoded: some calls may be missing",
@@ -117,7 +125,8 @@ impl Driver<'_> {
             return Some(Refusal::SingleStep);
         }
         // Calls are those of threads or of goroutines.
-        (callee.function.probe.runtime != self.runtime()).then_some(Refusal::Unsafe)
+        let is_other = callee.function.probe.runtime != self.runtime() && !is_kernel(callee);
+        is_other.then_some(Refusal::Unsafe)
     }
 
     /// Keeps the name of a function that has no probe because the kernel would single-step it.
@@ -167,7 +176,7 @@ impl Driver<'_> {
         let measured = self
             .costs
             .iter()
-            .filter(|((method, at_returns), _)| *method == ProbeMethod::SingleStepped || *at_returns);
+            .filter(|((method, at_returns, _), _)| *method == ProbeMethod::SingleStepped || *at_returns);
         let most = measured.filter_map(|(_, cost)| Some((*cost)?.per_call_ns)).max();
         let cost =
             most.map_or_else(|| String::from("some 20 µs"), |ns| format!("{:.1} µs", ns as f64 / 1000.0));

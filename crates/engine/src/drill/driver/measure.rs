@@ -9,6 +9,7 @@ use wakepath_drilldown::{Event, Measurement, NodeId};
 use wakepath_functions::{Operand, ProcessCallee, Return};
 
 use super::functions::is_stepped;
+use super::kernel::is_kernel;
 use super::{Driver, Known, LOOK_EVERY, kind};
 use crate::drill::{DrillError, DrillProgress, DrilledNode};
 
@@ -22,8 +23,8 @@ impl Driver<'_> {
         let probes: Vec<_> = new
             .iter()
             .filter_map(|&number| match self.functions.get(number as usize)? {
-                Known::Probed(found) => Some((number, &found.function.probe)),
-                Known::Refused { .. } => None,
+                Known::Probed(found) if !is_kernel(found) => Some((number, &found.function.probe)),
+                _ => None,
             })
             .collect();
         for (_, probe) in &probes {
@@ -83,6 +84,7 @@ impl Driver<'_> {
         self.number_slots();
         events.extend(self.place_stubs()?);
         self.probe_measured()?;
+        events.extend(self.place_kernel()?);
         self.install()?;
         self.show(None, progress);
         Ok(events)
@@ -110,6 +112,7 @@ impl Driver<'_> {
         // Where a stub measured a node, it still can.
         self.place_stubs()?;
         self.probe_measured()?;
+        self.place_kernel()?;
         self.install()
     }
 
@@ -161,6 +164,7 @@ impl Driver<'_> {
         progress: &mut dyn FnMut(DrillProgress),
     ) -> Result<Vec<Event>, DrillError> {
         let mut new: Vec<(u32, PathBuf, u64, Operand)> = Vec::new();
+        let mut of_kernel: Vec<(u32, u64, Operand)> = Vec::new();
         for node in measurement.nodes.iter().filter(|node| node.callee.is_none()) {
             let place = (node.parent, node.site);
             if self.watched.values().any(|places| places.contains(&place)) {
@@ -176,14 +180,19 @@ impl Driver<'_> {
             };
             let ProcessCallee::Computed(operand) = site.callee else { continue };
             let number = self.watched.len() as u32;
-            new.push((number, function.function.probe.file.clone(), site.offset, operand));
+            if is_kernel(function) {
+                of_kernel.push((number, site.address, operand));
+            } else {
+                new.push((number, function.function.probe.file.clone(), site.offset, operand));
+            }
             self.watched.insert(number, vec![place]);
         }
-        if new.is_empty() {
+        if new.is_empty() && of_kernel.is_empty() {
             return Ok(Vec::new());
         }
-        progress(DrillProgress::Watching { sites: new.len() });
+        progress(DrillProgress::Watching { sites: new.len() + of_kernel.len() });
         self.drill.watch(&new)?;
+        self.drill.watch_kernel(&of_kernel)?;
         let began = Instant::now();
         let from = self.peak.from_ns.checked_ilog2().unwrap_or(0) as usize;
         let calls = |counts: &DrillCounts| counts.buckets.get(from..).unwrap_or_default().iter().sum::<u64>();
@@ -198,7 +207,8 @@ impl Driver<'_> {
         self.drill.watch_no_more();
         let mut events = Vec::new();
         for (number, address, _) in targets {
-            if !new.iter().any(|(watched, ..)| *watched == number) {
+            let is_new = new.iter().map(|(number, ..)| number).chain(of_kernel.iter().map(|(number, ..)| number));
+            if !is_new.copied().any(|watched| watched == number) {
                 continue;
             }
             let Ok(found) = self.code.function_at(address) else { continue };

@@ -41,6 +41,7 @@ impl Driver<'_> {
             self.number_slots();
             self.place_stubs()?;
             self.probe_measured()?;
+            self.place_kernel()?;
             self.install()?;
             let Some(slot) = self.slots.iter().position(|&node| node == last) else { continue };
             progress(DrillProgress::Sampling { function: self.name(last).unwrap_or_default() });
@@ -100,6 +101,9 @@ impl Driver<'_> {
     fn place_of(&mut self, address: u64, symbols: &mut Symbols) -> (String, Option<(String, u32)>) {
         if address == 0 {
             return (String::from("the kernel"), None);
+        }
+        if let Some(name) = self.code.kernel().and_then(|kernel| kernel.name_of(address)) {
+            return (name, None);
         }
         let Some((file, shown, offset)) = self.code.place_in_file(address) else {
             return (String::from("code of no file"), None);

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The kernel's side of drill.bpf.c: calls that functions of the kernel make.
+ *
+ * 1. The probes of a call are kprobes in the code of the caller: one at the call instruction, one where the call returns to
+ *    (Traeger 2008, section 3.2). So calls of the same function from elsewhere cost nothing, the return of a callee that leaves by a jump
+ *    is seen, no return address is replaced, and the callee itself need not allow a probe.
+ * 2. All open calls whose return address stands at one place return together: a function, and those that it went to by a jump.
+ *    So a return is known by its place on the stack alone.
+ * 3. A place on a kernel stack is a distance from the stack's lowest address. It is below all places on a user stack: a call of the
+ *    kernel's lies within the calls of the program that made the system call.
+ * 4. What runs on another stack than the thread's own (an interrupt, a softirq) is no call of the thread.
+ */
+#ifndef WAKEPATH_DRILL_KERNEL_BPF_H
+#define WAKEPATH_DRILL_KERNEL_BPF_H
+
+/* The size of a kernel stack. No place on a user stack is as low: the lowest 64 kB of a process are never mapped. */
+#define KERNEL_STACK (16ull << 10)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WP_DRILL_PLACES);
+	__type(key, __u32);
+	__type(value, struct wp_drill_place);
+} places SEC(".maps");
+
+/* The numbers of functions that indirect calls go to, by address. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64);
+	__type(value, __u32);
+} called SEC(".maps");
+
+/* A place on the kernel stack of the current thread; 0 for one on another stack. */
+static __always_inline __u64 kernel_place(__u64 sp)
+{
+	__u64 place = sp - (__u64)bpf_get_current_task_btf()->stack;
+
+	return place < KERNEL_STACK ? place : 0;
+}
+
+/* Whether the processor follows a conditional jump (Intel SDM, volume 1, appendix B). */
+static __always_inline bool is_taken(struct pt_regs *ctx, __u8 condition)
+{
+	__u64 flags = ctx->flags;
+	bool carry = flags & 1, parity = flags & 4, zero = flags & 0x40, sign = flags & 0x80, overflow = flags & 0x800;
+	bool taken = false;
+
+	switch (condition >> 1) {
+	case 0:
+		taken = overflow;
+		break;
+	case 1:
+		taken = carry;
+		break;
+	case 2:
+		taken = zero;
+		break;
+	case 3:
+		taken = carry || zero;
+		break;
+	case 4:
+		taken = sign;
+		break;
+	case 5:
+		taken = parity;
+		break;
+	case 6:
+		taken = sign != overflow;
+		break;
+	case 7:
+		taken = zero || sign != overflow;
+		break;
+	default:
+		return true;
+	}
+	return taken != (condition & 1);
+}
+
+/* The open calls whose return address stands at `slot` return now. Deeper ones that are still open did so unseen. */
+static __always_inline void close_kernel(struct wp_drill_thread *t, __u64 slot, __u64 now)
+{
+	__u32 depth = t->depth;
+
+#pragma unroll
+	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
+		struct wp_drill_frame *top;
+
+		if (!depth || depth > WP_DRILL_DEEPEST)
+			return;
+		top = frame_at(t, depth - 1);
+		if (top->sp > slot)
+			return;
+		t->depth = --depth;
+		t->innermost = top->around;
+		if (top->sp == slot) {
+			__u64 latency = now > top->at ? now - top->at : 0;
+
+			if (top->node != WP_DRILL_OUTSIDE && t->plan) {
+				struct wp_drill_node *node = node_of(t, top->node);
+
+				if (latency > node->max)
+					node->max = latency;
+				node->sum += latency;
+				node->count++;
+			}
+			if (!depth) {
+				finish(t, latency);
+				return;
+			}
+		} else if (top->node != WP_DRILL_OUTSIDE) {
+			t->left++;
+		}
+		if (!depth)
+			__sync_fetch_and_add(&left, 1);
+	}
+}
+
+/* Removes the open calls that must have returned unseen, since a call is made at a higher place; with `same`, also at the same. */
+static __always_inline void leave_kernel(struct wp_drill_thread *t, __u64 slot, bool same)
+{
+	__u32 depth = t->depth;
+
+#pragma unroll
+	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
+		struct wp_drill_frame *top;
+
+		if (!depth || depth > WP_DRILL_DEEPEST)
+			break;
+		top = frame_at(t, depth - 1);
+		if (top->sp > slot || (top->sp == slot && !same))
+			break;
+		if (top->node != WP_DRILL_OUTSIDE)
+			t->left++;
+		t->innermost = top->around;
+		t->depth = --depth;
+	}
+	if (!depth)
+		__sync_fetch_and_add(&left, 1);
+}
+
+static __always_inline void enter_kernel(__u64 who, struct wp_drill_thread *t, __u64 sp, __u32 function)
+{
+	struct wp_drill_frame *top;
+
+	if (t && t->depth) {
+		/* f0 at the place of its last call: that one returned unseen. */
+		leave_kernel(t, sp, function == F0 && t->depth == 1);
+	}
+	if (!t || !t->depth) {
+		if (function == F0)
+			begin(who, t, sp);
+		return;
+	}
+	top = frame_at(t, t->depth - 1);
+	/* The probe at the call has opened it; or a function that is measured came here by a jump. */
+	if (top->sp == sp)
+		return;
+	/* Else it is called from elsewhere: its calls are nobody's. */
+	if (t->plan || function == F0)
+		open_frame(t, sp, function, WP_DRILL_OUTSIDE);
+}
+
+static __always_inline void call_kernel(struct pt_regs *ctx, struct wp_drill_thread *t, __u64 slot,
+					struct wp_drill_place *place, struct wp_drill_edge *edge)
+{
+	struct wp_drill_child *child;
+	bool jumps = !edge->returns_to;
+
+	if (jumps && !is_taken(ctx, place->condition))
+		return;
+	leave_kernel(t, slot, !jumps);
+	if (!t->depth)
+		return;
+	if (place->roles & WP_DRILL_INDIRECT) {
+		__u64 target = value_of(ctx, place->operand.base);
+		__u32 *function;
+
+		if (place->operand.in_memory) {
+			target += value_of(ctx, place->operand.index) * place->operand.scale +
+				  place->operand.displacement;
+			if (bpf_probe_read_kernel(&target, sizeof(target), (void *)target))
+				return;
+		}
+		function = bpf_map_lookup_elem(&called, &target);
+		if (!function)
+			return;
+		edge->function = *function;
+	}
+	edge->parent = frame_at(t, t->depth - 1)->node;
+	child = edge->parent == WP_DRILL_OUTSIDE ? NULL : bpf_map_lookup_elem(&edges, edge);
+	if (child)
+		open_frame(t, slot, edge->function, child->node);
+}
+
+/* At a place in the kernel's code. */
+SEC("kprobe")
+int drill_kernel(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns(), who = (__u32)bpf_get_current_pid_tgid(), sp;
+	__u32 index = (__u32)bpf_get_attach_cookie(ctx);
+	struct wp_drill_edge edge = {};
+	struct wp_drill_place *place;
+	struct wp_drill_thread *t;
+
+	if (bpf_get_current_pid_tgid() >> 32 != process || phase == WP_DRILL_IDLE)
+		return 0;
+	place = bpf_map_lookup_elem(&places, &index);
+	sp = kernel_place(ctx->sp);
+	if (!place || !sp)
+		return 0;
+	t = bpf_map_lookup_elem(&drilled, &who);
+	if (t && t->depth) {
+		if (place->roles & WP_DRILL_CLOSES)
+			close_kernel(t, sp - 8, now);
+		else if (place->roles & WP_DRILL_RETURNS && is_taken(ctx, place->condition))
+			close_kernel(t, sp, now);
+	}
+	if (place->roles & WP_DRILL_ENTERS)
+		enter_kernel(who, t, sp, place->function);
+	if (!t || !t->depth || !t->plan)
+		return 0;
+	edge.function = place->function;
+	if (place->roles & WP_DRILL_OPENS) {
+		edge.returns_to = place->returns_to;
+		call_kernel(ctx, t, edge.returns_to ? sp - 8 : sp, place, &edge);
+	} else if (place->roles & WP_DRILL_CALLED) {
+		if (!bpf_probe_read_kernel(&edge.returns_to, sizeof(edge.returns_to), (void *)ctx->sp))
+			call_kernel(ctx, t, sp, place, &edge);
+	}
+	return 0;
+}
+
+/* The return of f0, where not each of its return instructions is known. */
+SEC("kretprobe")
+int drill_kernel_return(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns(), sp = kernel_place(ctx->sp);
+	__u32 who = (__u32)bpf_get_current_pid_tgid();
+	struct wp_drill_thread *t;
+	__u64 key = who;
+
+	if (bpf_get_current_pid_tgid() >> 32 != process || !sp)
+		return 0;
+	t = bpf_map_lookup_elem(&drilled, &key);
+	if (t && t->depth)
+		close_kernel(t, sp - 8, now);
+	return 0;
+}
+
+/* At an indirect call in the kernel's code: where it goes. */
+SEC("kprobe")
+int drill_kernel_target(struct pt_regs *ctx)
+{
+	return kernel_place(ctx->sp) ? call_indirectly(ctx, true) : 0;
+}
+
+#endif
