@@ -118,7 +118,7 @@ test-vm: program workloads dist ## test on Debian's kernels 6.1 and 6.12, emulat
 	@packaging/setup vm
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth --package wakepath-split
 	$(CARGO) test $(LOCKED) --release --no-run --package wakepath-cli --test live_root_doctor --test live_root_record \
-		--test live_root_latency_kernel --test live_root_tracers
+		--test live_root_latency_kernel --test live_root_drill_kernel --test live_root_tracers
 	$(AS_ROOT) vm/prepare
 	vm/test >target/test-vm.md; code=$$?; cp target/test-vm.md docs/test-vm.md; cat docs/test-vm.md; exit $$code
 

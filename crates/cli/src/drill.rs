@@ -29,7 +29,7 @@ use crate::record::{MIN_FREE_PERCENT, read_made, record_failure};
 
 /// Find the functions that make the calls of a peak slow, by probing a running process level by level
 ///
-/// The calls of TARGET (FILE:FUNCTION, as of `wakepath latency`) are counted first, and their latencies have peaks. For the
+/// The calls of TARGET (FILE:FUNCTION or kernel:FUNCTION, as of `wakepath latency`) are counted first, and their latencies have peaks. For the
 /// calls within one peak, the functions that TARGET calls are measured, then those that the slowest of them call, and so
 /// on: at each level only the calls on the way, and only in this process. The answer is the path of calls to the function
 /// that takes the time. All probes are removed at the end, also after Ctrl-C or if wakepath is killed.
@@ -109,6 +109,8 @@ Examples:
                                      the same for the first peak
   sudo wakepath drill sqlite3:sqlite3_step -- ./load-test
                                      the same in a command, which runs on when the answer is there
+  sudo wakepath drill kernel:vfs_read -p 4242
+                                     the same below a function of the kernel, for this process
   sudo wakepath drill ./server:handle_request -p 4242 -d 5s --save search
   sudo wakepath drill --resume search -p 4242 --save search
                                      five seconds of it now, and the rest later

@@ -153,7 +153,7 @@ impl<'obj> Drill<'obj> {
         if pidfd(pid).is_none() {
             return Err(Error::NoProcess { pid });
         }
-        if std::env::var_os("WPDEBUG").is_none() { libbpf::silence(); }
+        libbpf::silence();
         let many_at_once = libbpf::has_uprobe_sessions(&libbpf::kernel_types()?);
         let mut open = DrillSkelBuilder::default().open(storage).map_err(load_error)?;
         for mut program in open.open_object_mut().progs_mut() {

@@ -153,7 +153,7 @@ impl KernelCode {
     /// When there is none, or several, or its calls cannot be followed.
     pub fn named(&mut self, name: &str) -> Result<ProcessFunction, KernelCodeError> {
         let owned = || name.to_owned();
-        match *self.symbols.named(name) {
+        match *self.symbols.named(name).as_slice() {
             [] => {
                 let mut left = self.symbols.parts_of(name);
                 left.truncate(MAX_LISTED);
@@ -344,7 +344,7 @@ impl KernelCode {
     /// The function with this name, by [`KernelCode::place_of`].
     pub(crate) fn at_place(&self, place: &str) -> Option<ProcessFunction> {
         let (build, name) = place.strip_prefix("kernel ")?.split_once(' ')?;
-        match *self.symbols.named(name) {
+        match *self.symbols.named(name).as_slice() {
             [address] if build == self.build => self.function_at(address).ok(),
             _ => None,
         }

@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{MapCore, MapFlags, libbpf_sys};
@@ -22,6 +25,8 @@ const KIND: &str = "/sys/bus/event_source/devices/kprobe/type";
 /// The bit that asks for a return probe (`/sys/bus/event_source/devices/kprobe/format/retprobe`).
 const RETURN_PROBE: u64 = 1;
 
+/// Threads that remove probes at the same time.
+const MAX_REMOVING: usize = 8;
 /// Rounds of system calls by which the cost is measured, and the calls in each.
 const ROUNDS: usize = 15;
 const CALLS: u64 = 32;
@@ -124,6 +129,8 @@ pub(super) struct KernelProbes {
     returns: Option<Probe>,
     /// The probes of indirect calls.
     watched: Vec<Probe>,
+    /// Probes are being added.
+    adding: Arc<AtomicBool>,
     /// Probes that are being removed: each takes the kernel a grace period.
     removing: Vec<JoinHandle<Vec<u32>>>,
 }
@@ -150,6 +157,8 @@ impl Drill<'_> {
             }
         }
         let mut refused = Vec::new();
+        // Each that is removed has the kernel's lock for a grace period: new ones go first.
+        self.kernel.adding.store(true, Relaxed);
         for (&address, place) in wanted {
             if let Some((number, known, _)) = self.kernel.places.get_mut(&address) {
                 if known != place {
@@ -182,6 +191,7 @@ impl Drill<'_> {
                 }
             }
         }
+        self.kernel.adding.store(false, Relaxed);
         self.remove_later(removed);
         Ok(refused)
     }
@@ -252,7 +262,13 @@ impl Drill<'_> {
             std::mem::take(&mut self.kernel.removing).into_iter().partition(JoinHandle::is_finished);
         self.kernel.removing = going;
         self.kernel.free.extend(done.into_iter().filter_map(|thread| thread.join().ok()).flatten());
-        let remove = move || removed.into_iter().map(|(number, _probe)| number).collect();
+        let numbers: Vec<u32> = removed.iter().map(|(number, _)| *number).collect();
+        let probes = removed.into_iter().map(|(_, probe)| probe).collect();
+        let adding = Arc::clone(&self.kernel.adding);
+        let remove = move || {
+            remove(probes, &adding);
+            numbers
+        };
         self.kernel.removing.push(std::thread::spawn(remove));
     }
 
@@ -260,8 +276,9 @@ impl Drill<'_> {
     pub(super) fn watch_kernel_no_more(&mut self) {
         let probes = std::mem::take(&mut self.kernel.watched);
         if !probes.is_empty() {
+            let adding = Arc::clone(&self.kernel.adding);
             let remove = move || {
-                drop(probes);
+                remove(probes, &adding);
                 Vec::new()
             };
             self.kernel.removing.push(std::thread::spawn(remove));
@@ -304,11 +321,32 @@ impl Drill<'_> {
     pub(super) fn end_kernel(&mut self) {
         self.watch_kernel_no_more();
         let KernelProbes { places, returns, removing, .. } = std::mem::take(&mut self.kernel);
-        drop((places, returns));
+        let probes = places.into_values().map(|(_, _, probe)| probe).chain(returns).collect();
+        remove(probes, &AtomicBool::new(false));
         for thread in removing {
             let _ = thread.join();
         }
     }
+}
+
+/// Removes probes, some at the same time, and none while others are added.
+fn remove(probes: Vec<Probe>, adding: &AtomicBool) {
+    let left = Mutex::new(probes);
+    let next = || {
+        while adding.load(Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        left.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..MAX_REMOVING {
+            scope.spawn(|| {
+                while let Some(probe) = next() {
+                    drop(probe);
+                }
+            });
+        }
+    });
 }
 
 /// The time of a system call that does next to nothing, ns: the median of rounds.

@@ -203,7 +203,9 @@ impl Kernel<'_> {
 
 /// Whether the code at the entry of a function lets the kernel's tracer in: a call of it, or the no-operation in place of that.
 pub(super) fn is_traceable(code: &[u8]) -> bool {
-    let code = code.strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa]).unwrap_or(code);
+    // `endbr64`, or what the kernel writes over it where no pointer leads to the function.
+    const LANDINGS: [[u8; 4]; 3] = [[0xf3, 0x0f, 0x1e, 0xfa], [0x66, 0x0f, 0x1f, 0], [0x0f, 0x1f, 0x40, 0xd6]];
+    let code = LANDINGS.iter().find_map(|landing| code.strip_prefix(landing)).unwrap_or(code);
     code.starts_with(&[0x0f, 0x1f, 0x44, 0, 0]) || code.first() == Some(&0xe8)
 }
 

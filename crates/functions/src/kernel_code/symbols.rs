@@ -14,6 +14,9 @@ const ENTRY_CODE: [(&str, &str); 4] = [
 /// The beginning of the names by which the kernel keeps its list of what may not be probed (`NOKPROBE_SYMBOL`).
 const BLACKLISTED: &str = "_kbl_addr_";
 
+/// The most bytes of the last function of a module: none states where it ends.
+const MAX_LAST_BYTES: u64 = 4096;
+
 /// A function by its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Text<'a> {
@@ -38,7 +41,8 @@ pub(super) struct Symbols {
     text: String,
     /// In order of the address; several may have one.
     all: Vec<Symbol>,
-    by_name: HashMap<String, Vec<u64>>,
+    /// The indices of those that are the seldom run part of a function.
+    cold: Vec<usize>,
     data: HashMap<String, u64>,
     entry_code: Vec<Range<u64>>,
     blacklist: Vec<Range<u64>>,
@@ -76,18 +80,13 @@ impl Symbols {
         all.sort_by_key(|symbol| symbol.address);
         let mut found = Self { all, data, entry_code, ..Self::default() };
         found.text = text;
-        for symbol in &found.all {
-            let name = &found.text[symbol.name.start as usize..symbol.name.end as usize];
-            if is_function(name) {
-                let places = found.by_name.entry(name.to_owned()).or_default();
-                if !places.contains(&symbol.address) {
-                    places.push(symbol.address);
-                }
-            }
-        }
+        let is_cold = |(index, symbol): (usize, &Symbol)| {
+            found.str(&symbol.name).ends_with(".cold").then_some(index)
+        };
+        found.cold = found.all.iter().enumerate().filter_map(is_cold).collect();
         found.blacklist = blacklist.lines().filter_map(range_of_list).collect();
         for name in listed {
-            let ranges = found.named(&name).iter().filter_map(|&at| Some(at..found.beginning_at(at)?.end));
+            let ranges = found.named(&name).into_iter().filter_map(|at| Some(at..found.beginning_at(at)?.end));
             let ranges: Vec<_> = ranges.collect();
             found.blacklist.extend(ranges);
         }
@@ -113,7 +112,13 @@ impl Symbols {
     /// The function, or part of one, around an address.
     pub fn around(&self, address: u64) -> Option<Text<'_>> {
         let (there, behind) = self.at_or_below(address)?;
-        let end = self.all.get(behind).map_or(address, |next| next.address);
+        let next = self.all.get(behind);
+        let end = next.map_or(address, |next| next.address);
+        // Behind the last function of a module may stand anything.
+        let last = next.is_none_or(|next| next.module != there[0].module && self.str(&next.module) != self.str(&there[0].module));
+        if last && address - there[0].address > MAX_LAST_BYTES {
+            return None;
+        }
         let named = || there.iter().filter(|symbol| is_function(self.str(&symbol.name)));
         let best = named().find(|symbol| symbol.global).or_else(|| named().next()).or_else(|| there.first())?;
         let module = Some(self.str(&best.module)).filter(|module| !module.is_empty());
@@ -128,13 +133,20 @@ impl Symbols {
     }
 
     /// The addresses of the functions with a name.
-    pub fn named(&self, name: &str) -> &[u64] {
-        self.by_name.get(name).map_or(&[], Vec::as_slice)
+    pub fn named(&self, name: &str) -> Vec<u64> {
+        let is_it = |symbol: &&Symbol| self.str(&symbol.name) == name;
+        let mut found: Vec<u64> = if is_function(name) {
+            self.all.iter().filter(is_it).map(|symbol| symbol.address).collect()
+        } else {
+            Vec::new()
+        };
+        found.dedup();
+        found
     }
 
     /// The names of all functions.
     pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.by_name.keys().map(String::as_str)
+        self.all.iter().map(|symbol| self.str(&symbol.name)).filter(|name| is_function(name))
     }
 
     /// The address of the kernel's data with a name.
@@ -157,7 +169,7 @@ impl Symbols {
         let is_cold = |symbol: &&Symbol| {
             self.str(&symbol.name) == wanted && self.str(&symbol.module) == module.unwrap_or("")
         };
-        let mut cold = self.all.iter().filter(is_cold);
+        let mut cold = self.cold.iter().filter_map(|&index| self.all.get(index)).filter(is_cold);
         let (only, None) = (cold.next()?, cold.next()) else { return None };
         Some(only.address..self.around(only.address)?.end)
     }

@@ -192,7 +192,7 @@ impl Driver<'_> {
 
     /// The number of indirect calls that were watched, in a sentence.
     pub(super) fn watched_calls(&self) -> Option<String> {
-        let calls = match self.watched.len() {
+        let calls = match self.watched.len() - self.kernel.watched {
             0 => return None,
             1 => String::from("an indirect call was"),
             several => format!("{several} indirect calls were"),

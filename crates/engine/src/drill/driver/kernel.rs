@@ -15,6 +15,8 @@ pub(in crate::drill) struct KernelOfSearch {
     refused: BTreeMap<u64, i32>,
     /// Whether the returns of f0 are seen by a return probe.
     by_return_probe: bool,
+    /// The indirect calls of the kernel that were watched.
+    pub watched: usize,
 }
 
 /// Whether a function is one of the kernel.

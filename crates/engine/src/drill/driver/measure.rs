@@ -192,6 +192,7 @@ impl Driver<'_> {
         }
         progress(DrillProgress::Watching { sites: new.len() + of_kernel.len() });
         self.drill.watch(&new)?;
+        self.kernel.watched += of_kernel.len();
         self.drill.watch_kernel(&of_kernel)?;
         let began = Instant::now();
         let from = self.peak.from_ns.checked_ilog2().unwrap_or(0) as usize;

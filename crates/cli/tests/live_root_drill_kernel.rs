@@ -1,0 +1,134 @@
+//! `wakepath drill` into the kernel's functions, on kernels that allow probes there: programs whose slow system call is slow for a
+//! known reason below it. `vm/tests` runs these in guests with such kernels.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use wakepath_harness::live::{Place, document, list, not_possible, number, place, run, texts, wakepath, workload};
+
+/// A place for a test, if this kernel allows probes in its code; else a line that says so.
+fn kernel_place(would_show: &str) -> Option<Place> {
+    let folder = place(would_show)?;
+    let below = Below::start(&folder, &["zero", "file"]);
+    let tried = ["drill", "kernel:vfs_read", "-p", &below.1, "--start-ops", "1", "--no-waits", "-d", "1"];
+    let (_, said) = texts(&wakepath(&folder, &tried));
+    if said.contains("cannot put a probe on the kernel's") {
+        not_possible("this kernel allows no probes in its code", would_show);
+        return None;
+    }
+    Some(folder)
+}
+
+/// A running `below`; it ends when this is dropped.
+struct Below(Child, String);
+
+impl Below {
+    fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let program = workload(folder, "below");
+        let mut child = Command::new(program)
+            .args(arguments)
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("below");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("its number");
+        Self(child, line.trim().to_owned())
+    }
+}
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The answer about the slow calls of a function in `below`.
+fn answer(folder: &Path, function: &str, arguments: &[&str]) -> Value {
+    let below = Below::start(folder, arguments);
+    document(folder, &["drill", function, "-p", &below.1, "--start-ops", "300", "--no-waits", "-d", "120"])
+}
+
+/// The paths of an answer, each with the cause at its end.
+fn paths(answer: &Value) -> Vec<(Vec<&str>, &Value)> {
+    let names = |path| list(path).iter().filter_map(Value::as_str).collect();
+    list(&answer["root_causes"]).iter().map(names).zip(list(&answer["causes"])).collect()
+}
+
+/// Whether one of the paths has these functions, in this order and perhaps with others between, and its last function waited for most of the time.
+fn has_wait(answer: &Value, wanted: &[&str]) -> bool {
+    paths(answer).iter().any(|(path, cause)| {
+        let mut rest = path.iter();
+        let is_there = wanted.iter().all(|name| rest.any(|function| function == name));
+        is_there && number(&cause["blocked_ns"]) * 2 > number(&cause["ns"])
+    })
+}
+
+/// A process has few threads, whose calls all return; what the kernel misses would be said.
+fn misses_nothing(answer: &Value) {
+    let notes = answer["notes"].to_string();
+    assert!(!notes.contains("unseen"), "{answer:#}");
+}
+
+#[test]
+fn a_read_of_a_pipe_that_comes_late_waits_in_the_pipe() {
+    let Some(folder) = kernel_place("the path of a late read is found in the kernel") else { return };
+    let found = answer(&folder, "kernel:vfs_read", &["pipe"]);
+    // fs/read_write.c calls it through the file's operations, `call_read_iter`; fs/pipe.c waits there itself.
+    assert!(has_wait(&found, &["vfs_read", "schedule"]), "{found:#}");
+    let (path, _) = &paths(&found)[0];
+    assert!(["pipe_read", "anon_pipe_read"].contains(&path[1]), "{found:#}");
+    misses_nothing(&found);
+    // The system call goes there by a jump.
+    let found = answer(&folder, "kernel:__x64_sys_read", &["pipe"]);
+    assert!(has_wait(&found, &["__x64_sys_read", "ksys_read", "vfs_read", "schedule"]), "{found:#}");
+    misses_nothing(&found);
+}
+
+#[test]
+fn a_write_that_waits_for_the_lock_of_the_inode_is_found_from_its_peak() {
+    let Some(folder) = kernel_place("an intermittent lock of the kernel is found from its peak") else { return };
+    let found = answer(&folder, "kernel:vfs_write", &["append", "file"]);
+    // `ext4_buffered_write_iter` of fs/ext4/file.c takes it; this file system is not always ext4.
+    assert!(has_wait(&found, &["vfs_write", "down_write"]), "{found:#}");
+    misses_nothing(&found);
+}
+
+#[test]
+fn an_fsync_is_followed_into_a_module() {
+    let Some(folder) = kernel_place("a function of a module is followed") else { return };
+    let on_ext4 = Command::new("stat").args(["-f", "-c", "%T"]).arg(&*folder).output().expect("stat");
+    if !texts(&on_ext4).0.starts_with("ext2/ext3") {
+        return not_possible("no ext4 here", "a function of a module is followed");
+    }
+    let found = answer(&folder, "kernel:__x64_sys_fsync", &["fsync", "file"]);
+    let is_there = |(path, _): &(Vec<&str>, &Value)| {
+        path.starts_with(&["__x64_sys_fsync", "vfs_fsync_range", "ext4_sync_file"])
+    };
+    assert!(paths(&found).iter().any(is_there), "{found:#}");
+    misses_nothing(&found);
+    // The same, beginning in the module.
+    let found = answer(&folder, "kernel:ext4_sync_file", &["fsync", "file"]);
+    assert_eq!(paths(&found)[0].0[0], "ext4_sync_file", "{found:#}");
+}
+
+#[test]
+fn functions_that_have_to_be_left_alone_are_refused_with_the_reason() {
+    let Some(folder) = kernel_place("what may not be probed is refused") else { return };
+    let below = Below::start(&folder, &["pipe"]);
+    for (function, why) in [
+        ("kernel:vfs_raed", "there is no `kernel:vfs_raed`; similar: kernel:vfs_read"),
+        ("kernel:irqentry_enter", "it is code by which the kernel is entered"),
+        ("kernel:bpf_get_current_pid_tgid", "programs at probes call it themselves"),
+        ("kernel:do_exit", "never returns"),
+        ("kernel:vfs_*", "there is no `kernel:vfs_*`"),
+    ] {
+        let said = run(&folder, &["drill", function, "-p", &below.1], 2).1;
+        assert!(said.contains(why), "{function}: {said}");
+    }
+}
