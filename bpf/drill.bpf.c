@@ -86,6 +86,17 @@ struct {
 
 #include "drill_stubs.bpf.h"
 
+/*
+ * A place on a kernel stack is a distance from the stack's lowest address. No place on a user stack is as low: the lowest 64 kB of a
+ * process are never mapped.
+ */
+#define KERNEL_STACK (16ull << 10)
+
+static __always_inline bool of_kernel_stack(__u64 sp)
+{
+	return sp <= KERNEL_STACK;
+}
+
 static __always_inline struct wp_drill_node *node_of(struct wp_drill_thread *t, __u32 number)
 {
 	struct wp_drill_node *node;
@@ -209,7 +220,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		if (!depth || depth > WP_DRILL_DEEPEST)
 			break;
 		top = frame_at(t, depth - 1);
-		if (top->sp > sp || sp - top->sp > ONE_STACK)
+		if (top->sp > sp || (sp - top->sp > ONE_STACK && !of_kernel_stack(top->sp)))
 			break;
 		if (top->sp == sp) {
 			struct wp_drill_edge jump = { top->node, function, 0 };
@@ -324,7 +335,7 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 above)
 			return 0;
 		}
 		/* On another stack; or by a jump of the function that has the frame, and itself has none. */
-		if (sp - top->sp > ONE_STACK || top->sp == sp)
+		if ((sp - top->sp > ONE_STACK && !of_kernel_stack(top->sp)) || top->sp == sp)
 			return 0;
 		t->innermost = top->around;
 		t->left++;
@@ -418,13 +429,23 @@ static __always_inline __u64 value_of(struct pt_regs *ctx, __u8 number)
 	return value;
 }
 
+static __always_inline void count_target(__u32 site, __u64 address)
+{
+	struct wp_drill_target target = { site, address };
+	__u64 one = 1, *times = bpf_map_lookup_elem(&targets, &target);
+
+	if (times)
+		__sync_fetch_and_add(times, 1);
+	else
+		bpf_map_update_elem(&targets, &target, &one, BPF_ANY);
+}
+
 /* At an indirect call: where it goes. */
 static __always_inline int call_indirectly(struct pt_regs *ctx, bool of_kernel)
 {
 	__u32 site = (__u32)bpf_get_attach_cookie(ctx);
 	struct wp_drill_operand *operand = bpf_map_lookup_elem(&operands, &site);
-	struct wp_drill_target target = { site, 0 };
-	__u64 place, one = 1, *times;
+	__u64 place;
 
 	if (bpf_get_current_pid_tgid() >> 32 != process || !operand)
 		return 0;
@@ -435,12 +456,7 @@ static __always_inline int call_indirectly(struct pt_regs *ctx, bool of_kernel)
 				bpf_probe_read_user(&place, sizeof(place), (void *)place))
 			return 0;
 	}
-	target.target = place;
-	times = bpf_map_lookup_elem(&targets, &target);
-	if (times)
-		__sync_fetch_and_add(times, 1);
-	else
-		bpf_map_update_elem(&targets, &target, &one, BPF_ANY);
+	count_target(site, place);
 	return 0;
 }
 

@@ -14,9 +14,6 @@
 #ifndef WAKEPATH_DRILL_KERNEL_BPF_H
 #define WAKEPATH_DRILL_KERNEL_BPF_H
 
-/* The size of a kernel stack. No place on a user stack is as low: the lowest 64 kB of a process are never mapped. */
-#define KERNEL_STACK (16ull << 10)
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, WP_DRILL_PLACES);
@@ -154,6 +151,11 @@ static __always_inline void enter_kernel(__u64 who, struct wp_drill_thread *t, _
 		return;
 	}
 	top = frame_at(t, t->depth - 1);
+	/* The function of a system call, whose place was not known before. */
+	if (top->sp == KERNEL_STACK && top->function == function) {
+		top->sp = sp;
+		return;
+	}
 	/* The probe at the call has opened it; or a function that is measured came here by a jump. */
 	if (top->sp == sp)
 		return;
@@ -246,6 +248,76 @@ int drill_kernel_return(struct pt_regs *ctx)
 	t = bpf_map_lookup_elem(&drilled, &key);
 	if (t && t->depth)
 		close_kernel(t, sp - 8, now);
+	return 0;
+}
+
+/* Instructions that make system calls and are watched, by the address behind them: their numbers. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, WP_DRILL_OPERANDS);
+	__type(key, __u64);
+	__type(value, __u32);
+} watched_calls SEC(".maps");
+
+/* A system call of the process: a call of the function of the kernel that has its number. */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(drill_call_enter, struct pt_regs *regs, long number)
+{
+	__u64 who = (__u32)bpf_get_current_pid_tgid(), called_by = regs->ip, nr = number;
+	struct wp_drill_edge edge = { 0, 0, called_by };
+	struct wp_drill_thread *t;
+	__u32 *site, *function;
+
+	if (bpf_get_current_pid_tgid() >> 32 != process)
+		return 0;
+	site = bpf_map_lookup_elem(&watched_calls, &called_by);
+	if (site)
+		count_target(*site, nr);
+	t = bpf_map_lookup_elem(&drilled, &who);
+	function = bpf_map_lookup_elem(&called, &nr);
+	if (!t || !t->depth || !t->plan || !function)
+		return 0;
+	leave_kernel(t, KERNEL_STACK, true);
+	if (!t->depth)
+		return 0;
+	edge.function = *function;
+	edge.parent = frame_at(t, t->depth - 1)->node;
+	if (edge.parent != WP_DRILL_OUTSIDE) {
+		struct wp_drill_child *child = bpf_map_lookup_elem(&edges, &edge);
+
+		if (child)
+			open_frame(t, KERNEL_STACK, edge.function, child->node);
+	}
+	return 0;
+}
+
+/* At its end that function returns, and those that it went to by a jump: the outermost of the kernel's calls. */
+SEC("tp_btf/sys_exit")
+int BPF_PROG(drill_call_exit)
+{
+	__u64 now = bpf_ktime_get_ns(), who = (__u32)bpf_get_current_pid_tgid(), slot = 0;
+	struct wp_drill_thread *t;
+	__u32 depth;
+
+	if (bpf_get_current_pid_tgid() >> 32 != process)
+		return 0;
+	t = bpf_map_lookup_elem(&drilled, &who);
+	if (!t)
+		return 0;
+	depth = t->depth;
+#pragma unroll
+	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
+		__u64 sp;
+
+		if (!depth || depth > WP_DRILL_DEEPEST)
+			break;
+		sp = frame_at(t, --depth)->sp;
+		if (!of_kernel_stack(sp))
+			break;
+		slot = sp;
+	}
+	if (slot)
+		close_kernel(t, slot, now);
 	return 0;
 }
 

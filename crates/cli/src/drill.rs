@@ -10,8 +10,8 @@ use std::time::Duration;
 use clap::Args;
 use wakepath_caller::Caller;
 use wakepath_engine::drill::{
-    DrillCommand, DrillError, DrillProgress, DrillQuery, Drilled, EndReason, Mode, Parameters,
-    KernelCodeError, ParametersFile, SavedSearch, drill,
+    DrillCommand, DrillError, DrillProgress, DrillQuery, Drilled, EndReason, KernelCodeError, Mode,
+    Parameters, ParametersFile, SavedSearch, drill,
 };
 use wakepath_engine::latency::live::AllowedProbes;
 use wakepath_engine::record::{Options, Request, Signals, find_go, record};
@@ -226,7 +226,17 @@ fn explain(
     let go = find_go(&request);
     let made = record(&request, go, None, None, stop);
     output.passing("");
-    let mut made = made.map_err(record_failure)?;
+    let mut made = match made {
+        // A recording sees the kernel's functions in another way, which not all of them allow.
+        Err(error) if found.target.starts_with("kernel:") => {
+            if arguments.json {
+                output.write(|out| json::drill(found, None, out))?;
+            }
+            output.complain("note", &format!("what the calls wait for was not recorded: {error}"));
+            return Ok(());
+        }
+        made => made.map_err(record_failure)?,
+    };
     collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     let kept = made.take_kept_files();
     let Some(place) = &made.outcome.place else { return Ok(()) };

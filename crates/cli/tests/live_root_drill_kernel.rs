@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use wakepath_harness::live::{Place, document, list, not_possible, number, place, run, texts, wakepath, workload};
+use wakepath_harness::live::{
+    Place, document, list, not_possible, number, place, run, texts, wakepath, workload,
+};
 
 /// A place for a test, if this kernel allows probes in its code; else a line that says so.
 fn kernel_place(would_show: &str) -> Option<Place> {
@@ -60,12 +62,16 @@ fn paths(answer: &Value) -> Vec<(Vec<&str>, &Value)> {
     list(&answer["root_causes"]).iter().map(names).zip(list(&answer["causes"])).collect()
 }
 
-/// Whether one of the paths has these functions, in this order and perhaps with others between, and its last function waited for most of the time.
+/// Whether a path has these functions, in this order and perhaps with others between.
+fn is_in_order(path: &[&str], wanted: &[&str]) -> bool {
+    let mut rest = path.iter();
+    wanted.iter().all(|name| rest.any(|function| function == name))
+}
+
+/// Whether one of the paths has these functions, and its last function waited for most of the time.
 fn has_wait(answer: &Value, wanted: &[&str]) -> bool {
     paths(answer).iter().any(|(path, cause)| {
-        let mut rest = path.iter();
-        let is_there = wanted.iter().all(|name| rest.any(|function| function == name));
-        is_there && number(&cause["blocked_ns"]) * 2 > number(&cause["ns"])
+        is_in_order(path, wanted) && number(&cause["blocked_ns"]) * 2 > number(&cause["ns"])
     })
 }
 
@@ -92,7 +98,9 @@ fn a_read_of_a_pipe_that_comes_late_waits_in_the_pipe() {
 
 #[test]
 fn a_write_that_waits_for_the_lock_of_the_inode_is_found_from_its_peak() {
-    let Some(folder) = kernel_place("an intermittent lock of the kernel is found from its peak") else { return };
+    let Some(folder) = kernel_place("an intermittent lock of the kernel is found from its peak") else {
+        return;
+    };
     let found = answer(&folder, "kernel:vfs_write", &["append", "file"]);
     // `ext4_buffered_write_iter` of fs/ext4/file.c takes it; this file system is not always ext4.
     assert!(has_wait(&found, &["vfs_write", "down_write"]), "{found:#}");
@@ -107,14 +115,25 @@ fn an_fsync_is_followed_into_a_module() {
         return not_possible("no ext4 here", "a function of a module is followed");
     }
     let found = answer(&folder, "kernel:__x64_sys_fsync", &["fsync", "file"]);
+    // fs/sync.c, and the operation of the file; `do_fsync` is between where the compiler did not inline it.
     let is_there = |(path, _): &(Vec<&str>, &Value)| {
-        path.starts_with(&["__x64_sys_fsync", "vfs_fsync_range", "ext4_sync_file"])
+        is_in_order(path, &["__x64_sys_fsync", "vfs_fsync_range", "ext4_sync_file"])
     };
     assert!(paths(&found).iter().any(is_there), "{found:#}");
     misses_nothing(&found);
     // The same, beginning in the module.
     let found = answer(&folder, "kernel:ext4_sync_file", &["fsync", "file"]);
     assert_eq!(paths(&found)[0].0[0], "ext4_sync_file", "{found:#}");
+}
+
+#[test]
+fn a_path_of_a_program_goes_on_below_its_system_call() {
+    let Some(folder) = kernel_place("a path goes on from the program into the kernel") else { return };
+    let function = format!("{}:serve", workload(&folder, "below"));
+    let found = answer(&folder, &function, &["pipe"]);
+    let path = ["serve", "call_kernel", "__x64_sys_read", "ksys_read", "vfs_read", "schedule"];
+    assert!(has_wait(&found, &path), "{found:#}");
+    misses_nothing(&found);
 }
 
 #[test]

@@ -35,7 +35,7 @@ use kernel::KernelProbes;
 use record::DEPTH;
 use stubs::{Stubs, Ticks};
 
-pub use kernel::{KernelCallee, KernelPlace, MAX_KERNEL_PLACES};
+pub use kernel::{KernelCallee, KernelPlace, MAX_KERNEL_PLACES, kernel_allows_probes};
 pub use record::{DrillCall, DrillNode, MAX_DRILL_NODES, MAX_DRILL_SAMPLES};
 
 /// Threads that detach probes at the same time.
@@ -161,7 +161,7 @@ impl<'obj> Drill<'obj> {
             let wanted = match section.as_str() {
                 "uprobe" | "uretprobe" => !many_at_once,
                 "uprobe.multi" | "uretprobe.multi" => many_at_once,
-                "kprobe" | "kretprobe" => in_kernel,
+                "kprobe" | "kretprobe" | "tp_btf/sys_enter" | "tp_btf/sys_exit" => in_kernel,
                 _ => true,
             };
             program.set_autoload(wanted);
@@ -217,7 +217,8 @@ impl<'obj> Drill<'obj> {
     fn attach_tracepoints(&mut self) -> Result<(), Error> {
         for program in self.skeleton.object().progs_mut().filter(|program| program.autoload()) {
             let name = program.name().to_string_lossy().into_owned();
-            if program.section().to_string_lossy().starts_with("tp_btf/") {
+            let section = program.section().to_string_lossy().into_owned();
+            if section.starts_with("tp_btf/") && !section.starts_with("tp_btf/sys_") {
                 let link =
                     program.attach().map_err(|source| Error::Attach { name, source: into_io(source) })?;
                 self.tracepoints.push(link);

@@ -289,15 +289,20 @@ pub fn drill(
     let (mut code, f0) = begin(query, pid, command.is_some(), stop)?;
     let notes_of_f0: Vec<String> = f0.function.notes.iter().map(ToString::to_string).collect();
     let runtime = f0.function.probe.runtime;
-    let in_kernel = runtime == Runtime::Kernel;
-    let probe = (!in_kernel).then(|| wakepath_collect::calibrate(&f0.function.probe)).flatten();
+    if runtime == Runtime::Native && !query.allowed.stubs {
+        code = into_kernel(code);
+    }
+    let in_kernel = code.kernel().is_some();
+    let probe =
+        (runtime != Runtime::Kernel).then(|| wakepath_collect::calibrate(&f0.function.probe)).flatten();
     let mut storage = MaybeUninit::uninit();
     let of_goroutines = runtime == Runtime::Go;
     let stubs = stubs_of(query, runtime, &mut code)?;
     let time = Some(query.duration);
     let drill = Drill::load(&mut storage, pid, runtime, command, time, stubs.as_deref(), in_kernel)?;
     let mut driver = Driver::new(pid, drill, code, f0, query, probe);
-    let probe = if in_kernel { driver.calibrate_kernel()? } else { probe };
+    let of_kernel = if in_kernel { driver.calibrate_kernel()? } else { None };
+    let probe = if runtime == Runtime::Kernel { of_kernel } else { probe };
     let began = Instant::now();
     let counts = driver.count(query, began, stop, progress)?;
     let counted_for = began.elapsed();
@@ -345,7 +350,7 @@ pub fn drill(
     let found_below = driver.into_found(&root_causes);
     let of_f0 = notes_of_f0.into_iter().chain(found_below.notes);
     let parked = (of_goroutines && root_causes.iter().any(is_wait)).then(|| PARKED.to_owned());
-    let notes = of_f0.chain(missed(&calls, in_kernel)).chain(parked).collect();
+    let notes = of_f0.chain(missed(&calls, runtime == Runtime::Kernel)).chain(parked).collect();
     Ok(Drilled {
         host: Host::from(&this_host()),
         target: query.target.clone(),
@@ -371,6 +376,19 @@ pub fn drill(
         notes,
         save,
     })
+}
+
+/// The code of a process, with that of the kernel below it where the kernel allows probes there. Where it does not, a path ends at the
+/// function that makes a system call, and the waits of that explain it.
+fn into_kernel(code: ProcessCode) -> ProcessCode {
+    match KernelCode::open() {
+        Ok(kernel)
+            if kernel.system_call(0).is_some_and(|it| wakepath_collect::kernel_allows_probes(it.address)) =>
+        {
+            code.with_kernel(kernel)
+        }
+        _ => code,
+    }
 }
 
 /// The unwinders of the process that are to know the stubs; `None` where there are to be none.

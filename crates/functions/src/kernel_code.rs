@@ -30,6 +30,8 @@ const MAX_FUNCTION_BYTES: u64 = 1 << 20;
 const MAX_GOES_ON_IN: usize = 32;
 /// The most return instructions that are probed for one function: each costs its other callers a trap.
 const MAX_EXITS: usize = 64;
+/// Numbers of system calls are below this.
+const MAX_SYSTEM_CALLS: u32 = 512;
 /// The most names that an error lists.
 const MAX_LISTED: usize = 5;
 
@@ -101,7 +103,9 @@ pub(crate) const fn is_of_kernel(address: u64) -> bool {
 pub enum KernelCodeError {
     #[error("cannot read `{path}`: {source}")]
     Unreadable { path: &'static str, source: io::Error },
-    #[error("`/proc/kallsyms` has no addresses: only root sees them, and some systems show them to nobody (sysctl kernel.kptr_restrict)")]
+    #[error(
+        "`/proc/kallsyms` has no addresses: only root sees them, and some systems show them to nobody (sysctl kernel.kptr_restrict)"
+    )]
     NoAddresses,
     #[error(
         "there is no `kernel:{name}`{}",
@@ -189,7 +193,9 @@ impl KernelCode {
         Ok(ProcessFunction {
             address,
             function: Function {
-                shown: PathBuf::from(module.map_or_else(|| "kernel".to_owned(), |module| format!("kernel:{module}"))),
+                shown: PathBuf::from(
+                    module.map_or_else(|| "kernel".to_owned(), |module| format!("kernel:{module}")),
+                ),
                 names: vec![name.to_owned()],
                 readable: name.to_owned(),
                 address,
@@ -214,13 +220,17 @@ impl KernelCode {
             return Some(RefusalReason::NotCode { address });
         };
         if self.symbols.is_amid_entry(address) {
-            return of_kernel("it is code by which the kernel is entered, where a probe would be reached again while it is handled");
+            return of_kernel(
+                "it is code by which the kernel is entered, where a probe would be reached again while it is handled",
+            );
         }
         if self.symbols.is_blacklisted(address) {
             return of_kernel("it is on the kernel's list of functions that may not be probed");
         }
         if OF_PROBES.iter().any(|of| name.starts_with(of)) {
-            return of_kernel("programs at probes call it themselves, and the kernel skips a probe within a probe");
+            return of_kernel(
+                "programs at probes call it themselves, and the kernel skips a probe within a probe",
+            );
         }
         let code = self.memory.read(address..address + 16).unwrap_or_default();
         (!calls::is_traceable(&code))
@@ -289,7 +299,8 @@ impl KernelCode {
                 return None;
             }
             self.decode(next);
-            let calls = self.decoded.get(&next)?.as_ref().filter(|calls| calls.whole && !calls.leaves_unseen)?;
+            let calls =
+                self.decoded.get(&next)?.as_ref().filter(|calls| calls.whole && !calls.leaves_unseen)?;
             exits.extend(calls.exits.iter().copied());
             for jump in calls.calls.iter().filter(|call| call.returns_to.is_none()) {
                 let Target::At(target) = jump.target else { return None };
@@ -331,6 +342,11 @@ impl KernelCode {
         let at = table.checked_add(u64::from(number) * 8)?;
         let bytes = self.memory.read(at..at + 8)?;
         self.function_at(u64::from_le_bytes(bytes.try_into().ok()?)).ok()
+    }
+
+    /// The number of the system call that goes to the function at an address.
+    pub fn number_of_system_call(&self, address: u64) -> Option<u32> {
+        (0..MAX_SYSTEM_CALLS).find(|&number| self.system_call(number).is_some_and(|it| it.address == address))
     }
 
     /// A name for a function by which another run finds it; `None` where it is not the only one with its name, or the kernel names

@@ -79,6 +79,8 @@ pub enum ProcessCallee {
     Unbound,
     /// One that the program computes when it calls it.
     Computed(Operand),
+    /// One of the kernel, by the number of the system call that is made there. Only where calls are followed into the kernel.
+    OfKernel,
 }
 
 /// The calls of a function in a process.
@@ -226,7 +228,7 @@ impl ProcessCode {
         }
         let (key, file_address) = self.locate(of.address)?;
         let Some(Some(file)) = self.files.get(&key) else { return Err(unmapped(of.address)) };
-        let Sites { sites, whole, computed_jumps } = file.sites(file_address);
+        let Sites { sites, whole, computed_jumps, system_calls } = file.sites(file_address);
         let offsets: Vec<u64> =
             sites.iter().map(|site| file.image.offset(site.address).unwrap_or_default()).collect();
         // The process's addresses are that much above those that the file states.
@@ -249,7 +251,17 @@ impl ProcessCode {
                 callee,
             }
         });
-        Ok(ProcessSites { sites: sites.collect(), whole, computed_jumps })
+        let mut sites: Vec<ProcessSite> = sites.collect();
+        if self.kernel.is_some() {
+            let Some(Some(file)) = self.files.get(&key) else { return Err(unmapped(of.address)) };
+            sites.extend(system_calls.into_iter().map(|(at, behind)| ProcessSite {
+                address: at.wrapping_add(above),
+                offset: file.image.offset(at).unwrap_or_default(),
+                returns_to: Some(behind.wrapping_add(above)),
+                callee: ProcessCallee::OfKernel,
+            }));
+        }
+        Ok(ProcessSites { sites, whole, computed_jumps })
     }
 
     fn callee(&mut self, known: &mut HashMap<u64, ProcessCallee>, target: u64) -> ProcessCallee {

@@ -53,12 +53,17 @@ pub struct Sites {
     pub whole: bool,
     /// The number of jumps by tables of a `switch`, which stay inside.
     pub computed_jumps: usize,
+    /// The addresses of instructions that make system calls, and those behind them.
+    pub system_calls: Vec<(u64, u64)>,
 }
 
 impl Sites {
     pub(crate) fn of(body: &Body) -> Self {
         let mut found = Self { whole: body.whole, ..Self::default() };
         for (place, instruction) in body.instructions().iter().enumerate() {
+            if is_system_call(instruction) {
+                found.system_calls.push((instruction.ip(), instruction.next_ip()));
+            }
             match site(instruction, body, place) {
                 Some(site) => found.sites.push(site),
                 None if instruction.flow_control() == FlowControl::IndirectBranch => {

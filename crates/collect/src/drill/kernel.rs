@@ -10,13 +10,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::Skel;
-use libbpf_rs::{MapCore, MapFlags, libbpf_sys};
+use libbpf_rs::{Link, MapCore, MapFlags, libbpf_sys};
 use wakepath_functions::Operand;
 
 use super::{Drill, operand_bytes};
 use crate::error::Error;
 use crate::latency::calibrate::Calibration;
-use crate::libbpf::{load_error, owned, program};
+use crate::libbpf::{into_io, load_error, owned, program, program_mut};
 
 /// Places at once, at most: `WP_DRILL_PLACES`.
 pub const MAX_KERNEL_PLACES: usize = 1024;
@@ -127,6 +127,8 @@ pub(super) struct KernelProbes {
     used: u32,
     /// The return probe of f0.
     returns: Option<Probe>,
+    /// The programs at system calls.
+    system_calls: Vec<Link>,
     /// The probes of indirect calls.
     watched: Vec<Probe>,
     /// Probes are being added.
@@ -235,6 +237,41 @@ impl Drill<'_> {
         Ok(refused)
     }
 
+    /// Follows system calls into the kernel from now on: all of them become slower by some 100 ns, in all processes. One whose number is known as
+    /// a target is a call of that function.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn follow_system_calls(&mut self) -> Result<(), Error> {
+        if !self.kernel.system_calls.is_empty() {
+            return Ok(());
+        }
+        for name in ["drill_call_exit", "drill_call_enter"] {
+            let program = program_mut(self.skeleton.object(), name)?;
+            let link = program
+                .attach()
+                .map_err(|source| Error::Attach { name: name.to_owned(), source: into_io(source) })?;
+            self.kernel.system_calls.push(link);
+        }
+        Ok(())
+    }
+
+    /// Watches which system calls are made where: the number of each place, and the address behind its instruction. Targets are
+    /// numbers of system calls then.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn watch_system_calls(&mut self, sites: &[(u32, u64)]) -> Result<(), Error> {
+        if !sites.is_empty() {
+            self.follow_system_calls()?;
+        }
+        for (number, behind) in sites {
+            let map = &self.skeleton.maps.watched_calls;
+            map.update(&behind.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY).map_err(load_error)?;
+        }
+        Ok(())
+    }
+
     fn write_place(&self, number: u32, place: &KernelPlace) -> Result<(), Error> {
         let map = &self.skeleton.maps.places;
         map.update(&number.to_ne_bytes(), &place.bytes(), MapFlags::ANY).map_err(load_error)
@@ -274,6 +311,10 @@ impl Drill<'_> {
 
     /// Stops watching indirect calls of the kernel.
     pub(super) fn watch_kernel_no_more(&mut self) {
+        let map = &self.skeleton.maps.watched_calls;
+        for key in map.keys().collect::<Vec<_>>() {
+            let _ = map.delete(&key);
+        }
         let probes = std::mem::take(&mut self.kernel.watched);
         if !probes.is_empty() {
             let adding = Arc::clone(&self.kernel.adding);
@@ -329,6 +370,11 @@ impl Drill<'_> {
     }
 }
 
+/// Whether this kernel allows a probe at an address of its code.
+pub fn kernel_allows_probes(address: u64) -> bool {
+    kprobe(address, false).is_ok()
+}
+
 /// Removes probes, some at the same time, and none while others are added.
 fn remove(probes: Vec<Probe>, adding: &AtomicBool) {
     let left = Mutex::new(probes);
@@ -379,9 +425,8 @@ fn kprobe(address: u64, returns: bool) -> io::Result<OwnedFd> {
     attributes.__bindgen_anon_4.kprobe_addr = address;
     // SAFETY: the attributes live across the call and carry their own size; the other arguments are plain numbers: any process, the first CPU,
     // no group, close-on-exec. A program at such an event runs on each CPU.
-    let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(&attributes), -1, 0, -1, 8u64)
-    };
+    let fd =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(&attributes), -1, 0, -1, 8u64) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -182,8 +182,10 @@ impl Kernel<'_> {
         }
         let register = name.strip_prefix("__x86_indirect_").filter(|rest| rest.contains("thunk_"))?;
         let register = register.rsplit('_').next()?;
-        let numbers =
-            ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
+        let numbers = [
+            "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
+            "r14", "r15",
+        ];
         numbers.iter().position(|name| *name == register).map(|number| Thunk::Indirect(number as u8))
     }
 
@@ -204,7 +206,8 @@ impl Kernel<'_> {
 /// Whether the code at the entry of a function lets the kernel's tracer in: a call of it, or the no-operation in place of that.
 pub(super) fn is_traceable(code: &[u8]) -> bool {
     // `endbr64`, or what the kernel writes over it where no pointer leads to the function.
-    const LANDINGS: [[u8; 4]; 3] = [[0xf3, 0x0f, 0x1e, 0xfa], [0x66, 0x0f, 0x1f, 0], [0x0f, 0x1f, 0x40, 0xd6]];
+    const LANDINGS: [[u8; 4]; 3] =
+        [[0xf3, 0x0f, 0x1e, 0xfa], [0x66, 0x0f, 0x1f, 0], [0x0f, 0x1f, 0x40, 0xd6]];
     let code = LANDINGS.iter().find_map(|landing| code.strip_prefix(landing)).unwrap_or(code);
     code.starts_with(&[0x0f, 0x1f, 0x44, 0, 0]) || code.first() == Some(&0xe8)
 }
@@ -227,9 +230,8 @@ fn is_call_of_tracer(instruction: &Instruction, entry: u64, symbols: &Symbols) -
 fn resumes(call: &Instruction, index: usize, body: &Body) -> Vec<u64> {
     let instructions = body.instructions();
     let at = |address: u64| instructions.iter().position(|instruction| instruction.ip() == address);
-    let mut next = Some(index + 1).filter(|&next| {
-        instructions.get(next).is_some_and(|instruction| instruction.ip() == call.next_ip())
-    });
+    let mut next = Some(index + 1)
+        .filter(|&next| instructions.get(next).is_some_and(|instruction| instruction.ip() == call.next_ip()));
     let mut found = Vec::new();
     while let Some(instruction) = next.and_then(|next| instructions.get(next)) {
         if found.is_empty() && matches!(instruction.code(), Code::Ud2 | Code::Int3) {

@@ -130,7 +130,8 @@ mod tests {
 
     fn parts_of(file: &[u8]) -> io::Result<Vec<(Range<u64>, u64)>> {
         parts(|bytes, at| {
-            let there = file.get(at as usize..at as usize + bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+            let there =
+                file.get(at as usize..at as usize + bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
             bytes.copy_from_slice(there);
             Ok(())
         })
@@ -167,7 +168,8 @@ mod tests {
             }
             note
         };
-        let all = [note(b"Xen\0", 6, b"linux"), note(b"Linux\0", 3, b"x"), note(b"GNU\0", 3, &[0xab, 1])].concat();
+        let all =
+            [note(b"Xen\0", 6, b"linux"), note(b"Linux\0", 3, b"x"), note(b"GNU\0", 3, &[0xab, 1])].concat();
         assert_eq!(build_id(&all), "ab01");
         assert_eq!((build_id(&all[..20]), build_id(&[])), (String::new(), String::new()));
     }

@@ -80,13 +80,13 @@ impl Symbols {
         all.sort_by_key(|symbol| symbol.address);
         let mut found = Self { all, data, entry_code, ..Self::default() };
         found.text = text;
-        let is_cold = |(index, symbol): (usize, &Symbol)| {
-            found.str(&symbol.name).ends_with(".cold").then_some(index)
-        };
+        let is_cold =
+            |(index, symbol): (usize, &Symbol)| found.str(&symbol.name).ends_with(".cold").then_some(index);
         found.cold = found.all.iter().enumerate().filter_map(is_cold).collect();
         found.blacklist = blacklist.lines().filter_map(range_of_list).collect();
         for name in listed {
-            let ranges = found.named(&name).into_iter().filter_map(|at| Some(at..found.beginning_at(at)?.end));
+            let ranges =
+                found.named(&name).into_iter().filter_map(|at| Some(at..found.beginning_at(at)?.end));
             let ranges: Vec<_> = ranges.collect();
             found.blacklist.extend(ranges);
         }
@@ -115,12 +115,15 @@ impl Symbols {
         let next = self.all.get(behind);
         let end = next.map_or(address, |next| next.address);
         // Behind the last function of a module may stand anything.
-        let last = next.is_none_or(|next| next.module != there[0].module && self.str(&next.module) != self.str(&there[0].module));
+        let last = next.is_none_or(|next| {
+            next.module != there[0].module && self.str(&next.module) != self.str(&there[0].module)
+        });
         if last && address - there[0].address > MAX_LAST_BYTES {
             return None;
         }
         let named = || there.iter().filter(|symbol| is_function(self.str(&symbol.name)));
-        let best = named().find(|symbol| symbol.global).or_else(|| named().next()).or_else(|| there.first())?;
+        let best =
+            named().find(|symbol| symbol.global).or_else(|| named().next()).or_else(|| there.first())?;
         let module = Some(self.str(&best.module)).filter(|module| !module.is_empty());
         Some(Text { name: self.str(&best.name), module, end })
     }
@@ -128,7 +131,8 @@ impl Symbols {
     /// The function that begins at an address.
     pub fn beginning_at(&self, address: u64) -> Option<Text<'_>> {
         let (there, _) = self.at_or_below(address)?;
-        let is_one = there.iter().any(|symbol| symbol.address == address && is_function(self.str(&symbol.name)));
+        let is_one =
+            there.iter().any(|symbol| symbol.address == address && is_function(self.str(&symbol.name)));
         self.around(address).filter(|_| is_one)
     }
 

@@ -41,13 +41,21 @@ fn kernel(code: &[u8]) -> KernelCode {
     let memory = Memory::of(&[
         (F, &f),
         (0xffff_ffff_8100_1200, &[ret, &[0xcc; 10], ret, &[0xcc; 10], &[0xc3; 0xe0]].concat()),
-        (0xffff_ffff_8100_1300, &[ret, &[0xcc; 0xfa], &[0x90, 0xc3], &[0xcc; 0xfe], ret, &[0xcc; 0xfa]].concat()),
+        (
+            0xffff_ffff_8100_1300,
+            &[ret, &[0xcc; 0xfa], &[0x90, 0xc3], &[0xcc; 0xfe], ret, &[0xcc; 0xfa]].concat(),
+        ),
         (0xffff_ffff_8100_1600, &[ret, &[0xcc; 0xfa], ret, &[0xcc; 0x8fa]].concat()),
         (0xffff_ffff_8100_2200, &[&jump[..], &[0xcc; 11], &[0xc3; 16]].concat()),
         (0xffff_ffff_8200_0000, &0xffff_ffff_8100_1210_u64.to_le_bytes()),
         (0xffff_ffff_8300_0000, &0xffff_ffff_8100_1200_u64.to_le_bytes()),
     ]);
-    KernelCode { symbols: Symbols::new(NAMES.to_owned(), ""), memory, build: "ab".to_owned(), decoded: HashMap::new() }
+    KernelCode {
+        symbols: Symbols::new(NAMES.to_owned(), ""),
+        memory,
+        build: "ab".to_owned(),
+        decoded: HashMap::new(),
+    }
 }
 
 /// The calls in the code of `f`: the distance of each from its beginning, and the name or operand of what is called.
@@ -117,7 +125,9 @@ fn the_call_of_the_tracer_at_the_entry_is_none() {
 #[test]
 fn a_call_that_never_returns_has_no_place_to_return_to() {
     let call = to(&[0xe8], F + 5, 0xffff_ffff_8100_1200);
-    for (behind, is_call) in [(&[0x0f, 0x0b][..], false), (&[0xcc], false), (&[0x90, 0xc3], true), (&[0xc3], true)] {
+    for (behind, is_call) in
+        [(&[0x0f, 0x0b][..], false), (&[0xcc], false), (&[0x90, 0xc3], true), (&[0xc3], true)]
+    {
         assert_eq!(calls(&entered(&[&call[..], behind].concat())).len(), usize::from(is_call), "{behind:x?}");
     }
     let mut kernel = kernel(&entered(&to(&[0xe8], F + 5, 0xffff_ffff_8100_1600)));
@@ -165,7 +175,8 @@ fn returns_are_those_of_the_function_and_of_those_that_it_jumps_to() {
         assert_eq!(exits(&code), None, "{what}");
     }
     // A condition is the lower half of the opcode.
-    let mut kernel = kernel(&entered(&[&to(&[0x0f, 0x8f], F + 5, 0xffff_ffff_8100_1200)[..], &[0xc3]].concat()));
+    let mut kernel =
+        kernel(&entered(&[&to(&[0x0f, 0x8f], F + 5, 0xffff_ffff_8100_1200)[..], &[0xc3]].concat()));
     let f = kernel.function_at(F).expect("a function");
     kernel.sites(&f).expect("calls");
     assert_eq!(kernel.call_at(F, F + 5).expect("a jump").condition, Some(15));

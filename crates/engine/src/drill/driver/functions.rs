@@ -64,7 +64,10 @@ impl Driver<'_> {
         let found = match self.code.sites(&caller) {
             Ok(found) => found,
             Err(refusal) if is_kernel(&caller) => {
-                self.note(format!("the calls of {} are not measured: {}", caller.function.readable, refusal.why));
+                self.note(format!(
+                    "the calls of {} are not measured: {}",
+                    caller.function.readable, refusal.why
+                ));
                 return Err(NoSites::Refused(Refusal::Unsafe));
             }
             Err(_) => return Err(NoSites::NotDecodable),
@@ -97,6 +100,7 @@ impl Driver<'_> {
                     });
                     (direct(number), Some(Refusal::Unsafe))
                 }
+                ProcessCallee::OfKernel => (SiteKind::Indirect, None),
                 ProcessCallee::Computed(_) if is_tail => (SiteKind::IndirectTail, None),
                 ProcessCallee::Computed(_) => (SiteKind::Indirect, None),
             };

@@ -56,12 +56,8 @@ impl Driver<'_> {
         let places = function.and_then(|function| places_of_f0(&mut self.code, function.address));
         let Some(places) = places else { return Ok(None) };
         let cost = self.drill.calibrate_kernel(&places)?;
-        for known in &self.functions {
-            if let Known::Probed(function) = known
-                && is_kernel(function)
-            {
-                self.costs.insert(kind(&function.function.probe), cost);
-            }
+        if let Some(function) = self.code.kernel().and_then(|kernel| kernel.system_call(libc_getppid())) {
+            self.costs.insert(kind(&function.function.probe), cost);
         }
         Ok(cost)
     }
@@ -105,10 +101,7 @@ impl Driver<'_> {
     }
 
     /// The places of f0 and of the measured nodes. Those that have none are measured no longer.
-    fn wanted_places(
-        &mut self,
-        events: &mut Vec<Event>,
-    ) -> Result<BTreeMap<u64, KernelPlace>, CollectError> {
+    fn wanted_places(&mut self, events: &mut Vec<Event>) -> Result<BTreeMap<u64, KernelPlace>, CollectError> {
         let mut wanted = BTreeMap::new();
         if let Some(f0) = self.f0_of_kernel() {
             let places = places_of_f0(&mut self.code, f0)
@@ -163,6 +156,15 @@ impl Driver<'_> {
         let caller = self.nodes.get(&node.parent)?.function?;
         let Some(Known::Probed(function)) = self.functions.get(caller.0 as usize) else { return None };
         if !is_kernel(function) {
+            // A system call: the program at all of them knows it by its number.
+            if let Some(Known::Probed(target)) = self.functions.get(callee.0 as usize)
+                && is_kernel(target)
+                && let Some(number) = self.code.kernel()?.number_of_system_call(target.address)
+            {
+                let followed = self.drill.follow_system_calls();
+                let known = self.drill.know_target(number.into(), callee.0);
+                return (followed.is_err() || known.is_err()).then_some(Err(0));
+            }
             return None;
         }
         let site = self.sites.get(&(caller, node.site))?;

@@ -165,6 +165,7 @@ impl Driver<'_> {
     ) -> Result<Vec<Event>, DrillError> {
         let mut new: Vec<(u32, PathBuf, u64, Operand)> = Vec::new();
         let mut of_kernel: Vec<(u32, u64, Operand)> = Vec::new();
+        let mut of_system: Vec<(u32, u64)> = Vec::new();
         for node in measurement.nodes.iter().filter(|node| node.callee.is_none()) {
             let place = (node.parent, node.site);
             if self.watched.values().any(|places| places.contains(&place)) {
@@ -178,8 +179,13 @@ impl Driver<'_> {
             else {
                 continue;
             };
-            let ProcessCallee::Computed(operand) = site.callee else { continue };
             let number = self.watched.len() as u32;
+            if let (ProcessCallee::OfKernel, Some(behind)) = (&site.callee, site.returns_to) {
+                of_system.push((number, behind));
+                self.watched.insert(number, vec![place]);
+                continue;
+            }
+            let ProcessCallee::Computed(operand) = site.callee else { continue };
             if is_kernel(function) {
                 of_kernel.push((number, site.address, operand));
             } else {
@@ -187,12 +193,14 @@ impl Driver<'_> {
             }
             self.watched.insert(number, vec![place]);
         }
-        if new.is_empty() && of_kernel.is_empty() {
+        let sites = new.len() + of_kernel.len() + of_system.len();
+        if sites == 0 {
             return Ok(Vec::new());
         }
-        progress(DrillProgress::Watching { sites: new.len() + of_kernel.len() });
+        progress(DrillProgress::Watching { sites });
         self.drill.watch(&new)?;
-        self.kernel.watched += of_kernel.len();
+        self.kernel.watched += of_kernel.len() + of_system.len();
+        self.drill.watch_system_calls(&of_system)?;
         self.drill.watch_kernel(&of_kernel)?;
         let began = Instant::now();
         let from = self.peak.from_ns.checked_ilog2().unwrap_or(0) as usize;
@@ -208,11 +216,17 @@ impl Driver<'_> {
         self.drill.watch_no_more();
         let mut events = Vec::new();
         for (number, address, _) in targets {
-            let is_new = new.iter().map(|(number, ..)| number).chain(of_kernel.iter().map(|(number, ..)| number));
-            if !is_new.copied().any(|watched| watched == number) {
-                continue;
-            }
-            let Ok(found) = self.code.function_at(address) else { continue };
+            let is_system = of_system.iter().any(|(watched, _)| *watched == number);
+            let is_new =
+                new.iter().map(|(number, ..)| number).chain(of_kernel.iter().map(|(number, ..)| number));
+            let found = if is_system {
+                self.code.kernel().and_then(|kernel| kernel.system_call(address as u32))
+            } else if is_new.copied().any(|watched| watched == number) {
+                self.code.function_at(address).ok()
+            } else {
+                None
+            };
+            let Some(found) = found else { continue };
             if let Some(refusal) = self.refusal(&found) {
                 self.leave_out(&found, refusal);
                 continue;
