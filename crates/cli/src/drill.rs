@@ -350,6 +350,14 @@ fn failure(error: DrillError, target: &str, arguments: &DrillArguments) -> Failu
         DrillError::StubsInGo | DrillError::StubsInKernel => Failure::new(Code::Usage, text).hint("leave --stubs out"),
         DrillError::StubsBelowExceptions { .. } => Failure::new(Code::Usage, text)
             .hint("leave --stubs out, or promise with --no-exceptions that none passes the functions"),
+        DrillError::Kernel(KernelCodeError::Unreadable { source, .. })
+            if source.kind() == std::io::ErrorKind::NotFound =>
+        {
+            Failure::new(Code::Rights, text).hint(
+                "a drill-down into the kernel needs one that shows its memory (CONFIG_PROC_KCORE) and allows kprobes; \
+                 begin at a function of the program: the waits below it explain its system calls",
+            )
+        }
         DrillError::Kernel(KernelCodeError::Unreadable { .. } | KernelCodeError::NoAddresses) => {
             Failure::new(Code::Rights, text).hint("run with sudo")
         }

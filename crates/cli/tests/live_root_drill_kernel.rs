@@ -16,7 +16,7 @@ fn kernel_place(would_show: &str) -> Option<Place> {
     let below = Below::start(&folder, &["zero", "file"]);
     let tried = ["drill", "kernel:vfs_read", "-p", &below.1, "--start-ops", "1", "--no-waits", "-d", "1"];
     let (_, said) = texts(&wakepath(&folder, &tried));
-    if said.contains("cannot put a probe on the kernel's") {
+    if said.contains("cannot put a probe on the kernel's") || said.contains("cannot read `/proc/kcore`") {
         not_possible("this kernel allows no probes in its code", would_show);
         return None;
     }
