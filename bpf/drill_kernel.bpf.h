@@ -9,7 +9,7 @@
  *    So a return is known by its place on the stack alone.
  * 3. A place on a kernel stack is a distance from the stack's lowest address. It is below all places on a user stack: a call of the
  *    kernel's lies within the calls of the program that made the system call.
- * 4. What runs on another stack than the thread's own (an interrupt, a softirq) is no call of the thread.
+ * 4. Code that runs on another stack than the thread's own (an interrupt, a softirq) makes no calls of the thread.
  */
 #ifndef WAKEPATH_DRILL_KERNEL_BPF_H
 #define WAKEPATH_DRILL_KERNEL_BPF_H

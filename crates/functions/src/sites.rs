@@ -264,6 +264,13 @@ mod tests {
     }
 
     #[test]
+    fn a_system_call_has_a_place_of_its_own() {
+        // mov $0,%eax, syscall, ret.
+        let found = sites(&[0xb8, 0, 0, 0, 0, 0x0f, 0x05, 0xc3]);
+        assert_eq!((found.system_calls, found.sites.len()), (vec![(0x1005, 0x1007)], 0));
+    }
+
+    #[test]
     fn an_entry_of_a_linkage_table_says_where_its_target_stands() {
         for (what, code, slot) in [
             ("jmp *x(%rip)", &[0xff, 0x25, 0, 1, 0, 0][..], Some(0x1106)),

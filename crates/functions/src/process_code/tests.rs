@@ -33,6 +33,7 @@ fn name(callee: &ProcessCallee) -> &str {
         ProcessCallee::Refused(_) => "refused",
         ProcessCallee::Unbound => "unbound",
         ProcessCallee::Computed(_) => "computed",
+        ProcessCallee::OfKernel => "of the kernel",
     }
 }
 
