@@ -67,7 +67,7 @@ impl Symbols {
                 marks.insert(name, address);
             } else if matches!(kind, "t" | "T" | "w" | "W") {
                 let module = words.next().map_or("", |module| module.trim_matches(['[', ']']));
-                let (name, module) = (place(name), place_or_empty(module, &place));
+                let (name, module) = (place(name), place_or_empty(module, place));
                 all.push(Symbol { address, name, module, global: kind != "t" });
             } else if let Some(name) = name.strip_prefix(BLACKLISTED) {
                 listed.push(name.to_owned());

@@ -33,7 +33,7 @@ fn to(opcode: &[u8], at: u64, target: u64) -> Vec<u8> {
 }
 
 /// The kernel with this code in `f`, and functions around it.
-fn kernel(code: &[u8]) -> KernelCode {
+fn kernel_of(code: &[u8]) -> KernelCode {
     let mut f = code.to_vec();
     f.resize(0x200, 0xcc);
     let ret: &[u8] = &[0x0f, 0x1f, 0x44, 0, 0, 0xc3];
@@ -60,7 +60,7 @@ fn kernel(code: &[u8]) -> KernelCode {
 
 /// The calls in the code of `f`: the distance of each from its beginning, and the name or operand of what is called.
 fn calls(code: &[u8]) -> Vec<(u64, String)> {
-    let mut kernel = kernel(code);
+    let mut kernel = kernel_of(code);
     let f = kernel.function_at(F).expect("a function");
     let found = kernel.sites(&f).expect("calls");
     let name = |callee: ProcessCallee| match callee {
@@ -130,7 +130,7 @@ fn a_call_that_never_returns_has_no_place_to_return_to() {
     {
         assert_eq!(calls(&entered(&[&call[..], behind].concat())).len(), usize::from(is_call), "{behind:x?}");
     }
-    let mut kernel = kernel(&entered(&to(&[0xe8], F + 5, 0xffff_ffff_8100_1600)));
+    let mut kernel = kernel_of(&entered(&to(&[0xe8], F + 5, 0xffff_ffff_8100_1600)));
     let panic = kernel.function_at(0xffff_ffff_8100_1600).expect("a function");
     assert_eq!(panic.function.probe.returns, Return::Never);
     assert!(kernel.exits(F).is_none(), "it has no return");
@@ -141,18 +141,24 @@ fn the_return_of_a_call_is_also_seen_behind_instructions_that_always_follow() {
     // call g, then mov %eax,%ebx, jmp over a byte, push %rbx, ret.
     let call = to(&[0xe8], F + 5, 0xffff_ffff_8100_1200);
     let code = entered(&[&call[..], &[0x89, 0xc3, 0xeb, 0x01, 0x90, 0x53, 0xc3]].concat());
-    let mut kernel = kernel(&code);
+    let mut kernel = kernel_of(&code);
     let f = kernel.function_at(F).expect("a function");
     kernel.sites(&f).expect("calls");
     let call = kernel.call_at(F, F + 5).expect("a call");
     assert_eq!(call.resumes, [F + 10, F + 12, F + 15]);
     assert_eq!((call.returns_to, call.condition), (Some(F + 10), None));
+    // Behind a push the return address would stand elsewhere.
+    let call = to(&[0xe8], F + 5, 0xffff_ffff_8100_1200);
+    let mut kernel = kernel_of(&entered(&[&call[..], &[0x53, 0x90, 0x5b, 0xc3]].concat()));
+    let f = kernel.function_at(F).expect("a function");
+    kernel.sites(&f).expect("calls");
+    assert_eq!(kernel.call_at(F, F + 5).expect("a call").resumes, [F + 10]);
 }
 
 #[test]
 fn returns_are_those_of_the_function_and_of_those_that_it_jumps_to() {
     let exits = |code: &[u8]| {
-        let found = kernel(&entered(code)).exits(F);
+        let found = kernel_of(&entered(code)).exits(F);
         found.map(|exits| exits.into_iter().map(|exit| (exit.address, exit.condition)).collect::<Vec<_>>())
     };
     assert_eq!(exits(&[0x90, 0xc3]), Some(vec![(F + 6, None)]));
@@ -176,7 +182,7 @@ fn returns_are_those_of_the_function_and_of_those_that_it_jumps_to() {
     }
     // A condition is the lower half of the opcode.
     let mut kernel =
-        kernel(&entered(&[&to(&[0x0f, 0x8f], F + 5, 0xffff_ffff_8100_1200)[..], &[0xc3]].concat()));
+        kernel_of(&entered(&[&to(&[0x0f, 0x8f], F + 5, 0xffff_ffff_8100_1200)[..], &[0xc3]].concat()));
     let f = kernel.function_at(F).expect("a function");
     kernel.sites(&f).expect("calls");
     assert_eq!(kernel.call_at(F, F + 5).expect("a jump").condition, Some(15));
@@ -196,7 +202,7 @@ fn the_tracer_comes_in_behind_a_landing_place_of_any_kind() {
 #[test]
 fn the_cold_part_belongs_to_its_function() {
     let h = 0xffff_ffff_8100_1210;
-    let mut kernel = kernel(&[]);
+    let mut kernel = kernel_of(&[]);
     kernel.decode(h);
     let found = kernel.decoded[&h].as_ref().expect("code");
     assert_eq!(found.exits.len(), 1 + 0xe0, "those of h.cold too");
@@ -204,7 +210,7 @@ fn the_cold_part_belongs_to_its_function() {
 
 #[test]
 fn each_refusal_has_its_reason() {
-    let mut kernel = kernel(&entered(&[0xc3]));
+    let mut kernel = kernel_of(&entered(&[0xc3]));
     for (name, why) in [
         ("of_entry", "it is code by which the kernel is entered"),
         ("untraced", "the kernel does not allow tracing it"),
