@@ -93,7 +93,7 @@ fn sites(code: &mut ProcessCode, address: u64) -> Vec<(String, u64, Site)> {
             ProcessCallee::Function(callee) => (callee.function.readable.clone(), callee.address),
             ProcessCallee::Unbound => ("(unbound)".to_owned(), 0),
             ProcessCallee::Refused(why) => (why.name.clone(), 0),
-            ProcessCallee::Computed(_) => return None,
+            ProcessCallee::Computed(_) | ProcessCallee::OfKernel => return None,
         };
         let frame = match tables.place(site.offset, true).rule {
             Rule::Frame { base: Base::Sp, words, .. } => Frame::AboveStack(u64::from(words) * 8),
