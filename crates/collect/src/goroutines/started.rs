@@ -212,8 +212,8 @@ impl Watcher {
     fn looks_at(&mut self, tgid: u32, at: Stamp<Local>) -> Option<Vec<Name>> {
         let exe = PathBuf::from(format!("/proc/{tgid}/exe"));
         let mut named = Named::open(&exe)?;
-        // A link of `/proc` says nothing later.
-        named.path = exe.read_link().unwrap_or(exe);
+        // The link of the process says nothing later, and it may have ended already: that of our descriptor does.
+        named.path = by_descriptor(&named.file).read_link().unwrap_or(exe);
         self.runs(named, self.is_asked(tgid), at)
     }
 
