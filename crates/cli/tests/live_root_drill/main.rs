@@ -220,14 +220,16 @@ fn no_other_process_has_a_probe_and_the_program_is_as_before_when_the_answer_is_
     let program = built(&folder);
     let target = format!("{program}:serve");
     let other = Drilled::start(&folder, &["compute"]);
+    // A push too, of one of the registers that a compiler chooses.
+    let first = first_byte(other.1.parse().expect("a number"), &program, "serve");
     let mut drill = command(&folder, &["drill", &target, "-p", &drilled.1, "--start-ops", "200"]);
     let mut drill = drill.stdout(Stdio::piped()).spawn().expect("wakepath");
     let byte_of =
         |drilled: &Drilled, function| first_byte(drilled.1.parse().expect("a number"), &program, function);
     let mut was_probed = false;
     while drill.try_wait().expect("it runs").is_none() {
-        was_probed |= byte_of(&drilled, "serve") != PUSH;
-        assert_eq!(byte_of(&other, "serve"), PUSH, "a process that is not asked about has no probe");
+        was_probed |= byte_of(&drilled, "serve") != first;
+        assert_eq!(byte_of(&other, "serve"), first, "a process that is not asked about has no probe");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(was_probed);
@@ -235,7 +237,7 @@ fn no_other_process_has_a_probe_and_the_program_is_as_before_when_the_answer_is_
     let out = String::from_utf8_lossy(&output.stdout);
     assert!(out.contains("└─ read_block  called at drilled.c:"), "{out}");
     for function in ["serve", "look_up", "fetch", "read_block", "parse"] {
-        assert_eq!(byte_of(&drilled, function), PUSH, "{function} begins as it did");
+        assert_eq!(byte_of(&drilled, function), byte_of(&other, function), "{function} begins as it did");
     }
 }
 
@@ -326,7 +328,7 @@ fn bad_questions_say_what_is_wrong() {
         (format!("{program}:serve"), "4194303", &[][..], "there is no process 4194303"),
         (format!("{program}:serv"), pid, &[], "similar"),
         (String::from("syscall:read"), pid, &[], "is not a function"),
-        (format!("{program}:se*"), pid, &[], "matches 2 functions"),
+        (format!("{program}:se*"), pid, &[], "matches 3 functions"),
         (format!("{program}:serve"), pid, &["--peak", "9"], "there is no peak 9"),
         (format!("{program}:serve"), pid, &["--max-depth", "0"], "max_depth"),
         (format!("{program}:main"), pid, &["-d", "1s"], "was not called"),
