@@ -360,6 +360,8 @@ impl Drill<'_> {
 
     /// Removes all probes in the kernel's code, and waits until they are gone.
     pub(super) fn end_kernel(&mut self) {
+        // Where adding some failed midway, those that are being removed would wait for ever.
+        self.kernel.adding.store(false, Relaxed);
         self.watch_kernel_no_more();
         let KernelProbes { places, returns, removing, .. } = std::mem::take(&mut self.kernel);
         let probes = places.into_values().map(|(_, _, probe)| probe).chain(returns).collect();

@@ -53,12 +53,10 @@ impl Driver<'_> {
     /// The cost of probes in the kernel's code, and the same as that of f0.
     pub fn calibrate_kernel(&mut self) -> Result<Option<Calibration>, CollectError> {
         let function = self.code.kernel().and_then(|kernel| kernel.system_call(libc_getppid()));
-        let places = function.and_then(|function| places_of_f0(&mut self.code, function.address));
-        let Some(places) = places else { return Ok(None) };
+        let Some(function) = function else { return Ok(None) };
+        let Some(places) = places_of_f0(&mut self.code, function.address) else { return Ok(None) };
         let cost = self.drill.calibrate_kernel(&places)?;
-        if let Some(function) = self.code.kernel().and_then(|kernel| kernel.system_call(libc_getppid())) {
-            self.costs.insert(kind(&function.function.probe), cost);
-        }
+        self.costs.insert(kind(&function.function.probe), cost);
         Ok(cost)
     }
 
