@@ -1,7 +1,7 @@
 //! The files that processes have mapped as code, read while a process lives, so that sampled addresses keep
 //! their meaning after its end.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +14,7 @@ use std::time::Duration;
 use wakepath_event::{Mapping, Tid};
 
 use crate::mapped_code::{Inode, Made, MappedCode};
+use crate::raw_records::{goroutines_function, sampled_address};
 
 /// A program file that was mapped, and that this process may open through its mapping alone: its path leads through a
 /// directory of another user, or belongs to a container.
@@ -30,12 +31,17 @@ pub struct MappedFile {
 /// The most files that are kept open.
 const MAX_KEPT_FILES: usize = 256;
 
+/// The most functions of goroutines that are kept as asked for; with more, some are asked for again.
+const MAX_FUNCTIONS: usize = 4096;
+
 /// Reads mappings in a thread of its own: a build id is read from a disk, which may be slow, and the thread that
 /// drains the rings must not wait for it.
 pub(crate) struct Mappings {
     questions: Sender<(u32, u64)>,
     answers: Receiver<Mapping>,
     reader: Reader,
+    /// The functions of goroutines that were asked for.
+    functions: HashSet<(u32, u64)>,
 }
 
 enum Reader {
@@ -47,13 +53,13 @@ impl Mappings {
     pub(crate) fn new() -> Self {
         let (questions, asked) = mpsc::channel();
         let (found, answers) = mpsc::channel();
-        Self { questions, answers, reader: Reader::Idle(asked, found) }
+        Self { questions, answers, reader: Reader::Idle(asked, found), functions: HashSet::new() }
     }
 
     /// From now on questions are answered, with the privileges of this thread and at normal priority. `code` has what
     /// processes mapped that are gone by then; each of its mappings is passed on to `see`.
     pub(crate) fn start(self, code: Option<MappedCode>, see: impl Fn(&Made) + Send + 'static) -> Self {
-        let Self { questions, answers, reader } = self;
+        let Self { questions, answers, reader, functions } = self;
         let reader = match reader {
             Reader::Idle(asked, found) => Reader::At(std::thread::spawn(move || {
                 // SAFETY: sets one number of this thread, which may have inherited a raised priority.
@@ -69,13 +75,34 @@ impl Mappings {
             })),
             started => started,
         };
-        Self { questions, answers, reader }
+        Self { questions, answers, reader, functions }
+    }
+
+    /// Asks for the mappings of the addresses in a record: of a sample, and of the function in which a goroutine began.
+    pub(crate) fn see(&mut self, record: &[u8]) {
+        if let Some((tgid, address)) = sampled_address(record) {
+            self.sampled(tgid, address);
+        }
+        if let Some((tgid, address)) = goroutines_function(record) {
+            self.begins_goroutines(tgid, address);
+        }
     }
 
     /// Asks for the mapping of process `tgid` at `address`, which will be among the answers.
     pub(crate) fn sampled(&self, tgid: u32, address: u64) {
         // Without a reader mappings are unknown, and so are the symbols.
         let _ = self.questions.send((tgid, address));
+    }
+
+    /// Asks for the mapping of the function at `address` in which goroutines of process `tgid` begin. Each step of one has
+    /// it: a function is asked for once.
+    fn begins_goroutines(&mut self, tgid: u32, address: u64) {
+        if self.functions.len() >= MAX_FUNCTIONS {
+            self.functions.clear();
+        }
+        if self.functions.insert((tgid, address)) {
+            self.sampled(tgid, address);
+        }
     }
 
     /// The mappings that were found since the last call.
@@ -85,7 +112,7 @@ impl Mappings {
 
     /// The remaining mappings, once all questions are answered; and the files that only their mappings led to.
     pub(crate) fn finish(self) -> (Vec<Mapping>, Vec<MappedFile>) {
-        let Self { questions, answers, reader } = self;
+        let Self { questions, answers, reader, .. } = self;
         drop(questions);
         if let Reader::At(thread) = reader {
             let rest = answers.iter().collect();
@@ -290,6 +317,18 @@ mod tests {
         let mine = found.iter().find(|mapping| (mapping.from..mapping.to).contains(&here)).unwrap();
         assert_eq!(&*mine.path, std::env::current_exe().unwrap().as_os_str().as_encoded_bytes());
         assert_eq!(mine.tgid, Tid(std::process::id()));
+    }
+
+    #[test]
+    fn a_function_of_goroutines_is_asked_for_once() {
+        let mut mappings = Mappings::new();
+        for (tgid, address) in [(7, 1), (7, 1), (7, 2), (8, 1), (7, 1)] {
+            mappings.begins_goroutines(tgid, address);
+        }
+        let Reader::Idle(asked, _) = &mappings.reader else { panic!("it has not begun") };
+        assert_eq!(asked.try_iter().collect::<Vec<_>>(), [(7, 1), (7, 2), (8, 1)]);
+        (0..MAX_FUNCTIONS as u64).for_each(|address| mappings.begins_goroutines(9, address));
+        assert!(mappings.functions.len() <= MAX_FUNCTIONS);
     }
 
     #[test]

@@ -20,6 +20,18 @@ pub(crate) fn sampled_address(record: &[u8]) -> Option<(u32, u64)> {
     Some((tgid, address))
 }
 
+/// The process of a goroutine that leaves its thread, and the address of the function in which that goroutine began.
+pub(crate) fn goroutines_function(record: &[u8]) -> Option<(u32, u64)> {
+    if Header::read(record)?.kind != Kind::Goroutine.number() {
+        return None;
+    }
+    let tgid = u32::from_le_bytes(*record.get(16..)?.first_chunk()?);
+    // WP_GO_PARKS, WP_GO_YIELDS, WP_GO_ENDS: the other steps have something else there.
+    let leaves = matches!(record.get(20)?, 0 | 3 | 4);
+    let address = u64::from_le_bytes(*record.get(32..)?.first_chunk()?);
+    (leaves && address != 0).then_some((tgid, address))
+}
+
 /// Each CPU with the thread that serves its softirqs, from the records of a snapshot.
 pub(crate) fn softirq_threads(snapshot: &[u8]) -> Vec<(usize, u32)> {
     const COMM: usize = 72;
@@ -31,4 +43,37 @@ pub(crate) fn softirq_threads(snapshot: &[u8]) -> Vec<(usize, u32)> {
             Some((cpu, Header::read(record)?.tid))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Stamp;
+    use wakepath_event::{Context, Cpu, Event, EventKind, GoStep, GoroutineStep, Tid};
+    use wakepath_kernel_records::Encoder;
+
+    use super::*;
+
+    fn record(step: GoStep, began_in: u64) -> Vec<u8> {
+        let kind =
+            EventKind::Goroutine(GoroutineStep { tgid: Tid(7), program: 1, goroutine: 18, began_in, step });
+        let event =
+            Event { at: Stamp::from_ns(1), cpu: Cpu(0), context: Context::Task, current: Tid(8), kind };
+        let mut record = Vec::new();
+        Encoder::for_release("6.12.0").encode(&event, 0, &mut record).unwrap();
+        record
+    }
+
+    #[test]
+    fn the_function_of_a_goroutine_is_in_the_steps_by_which_it_leaves_its_thread() {
+        for step in [GoStep::Parks(9), GoStep::Yields, GoStep::Ends] {
+            assert_eq!(goroutines_function(&record(step, 0x40_1000)), Some((7, 0x40_1000)), "{step:?}");
+            assert_eq!(goroutines_function(&record(step, 0)), None, "{step:?}");
+        }
+        // They have another goroutine's number in its place.
+        for step in [GoStep::Ready(5), GoStep::Runs(5)] {
+            assert_eq!(goroutines_function(&record(step, 0)), None, "{step:?}");
+        }
+        assert_eq!(goroutines_function(&[0; 64]), None);
+        assert_eq!(goroutines_function(&record(GoStep::Ends, 1)[..20]), None);
+    }
 }

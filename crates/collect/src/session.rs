@@ -29,7 +29,7 @@ use crate::options::{Options, Stacks};
 use crate::priority::RaisedPriority;
 use crate::probes::{self, OpenCall};
 use crate::programs::{Missing, Programs};
-use crate::raw_records::{BLOCKED_BYTES, THREAD_BYTES, sampled_address, softirq_threads};
+use crate::raw_records::{BLOCKED_BYTES, THREAD_BYTES, softirq_threads};
 use crate::rings::Rings;
 use crate::signals::Signals;
 use crate::skips::Skips;
@@ -484,9 +484,7 @@ impl Session<'_, '_> {
         // Errors would be those of the callback, which has none.
         self.buffer.consume_raw();
         let arrived = self.arrived.take();
-        for (tgid, address) in arrived.iter().filter_map(|record| sampled_address(record)) {
-            self.mappings.sampled(tgid, address);
-        }
+        arrived.iter().for_each(|record| self.mappings.see(record));
         for record in arrived {
             self.unwinder.see(&record);
             self.go.see(&record);
