@@ -50,27 +50,44 @@ pub struct Allowed {
     pub unknown_blocker: bool,
     /// The goroutine of that request may be known for a part of the time only, since its probes came meanwhile.
     pub partly_known_blocker: bool,
-    /// The program may have had no CPU between its stamps and its wait: it takes that for a part of the wait.
-    pub without_cpu: bool,
 }
 
 /// The time of a path in which nothing is known, because the kernel did not report a switch: that of this machine does not report
 /// those of process 1 (`docs/truth.md`). The switches around such a one show it, as a loss that no recorder counted.
 fn unreported_switches(document: &Value) -> u64 {
     let range = |one: &Value| ["from_ns", "to_ns"].map(|bound| one[bound].as_i64().expect("a time"));
-    let losses = list(&document["losses"]).iter().filter(|loss| loss["reported"] == false);
-    let losses: Vec<_> = losses.map(range).collect();
-    let unrecorded = list(&document["segments"]).iter().filter(|one| one["code"] == "unrecorded").map(range);
-    let shown = unrecorded.filter(|[from, to]| losses.iter().any(|[begin, end]| begin < to && from < end));
+    let losses = list(&document["losses"]);
+    assert!(losses.iter().all(|loss| loss["reported"] == false), "{losses:#?}");
+    let losses: Vec<_> = losses.iter().map(range).collect();
+    let segments = list(&document["segments"]).iter();
+    let unknown =
+        segments.filter(|one| one["kind"] == "unknown" && one["cause"]["type"] == "lost").map(range);
+    let shown = unknown.filter(|[from, to]| losses.iter().any(|[begin, end]| begin < to && from < end));
     shown.map(|[from, to]| to.abs_diff(from)).sum()
+}
+
+/// The facts of a document that a failure is understood by.
+fn short(document: &Value) -> String {
+    let segments = list(&document["segments"]).iter().zip(list(&document["goroutine"]["segments"]));
+    let line = |(one, goroutine): (&Value, &Value)| {
+        let [from, to, kind, tid] = ["from_ns", "to_ns", "kind", "tid"].map(|field| &one[field]);
+        format!("{from} {to} {kind} tid {tid} goroutine {goroutine} {}\n", one["cause"]["type"])
+    };
+    let lines: String = segments.map(line).collect();
+    let goroutine = &document["goroutine"];
+    format!("{}\n{}\n{goroutine}\n{lines}", document["losses"], document["blocked_by"])
 }
 
 /// Checks one request: the reason and the length of its wait, the request that blocked it and for how long.
 pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
     let window = number(&document["window"]["to_ns"]) - number(&document["window"]["from_ns"]);
     let length = |one: &Value| number(&one["to_ns"]) - number(&one["from_ns"]);
-    let runnable = list(&document["segments"]).iter().filter(|one| one["kind"] == "runnable").map(length);
-    let without_cpu = if allowed.without_cpu { runnable.sum::<u64>() } else { 0 };
+    let goroutine = &document["goroutine"];
+    let runnable = list(&document["segments"]).iter().zip(list(&goroutine["segments"]));
+    let runnable =
+        runnable.filter(|(one, number)| one["kind"] == "runnable" && **number == goroutine["number"]);
+    // Where the program had no CPU between its stamps and its wait, it takes that for a part of the wait.
+    let without_cpu: u64 = runnable.map(|(one, _)| length(one)).sum();
     let error = MAX_ERROR * window as f64;
     let near_up_to = |found: u64, unknown: u64| {
         let missing = waited.ns as f64 - found as f64;
@@ -82,9 +99,9 @@ pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
     let segments = list(&document["segments"]);
     let sum: u64 = segments.iter().map(length).sum();
     assert_eq!(sum, window);
-    assert_eq!(list(&document["goroutine"]["segments"]).len(), segments.len());
+    assert_eq!(list(&goroutine["segments"]).len(), segments.len());
     // A goroutine that was made ready still waits for a thread: the program sees both as one.
-    let own = list(&document["goroutine"]["waits"]);
+    let own = list(&goroutine["waits"]);
     let of = |reason: &Value| {
         own.iter().filter(|one| one["reason"] == *reason).map(|one| number(&one["total_ns"])).sum()
     };
@@ -92,9 +109,10 @@ pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
     let queued: u64 = of(&Value::Null);
     assert!(
         near(parked) || near(parked + queued),
-        "{}: {} ns, found {parked} + {queued}: {document:#}",
+        "{}: {} ns, found {parked} + {queued}: {}",
         waited.what,
-        waited.ns
+        waited.ns,
+        short(document)
     );
     let blocked = list(&document["blocked_by"]);
     match (&waited.other, blocked) {
@@ -109,9 +127,10 @@ pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
             let is_part = allowed.partly_known_blocker && total < waited.ns;
             assert!(
                 near(total) || near(total + queued) || is_part,
-                "{}: {} ns, blocked {total}, allowed {allowed:?}: {document:#}",
+                "{}: {} ns, blocked {total}, allowed {allowed:?}: {}",
                 waited.what,
-                waited.ns
+                waited.ns,
+                short(document)
             );
             let wait = own.iter().find(|one| one["reason"] == waited.what.as_str()).expect("its wait");
             assert_eq!(wait["ended_by"]["trace_id"], other.as_str());
@@ -138,7 +157,7 @@ fn states_and_blockers_are_those_of_the_log(options: &[&str], processors: &str, 
     assert_eq!(waits.len(), 4 * rounds, "{log}");
     for waited in &waits {
         let question = ["requests", "wakepath.rec", "spans.json", "--request", &waited.trace];
-        let allowed = Allowed { unknown_blocker: false, partly_known_blocker: false, without_cpu: false };
+        let allowed = Allowed { unknown_blocker: false, partly_known_blocker: false };
         check(&document(&folder, &question), waited, allowed);
     }
 }

@@ -40,7 +40,7 @@ fn goroutines_of_a_program_that_the_command_starts_are_known_from_its_probes_on(
             let unknown_blocker = other.is_some_and(|join| join != "goroutine");
             // The probes came during the first round, of four requests.
             let partly_known_blocker = known < 4;
-            check(&document, &waited, Allowed { unknown_blocker, partly_known_blocker, without_cpu: true });
+            check(&document, &waited, Allowed { unknown_blocker, partly_known_blocker });
             known += 1;
         } else {
             assert_eq!(document["request"]["join"], "none", "{document:#}");
@@ -57,7 +57,7 @@ fn goroutines_of_a_program_that_the_command_starts_are_known_from_its_probes_on(
     // A second process of the same file has them from its beginning.
     for waited in waits(&read("log")) {
         let question = ["requests", "wakepath.rec", "spans.json", "--request", &waited.trace];
-        let allowed = Allowed { unknown_blocker: false, partly_known_blocker: false, without_cpu: true };
+        let allowed = Allowed { unknown_blocker: false, partly_known_blocker: false };
         check(&document(&folder, &question), &waited, allowed);
     }
 }
