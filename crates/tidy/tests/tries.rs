@@ -80,6 +80,8 @@ struct Run {
     own: Vec<String>,
     /// The output of `packaging/tries` after it.
     tries: String,
+    /// The failures that it kept.
+    failures: String,
 }
 
 impl Run {
@@ -131,7 +133,8 @@ fn run(machine: &Machine, tries: &[&str]) -> Run {
     let printed = text(output.stdout);
     let own = printed.lines().filter_map(|line| line.strip_prefix("test: ")).map(str::to_owned).collect();
     let tries = text(script("tries", folder.path()).output().expect("packaging/tries").stdout);
-    Run { succeeded: output.status.success(), printed, own, tries }
+    let failures = std::fs::read_to_string(at("failures")).unwrap_or_default();
+    Run { succeeded: output.status.success(), printed, own, tries, failures }
 }
 
 /// Whether these programs succeed, and the lines of `packaging/test` about tries.
@@ -317,6 +320,27 @@ fn a_line_is_printed_for_each_program_and_skip_and_the_output_of_what_failed() {
 }
 
 #[test]
+fn a_long_output_of_a_failed_test_is_printed_without_its_middle_and_kept_for_the_end_of_the_log() {
+    let lines: Vec<_> = (1..=100).map(|n| format!("line {n}")).collect();
+    let said: &'static str = lines.join("\n").leak();
+    let long = "b".repeat(5000).leak();
+    let programs = vec![
+        talkative("a", &[("x", "FAILED", said), ("y", "ok", "quiet")]),
+        talkative("c", &[("z", "FAILED", long)]),
+    ];
+    let run = run(&Machine { programs, ..Machine::default() }, &[]);
+    // The line with the name of the test is the first, two empty ones are the last.
+    let expected = |from: usize, to: usize| lines[from - 1..to].join("\n");
+    let middle = "[43 lines: all are in target/test/output]";
+    let shown = format!("{}\n{middle}\n{}\n\n\n", expected(1, 29), expected(73, 100));
+    assert!(run.printed.contains(&shown), "{}", run.printed);
+    let cut = "b".repeat(2000);
+    let failures =
+        format!("FAILED: a x\n---- x stdout ----\n{shown}FAILED: c z\n---- z stdout ----\n{cut}\n\n\n");
+    assert_eq!(run.failures, failures);
+}
+
+#[test]
 fn where_all_must_run_a_skip_is_a_failure_unless_it_is_not_possible_here() {
     let machine = |said, all_must_run| {
         let programs = vec![talkative("a", &[("x", "ok", said), ("y", "ok", "")])];
@@ -395,6 +419,7 @@ fn cargo_itself_is_judged_by_what_its_programs_did() {
             printed: text(output.stdout),
             own: vec![],
             tries: String::new(),
+            failures: String::new(),
         };
         (run.succeeded, if run.printed.is_empty() { vec![] } else { run.sum() }, run.printed)
     };
