@@ -67,13 +67,19 @@ fn a_go_program_that_starts_meanwhile_and_is_not_asked_about_or_ends_at_once_is_
     let Some((folder, go)) = go_place("Go programs that start later are named") else { return };
     build(&go, &folder, &[]);
     std::fs::copy(folder.join("blocks"), folder.join("quick")).expect("a copy");
-    let cases: [(&[&str], bool, &str); 2] = [
-        (&["--otlp", "0", "-a"], false, "which started meanwhile, were not recorded"),
-        (&["-a", "--goroutines"], true, "which started meanwhile, are not known for the first "),
+    // The probes need the CPU too: the program that has to be seen runs for some seconds.
+    let cases: [(&[&str], &str, bool, &str); 2] = [
+        (&["--otlp", "0", "-a", "-d", "3"], "8", false, "which started meanwhile, were not recorded"),
+        (
+            &["-a", "--goroutines", "-d", "8"],
+            "32",
+            true,
+            "which started meanwhile, are not known for the first ",
+        ),
     ];
-    for (options, is_seen, named) in cases {
+    for (options, rounds, is_seen, named) in cases {
         let _ = std::fs::remove_dir_all(folder.join("wakepath.rec"));
-        let mut recorder = command(&folder, &[&["record", "--no-calibration", "-d", "3"], options].concat());
+        let mut recorder = command(&folder, &[&["record", "--no-calibration"], options].concat());
         let recorder = recorder.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakepath");
         // By then it has looked for the programs that run.
         while !folder.join("wakepath.rec").exists() {
@@ -83,7 +89,7 @@ fn a_go_program_that_starts_meanwhile_and_is_not_asked_about_or_ends_at_once_is_
             let mut program = Command::new(folder.canonicalize().expect("a folder").join(program));
             program.args(arguments).current_dir(&folder).stderr(Stdio::null()).status().expect("it runs")
         };
-        assert!(run("blocks", &["8"]).success());
+        assert!(run("blocks", &[rounds]).success());
         // Without arguments it ends at once.
         assert!(!run("quick", &[]).success());
         let output = recorder.wait_with_output().expect("its end");
