@@ -42,8 +42,13 @@ __s64 wanted = 0; /* calls within the peak that are still to be recorded */
 __u32 sampled_node = 0;
 /* Functions of the kernel may be on the path. */
 __u32 in_kernel = 0;
+/* Only calls of f0 that begin between two functions that the program calls are measured (T08 section 3.10). */
+__u32 in_phases = 0;
 /* The return address that the kernel puts in place of another one lies here. */
 __u64 trampoline_from = 0, trampoline_to = 0;
+/* Read by user space, and set before the first function. */
+__u32 in_phase = 0;
+__u64 phases = 0; /* that began */
 /* Read by user space. */
 __u64 counts[64] = {}; /* calls of f0 by latency: from 2^i to below 2^(i+1) ns */
 __u64 sums[64] = {}; /* their latencies together, ns */
@@ -161,6 +166,8 @@ static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp
 {
 	__u32 zero = 0, tid = (__u32)bpf_get_current_pid_tgid();
 
+	if (in_phases && !in_phase)
+		return;
 	if (!t) {
 		struct wp_drill_thread *empty = bpf_map_lookup_elem(&empty_thread, &zero);
 
@@ -380,6 +387,31 @@ SEC("uprobe")
 int drill_leave_one(struct pt_regs *ctx)
 {
 	return leave(ctx, 0);
+}
+
+/* A function that begins a phase of the program, or ends one: a cookie of 1 or 0. */
+static __always_inline int mark(struct pt_regs *ctx)
+{
+	__u32 begins = (__u32)bpf_get_attach_cookie(ctx);
+
+	if (bpf_get_current_pid_tgid() >> 32 != process)
+		return 0;
+	if (begins && !in_phase)
+		__sync_fetch_and_add(&phases, 1);
+	in_phase = begins;
+	return 0;
+}
+
+SEC("uprobe.multi")
+int drill_mark(struct pt_regs *ctx)
+{
+	return mark(ctx);
+}
+
+SEC("uprobe")
+int drill_mark_one(struct pt_regs *ctx)
+{
+	return mark(ctx);
 }
 
 #include "drill_target.bpf.h"

@@ -11,7 +11,7 @@ use clap::Args;
 use wakepath_caller::Caller;
 use wakepath_engine::drill::{
     DrillCommand, DrillError, DrillProgress, DrillQuery, Drilled, EndReason, KernelCodeError, Mode,
-    Parameters, ParametersFile, SavedSearch, drill,
+    Parameters, ParametersFile, PhaseMarks, SavedSearch, drill,
 };
 use wakepath_engine::latency::live::AllowedProbes;
 use wakepath_engine::record::{Options, Request, Signals, find_go, record};
@@ -81,6 +81,12 @@ pub struct DrillArguments {
     /// Measure calls by code that is put into the process while it runs, in place of probes of the kernel: some 20 ns a call
     #[arg(long)]
     stubs: bool,
+    /// Measure only calls of TARGET that begin after a call of this function, until that of --phase-ends: a phase of the program
+    #[arg(long, value_name = "FILE:FUNCTION")]
+    phase_begins: Option<String>,
+    /// Measure no calls of TARGET that begin after a call of this function, until that of --phase-begins
+    #[arg(long, value_name = "FILE:FUNCTION")]
+    phase_ends: Option<String>,
     /// Do not record what a function waited for that the path ends at
     #[arg(long)]
     no_waits: bool,
@@ -157,6 +163,7 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
             no_exceptions: arguments.no_exceptions,
             stubs: arguments.stubs,
         },
+        phases: PhaseMarks { begins: arguments.phase_begins.clone(), ends: arguments.phase_ends.clone() },
         resume,
     };
     let stop = collecting::watch_signals(!arguments.command.is_empty())?;
@@ -368,6 +375,9 @@ fn failure(error: DrillError, target: &str, arguments: &DrillArguments) -> Failu
         DrillError::NotCalled { .. } => Failure::new(Code::Usage, text).hint(format!(
             "wakepath latency -a {target} -d 10s counts its calls in all processes; if there are none, begin at a function that \
              calls it"
+        )),
+        DrillError::NoPhase { begins, .. } => Failure::new(Code::Usage, text).hint(format!(
+            "wakepath latency -a {begins} -d 10s counts its calls; search for longer (-d) if it is called rarely"
         )),
         DrillError::NotReturned { .. } => Failure::new(Code::Usage, text).hint(format!(
             "begin at a function below it that returns; wakepath record -p {pid} -d 10s, then wakepath path, shows what the \

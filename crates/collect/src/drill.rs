@@ -74,6 +74,8 @@ pub struct Drill<'obj> {
     /// Probes on indirect calls, in the groups in which they were attached; the numbers of the sites.
     watched: Vec<(Vec<u32>, Vec<Link>)>,
     tracepoints: Vec<Link>,
+    /// Probes on the functions that begin and end phases.
+    marks: Vec<Link>,
     /// Probes in the kernel's code.
     kernel: KernelProbes,
     /// The clocks of CPUs that take samples.
@@ -197,6 +199,7 @@ impl<'obj> Drill<'obj> {
             groups: Vec::new(),
             watched: Vec::new(),
             tracepoints: Vec::new(),
+            marks: Vec::new(),
             kernel: KernelProbes::default(),
             sampling: Vec::new(),
             stubs,
@@ -447,6 +450,30 @@ impl<'obj> Drill<'obj> {
             }
         })?;
         Ok(calls)
+    }
+
+    /// From now on only calls of f0 are measured that begin after a call of the first function, and before one of the second
+    /// (T08 section 3.10); without the first, from now on. Their files and offsets.
+    ///
+    /// # Errors
+    /// When the kernel refuses a probe on one of them.
+    pub fn mark_phases(&mut self, begins: Option<&Probe>, ends: Option<&Probe>) -> Result<(), Error> {
+        self.set(|bss| {
+            (bss.in_phases, bss.in_phase, bss.phases) = (1, begins.is_none().into(), begins.is_none().into())
+        })?;
+        for (cookie, probe) in [(0, ends), (1, begins)] {
+            let Some(probe) = probe else { continue };
+            let links =
+                self.attach(("drill_mark", "drill_mark_one"), false, &probe.file, &[(cookie, probe.offset)])?;
+            self.marks.extend(links);
+        }
+        Ok(())
+    }
+
+    /// Whether a phase of the program is open, and how many began; without phases, all of its time is one.
+    pub fn phases(&self) -> Result<(bool, u64), Error> {
+        let bss = self.skeleton.maps.bss_data.as_deref().ok_or(Error::Skeleton(".bss"))?;
+        Ok((bss.in_phases == 0 || bss.in_phase != 0, bss.phases))
     }
 
     /// The calls of f0 since the beginning.

@@ -15,13 +15,14 @@ pub use wakepath_drilldown::{
 };
 use wakepath_drilldown::{Drilldown, Event, EventError, LatencyRange};
 pub use wakepath_functions::KernelCodeError;
-use wakepath_functions::{KernelCode, ProcessCode, ProcessFunction, Return, Runtime, Unwinding};
+use wakepath_functions::{Function, KernelCode, ProcessCode, ProcessFunction, Return, Runtime, Unwinding};
 use wakepath_recording::this_host;
 
 mod driver;
 mod save;
 
 use driver::{Driver, cost_of};
+pub use driver::{PhaseMarks, Phases};
 pub use save::{ResumeError, SavedSearch};
 
 use crate::latency::live::{AllowedProbes, LiveLatencyError, user_functions};
@@ -45,6 +46,8 @@ pub struct DrillQuery {
     pub duration: Duration,
     /// The probes that may be put on functions.
     pub allowed: AllowedProbes,
+    /// The phases of the program in which calls count.
+    pub phases: PhaseMarks,
     /// The search to go on with.
     pub resume: Option<SavedSearch>,
 }
@@ -87,6 +90,8 @@ pub enum DrillError {
         seconds(*.elapsed), .notes.iter().map(|note| format!("; {note}")).collect::<String>()
     )]
     NotCalled { target: String, elapsed: Duration, notes: Vec<String> },
+    #[error("no phase of the program began in {}: `{begins}` was not called", seconds(*.elapsed))]
+    NoPhase { begins: String, elapsed: Duration },
     #[error(
         "`{target}` was called, but did not return in {}: {open} {} open, and a latency is known at the return alone",
         seconds(*.elapsed), if *.open == 1 { "call is" } else { "calls are" }
@@ -178,6 +183,8 @@ pub struct Drilled {
     pub elapsed: Duration,
     /// The calls of f0 since the beginning.
     pub calls: u64,
+    /// The phases of the program in which these calls began; `None` where all of its time counts.
+    pub phases: Option<Phases>,
     /// How far it came.
     pub status: Status,
     /// The paths from f0 to what takes the time.
@@ -301,6 +308,7 @@ pub fn drill(
     let time = Some(query.duration);
     let drill = Drill::load(&mut storage, pid, runtime, command, time, stubs.as_deref(), in_kernel)?;
     let mut driver = Driver::new(pid, drill, code, f0, query, probe);
+    driver.mark_phases(query, pid)?;
     let of_kernel = if in_kernel { driver.calibrate_kernel()? } else { None };
     let probe = if runtime == Runtime::Kernel { of_kernel } else { probe };
     let began = Instant::now();
@@ -340,6 +348,7 @@ pub fn drill(
     }
     let status = driver.search(&mut machine, effects, stop, progress)?;
     let calls = driver.counts()?;
+    let phases = driver.phases(query)?;
     let root_causes: Vec<RootCause> =
         machine.root_causes().into_iter().map(|cause| driver.with_park(driver.with_loop(cause))).collect();
     // The loops are the driver's, so that the machine knows no cause there.
@@ -363,6 +372,7 @@ pub fn drill(
         counted_for,
         elapsed: began.elapsed(),
         calls: calls.buckets.iter().sum(),
+        phases,
         status,
         root_causes,
         decisions: machine.decisions().to_vec(),
@@ -458,19 +468,7 @@ const LOADED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The function that the drill-down begins at.
 fn f0_of(query: &DrillQuery, pid: u32, code: &mut ProcessCode) -> Result<ProcessFunction, DrillError> {
-    if !matches!(Target::parse(&query.target), Ok(Target::Function)) || !query.target.contains(':') {
-        return Err(DrillError::NotAFunction(query.target.clone()));
-    }
-    let found = user_functions(&query.target, &[pid], query.allowed)?;
-    let function = match found.as_slice() {
-        [one] => match (&one.counted, &one.function) {
-            (Counted::Function(_), Some(function)) => function.clone(),
-            _ => return Err(DrillError::NotAFunction(query.target.clone())),
-        },
-        several => {
-            return Err(DrillError::Several { target: query.target.clone(), count: several.len() });
-        }
-    };
+    let function = one_function(&query.target, pid, query.allowed)?;
     let name = || function.readable.clone();
     match function.probe {
         _ if function.probe.returns == Return::Never => Err(DrillError::NeverReturns(name())),
@@ -478,6 +476,21 @@ fn f0_of(query: &DrillQuery, pid: u32, code: &mut ProcessCode) -> Result<Process
             Some(address) => Ok(ProcessFunction { address, function }),
             None => Err(DrillError::NotMapped { pid, function: name(), file: function.shown.clone() }),
         },
+    }
+}
+
+/// The one function of a program that a target names.
+fn one_function(target: &str, pid: u32, allowed: AllowedProbes) -> Result<Function, DrillError> {
+    if !matches!(Target::parse(target), Ok(Target::Function)) || !target.contains(':') {
+        return Err(DrillError::NotAFunction(target.to_owned()));
+    }
+    let found = user_functions(target, &[pid], allowed)?;
+    match found.as_slice() {
+        [one] => match (&one.counted, &one.function) {
+            (Counted::Function(_), Some(function)) => Ok(function.clone()),
+            _ => Err(DrillError::NotAFunction(target.to_owned())),
+        },
+        several => Err(DrillError::Several { target: target.to_owned(), count: several.len() }),
     }
 }
 

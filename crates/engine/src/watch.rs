@@ -11,7 +11,7 @@ pub use wakepath_distribution::{Histogram, PeakChange, Unit, peak_changes, peak_
 use wakepath_recording::this_host;
 
 use crate::Host;
-use crate::drill::{DrillError, DrillQuery, Drilled, Parameters, drill};
+use crate::drill::{DrillError, DrillQuery, Drilled, Parameters, PhaseMarks, drill};
 use crate::latency::live::{
     AllowedProbes, EndReason, LiveLatency, LiveLatencyError, LiveQuery, LiveTarget, Options, Running,
     Signals, other_processes, targets, with_costs,
@@ -349,6 +349,7 @@ impl Watching<'_, '_> {
             parameters: Parameters::default(),
             duration: budget.time,
             allowed: self.allowed,
+            phases: PhaseMarks::default(),
             resume: None,
         };
         let began = Instant::now();

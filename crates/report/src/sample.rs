@@ -299,7 +299,8 @@ pub fn live(targets: Vec<latency::Distribution>) -> latency::live::LiveLatency {
 pub fn drilled() -> wakepath_engine::drill::Drilled {
     use wakepath_engine::drill::{
         Cause, Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, DrilledNode, End, Epoch,
-        Foreign, FunctionId, LevelVotes, NodeId, RootCause, Sampled, SampledPlace, SiteId, Status,
+        Foreign, FunctionId, LevelVotes, NodeId, PhaseMarks, Phases, RootCause, Sampled, SampledPlace,
+        SiteId, Status,
     };
     let place = |function: &str, line: Option<(&str, u32)>, samples| SampledPlace {
         function: function.to_owned(),
@@ -346,6 +347,10 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
         counted_for: Duration::from_millis(500),
         elapsed: Duration::from_millis(1500),
         calls: 1400,
+        phases: Some(Phases {
+            marks: PhaseMarks { begins: Some(String::from("./shop:opens\x1b[2J")), ends: None },
+            began: 3,
+        }),
         status: Status::RootCauseFound,
         root_causes: vec![
             RootCause {

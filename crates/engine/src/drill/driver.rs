@@ -3,6 +3,7 @@
 mod functions;
 mod kernel;
 mod measure;
+mod phases;
 mod sample;
 mod stubs;
 
@@ -23,6 +24,7 @@ use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, Proce
 use wakepath_symbols::{Boot, Found, Kept, Symbols};
 
 use kernel::{KernelOfSearch, is_kernel};
+pub use phases::{PhaseMarks, Phases};
 use stubs::StubsOfSearch;
 
 use super::{DrillError, DrillFunction, DrillProgress, DrillQuery, DrilledNode};
@@ -283,13 +285,21 @@ impl<'obj> Driver<'obj> {
         self.place_kernel()?;
         self.drill.count()?;
         let mut looked = Instant::now();
+        let (mut last, mut between_phases) = (Instant::now(), Duration::ZERO);
         loop {
             std::thread::sleep(LOOK_EVERY);
             let counts = self.drill.counts()?;
             let calls = counts.buckets.iter().sum();
+            let since = std::mem::replace(&mut last, Instant::now()).elapsed();
+            if !self.drill.phases()?.0 {
+                between_phases += since;
+            }
             progress(DrillProgress::Counted(calls));
             let (target, elapsed) = (query.target.clone(), began.elapsed());
             if let Some((reason, _)) = self.drill.ended(stop) {
+                if let Some(error) = self.no_phase(query, elapsed) {
+                    return Err(error);
+                }
                 if calls == 0 && reason == EndReason::Duration {
                     return Err(self.unseen(target, elapsed));
                 }
@@ -304,7 +314,7 @@ impl<'obj> Driver<'obj> {
             }
             match calls {
                 calls if calls >= query.parameters.start_ops => return Ok(counts),
-                _ if elapsed < COUNT_FOR => {}
+                _ if elapsed.saturating_sub(between_phases) < COUNT_FOR => {}
                 0 => return Err(self.unseen(target, elapsed)),
                 _ => return Ok(counts),
             }

@@ -40,6 +40,11 @@ pub fn drill(answer: &Drilled, waits: Option<&CallsAnswer<'_>>, out: &mut dyn Wr
                 to_ns: *bounds(peak.to_bucket).end(),
                 count: peak.count,
             }),
+            phases: answer.phases.as_ref().map(|phases| PhasesJson {
+                begins: phases.marks.begins.as_deref(),
+                ends: phases.marks.ends.as_deref(),
+                began: phases.began,
+            }),
             status: status(answer.status),
             tree,
             root_causes: answer.root_causes.iter().map(|cause| names(answer, &cause.path)).collect(),
@@ -65,6 +70,8 @@ struct DrillJson<'a> {
     buckets: Vec<BucketJson>,
     peaks: Vec<PeakJson>,
     peak: Option<PeakOfDrill>,
+    /// Null where all of the program's time counts.
+    phases: Option<PhasesJson<'a>>,
     status: &'static str,
     tree: TreeJson,
     /// The names of the functions of each path, from the target down.
@@ -80,6 +87,15 @@ struct DrillJson<'a> {
     notes: &'a [String],
     /// The document of `path --call --json` about the calls of the peak; null if no function of a path waits.
     explained_by: Option<serde_json::Value>,
+}
+
+#[derive(Serialize)]
+struct PhasesJson<'a> {
+    /// Null: they begin at once.
+    begins: Option<&'a str>,
+    /// Null: they end with the program.
+    ends: Option<&'a str>,
+    began: u64,
 }
 
 #[derive(Serialize)]

@@ -3,7 +3,7 @@
 use wakepath_distribution::bounds;
 use wakepath_engine::drill::{
     Cause, Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, End, Foreign, NoSites, NodeId,
-    RootCause, Sampled, Status, StopReason,
+    Phases, RootCause, Sampled, Status, StopReason,
 };
 
 use crate::escape::escape;
@@ -50,6 +50,20 @@ fn head(answer: &Drilled, screen: &mut Screen) {
             ),
         ),
     );
+    if let Some(phases) = &answer.phases {
+        screen.indented(2, Line::new().add(Style::Normal, in_phases(phases)));
+    }
+}
+
+/// The phases of the program in which the calls began.
+fn in_phases(Phases { marks, began }: &Phases) -> String {
+    let phases = if *began == 1 { "phase" } else { "phases" };
+    let mark = |mark: &Option<String>, none: &str| match mark {
+        Some(function) => escape(function.as_bytes()),
+        None => none.to_owned(),
+    };
+    let [from, to] = [mark(&marks.begins, "the beginning"), mark(&marks.ends, "the end")];
+    format!("calls that began in {began} {phases}, from {from} to {to}")
 }
 
 /// The functions of a path, each below its caller.

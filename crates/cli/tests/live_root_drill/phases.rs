@@ -1,0 +1,54 @@
+//! Phases of a program, which two of its functions mark.
+
+use super::{Drilled, alone, document, number, only_path, program, run};
+
+#[test]
+fn only_calls_that_begin_within_a_phase_are_measured() {
+    let Some(folder) = alone("calls are measured in phases of a program alone") else { return };
+    let built = program(&folder, "phases", include_str!("phases.c"), &["-O1", "-g"]);
+    let process = Drilled::start_program(&built, &[]);
+    let [target, begins, ends, never] =
+        ["serve", "phase_begins", "phase_ends", "never"].map(|function| format!("{built}:{function}"));
+    let asked = ["drill", &target, "-p", &process.1, "--start-ops", "100", "--no-waits"];
+    let ask = |options: &[&str]| document(&folder, &[&asked, options].concat());
+    // One phase is the other's opposite.
+    for (first, second, culprit) in [(&begins, &ends, "load"), (&ends, &begins, "store")] {
+        for stubs in [&[][..], &["--stubs"]] {
+            let marks = ["--phase-begins", first, "--phase-ends", second];
+            let answer = ask(&[&marks, stubs].concat());
+            let (path, cause) = only_path(&answer);
+            assert_eq!((path, &cause["cause"]), (vec!["serve", culprit], &"itself".into()), "{answer:#}");
+            // 30 calls each, and one call in three is slow.
+            let phases = &answer["phases"];
+            assert_eq!(
+                (phases["begins"].as_str(), phases["ends"].as_str()),
+                (Some(&**first), Some(&**second))
+            );
+            let (calls, began) = (number(&answer["calls"]), number(&phases["began"]));
+            assert!(calls <= 30 * began && calls + 60 > 30 * began, "{answer:#}");
+        }
+    }
+    // Without phases both are found, in the parts that they have.
+    let answer = ask(&["--decision-calls", "60"]);
+    let causes: Vec<_> =
+        answer["root_causes"].as_array().expect("paths").iter().map(|path| &path[1]).collect();
+    assert!(causes == ["load", "store"] || causes == ["store", "load"], "{answer:#}");
+    assert!(answer["phases"].is_null());
+    // From the first call on, a phase that nothing begins ends for good.
+    let until = ask(&["--phase-ends", &never]);
+    assert_eq!(
+        (&until["phases"]["begins"], number(&until["phases"]["began"])),
+        (&serde_json::Value::Null, 1)
+    );
+    let words = [&asked[..], &["-d", "1s", "--phase-begins", &never]].concat();
+    let (_, said) = run(&folder, &words, 2);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("no phase of the program began in 1.0 s: `") && said.contains("never` was not called"),
+        "{said}"
+    );
+    let (text, _) =
+        run(&folder, &[&asked[..], &["--phase-begins", &begins, "--phase-ends", &ends]].concat(), 0);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(" phases, from ") && text.contains(":phase_begins to "), "{text}");
+}
