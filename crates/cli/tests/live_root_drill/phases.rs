@@ -47,6 +47,11 @@ fn only_calls_that_begin_within_a_phase_are_measured() {
         said.contains("no phase of the program began in 1.0 s: `") && said.contains("never` was not called"),
         "{said}"
     );
+    // The time before a phase is none in which calls could have come: after 10 s without calls a search gives up.
+    let late = Drilled::start_program(&built, &["late"]);
+    let marks = ["--phase-begins", &begins, "--phase-ends", &ends];
+    let words = [&["drill", &target, "-p", &late.1, "--start-ops", "100"], &marks[..]].concat();
+    assert_eq!(only_path(&document(&folder, &words)).0, ["serve", "load"]);
     let (text, _) =
         run(&folder, &[&asked[..], &["--phase-begins", &begins, "--phase-ends", &ends]].concat(), 0);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
