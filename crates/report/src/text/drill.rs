@@ -282,6 +282,7 @@ mod tests {
         expect![[r#"
             ./shop:serve in shop (42)
               peak 2 of 2: 4.19 ms to 8.39 ms, 100 of 1000 calls (10.0%)
+              calls that began in 3 phases, from ./shop:opens\x1b[2J to the end
 
               serve
               └─ look_up\x1b[2J  20 of 20 calls
