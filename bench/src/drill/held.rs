@@ -60,8 +60,27 @@ pub fn arguments(by: By) -> Vec<String> {
     words.into_iter().map(str::to_owned).collect()
 }
 
+/// Waits until stubs were put in: until the code of the program is no longer what it was, and has settled. Returns it.
+pub fn until_changed(
+    search: &mut Search,
+    asked: &mut Asked,
+    before: &[u8],
+    feed: Calls<'_>,
+) -> Result<Vec<u8>> {
+    let began = Instant::now();
+    while code(asked.pid)? == before {
+        ensure!(search.runs()?, "the search ended before");
+        if began.elapsed() > PATIENCE {
+            bail!("no stub within {} s", PATIENCE.as_secs());
+        }
+        asked.a_call(feed)?;
+    }
+    std::thread::sleep(SETTLED);
+    code(asked.pid)
+}
+
 /// The code of the program that a process runs, as it is in its memory.
-fn code(pid: u32) -> Result<Vec<u8>> {
+pub fn code(pid: u32) -> Result<Vec<u8>> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
     let memory = File::open(format!("/proc/{pid}/mem"))?;
     let line = maps.lines().find(|line| line.contains(" r-xp ")).context("no code")?;
@@ -108,28 +127,12 @@ impl<'a> Held<'a> {
             0 => Calls { function, calls: FAST_FEED, ns: 0 },
             _ => Calls { function, calls: SLOW_FEED, ns: SLOW_NS },
         };
-        let measured = match self.code.is_some() {
-            true => self.until_changed(feed),
-            false => self.search.until_measured(&mut self.asked, below, *alone, feed),
+        let measured = match &mut self.code {
+            Some(code) => until_changed(&mut self.search, &mut self.asked, code, feed).map(|now| *code = now),
+            None => self.search.until_measured(&mut self.asked, below, *alone, feed),
         };
         self.level += 1;
         measured.with_context(|| format!("level {} below {function}", self.level))
-    }
-
-    /// Waits until stubs were put in.
-    fn until_changed(&mut self, feed: Calls<'_>) -> Result<()> {
-        let began = Instant::now();
-        let before = self.code.clone();
-        while Some(code(self.asked.pid)?) == before {
-            ensure!(self.search.runs()?, "the search ended before");
-            if began.elapsed() > PATIENCE {
-                bail!("no stub within {} s", PATIENCE.as_secs());
-            }
-            self.asked.a_call(feed)?;
-        }
-        std::thread::sleep(SETTLED);
-        self.code = Some(code(self.asked.pid)?);
-        Ok(())
     }
 
     /// The time of a call at this level, ns. An error if the search went on meanwhile.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use super::asked::{Asked, Calls, command};
+use super::held::{By, code, until_changed};
 use super::search::{Answer, Search, words};
 use super::{Options, Setting, print_failed, shown};
 use crate::statistics::{median, or_dash};
@@ -23,22 +24,43 @@ struct Load {
     function: &'static str,
     below: &'static str,
     calls: u64,
+    by: By,
     paper: &'static str,
 }
 
-const LOADS: [Load; 2] = [
+impl Load {
+    /// The option by which its calls are measured.
+    fn option(&self) -> &'static [&'static str] {
+        match self.by {
+            By::Probes => &[],
+            By::Stubs => &["--stubs"],
+        }
+    }
+}
+
+const LOADS: [Load; 3] = [
     Load {
         name: "stat() of a file in memory",
         function: "examine",
         below: "weigh",
         calls: 10_000,
+        by: By::Probes,
         paper: "49.5%, 1.1 µs (figure 8.5, in the kernel by call trampolines; first by kprobes 7.7 times as long)",
+    },
+    Load {
+        name: "the same by --stubs",
+        function: "examine",
+        below: "weigh",
+        calls: 10_000,
+        by: By::Stubs,
+        paper: "",
     },
     Load {
         name: "reads of 4 KiB at random",
         function: "read_block",
         below: "choose",
         calls: 800,
+        by: By::Probes,
         paper: "none to be seen (figure 8.7, reads of 14 ms)",
     },
 ];
@@ -125,7 +147,7 @@ pub fn beside(
 pub fn table(setting: &Setting<'_>, options: &Options) -> Result<()> {
     let file = Removed(setting.places.output.join("drill.data"));
     write(&file.0)?;
-    let mut rounds = LOADS.map(|_| Vec::new());
+    let mut rounds = LOADS.each_ref().map(|_| Vec::new());
     let mut failed = Vec::new();
     let mut way = "";
     for round in 1..=options.rounds {
@@ -149,7 +171,7 @@ pub fn table(setting: &Setting<'_>, options: &Options) -> Result<()> {
          *time lost* from the start of `wakepath` to its end.\n",
         command(setting.shown, Some(Path::new("FILE"))).join(" "),
         LOADS[0].calls,
-        LOADS[1].calls,
+        LOADS[2].calls,
         options.rounds,
     );
     print!("{}", rows(&LOADS, &rounds));
@@ -159,8 +181,8 @@ pub fn table(setting: &Setting<'_>, options: &Options) -> Result<()> {
         println!(
             "- {}: `wakepath {}`; until the answer `wakepath {}`",
             load.name,
-            line(&UNDECIDED),
-            line(&[])
+            line(&[&UNDECIDED, load.option()].concat()),
+            line(load.option())
         );
     }
     println!();
@@ -196,12 +218,23 @@ fn one(setting: &Setting<'_>, load: &Load, asked: &mut Asked) -> Result<Round> {
     let below = asked.look(load.below)?;
     let before = asked.a_call_in_chunks(calls)?;
     let (wakepath, output) = (&setting.places.wakepath, &setting.places.output);
-    let mut search = Search::start(wakepath, output, setting.program, load.function, asked.pid, &UNDECIDED)?;
-    search.until_measured(asked, load.below, below, Calls { calls: load.calls / 10, ..calls })?;
+    let f0 = asked.look(load.function)?;
+    let arguments = [&UNDECIDED, load.option()].concat();
+    let mut search = Search::start(wakepath, output, setting.program, load.function, asked.pid, &arguments)?;
+    let feed = Calls { calls: load.calls / 10, ..calls };
+    match load.by {
+        By::Probes => search.until_measured(asked, load.below, below, feed)?,
+        By::Stubs => {
+            // Without calls the search stays at f0, whose probes change the code too.
+            search.until_measured(asked, load.function, f0, Calls { calls: 0, ..calls })?;
+            let before = code(asked.pid)?;
+            until_changed(&mut search, asked, &before, feed)?;
+        }
+    }
     let held = asked.a_call_in_chunks(calls)?;
     search.stop()?;
     let after = asked.a_call_in_chunks(calls)?;
-    let (search, _) = beside(asked, setting, Calls { calls: load.calls / 5, ..calls }, &[])?;
+    let (search, _) = beside(asked, setting, Calls { calls: load.calls / 5, ..calls }, load.option())?;
     Ok(Round { alone: (before + after) / 2.0, held, search })
 }
 
@@ -252,7 +285,8 @@ mod tests {
         };
         let round = |alone, held| Round { alone, held, search };
         assert!((round(1000.0, 1500.0).overhead() - 50.0).abs() < 1e-9);
-        let rounds = [vec![round(1000.0, 1500.0), round(2000.0, 3200.0), round(1000.0, 1550.0)], Vec::new()];
+        let of_first = vec![round(1000.0, 1500.0), round(2000.0, 3200.0), round(1000.0, 1550.0)];
+        let rounds = [of_first, Vec::new(), Vec::new()];
         let text = rows(&LOADS, &rounds);
         let row = text.lines().nth(2).expect("a row");
         assert_eq!(
