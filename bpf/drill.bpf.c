@@ -8,7 +8,8 @@
  * walk is needed (T08 section 3.8). A probed function that is entered in another way (from a function that is not probed,
  * by recursion) gets a frame of no node, so that its calls are nobody's (T08 section 3.11).
  *
- * For Go, read goroutine instead of thread: function.bpf.h says how one is known, and its place on a stack that moves.
+ * For Go, read goroutine instead of thread: function.bpf.h says how one is known, and its place on a stack that moves. Functions of
+ * Python: drill_python.bpf.h.
  *
  * The nodes' latencies are kept per thread until f0 returns. If f0's latency is within the peak, all of them are one
  * record; else they are forgotten.
@@ -139,7 +140,7 @@ static __always_inline void open_frame(struct wp_drill_thread *t, __u64 sp, __u3
 	if (node != WP_DRILL_OUTSIDE)
 		t->innermost = node;
 	t->depth = depth + 1;
-	frame->around_call = 0;
+	frame->around_call = with_stubs ? 0 : t->python_calls;
 	if (with_stubs && t->state && node != WP_DRILL_OUTSIDE)
 		list_call(t, frame, depth);
 	frame->at = bpf_ktime_get_ns();
@@ -185,6 +186,7 @@ static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp
 	t->depth = t->innermost = t->crowded = t->left = t->samples = 0;
 	t->off_at = t->ready_at = t->interrupted_at = 0;
 	t->state = 0;
+	t->python_calls = t->python_balance = t->python_steps = 0;
 	if (with_stubs && t->plan)
 		begin_stubs(t);
 	open_frame(t, sp, F0, 0);
@@ -415,6 +417,7 @@ int drill_mark_one(struct pt_regs *ctx)
 }
 
 #include "drill_target.bpf.h"
+#include "drill_python.bpf.h"
 #include "drill_kernel.bpf.h"
 
 SEC("uprobe.multi")
@@ -538,6 +541,7 @@ SEC("perf_event")
 int drill_sample(struct bpf_perf_event_data *ctx)
 {
 	struct wp_drill_thread *t = measured(bpf_get_current_task_btf());
+	__u64 place;
 	__u32 at;
 
 	if (!t || innermost_node(t) != sampled_node)
@@ -546,7 +550,8 @@ int drill_sample(struct bpf_perf_event_data *ctx)
 	if (at >= WP_DRILL_SAMPLES)
 		return 0;
 	asm volatile("" : "+r"(at));
-	t->sampled[at & (WP_DRILL_SAMPLES - 1)] = ctx->regs.cs & 3 || in_kernel ? ctx->regs.ip : 0;
+	place = python_thread ? python_place() : ctx->regs.cs & 3 || in_kernel ? ctx->regs.ip : 0;
+	t->sampled[at & (WP_DRILL_SAMPLES - 1)] = place;
 	return 0;
 }
 

@@ -15,7 +15,12 @@
 /* A frame that belongs to no node: a measured function that was called from elsewhere. */
 #define WP_DRILL_OUTSIDE 0xffffffffu
 
-enum wp_drill_phase { WP_DRILL_IDLE, WP_DRILL_COUNT, WP_DRILL_MEASURE };
+/* Python functions that are known by a number, at most: f0, and those that a path may go to. */
+#define WP_PYTHON_FUNCTIONS 4096
+/* Different calls of Python functions that are seen below f0, at most. */
+#define WP_PYTHON_CALLS 16384
+
+enum wp_drill_phase { WP_DRILL_IDLE, WP_DRILL_COUNT, WP_DRILL_MEASURE, WP_DRILL_LOOK };
 
 /* The calls of a node within one call of f0. */
 struct wp_drill_node {
@@ -39,7 +44,8 @@ struct wp_drill_frame {
 	__u32 node; /* or WP_DRILL_OUTSIDE */
 	__u32 around; /* the innermost node when the function was entered */
 	__u32 spare;
-	__u64 around_call; /* the innermost call in the process's memory then, where stubs measure */
+	/* The innermost call in the process's memory then, where stubs measure; for Python, the calls then that belong to no node. */
+	__u64 around_call;
 };
 
 /* The calls of a node within one call of f0, as stubs in the process measured them (crates/inject/src/data.rs). */
@@ -74,6 +80,18 @@ struct wp_drill_thread {
 	__u64 state;
 	__u64 stub_call;
 	struct wp_stub_node stubs[WP_DRILL_NODES];
+	/* Of Python: */
+	__u64 python_calls; /* within the call of f0, that belong to no node */
+	__s64 python_balance; /* frames within it that began, less those that ended */
+	__u64 python_began_at; /* the last frame within it, ns */
+	__u64 python_steps; /* 1: none has ended since then; 2: one has; else 0 */
+};
+
+/* A call of a Python function, by the code objects of both. `place` is that of the caller's instruction, bytes from its first one. */
+struct wp_python_call {
+	__u64 caller;
+	__u64 callee;
+	__u64 place;
 };
 
 /* A call of `function` by `parent` that returns to `returns_to` is a child of that node; 0: called by a jump. */

@@ -11,7 +11,7 @@ use clap::Args;
 use wakepath_caller::Caller;
 use wakepath_engine::drill::{
     DrillCommand, DrillError, DrillProgress, DrillQuery, Drilled, EndReason, KernelCodeError, Mode,
-    Parameters, ParametersFile, PhaseMarks, SavedSearch, drill,
+    Parameters, ParametersFile, PhaseMarks, PythonError, SavedSearch, drill,
 };
 use wakepath_engine::latency::live::AllowedProbes;
 use wakepath_engine::record::{Options, Request, Signals, find_go, record};
@@ -29,7 +29,7 @@ use crate::record::{MIN_FREE_PERCENT, read_made, record_failure};
 
 /// Find the functions that make the calls of a peak slow, by probing a running process level by level
 ///
-/// The calls of TARGET (FILE:FUNCTION or kernel:FUNCTION, as of `wakepath latency`) are counted first, and their latencies have peaks. For the
+/// The calls of TARGET (FILE:FUNCTION or kernel:FUNCTION, as of `wakepath latency`, or python:FUNCTION) are counted first, and their latencies have peaks. For the
 /// calls within one peak, the functions that TARGET calls are measured, then those that the slowest of them call, and so
 /// on: at each level only the calls on the way, and only in this process. The answer is the path of calls to the function
 /// that takes the time. All probes are removed at the end, also after Ctrl-C or if wakepath is killed.
@@ -117,6 +117,8 @@ Examples:
                                      the same in a command, which runs on when the answer is there
   sudo wakepath drill kernel:vfs_read -p 4242
                                      the same below a function of the kernel, for this process
+  sudo wakepath drill python:handle -- /usr/bin/python3 app.py
+                                     the same below a function of Python (python:views.py:handle is the one of that file)
   sudo wakepath drill ./server:handle_request -p 4242 -d 5s --save search
   sudo wakepath drill --resume search -p 4242 --save search
                                      five seconds of it now, and the rest later
@@ -178,7 +180,8 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
     output.passing("");
     let found = found.map_err(|error| failure(error, &target, arguments))?;
     let lives = arguments.command.is_empty() || found.running.is_some();
-    let is_explained = found.waits() && !arguments.no_waits && stop.asked() == 0 && lives;
+    let can_be_explained = found.waits() && !arguments.no_waits && stop.asked() == 0 && lives;
+    let is_explained = can_be_explained && !found.of_python;
     // The command has standard output for its own; a document is asked for by name.
     let beside = output.beside(&arguments.command);
     let output = if arguments.json { output } else { &beside };
@@ -193,6 +196,15 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
     }
     if is_explained {
         explain(&found, arguments, &stop, output)?;
+    } else if can_be_explained {
+        let pid = found.process.0;
+        output.complain(
+            "note",
+            &format!(
+                "what the calls wait for was not recorded: a recording follows no functions of Python; wakepath record -p {pid} -d 5s, \
+                 then wakepath path --tree, shows what the threads of the process wait for"
+            ),
+        );
     }
     let ended = (found.running, found.command_status);
     let status = collecting::await_command(ended, &arguments.command, "measured", &stop, output)?;
@@ -305,6 +317,7 @@ fn said(moment: &DrillProgress) -> String {
             format!("{}: measuring {sites} callees{calls}", paths.join(" and "))
         }
         DrillProgress::Sampling { function } => format!("sampling {function}"),
+        DrillProgress::Looking { functions } => format!("looking at {functions} functions of Python"),
         DrillProgress::Watching { sites } => format!("watching {sites} indirect calls"),
     }
 }
@@ -324,8 +337,11 @@ fn read_search(path: &Path) -> Result<SavedSearch, Failure> {
 /// Writes the search into a file, for later.
 fn write_search(path: &Path, found: &Drilled, output: &Output) -> Result<(), Failure> {
     let Some(search) = &found.save else {
-        let why =
-            "the search was not saved: a file with one of its functions names no build (`cc -Wl,--build-id`)";
+        let why = if found.of_python {
+            "the search was not saved: nothing shows whether another process has the same functions of Python"
+        } else {
+            "the search was not saved: a file with one of its functions names no build (`cc -Wl,--build-id`)"
+        };
         output.complain("note", why);
         return Ok(());
     };
@@ -354,7 +370,18 @@ fn failure(error: DrillError, target: &str, arguments: &DrillArguments) -> Failu
             Failure::new(Code::Usage, text).hint("wakepath latency counts system calls, waits and disks")
         }
         DrillError::Several { .. } => Failure::new(Code::Usage, text).hint("write its whole name"),
-        DrillError::StubsInGo | DrillError::StubsInKernel => Failure::new(Code::Usage, text).hint("leave --stubs out"),
+        DrillError::Python(PythonError::Process { .. }) => Failure::new(Code::Rights, text).hint("run with sudo"),
+        DrillError::Python(PythonError::NoProbes { .. } | PythonError::Release { .. }) => Failure::new(Code::Rights, text).hint(
+            "run the program by Debian 12's /usr/bin/python3, or by a CPython 3.11 that was built with `./configure --with-dtrace`",
+        ),
+        DrillError::Python(_) => Failure::new(Code::Usage, text)
+            .hint("a drill-down into other programs needs FILE:FUNCTION"),
+        DrillError::SeveralOfPython { .. } => {
+            Failure::new(Code::Usage, text).hint("write python:FILE.py:FUNCTION, with as much of the path as it needs, or python:CLASS.FUNCTION")
+        }
+        DrillError::NotCalledInPython { .. } => Failure::new(Code::Usage, text)
+            .hint("a function of Python is known when it is called: begin at one that is"),
+        DrillError::StubsInGo | DrillError::StubsInKernel | DrillError::StubsInPython => Failure::new(Code::Usage, text).hint("leave --stubs out"),
         DrillError::StubsBelowExceptions { .. } => Failure::new(Code::Usage, text)
             .hint("leave --stubs out, or promise with --no-exceptions that none passes the functions"),
         DrillError::Kernel(KernelCodeError::Unreadable { source, .. })

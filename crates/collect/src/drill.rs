@@ -1,6 +1,7 @@
 //! A session that measures the functions below one of a process, level by level: `bpf/drill.bpf.c` (T08 chapter 3).
 
 mod kernel;
+mod python;
 mod record;
 mod stubs;
 
@@ -36,6 +37,9 @@ use record::DEPTH;
 use stubs::{Stubs, Ticks};
 
 pub use kernel::{KernelCallee, KernelPlace, MAX_KERNEL_PLACES, kernel_allows_probes};
+/// The memory that the programs of a drill-down are loaded into.
+pub use libbpf_rs::OpenObject as OpenStorage;
+pub use python::{MAX_PYTHON_FUNCTIONS, PythonCall, PythonCounts};
 pub use record::{DrillCall, DrillNode, MAX_DRILL_NODES, MAX_DRILL_SAMPLES};
 
 /// Threads that detach probes at the same time.
@@ -160,7 +164,9 @@ impl<'obj> Drill<'obj> {
         let mut open = DrillSkelBuilder::default().open(storage).map_err(load_error)?;
         for mut program in open.open_object_mut().progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
+            let is_of_python = program.name().to_string_lossy().contains("python");
             let wanted = match section.as_str() {
+                _ if is_of_python && runtime != Runtime::Python => false,
                 "uprobe" | "uretprobe" => !many_at_once,
                 "uprobe.multi" | "uretprobe.multi" => many_at_once,
                 "kprobe" | "kretprobe" | "tp_btf/sys_enter" | "tp_btf/sys_exit" => in_kernel,

@@ -14,7 +14,7 @@ pub(crate) mod calibrate;
 mod counters;
 pub(crate) mod counts;
 mod cycles;
-mod empty;
+pub(crate) mod empty;
 mod groups;
 pub(crate) mod options;
 

@@ -7,25 +7,31 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 pub use wakepath_collect::{Calibration, DrillCommand, EndReason};
-use wakepath_collect::{Counted, Drill, DrillCounts, Error as CollectError, Running, Signals, Unwinder};
+use wakepath_collect::{Counted, Drill, DrillCounts, OpenStorage, Running, Signals, Unwinder};
 use wakepath_distribution::{Histogram, Peak, Unit, bounds, peaks};
 pub use wakepath_drilldown::{
     Cause, Contribution, Contributor, Decision, Doubt, End, Epoch, Foreign, FunctionId, LevelVotes, Mode,
     NoSites, NodeId, ParameterError, Parameters, ParametersFile, RootCause, SiteId, Status, StopReason,
 };
-use wakepath_drilldown::{Drilldown, Event, EventError, LatencyRange};
+use wakepath_drilldown::{Drilldown, Event, LatencyRange};
 pub use wakepath_functions::KernelCodeError;
-use wakepath_functions::{Function, KernelCode, ProcessCode, ProcessFunction, Return, Runtime, Unwinding};
+pub use wakepath_functions::PythonError;
+use wakepath_functions::{
+    Function, KernelCode, ProcessCode, ProcessFunction, Python, Return, Runtime, Unwinding,
+};
 use wakepath_recording::this_host;
 
 mod driver;
+mod error;
 mod save;
 
+use driver::python::{self, PythonOfSearch, PythonTarget};
 use driver::{Driver, cost_of};
 pub use driver::{PhaseMarks, Phases};
+pub use error::DrillError;
 pub use save::{ResumeError, SavedSearch};
 
-use crate::latency::live::{AllowedProbes, LiveLatencyError, user_functions};
+use crate::latency::live::{AllowedProbes, user_functions};
 use crate::latency::target::Target;
 use crate::{Host, Which};
 
@@ -52,81 +58,6 @@ pub struct DrillQuery {
     pub resume: Option<SavedSearch>,
 }
 
-/// The error for a drill-down that could not begin or go on.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say it")]
-pub enum DrillError {
-    #[error(transparent)]
-    Target(#[from] LiveLatencyError),
-    #[error(transparent)]
-    Collect(#[from] CollectError),
-    #[error(transparent)]
-    Parameters(#[from] ParameterError),
-    #[error("cannot read the memory of process {pid}: {source}")]
-    Memory { pid: u32, source: std::io::Error },
-    #[error("`{0}` is not a function of a program: a drill-down needs FILE:FUNCTION, or kernel:FUNCTION")]
-    NotAFunction(String),
-    #[error("`{target}` matches {count} functions: a drill-down has one")]
-    Several { target: String, count: usize },
-    #[error("process {pid} has not mapped {}, where `{function}` is", .file.display())]
-    NotMapped { pid: u32, function: String, file: PathBuf },
-    #[error(
-        "calls of Go cannot be measured by stubs: its runtime looks at the return addresses on its stacks"
-    )]
-    StubsInGo,
-    #[error("calls of the kernel cannot be measured by stubs")]
-    StubsInKernel,
-    #[error(transparent)]
-    Kernel(#[from] KernelCodeError),
-    #[error(
-        "the code of {} lets exceptions pass, and no unwinder is found that could be given a table for stubs",
-        .file.display()
-    )]
-    StubsBelowExceptions { file: PathBuf },
-    #[error("`{0}` never returns, so that its calls have no latency")]
-    NeverReturns(String),
-    #[error(
-        "`{target}` was not called in {}; a call that had begun before is not seen{}",
-        seconds(*.elapsed), .notes.iter().map(|note| format!("; {note}")).collect::<String>()
-    )]
-    NotCalled { target: String, elapsed: Duration, notes: Vec<String> },
-    #[error("no phase of the program began in {}: `{begins}` was not called", seconds(*.elapsed))]
-    NoPhase { begins: String, elapsed: Duration },
-    #[error(
-        "`{target}` was called, but did not return in {}: {open} {} open, and a latency is known at the return alone",
-        seconds(*.elapsed), if *.open == 1 { "call is" } else { "calls are" }
-    )]
-    NotReturned { target: String, open: usize, elapsed: Duration },
-    #[error(
-        "{} after {}, in which `{target}` returned {calls} of the {wanted} times by which its peaks are found",
-        ended_by(*.reason), seconds(*.elapsed)
-    )]
-    EndedBefore { target: String, calls: u64, wanted: u64, elapsed: Duration, reason: EndReason },
-    #[error(
-        "process {pid} unloaded {}, where `{target}` is, after {}, in which it returned {calls} times",
-        .file.display(), seconds(*.elapsed)
-    )]
-    Unloaded { pid: u32, target: String, file: PathBuf, calls: u64, elapsed: Duration },
-    #[error("`{target}` has {} peaks; there is no peak {asked}", .peaks.len())]
-    NoSuchPeak { target: String, asked: usize, peaks: Vec<Peak> },
-    #[error("the search contradicts itself: {0}")]
-    Event(#[from] EventError),
-    #[error("the search cannot go on: {0}")]
-    Resume(#[from] ResumeError),
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:.1} s", time.as_secs_f64())
-}
-
-fn ended_by(reason: EndReason) -> &'static str {
-    match reason {
-        EndReason::Ended => "the process ended",
-        EndReason::Interrupted => "you stopped the search",
-        EndReason::Duration | EndReason::OutOfRoom => "the time of -d was over",
-    }
-}
-
 /// The moments of a drill-down that are worth showing while it goes on.
 #[derive(Debug, Clone)]
 pub enum DrillProgress {
@@ -148,6 +79,11 @@ pub enum DrillProgress {
     Sampling {
         /// The function.
         function: String,
+    },
+    /// A function of Python is looked for among those that are called.
+    Looking {
+        /// Their number so far.
+        functions: usize,
     },
     /// Indirect calls are watched: the kernel single-steps each.
     Watching {
@@ -199,6 +135,8 @@ pub struct Drilled {
     pub sampled: HashMap<NodeId, Sampled>,
     /// Whether the calls are those of goroutines: while one waits, its thread runs others.
     pub of_goroutines: bool,
+    /// Whether the calls are those of Python, all functions of which have probes.
+    pub of_python: bool,
     /// The cost of a probed call, where it could be measured.
     pub probe: Option<Calibration>,
     /// The functions that were probed at once, at most.
@@ -293,27 +231,27 @@ pub fn drill(
     query.parameters.check()?;
     let command = query.command.as_ref().map(DrillCommand::start).transpose()?;
     let pid = command.map_or(query.pid, |command| command.pid as u32);
-    let (mut code, f0) = begin(query, pid, command.is_some(), stop)?;
-    let notes_of_f0: Vec<String> = f0.function.notes.iter().map(ToString::to_string).collect();
-    let runtime = f0.function.probe.runtime;
-    if runtime == Runtime::Native && !query.allowed.stubs {
-        code = into_kernel(code);
-    }
-    let in_kernel = code.kernel().is_some();
-    let probe =
-        (runtime != Runtime::Kernel).then(|| wakepath_collect::calibrate(&f0.function.probe)).flatten();
     let mut storage = MaybeUninit::uninit();
+    let process = (pid, command);
+    let begun = match PythonTarget::parse(&query.target) {
+        Some(target) => python::begin(query, target, process, &mut storage, stop, progress)?,
+        None => begin(query, process, &mut storage, stop)?,
+    };
+    let Begun { drill, mut code, f0, probe, python, notes: notes_of_f0 } = begun;
+    let in_kernel = code.kernel().is_some();
+    let runtime = f0.function.probe.runtime;
     let of_goroutines = runtime == Runtime::Go;
-    let stubs = stubs_of(query, runtime, &mut code)?;
-    let time = Some(query.duration);
-    let drill = Drill::load(&mut storage, pid, runtime, command, time, stubs.as_deref(), in_kernel)?;
     let mut driver = Driver::new(pid, drill, code, f0, query, probe);
     driver.mark_phases(query, pid)?;
+    if let Some((search, python)) = python {
+        driver.follow_python(search, python);
+    }
     let of_kernel = if in_kernel { driver.calibrate_kernel()? } else { None };
     let probe = if runtime == Runtime::Kernel { of_kernel } else { probe };
     let began = Instant::now();
     let counts = driver.count(query, began, stop, progress)?;
     let counted_for = began.elapsed();
+    let probe = driver.python_cost(probe)?;
     let histogram = Histogram::from_counters(
         Unit::Nanoseconds,
         counts.buckets,
@@ -349,8 +287,11 @@ pub fn drill(
     let status = driver.search(&mut machine, effects, stop, progress)?;
     let calls = driver.counts()?;
     let phases = driver.phases(query)?;
-    let root_causes: Vec<RootCause> =
-        machine.root_causes().into_iter().map(|cause| driver.with_park(driver.with_loop(cause))).collect();
+    let of_driver = |cause| {
+        let cause = driver.with_park(driver.with_loop(cause));
+        driver.with_late_calls(cause)
+    };
+    let root_causes: Vec<RootCause> = machine.root_causes().into_iter().map(of_driver).collect();
     // The loops are the driver's, so that the machine knows no cause there.
     let has_cause = root_causes.iter().any(|path| path.cause.is_some());
     let status = if status == Status::EndsEarly && has_cause { Status::RootCauseFound } else { status };
@@ -381,6 +322,7 @@ pub fn drill(
         lines: found_below.lines,
         sampled,
         of_goroutines,
+        of_python: runtime == Runtime::Python,
         probe,
         most_probed: found_below.most_probed,
         notes,
@@ -413,6 +355,7 @@ fn stubs_of(
     match runtime {
         Runtime::Go => return Err(DrillError::StubsInGo),
         Runtime::Kernel => return Err(DrillError::StubsInKernel),
+        Runtime::Python => return Err(DrillError::StubsInPython),
         Runtime::Native => {}
     }
     match code.unwinding() {
@@ -426,9 +369,44 @@ fn stubs_of(
     }
 }
 
+/// A search whose programs are loaded, with the function that it begins at.
+struct Begun<'obj> {
+    drill: Drill<'obj>,
+    code: ProcessCode,
+    f0: ProcessFunction,
+    /// The cost of a probed call of it.
+    probe: Option<Calibration>,
+    /// Where f0 is a function of Python.
+    python: Option<(PythonOfSearch, Python)>,
+    /// Limits to the meaning of its calls.
+    notes: Vec<String>,
+}
+
+/// Begins a search below a function of machine code.
+fn begin<'obj>(
+    query: &DrillQuery,
+    (pid, command): (u32, Option<Running>),
+    storage: &'obj mut MaybeUninit<OpenStorage>,
+    stop: &Signals,
+) -> Result<Begun<'obj>, DrillError> {
+    let (mut code, f0) = find(query, pid, command.is_some(), stop)?;
+    let notes = f0.function.notes.iter().map(ToString::to_string).collect();
+    let runtime = f0.function.probe.runtime;
+    if runtime == Runtime::Native && !query.allowed.stubs {
+        code = into_kernel(code);
+    }
+    let in_kernel = code.kernel().is_some();
+    let probe =
+        (runtime != Runtime::Kernel).then(|| wakepath_collect::calibrate(&f0.function.probe)).flatten();
+    let stubs = stubs_of(query, runtime, &mut code)?;
+    let time = Some(query.duration);
+    let drill = Drill::load(storage, pid, runtime, command, time, stubs.as_deref(), in_kernel)?;
+    Ok(Begun { drill, code, f0, probe, python: None, notes })
+}
+
 /// The code of the process and the function that the drill-down begins at. A command that was just started may not have
 /// loaded the function's library yet.
-fn begin(
+fn find(
     query: &DrillQuery,
     pid: u32,
     is_new: bool,

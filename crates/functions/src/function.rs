@@ -66,6 +66,8 @@ pub enum Runtime {
     Go,
     /// The kernel's: calls are seen in the code of the caller, and a place on a kernel stack is none of a user stack.
     Kernel,
+    /// The interpreter's of Python: one pair of places sees all calls, and a call is that of a frame of the interpreter.
+    Python,
 }
 
 /// A limit to the meaning of a function's counts.

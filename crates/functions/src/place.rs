@@ -186,7 +186,9 @@ fn returns(image: &Image, body: &Body, wanted: &ProbeRequest<'_>) -> Result<Retu
     let inside = |jump, indexed| match wanted.runtime {
         // Its compiler makes no other use of an index.
         Runtime::Go => indexed,
-        Runtime::Native | Runtime::Kernel => wanted.every_return() && wanted.frames.get(image).is_amid(jump),
+        Runtime::Native | Runtime::Kernel | Runtime::Python => {
+            wanted.every_return() && wanted.frames.get(image).is_amid(jump)
+        }
     };
     let unseen = body.unseen_returns(inside, wanted.name);
     let passed = body.calls || unseen.is_some();
@@ -198,7 +200,7 @@ fn returns(image: &Image, body: &Body, wanted: &ProbeRequest<'_>) -> Result<Retu
         return Err(match wanted.runtime {
             Runtime::Go => RefusalReason::GoReturns { why },
             Runtime::Native if wanted.switches => RefusalReason::SwitchReturns { why },
-            Runtime::Native | Runtime::Kernel => RefusalReason::ExceptionReturns { why },
+            Runtime::Native | Runtime::Kernel | Runtime::Python => RefusalReason::ExceptionReturns { why },
         });
     }
     // All of it is known, and nothing in it returns: its jumps to computed places stay inside (`_Unwind_Resume`).

@@ -426,6 +426,7 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
             other_process_ns: 1000,
             shift: 700,
         }),
+        of_python: false,
         most_probed: 4,
         notes: vec!["a note".to_owned()],
         save: None,

@@ -118,6 +118,7 @@ fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {
     // Before all ordinary threads: else what the machine does beside it is part of its slow calls.
     let mut child = Command::new("chrt")
         .args(["-f", "10"])
+        .args(program.interpreter())
         .arg(&file)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -126,8 +127,12 @@ fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {
     let mut line = String::new();
     BufReader::new(child.stdout.take().context("no pipe")?).read_line(&mut line)?;
     let running = Running(child);
-    let target = format!("{}:{}", file.display(), program.first());
-    let by_stubs: &[&str] = if run.stubs && program.language != Language::Go { &["--stubs"] } else { &[] };
+    let target = program.target(&file);
+    let by_stubs: &[&str] = if run.stubs && !matches!(program.language, Language::Go | Language::Python) {
+        &["--stubs"]
+    } else {
+        &[]
+    };
     let ask = |more: &[&str]| {
         Command::new(&run.wakepath)
             .args(["drill", &target, "-p", line.trim(), "--start-ops", "200"])
@@ -167,7 +172,8 @@ fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {
 /// libraries.
 fn judge(planted: &[Vec<String>], answer: &Answer) -> (Verdict, String) {
     let own = |path: &[String]| -> Vec<String> {
-        path.iter().take_while(|name| is_own(name)).map(|name| bare(name).to_owned()).collect()
+        let named = path.iter().filter(|name| !name.ends_with("<genexpr>"));
+        named.take_while(|name| is_own(name)).map(|name| bare(name).to_owned()).collect()
     };
     let paths: Vec<Vec<String>> = answer.root_causes.iter().map(|path| own(path)).collect();
     let mut found = String::new();
@@ -197,8 +203,14 @@ fn judge(planted: &[Vec<String>], answer: &Answer) -> (Verdict, String) {
     (if is_wrong { Verdict::Wrong } else { Verdict::Doubtful }, found)
 }
 
-/// The name without its class, crate or package and parameters: `Node::f1_2(int)`, `program::f1_2` and `main.(*v).f1_2` are `f1_2`.
+/// The name without its class, crate or package and parameters: `Node::f1_2(int)`, `program::f1_2`, `main.(*v).f1_2` and `Vf1_2.f1_2` are
+/// `f1_2`.
 fn bare(name: &str) -> &str {
+    if let Some((class, method)) = name.split_once('.')
+        && class.strip_prefix('V') == Some(method)
+    {
+        return method;
+    }
     if let Some(of_go) = name.strip_prefix("main.") {
         return of_go.rsplit('.').next().unwrap_or_default();
     }
@@ -300,6 +312,12 @@ mod tests {
             (
                 "Go",
                 vec![(&["main.f0", "main.(*vf1_2).f1_2", "main.takeTime"][..], itself, &[])],
+                found,
+                Verdict::Right,
+            ),
+            (
+                "Python",
+                vec![(&["f0", "f0.<locals>.<genexpr>", "Vf1_2.f1_2", "take_time"][..], itself, &[])],
                 found,
                 Verdict::Right,
             ),

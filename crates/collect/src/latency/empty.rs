@@ -9,7 +9,7 @@ use wakepath_functions::{Probe, ProbeMethod, Return, Runtime};
 
 /// The properties of a function's probes on which their cost depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ProbeKind {
+pub(crate) struct ProbeKind {
     entry: ProbeMethod,
     pub(super) exit: Exit,
     /// The function is Go's, so that the goroutine is read.
@@ -18,7 +18,7 @@ pub(super) struct ProbeKind {
 
 /// The place where a return is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Exit {
+pub(crate) enum Exit {
     /// By a probe in the place of the return address.
     ReturnAddress,
     /// At the return instruction, which is single-stepped.
@@ -42,24 +42,40 @@ impl ProbeKind {
 }
 
 /// An empty function of this program.
-pub(super) struct Empty {
+pub(crate) struct Empty {
     pub(super) kind: ProbeKind,
     pub(super) code: &'static [u8],
     call: unsafe extern "C" fn(),
     /// Its offset in this program's file, bytes.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
 }
 
 impl Empty {
     /// The empty function for a kind of probe; `None` if there is none on this architecture.
     pub(super) fn of(kind: ProbeKind) -> Option<Self> {
-        let (code, call) = functions::of(kind)?;
+        Self::with_code(kind, functions::of(kind)?)
+    }
+
+    /// Two functions that begin with a no-operation of one byte, which the kernel emulates, as the places in an interpreter.
+    pub(crate) fn pair() -> Option<[Self; 2]> {
+        let kind = ProbeKind { entry: ProbeMethod::Emulated, exit: Exit::ReturnAddress, go: false };
+        let [begins, ends] = functions::pair()?.map(|function| Self::with_code(kind, function));
+        Some([begins?, ends?])
+    }
+
+    fn with_code(kind: ProbeKind, (code, call): (&'static [u8], unsafe extern "C" fn())) -> Option<Self> {
         let offset = offset(call as usize as u64)?;
         let mut there = [0; 16];
         let there = there.get_mut(..code.len())?;
         File::open("/proc/self/exe").ok()?.read_exact_at(there, offset).ok()?;
         // A probe at any other place would do harm, in the mapping of another file for instance.
         (there == code).then_some(Self { kind, code, call, offset })
+    }
+
+    /// Calls it once.
+    pub(crate) fn call(&self) {
+        // SAFETY: it is one of the functions below, which take nothing, change no register that the caller keeps, and return.
+        unsafe { functions::call(self.call, None) };
     }
 
     /// The time of `calls` calls, ns.
@@ -115,6 +131,8 @@ mod functions {
         "wakepath_empty wakepath_empty_lea, 0x48, 0x8d, 0x47, 0x01, 0xc3",
         "wakepath_empty wakepath_empty_lea_leave, 0x48, 0x8d, 0x47, 0x01, 0xc3",
         "wakepath_empty wakepath_empty_lea_go, 0x48, 0x8d, 0x47, 0x01, 0xc3",
+        "wakepath_empty wakepath_empty_begins, 0x90, 0xc3",
+        "wakepath_empty wakepath_empty_ends, 0x90, 0xc3",
         ".purgem wakepath_empty",
         ".popsection",
     );
@@ -129,6 +147,8 @@ mod functions {
         fn wakepath_empty_lea();
         fn wakepath_empty_lea_leave();
         fn wakepath_empty_lea_go();
+        fn wakepath_empty_begins();
+        fn wakepath_empty_ends();
     }
 
     /// `nopl 0(%rax,%rax)`, `ret`.
@@ -137,6 +157,14 @@ mod functions {
     const PUSH: &[u8] = &[0x55, 0x5d, 0xc3];
     /// `lea 1(%rdi),%rax`, `ret`.
     const LEA: &[u8] = &[0x48, 0x8d, 0x47, 0x01, 0xc3];
+
+    /// `nop`, `ret`.
+    const NOP1: &[u8] = &[0x90, 0xc3];
+
+    /// Two functions that begin with a no-operation of one byte.
+    pub fn pair() -> Option<[(&'static [u8], unsafe extern "C" fn()); 2]> {
+        Some([(NOP1, wakepath_empty_begins), (NOP1, wakepath_empty_ends)])
+    }
 
     /// The code of a function, whose last byte is the return, and its address.
     pub fn of(kind: ProbeKind) -> Option<(&'static [u8], unsafe extern "C" fn())> {
@@ -182,6 +210,10 @@ mod functions {
         None
     }
 
+    pub fn pair() -> Option<[(&'static [u8], unsafe extern "C" fn()); 2]> {
+        None
+    }
+
     /// # Safety
     /// Never called: there are no functions.
     pub unsafe fn call(function: unsafe extern "C" fn(), _: Option<&[u64; 2]>) {
@@ -200,10 +232,11 @@ mod tests {
         let entries = [ProbeMethod::Optimised, ProbeMethod::Emulated, ProbeMethod::SingleStepped];
         let kinds = entries.iter().flat_map(|&entry| returns.map(|(exit, go)| ProbeKind { entry, exit, go }));
         let found: Vec<_> = kinds.map(|kind| Empty::of(kind).expect("it is there")).collect();
+        let found: Vec<_> = found.into_iter().chain(Empty::pair().expect("they are there")).collect();
         let mut offsets: Vec<_> = found.iter().map(|empty| empty.offset).collect();
         offsets.sort_unstable();
         offsets.dedup();
-        assert_eq!(offsets.len(), 9);
+        assert_eq!(offsets.len(), 11);
         for empty in &found {
             assert_eq!(empty.offset % 16, 0, "in one page");
             empty.round(1);

@@ -1,9 +1,11 @@
 //! Obeys the machine of a drill-down, and hands it the calls that were measured.
 
+mod drift;
 mod functions;
 mod kernel;
 mod measure;
 mod phases;
+pub(super) mod python;
 mod sample;
 mod stubs;
 
@@ -14,17 +16,20 @@ use std::time::{Duration, Instant};
 use wakepath_collect::{
     Calibration, Drill, DrillCall, DrillCounts, DrillNode, EndReason, Error as CollectError, Signals,
 };
-use wakepath_distribution::{Histogram, Measure, Unit, bucket_of};
 use wakepath_drilldown::{
-    CallRecord, Cause, Drift, Drilldown, Effect, Epoch, Event, EventError, FunctionId, InterruptTime,
-    LatencyRange, MeasuredNode, Measurement, NodeId, NodeRecord, OwnTime, ProbeCost, Refusal, RootCause,
-    SiteId, Status, StopReason,
+    CallRecord, Cause, Drilldown, Effect, Epoch, Event, EventError, FunctionId, InterruptTime, LatencyRange,
+    MeasuredNode, Measurement, NodeId, NodeRecord, OwnTime, ProbeCost, Refusal, RootCause, SiteId, Status,
+    StopReason,
 };
-use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, ProcessSite, Return, Runtime};
+use wakepath_functions::{
+    Probe, ProbeMethod, ProcessCode, ProcessFunction, ProcessSite, Python, Return, Runtime,
+};
 use wakepath_symbols::{Boot, Found, Kept, Symbols};
 
+use drift::drift;
 use kernel::{KernelOfSearch, is_kernel};
 pub use phases::{PhaseMarks, Phases};
+use python::{PythonOfSearch, is_python};
 use stubs::StubsOfSearch;
 
 use super::{DrillError, DrillFunction, DrillProgress, DrillQuery, DrilledNode};
@@ -97,6 +102,8 @@ pub(super) struct Driver<'obj> {
     stubs: Option<StubsOfSearch>,
     /// The places in the kernel's code.
     kernel: KernelOfSearch,
+    /// Functions of Python, if f0 is one.
+    python: Option<(PythonOfSearch, Python)>,
     /// The functions with probes.
     probed: BTreeSet<u32>,
     most_probed: usize,
@@ -133,29 +140,6 @@ fn kind(probe: &Probe) -> Kind {
 /// Half of what is added comes between the two stamps of a call (T08 section 8.2).
 pub(super) fn cost_of(probe: Calibration) -> ProbeCost {
     ProbeCost { inside_ns: probe.shift, outside_ns: probe.per_call_ns.saturating_sub(probe.shift) }
-}
-
-/// The change of f0's distribution, if calls as long as those of the peak became less than half as frequent as they were
-/// when it was chosen, by more than four standard deviations. Probes make calls longer, so that they cannot be the reason; for
-/// that very reason a peak that becomes more frequent is no sign.
-fn drift(counted: &DrillCounts, now: &DrillCounts, from_ns: u64) -> Option<Drift> {
-    let since: Vec<u64> =
-        now.buckets.iter().zip(&counted.buckets).map(|(now, then)| now.saturating_sub(*then)).collect();
-    let from = bucket_of(from_ns);
-    let shares = |buckets: &[u64]| {
-        let long = buckets.iter().skip(from).sum::<u64>() as f64;
-        (long, buckets.iter().sum::<u64>() as f64)
-    };
-    let ((long, all), (long_since, all_since)) = (shares(&counted.buckets), shares(&since));
-    let expected = long / all.max(1.0) * all_since;
-    if 2.0 * long_since >= expected || expected - long_since <= 4.0 * expected.sqrt() {
-        return None;
-    }
-    let histogram = |buckets, sum| Histogram::from_counters(Unit::Nanoseconds, buckets, sum);
-    let sum = |counts: &DrillCounts| counts.sums.iter().map(|&ns| u128::from(ns)).sum::<u128>();
-    let before = histogram(counted.buckets, sum(counted));
-    let after = histogram(since.try_into().ok()?, sum(now).saturating_sub(sum(counted)));
-    Some(Drift { earth_mover: Measure::EarthMover.score(&before, &after).ok()? })
 }
 
 /// The part of an answer that the driver knows.
@@ -197,6 +181,7 @@ impl<'obj> Driver<'obj> {
             epoch: Epoch::default(),
             stubs: query.allowed.stubs.then(StubsOfSearch::default),
             kernel: KernelOfSearch::default(),
+            python: None,
             probed: BTreeSet::new(),
             most_probed: 0,
             watched: HashMap::new(),
@@ -247,7 +232,15 @@ impl<'obj> Driver<'obj> {
         let lines = on_paths.into_iter().filter_map(|node| Some((node, self.line(node, &mut symbols)?)));
         let lines = lines.collect();
         let watched = self.watched_calls();
-        let notes = self.notes.iter().cloned().chain(watched).chain(self.single_steps()).chain(of_stubs);
+        let of_python = self.python_notes();
+        let notes = self
+            .notes
+            .iter()
+            .cloned()
+            .chain(watched)
+            .chain(self.single_steps())
+            .chain(of_stubs)
+            .chain(of_python);
         let notes = notes.collect();
         FoundBelow {
             functions: self.functions.iter().map(Known::shown).collect(),
@@ -264,6 +257,9 @@ impl<'obj> Driver<'obj> {
         let called = self.nodes.get(&node)?;
         let caller = self.nodes.get(&called.parent?)?.function?;
         let Known::Probed(function) = self.functions.get(caller.0 as usize)? else { return None };
+        if is_python(function) {
+            return self.python_line(node);
+        }
         if is_kernel(function) {
             return None;
         }
@@ -338,8 +334,8 @@ impl<'obj> Driver<'obj> {
         let callers = self.measured.iter().filter_map(|node| Some(self.nodes.get(&node.parent)?.function?.0));
         let probed: BTreeSet<u32> = self.probed.iter().copied().chain(callers).collect();
         let probed = probed.into_iter().filter_map(|number| match self.functions.get(number as usize)? {
-            Known::Probed(found) => Some(&**found),
-            Known::Refused { .. } => None,
+            Known::Probed(found) if !is_python(found) => Some(&**found),
+            _ => None,
         });
         // A process that is not there any more has ended, which is seen elsewhere.
         Some(self.code.moved(probed).ok()??.function.shown.clone())
@@ -498,6 +494,10 @@ impl<'obj> Driver<'obj> {
     /// The nodes of a call whose probes took too much of its time. If most of their caller's time was theirs, without the
     /// time of the probes, that is kept: it is a loop.
     fn too_dear(&mut self, call: &DrillCall) -> Vec<NodeId> {
+        // The probes of Python's functions cannot be removed one by one.
+        if self.python.is_some() {
+            return Vec::new();
+        }
         let is_dear = |count: u64, cost: Calibration| {
             count >= MANY_CALLS && count.saturating_mul(cost.per_call_ns) > call.latency / TOO_DEAR
         };
@@ -554,46 +554,5 @@ impl<'obj> Driver<'obj> {
     fn name(&self, node: NodeId) -> Option<String> {
         let function = self.nodes.get(&node)?.function?;
         Some(self.functions.get(function.0 as usize)?.shown().name)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// These numbers of calls of 1 µs and of 1 ms.
-    fn counts(short: u64, long: u64) -> DrillCounts {
-        let mut buckets = [0; 64];
-        (buckets[9], buckets[20]) = (short, long);
-        let mut sums = [0; 64];
-        (sums[9], sums[20]) = (1000 * short, (1 << 20) * long);
-        DrillCounts { buckets, sums, left: 0, crowded: 0, lost: 0 }
-    }
-
-    #[test]
-    fn a_peak_that_loses_half_of_its_calls_by_no_chance_is_drift() {
-        let counted = counts(900, 100);
-        // Since then: of 1000 calls 100 are expected, of 100,000 calls 10,000.
-        for (short, long, is_drift) in [
-            (900, 100, false),
-            (950, 50, false),
-            (951, 49, true),
-            (1000, 0, true),
-            (95_001, 4_999, true),
-            (95_000, 5_000, false),
-            // Too few calls to be sure: 16 expected, and 0 came.
-            (160, 0, false),
-            (170, 0, true),
-            (500, 500, false),
-            (0, 0, false),
-        ] {
-            let now = counts(900 + short, 100 + long);
-            let found = drift(&counted, &now, 1 << 20);
-            assert_eq!(found.is_some(), is_drift, "{short} {long}: {found:?}");
-        }
-        let found = drift(&counted, &counts(1900, 100), 1 << 20).expect("no long call came");
-        assert!(found.earth_mover > 1.0, "{found:?}");
-        // With the peak that all calls are in, nothing is rarer.
-        assert_eq!(drift(&counted, &counts(1900, 100), 1), None);
     }
 }

@@ -256,14 +256,15 @@ fn footer(answer: &Drilled, screen: &mut Screen) {
         format!("; a probed call took {} longer", duration(probe.per_call_ns))
     });
     let ns = u64::try_from(answer.elapsed.as_nanos()).unwrap_or(u64::MAX);
-    let functions = match answer.most_probed {
-        1 => String::from("1 function"),
-        several => format!("{several} functions"),
+    let probed = match answer.most_probed {
+        _ if answer.of_python => String::from("all functions of Python had probes"),
+        1 => String::from("at most 1 function had probes at a time"),
+        several => format!("at most {several} functions had probes at a time"),
     };
     screen.wrapped(
         0,
         Line::faint(format!(
-            "took {}, in which the function was called {} times; at most {functions} had probes at a time{cost}{state}",
+            "took {}, in which the function was called {} times; {probed}{cost}{state}",
             duration(ns),
             answer.calls
         )),
@@ -346,6 +347,14 @@ mod tests {
             97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block, in whose place the interrupt of line 11 ran
             97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block, whose CPU the hypervisor had
             97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in calls of read_block whose target is not known"#]].assert_eq(&all.join("\n"));
+    }
+
+    #[test]
+    fn in_python_all_functions_have_probes() {
+        let mut answer = sample::drilled();
+        answer.of_python = true;
+        let text = drill(&answer, false, Layout::PLAIN);
+        assert!(text.contains("1400 times; all functions of Python had probes; a probed"), "{text}");
     }
 
     #[test]

@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(text(&found), drill(&drilled(), false, Layout::PLAIN));
         expect![[r#"
             +1.5 s  ./shop:serve: the drill-down found nothing: `f\x1b` is not a function of a program: a
-                drill-down needs FILE:FUNCTION, or kernel:FUNCTION
+                drill-down needs FILE:FUNCTION, kernel:FUNCTION or python:FUNCTION
         "#]]
         .assert_eq(&text(&failed));
     }

@@ -1,6 +1,7 @@
 //! A program with planted culprits, made of a seed.
 
 mod go;
+mod python;
 mod rust;
 
 use std::fmt::Write;
@@ -22,7 +23,15 @@ pub enum Language {
     Rust,
     /// Go, with methods of interfaces, and goroutines.
     Go,
+    /// Python, with methods, generators and exceptions.
+    Python,
 }
+
+/// A program of Python that compiles another one and writes nothing.
+const COMPILES: &str = "import sys; compile(open(sys.argv[1]).read(), sys.argv[1], 'exec')";
+
+/// An interpreter of Python that has built-in probes, as Debian's has.
+const PYTHON: &str = "/usr/bin/python3.11";
 
 impl Language {
     /// The command of its compiler.
@@ -32,6 +41,7 @@ impl Language {
             Self::Cpp => "c++",
             Self::Rust => "rustc",
             Self::Go => "go",
+            Self::Python => PYTHON,
         }
     }
 
@@ -42,6 +52,7 @@ impl Language {
             Self::Cpp => "C++",
             Self::Rust => "Rust",
             Self::Go => "Go",
+            Self::Python => "Python",
         }
     }
 
@@ -199,6 +210,9 @@ impl Program {
 
     /// The language and how it is compiled.
     pub fn kind(&self) -> String {
+        if self.language == Language::Python {
+            return self.language.shown().to_owned();
+        }
         format!("{} -O{}", self.language.shown(), if self.optimised { 2 } else { 0 })
     }
 
@@ -208,7 +222,21 @@ impl Program {
             Language::C | Language::Cpp => "f0",
             Language::Rust => self.first_in_rust(),
             Language::Go => "main.f0",
+            Language::Python => "f0",
         }
+    }
+
+    /// The target by which a person asks for the first function of this file.
+    pub fn target(&self, file: &Path) -> String {
+        match self.language {
+            Language::Python => format!("python:{}", self.first()),
+            _ => format!("{}:{}", file.display(), self.first()),
+        }
+    }
+
+    /// The interpreter that runs the file, if it needs one.
+    pub fn interpreter(&self) -> Option<&'static str> {
+        (self.language == Language::Python).then_some(PYTHON)
     }
 
     /// All functions: level and number, from `f0` down.
@@ -267,15 +295,21 @@ impl Program {
             Language::Cpp => "program.cc",
             Language::Rust => "program.rs",
             Language::Go => "program.go",
+            Language::Python => "program.py",
         });
         std::fs::write(&source, self.source())?;
-        let program = folder.join("program");
+        let program = match self.language {
+            Language::Python => source.clone(),
+            _ => folder.join("program"),
+        };
         let mut command = Command::new(compiler);
         match (self.language, self.optimised) {
             (Language::Rust, false) => command.args(["--edition", "2021", "-g", "-C", "opt-level=0"]),
             (Language::Rust, true) => command.args(["--edition", "2021", "-g", "-C", "opt-level=2"]),
             (Language::Go, false) => command.args(["build", "-gcflags=-N -l"]),
             (Language::Go, true) => command.arg("build"),
+            // It says whether it is Python, and leaves the file as it is.
+            (Language::Python, _) => command.args(["-c", COMPILES]),
             (_, false) => command.args(["-g", "-pthread", "-w", "-O0"]),
             (_, true) => command.args(["-g", "-pthread", "-w", "-O2"]),
         };
@@ -289,12 +323,10 @@ impl Program {
                 command.env("GOCACHE", folder.join("cache"));
             }
         }
-        let output = command
-            .arg("-o")
-            .arg(&program)
-            .arg(&source)
-            .output()
-            .with_context(|| format!("cannot run {compiler}"))?;
+        if self.language != Language::Python {
+            command.arg("-o").arg(&program);
+        }
+        let output = command.arg(&source).output().with_context(|| format!("cannot run {compiler}"))?;
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{}: {compiler} refused it: {errors}", self.describe());
         Ok(program)
@@ -305,6 +337,7 @@ impl Program {
             Language::C | Language::Cpp => self.c_source(),
             Language::Rust => self.rust_source(),
             Language::Go => self.go_source(),
+            Language::Python => self.python_source(),
         }
     }
 
@@ -444,7 +477,13 @@ mod tests {
 
     #[test]
     fn a_seed_makes_one_program_which_compiles() {
-        let languages = [(Language::C, 24), (Language::Cpp, 24), (Language::Rust, 8), (Language::Go, 8)];
+        let languages = [
+            (Language::C, 24),
+            (Language::Cpp, 24),
+            (Language::Rust, 8),
+            (Language::Go, 8),
+            (Language::Python, 8),
+        ];
         for (language, seeds) in languages.into_iter().filter(|(language, _)| language.can_be_built()) {
             for seed in 0..seeds {
                 let program = Program::of_seed(seed, language);

@@ -4,6 +4,7 @@ use wakepath_drilldown::{FunctionId, NoSites, Refusal, RootCause, Site, SiteId, 
 use wakepath_functions::{KernelCode, ProbeMethod, ProcessCallee, ProcessFunction, Return, Runtime};
 
 use super::kernel::is_kernel;
+use super::python::is_python;
 use super::{Driver, Key, Known};
 
 /// Single-stepping a probe takes some 20 µs on a virtual machine (`ProbeMethod::SingleStepped`).
@@ -59,6 +60,9 @@ impl Driver<'_> {
         };
         if is_park(caller) || KernelCode::is_scheduler(caller) {
             return Err(NoSites::Leaf);
+        }
+        if is_python(caller) {
+            return self.python_sites(function);
         }
         let caller = caller.clone();
         let found = match self.code.sites(&caller) {

@@ -10,6 +10,7 @@ use wakepath_functions::{Operand, ProcessCallee, Return};
 
 use super::functions::is_stepped;
 use super::kernel::is_kernel;
+use super::python::is_python;
 use super::{Driver, Known, LOOK_EVERY, kind};
 use crate::drill::{DrillError, DrillProgress, DrilledNode};
 
@@ -23,7 +24,9 @@ impl Driver<'_> {
         let probes: Vec<_> = new
             .iter()
             .filter_map(|&number| match self.functions.get(number as usize)? {
-                Known::Probed(found) if !is_kernel(found) => Some((number, &found.function.probe)),
+                Known::Probed(found) if !is_kernel(found) && !is_python(found) => {
+                    Some((number, &found.function.probe))
+                }
                 _ => None,
             })
             .collect();
@@ -132,7 +135,7 @@ impl Driver<'_> {
         let parents: BTreeSet<NodeId> = self.measured.iter().map(|node| node.parent).collect();
         let slot: HashMap<NodeId, u32> =
             self.slots.iter().zip(0..).map(|(&node, slot)| (node, slot)).collect();
-        let mut edges = Vec::new();
+        let mut edges = self.python_edges(&slot);
         for node in self.measured.clone() {
             let (Some(callee), Some(&parent), Some(&number)) =
                 (node.callee, slot.get(&node.parent), slot.get(&node.node))

@@ -99,6 +99,9 @@ impl Driver<'_> {
     }
 
     fn place_of(&mut self, address: u64, symbols: &mut Symbols) -> (String, Option<(String, u32)>) {
+        if let Some(found) = self.python_place(address) {
+            return found;
+        }
         if address == 0 {
             return (String::from("the kernel"), None);
         }

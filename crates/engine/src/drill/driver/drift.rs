@@ -1,0 +1,69 @@
+//! The calls that a search is about become rarer while it goes on.
+
+use wakepath_collect::DrillCounts;
+use wakepath_distribution::{Histogram, Measure, Unit, bucket_of};
+use wakepath_drilldown::Drift;
+
+/// The change of f0's distribution, if calls as long as those of the peak became less than half as frequent as they were
+/// when it was chosen, by more than four standard deviations. Probes make calls longer, so that they cannot be the reason; for
+/// that very reason a peak that becomes more frequent is no sign.
+pub(super) fn drift(counted: &DrillCounts, now: &DrillCounts, from_ns: u64) -> Option<Drift> {
+    let since: Vec<u64> =
+        now.buckets.iter().zip(&counted.buckets).map(|(now, then)| now.saturating_sub(*then)).collect();
+    let from = bucket_of(from_ns);
+    let shares = |buckets: &[u64]| {
+        let long = buckets.iter().skip(from).sum::<u64>() as f64;
+        (long, buckets.iter().sum::<u64>() as f64)
+    };
+    let ((long, all), (long_since, all_since)) = (shares(&counted.buckets), shares(&since));
+    let expected = long / all.max(1.0) * all_since;
+    if 2.0 * long_since >= expected || expected - long_since <= 4.0 * expected.sqrt() {
+        return None;
+    }
+    let histogram = |buckets, sum| Histogram::from_counters(Unit::Nanoseconds, buckets, sum);
+    let sum = |counts: &DrillCounts| counts.sums.iter().map(|&ns| u128::from(ns)).sum::<u128>();
+    let before = histogram(counted.buckets, sum(counted));
+    let after = histogram(since.try_into().ok()?, sum(now).saturating_sub(sum(counted)));
+    Some(Drift { earth_mover: Measure::EarthMover.score(&before, &after).ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// These numbers of calls of 1 µs and of 1 ms.
+    fn counts(short: u64, long: u64) -> DrillCounts {
+        let mut buckets = [0; 64];
+        (buckets[9], buckets[20]) = (short, long);
+        let mut sums = [0; 64];
+        (sums[9], sums[20]) = (1000 * short, (1 << 20) * long);
+        DrillCounts { buckets, sums, left: 0, crowded: 0, lost: 0 }
+    }
+
+    #[test]
+    fn a_peak_that_loses_half_of_its_calls_by_no_chance_is_drift() {
+        let counted = counts(900, 100);
+        // Since then: of 1000 calls 100 are expected, of 100,000 calls 10,000.
+        for (short, long, is_drift) in [
+            (900, 100, false),
+            (950, 50, false),
+            (951, 49, true),
+            (1000, 0, true),
+            (95_001, 4_999, true),
+            (95_000, 5_000, false),
+            // Too few calls to be sure: 16 expected, and 0 came.
+            (160, 0, false),
+            (170, 0, true),
+            (500, 500, false),
+            (0, 0, false),
+        ] {
+            let now = counts(900 + short, 100 + long);
+            let found = drift(&counted, &now, 1 << 20);
+            assert_eq!(found.is_some(), is_drift, "{short} {long}: {found:?}");
+        }
+        let found = drift(&counted, &counts(1900, 100), 1 << 20).expect("no long call came");
+        assert!(found.earth_mover > 1.0, "{found:?}");
+        // With the peak that all calls are in, nothing is rarer.
+        assert_eq!(drift(&counted, &counts(1900, 100), 1), None);
+    }
+}
