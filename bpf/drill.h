@@ -80,7 +80,7 @@ struct wp_drill_thread {
 	__u64 state;
 	__u64 stub_call;
 	struct wp_stub_node stubs[WP_DRILL_NODES];
-	/* Of Python: */
+	/* Where f0 is a function of Python: */
 	__u64 python_calls; /* within the call of f0, that belong to no node */
 	__s64 python_balance; /* frames within it that began, less those that ended */
 	__u64 python_began_at; /* the last frame within it, ns */

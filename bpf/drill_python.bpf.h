@@ -214,7 +214,8 @@ static __always_inline int leave_python(void)
 	t->innermost = top->around;
 	if (found > 1)
 		t->python_balance--;
-	cost = (t->python_calls - top->around_call) * python_cost;
+	cost = python_shortest && python_shortest < python_cost ? python_shortest : python_cost;
+	cost *= t->python_calls - top->around_call;
 	latency = now > top->at + cost ? now - top->at - cost : 0;
 	if (top->node != WP_DRILL_OUTSIDE && t->plan) {
 		struct wp_drill_node *node = node_of(t, top->node);
@@ -228,7 +229,7 @@ static __always_inline int leave_python(void)
 		if (t->python_balance)
 			__sync_fetch_and_add(&python_unbalanced, 1);
 		if (t->left) {
-			/* What belongs to which call is not known. */
+			/* The parts of the one call and of another cannot be distinguished. */
 			__sync_fetch_and_add(&left, 1);
 			t->plan = 0;
 		}

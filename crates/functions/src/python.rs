@@ -26,7 +26,7 @@ use crate::mappings::mappings;
 const MAX_FILE: u64 = 512 << 20;
 /// Instructions of the table.
 const INSTRUCTIONS: usize = 256;
-/// So many of them at least are in the interpreter's main function; the others were put aside as rarely used.
+/// At least this number of them are in the interpreter's main function; the others were put aside as rarely used.
 const MANY: usize = 64;
 /// A place for a probe is at most this number of machine instructions behind the beginning of an instruction's code.
 const MAX_AWAY: usize = 24;

@@ -33,7 +33,7 @@ pub struct PythonCall {
     pub place: u64,
 }
 
-/// What is known about the calls of Python functions so far.
+/// The counts of calls of Python functions so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PythonCounts {
     /// Functions and generators that began or went on.
@@ -87,8 +87,13 @@ impl Drill<'_> {
         self.know_python(made_up.outer_code(), 0)?;
         self.set(|bss| (bss.process, bss.phase, bss.python_thread, bss.python_cost) = (own, COUNT, at, 0))?;
         // An empty call of f0, and then empty calls in one that is open.
-        shortest(|| call_both(&begins, &ends, CALLS));
-        let counts = self.counts()?;
+        let counted = |drill: &Self| Ok::<u64, Error>(drill.counts()?.sums.iter().sum());
+        let mut latencies = Vec::new();
+        for _ in 0..ROUNDS {
+            let before = counted(self)?;
+            call_both(&begins, &ends, CALLS);
+            latencies.push(counted(self)?.saturating_sub(before));
+        }
         begins.call();
         made_up.go_into();
         let inside = shortest(|| call_both(&begins, &ends, CALLS));
@@ -102,10 +107,10 @@ impl Drill<'_> {
             (bss.python_entries, bss.python_unbalanced, bss.python_full) = (0, 0, 0);
             bss.python_shortest = 0;
         })?;
-        let calls: u64 = counts.buckets.iter().sum();
-        let shift = counts.sums.iter().sum::<u64>().checked_div(calls);
         let per_call_ns = inside.saturating_sub(bare) / CALLS;
-        Ok(shift.map(|shift| Calibration { per_call_ns: per_call_ns.max(shift), other_process_ns: 0, shift }))
+        let shift = latencies.into_iter().min().map_or(0, |all| (all / CALLS).min(per_call_ns));
+        // Without a latency, the programs saw no call.
+        Ok((shift > 0).then_some(Calibration { per_call_ns, other_process_ns: 0, shift }))
     }
 
     /// Takes this time off for each call from now on that belongs to no node, ns. Returns it; or less, where calls of the process showed that its
@@ -196,7 +201,7 @@ impl Drill<'_> {
         all
     }
 
-    /// What is known about the calls of Python functions so far.
+    /// The counts of calls of Python functions so far.
     ///
     /// # Errors
     /// None is known.

@@ -361,7 +361,7 @@ impl Driver<'_> {
         Some((code.qualified_name.clone(), line.map(|line| (base_name(&code.file), line))))
     }
 
-    /// What limits the answer, and what the probes cost all functions of the process, in sentences.
+    /// The limits of the answer, and the cost of the probes to all functions of the process, in sentences.
     pub(super) fn python_notes(&mut self) -> Vec<String> {
         if self.python.is_none() {
             return Vec::new();
