@@ -46,7 +46,7 @@ pub enum DrillError {
         seconds(*.elapsed), among(.similar)
     )]
     NotCalledInPython { target: String, elapsed: Duration, called: u64, similar: Vec<String> },
-    #[error("`{target}` is the name of several functions of Python: {}", .found.join(", "))]
+    #[error("`{target}` is the name of several functions of Python: {}", .found.iter().map(|one| one.escape_debug().to_string()).collect::<Vec<_>>().join(", "))]
     SeveralOfPython { target: String, found: Vec<String> },
     #[error(transparent)]
     Kernel(#[from] KernelCodeError),
@@ -92,7 +92,8 @@ fn seconds(time: Duration) -> String {
 }
 
 fn among(similar: &[String]) -> String {
-    if similar.is_empty() { String::new() } else { format!("; among them: {}", similar.join(", ")) }
+    let names: Vec<_> = similar.iter().map(|name| name.escape_debug().to_string()).collect();
+    if names.is_empty() { String::new() } else { format!("; among them: {}", names.join(", ")) }
 }
 
 fn ended_by(reason: EndReason) -> &'static str {
