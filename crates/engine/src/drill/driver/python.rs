@@ -63,11 +63,15 @@ impl<'a> PythonTarget<'a> {
 
     /// Whether it means a function.
     fn means(&self, code: &PythonCode) -> bool {
-        let is_file = self.file.is_none_or(|file| {
-            code.file.strip_suffix(file).is_some_and(|before| before.is_empty() || before.ends_with('/'))
-        });
-        is_file && [&code.name, &code.qualified_name].contains(&&self.name.to_owned())
+        let has_name = code.name == self.name || code.qualified_name == self.name;
+        has_name && self.file.is_none_or(|wanted| is_file(wanted, &code.file))
     }
+}
+
+/// Whether a file is the one that its last folders and its name mean.
+fn is_file(wanted: &str, file: &str) -> bool {
+    let before = file.strip_suffix(wanted).filter(|_| !wanted.is_empty());
+    before.is_some_and(|before| before.is_empty() || before.ends_with('/') || wanted.starts_with('/'))
 }
 
 /// Whether a function is one of Python.
@@ -396,4 +400,41 @@ fn overhead(entries: u64, cost: Calibration) -> String {
 
 fn base_name(file: &str) -> String {
     file.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_names_a_function_and_perhaps_its_file() {
+        let of = |text| PythonTarget::parse(text).map(|target| (target.file, target.name));
+        assert_eq!(of("python:handle"), Some((None, "handle")));
+        assert_eq!(of("python:Server.handle"), Some((None, "Server.handle")));
+        assert_eq!(of("python:shop/views.py:handle"), Some((Some("shop/views.py"), "handle")));
+        assert_eq!(of("python:by_key.<locals>.<lambda>"), Some((None, "by_key.<locals>.<lambda>")));
+        // Functions of the interpreter itself, and of others.
+        assert_eq!([of("python3.11:PyObject_Call"), of("./python:main"), of("handle")], [None; 3]);
+    }
+
+    #[test]
+    fn a_part_of_a_path_means_whole_names_of_folders() {
+        let is_meant = |wanted, file| is_file(wanted, file);
+        assert!(
+            is_meant("views.py", "/srv/shop/views.py") && is_meant("shop/views.py", "/srv/shop/views.py")
+        );
+        assert!(is_meant("views.py", "views.py") && is_meant("/srv/shop/views.py", "/srv/shop/views.py"));
+        assert!(!is_meant("iews.py", "/srv/shop/views.py") && !is_meant("views.py", "/srv/shop/reviews.py"));
+        assert!(!is_meant("", "/srv/shop/views.py") && !is_meant("views.p", "/srv/shop/views.py"));
+    }
+
+    #[test]
+    fn the_cost_to_all_functions_is_said_with_the_bucket_that_does_not_shift() {
+        let cost = Calibration { per_call_ns: 2_000, other_process_ns: 0, shift: 900 };
+        assert_eq!(
+            overhead(1_000_000, cost),
+            "each call of any function of Python in the process had probes: 1000000 calls, 2000.0 ms together; \
+             latencies from 2.0 µs on stay in their bucket"
+        );
+    }
 }
