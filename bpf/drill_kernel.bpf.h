@@ -142,8 +142,12 @@ static __always_inline void enter_kernel(__u64 who, struct wp_drill_thread *t, _
 	struct wp_drill_frame *top;
 
 	if (t && t->depth) {
+		leave_kernel(t, sp, false);
 		/* f0 at the place of its last call: that one returned unseen. */
-		leave_kernel(t, sp, function == F0 && t->depth == 1);
+		if (function == F0 && t->depth == 1 && frame_at(t, 0)->sp == sp) {
+			t->depth = 0;
+			__sync_fetch_and_add(&left, 1);
+		}
 	}
 	if (!t || !t->depth) {
 		if (function == F0)
@@ -216,7 +220,8 @@ int drill_kernel(struct pt_regs *ctx)
 	if (t && t->depth) {
 		if (place->roles & WP_DRILL_CLOSES)
 			close_kernel(t, sp - 8, now);
-		else if (place->roles & WP_DRILL_RETURNS && is_taken(ctx, place->condition))
+		/* Right behind a call a function can return. */
+		if (place->roles & WP_DRILL_RETURNS && is_taken(ctx, place->condition))
 			close_kernel(t, sp, now);
 	}
 	if (place->roles & WP_DRILL_ENTERS)
