@@ -8,6 +8,7 @@ mod phases;
 pub(super) mod python;
 mod sample;
 mod stubs;
+mod ticks;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ use kernel::{KernelOfSearch, is_kernel};
 pub use phases::{PhaseMarks, Phases};
 use python::{PythonOfSearch, is_python};
 use stubs::StubsOfSearch;
+use ticks::Ticks;
 
 use super::{DrillError, DrillFunction, DrillProgress, DrillQuery, DrilledNode};
 use crate::latency::live::AllowedProbes;
@@ -120,6 +122,7 @@ pub(super) struct Driver<'obj> {
     stepped: Vec<String>,
     not_stepped: Vec<String>,
     command_status: Option<i32>,
+    ticks: Ticks,
     notes: Vec<String>,
 }
 
@@ -192,6 +195,7 @@ impl<'obj> Driver<'obj> {
             stepped: Vec::new(),
             not_stepped: Vec::new(),
             command_status: None,
+            ticks: Ticks::default(),
             notes: Vec::new(),
         }
     }
@@ -233,14 +237,8 @@ impl<'obj> Driver<'obj> {
         let lines = lines.collect();
         let watched = self.watched_calls();
         let of_python = self.python_notes();
-        let notes = self
-            .notes
-            .iter()
-            .cloned()
-            .chain(watched)
-            .chain(self.single_steps())
-            .chain(of_stubs)
-            .chain(of_python);
+        let notes = self.notes.iter().cloned().chain(self.ticks.sentence()).chain(watched);
+        let notes = notes.chain(self.single_steps()).chain(of_stubs).chain(of_python);
         let notes = notes.collect();
         FoundBelow {
             functions: self.functions.iter().map(Known::shown).collect(),
@@ -419,6 +417,7 @@ impl<'obj> Driver<'obj> {
                     }
                     break;
                 }
+                self.ticks.add(&call);
                 effects.extend(machine.handle(Event::Call(self.record(call)))?);
                 if effects.iter().any(|effect| matches!(effect, Effect::Measure(_) | Effect::Finished(_))) {
                     break;
