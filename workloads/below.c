@@ -4,11 +4,13 @@
  *
  *     below REASON [FILE]
  *
- *     zero       read of no bytes of FILE: never slow but for what interrupts it (Traeger 2008, section 6.1)
+ *     zero       read of no bytes of FILE, which another process does too: never slow but for what interrupts it (Traeger 2008, section 7.1)
  *     pipe       read of a pipe: the byte comes 5 ms late
  *     append     write to the end of FILE: another process writes 4 MB there, and has the lock of the file's inode meanwhile
  *     fsync      fsync of FILE: there is something to be written
- *     list       getdents of the directory FILE: one in ten after its pages were dropped (root only)
+ *     crowd      the same by 32 threads, each of whose calls writes something
+ *     list       getdents of the directory FILE: one in ten after its blocks were dropped (root only), one in two at its end, where
+ *                there is nothing to be read (Traeger 2008, section 7.2)
  *
  * `call_kernel` makes the call, and `serve` calls that. Prints its process number first; ends with its standard input.
  */
@@ -31,9 +33,9 @@
 
 #define PROBED __attribute__((noinline, noclone))
 
-enum { MANY = 4 << 20, ONE_IN = 10 };
-enum reason { ZERO, PIPE, APPEND, FSYNC, LIST, REASONS };
-static const char *const names[REASONS] = { "zero", "pipe", "append", "fsync", "list" };
+enum { MANY = 4 << 20, ONE_IN = 10, CROWD = 32 };
+enum reason { ZERO, PIPE, APPEND, FSYNC, CROWDED, LIST, REASONS };
+static const char *const names[REASONS] = { "zero", "pipe", "append", "fsync", "crowd", "list" };
 
 static enum reason reason;
 static int file, ends[2];
@@ -96,6 +98,7 @@ PROBED long call_kernel(void)
 	case APPEND:
 		return write(file, buffer, 16);
 	case FSYNC:
+	case CROWDED:
 		return fsync(file);
 	default:
 		return syscall(SYS_getdents64, file, buffer, sizeof(buffer));
@@ -128,14 +131,29 @@ static void prepare(unsigned call)
 			sched_yield();
 		/* The other process is in its write by then. */
 		sleep_us(200);
-	} else if (reason == FSYNC && is_slow(call) && pwrite(file, buffer, 4096, call % 1000 * 4096) != 4096) {
+	} else if ((reason == CROWDED || (reason == FSYNC && is_slow(call))) &&
+		   pwrite(file, buffer, 4096, call % 1000 * 4096) != 4096) {
 		fail("pwrite");
 	} else if (reason == LIST) {
 		if (is_slow(call))
 			drop_pages();
-		if (lseek(file, 0, SEEK_SET))
+		/* At an odd call, where the last one has come to. */
+		if (call % 2 == 0 && lseek(file, 0, SEEK_SET))
 			fail("lseek");
 	}
+}
+
+static void *make_calls(void *unused)
+{
+	for (unsigned call = 1; !atomic_load(&over); call++) {
+		prepare(call);
+		if (serve() < 0)
+			fail(names[reason]);
+		/* Others get the lock, and the byte of the next call is not there yet. */
+		if (reason == APPEND || reason == FSYNC)
+			sleep_us(100);
+	}
+	return unused;
 }
 
 static void *watch_input(void *unused)
@@ -155,7 +173,7 @@ int main(int argc, char **argv)
 	while (reason < REASONS && (argc < 2 || strcmp(argv[1], names[reason])))
 		reason++;
 	if (reason == REASONS || (reason != PIPE && argc < 3)) {
-		fprintf(stderr, "below zero|pipe|append|fsync|list [FILE]\n");
+		fprintf(stderr, "below zero|pipe|append|fsync|crowd|list [FILE]\n");
 		return 2;
 	}
 	turns = mmap(NULL, sizeof(*turns), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -170,16 +188,22 @@ int main(int argc, char **argv)
 	}
 	if ((reason == PIPE || reason == APPEND) && !fork())
 		disturb(argv[2]);
+	if (reason == ZERO && !fork()) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			serve();
+	}
+	/* Blocks that are not written yet cannot be dropped. */
+	if (reason == LIST)
+		sync();
 	pthread_create(&watcher, NULL, watch_input, NULL);
 	printf("%d\n", getpid());
 	fflush(stdout);
-	for (unsigned call = 1; !atomic_load(&over); call++) {
-		prepare(call);
-		if (serve() < 0)
-			fail(names[reason]);
-		/* Others get the lock, and the byte of the next call is not there yet. */
-		if (reason == APPEND || reason == FSYNC)
-			sleep_us(100);
+	for (int i = 1; reason == CROWDED && i < CROWD; i++) {
+		pthread_t one;
+
+		pthread_create(&one, NULL, make_calls, NULL);
 	}
+	make_calls(NULL);
 	return 0;
 }

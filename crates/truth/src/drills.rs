@@ -14,7 +14,7 @@ use std::process::{Child, Command, Output, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-pub use program::{Culprit, Language, Program};
+pub use program::{Culprit, Language, Program, SystemCall};
 
 /// A request to judge drill-downs.
 #[derive(Debug, Clone)]
@@ -64,18 +64,18 @@ pub struct Judged {
 }
 
 #[derive(Debug, Deserialize)]
-struct Answer {
-    status: String,
-    root_causes: Vec<Vec<String>>,
-    causes: Vec<Cause>,
-    elapsed_ns: u64,
-    calls: u64,
+pub(crate) struct Answer {
+    pub status: String,
+    pub root_causes: Vec<Vec<String>>,
+    pub causes: Vec<Cause>,
+    pub elapsed_ns: u64,
+    pub calls: u64,
 }
 
 #[derive(Debug, Deserialize)]
-struct Cause {
-    cause: Option<String>,
-    doubts: Vec<String>,
+pub(crate) struct Cause {
+    pub cause: Option<String>,
+    pub doubts: Vec<String>,
 }
 
 /// Makes the programs, drills into each, and judges the answers. `each` gets every judgement as it is made.
@@ -170,7 +170,7 @@ fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {
 
 /// Compares the paths that were found with the planted ones. Below the functions of the program, a path may go on in those of
 /// libraries.
-fn judge(planted: &[Vec<String>], answer: &Answer) -> (Verdict, String) {
+pub(crate) fn judge(planted: &[Vec<String>], answer: &Answer) -> (Verdict, String) {
     let own = |path: &[String]| -> Vec<String> {
         let named = path.iter().filter(|name| !name.ends_with("<genexpr>"));
         named.take_while(|name| is_own(name)).map(|name| bare(name).to_owned()).collect()

@@ -18,6 +18,7 @@ pub mod drills;
 mod either;
 pub mod incidents;
 pub mod joins;
+pub mod kernel_drills;
 pub mod kernel_threads;
 #[cfg(test)]
 mod made;

@@ -19,7 +19,7 @@ use wakepath_truth::states;
 use wakepath_truth::table;
 use wakepath_truth::tries::{MAX_TRIES, Outcome, Tally};
 use wakepath_truth::workloads::{self, Workload};
-use wakepath_truth::{joins, requests};
+use wakepath_truth::{joins, kernel_drills, requests};
 
 /// Runs programs whose truth is known under `wakepath record`, and compares `wakepath path` with that truth.
 ///
@@ -171,6 +171,10 @@ enum Verb {
         #[arg(long, value_name = "DIR")]
         keep: Option<PathBuf>,
     },
+    /// Plants slow system calls in programs, and compares the path that `wakepath drill` finds across them into the kernel.
+    ///
+    /// Exit codes: 0 at least 99% are right and none is wrong; 1 they are not; 2 nothing could be run.
+    KernelDrills(kernel_drills::Run),
     /// Compares the states of all threads of LTTng traces with those that a replay of the scheduler's events proves.
     States {
         /// The traces, each with its metadata.
@@ -220,6 +224,7 @@ fn main() -> ExitCode {
             };
             judge_drills(&run)
         }
+        Some(Verb::KernelDrills(run)) => judge_kernel_drills(run),
         Some(Verb::States { traces, wakepath, threads }) => compare_states(traces, wakepath, *threads),
         None => run(&options),
     };
@@ -535,6 +540,23 @@ fn show(options: &Options, name: &str, limit: f64, judged: Result<Judgement>) ->
     right
 }
 
+fn print_if_not_right(judged: &drills::Judged) {
+    if judged.verdict != drills::Verdict::Right {
+        println!("{:?}: {}\n    found {}", judged.verdict, judged.program.describe(), judged.found);
+    }
+}
+
+/// The same as [`judge_drills`], or builds the programs.
+fn judge_kernel_drills(run: &kernel_drills::Run) -> Result<bool> {
+    if run.build {
+        kernel_drills::build(run)?;
+        return Ok(true);
+    }
+    let (table, is_good) = drills::table(&kernel_drills::run(run, print_if_not_right)?);
+    print!("{table}");
+    Ok(is_good)
+}
+
 /// Prints each answer that is not right, and the table.
 fn judge_drills(run: &drills::Run) -> Result<bool> {
     let missing: Vec<String> = run
@@ -546,11 +568,7 @@ fn judge_drills(run: &drills::Run) -> Result<bool> {
         })
         .collect();
     missing.iter().for_each(|line| println!("{line}"));
-    let all = drills::run(run, |judged| {
-        if judged.verdict != drills::Verdict::Right {
-            println!("{:?}: {}\n    found {}", judged.verdict, judged.program.describe(), judged.found);
-        }
-    })?;
+    let all = drills::run(run, print_if_not_right)?;
     let (table, is_good) = drills::table(&all);
     print!("{table}");
     // Again, where the reader of a long run looks.

@@ -142,15 +142,41 @@ static void an_interrupt_at_the_time_of_another_process_or_outside_a_call_is_cha
 	is(state()->off_at, 0);
 }
 
+static void tick(void)
+{
+	drill_timer_entry();
+	ns += STEP;
+	drill_timer_exit();
+}
+
+static void the_innermost_node_is_that_around_a_call_when_it_has_returned(void)
+{
+	__u32 call_b = call_of(B), entry_c = entry_of(C);
+
+	begin_call_of_a();
+	is_child(B, A, B, BEHIND(B));
+	at(call_b, 800);
+	tick();
+	at(behind, 800);
+	tick();
+	/* A function that is no node leaves it so. */
+	at(entry_c, 800);
+	tick();
+	at(behind, 900);
+	tick();
+	at(EXIT_OF_FIRST, 1000);
+	is(node(FIRST)->interrupted, STEP);
+	is(node(A)->interrupted, 2 * STEP);
+	is(node(B)->interrupted, STEP);
+}
+
 static void after_a_call_that_was_not_seen_to_return_the_one_above_it_is_the_innermost(void)
 {
 	begin_call_of_a();
 	/* At the same place. */
 	at(call, 900);
 	at(behind, 900);
-	drill_timer_entry();
-	ns += STEP;
-	drill_timer_exit();
+	tick();
 	at(call, 900);
 	/* At the return of f0. */
 	at(EXIT_OF_FIRST, 1000);
@@ -211,6 +237,7 @@ int main(void)
 		a_wait_whose_end_nobody_saw_is_a_wait,
 		interrupts_are_charged_with_the_number_of_the_longest,
 		an_interrupt_at_the_time_of_another_process_or_outside_a_call_is_charged_to_nobody,
+		the_innermost_node_is_that_around_a_call_when_it_has_returned,
 		after_a_call_that_was_not_seen_to_return_the_one_above_it_is_the_innermost,
 		samples_are_those_of_the_wanted_node_and_of_the_kernel_only_for_its_functions,
 		a_thread_that_ends_takes_its_open_calls_along,

@@ -123,6 +123,27 @@ static void the_same_function_deeper_in_the_kernel_is_another_call(void)
 	is(record->left, 0);
 }
 
+static void it_is_a_call_of_the_function_that_makes_it(void)
+{
+	is_child(D, C, A, INSTRUCTION);
+	enters_in_program(FIRST, 9000, 1);
+	enters_in_program(C, 8000, BEHIND(C));
+	begins_system_call(NUMBER, INSTRUCTION);
+	ends_system_call();
+	leaves_in_program(C, 8000);
+	begins_system_call(NUMBER, INSTRUCTION);
+	ends_system_call();
+	/* From elsewhere: f0 by recursion. */
+	enters_in_program(FIRST, 7000, BEHIND(FIRST));
+	begins_system_call(NUMBER, INSTRUCTION);
+	is(open_calls(), 2);
+	ends_system_call();
+	leaves_in_program(FIRST, 7000);
+	leaves_in_program(FIRST, 9000);
+	is(node(A)->count, 1);
+	is(node(D)->count, 1);
+}
+
 static void the_place_of_another_function_is_not_that_of_the_system_call(void)
 {
 	__u32 entry_of_b = entry_of(B);
@@ -269,6 +290,7 @@ int main(void)
 		the_function_of_a_system_call_is_a_call_of_the_program,
 		its_calls_are_its_own_also_where_its_place_is_not_known,
 		the_same_function_deeper_in_the_kernel_is_another_call,
+		it_is_a_call_of_the_function_that_makes_it,
 		the_place_of_another_function_is_not_that_of_the_system_call,
 		other_system_calls_are_none_of_its_calls,
 		calls_of_the_kernel_are_over_when_the_program_runs_on,

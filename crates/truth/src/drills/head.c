@@ -1,7 +1,10 @@
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,7 +15,7 @@
 #endif
 #define KEEP(value) __asm__ volatile("" : "+r"(value) : "r"(__builtin_frame_address(0)))
 
-enum { computes, sleeps, locks, reads };
+enum { computes, sleeps, locks, reads, syncs, appends, opens, MANY = 4 << 20 };
 
 struct call {
 	unsigned long number;
@@ -29,6 +32,9 @@ static long steps_per_ms;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t wanted, held;
 static int pipe_of[2];
+/* A file that is written to, and a name with as many components as the kernel takes. */
+static int file;
+static char page[4096], long_name[4096], much[MANY];
 
 static inline __attribute__((always_inline)) long work(long steps)
 {
@@ -85,6 +91,16 @@ static inline __attribute__((always_inline)) long take_time(void)
 	case reads:
 		pthread_barrier_wait(&wanted);
 		return read(pipe_of[0], &byte, 1);
+	case syncs:
+		return pwrite(file, page, sizeof(page), 0) + fsync(file);
+	case appends:
+		pthread_barrier_wait(&wanted);
+		pthread_barrier_wait(&held);
+		/* The other thread is in its write by then. */
+		pause_for(300000);
+		return write(file, page, 16);
+	case opens:
+		return close(open(long_name, O_RDONLY));
 	}
 	return 0;
 }

@@ -1,6 +1,7 @@
 //! A program with planted culprits, made of a seed.
 
 mod go;
+mod kernel;
 mod python;
 mod rust;
 
@@ -10,6 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+pub use kernel::SystemCall;
 use rust::Rust;
 
 /// The language of a program.
@@ -118,6 +120,8 @@ pub struct Program {
     /// For each planted path the sites on it, from `f0` down.
     planted: Vec<Vec<usize>>,
     culprit: Culprit,
+    /// In its place, in C.
+    system_call: Option<SystemCall>,
     /// Functions that call themselves once at the beginning.
     recursive: Vec<(usize, usize)>,
     rust: Rust,
@@ -200,8 +204,21 @@ impl Program {
         let threads = if culprit == Culprit::Computes { 1 } else { threads };
         let ms = 2 + random.below(7) as u64;
         let rust = Rust::default();
-        let mut program =
-            Self { seed, language, optimised, threads, ms, levels, first, planted, culprit, recursive, rust };
+        let system_call = None;
+        let mut program = Self {
+            seed,
+            language,
+            optimised,
+            threads,
+            ms,
+            levels,
+            first,
+            planted,
+            culprit,
+            system_call,
+            recursive,
+            rust,
+        };
         if language == Language::Rust {
             program.rust = Rust::at_random(&mut random, &program.all());
         }
@@ -275,13 +292,14 @@ impl Program {
     pub fn describe(&self) -> String {
         let paths: Vec<_> = self.paths().iter().map(|path| path.join(" ")).collect();
         format!(
-            "seed {} {}: {} wide, {} deep, {} threads, {:?} for {} ms in {}",
+            "seed {} {}: {} wide, {} deep, {} threads, {} for {} ms in {}",
             self.seed,
             self.kind(),
             self.first.len(),
             self.planted[0].len(),
             self.threads,
-            self.culprit,
+            self.system_call
+                .map_or_else(|| format!("{:?}", self.culprit), |call| format!("{call:?} in the kernel")),
             self.ms,
             paths.join(" and ")
         )
@@ -349,6 +367,7 @@ impl Program {
             Culprit::Locks => "locks",
             Culprit::Reads => "reads",
         };
+        let culprit = self.system_call.map_or(culprit, SystemCall::in_c);
         let ways: Vec<String> = self.planted.iter().map(|way| braced(way)).collect();
         let mut text = format!(
             "enum {{ DEPTH = {}, FAN_OUT = {}, THREADS = {}, MS = {}, NUMBER_OF_WAYS = {} }};\n\

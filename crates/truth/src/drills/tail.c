@@ -9,6 +9,12 @@ static void *serve_culprit(void *unused)
 				abort();
 			continue;
 		}
+		if (CULPRIT == appends) {
+			pthread_barrier_wait(&held);
+			if (write(file, much, MANY) != MANY || ftruncate(file, 0))
+				abort();
+			continue;
+		}
 		pthread_mutex_lock(&lock);
 		pthread_barrier_wait(&held);
 		pause_for(MS * 1000000l);
@@ -58,6 +64,15 @@ int main(void)
 	calibrate();
 	if (pipe(pipe_of))
 		return 1;
+	if (CULPRIT == syncs || CULPRIT == appends) {
+		file = open("written", O_RDWR | O_CREAT | (CULPRIT == appends ? O_APPEND : 0), 0600);
+		if (file < 0)
+			return 1;
+	}
+	mkdir("a", 0700);
+	while (strlen(long_name) + 6 < sizeof(long_name))
+		strcat(long_name, "a/../");
+	strcat(long_name, ".");
 	pthread_barrier_init(&wanted, NULL, 2);
 	pthread_barrier_init(&held, NULL, 2);
 	printf("%d\n", getpid());
