@@ -125,6 +125,9 @@ static void the_same_function_deeper_in_the_kernel_is_another_call(void)
 
 static void it_is_a_call_of_the_function_that_makes_it(void)
 {
+	__u32 first = FIRST, is = 1;
+
+	bpf_map_update_elem(&callers, &first, &is, BPF_ANY);
 	is_child(D, C, A, INSTRUCTION);
 	enters_in_program(FIRST, 9000, 1);
 	enters_in_program(C, 8000, BEHIND(C));
