@@ -209,9 +209,10 @@ static void samples_are_those_of_the_wanted_node_and_of_the_kernel_only_for_its_
 	/* More than are kept. */
 	at(ENTRY_OF_FIRST, 1000);
 	at(call, 900);
-	for (int i = 0; i <= WP_DRILL_SAMPLES; i++)
+	for (int i = 0; i <= WP_DRILL_SAMPLES; i++, in_program.regs.ip++)
 		drill_sample(&in_program);
 	is(state()->samples, WP_DRILL_SAMPLES + 1);
+	is(state()->sampled[0], 0x401000);
 }
 
 static void a_thread_that_ends_takes_its_open_calls_along(void)

@@ -543,6 +543,10 @@ static void calls_within_the_peak_are_recorded_as_long_as_they_are_wanted(void)
 	wanted = 0;
 	at(EXIT_OF_FIRST, 1000);
 	is(records, 3);
+	/* None is measured that would not be recorded. */
+	at(ENTRY_OF_FIRST, 1000);
+	is(state()->plan, 0);
+	at(EXIT_OF_FIRST, 1000);
 	/* There is no room for the record. */
 	wanted = 1;
 	is_full = true;
@@ -568,6 +572,10 @@ static void a_call_with_more_open_ones_than_there_is_room_for_is_not_recorded(vo
 	is(records, 1);
 	is(crowded, 1);
 	is(counted(), 2);
+	/* The next one has room again. */
+	at(ENTRY_OF_FIRST, 1000);
+	at(EXIT_OF_FIRST, 1000);
+	is(records, 2);
 }
 
 static void where_pointers_lead_is_counted_on_the_threads_own_stack(void)
