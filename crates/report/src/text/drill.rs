@@ -222,6 +222,10 @@ fn doubted(answer: &Drilled, doubt: &Doubt) -> String {
             format!("the probes take as long as the parts of {} differ in {calls} calls", of(node))
         }
         Doubt::PeakShift { calls } => format!("the probes moved {calls} calls into the peak or out of it"),
+        // No probe may be put into its code, so that they are not known.
+        Doubt::SitesNotMeasured { node, sites: 0 } => {
+            format!("the calls in the code of {} were not measured", of(node))
+        }
         Doubt::SitesNotMeasured { node, sites } => {
             format!("{sites} calls in the code of {} were not measured", of(node))
         }
@@ -355,6 +359,14 @@ mod tests {
         answer.of_python = true;
         let text = drill(&answer, false, Layout::PLAIN).replace('\n', " ");
         assert!(text.contains("1400 times; all functions of Python had probes; a probed"), "{text}");
+    }
+
+    #[test]
+    fn calls_in_code_that_allows_no_probes_have_no_number() {
+        let answer = sample::drilled();
+        let doubt = |sites| doubted(&answer, &Doubt::SitesNotMeasured { node: NodeId(1), sites });
+        assert!(doubt(0).starts_with("the calls in the code of "), "{}", doubt(0));
+        assert!(doubt(8).starts_with("8 calls in the code of "), "{}", doubt(8));
     }
 
     #[test]
