@@ -13,8 +13,10 @@ use wakepath_harness::live::{
 /// A place for a test, if this kernel allows probes in its code; else a line that says so.
 fn kernel_place(would_show: &str) -> Option<Place> {
     let folder = place(would_show)?;
-    let below = Below::start(&folder, &["zero", "file"]);
-    let tried = ["drill", "kernel:vfs_read", "-p", &below.1, "--start-ops", "1", "--no-waits", "-d", "1"];
+    // One process: a child that outlives it would keep the program busy, which is copied again.
+    let below = Below::start(&folder, &["fsync", "file"]);
+    let tried =
+        ["drill", "kernel:vfs_fsync_range", "-p", &below.1, "--start-ops", "1", "--no-waits", "-d", "1"];
     let (_, said) = texts(&wakepath(&folder, &tried));
     if said.contains("cannot put a probe on the kernel's") || said.contains("cannot read `/proc/kcore`") {
         not_possible("this kernel allows no probes in its code", would_show);
@@ -171,7 +173,10 @@ fn a_function_with_returns_that_are_not_all_known_has_a_return_probe() {
     assert_eq!(paths(&found)[0].0[0], "vfs_fsync_range", "{found:#}");
     misses_nothing(&found);
     // More threads are in it than the kernel has return probes for a function.
-    let found = answer(&folder, "kernel:vfs_fsync_range", &["crowd", "file"]);
+    let below = Below::start(&folder, &["crowd", "file"]);
+    let asked =
+        ["drill", "kernel:vfs_fsync_range", "-p", &below.1, "--start-ops", "100", "--no-waits", "-d", "15"];
+    let found = document(&folder, &asked);
     assert!(found["notes"].to_string().contains("calls of the function returned unseen"), "{found:#}");
 }
 
@@ -190,7 +195,7 @@ fn cold_reads_of_a_directory_end_in_the_disk_and_warm_ones_do_not() {
     }
     let below = Below::start(&folder, &["list", "many"]);
     let ask = |more: &[&str]| {
-        let asked = ["drill", "kernel:iterate_dir", "-p", &below.1, "--start-ops", "300", "-d", "120"];
+        let asked = ["drill", "kernel:iterate_dir", "-p", &below.1, "--start-ops", "100", "-d", "100"];
         texts(&wakepath(&folder, &[&asked[..], more].concat())).0
     };
     let cold = ask(&[]);

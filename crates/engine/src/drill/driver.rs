@@ -18,9 +18,8 @@ use wakepath_collect::{
     Calibration, Drill, DrillCall, DrillCounts, DrillNode, EndReason, Error as CollectError, Signals,
 };
 use wakepath_drilldown::{
-    CallRecord, Cause, Drilldown, Effect, Epoch, Event, EventError, FunctionId, InterruptTime, LatencyRange,
-    MeasuredNode, Measurement, NodeId, NodeRecord, OwnTime, ProbeCost, Refusal, RootCause, SiteId, Status,
-    StopReason,
+    Cause, Drilldown, Effect, Epoch, Event, EventError, FunctionId, LatencyRange, MeasuredNode, Measurement,
+    NodeId, ProbeCost, Refusal, RootCause, SiteId, Status, StopReason,
 };
 use wakepath_functions::{
     Probe, ProbeMethod, ProcessCode, ProcessFunction, ProcessSite, Python, Return, Runtime,
@@ -463,31 +462,6 @@ impl<'obj> Driver<'obj> {
         let (reason, status) = self.drill.ended(stop)?;
         self.command_status = status;
         Some(reason)
-    }
-
-    /// The call as the machine knows its nodes.
-    fn record(&self, call: DrillCall) -> CallRecord {
-        let nodes = call.nodes.into_iter().filter_map(|times| {
-            let node = *self.slots.get(times.node as usize)?;
-            let (number, longest) = times.longest;
-            // The kernel keeps the sum of all interrupts, and the number of the longest one.
-            let interrupts = (longest > 0).then_some(InterruptTime { number, ns: times.interrupted });
-            Some(NodeRecord {
-                node,
-                max_ns: times.max,
-                sum_ns: times.sum,
-                count: times.count,
-                own: OwnTime {
-                    blocked_ns: times.blocked,
-                    preempted_ns: times.waited,
-                    stolen_ns: 0,
-                    interrupts: interrupts.into_iter().collect(),
-                },
-                cost: self.cost(node).map(cost_of),
-            })
-        });
-        let nodes = nodes.filter(|record| record.count > 0 || record.node == NodeId::F0).collect();
-        CallRecord { epoch: self.epoch, latency_ns: call.latency, nodes, overflowed: false }
     }
 
     /// The nodes of a call whose probes took too much of its time. If most of their caller's time was theirs, without the

@@ -4,20 +4,45 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use wakepath_collect::{DrillCounts, DrillEdge, DrillPlan, Error as CollectError, Signals};
-use wakepath_drilldown::{Event, Measurement, NodeId};
+use wakepath_collect::{DrillCall, DrillCounts, DrillEdge, DrillPlan, Error as CollectError, Signals};
+use wakepath_drilldown::{CallRecord, Event, InterruptTime, Measurement, NodeId, NodeRecord, OwnTime};
 use wakepath_functions::{Operand, ProcessCallee, Return};
 
 use super::functions::is_stepped;
 use super::kernel::is_kernel;
 use super::python::is_python;
-use super::{Driver, Known, LOOK_EVERY, kind};
+use super::{Driver, Known, LOOK_EVERY, cost_of, kind};
 use crate::drill::{DrillError, DrillProgress, DrilledNode};
 
 /// The time for which indirect calls are watched before what they call is measured.
 const WATCH_FOR: Duration = Duration::from_secs(2);
 
 impl Driver<'_> {
+    /// The call as the machine knows its nodes.
+    pub(super) fn record(&self, call: DrillCall) -> CallRecord {
+        let nodes = call.nodes.into_iter().filter_map(|times| {
+            let node = *self.slots.get(times.node as usize)?;
+            let (number, longest) = times.longest;
+            // The kernel keeps the sum of all interrupts, and the number of the longest one.
+            let interrupts = (longest > 0).then_some(InterruptTime { number, ns: times.interrupted });
+            Some(NodeRecord {
+                node,
+                max_ns: times.max,
+                sum_ns: times.sum,
+                count: times.count,
+                own: OwnTime {
+                    blocked_ns: times.blocked,
+                    preempted_ns: times.waited,
+                    stolen_ns: 0,
+                    interrupts: interrupts.into_iter().collect(),
+                },
+                cost: self.cost(node).map(cost_of),
+            })
+        });
+        let nodes = nodes.filter(|record| record.count > 0 || record.node == NodeId::F0).collect();
+        CallRecord { epoch: self.epoch, latency_ns: call.latency, nodes, overflowed: false }
+    }
+
     /// Puts probes on functions by their numbers, where they have none.
     pub(super) fn probe(&mut self, numbers: impl IntoIterator<Item = u32>) -> Result<(), CollectError> {
         let new: Vec<u32> = numbers.into_iter().filter(|number| !self.probed.contains(number)).collect();
