@@ -34,6 +34,11 @@ fn calls_of_the_kernel_belong_to_the_node_that_makes_them() {
 }
 
 #[test]
+fn a_return_that_nobody_saw_ends_a_call_all_the_same() {
+    check("returns");
+}
+
+#[test]
 fn a_path_goes_on_below_a_system_call() {
     check("system_calls");
 }

@@ -138,74 +138,6 @@ static void a_jump_counts_only_where_the_processor_follows_it(void)
 	}
 }
 
-static void a_return_that_nobody_saw_is_seen_by_the_next_call_above(void)
-{
-	__u32 call_a = call_of(A), call_b = call_of(B), call_c = call_of(C), behind = behind_call();
-
-	is_child(A, FIRST, A, BEHIND(A));
-	is_child(B, A, B, BEHIND(B));
-	is_child(C, A, C, BEHIND(C));
-	at(ENTRY_OF_FIRST, 1000);
-	at(call_a, 900);
-	at(call_b, 800);
-	/* At the same place: the first one is over. */
-	at(call_c, 800);
-	is(open_calls(), 3);
-	at(behind, 800);
-	at(call_b, 700);
-	/* Above it, but below its caller. */
-	at(call_c, 800);
-	is(open_calls(), 3);
-	at(behind, 800);
-	at(call_b, 800);
-	/* The return of its caller. */
-	at(behind, 900);
-	is(open_calls(), 1);
-	at(EXIT_OF_FIRST, 1000);
-	is(node(A)->count, 1);
-	is(node(B)->count, 0);
-	is(node(C)->count, 2);
-	is(record->left, 3);
-}
-
-static void a_jump_is_made_by_the_call_at_its_place(void)
-{
-	__u32 call = call_of(A), call_b = call_of(B), jump = jump_to(C), behind = behind_call();
-
-	is_child(A, FIRST, A, BEHIND(A));
-	is_child(B, A, B, BEHIND(B));
-	is_child(C, A, C, 0);
-	at(ENTRY_OF_FIRST, 1000);
-	at(call, 900);
-	/* Its return was not seen; the jump is at the place of A. */
-	at(call_b, 800);
-	at(jump, 892);
-	is(open_calls(), 3);
-	at(behind, 900);
-	at(EXIT_OF_FIRST, 1000);
-	is(node(A)->count, 1);
-	is(node(C)->count, 1);
-	is(record->left, 1);
-}
-
-static void a_return_above_all_open_calls_ends_none(void)
-{
-	__u32 call = call_of(A), behind = behind_call();
-
-	is_child(A, FIRST, A, BEHIND(A));
-	at(ENTRY_OF_FIRST, 1000);
-	at(call, 900);
-	/* A call that began before its probe did, deeper. */
-	at(behind, 500);
-	is(open_calls(), 2);
-	at(EXIT_OF_FIRST, 500);
-	is(open_calls(), 2);
-	at(behind, 900);
-	at(EXIT_OF_FIRST, 1000);
-	is(node(A)->count, 1);
-	is(record->left, 0);
-}
-
 static void a_function_that_is_entered_from_elsewhere_has_calls_of_no_node(void)
 {
 	__u32 call_a = call_of(A), entry_a = entry_of(A), call_b = call_of(B), behind = behind_call();
@@ -245,105 +177,6 @@ static void a_function_that_is_entered_from_elsewhere_has_calls_of_no_node(void)
 	/* The number of no node has room in the record too. */
 	for (int other = C; other < WP_DRILL_NODES; other++)
 		is(node(other)->count, 0);
-}
-
-static void f0_within_f0_is_part_of_the_outer_call(void)
-{
-	for (int measured = 0; measured < 2; measured++) {
-		phase = measured ? WP_DRILL_MEASURE : WP_DRILL_COUNT;
-		counts[log2_of(5 * STEP)] = 0;
-		at(ENTRY_OF_FIRST, 1000);
-		at(ENTRY_OF_FIRST, 500);
-		is(open_calls(), 2);
-		at(ENTRY_OF_FIRST, 300);
-		at(EXIT_OF_FIRST, 300);
-		at(EXIT_OF_FIRST, 500);
-		is(open_calls(), 1);
-		is(counted(), 0);
-		at(EXIT_OF_FIRST, 1000);
-		is(counted(), 1);
-		is(counts[log2_of(5 * STEP)], 1);
-		is(records, measured);
-	}
-	is(node(FIRST)->count, 1);
-	is(record->latency, 5 * STEP);
-}
-
-static void f0_at_the_place_of_its_last_call_has_returned_unseen(void)
-{
-	__u32 call = call_of(A);
-
-	is_child(A, FIRST, A, BEHIND(A));
-	at(ENTRY_OF_FIRST, 1000);
-	at(ENTRY_OF_FIRST, 1000);
-	is(left, 1);
-	at(EXIT_OF_FIRST, 1000);
-	is(record->latency, STEP);
-	/* A call of it was open too. */
-	at(ENTRY_OF_FIRST, 1000);
-	at(call, 900);
-	at(ENTRY_OF_FIRST, 1000);
-	is(open_calls(), 1);
-	is(left, 2);
-	at(EXIT_OF_FIRST, 1000);
-	is(record->latency, STEP);
-	/* From a place above. */
-	at(ENTRY_OF_FIRST, 1000);
-	at(call, 900);
-	at(ENTRY_OF_FIRST, 1100);
-	is(left, 3);
-	at(EXIT_OF_FIRST, 1100);
-	is(record->latency, STEP);
-	is(records, 3);
-	is(counted(), 3);
-	/* Another return ends it. */
-	at(ENTRY_OF_FIRST, 1000);
-	at(EXIT_OF_FIRST, 1200);
-	is(left, 4);
-	is(open_calls(), 0);
-	is(counted(), 3);
-	/* A call above it as well. */
-	at(ENTRY_OF_FIRST, 1000);
-	at(call, 1200);
-	is(left, 5);
-	is(open_calls(), 0);
-}
-
-static void f0_may_be_reached_by_a_jump_of_a_node(void)
-{
-	__u32 call = call_of(A), behind = behind_call(), to_b = jump_to(B), entry_b = entry_of(B);
-
-	is_child(A, FIRST, A, BEHIND(A));
-	at(ENTRY_OF_FIRST, 1000);
-	at(call, 900);
-	at(ENTRY_OF_FIRST, 892);
-	is(left, 0);
-	at(EXIT_OF_FIRST, 892);
-	/* The probe behind the call finds that it is over. */
-	at(behind, 900);
-	at(EXIT_OF_FIRST, 1000);
-	is(node(A)->count, 1);
-	is(record->left, 0);
-	is(counted(), 1);
-	/* From f0 by two jumps to f0. */
-	is_child(B, FIRST, B, 0);
-	at(ENTRY_OF_FIRST, 1000);
-	at(to_b, 1000);
-	at(ENTRY_OF_FIRST, 1000);
-	at(EXIT_OF_FIRST, 1000);
-	is(left, 0);
-	is(record->latency, 3 * STEP);
-	is(node(B)->sum, 2 * STEP);
-	/* To another function whose jump has no probe. */
-	at(ENTRY_OF_FIRST, 1000);
-	at(entry_b, 1000);
-	is(open_calls(), 1);
-	at(EXIT_OF_FIRST, 1000);
-	is(left, 0);
-	is(record->latency, 2 * STEP);
-	/* No other function begins a call of f0. */
-	at(entry_b, 1000);
-	is(open_calls(), 0);
 }
 
 static void only_the_threads_own_stack_counts(void)
@@ -493,28 +326,6 @@ static void one_place_can_be_several_things(void)
 	is(record->latency, 3 * STEP);
 }
 
-static void a_return_probe_sees_the_return_of_f0(void)
-{
-	struct pt_regs returned = { .sp = (unsigned long)kernel_stack + 1008 };
-	__u32 call = call_of(A);
-
-	is_child(A, FIRST, A, BEHIND(A));
-	at(ENTRY_OF_FIRST, 1000);
-	ns += STEP;
-	drill_kernel_return(&returned);
-	is(open_calls(), 0);
-	is(records, 1);
-	is(record->latency, STEP);
-	/* No call is open. */
-	drill_kernel_return(&returned);
-	is(records, 1);
-	/* Of another call, deeper. */
-	at(ENTRY_OF_FIRST, 1000);
-	returned.sp = (unsigned long)kernel_stack + 508;
-	drill_kernel_return(&returned);
-	is(open_calls(), 1);
-}
-
 static void calls_within_the_peak_are_recorded_as_long_as_they_are_wanted(void)
 {
 	low = 20 * STEP;
@@ -605,20 +416,13 @@ int main(void)
 		functions_that_are_left_by_a_jump_return_together,
 		f0_itself_can_be_left_by_a_jump,
 		a_jump_counts_only_where_the_processor_follows_it,
-		a_return_that_nobody_saw_is_seen_by_the_next_call_above,
-		a_jump_is_made_by_the_call_at_its_place,
-		a_return_above_all_open_calls_ends_none,
 		a_function_that_is_entered_from_elsewhere_has_calls_of_no_node,
-		f0_within_f0_is_part_of_the_outer_call,
-		f0_at_the_place_of_its_last_call_has_returned_unseen,
-		f0_may_be_reached_by_a_jump_of_a_node,
 		only_the_threads_own_stack_counts,
 		only_the_process_counts_and_only_while_a_search_runs,
 		where_calls_are_counted_those_below_f0_are_not_measured,
 		calls_by_pointers_go_where_the_operand_leads,
 		where_the_call_has_no_probe_its_return_address_decides,
 		one_place_can_be_several_things,
-		a_return_probe_sees_the_return_of_f0,
 		calls_within_the_peak_are_recorded_as_long_as_they_are_wanted,
 		a_call_with_more_open_ones_than_there_is_room_for_is_not_recorded,
 		where_pointers_lead_is_counted_on_the_threads_own_stack,

@@ -177,7 +177,7 @@ static void other_system_calls_are_none_of_its_calls(void)
 	begins_system_call(NUMBER, INSTRUCTION + 9);
 	is(open_calls(), 1);
 	ends_system_call();
-	/* Of another process. */
+	/* Another process makes it. */
 	current = &another;
 	begins_system_call(NUMBER, INSTRUCTION);
 	current = &thread;
