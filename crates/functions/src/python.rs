@@ -274,6 +274,11 @@ mod tests {
         assert_eq!(table_in(&words, is_code, &main), None, "cut in two");
         assert_eq!(table_in(&words[..400], is_code, &main), None);
         assert_eq!(table_in(&[], is_code, &main), None);
+        let mut of_others = vec![4000; INSTRUCTIONS];
+        for at in [layout::RESUME, layout::RESUME_QUICK, INSTRUCTIONS - 1] {
+            of_others[at] = 1000;
+        }
+        assert_eq!(table_in(&of_others, is_code, &main), None, "three addresses of the function");
     }
 
     #[test]

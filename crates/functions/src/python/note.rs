@@ -53,6 +53,7 @@ mod tests {
     #[test]
     fn a_probe_is_found_by_provider_and_name_where_the_file_has_it_now() {
         let mut notes = note(b"GNU\0", 3, [1, 2, 3], b"python\0function__return\0\0");
+        notes.extend(note(NAME, 4, [9, 100, 49], b"python\0function__return\0\0"));
         notes.extend(note(NAME, 3, [10, 100, 0], b"python\0function__return\0\0"));
         notes.extend(note(NAME, 3, [11, 100, 50], b"python\0function__entry\08@%rbp\0"));
         notes.extend(note(NAME, 3, [12, 100, 51], b"python\0function__return\08@%rbp 8@%r12\0"));
