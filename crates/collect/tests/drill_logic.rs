@@ -47,3 +47,8 @@ fn a_path_goes_on_below_a_system_call() {
 fn time_without_a_cpu_and_of_interrupts_is_that_of_the_innermost_node() {
     check("charges");
 }
+
+#[test]
+fn calls_of_python_belong_to_the_node_whose_frame_makes_them_and_only_phases_count() {
+    check("python");
+}

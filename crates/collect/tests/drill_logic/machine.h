@@ -34,7 +34,7 @@ static __u64 ns = 1000, cookie;
 /* Every entry of every map. */
 static struct entry {
 	void *map;
-	__u8 key[16];
+	__u8 key[24];
 	void *value;
 } entries[MAX_ENTRIES];
 
