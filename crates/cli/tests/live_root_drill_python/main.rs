@@ -235,12 +235,12 @@ fn a_command_is_followed_from_its_start_and_its_waits_have_a_next_step() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_drill_python/shop.py");
     let mut search =
         command(&folder, &["drill", "python:serve", "--start-ops", "200", "--", PYTHON, script, "sleep"]);
-    // The shop ends with its standard input.
+    // The shop ends with its standard input; the search takes 2 s, on a busy machine longer.
     let mut search =
         search.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakepath");
     let input = search.stdin.take();
     std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs(8));
+        std::thread::sleep(Duration::from_secs(15));
         drop(input);
     });
     let output = search.wait_with_output().expect("it ends");
