@@ -292,11 +292,14 @@ pub fn drill(
         driver.with_late_calls(cause)
     };
     let root_causes: Vec<RootCause> = machine.root_causes().into_iter().map(of_driver).collect();
+    let save = driver.save(&machine, &query.target);
+    let sampled = driver.sample(&root_causes, stop, progress)?;
+    // Samples show some loops.
+    let root_causes: Vec<RootCause> = root_causes.into_iter().map(|cause| driver.with_loop(cause)).collect();
+    let save = save.map(|save| save.with_frequent(driver.frequent()));
     // The loops are the driver's, so that the machine knows no cause there.
     let has_cause = root_causes.iter().any(|path| path.cause.is_some());
     let status = if status == Status::EndsEarly && has_cause { Status::RootCauseFound } else { status };
-    let save = driver.save(&machine, &query.target);
-    let sampled = driver.sample(&root_causes, stop, progress)?;
     let found_below = driver.into_found(&root_causes);
     let of_f0 = notes_of_f0.into_iter().chain(found_below.notes);
     let parked = (of_goroutines && root_causes.iter().any(is_wait)).then(|| PARKED.to_owned());

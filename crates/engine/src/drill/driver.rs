@@ -117,6 +117,8 @@ pub(super) struct Driver<'obj> {
     costs: HashMap<Kind, Option<Calibration>>,
     /// Callees that were called too often to be measured: the caller's node, theirs, and the number of calls.
     frequent: Vec<(NodeId, NodeId, u64)>,
+    /// All callees whose probes took too much of their caller's time, the same way: some of these take next to no time themselves.
+    dear: Vec<(NodeId, NodeId, u64)>,
     /// The functions whose probes the kernel single-steps, and those that have none for that reason.
     stepped: Vec<String>,
     not_stepped: Vec<String>,
@@ -191,6 +193,7 @@ impl<'obj> Driver<'obj> {
             typical_ns: 0,
             costs: HashMap::from([(kind, probe)]),
             frequent: Vec::new(),
+            dear: Vec::new(),
             stepped: Vec::new(),
             not_stepped: Vec::new(),
             command_status: None,
@@ -489,6 +492,7 @@ impl<'obj> Driver<'obj> {
             let callers = call.nodes.iter().find(in_caller).map_or(0, |caller| caller.sum);
             let net = times.sum.saturating_sub(times.count.saturating_mul(cost.shift));
             let times = times.count;
+            self.dear.push((parent, node, times));
             if net.saturating_mul(2) >= callers.saturating_sub(times.saturating_mul(cost.per_call_ns)) {
                 self.frequent.push((parent, node, times));
             }

@@ -56,6 +56,11 @@ impl From<SaveError> for ResumeError {
 }
 
 impl SavedSearch {
+    /// The same with the callees that were called too often to be measured.
+    pub(super) fn with_frequent(self, frequent: Vec<(NodeId, NodeId, u64)>) -> Self {
+        Self { frequent, ..self }
+    }
+
     /// Reads the text of a file.
     ///
     /// # Errors
