@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use crate::data::{self, Frame};
 use crate::error::{Error, Refusal};
@@ -88,6 +89,11 @@ pub enum SiteRefusal {
         errno: i32,
     },
 }
+
+/// `int3`
+const BREAK_POINT: u8 = 0xcc;
+/// The time that a break point of somebody else is waited for.
+const BREAK_POINTS_GO_WITHIN: Duration = Duration::from_millis(200);
 
 /// The traces that are left in the process at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -318,13 +324,7 @@ impl Injection {
 
     /// Makes a stub, and the change that leads to it.
     fn prepare(&mut self, site: &Site) -> Result<Result<Change, SiteRefusal>, Error> {
-        let mut code = [0; 6];
-        if self.memory.read(site.address, &mut code).is_err() {
-            return Ok(Err(SiteRefusal::Changed));
-        }
-        if !is_of_file(&site.file, site.offset, &code) {
-            return Ok(Err(SiteRefusal::Changed));
-        }
+        let Some(code) = self.code_of_file(site) else { return Ok(Err(SiteRefusal::Changed)) };
         let (back, through_pointer) = match code {
             [0xe8, ..] => (1, false),
             // A linker made it of a call through a pointer: with a prefix, for the length.
@@ -353,6 +353,23 @@ impl Injection {
         };
         let (file, offset, after) = (site.file.clone(), site.offset, after.to_le_bytes());
         Ok(Ok(Change { file, offset, at, before, after, callee, numbers }))
+    }
+
+    /// The code at a site, if it is that of its file. A break point of the kernel that was just removed may stand there for a moment: a
+    /// process that is being started has a copy of its descriptor until it runs its program.
+    fn code_of_file(&self, site: &Site) -> Option<[u8; 6]> {
+        let began = Instant::now();
+        loop {
+            let mut code = [0; 6];
+            self.memory.read(site.address, &mut code).ok()?;
+            if is_of_file(&site.file, site.offset, &code) {
+                return Some(code);
+            }
+            if code[0] != BREAK_POINT || began.elapsed() > BREAK_POINTS_GO_WITHIN {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Keeps the stub of a site that has its code back, and frees the numbers of its further nodes.

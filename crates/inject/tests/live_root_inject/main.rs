@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use wakepath_functions::{ProcessCallee, ProcessCode, Unwinding};
@@ -423,6 +424,37 @@ fn a_process_that_waits_or_computes_does_not_notice() {
         assert_eq!(program.line().join(" "), expected, "{how}");
         assert!(program.child.wait().expect("ends").success(), "{how}");
     }
+}
+
+#[test]
+fn processes_that_are_started_meanwhile_do_not_keep_sites_from_being_changed_again() {
+    if !is_root("that sites are changed again and again while others start processes") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = compiled(folder.path(), "throws.cc", &["-O2"]);
+    let mut program = Program::start(&path, &[]);
+    program.line();
+    let mut code = ProcessCode::of(program.pid(), true).expect("code");
+    let all: Vec<_> = sites(&mut code, program.functions["f0"]).into_iter().map(|(.., site)| site).collect();
+    let mut injection = Injection::begin(program.pid(), memory().as_fd(), &[]).expect("it is taken");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Until it runs its program, a new process has a copy of the descriptor by which the kernel keeps a break point.
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                Command::new("true").status().expect("true");
+            }
+        });
+        let changed = (0..50).all(|_| {
+            let answers = injection.redirect(&all).expect("there");
+            injection.restore().expect("there");
+            answers.into_iter().all(|answer| answer.is_ok())
+        });
+        over.store(true, Ordering::Relaxed);
+        assert!(changed);
+    });
+    injection.end().expect("there");
 }
 
 #[test]
