@@ -172,7 +172,7 @@ static void the_cost_of_calls_that_belong_to_no_node_is_taken_off(void)
 static void no_more_is_taken_off_than_the_shortest_call_takes(void)
 {
 	python_cost = 100 * STEP;
-	/* Of these none ends alone between two beginnings. */
+	/* None of these ends alone between two beginnings. */
 	begins(0, FIRST, NONE, 0);
 	begins(1, OTHER, 0, 40);
 	begins(2, OTHER, 1, 40);
