@@ -92,8 +92,8 @@ pub enum SiteRefusal {
 
 /// `int3`
 const BREAK_POINT: u8 = 0xcc;
-/// The time that a break point of somebody else is waited for.
-const BREAK_POINTS_GO_WITHIN: Duration = Duration::from_millis(200);
+/// The time for which break points of somebody else are waited for, at all sites of a request together.
+const BREAK_POINTS_GO_WITHIN: Duration = Duration::from_secs(1);
 
 /// The traces that are left in the process at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -283,6 +283,7 @@ impl Injection {
     pub fn redirect(&mut self, sites: &[Site]) -> Result<Vec<Result<(), SiteRefusal>>, Error> {
         let mut answers = Vec::with_capacity(sites.len());
         let mut new = Vec::new();
+        let patience = Instant::now() + BREAK_POINTS_GO_WITHIN;
         for site in sites {
             answers.push(match self.changes.get(&site.address).map(|change| change.numbers.clone()) {
                 Some(numbers) => match self.renumber(&numbers, site)? {
@@ -295,7 +296,7 @@ impl Injection {
                     None => Err(SiteRefusal::Many),
                 },
                 None if new.iter().any(|(address, _)| *address == site.address) => Err(SiteRefusal::Twice),
-                None => self.prepare(site)?.map(|change| new.push((site.address, change))),
+                None => self.prepare(site, patience)?.map(|change| new.push((site.address, change))),
             });
         }
         let gate = Gate::at(self.pid, new.iter().map(|(_, change)| (change.file.as_path(), change.offset)));
@@ -323,8 +324,8 @@ impl Injection {
     }
 
     /// Makes a stub, and the change that leads to it.
-    fn prepare(&mut self, site: &Site) -> Result<Result<Change, SiteRefusal>, Error> {
-        let Some(code) = self.code_of_file(site) else { return Ok(Err(SiteRefusal::Changed)) };
+    fn prepare(&mut self, site: &Site, patience: Instant) -> Result<Result<Change, SiteRefusal>, Error> {
+        let Some(code) = self.code_of_file(site, patience) else { return Ok(Err(SiteRefusal::Changed)) };
         let (back, through_pointer) = match code {
             [0xe8, ..] => (1, false),
             // A linker made it of a call through a pointer: with a prefix, for the length.
@@ -357,15 +358,14 @@ impl Injection {
 
     /// The code at a site, if it is that of its file. A break point of the kernel that was just removed may stand there for a moment: a
     /// process that is being started has a copy of its descriptor until it runs its program.
-    fn code_of_file(&self, site: &Site) -> Option<[u8; 6]> {
-        let began = Instant::now();
+    fn code_of_file(&self, site: &Site, patience: Instant) -> Option<[u8; 6]> {
         loop {
             let mut code = [0; 6];
             self.memory.read(site.address, &mut code).ok()?;
             if is_of_file(&site.file, site.offset, &code) {
                 return Some(code);
             }
-            if code[0] != BREAK_POINT || began.elapsed() > BREAK_POINTS_GO_WITHIN {
+            if code[0] != BREAK_POINT || Instant::now() > patience {
                 return None;
             }
             std::thread::sleep(Duration::from_millis(1));
