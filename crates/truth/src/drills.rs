@@ -104,7 +104,7 @@ pub fn run(run: &Run, mut each: impl FnMut(&Judged)) -> Result<Vec<Judged>> {
 }
 
 /// A running program; it ends when this is dropped.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -113,20 +113,26 @@ impl Drop for Running {
     }
 }
 
-fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {
-    let file = program.build(folder)?;
+/// Starts a program, which may write files into a folder. Returns it with the number of its process.
+pub(crate) fn start(program: &Program, file: &Path, folder: &Path) -> Result<(Running, String)> {
     // Before all ordinary threads: else what the machine does beside it is part of its slow calls.
     let mut child = Command::new("chrt")
         .args(["-f", "10"])
         .args(program.interpreter())
-        .arg(&file)
+        .arg(file)
+        .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start a program by chrt")?;
     let mut line = String::new();
     BufReader::new(child.stdout.take().context("no pipe")?).read_line(&mut line)?;
-    let running = Running(child);
+    Ok((Running(child), line.trim().to_owned()))
+}
+
+fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {
+    let file = program.build(folder)?;
+    let (running, pid) = start(&program, &file, folder)?;
     let target = program.target(&file);
     let by_stubs: &[&str] = if run.stubs && !matches!(program.language, Language::Go | Language::Python) {
         &["--stubs"]
@@ -135,7 +141,7 @@ fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {
     };
     let ask = |more: &[&str]| {
         Command::new(&run.wakepath)
-            .args(["drill", &target, "-p", line.trim(), "--start-ops", "200"])
+            .args(["drill", &target, "-p", &pid, "--start-ops", "200"])
             // A path may go on in libraries below the deepest culprit.
             .args(by_stubs)
             .args(["--json", "--no-waits", "-d", "30s", "--no-exceptions", "--max-depth", "16"])

@@ -3,13 +3,12 @@
 //!
 //! It runs where the kernel allows probes, in guests that have no compiler: the programs are built before, into a folder.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::drills::{Answer, Cause, Judged, Program, Verdict, judge};
+use crate::drills::{Answer, Cause, Judged, Program, Verdict, judge, start};
 
 /// A request to judge drill-downs across system calls.
 #[derive(Debug, Clone, clap::Args)]
@@ -65,32 +64,6 @@ pub fn run(run: &Run, mut each: impl FnMut(&Judged)) -> Result<Vec<Judged>> {
     Ok(all)
 }
 
-/// A running program; it ends when this is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
-    }
-}
-
-/// Starts a program in a folder. Returns it with its number.
-fn start(program: &Path, folder: &Path) -> Result<(Running, String)> {
-    // Before all ordinary threads: else what the machine does beside it is part of its slow calls.
-    let mut child = Command::new("chrt")
-        .args(["-f", "10"])
-        .arg(program)
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start a program by chrt")?;
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().context("no pipe")?).read_line(&mut line)?;
-    Ok((Running(child), line.trim().to_owned()))
-}
-
 fn drill(run: &Run, program: Program) -> Result<Judged> {
     let file = run.folder(program.seed).join("program");
     ensure!(file.exists(), "{} is not built: `--build` does it", file.display());
@@ -98,7 +71,7 @@ fn drill(run: &Run, program: Program) -> Result<Judged> {
     let folder = tempfile::tempdir()?;
     let own = folder.path().join("program");
     std::fs::copy(&file, &own)?;
-    let (running, pid) = start(&own, folder.path())?;
+    let (running, pid) = start(&program, &own, folder.path())?;
     let target = format!("{}:{}", own.display(), program.first());
     let output = Command::new(&run.wakepath)
         .args(["drill", &target, "-p", &pid, "--start-ops", "200", "--json", "--no-waits", "-d", "100s"])
