@@ -11,7 +11,7 @@ use clap::Args;
 use wakepath_caller::Caller;
 use wakepath_engine::drill::{
     DrillCommand, DrillError, DrillProgress, DrillQuery, Drilled, EndReason, KernelCodeError, Mode,
-    Parameters, ParametersFile, PhaseMarks, PythonError, SavedSearch, drill,
+    Parameters, ParametersFile, PhaseMarks, PythonError, SavedSearch, drill, drill_all,
 };
 use wakepath_engine::latency::live::AllowedProbes;
 use wakepath_engine::record::{Options, Request, Signals, find_go, record};
@@ -42,9 +42,9 @@ pub struct DrillArguments {
     /// The process that calls it
     #[arg(short = 'p', long = "pid", value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
-    /// Explain this peak, numbered as in the histogram of `latency`; without one, the slowest
-    #[arg(long, value_name = "N")]
-    peak: Option<usize>,
+    /// Explain this peak, numbered as in the histogram of `latency`, or `all`, the slowest first; without it, the slowest
+    #[arg(long, value_name = "N|all", value_parser = asked_peak)]
+    peak: Option<AskedPeak>,
     /// Keep the search in FILE at the end, also one that was stopped
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -113,6 +113,8 @@ Examples:
                                      why is the slowest peak of handle_request slow?
   sudo wakepath drill libpq:PQexec -p 4242 --peak 1
                                      the same for the first peak
+  sudo wakepath drill ./server:handle_request -p 4242 --peak all
+                                     the same for each peak, one after another
   sudo wakepath drill sqlite3:sqlite3_step -- ./load-test
                                      the same in a command, which runs on when the answer is there
   sudo wakepath drill kernel:vfs_read -p 4242
@@ -124,6 +126,20 @@ Examples:
                                      five seconds of it now, and the rest later
   sudo wakepath latency ./server:handle_request -p 4242 -d 10s
                                      which peaks are there?";
+
+/// The peak that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AskedPeak {
+    Number(usize),
+    All,
+}
+
+fn asked_peak(text: &str) -> Result<AskedPeak, String> {
+    match text {
+        "all" => Ok(AskedPeak::All),
+        number => number.parse().map(AskedPeak::Number).map_err(|_| String::from("a number, or `all`")),
+    }
+}
 
 /// The largest recording of waits, bytes.
 const MAX_BYTES: u64 = 1 << 30;
@@ -147,7 +163,12 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
     let resume = arguments.resume.as_deref().map(read_search).transpose()?;
     let target = arguments.target.clone().or_else(|| Some(resume.as_ref()?.target().to_owned()));
     let Some(target) = target else { return Err(Failure::new(Code::Usage, "no function is chosen")) };
+    let wants_all = arguments.peak == Some(AskedPeak::All);
     if let Some(path) = &arguments.save {
+        if wants_all {
+            return Err(Failure::new(Code::Usage, "a saved search is that of one peak")
+                .hint("leave --save out, or name the peak: --peak N"));
+        }
         file::check_path(path)?;
     }
     let query = DrillQuery {
@@ -157,7 +178,10 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
             words: arguments.command.clone(),
             caller: Caller::from_sudo().filter(|_| !arguments.as_root),
         }),
-        peak: arguments.peak,
+        peak: match arguments.peak {
+            Some(AskedPeak::Number(number)) => Some(number),
+            Some(AskedPeak::All) | None => None,
+        },
         parameters: parameters(arguments)?,
         duration: arguments.duration,
         allowed: AllowedProbes {
@@ -170,34 +194,57 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
     };
     let stop = collecting::watch_signals(!arguments.command.is_empty())?;
     let mut last = String::new();
-    let found = drill(&query, &stop, &mut |moment| {
+    let mut progress = |moment: DrillProgress| {
         let text = said(&moment);
         if text != last {
             output.passing(&text);
             last = text;
         }
-    });
+    };
+    let found = match wants_all {
+        true => drill_all(&query, &stop, &mut progress),
+        false => drill(&query, &stop, &mut progress).map(|found| vec![found]),
+    };
     output.passing("");
     let found = found.map_err(|error| failure(error, &target, arguments))?;
-    let lives = arguments.command.is_empty() || found.running.is_some();
-    let can_be_explained = found.waits() && !arguments.no_waits && stop.asked() == 0 && lives;
-    let is_explained = can_be_explained && !found.of_python;
+    let ended = found.last().map_or((None, None), |last| (last.running, last.command_status));
     // The command has standard output for its own; a document is asked for by name.
     let beside = output.beside(&arguments.command);
     let output = if arguments.json { output } else { &beside };
-    match arguments.json {
+    answer(&found, arguments, &stop, output)?;
+    let status = collecting::await_command(ended, &arguments.command, "measured", &stop, output)?;
+    collecting::warn_of_probes(status, arguments.no_exceptions, output);
+    Ok(collecting::code_of_command(status))
+}
+
+/// Prints the answers, records what the calls of those peaks waited for that a wait makes slow, and prints that.
+fn answer(
+    found: &[Drilled],
+    arguments: &DrillArguments,
+    stop: &Signals,
+    output: &Output,
+) -> Result<(), Failure> {
+    let lives = arguments.command.is_empty() || found.iter().all(|found| found.command_status.is_none());
+    let can_be_explained =
+        |found: &Drilled| found.waits() && !arguments.no_waits && stop.asked() == 0 && lives;
+    let is_explained = |found: &Drilled| can_be_explained(found) && !found.of_python;
+    let any_explained = found.iter().any(is_explained);
+    if arguments.json {
+        if !any_explained {
+            found.iter().try_for_each(|found| output.write(|out| json::drill(found, None, out)))?;
+        }
+    } else {
         // Before the recording, which takes a while: the tree is the answer already.
-        false => output.text(&text::drill(&found, arguments.explain, output.layout()))?,
-        true if is_explained => {}
-        true => output.write(|out| json::drill(&found, None, out))?,
+        for (index, found) in found.iter().enumerate() {
+            let between = if index > 0 { "\n" } else { "" };
+            output.text(&format!("{between}{}", text::drill(found, arguments.explain, output.layout())))?;
+        }
     }
-    if let Some(path) = &arguments.save {
-        write_search(path, &found, output)?;
+    if let (Some(path), Some(found)) = (&arguments.save, found.first()) {
+        write_search(path, found, output)?;
     }
-    if is_explained {
-        explain(&found, arguments, &stop, output)?;
-    } else if can_be_explained {
-        let pid = found.process.0;
+    if let Some(python) = found.iter().find(|found| can_be_explained(found) && found.of_python) {
+        let pid = python.process.0;
         output.complain(
             "note",
             &format!(
@@ -206,26 +253,26 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
             ),
         );
     }
-    let ended = (found.running, found.command_status);
-    let status = collecting::await_command(ended, &arguments.command, "measured", &stop, output)?;
-    collecting::warn_of_probes(status, arguments.no_exceptions, output);
-    Ok(collecting::code_of_command(status))
+    if any_explained { explain(found, &is_explained, arguments, stop, output) } else { Ok(()) }
 }
 
-/// Records calls of the peak, and prints what they waited for.
+/// Records calls of some of these peaks of one function, and prints what they waited for.
 fn explain(
-    found: &Drilled,
+    found: &[Drilled],
+    is_explained: &dyn Fn(&Drilled) -> bool,
     arguments: &DrillArguments,
     stop: &Signals,
     output: &Output,
 ) -> Result<(), Failure> {
-    let time = found.time_of_calls();
+    let Some(first) = found.first() else { return Ok(()) };
+    let explained = || found.iter().filter(|found| is_explained(found));
+    let time = explained().map(Drilled::time_of_calls).max().unwrap_or_default();
     output.passing(&format!("recording for {:.0} s what the calls wait for", time.as_secs_f64()));
     let request = Request {
         destination: arguments.output.clone(),
         options: Options {
             duration: Some(time),
-            targets: vec![found.process.0],
+            targets: vec![first.process.0],
             caller: Caller::from_sudo(),
             ..Options::default()
         },
@@ -235,7 +282,7 @@ fn explain(
         cgroup: None,
         asked: std::env::args_os().skip(1).collect(),
         version: env!("CARGO_PKG_VERSION"),
-        calls: vec![found.target.clone()],
+        calls: vec![first.target.clone()],
         allowed: AllowedProbes {
             slow_probes: arguments.slow_probes,
             no_exceptions: arguments.no_exceptions,
@@ -247,9 +294,9 @@ fn explain(
     output.passing("");
     let mut made = match made {
         // A recording sees the kernel's functions in another way, which not all of them allow.
-        Err(error) if found.target.starts_with("kernel:") => {
+        Err(error) if first.target.starts_with("kernel:") => {
             if arguments.json {
-                output.write(|out| json::drill(found, None, out))?;
+                found.iter().try_for_each(|found| output.write(|out| json::drill(found, None, out)))?;
             }
             output.complain("note", &format!("what the calls wait for was not recorded: {error}"));
             return Ok(());
@@ -260,18 +307,32 @@ fn explain(
     let kept = made.take_kept_files();
     let Some(place) = &made.outcome.place else { return Ok(()) };
     let (input, recorded) = read_made(place, kept)?;
-    let query =
-        CallsQuery { target: None, which: found.calls_of_peak(), algorithm: PathQuery::default().algorithm };
-    let answer = calls(&recorded, None, &query);
-    if arguments.json {
-        return Ok(output.write(|out| json::drill(found, answer.as_ref().ok(), out))?);
+    for found in found {
+        let algorithm = PathQuery::default().algorithm;
+        let query = CallsQuery { target: None, which: found.calls_of_peak(), algorithm };
+        let answer = is_explained(found).then(|| calls(&recorded, None, &query));
+        if arguments.json {
+            let answer = answer.as_ref().and_then(|answer| answer.as_ref().ok());
+            output.write(|out| json::drill(found, answer, out))?;
+            continue;
+        }
+        let Some(answer) = &answer else { continue };
+        match answer {
+            Ok(answer) => output.text(&format!("\n{}", text::calls(answer, output.layout())))?,
+            Err(error) => {
+                let peak = found.peak;
+                output.complain(
+                    "note",
+                    &format!("what the calls of peak {peak} wait for was not seen: {error}"),
+                );
+            }
+        }
     }
-    match &answer {
-        Ok(answer) => output.text(&format!("\n{}", text::calls(answer, output.layout())))?,
-        Err(error) => output.complain("note", &format!("what the calls wait for was not seen: {error}")),
+    if !arguments.json {
+        let saved = input.recordings[0].display();
+        output
+            .text(&format!("saved in {saved}   next: wakepath path{} --call --tree\n", input.argument()))?;
     }
-    let saved = input.recordings[0].display();
-    output.text(&format!("saved in {saved}   next: wakepath path{} --call --tree\n", input.argument()))?;
     Ok(())
 }
 

@@ -141,6 +141,12 @@ pub struct DrillCounts {
     pub lost: u64,
 }
 
+impl Default for DrillCounts {
+    fn default() -> Self {
+        Self { buckets: [0; 64], sums: [0; 64], left: 0, crowded: 0, lost: 0 }
+    }
+}
+
 impl<'obj> Drill<'obj> {
     /// Loads the programs into `storage`, for functions of one process that have this runtime, and at most for this time. Nothing is measured yet. A process that
     /// is a `command` of ours is waited for when it ends. With `in_kernel`, so can calls of the kernel's functions. With `stubs`, calls can be measured by code in the process, which these unwinders get to know.

@@ -38,6 +38,8 @@ pub enum Which {
     Peak(usize),
     /// The calls that took longer than this number of ns.
     Above(u64),
+    /// The calls that took longer than the first number of ns, and at most the second one.
+    Between(u64, u64),
     /// This number of the longest calls.
     Slowest(usize),
     /// All calls.
@@ -131,6 +133,8 @@ pub enum CallsError {
     NoPeak { asked: usize, there: usize },
     #[error("no call took that long; the longest took {longest_ns} ns")]
     NoneAbove { longest_ns: u64 },
+    #[error("no call took between {above_ns} and {to_ns} ns")]
+    NoneBetween { above_ns: u64, to_ns: u64 },
 }
 
 /// Returns the causes of the calls in question, compared with the usual ones. `traced` says for which requests goroutines worked.
@@ -184,6 +188,9 @@ pub fn calls<'r>(
     let asked = match (asked(&all, &peaks, query.which), query.which) {
         (Ok(asked), _) if asked.is_empty() => return Err(only_moved()),
         (Err(CallsError::NoneAbove { .. }), Which::Above(ns)) if longest_moved > ns => {
+            return Err(only_moved());
+        }
+        (Err(CallsError::NoneBetween { .. }), Which::Between(ns, _)) if longest_moved > ns => {
             return Err(only_moved());
         }
         (asked, _) => asked?,
@@ -289,6 +296,11 @@ fn asked(all: &[Window], peaks: &[Peak], which: Which) -> Result<Vec<Window>, Ca
             let longest_ns = all.iter().map(Window::length).max().unwrap_or(0);
             if found.is_empty() { Err(CallsError::NoneAbove { longest_ns }) } else { Ok(found) }
         }
+        Which::Between(above_ns, to_ns) => {
+            let is_between = |call: &&Window| call.length() > above_ns && call.length() <= to_ns;
+            let found: Vec<_> = all.iter().filter(is_between).copied().collect();
+            if found.is_empty() { Err(CallsError::NoneBetween { above_ns, to_ns }) } else { Ok(found) }
+        }
         Which::Slowest(most) => {
             let mut sorted = all.to_vec();
             sorted.sort_by_key(|call| std::cmp::Reverse(call.length()));
@@ -389,6 +401,9 @@ mod tests {
             (Which::Slowest(2), &[20_000, 10_000]),
             (Which::Above(10_000), &[20_000]),
             (Which::Above(9_999), &[10_000, 20_000]),
+            (Which::Between(9_999, 10_000), &[10_000]),
+            (Which::Between(9_999, 19_999), &[10_000]),
+            (Which::Between(10_000, 20_000), &[20_000]),
             (Which::Peak(1), &[100; 20]),
             (Which::All, &[[100; 20].as_slice(), &[10_000, 20_000]].concat()),
         ] {

@@ -13,22 +13,22 @@ pub use wakepath_drilldown::{
     Cause, Contribution, Contributor, Decision, Doubt, End, Epoch, Foreign, FunctionId, LevelVotes, Mode,
     NoSites, NodeId, ParameterError, Parameters, ParametersFile, RootCause, SiteId, Status, StopReason,
 };
-use wakepath_drilldown::{Drilldown, Event, LatencyRange};
 pub use wakepath_functions::KernelCodeError;
 pub use wakepath_functions::PythonError;
 use wakepath_functions::{
     Function, KernelCode, ProcessCode, ProcessFunction, Python, Return, Runtime, Unwinding,
 };
-use wakepath_recording::this_host;
 
 mod driver;
 mod error;
+mod explain;
 mod save;
 
+use driver::Driver;
 use driver::python::{self, PythonOfSearch, PythonTarget};
-use driver::{Driver, cost_of};
 pub use driver::{PhaseMarks, Phases};
 pub use error::DrillError;
+use explain::{AskedPeak, range_of};
 pub use save::{ResumeError, SavedSearch};
 
 use crate::latency::live::{AllowedProbes, user_functions};
@@ -180,10 +180,11 @@ impl Drilled {
         !self.of_goroutines && self.root_causes.iter().any(is_wait)
     }
 
-    /// The calls to explain: those of the peak, and longer ones.
+    /// The calls to explain: those from the peak to the next one, or all longer ones.
     pub fn calls_of_peak(&self) -> Which {
-        let peak = self.peak.checked_sub(1).and_then(|index| self.peaks.get(index));
-        Which::Above(peak.map_or(0, |peak| bounds(peak.from_bucket).start().saturating_sub(1)))
+        let begin = |index: usize| Some(bounds(self.peaks.get(index)?.from_bucket).start().saturating_sub(1));
+        let above = self.peak.checked_sub(1).and_then(begin).unwrap_or(0);
+        begin(self.peak).map_or(Which::Above(above), |to| Which::Between(above, to))
     }
 
     /// A time in which some ten calls of the peak come, if they come as often as before: from 1 to 10 s.
@@ -228,6 +229,39 @@ pub fn drill(
     stop: &Signals,
     progress: &mut dyn FnMut(DrillProgress),
 ) -> Result<Drilled, DrillError> {
+    let chosen = |found: &[Peak]| {
+        let asked = query.peak.or(query.parameters.start_peak.map(|number| number as usize));
+        Ok(vec![match &query.resume {
+            Some(saved) => saved.peak(found)?,
+            None => asked.unwrap_or(found.len()),
+        }])
+    };
+    let no_peak = || DrillError::NoSuchPeak { target: query.target.clone(), asked: 0, peaks: Vec::new() };
+    drill_peaks(query, &chosen, stop, progress)?.pop().ok_or_else(no_peak)
+}
+
+/// Finds the functions that make the calls of each peak slow, from the slowest peak on; `query` names none. Peaks whose search did not
+/// begin before the end of the time or of the process are missing at the end, and the last answer says so.
+///
+/// # Errors
+/// Those of [`drill`].
+pub fn drill_all(
+    query: &DrillQuery,
+    stop: &Signals,
+    progress: &mut dyn FnMut(DrillProgress),
+) -> Result<Vec<Drilled>, DrillError> {
+    drill_peaks(query, &|found| Ok((1..=found.len()).rev().collect()), stop, progress)
+}
+
+/// The numbers of the peaks to explain, of all that the calls have, in this order.
+type Chosen<'a> = dyn Fn(&[Peak]) -> Result<Vec<usize>, DrillError> + 'a;
+
+fn drill_peaks(
+    query: &DrillQuery,
+    chosen: &Chosen<'_>,
+    stop: &Signals,
+    progress: &mut dyn FnMut(DrillProgress),
+) -> Result<Vec<Drilled>, DrillError> {
     query.parameters.check()?;
     let command = query.command.as_ref().map(DrillCommand::start).transpose()?;
     let pid = command.map_or(query.pid, |command| command.pid as u32);
@@ -237,10 +271,9 @@ pub fn drill(
         Some(target) => python::begin(query, target, process, &mut storage, stop, progress)?,
         None => begin(query, process, &mut storage, stop)?,
     };
-    let Begun { drill, mut code, f0, probe, python, notes: notes_of_f0 } = begun;
+    let Begun { drill, mut code, f0, probe, python, notes } = begun;
     let in_kernel = code.kernel().is_some();
     let runtime = f0.function.probe.runtime;
-    let of_goroutines = runtime == Runtime::Go;
     let mut driver = Driver::new(pid, drill, code, f0, query, probe);
     driver.mark_phases(query, pid)?;
     if let Some((search, python)) = python {
@@ -257,80 +290,55 @@ pub fn drill(
         counts.buckets,
         counts.sums.iter().map(|&ns| u128::from(ns)).sum(),
     );
-    let found = peaks(&histogram);
-    let asked = query.peak.or(query.parameters.start_peak.map(|number| number as usize));
-    let number = match &query.resume {
-        Some(saved) => saved.peak(&found)?,
-        None => asked.unwrap_or(found.len()),
-    };
-    let Some(peak) = number.checked_sub(1).and_then(|index| found.get(index)) else {
-        return Err(DrillError::NoSuchPeak { target: query.target.clone(), asked: number, peaks: found });
-    };
-    progress(DrillProgress::Peak(*peak));
-    // A search that goes on keeps the range that it began with.
-    let range = query.resume.as_ref().map_or_else(|| range_of(peak, &found), SavedSearch::range);
-    driver.explain(range, mean_of(peak, &counts).max(range.from_ns));
-    let cost = probe.map(cost_of).unwrap_or_default();
-    // The peak is chosen here, and its range handed in.
-    let parameters = Parameters { start_peak: None, ..query.parameters.clone() };
-    let mut machine = match &query.resume {
-        Some(saved) => driver.resume(saved, parameters, cost)?,
-        None => Drilldown::new(FunctionId(0), parameters, cost)?,
-    };
-    let mut effects = machine.handle(Event::Histogram(Box::new(histogram.clone())))?;
-    if query.resume.is_none() {
-        effects.extend(machine.handle(Event::Peak(range))?);
-    } else if machine.status() == Status::Counting {
-        // Fewer calls came than are wanted for a comparison.
-        effects.extend(machine.handle(Event::Resume)?);
+    let peaks = peaks(&histogram);
+    let counted = CountedCalls { process, runtime, counts, histogram, peaks, counted_for, probe, notes };
+    let numbers = chosen(&counted.peaks)?;
+    let mut answers: Vec<Drilled> = Vec::new();
+    for (index, &number) in numbers.iter().enumerate() {
+        if index > 0 && driver.has_ended(stop) {
+            let last = answers.last_mut().map(|last| &mut last.notes);
+            last.into_iter().for_each(|notes| notes.push(not_begun(&numbers[index..])));
+            break;
+        }
+        let left = (numbers.len() - index) as u32;
+        // A peak whose calls are rare must not take all of the time of the others.
+        let at_most = (left > 1).then(|| query.duration.saturating_sub(began.elapsed()) / left);
+        let (began, before) = match index {
+            0 => (began, DrillCounts::default()),
+            _ => (Instant::now(), driver.counts()?),
+        };
+        let asked = AskedPeak { number, at_most, began, before };
+        match (driver.explain(query, &counted, &asked, stop, progress), answers.last_mut()) {
+            (Ok(found), _) => answers.push(found),
+            // The answers that are there are worth more than an error about another peak.
+            (Err(error), Some(last)) => last.notes.push(format!("peak {number} has no answer: {error}")),
+            (Err(error), None) => return Err(error),
+        }
     }
-    let status = driver.search(&mut machine, effects, stop, progress)?;
-    let calls = driver.counts()?;
-    let phases = driver.phases(query)?;
-    let of_driver = |cause| {
-        let cause = driver.with_park(driver.with_loop(cause));
-        driver.with_late_calls(cause)
-    };
-    let root_causes: Vec<RootCause> = machine.root_causes().into_iter().map(of_driver).collect();
-    let save = driver.save(&machine, &query.target);
-    let sampled = driver.sample(&root_causes, stop, progress)?;
-    // Samples show some loops.
-    let root_causes: Vec<RootCause> = root_causes.into_iter().map(|cause| driver.with_loop(cause)).collect();
-    let save = save.map(|save| save.with_frequent(driver.frequent()));
-    // The loops are the driver's, so that the machine knows no cause there.
-    let has_cause = root_causes.iter().any(|path| path.cause.is_some());
-    let status = if status == Status::EndsEarly && has_cause { Status::RootCauseFound } else { status };
-    let found_below = driver.into_found(&root_causes);
-    let of_f0 = notes_of_f0.into_iter().chain(found_below.notes);
-    let parked = (of_goroutines && root_causes.iter().any(is_wait)).then(|| PARKED.to_owned());
-    let notes = of_f0.chain(missed(&calls, runtime == Runtime::Kernel)).chain(parked).collect();
-    Ok(Drilled {
-        host: Host::from(&this_host()),
-        target: query.target.clone(),
-        process: (pid, command_of(pid)),
-        running: command.filter(|_| found_below.command_status.is_none()),
-        command_status: found_below.command_status,
-        histogram,
-        peak: number,
-        peaks: found,
-        counted_for,
-        elapsed: began.elapsed(),
-        calls: calls.buckets.iter().sum(),
-        phases,
-        status,
-        root_causes,
-        decisions: machine.decisions().to_vec(),
-        functions: found_below.functions,
-        nodes: found_below.nodes,
-        lines: found_below.lines,
-        sampled,
-        of_goroutines,
-        of_python: runtime == Runtime::Python,
-        probe,
-        most_probed: found_below.most_probed,
-        notes,
-        save,
-    })
+    driver.end(&mut answers);
+    Ok(answers)
+}
+
+/// The peaks whose search did not begin, in a sentence.
+fn not_begun(numbers: &[usize]) -> String {
+    let listed: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    let (peaks, was) = if numbers.len() == 1 { ("peak", "was") } else { ("peaks", "were") };
+    format!("{peaks} {} {was} not searched: the search had ended before", listed.join(", "))
+}
+
+/// The calls of f0 before anything below it was probed.
+struct CountedCalls {
+    /// The process, and the command that was started.
+    process: (u32, Option<Running>),
+    runtime: Runtime,
+    counts: DrillCounts,
+    histogram: Histogram,
+    peaks: Vec<Peak>,
+    counted_for: Duration,
+    /// The cost of a probed call.
+    probe: Option<Calibration>,
+    /// Limits to the meaning of f0's calls.
+    notes: Vec<String>,
 }
 
 /// The code of a process, with that of the kernel below it where the kernel allows probes there. Where it does not, a path ends at the
@@ -439,11 +447,6 @@ fn find(
     }
 }
 
-/// The note about a wait in Go.
-const PARKED: &str = "a goroutine waited there, and its thread ran others meanwhile, so that no recording of threads explains it; \
-     wakepath record --goroutines --slow-probes --call FILE:FUNCTION -p PID, then wakepath path --call, names the goroutine that \
-     made it ready";
-
 /// A command loads its libraries at its start, or when it first needs one.
 const LOADED_WITHIN: Duration = Duration::from_secs(10);
 
@@ -472,83 +475,5 @@ fn one_function(target: &str, pid: u32, allowed: AllowedProbes) -> Result<Functi
             _ => Err(DrillError::NotAFunction(target.to_owned())),
         },
         several => Err(DrillError::Several { target: target.to_owned(), count: several.len() }),
-    }
-}
-
-/// The latencies that count as those of a peak. Its outer buckets hold few calls, but calls near their bounds pass these by
-/// the time of the probes, and by what the machine takes off for that: a quarter more belongs to the peak, unless another one
-/// begins there.
-fn range_of(peak: &Peak, all: &[Peak]) -> LatencyRange {
-    let (from_ns, to_ns) = (*bounds(peak.from_bucket).start(), *bounds(peak.to_bucket).end());
-    let below = all.iter().any(|other| other.to_bucket + 1 == peak.from_bucket);
-    let above = all.iter().any(|other| other.from_bucket == peak.to_bucket + 1);
-    LatencyRange {
-        from_ns: if below { from_ns } else { from_ns - from_ns / 4 },
-        to_ns: if above { to_ns } else { to_ns.saturating_add(to_ns / 4) },
-    }
-}
-
-/// The mean latency of the calls of a peak, ns.
-fn mean_of(peak: &Peak, counts: &DrillCounts) -> u64 {
-    let total = |of: &[u64; 64]| -> u128 {
-        of.get(peak.from_bucket..=peak.to_bucket).unwrap_or_default().iter().map(|&one| u128::from(one)).sum()
-    };
-    let mean = total(&counts.sums) / total(&counts.buckets).max(1);
-    mean.try_into().unwrap_or(u64::MAX)
-}
-
-/// The calls that were not measured, in sentences.
-fn missed(counts: &DrillCounts, in_kernel: bool) -> Vec<String> {
-    let sentence = |number: u64, what: &str| (number > 0).then(|| format!("{number} {what}"));
-    [
-        sentence(
-            counts.left,
-            if in_kernel {
-                "calls of the function returned unseen"
-            } else {
-                "calls of the function were unwound without a return"
-            },
-        ),
-        sentence(counts.crowded, "calls were not measured: too many threads, or calls too deep"),
-        sentence(counts.lost, "records of calls found no room"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn command_of(pid: u32) -> String {
-    let comm = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-    String::from_utf8_lossy(comm.trim_ascii_end()).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_mean_of_a_peak_is_that_of_its_calls_alone() {
-        let (mut buckets, mut sums) = ([0; 64], [0; 64]);
-        (buckets[3], sums[3]) = (100, 1000);
-        (buckets[20], sums[20]) = (1, 2_000_000);
-        (buckets[21], sums[21]) = (3, 6_400_000);
-        let counts = DrillCounts { buckets, sums, left: 0, crowded: 0, lost: 0 };
-        let mean = |from_bucket, to_bucket| mean_of(&Peak { from_bucket, to_bucket, count: 4 }, &counts);
-        assert_eq!((mean(20, 21), mean(3, 3), mean(5, 6)), (2_100_000, 10, 0));
-        assert_eq!(mean(20, 99), 0, "no bucket");
-    }
-
-    #[test]
-    fn a_peak_reaches_a_quarter_beyond_its_buckets_but_not_into_another_one() {
-        let peak = |from_bucket, to_bucket| Peak { from_bucket, to_bucket, count: 1 };
-        let range = |peak: &Peak, all: &[Peak]| {
-            let LatencyRange { from_ns, to_ns } = range_of(peak, all);
-            (from_ns, to_ns)
-        };
-        let (low, middle, high) = (peak(2, 3), peak(4, 4), peak(8, 9));
-        let all = [low, middle, high];
-        assert_eq!(range(&low, &all), (3, 15));
-        assert_eq!(range(&middle, &all), (16, 38));
-        assert_eq!(range(&high, &all), (192, 1278));
     }
 }

@@ -2,6 +2,7 @@
 
 mod languages;
 mod lines;
+mod peaks;
 mod phases;
 mod stubs;
 mod targets;

@@ -4,6 +4,7 @@ mod drift;
 mod functions;
 mod kernel;
 mod measure;
+pub(super) mod peaks;
 mod phases;
 pub(super) mod python;
 mod sample;
@@ -28,6 +29,7 @@ use wakepath_symbols::{Boot, Found, Kept, Symbols};
 
 use drift::drift;
 use kernel::{KernelOfSearch, is_kernel};
+use peaks::since;
 pub use phases::{PhaseMarks, Phases};
 use python::{PythonOfSearch, is_python};
 use stubs::StubsOfSearch;
@@ -110,6 +112,12 @@ pub(super) struct Driver<'obj> {
     most_probed: usize,
     /// The indirect calls that are watched, by their numbers there: the nodes whose function makes the call.
     watched: HashMap<u32, Vec<(NodeId, SiteId)>>,
+    /// The numbers of those that searches for other peaks watched are below this one.
+    watched_before: u32,
+    /// The calls that were counted before anything below f0 was probed.
+    counted: Option<DrillCounts>,
+    /// The end of the search for this peak, where others follow.
+    until: Option<Instant>,
     peak: LatencyRange,
     /// The mean latency of its calls, ns.
     typical_ns: u64,
@@ -189,6 +197,9 @@ impl<'obj> Driver<'obj> {
             probed: BTreeSet::new(),
             most_probed: 0,
             watched: HashMap::new(),
+            watched_before: 0,
+            counted: None,
+            until: None,
             peak: LatencyRange { from_ns: 0, to_ns: 0 },
             typical_ns: 0,
             costs: HashMap::from([(kind, probe)]),
@@ -230,9 +241,8 @@ impl<'obj> Driver<'obj> {
         self.drill.counts()
     }
 
-    /// All that was found below f0, with the lines of the calls of these paths. The probes are removed.
-    pub fn into_found(mut self, paths: &[RootCause]) -> FoundBelow {
-        let of_stubs = self.end_stubs();
+    /// All that was found below f0, with the lines of the calls of these paths.
+    pub fn found(&mut self, paths: &[RootCause]) -> FoundBelow {
         let mut symbols = symbols();
         let on_paths: BTreeSet<NodeId> = paths.iter().flat_map(|cause| cause.path.iter().copied()).collect();
         let lines = on_paths.into_iter().filter_map(|node| Some((node, self.line(node, &mut symbols)?)));
@@ -240,11 +250,12 @@ impl<'obj> Driver<'obj> {
         let watched = self.watched_calls();
         let of_python = self.python_notes();
         let notes = self.notes.iter().cloned().chain(self.ticks.sentence()).chain(watched);
-        let notes = notes.chain(self.single_steps()).chain(of_stubs).chain(of_python);
+        let notes = notes.chain(self.single_steps()).chain(of_python);
+        let notes = notes.chain(self.without_probes(paths));
         let notes = notes.collect();
         FoundBelow {
             functions: self.functions.iter().map(Known::shown).collect(),
-            nodes: self.nodes,
+            nodes: self.nodes.clone(),
             lines,
             most_probed: self.most_probed,
             command_status: self.command_status,
@@ -341,11 +352,6 @@ impl<'obj> Driver<'obj> {
         Some(self.code.moved(probed).ok()??.function.shown.clone())
     }
 
-    /// The latencies of the calls to explain, and their mean, ns.
-    pub fn explain(&mut self, peak: LatencyRange, typical_ns: u64) {
-        (self.peak, self.typical_ns) = (peak, typical_ns);
-    }
-
     /// Obeys effects and hands in calls until the machine has finished.
     pub fn search(
         &mut self,
@@ -354,7 +360,8 @@ impl<'obj> Driver<'obj> {
         stop: &Signals,
         progress: &mut dyn FnMut(DrillProgress),
     ) -> Result<Status, DrillError> {
-        let counted = self.drill.counts()?;
+        let at_begin = self.drill.counts()?;
+        let counted = *self.counted.get_or_insert(at_begin);
         let mut is_rarer = false;
         let mut came = 0;
         let mut looked = Instant::now();
@@ -428,7 +435,10 @@ impl<'obj> Driver<'obj> {
             if let Some(left) = machine.calls_to_decision() {
                 self.show(Some((self.wanted.saturating_sub(left), self.wanted)), progress);
             }
-            if !is_rarer && let Some(drift) = drift(&counted, &self.drill.counts()?, self.peak.from_ns) {
+            if !is_rarer
+                && let Some(drift) =
+                    drift(&counted, &since(&self.drill.counts()?, &at_begin), self.peak.from_ns)
+            {
                 is_rarer = true;
                 effects.extend(machine.handle(Event::Drift(drift))?);
             }
@@ -462,7 +472,9 @@ impl<'obj> Driver<'obj> {
         if self.command_status.is_some() {
             return Some(EndReason::Ended);
         }
-        let (reason, status) = self.drill.ended(stop)?;
+        let Some((reason, status)) = self.drill.ended(stop) else {
+            return self.is_over().then_some(EndReason::Duration);
+        };
         self.command_status = status;
         Some(reason)
     }

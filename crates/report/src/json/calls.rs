@@ -230,7 +230,7 @@ pub(super) fn document(answer: &CallsAnswer, schema: &'static str) -> CallsJson 
     };
     let peak = match answer.which {
         Which::Peak(peak) => Some(peak),
-        Which::Above(_) | Which::Slowest(_) | Which::All => None,
+        Which::Above(_) | Which::Between(..) | Which::Slowest(_) | Which::All => None,
     };
     let evidence = answer.evidence();
     CallsJson {

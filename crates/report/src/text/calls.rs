@@ -198,6 +198,9 @@ fn which(answer: &CallsAnswer) -> String {
     match answer.which {
         Which::Peak(peak) => format!("{} of peak {peak}", count(n, noun)),
         Which::Above(ns) => format!("{} above {}", count(n, noun), duration(ns)),
+        Which::Between(from, to) => {
+            format!("{} between {} and {}", count(n, noun), duration(from), duration(to))
+        }
         Which::Slowest(_) if n == 1 => format!("the slowest {noun}"),
         Which::Slowest(_) => format!("the slowest {n} {noun}s"),
         Which::All => count(n, noun),

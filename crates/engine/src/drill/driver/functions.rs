@@ -1,6 +1,6 @@
 //! The functions of a drill-down: their numbers, the calls in their code, and which of them are probed.
 
-use wakepath_drilldown::{FunctionId, NoSites, Refusal, RootCause, Site, SiteId, SiteKind};
+use wakepath_drilldown::{Doubt, FunctionId, NoSites, Refusal, RootCause, Site, SiteId, SiteKind};
 use wakepath_functions::{KernelCode, ProbeMethod, ProcessCallee, ProcessFunction, Return, Runtime};
 
 use super::kernel::is_kernel;
@@ -192,7 +192,8 @@ impl Driver<'_> {
             .map(|names| format!("the kernel single-steps the probes of {names}: {cost} a call"));
         let not = listed(&self.not_stepped).map(|names| {
             format!(
-                "not measured: {names}; the kernel would single-step the probes, some 20 µs a call (--slow-probes does)"
+                "not measured: {names}; the kernel would single-step the probes, some 20 µs a call (--slow-probes does{})",
+                if self.can_have_stubs() { "; --stubs measures them without probes" } else { "" }
             )
         });
         stepped.into_iter().chain(not).collect()
@@ -208,6 +209,22 @@ impl Driver<'_> {
         Some(format!(
             "{calls} watched to learn what is called: the kernel single-steps each, some 20 µs a call"
         ))
+    }
+
+    /// Whether stubs could measure calls that probes do now.
+    fn can_have_stubs(&self) -> bool {
+        self.runtime() == Runtime::Native && self.stubs.is_none()
+    }
+
+    /// A way without probes, where the answer depends on their time.
+    pub(super) fn without_probes(&self, paths: &[RootCause]) -> Option<String> {
+        let is_of_cost = |doubt: &Doubt| matches!(doubt, Doubt::ProbeCost { .. } | Doubt::PeakShift { .. });
+        let depends = paths.iter().flat_map(|path| &path.doubts).any(is_of_cost);
+        (depends && self.can_have_stubs()).then(|| {
+            String::from(
+                "the answer depends on the time of probes: --stubs puts code into the process in their place, which takes some 20 ns a call",
+            )
+        })
     }
 
     pub(super) fn note(&mut self, note: String) {

@@ -90,6 +90,17 @@ impl Driver<'_> {
         Ok(events)
     }
 
+    /// A note where the returns of f0 are seen by a return probe.
+    pub(super) fn note_return_probe(&mut self) {
+        if self.kernel.by_return_probe
+            && let Some(f0) = self.functions.first().map(|f0| f0.shown().name)
+        {
+            self.note(format!(
+                "the returns of {f0} are seen by a return probe, of which the kernel has few: it misses returns where many threads are in {f0}"
+            ));
+        }
+    }
+
     /// The address of f0, if it is a function of the kernel.
     fn f0_of_kernel(&self) -> Option<u64> {
         match self.functions.first() {
@@ -111,10 +122,7 @@ impl Driver<'_> {
                     if !self.kernel.by_return_probe {
                         self.drill.probe_kernel_returns(f0)?;
                         self.kernel.by_return_probe = true;
-                        let name = self.functions[0].shown().name;
-                        self.note(format!(
-                            "the returns of {name} are seen by a return probe, of which the kernel has few: it misses returns where many threads are in {name}"
-                        ));
+                        self.note_return_probe();
                     }
                 }
             }

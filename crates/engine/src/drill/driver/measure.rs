@@ -207,7 +207,7 @@ impl Driver<'_> {
             else {
                 continue;
             };
-            let number = self.watched.len() as u32;
+            let number = self.watched_before + self.watched.len() as u32;
             if let (ProcessCallee::OfKernel, Some(behind)) = (&site.callee, site.returns_to) {
                 of_system.push((number, behind));
                 self.watched.insert(number, vec![place]);

@@ -153,7 +153,7 @@ impl Driver<'_> {
     }
 
     /// Takes the stubs out. The calls that they measured, and what is left of them, in sentences.
-    pub(super) fn end_stubs(&mut self) -> Vec<String> {
+    pub(in crate::drill) fn end_stubs(&mut self) -> Vec<String> {
         let cost = self.stub_cost();
         let ended = self.drill.end_stubs();
         let (Some(stubs), Some(cost)) = (&self.stubs, cost) else { return Vec::new() };
