@@ -263,6 +263,33 @@ static void write_waits(FILE *out)
 	fprintf(out, "%s],\n", separator[0] ? "\n  " : "");
 }
 
+/* The shortest time that is worth a correction. */
+#define MIN_COUNTED 1000000
+
+/* The time of waits that is runnable by the kernel's count alone, which may have sleep in it. */
+static void write_counted(FILE *out)
+{
+	int count = atomic_load(&lanes->count);
+	const char *separator = "";
+	fprintf(out, "  \"counted\": [");
+	for (int i = 0; i < count; i++) {
+		const struct lane *l = &lanes->lane[i];
+		for (int c = l->first; c >= 0; c = lanes->chunk[c].next) {
+			int used = c == l->last ? l->used : CHUNK;
+			for (int j = 0; j < used; j++) {
+				const struct stretch *s = &lanes->chunk[c].stretches[j];
+				if (s->what != WAIT || s->is_bounded || s->delayed < MIN_COUNTED)
+					continue;
+				uint64_t delayed = s->delayed < s->to - s->from ? s->delayed : s->to - s->from;
+				fprintf(out, "%s\n    {\"tid\": %d, \"from_ns\": %llu, \"to_ns\": %llu}", separator,
+					l->tid, (unsigned long long)(s->to - delayed), (unsigned long long)s->to);
+				separator = ",";
+			}
+		}
+	}
+	fprintf(out, "%s],\n", separator[0] ? "\n  " : "");
+}
+
 /*
  * The stolen time of all CPUs so far, in the kernel's steps of 10 ms. No clock of a thread contains
  * it: during work it counts as running, like everywhere else, but during a wait without stamps
@@ -356,6 +383,7 @@ static void write_truth(const char *file, uint64_t from, uint64_t closed)
 	write_strings(out, "must", musts, must_count);
 	write_strings(out, "never", nevers, never_count);
 	write_waits(out);
+	write_counted(out);
 	fprintf(out, "  \"threads\": [");
 	int count = atomic_load(&lanes->count);
 	for (int i = 0, said = 0; i < count; i++) {

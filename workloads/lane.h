@@ -29,6 +29,7 @@ struct stretch {
 	int16_t sent_by; /* of a wait ended by a link: the lane that sent what ended it... */
 	uint64_t sent;   /* ...and when */
 	bool runs_last;  /* of a wait: its CPU time was spent on the way out, not on the way in */
+	bool is_bounded; /* of a wait: it was not runnable before it was released, whatever the kernel counts */
 	bool may_time_out; /* of a wait: by another reading, a timer ended it... */
 	uint64_t delayed_by_timer; /* ...and it was runnable for so long */
 	char call[CALL_LEN];

@@ -35,8 +35,11 @@ void wait_ends_by(lane_t lane, enum end end)
  */
 static void not_runnable_before(struct stretch *s, uint64_t woken)
 {
-	if (woken > s->from && woken < s->to && s->to - woken < s->delayed)
+	if (woken <= s->from || woken >= s->to)
+		return;
+	if (s->to - woken < s->delayed)
 		s->delayed = s->to - woken;
+	s->is_bounded = true;
 }
 
 /* The same, by the reading that a timer ended it, which was set for so long when it began. */

@@ -206,7 +206,7 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         let shifts =
             if truth.hosts.is_empty() { Shifts::default() } else { Shifts::find(&clipped, switches, origin) };
         let of_switches = corrections(switches, &own, &clipped, &keys, origin, &shifts);
-        let of_sleeps = overcounted(sleeps, &own, &clipped, &keys, &path.waits, origin);
+        let of_sleeps = overcounted(sleeps, &truth.counted, &own, &clipped, &keys, &path.waits, origin);
         for ((tid, kind), ns) in of_switches.into_iter().chain(of_sleeps) {
             *expected.entry((tid, kind.to_owned())).or_default() += ns;
         }

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::document::{Basis, Dated, DatedBack, Key, Overcounted, PathWait, Segment};
+use crate::document::{Basis, Counted, Dated, DatedBack, Key, Overcounted, PathWait, Segment};
 
 mod assumed;
 mod measured;
@@ -104,10 +104,11 @@ pub(crate) fn uncounted(switches: &[Dated], own: &BTreeSet<u32>, segments: &[Seg
 }
 
 /// The time that has to be added to a truth, by thread and kind of time, since the kernel counts sleep of these threads as waits for a CPU: a log
-/// has the last part of such a wait as *runnable*, and the path has there what the thread waited for. Only where the path leads
-/// through the wait is that time part of the window.
+/// has the last part of such a wait as *runnable*, where nothing but that count bounds it (`counted`), and the path has there what the thread
+/// waited for. Only where the path leads through the wait is that time part of the window.
 pub(crate) fn overcounted<'a>(
     sleeps: &[Overcounted],
+    counted: &[Counted],
     own: &BTreeSet<u32>,
     segments: &[Segment],
     keys: &[Key<'a>],
@@ -115,7 +116,15 @@ pub(crate) fn overcounted<'a>(
     origin: i64,
 ) -> Vec<(Key<'a>, i64)> {
     let mut found = Vec::new();
-    for sleep in sleeps.iter().filter(|sleep| own.contains(&sleep.tid)) {
+    let in_logs = sleeps.iter().filter(|sleep| own.contains(&sleep.tid)).flat_map(|sleep| {
+        let of_thread = counted.iter().filter(|counted| counted.tid == sleep.tid);
+        of_thread.map(|counted| Overcounted {
+            from_ns: sleep.from_ns.max(counted.from_ns),
+            to_ns: sleep.to_ns.min(counted.to_ns),
+            ..*sleep
+        })
+    });
+    for sleep in in_logs.filter(|sleep| sleep.from_ns < sleep.to_ns) {
         let (from, to) = (sleep.from_ns - origin, sleep.to_ns - origin);
         for wait in waits.iter().filter(|wait| wait.tid == Some(sleep.tid)) {
             let (from, to) = (from.max(wait.from_ns), to.min(wait.to_ns));
@@ -219,7 +228,10 @@ mod tests {
         let own = BTreeSet::from([7, 8]);
         let check = |tid: u32, from: i64, to: i64, expected: &[(Key<'_>, i64)]| {
             let sleep = Overcounted { tid, from_ns: 1000 + from, to_ns: 1000 + to };
-            let found = overcounted(&[sleep], &own, &path.segments, &keys, &path.waits, 1000);
+            // From 240 on the log of thread 8 has the wait as what it was for.
+            let counted = [(7, 1000, 1400), (8, 1000, 1240), (9, 1000, 1400)];
+            let counted = counted.map(|(tid, from_ns, to_ns)| Counted { tid, from_ns, to_ns });
+            let found = overcounted(&[sleep], &counted, &own, &path.segments, &keys, &path.waits, 1000);
             assert_eq!(found, expected, "{sleep:?}");
         };
         let of = |tid: u32, kind: &'static str, ns: i64| [((tid, kind), ns), ((7, "runnable"), -ns)];
@@ -229,7 +241,7 @@ mod tests {
         check(7, 50, 110, &of(8, "running", 10));
         check(7, 0, 100, &[]);
         // In another thread's wait on the path, and in one that is not on it.
-        check(8, 200, 250, &[((9, "timer"), 40), ((8, "runnable"), -40)]);
+        check(8, 200, 250, &[((9, "timer"), 30), ((8, "runnable"), -30)]);
         check(8, 100, 200, &[]);
         // It ends before the wait begins, within one segment.
         check(8, 150, 205, &[]);

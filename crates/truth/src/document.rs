@@ -26,6 +26,10 @@ pub struct Truth {
     /// The main thread's waits for a program on another machine, in order.
     #[serde(default)]
     pub waits: Vec<PeerWait>,
+    /// The time of waits, of all threads, that is *runnable* by the kernel's count alone: nothing else bounds it, so that sleep which the
+    /// kernel counts as a wait for a CPU is in it.
+    #[serde(default)]
+    pub counted: Vec<Counted>,
     /// All threads of the workload, whether or not they contribute.
     pub threads: Vec<Thread>,
     /// The parts of the window.
@@ -72,6 +76,17 @@ pub struct Overcounted {
     /// The time from which on it is counted, ns of CLOCK_MONOTONIC.
     pub from_ns: i64,
     /// The wake-up.
+    pub to_ns: i64,
+}
+
+/// A time in which a thread was runnable by the kernel's count alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Counted {
+    /// The thread.
+    pub tid: u32,
+    /// Its beginning, ns of CLOCK_MONOTONIC.
+    pub from_ns: i64,
+    /// Its end.
     pub to_ns: i64,
 }
 

@@ -69,8 +69,14 @@ fn sleep_that_the_kernel_counts_as_a_wait_for_a_cpu_is_no_error_of_the_path() {
     let to = ORIGIN + 101_000_000;
     let sleep = |ns: i64| json!([{"tid": 10, "from_ns": to - ns, "to_ns": to}]);
     truth["dated_back"] = json!({"basis": "measured", "switches": [], "overcounted": sleep(10_000_000)});
+    // A log that knows otherwise when the sleep ended has none of it as runnable.
+    assert_eq!(judge(&truth, &path).outcome(), Outcome::Wrong, "it was not in the log");
+    truth["counted"] = sleep(10_000_000);
     let verdict = judge(&truth, &path);
     assert_eq!((verdict.remains, verdict.outcome()), (0.0, Outcome::Right));
+    truth["counted"] = sleep(5_000_000);
+    assert_eq!(judge(&truth, &path).outcome(), Outcome::Wrong, "half of it is not in the log");
+    truth["counted"] = sleep(10_000_000);
     truth["dated_back"]["overcounted"] = sleep(5_000_000);
     assert_eq!(judge(&truth, &path).outcome(), Outcome::Wrong, "half of it is not explained");
 }
