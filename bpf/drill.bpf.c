@@ -162,12 +162,15 @@ static __always_inline bool find_caller(struct pt_regs *ctx, __u64 *who, __u64 *
 	return true;
 }
 
-/* A call of f0 begins. */
-static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp)
+#include "drill_target.bpf.h"
+#include "drill_hand_over.bpf.h"
+
+/* A call of f0 begins, whose request waited for this time, ns. */
+static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp, __u64 queued)
 {
 	__u32 zero = 0, tid = (__u32)bpf_get_current_pid_tgid();
 
-	if (in_phases && !in_phase)
+	if ((in_phases && !in_phase) || !is_handed_over(queued))
 		return;
 	if (!t) {
 		struct wp_drill_thread *empty = bpf_map_lookup_elem(&empty_thread, &zero);
@@ -181,6 +184,7 @@ static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp
 			return;
 	}
 	t->tid = tid;
+	t->queued = queued;
 	t->call++;
 	t->plan = phase == WP_DRILL_MEASURE && wanted > 0 ? plan : 0;
 	t->depth = t->innermost = t->crowded = t->left = t->samples = 0;
@@ -206,13 +210,16 @@ static __always_inline int enter(struct pt_regs *ctx)
 	struct wp_drill_child *child;
 	struct wp_drill_thread *t;
 	struct wp_drill_edge edge = { 0, function, 0 };
+	__u64 queued = 0;
 
 	if (bpf_get_current_pid_tgid() >> 32 != process || phase == WP_DRILL_IDLE || !find_caller(ctx, &who, &sp))
 		return 0;
+	if (by_request && function == F0)
+		queued = take_request(ctx);
 	t = bpf_map_lookup_elem(&drilled, &who);
 	if (!t || !t->depth) {
 		if (function == F0)
-			begin(who, t, sp);
+			begin(who, t, sp, queued);
 		return 0;
 	}
 	if (bpf_probe_read_user(&edge.returns_to, sizeof(edge.returns_to), (void *)ctx->sp))
@@ -250,7 +257,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (!depth) {
 		__sync_fetch_and_add(&left, 1);
 		if (function == F0)
-			begin(who, t, sp);
+			begin(who, t, sp, queued);
 		return 0;
 	}
 	if (!t->plan) {
@@ -416,7 +423,6 @@ int drill_mark_one(struct pt_regs *ctx)
 	return mark(ctx);
 }
 
-#include "drill_target.bpf.h"
 #include "drill_python.bpf.h"
 #include "drill_kernel.bpf.h"
 
@@ -562,8 +568,10 @@ int BPF_PROG(drill_exit, struct task_struct *task)
 	__u64 who = task->pid;
 
 	/* A goroutine outlives its threads. */
-	if (task->tgid == process && !of_go)
+	if (task->tgid == process && !of_go) {
 		bpf_map_delete_elem(&drilled, &who);
+		bpf_map_delete_elem(&outer_calls, &who);
+	}
 	return 0;
 }
 

@@ -85,6 +85,7 @@ struct wp_drill_thread {
 	__s64 python_balance; /* frames within it that began, less those that ended */
 	__u64 python_began_at; /* the last frame within it, ns */
 	__u64 python_steps; /* 1: none has ended since then; 2: one has; else 0 */
+	__u64 queued; /* from the hand-over of the call's request to its beginning, ns */
 };
 
 /* A call of a Python function, by the code objects of both. `place` is that of the caller's instruction, bytes from its first one. */

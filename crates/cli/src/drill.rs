@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use wakepath_caller::Caller;
 use wakepath_engine::drill::{
-    DrillCommand, DrillError, DrillProgress, DrillQuery, Drilled, EndReason, KernelCodeError, Mode,
+    DrillCommand, DrillError, DrillProgress, DrillQuery, Drilled, EndReason, HandOver, KernelCodeError, Mode,
     Parameters, ParametersFile, PhaseMarks, PythonError, SavedSearch, drill, drill_all,
 };
 use wakepath_engine::latency::live::AllowedProbes;
@@ -87,6 +87,15 @@ pub struct DrillArguments {
     /// Measure no calls of TARGET that begin after a call of this function, until that of --phase-begins
     #[arg(long, value_name = "FILE:FUNCTION")]
     phase_ends: Option<String>,
+    /// Measure only calls of TARGET whose request another thread handed over by this function, as its argument N (1)
+    #[arg(long, value_name = "FILE:FUNCTION[:N]", value_parser = submission)]
+    handed_over: Option<Submission>,
+    /// The argument of TARGET that is the request
+    #[arg(long, value_name = "N", requires = "handed_over", default_value = "1")]
+    request: u32,
+    /// Only requests count that are handed over within a call of this function
+    #[arg(long, value_name = "FILE:FUNCTION", requires = "handed_over")]
+    handed_over_within: Option<String>,
     /// Do not record what a function waited for that the path ends at
     #[arg(long)]
     no_waits: bool,
@@ -107,6 +116,25 @@ pub struct DrillArguments {
     command: Vec<OsString>,
 }
 
+/// A function that hands requests over, and the number of its argument that is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Submission {
+    function: String,
+    argument: u32,
+}
+
+/// Reads `FILE:FUNCTION` or `FILE:FUNCTION:N`. No function's name is a number.
+fn submission(text: &str) -> Result<Submission, String> {
+    let number = |last: &str| last.bytes().all(|byte| byte.is_ascii_digit()) && !last.is_empty();
+    let (function, argument) = match text.rsplit_once(':') {
+        Some((function, last)) if number(last) => {
+            (function, last.parse().map_err(|_| format!("there is no argument {last}"))?)
+        }
+        _ => (text, 1),
+    };
+    Ok(Submission { function: function.to_owned(), argument })
+}
+
 const EXAMPLES: &str = "\
 Examples:
   sudo wakepath drill ./server:handle_request -p 4242
@@ -121,6 +149,9 @@ Examples:
                                      the same below a function of the kernel, for this process
   sudo wakepath drill python:handle -- /usr/bin/python3 app.py
                                      the same below a function of Python (python:views.py:handle is the one of that file)
+  sudo wakepath drill ./server:work --handed-over ./server:submit_order:2 -p 4242
+                                     why are those calls of a worker slow whose first argument is a request that another thread
+                                     handed over as the second argument of submit_order?
   sudo wakepath drill ./server:handle_request -p 4242 -d 5s --save search
   sudo wakepath drill --resume search -p 4242 --save search
                                      five seconds of it now, and the rest later
@@ -190,6 +221,12 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
             stubs: arguments.stubs,
         },
         phases: PhaseMarks { begins: arguments.phase_begins.clone(), ends: arguments.phase_ends.clone() },
+        hand_over: arguments.handed_over.as_ref().map(|by| HandOver {
+            by: by.function.clone(),
+            argument: by.argument,
+            request: arguments.request,
+            within: arguments.handed_over_within.clone(),
+        }),
         resume,
     };
     let stop = collecting::watch_signals(!arguments.command.is_empty())?;
@@ -227,7 +264,8 @@ fn answer(
     let lives = arguments.command.is_empty() || found.iter().all(|found| found.command_status.is_none());
     let can_be_explained =
         |found: &Drilled| found.waits() && !arguments.no_waits && stop.asked() == 0 && lives;
-    let is_explained = |found: &Drilled| can_be_explained(found) && !found.of_python;
+    let is_explained =
+        |found: &Drilled| can_be_explained(found) && !found.of_python && found.handed_over.is_none();
     let any_explained = found.iter().any(is_explained);
     if arguments.json {
         if !any_explained {
@@ -243,13 +281,17 @@ fn answer(
     if let (Some(path), Some(found)) = (&arguments.save, found.first()) {
         write_search(path, found, output)?;
     }
-    if let Some(python) = found.iter().find(|found| can_be_explained(found) && found.of_python) {
-        let pid = python.process.0;
+    if let Some(first) = found.iter().find(|found| can_be_explained(found) && !is_explained(found)) {
+        let pid = first.process.0;
+        let why = match first.of_python {
+            true => "follows no functions of Python",
+            false => "does not know which requests were handed over",
+        };
         output.complain(
             "note",
             &format!(
-                "what the calls wait for was not recorded: a recording follows no functions of Python; wakepath record -p {pid} -d 5s, \
-                 then wakepath path --tree, shows what the threads of the process wait for"
+                "what the calls wait for was not recorded: a recording {why}; wakepath record -p {pid} -d 5s, then wakepath path --tree, \
+                 shows what the threads of the process wait for"
             ),
         );
     }
@@ -467,6 +509,23 @@ fn failure(error: DrillError, target: &str, arguments: &DrillArguments) -> Failu
         DrillError::NoPhase { begins, .. } => Failure::new(Code::Usage, text).hint(format!(
             "wakepath latency -a {begins} -d 10s counts its calls; search for longer (-d) if it is called rarely"
         )),
+        DrillError::HandOverInKernel { .. } | DrillError::HandOverInPython { .. } => {
+            Failure::new(Code::Usage, text).hint("requests are followed between functions of C, C++, Rust and Go")
+        }
+        DrillError::NoRegister { .. } => Failure::new(Code::Usage, text).hint(
+            "arguments are counted from 1 (in C++ and Rust, `this` or `self` is the first), without floating-point numbers; another \
+             function on the way may have the request earlier in its list",
+        ),
+        DrillError::NotHandedOver { by, .. } => Failure::new(Code::Usage, text).hint(format!(
+            "wakepath latency -a {by} -d 10s counts its calls; search for longer (-d) if it is called rarely"
+        )),
+        DrillError::HandedOverElsewhere { .. } => Failure::new(Code::Usage, text)
+            .hint("leave --handed-over-within out, or name a function that calls it in the same thread"),
+        DrillError::NullRequests { by, .. } => Failure::new(Code::Usage, text)
+            .hint(format!("choose another argument: --handed-over {by}:N")),
+        DrillError::NoneBegan { by, .. } => Failure::new(Code::Usage, text).hint(format!(
+            "choose other arguments: --handed-over {by}:N --request M; a request that is copied on its way has another address then"
+        )),
         DrillError::NotReturned { .. } => Failure::new(Code::Usage, text).hint(format!(
             "begin at a function below it that returns; wakepath record -p {pid} -d 10s, then wakepath path, shows what the \
              process does meanwhile"
@@ -478,5 +537,25 @@ fn failure(error: DrillError, target: &str, arguments: &DrillArguments) -> Failu
         DrillError::Unloaded { .. } | DrillError::NotMapped { .. } => Failure::new(Code::Usage, text)
             .hint("drill while the process has the file loaded: /proc/PID/maps lists what it has"),
         _ => Failure::new(Code::Usage, text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_behind_a_function_is_that_of_its_argument() {
+        let read = |text| submission(text).map(|found| (found.function, found.argument));
+        for (text, function, argument) in [
+            ("./shop:submit", "./shop:submit", 1),
+            ("./shop:submit:2", "./shop:submit", 2),
+            ("./shop:shop::Queue::push", "./shop:shop::Queue::push", 1),
+            ("./shop:shop::Queue::push:3", "./shop:shop::Queue::push", 3),
+            ("./shop:main.submit:0", "./shop:main.submit", 0),
+        ] {
+            assert_eq!(read(text), Ok((function.to_owned(), argument)));
+        }
+        assert_eq!(read("./shop:submit:99999999999"), Err(String::from("there is no argument 99999999999")));
     }
 }

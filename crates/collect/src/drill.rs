@@ -1,5 +1,6 @@
 //! A session that measures the functions below one of a process, level by level: `bpf/drill.bpf.c` (T08 chapter 3).
 
+mod hand_over;
 mod kernel;
 mod python;
 mod record;
@@ -36,6 +37,7 @@ use kernel::KernelProbes;
 use record::DEPTH;
 use stubs::{Stubs, Ticks};
 
+pub use hand_over::{HandOverCounts, HandOverProbes, argument_register};
 pub use kernel::{KernelCallee, KernelPlace, MAX_KERNEL_PLACES, kernel_allows_probes};
 /// The memory that the programs of a drill-down are loaded into.
 pub use libbpf_rs::OpenObject as OpenStorage;
@@ -78,7 +80,7 @@ pub struct Drill<'obj> {
     /// Probes on indirect calls, in the groups in which they were attached; the numbers of the sites.
     watched: Vec<(Vec<u32>, Vec<Link>)>,
     tracepoints: Vec<Link>,
-    /// Probes on the functions that begin and end phases.
+    /// Probes on the functions that begin and end phases, and on those that hand requests over.
     marks: Vec<Link>,
     /// Probes in the kernel's code.
     kernel: KernelProbes,

@@ -44,9 +44,9 @@ pub use child::{Running, exit_code};
 pub use contexts::{OpenSpans, UnreadContexts};
 pub use doctor::{Check, Verdict, examine};
 pub use drill::{
-    Drill, DrillCall, DrillCommand, DrillCounts, DrillEdge, DrillNode, DrillPlan, KernelCallee, KernelPlace,
-    MAX_DRILL_NODES, MAX_DRILL_SAMPLES, MAX_KERNEL_PLACES, MAX_PYTHON_FUNCTIONS, OpenStorage, PythonCall,
-    PythonCounts, kernel_allows_probes,
+    Drill, DrillCall, DrillCommand, DrillCounts, DrillEdge, DrillNode, DrillPlan, HandOverCounts,
+    HandOverProbes, KernelCallee, KernelPlace, MAX_DRILL_NODES, MAX_DRILL_SAMPLES, MAX_KERNEL_PLACES,
+    MAX_PYTHON_FUNCTIONS, OpenStorage, PythonCall, PythonCounts, argument_register, kernel_allows_probes,
 };
 pub use error::Error;
 pub use flight::{FlightOptions, KeptRecording};

@@ -52,3 +52,8 @@ fn time_without_a_cpu_and_of_interrupts_is_that_of_the_innermost_node() {
 fn calls_of_python_belong_to_the_node_whose_frame_makes_them_and_only_phases_count() {
     check("python");
 }
+
+#[test]
+fn only_calls_whose_requests_were_handed_over_count() {
+    check("hand_over");
+}

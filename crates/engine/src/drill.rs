@@ -26,7 +26,7 @@ mod save;
 
 use driver::Driver;
 use driver::python::{self, PythonOfSearch, PythonTarget};
-pub use driver::{PhaseMarks, Phases};
+pub use driver::{HandOver, HandedOver, PhaseMarks, Phases, Queued};
 pub use error::DrillError;
 use explain::{AskedPeak, range_of};
 pub use save::{ResumeError, SavedSearch};
@@ -54,6 +54,8 @@ pub struct DrillQuery {
     pub allowed: AllowedProbes,
     /// The phases of the program in which calls count.
     pub phases: PhaseMarks,
+    /// Only calls count whose requests come on this way.
+    pub hand_over: Option<HandOver>,
     /// The search to go on with.
     pub resume: Option<SavedSearch>,
 }
@@ -121,6 +123,8 @@ pub struct Drilled {
     pub calls: u64,
     /// The phases of the program in which these calls began; `None` where all of its time counts.
     pub phases: Option<Phases>,
+    /// The requests of these calls; `None` where it does not matter whether another thread handed one over.
+    pub handed_over: Option<HandedOver>,
     /// How far it came.
     pub status: Status,
     /// The paths from f0 to what takes the time.
@@ -263,6 +267,7 @@ fn drill_peaks(
     progress: &mut dyn FnMut(DrillProgress),
 ) -> Result<Vec<Drilled>, DrillError> {
     query.parameters.check()?;
+    query.hand_over.as_ref().map_or(Ok(()), |_| HandOver::check(&query.target))?;
     let command = query.command.as_ref().map(DrillCommand::start).transpose()?;
     let pid = command.map_or(query.pid, |command| command.pid as u32);
     let mut storage = MaybeUninit::uninit();
@@ -276,6 +281,7 @@ fn drill_peaks(
     let runtime = f0.function.probe.runtime;
     let mut driver = Driver::new(pid, drill, code, f0, query, probe);
     driver.mark_phases(query, pid)?;
+    driver.follow_requests(query, pid)?;
     if let Some((search, python)) = python {
         driver.follow_python(search, python);
     }

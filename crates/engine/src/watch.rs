@@ -350,6 +350,7 @@ impl Watching<'_, '_> {
             duration: budget.time,
             allowed: self.allowed,
             phases: PhaseMarks::default(),
+            hand_over: None,
             resume: None,
         };
         let began = Instant::now();

@@ -299,8 +299,8 @@ pub fn live(targets: Vec<latency::Distribution>) -> latency::live::LiveLatency {
 pub fn drilled() -> wakepath_engine::drill::Drilled {
     use wakepath_engine::drill::{
         Cause, Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, DrilledNode, End, Epoch,
-        Foreign, FunctionId, LevelVotes, NodeId, PhaseMarks, Phases, RootCause, Sampled, SampledPlace,
-        SiteId, Status,
+        Foreign, FunctionId, HandOver, HandedOver, LevelVotes, NodeId, PhaseMarks, Phases, Queued, RootCause,
+        Sampled, SampledPlace, SiteId, Status,
     };
     let place = |function: &str, line: Option<(&str, u32)>, samples| SampledPlace {
         function: function.to_owned(),
@@ -350,6 +350,19 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
         phases: Some(Phases {
             marks: PhaseMarks { begins: Some(String::from("./shop:opens\x1b[2J")), ends: None },
             began: 3,
+        }),
+        handed_over: Some(HandedOver {
+            way: HandOver {
+                by: String::from("./shop:submit\x1b[2J"),
+                argument: 2,
+                request: 1,
+                within: Some(String::from("./shop:order\x1b[2J")),
+            },
+            requests: 1403,
+            not_followed: 2,
+            begun: Queued { requests: 1400, ns: 1_680_000_000 },
+            in_peak: Queued { requests: 20, ns: 68_000_000 },
+            others: 5200,
         }),
         status: Status::RootCauseFound,
         root_causes: vec![

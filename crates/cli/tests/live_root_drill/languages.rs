@@ -8,11 +8,12 @@ use wakepath_harness::live::{document, go, list, number, run, texts};
 
 use crate::{Drilled, alone, only_path};
 
-/// The Go program.
-fn go_program(folder: &Path, go: &Path) -> String {
-    std::fs::write(folder.join("served.go"), include_str!("served.go")).expect("a file");
+/// A Go program of this name.
+pub fn go_program(folder: &Path, go: &Path, name: &str, source: &str) -> String {
+    let file = format!("{name}.go");
+    std::fs::write(folder.join(&file), source).expect("a file");
     let mut compiler = Command::new(go);
-    compiler.current_dir(folder).args(["build", "-o", "served", "served.go"]);
+    compiler.current_dir(folder).args(["build", "-o", name, &file]);
     // It needs no downloads.
     compiler.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "")]);
     if std::env::var_os("HOME").is_none() && std::env::var_os("GOCACHE").is_none() {
@@ -20,14 +21,14 @@ fn go_program(folder: &Path, go: &Path) -> String {
     }
     let built = compiler.output().expect("go");
     assert!(built.status.success(), "{}", texts(&built).1);
-    folder.join("served").to_str().expect("a path").to_owned()
+    folder.join(name).to_str().expect("a path").to_owned()
 }
 
 #[test]
 fn the_path_of_a_goroutine_is_followed_through_threads_and_where_its_stack_moves() {
     let would_show = "culprits in Go programs are found";
     let (Some(folder), Some(go)) = (alone(would_show), go(would_show)) else { return };
-    let program = go_program(&folder, &go);
+    let program = go_program(&folder, &go, "served", include_str!("served.go"));
     for (culprit, path) in [
         ("compute", &["main.compute"][..]),
         // The stack is copied within the call, and the goroutine goes on in another thread.

@@ -20,6 +20,7 @@ const STUB_CALL: usize = 11_096;
 const STUBS: usize = 11_104;
 /// Bytes of `struct wp_stub_node`.
 const STUB: usize = 32;
+const QUEUED: usize = 15_232;
 /// Samples of a call that are kept: `WP_DRILL_SAMPLES`.
 pub const MAX_DRILL_SAMPLES: usize = 64;
 
@@ -32,6 +33,8 @@ pub struct DrillCall {
     pub tid: u32,
     /// Its latency, ns.
     pub latency: u64,
+    /// The time from the hand-over of its request to its beginning, ns; 0 where requests are not followed.
+    pub queued: u64,
     /// Calls within it that were unwound without a return.
     pub left: u32,
     /// The nodes that were called, with the latencies of their calls; node 0 is f0.
@@ -87,6 +90,7 @@ impl DrillCall {
             plan: word(record, 0),
             tid: half(TID),
             latency: word(record, LATENCY),
+            queued: word(record, QUEUED),
             left: half(LEFT),
             nodes: nodes.collect(),
             samples: (0..MAX_DRILL_SAMPLES.min(half(SAMPLES) as usize))
@@ -110,15 +114,15 @@ mod tests {
             #include <linux/types.h>
             #include "drill.h"
             int main(void) {
-                printf("%zu %zu %zu %zu %zu %zu %zu %d %zu %zu %d %zu %zu %zu", offsetof(struct wp_drill_thread, latency),
+                printf("%zu %zu %zu %zu %zu %zu %zu %d %zu %zu %d %zu %zu %zu %zu", offsetof(struct wp_drill_thread, latency),
                        offsetof(struct wp_drill_thread, call), offsetof(struct wp_drill_thread, depth),
                        offsetof(struct wp_drill_thread, left),
                        offsetof(struct wp_drill_thread, tid), offsetof(struct wp_drill_thread, nodes),
                        sizeof(struct wp_drill_node), WP_DRILL_NODES, offsetof(struct wp_drill_thread, sampled),
                        offsetof(struct wp_drill_thread, samples), WP_DRILL_SAMPLES,
                        offsetof(struct wp_drill_thread, stub_call), offsetof(struct wp_drill_thread, stubs),
-                       sizeof(struct wp_stub_node));
-                struct wp_drill_thread t = { .plan = 3, .latency = 100, .call = 9, .left = 2, .tid = 77 };
+                       sizeof(struct wp_stub_node), offsetof(struct wp_drill_thread, queued));
+                struct wp_drill_thread t = { .plan = 3, .latency = 100, .call = 9, .left = 2, .tid = 77, .queued = 5000 };
                 t.nodes[0] = (struct wp_drill_node){ .call = 9, .max = 100, .sum = 100, .count = 1 };
                 t.nodes[1] = (struct wp_drill_node){ .call = 8, .max = 50, .sum = 50, .count = 1 };
                 t.nodes[5] = (struct wp_drill_node){ 9, 11, 12, 13, 14, 15, 16, 17, 18, 0 };
@@ -142,7 +146,7 @@ mod tests {
         let ran = Command::new(folder.path().join("drill")).current_dir(&folder).output().expect("it runs");
         let expected = format!(
             "{LATENCY} {CALL} {DEPTH} {LEFT} {TID} {NODES} {NODE} {MAX_DRILL_NODES} {SAMPLED} {SAMPLES} {MAX_DRILL_SAMPLES} \
-             {STUB_CALL} {STUBS} {STUB}"
+             {STUB_CALL} {STUBS} {STUB} {QUEUED}"
         );
         assert_eq!(String::from_utf8_lossy(&ran.stdout), expected);
         let record = std::fs::read(folder.path().join("record")).expect("a record");
@@ -161,7 +165,7 @@ mod tests {
         let by_stub = DrillNode { node: 6, max: 5, sum: 10, count: 3, ..DrillNode::default() };
         let nodes = vec![f0, other, by_stub];
         let samples = vec![0x1234, 0];
-        let expected = DrillCall { plan: 3, tid: 77, latency: 100, left: 2, nodes, samples };
+        let expected = DrillCall { plan: 3, tid: 77, latency: 100, queued: 5000, left: 2, nodes, samples };
         assert_eq!(DrillCall::read(&record, 0.5), Some(expected), "node 1 is of an earlier call");
         assert_eq!(DrillCall::read(&record[..100], 0.5), None);
         let mut record = record;

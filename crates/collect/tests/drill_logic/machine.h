@@ -55,12 +55,28 @@ static void *find(void *map, const void *key, size_t key_size, size_t value_size
 	return NULL;
 }
 
-static void forget(void *map, const void *key, size_t key_size)
+/* A map that takes no new entry. */
+static void *no_room;
+
+static int update(void *map, const void *key, size_t key_size, const void *value, size_t value_size)
+{
+	void *at = find(map, key, key_size, value_size, map != no_room);
+
+	if (!at)
+		return -7;
+	memcpy(at, value, value_size);
+	return 0;
+}
+
+static int forget(void *map, const void *key, size_t key_size)
 {
 	for (int i = 0; i < MAX_ENTRIES; i++) {
-		if (entries[i].map == map && !memcmp(entries[i].key, key, key_size))
+		if (entries[i].map == map && !memcmp(entries[i].key, key, key_size)) {
 			entries[i] = (struct entry){ 0 };
+			return 0;
+		}
 	}
+	return -2;
 }
 
 /* The type of a map, and its room, stand in the type of the variable. An array has all of its entries. */
@@ -69,8 +85,7 @@ static void forget(void *map, const void *key, size_t key_size)
 #define bpf_map_lookup_elem(map, wanted) \
 	((typeof((map)->value))find(map, wanted, sizeof(*(map)->key), sizeof(*(map)->value), \
 				    IS_ARRAY(map) && *(const __u32 *)(wanted) < LENGTH((map)->max_entries)))
-#define bpf_map_update_elem(map, at, from, how) \
-	(memcpy(find(map, at, sizeof(*(map)->key), sizeof(*(map)->value), true), from, sizeof(*(map)->value)), 0)
+#define bpf_map_update_elem(map, at, from, how) update(map, at, sizeof(*(map)->key), from, sizeof(*(map)->value))
 #define bpf_map_delete_elem(map, at) forget(map, at, sizeof(*(map)->key))
 #define bpf_get_current_pid_tgid() ((__u64)current->tgid << 32 | (__u32)current->pid)
 #define bpf_get_current_task_btf() current

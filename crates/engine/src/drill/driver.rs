@@ -2,6 +2,7 @@
 
 mod drift;
 mod functions;
+mod hand_over;
 mod kernel;
 mod measure;
 pub(super) mod peaks;
@@ -28,6 +29,7 @@ use wakepath_functions::{
 use wakepath_symbols::{Boot, Found, Kept, Symbols};
 
 use drift::drift;
+pub use hand_over::{HandOver, HandedOver, Queued};
 use kernel::{KernelOfSearch, is_kernel};
 use peaks::since;
 pub use phases::{PhaseMarks, Phases};
@@ -132,6 +134,8 @@ pub(super) struct Driver<'obj> {
     not_stepped: Vec<String>,
     command_status: Option<i32>,
     ticks: Ticks,
+    /// The requests of the calls within the peak, where they are followed.
+    queued: Queued,
     notes: Vec<String>,
 }
 
@@ -209,6 +213,7 @@ impl<'obj> Driver<'obj> {
             not_stepped: Vec::new(),
             command_status: None,
             ticks: Ticks::default(),
+            queued: Queued::default(),
             notes: Vec::new(),
         }
     }
@@ -304,7 +309,7 @@ impl<'obj> Driver<'obj> {
             progress(DrillProgress::Counted(calls));
             let (target, elapsed) = (query.target.clone(), began.elapsed());
             if let Some((reason, _)) = self.drill.ended(stop) {
-                if let Some(error) = self.no_phase(query, elapsed) {
+                if let Some(error) = self.not_in_question(query, elapsed) {
                     return Err(error);
                 }
                 if calls == 0 && reason == EndReason::Duration {
@@ -322,10 +327,18 @@ impl<'obj> Driver<'obj> {
             match calls {
                 calls if calls >= query.parameters.start_ops => return Ok(counts),
                 _ if elapsed.saturating_sub(between_phases) < COUNT_FOR => {}
-                0 => return Err(self.unseen(target, elapsed)),
+                0 => {
+                    let why = self.not_in_question(query, elapsed);
+                    return Err(why.unwrap_or_else(|| self.unseen(target, elapsed)));
+                }
                 _ => return Ok(counts),
             }
         }
+    }
+
+    /// The reason why none of the calls of f0 was one of those that are asked about.
+    fn not_in_question(&self, query: &DrillQuery, elapsed: Duration) -> Option<DrillError> {
+        self.no_phase(query, elapsed).or_else(|| self.no_request(query, elapsed))
     }
 
     /// The reason why no call of f0 was seen from its beginning to its end.
@@ -427,6 +440,7 @@ impl<'obj> Driver<'obj> {
                     break;
                 }
                 self.ticks.add(&call);
+                self.queued.add(&call);
                 effects.extend(machine.handle(Event::Call(self.record(call)))?);
                 if effects.iter().any(|effect| matches!(effect, Effect::Measure(_) | Effect::Finished(_))) {
                     break;

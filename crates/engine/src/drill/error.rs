@@ -65,6 +65,33 @@ pub enum DrillError {
     #[error("no phase of the program began in {}: `{begins}` was not called", seconds(*.elapsed))]
     NoPhase { begins: String, elapsed: Duration },
     #[error(
+        "`{function}` is a function of the kernel, which is probed at its callers, so that its arguments are not known"
+    )]
+    HandOverInKernel { function: String },
+    #[error("`{function}` is a function of Python, whose arguments are not in registers")]
+    HandOverInPython { function: String },
+    #[error("argument {argument} of `{function}` is in no register: those from 1 to {most} are")]
+    NoRegister { function: String, argument: u32, most: usize },
+    #[error("`{by}` was not called in {}, so that it handed no request over", seconds(*.elapsed))]
+    NotHandedOver { by: String, elapsed: Duration },
+    #[error("`{by}` was called {submitted} times in {}, but never within a call of `{within}`", seconds(*.elapsed))]
+    HandedOverElsewhere { by: String, within: String, submitted: u64, elapsed: Duration },
+    #[error("argument {argument} of `{by}` was 0 in each of its {null} calls in {}: it is no request", seconds(*.elapsed))]
+    NullRequests { by: String, argument: u32, null: u64, elapsed: Duration },
+    #[error(
+        "`{by}` handed {handed_over} requests over in {} by its argument {argument}, and `{target}` was called {others} times, \
+         but argument {request} of it was none of them", seconds(*.elapsed)
+    )]
+    NoneBegan {
+        by: String,
+        argument: u32,
+        handed_over: u64,
+        target: String,
+        request: u32,
+        others: u64,
+        elapsed: Duration,
+    },
+    #[error(
         "`{target}` was called, but did not return in {}: {open} {} open, and a latency is known at the return alone",
         seconds(*.elapsed), if *.open == 1 { "call is" } else { "calls are" }
     )]

@@ -69,7 +69,7 @@ impl Driver<'_> {
             effects.extend(machine.handle(Event::Resume)?);
         }
         let status = self.search(&mut machine, effects, stop, progress)?;
-        let phases = self.phases(query)?;
+        let (phases, handed_over) = (self.phases(query)?, self.handed_over(query)?);
         let of_driver = |cause| {
             let cause = self.with_park(self.with_loop(cause));
             self.with_late_calls(cause)
@@ -103,6 +103,7 @@ impl Driver<'_> {
             elapsed: asked.began.elapsed(),
             calls: calls.buckets.iter().sum(),
             phases,
+            handed_over,
             status,
             root_causes,
             decisions: machine.decisions().to_vec(),

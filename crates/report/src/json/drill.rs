@@ -7,8 +7,8 @@ use serde::Serialize;
 use wakepath_distribution::bounds;
 use wakepath_engine::CallsAnswer;
 use wakepath_engine::drill::{
-    Cause, Contribution, Contributor, Decision, Doubt, Drilled, End, Foreign, NodeId, RootCause, Sampled,
-    Status, StopReason,
+    Cause, Contribution, Contributor, Decision, Doubt, Drilled, End, Foreign, HandedOver, NodeId, Queued,
+    RootCause, Sampled, Status, StopReason,
 };
 
 use super::latency::{BucketJson, PeakJson, buckets, peaks};
@@ -45,6 +45,7 @@ pub fn drill(answer: &Drilled, waits: Option<&CallsAnswer<'_>>, out: &mut dyn Wr
                 ends: phases.marks.ends.as_deref(),
                 began: phases.began,
             }),
+            handed_over: answer.handed_over.as_ref().map(HandedOverJson::of),
             status: status(answer.status),
             tree,
             root_causes: answer.root_causes.iter().map(|cause| names(answer, &cause.path)).collect(),
@@ -72,6 +73,8 @@ struct DrillJson<'a> {
     peak: Option<PeakOfDrill>,
     /// Null where all of the program's time counts.
     phases: Option<PhasesJson<'a>>,
+    /// Null where calls count whose requests were not handed over by another thread.
+    handed_over: Option<HandedOverJson<'a>>,
     status: &'static str,
     tree: TreeJson,
     /// The names of the functions of each path, from the target down.
@@ -96,6 +99,48 @@ struct PhasesJson<'a> {
     /// Null: they end with the program.
     ends: Option<&'a str>,
     began: u64,
+}
+
+#[derive(Serialize)]
+struct HandedOverJson<'a> {
+    by: &'a str,
+    /// The number of its argument that is the request, and that of the target's.
+    argument: u32,
+    request: u32,
+    /// Null: wherever it was called.
+    within: Option<&'a str>,
+    requests: u64,
+    /// Those that were not followed, since too many had not begun.
+    not_followed: u64,
+    begun: QueuedJson,
+    in_peak: QueuedJson,
+    /// Calls of the target that began with another argument.
+    others: u64,
+}
+
+#[derive(Serialize)]
+struct QueuedJson {
+    requests: u64,
+    /// From the hand-over to the beginning, on average; null without requests.
+    mean_ns: Option<u64>,
+}
+
+impl<'a> HandedOverJson<'a> {
+    fn of(handed_over: &'a HandedOver) -> Self {
+        let queued = |of: Queued| QueuedJson { requests: of.requests, mean_ns: of.mean_ns() };
+        let HandedOver { way, requests, not_followed, begun, in_peak, others } = handed_over;
+        Self {
+            by: &way.by,
+            argument: way.argument,
+            request: way.request,
+            within: way.within.as_deref(),
+            requests: *requests,
+            not_followed: *not_followed,
+            begun: queued(*begun),
+            in_peak: queued(*in_peak),
+            others: *others,
+        }
+    }
 }
 
 #[derive(Serialize)]

@@ -2,8 +2,8 @@
 
 use wakepath_distribution::bounds;
 use wakepath_engine::drill::{
-    Cause, Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, End, Foreign, NoSites, NodeId,
-    Phases, RootCause, Sampled, Status, StopReason,
+    Cause, Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, End, Foreign, HandedOver,
+    NoSites, NodeId, Phases, RootCause, Sampled, Status, StopReason,
 };
 
 use crate::escape::escape;
@@ -52,6 +52,38 @@ fn head(answer: &Drilled, screen: &mut Screen) {
     );
     if let Some(phases) = &answer.phases {
         screen.indented(2, Line::new().add(Style::Normal, in_phases(phases)));
+    }
+    if let Some(handed_over) = &answer.handed_over {
+        from_others(handed_over, screen);
+    }
+}
+
+/// The requests of the calls, and their time in between.
+fn from_others(handed_over: &HandedOver, screen: &mut Screen) {
+    let HandedOver { way, requests, not_followed, begun, in_peak, others } = handed_over;
+    let by = escape(way.by.as_bytes());
+    let within = way
+        .within
+        .as_ref()
+        .map_or_else(String::new, |within| format!(" within {}", escape(within.as_bytes())));
+    let begun_of = format!("{} of {requests} requests that {by} handed over{within}", begun.requests);
+    let others = match others {
+        0 => String::new(),
+        1 => String::from("; 1 other call was not measured"),
+        others => format!("; {others} other calls were not measured"),
+    };
+    screen.indented(2, Line::new().add(Style::Normal, format!("calls that began with {begun_of}{others}")));
+    if let Some(mean) = begun.mean_ns() {
+        let of_peak = in_peak.mean_ns().map_or_else(String::new, |mean| {
+            format!(", those of {} measured calls of the peak {}", in_peak.requests, duration(mean))
+        });
+        let waited =
+            format!("the requests waited for {} on average before they began{of_peak}", duration(mean));
+        screen.indented(2, Line::new().add(Style::Normal, waited));
+    }
+    if *not_followed > 0 {
+        let text = format!("{not_followed} requests were not followed: too many had not begun");
+        screen.indented(2, Line::warning(text));
     }
 }
 
@@ -288,6 +320,9 @@ mod tests {
             ./shop:serve in shop (42)
               peak 2 of 2: 4.19 ms to 8.39 ms, 100 of 1000 calls (10.0%)
               calls that began in 3 phases, from ./shop:opens\x1b[2J to the end
+              calls that began with 1400 of 1403 requests that ./shop:submit\x1b[2J handed over within ./shop:order\x1b[2J; 5200 other calls were not measured
+              the requests waited for 1.20 ms on average before they began, those of 20 measured calls of the peak 3.40 ms
+              2 requests were not followed: too many had not begun
 
               serve
               └─ look_up\x1b[2J  20 of 20 calls

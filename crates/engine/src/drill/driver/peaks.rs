@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use wakepath_collect::{DrillCounts, Signals};
 use wakepath_drilldown::{Epoch, FunctionId, LatencyRange, NodeId};
 
-use super::{Driver, Ticks};
+use super::{Driver, Queued, Ticks};
 use crate::drill::DrilledNode;
 
 impl Driver<'_> {
@@ -14,6 +14,7 @@ impl Driver<'_> {
     /// another search is gone.
     pub fn begin_peak(&mut self, peak: LatencyRange, typical_ns: u64, at_most: Option<Duration>) {
         (self.peak, self.typical_ns) = (peak, typical_ns);
+        self.queued = Queued::default();
         self.until = at_most.and_then(|time| Instant::now().checked_add(time));
         let root = DrilledNode { parent: None, site: None, function: Some(FunctionId(0)) };
         self.nodes = HashMap::from([(NodeId::F0, root)]);
