@@ -320,8 +320,10 @@ mod tests {
             ./shop:serve in shop (42)
               peak 2 of 2: 4.19 ms to 8.39 ms, 100 of 1000 calls (10.0%)
               calls that began in 3 phases, from ./shop:opens\x1b[2J to the end
-              calls that began with 1400 of 1403 requests that ./shop:submit\x1b[2J handed over within ./shop:order\x1b[2J; 5200 other calls were not measured
-              the requests waited for 1.20 ms on average before they began, those of 20 measured calls of the peak 3.40 ms
+              calls that began with 1400 of 1403 requests that ./shop:submit\x1b[2J handed over within
+              ./shop:order\x1b[2J; 5200 other calls were not measured
+              the requests waited for 1.20 ms on average before they began, those of 20 measured calls of the
+              peak 3.40 ms
               2 requests were not followed: too many had not begun
 
               serve
