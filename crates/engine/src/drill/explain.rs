@@ -69,7 +69,6 @@ impl Driver<'_> {
             effects.extend(machine.handle(Event::Resume)?);
         }
         let status = self.search(&mut machine, effects, stop, progress)?;
-        let (phases, handed_over) = (self.phases(query)?, self.handed_over(query)?);
         let of_driver = |cause| {
             let cause = self.with_park(self.with_loop(cause));
             self.with_late_calls(cause)
@@ -78,6 +77,7 @@ impl Driver<'_> {
         let save = self.save(&machine, &query.target);
         let sampled = self.sample(&root_causes, stop, progress)?;
         let calls = since(&self.counts()?, &asked.before);
+        let (phases, handed_over) = (self.phases(query)?, self.handed_over(query)?);
         // Samples show some loops.
         let root_causes: Vec<RootCause> =
             root_causes.into_iter().map(|cause| self.with_loop(cause)).collect();
