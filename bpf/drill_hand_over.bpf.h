@@ -85,7 +85,7 @@ static __always_inline __u64 take_request(struct pt_regs *ctx)
 	if (!at)
 		return NOT_HANDED_OVER;
 	since = *at;
-	/* Of several calls that begin with it at the same time, one has it. */
+	/* If several calls begin with it at the same time, one of them has it. */
 	if (bpf_map_delete_elem(&requests, &request))
 		return NOT_HANDED_OVER;
 	return now > since ? now - since : 0;

@@ -39,7 +39,7 @@ fn calls_are_measured_whose_requests_a_function_handed_over_with_their_time_in_t
     let (order, report, buy) = (function("submit_order:2"), function("submit_report"), function("buy"));
     let asked = ["drill", &target, "-p", &process.1, "--start-ops", "200", "--no-waits"];
     let ask = |options: &[&str]| document(&folder, &[&asked, options].concat());
-    // Of all calls the slowest are those of reports.
+    // The slowest of all calls are those of reports.
     let all = ask(&[]);
     assert_eq!(only_path(&all).0, ["work", "render"], "{all:#}");
     assert!(all["handed_over"].is_null(), "{all:#}");
