@@ -116,6 +116,8 @@ static __always_inline struct wp_drill_node *node_of(struct wp_drill_thread *t, 
 	return node;
 }
 
+#include "drill_steal.bpf.h"
+
 /* The verifier needs the mask, which the compiler would remove as superfluous. */
 static __always_inline struct wp_drill_frame *frame_at(struct wp_drill_thread *t, __u32 place)
 {
@@ -191,6 +193,7 @@ static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp
 	t->off_at = t->ready_at = t->interrupted_at = 0;
 	t->state = 0;
 	t->python_calls = t->python_balance = t->python_steps = 0;
+	begin_steal(t);
 	if (with_stubs && t->plan)
 		begin_stubs(t);
 	open_frame(t, sp, F0, 0);
@@ -222,6 +225,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 			begin(who, t, sp, queued);
 		return 0;
 	}
+	charge_stolen(t);
 	if (bpf_probe_read_user(&edge.returns_to, sizeof(edge.returns_to), (void *)ctx->sp))
 		edge.returns_to = 0;
 	depth = t->depth;
@@ -314,8 +318,9 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 above)
 	if (bpf_get_current_pid_tgid() >> 32 != process || !find_caller(ctx, &who, &sp))
 		return 0;
 	t = bpf_map_lookup_elem(&drilled, &who);
-	if (!t)
+	if (!t || !t->depth)
 		return 0;
+	charge_stolen(t);
 	depth = t->depth;
 #pragma unroll
 	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
@@ -462,11 +467,14 @@ int BPF_PROG(drill_switch, bool preempt, struct task_struct *prev, struct task_s
 	struct wp_drill_thread *t = measured(prev);
 
 	if (t) {
+		charge_stolen(t);
 		t->off_at = now;
 		t->off_node = innermost_node(t);
 		t->ready_at = preempt || !prev_state ? now : 0;
 	}
 	t = measured(next);
+	if (t)
+		begin_steal(t);
 	if (t && t->off_at) {
 		struct wp_drill_node *node = node_of(t, t->off_node);
 		__u64 ready = t->ready_at >= t->off_at && t->ready_at <= now ? t->ready_at : now;
@@ -493,6 +501,7 @@ static __always_inline int interrupt_begins(__u32 number)
 	struct wp_drill_thread *t = measured(bpf_get_current_task_btf());
 
 	if (t) {
+		charge_stolen(t);
 		t->interrupted_at = bpf_ktime_get_ns();
 		t->interrupt = number;
 	}
@@ -503,12 +512,14 @@ static __always_inline int interrupt_ends(void)
 {
 	struct wp_drill_thread *t = measured(bpf_get_current_task_btf());
 	struct wp_drill_node *node;
-	__u64 time;
+	__u64 time, stolen;
 
 	if (!t || !t->interrupted_at)
 		return 0;
-	node = node_of(t, innermost_node(t));
 	time = bpf_ktime_get_ns() - t->interrupted_at;
+	stolen = charge_stolen(t);
+	time = time > stolen ? time - stolen : 0;
+	node = node_of(t, innermost_node(t));
 	node->interrupted += time;
 	if (time > node->longest) {
 		node->longest = time;

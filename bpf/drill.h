@@ -32,6 +32,7 @@ struct wp_drill_node {
 	__u64 blocked; /* from a switch-out until the thread was woken */
 	__u64 waited; /* ready to run, without a CPU */
 	__u64 interrupted;
+	__u64 stolen; /* the hypervisor had the CPU */
 	__u64 longest; /* the longest interrupt, ns */
 	__u32 interrupt; /* its number: that of the vector of the local timer, or an interrupt line */
 	__u32 spare;
@@ -85,6 +86,7 @@ struct wp_drill_thread {
 	__s64 python_balance; /* frames within it that began, less those that ended */
 	__u64 python_began_at; /* the last frame within it, ns */
 	__u64 python_steps; /* 1: none has ended since then; 2: one has; else 0 */
+	__u64 stolen_ever; /* from its CPU, when the call was last looked at; 0: not known */
 	__u64 queued; /* from the hand-over of the call's request to its beginning, ns */
 };
 

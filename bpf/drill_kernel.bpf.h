@@ -218,6 +218,7 @@ int drill_kernel(struct pt_regs *ctx)
 		return 0;
 	t = bpf_map_lookup_elem(&drilled, &who);
 	if (t && t->depth) {
+		charge_stolen(t);
 		if (place->roles & WP_DRILL_CLOSES)
 			close_kernel(t, sp - 8, now);
 		/* Right behind a call a function can return. */
@@ -251,8 +252,10 @@ int drill_kernel_return(struct pt_regs *ctx)
 	if (bpf_get_current_pid_tgid() >> 32 != process || !sp)
 		return 0;
 	t = bpf_map_lookup_elem(&drilled, &key);
-	if (t && t->depth)
+	if (t && t->depth) {
+		charge_stolen(t);
 		close_kernel(t, sp - 8, now);
+	}
 	return 0;
 }
 
@@ -282,6 +285,7 @@ int BPF_PROG(drill_call_enter, struct pt_regs *regs, long number)
 	function = bpf_map_lookup_elem(&called, &nr);
 	if (!t || !t->depth || !t->plan || !function)
 		return 0;
+	charge_stolen(t);
 	leave_kernel(t, KERNEL_STACK, true);
 	if (!t->depth)
 		return 0;
@@ -321,8 +325,10 @@ int BPF_PROG(drill_call_exit)
 			break;
 		slot = sp;
 	}
-	if (slot)
+	if (slot) {
+		charge_stolen(t);
 		close_kernel(t, slot, now);
+	}
 	return 0;
 }
 

@@ -147,6 +147,7 @@ static __always_inline int enter_python(void)
 	/* One beginning can pass two places. */
 	if (top->sp == at)
 		return 0;
+	charge_stolen(t);
 	time_python_call(t);
 	t->python_balance++;
 	t->python_calls++;
@@ -193,6 +194,7 @@ static __always_inline int leave_python(void)
 	t = bpf_map_lookup_elem(&drilled, &who);
 	if (!t || !t->depth)
 		return 0;
+	charge_stolen(t);
 	t->python_steps = t->python_steps == 1 ? 2 : 0;
 	at = current_frame(&frame, 0);
 	if (!at)

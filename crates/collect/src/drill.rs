@@ -31,6 +31,7 @@ use crate::priority::RaisedPriority;
 use crate::sampling;
 use crate::signals::Signals;
 use crate::skeleton::drill::{DrillSkel, DrillSkelBuilder};
+use crate::steal;
 use crate::watch::{EndReason, Watch, pidfd};
 
 use kernel::KernelProbes;
@@ -168,7 +169,8 @@ impl<'obj> Drill<'obj> {
             return Err(Error::NoProcess { pid });
         }
         libbpf::silence();
-        let many_at_once = libbpf::has_uprobe_sessions(&libbpf::kernel_types()?);
+        let kernel = libbpf::kernel_types()?;
+        let many_at_once = libbpf::has_uprobe_sessions(&kernel);
         let mut open = DrillSkelBuilder::default().open(storage).map_err(load_error)?;
         for mut program in open.open_object_mut().progs_mut() {
             let section = program.section().to_string_lossy().into_owned();
@@ -186,6 +188,7 @@ impl<'obj> Drill<'obj> {
         bss.process = pid;
         bss.of_go = (runtime == Runtime::Go).into();
         bss.in_kernel = in_kernel.into();
+        bss.steal_behind_run_queue = steal::offset_from_run_queue(&kernel).unwrap_or(0);
         let constants = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton(".rodata"))?;
         constants.with_stubs = stubs.is_some().into();
         open.maps.stub_states.set_autocreate(stubs.is_some()).map_err(load_error)?;

@@ -49,6 +49,11 @@ fn time_without_a_cpu_and_of_interrupts_is_that_of_the_innermost_node() {
 }
 
 #[test]
+fn stolen_time_is_that_of_the_innermost_node_and_of_no_interrupt() {
+    check("steal");
+}
+
+#[test]
 fn calls_of_python_belong_to_the_node_whose_frame_makes_them_and_only_phases_count() {
     check("python");
 }

@@ -5,6 +5,7 @@ mod languages;
 mod lines;
 mod peaks;
 mod phases;
+mod steal;
 mod stubs;
 mod targets;
 

@@ -13,14 +13,14 @@ const LEFT: usize = 64;
 const TID: usize = 68;
 const NODES: usize = 1352;
 /// Bytes of `struct wp_drill_node`.
-const NODE: usize = 72;
-const SAMPLED: usize = 10_568;
-const SAMPLES: usize = 11_080;
-const STUB_CALL: usize = 11_096;
-const STUBS: usize = 11_104;
+const NODE: usize = 80;
+const SAMPLED: usize = 11_592;
+const SAMPLES: usize = 12_104;
+const STUB_CALL: usize = 12_120;
+const STUBS: usize = 12_128;
 /// Bytes of `struct wp_stub_node`.
 const STUB: usize = 32;
-const QUEUED: usize = 15_232;
+const QUEUED: usize = 16_264;
 /// Samples of a call that are kept: `WP_DRILL_SAMPLES`.
 pub const MAX_DRILL_SAMPLES: usize = 64;
 
@@ -60,6 +60,8 @@ pub struct DrillNode {
     pub waited: u64,
     /// Interrupts ran in its place.
     pub interrupted: u64,
+    /// The hypervisor had its CPU.
+    pub stolen: u64,
     /// The longest of these, and its number: 236 for the local timer, else an interrupt line.
     pub longest: (u32, u64),
 }
@@ -79,7 +81,8 @@ impl DrillCall {
                 (found.max, found.sum, found.count) = (word(node, 8), word(node, 16), word(node, 24));
                 (found.blocked, found.waited, found.interrupted) =
                     (word(node, 32), word(node, 40), word(node, 48));
-                found.longest = (word(node, 64) as u32, word(node, 56));
+                found.stolen = word(node, 56);
+                found.longest = (word(node, 72) as u32, word(node, 64));
             }
             if of_stub {
                 (found.max, found.sum, found.count) = (ns(word(stub, 8)), ns(word(stub, 16)), word(stub, 24));
@@ -125,7 +128,7 @@ mod tests {
                 struct wp_drill_thread t = { .plan = 3, .latency = 100, .call = 9, .left = 2, .tid = 77, .queued = 5000 };
                 t.nodes[0] = (struct wp_drill_node){ .call = 9, .max = 100, .sum = 100, .count = 1 };
                 t.nodes[1] = (struct wp_drill_node){ .call = 8, .max = 50, .sum = 50, .count = 1 };
-                t.nodes[5] = (struct wp_drill_node){ 9, 11, 12, 13, 14, 15, 16, 17, 18, 0 };
+                t.nodes[5] = (struct wp_drill_node){ 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 0 };
                 t.stub_call = 33;
                 t.stubs[5] = (struct wp_stub_node){ 33, 4, 6, 2 };
                 t.stubs[6] = (struct wp_stub_node){ 33, 10, 20, 3 };
@@ -159,7 +162,8 @@ mod tests {
             blocked: 14,
             waited: 15,
             interrupted: 16,
-            longest: (18, 17),
+            stolen: 17,
+            longest: (19, 18),
         };
         // A probe saw the waits there, and a stub the calls; below it a stub alone.
         let by_stub = DrillNode { node: 6, max: 5, sum: 10, count: 3, ..DrillNode::default() };

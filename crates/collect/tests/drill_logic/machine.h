@@ -21,6 +21,7 @@
 #define __type(name, value) typeof(value) *name
 #define BPF_PROG(name, arguments...) name(arguments)
 #define BPF_CORE_READ(from, field) ((from)->field)
+#define bpf_core_field_exists(field) true
 
 enum { PROCESS = 7, THREAD = 9, STACK = 16 << 10, MAX_ENTRIES = 512 };
 
@@ -81,7 +82,7 @@ static int forget(void *map, const void *key, size_t key_size)
 
 /* The type of a map, and its room, stand in the type of the variable. An array has all of its entries. */
 #define LENGTH(pointer) (sizeof(*(pointer)) / sizeof(int))
-#define IS_ARRAY(map) (LENGTH((map)->type) == BPF_MAP_TYPE_ARRAY)
+#define IS_ARRAY(map) (LENGTH((map)->type) == BPF_MAP_TYPE_ARRAY || LENGTH((map)->type) == BPF_MAP_TYPE_PERCPU_ARRAY)
 #define bpf_map_lookup_elem(map, wanted) \
 	((typeof((map)->value))find(map, wanted, sizeof(*(map)->key), sizeof(*(map)->value), \
 				    IS_ARRAY(map) && *(const __u32 *)(wanted) < LENGTH((map)->max_entries)))

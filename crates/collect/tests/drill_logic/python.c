@@ -370,6 +370,25 @@ static void samples_are_places_in_pythons_code_of_the_thread_that_has_the_lock(v
 	is(state()->samples, 4);
 }
 
+static void time_that_was_stolen_is_that_of_the_innermost_function(void)
+{
+	static struct { struct rq queue; __u64 stolen; } cpu = { .stolen = 100 };
+	static struct cfs_rq queue = { .rq = &cpu.queue };
+
+	thread.se.cfs_rq = &queue;
+	steal_behind_run_queue = (__u64)&cpu.stolen - (__u64)&cpu.queue;
+	begins(0, FIRST, NONE, 0);
+	cpu.stolen += 2 * STEP;
+	begins(1, A, 0, PLACE);
+	cpu.stolen += 3 * STEP;
+	ends(1);
+	cpu.stolen += 4 * STEP;
+	ends(0);
+	steal_behind_run_queue = 0;
+	is(node(FIRST)->stolen, 6 * STEP);
+	is(node(A)->stolen, 3 * STEP);
+}
+
 /* Phases are the same for functions of all kinds. */
 static void only_calls_that_begin_in_a_phase_count(void)
 {
@@ -414,6 +433,7 @@ int main(void)
 		calls_below_the_first_function_are_kept_with_their_places,
 		deeper_calls_than_there_is_room_for_are_not_measured,
 		samples_are_places_in_pythons_code_of_the_thread_that_has_the_lock,
+		time_that_was_stolen_is_that_of_the_innermost_function,
 		only_calls_that_begin_in_a_phase_count,
 	};
 

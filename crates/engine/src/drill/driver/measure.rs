@@ -33,7 +33,7 @@ impl Driver<'_> {
                 own: OwnTime {
                     blocked_ns: times.blocked,
                     preempted_ns: times.waited,
-                    stolen_ns: 0,
+                    stolen_ns: times.stolen,
                     interrupts: interrupts.into_iter().collect(),
                 },
                 cost: self.cost(node).map(cost_of),
