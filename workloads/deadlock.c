@@ -7,7 +7,7 @@
  *     deadlock-b   ===2..1.............      has mutex 2, wants 1
  *
  * Truth: main is still waiting, in futex, when the recording ends; its answer is the cycle.
- * The truth is written before the wait that never ends, and its window stays open.
+ * Another process writes the truth once that wait has begun, and its window stays open.
  *
  * The program ends itself by SIGKILL after --seconds; a recording that is to see a hang and not an
  * end stops before (`record -d 1`). Assumes nothing.
@@ -59,9 +59,9 @@ int main(int argc, char **argv)
 	}
 	work(lane, (uint64_t)own_ms * MS);
 	rest(lane, 20 * MS); /* by now both are stuck */
-	wait_begins(lane, "futex");
 	must("segments call=futex comm=deadlock cause.type=still_waiting");
 	window_stays_open("futex");
+	wait_begins(lane, "futex");
 	pthread_join(threads[0], NULL);
 	return 0;
 }

@@ -183,7 +183,7 @@ void account_moves(lane_t lane, const char *from, const char *to, uint64_t ns);
 
 /* The window closes: what is written after this is no part of it. */
 void window_close(void);
-/* It stays open: the wait that has begun in lane 0, in that system call, never ends. */
+/* It stays open: the next wait of lane 0, in that system call, never ends. */
 void window_stays_open(const char *call);
 
 #endif
