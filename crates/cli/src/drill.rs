@@ -474,7 +474,9 @@ fn failure(error: DrillError, target: &str, arguments: &DrillArguments) -> Failu
         }
         DrillError::Several { .. } => Failure::new(Code::Usage, text).hint("write its whole name"),
         DrillError::Python(PythonError::Process { .. }) => Failure::new(Code::Rights, text).hint("run with sudo"),
-        DrillError::Python(PythonError::NoProbes { .. } | PythonError::Release { .. }) => Failure::new(Code::Rights, text).hint(
+        DrillError::Python(
+            PythonError::NoProbes { .. } | PythonError::Release { .. } | PythonError::OldRelease { .. },
+        ) => Failure::new(Code::Rights, text).hint(
             "run the program by Debian 12's /usr/bin/python3, or by a CPython 3.11 that was built with `./configure --with-dtrace`",
         ),
         DrillError::Python(_) => Failure::new(Code::Usage, text)

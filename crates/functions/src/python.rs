@@ -64,6 +64,8 @@ pub enum PythonError {
         "{} is CPython {}.{}: functions of Python are followed in 3.11, whose structures are known", .file.display(), .major, .minor
     )]
     Release { file: PathBuf, major: u64, minor: u64 },
+    #[error("{} is CPython before 3.11: functions of Python are followed in 3.11, whose structures are known", .file.display())]
+    OldRelease { file: PathBuf },
     #[error("{} was built without CPython's probes: nothing shows where its functions end", .file.display())]
     NoProbes { file: PathBuf },
     #[error("in {}, no place is found where functions of Python begin: its code for RESUME has another form", .file.display())]
@@ -99,8 +101,8 @@ struct Interpreter {
     segments: Vec<(Range<u64>, u64, bool)>,
     /// The function that interprets.
     main: Range<u64>,
-    /// `_PyRuntime`.
-    runtime: u64,
+    /// `_PyRuntime`; `None` before 3.7.
+    runtime: Option<u64>,
     release: Option<u64>,
     /// The place of `function__return`, and its semaphore.
     ends: Option<(u64, u64)>,
@@ -127,9 +129,10 @@ impl Interpreter {
                 .find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))
                 .map(|symbol| symbol.address()..symbol.address().saturating_add(symbol.size()))
         };
-        let (Some(main), Some(runtime)) = (symbol("_PyEval_EvalFrameDefault"), symbol("_PyRuntime")) else {
-            return Ok(None);
-        };
+        // The second one is that of Python 2.
+        let main = symbol("_PyEval_EvalFrameDefault").or_else(|| symbol("PyEval_EvalFrameEx"));
+        let Some(main) = main else { return Ok(None) };
+        let runtime = symbol("_PyRuntime").map(|at| at.start);
         let segment = |segment: object::Segment<'_, '_>| {
             let (offset, size) = segment.file_range();
             let is_code = matches!(segment.flags(), SegmentFlags::Elf { p_flags } if p_flags & 1 != 0);
@@ -147,7 +150,7 @@ impl Interpreter {
             Some((offset_in(&segments, place)?, offset_in(&segments, semaphore)?))
         });
         let release = version.map(|version| version >> 16);
-        Ok(Some(Self { main, runtime: runtime.start, release, ends, segments, bytes }))
+        Ok(Some(Self { main, runtime, release, ends, segments, bytes }))
     }
 
     /// The distance of the process's addresses from those in the file.
@@ -162,14 +165,14 @@ impl Interpreter {
 
     fn places(&self, memory: &File, bias: u64, open: &Path, shown: &Path) -> Result<Python, PythonError> {
         let file = || shown.to_owned();
-        match self.release {
-            Some(layout::RELEASE) => {}
-            Some(other) => {
+        let runtime = match (self.release, self.runtime) {
+            (Some(layout::RELEASE), Some(runtime)) => runtime,
+            // `Py_Version` came with 3.11.
+            (None, _) | (_, None) => return Err(PythonError::OldRelease { file: file() }),
+            (Some(other), _) => {
                 return Err(PythonError::Release { file: file(), major: other >> 8, minor: other & 255 });
             }
-            // `Py_Version` came with 3.11.
-            None => return Err(PythonError::Release { file: file(), major: 3, minor: 10 }),
-        }
+        };
         let (ends, semaphore) = self.ends.ok_or_else(|| PythonError::NoProbes { file: file() })?;
         let table = self.table(memory, bias).ok_or_else(|| PythonError::NoPlace { file: file() })?;
         let mut begins: Vec<u64> = [layout::RESUME, layout::RESUME_QUICK]
@@ -181,7 +184,7 @@ impl Interpreter {
         if begins.is_empty() {
             return Err(PythonError::NoPlace { file: file() });
         }
-        let thread = self.runtime.wrapping_add(bias).wrapping_add(layout::CURRENT_THREAD);
+        let thread = runtime.wrapping_add(bias).wrapping_add(layout::CURRENT_THREAD);
         Ok(Python { file: open.to_owned(), shown: file(), begins, ends, semaphore, thread })
     }
 

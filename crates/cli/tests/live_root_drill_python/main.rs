@@ -222,6 +222,30 @@ fn what_cannot_be_followed_is_refused_with_the_reason() {
         assert!(says.iter().all(|part| said.contains(part)), "{arguments:?}: {said}");
     }
     other.kill().and_then(|()| other.wait()).expect("sleep ends");
+    // Other builds of CPython, as their symbols show them.
+    let of_3 = "void _PyEval_EvalFrameDefault(void) {} int _PyRuntime;";
+    let version = |number: &str| format!("{of_3} const unsigned long Py_Version = {number};");
+    for (symbols, says) in [
+        ("void PyEval_EvalFrameEx(void) {}".to_owned(), "is CPython before 3.11"),
+        ("void _PyEval_EvalFrameDefault(void) {}".to_owned(), "is CPython before 3.11"),
+        (of_3.to_owned(), "is CPython before 3.11"),
+        (version("0x030c01f0"), "is CPython 3.12: functions of Python are followed in 3.11"),
+        (version("0x030b07f0"), "was built without CPython's probes"),
+    ] {
+        let (source, program) = (folder.join("other.c"), folder.join("other"));
+        std::fs::write(
+            &source,
+            format!("#include <unistd.h>\n{symbols}\nint main(void) {{ return pause(); }}\n"),
+        )
+        .expect("room");
+        let built = Command::new("cc").arg("-rdynamic").arg("-o").arg(&program).arg(&source).status();
+        assert!(built.expect("cc").success());
+        let mut other = Command::new(&program).spawn().expect("it starts");
+        let (_, said) = run(&folder, &["drill", "python:serve", "-p", &other.id().to_string()], 4);
+        other.kill().and_then(|()| other.wait()).expect("it ends");
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(says) && said.contains("/usr/bin/python3"), "{symbols}: {said}");
+    }
     // The whole name is enough, and so is the file.
     for target in ["python:Other.look_up", "python:shop.py:serve"] {
         let answer = document(&folder, &["drill", target, "-p", &shop.1, "--start-ops", "50", "--no-waits"]);
