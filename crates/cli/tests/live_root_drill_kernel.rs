@@ -58,6 +58,13 @@ fn answer(folder: &Path, function: &str, arguments: &[&str]) -> Value {
     document(folder, &["drill", function, "-p", &below.1, "--start-ops", "300", "--no-waits", "-d", "120"])
 }
 
+/// The answer in words, with what the path's end waited for.
+fn in_words(folder: &Path, function: &str, arguments: &[&str]) -> String {
+    let below = Below::start(folder, arguments);
+    let asked = ["drill", function, "-p", &below.1, "--start-ops", "300", "-d", "120"];
+    texts(&wakepath(folder, &asked)).0
+}
+
 /// The paths of an answer, each with the cause at its end.
 fn paths(answer: &Value) -> Vec<(Vec<&str>, &Value)> {
     let names = |path| list(path).iter().filter_map(Value::as_str).collect();
@@ -139,6 +146,22 @@ fn a_path_of_a_program_goes_on_below_its_system_call() {
 }
 
 #[test]
+fn below_a_path_of_the_kernel_stands_whom_it_waited_for() {
+    let Some(folder) = kernel_place("the answer names whom a function of the kernel waited for") else {
+        return;
+    };
+    // The writer of the pipe sleeps before it writes.
+    let said = in_words(&folder, "kernel:vfs_read", &["pipe"]);
+    let (path, waits) = said.split_once("calls above").unwrap_or_else(|| panic!("no second half: {said}"));
+    assert!(path.contains("schedule") && waits.contains("below"), "{said}");
+    assert!(waits.contains("nanosleep"), "{said}");
+    // The process that holds the lock of the inode writes meanwhile.
+    let said = in_words(&folder, "kernel:vfs_write", &["append", "file"]);
+    let (path, waits) = said.split_once("calls above").unwrap_or_else(|| panic!("no second half: {said}"));
+    assert!(path.contains("down_write") && waits.contains("below"), "{said}");
+}
+
+#[test]
 fn a_function_with_returns_that_are_not_all_known_has_a_return_probe() {
     let Some(folder) = kernel_place("the returns of a function are seen that leaves by a pointer") else {
         return;
@@ -149,6 +172,44 @@ fn a_function_with_returns_that_are_not_all_known_has_a_return_probe() {
     assert!(notes.contains("the returns of vfs_fsync_range are seen by a return probe"), "{found:#}");
     assert_eq!(paths(&found)[0].0[0], "vfs_fsync_range", "{found:#}");
     misses_nothing(&found);
+    // More threads are in it than the kernel has return probes for a function.
+    let below = Below::start(&folder, &["crowd", "file"]);
+    let asked =
+        ["drill", "kernel:vfs_fsync_range", "-p", &below.1, "--start-ops", "100", "--no-waits", "-d", "15"];
+    let found = document(&folder, &asked);
+    assert!(found["notes"].to_string().contains("calls of the function returned unseen"), "{found:#}");
+}
+
+#[test]
+fn cold_reads_of_a_directory_end_in_the_disk_and_warm_ones_do_not() {
+    let Some(folder) = kernel_place("the peaks of directory reads are explained one by one") else { return };
+    let source = Command::new("stat").args(["-f", "-c", "%T"]).arg(&*folder).output().expect("stat");
+    if !texts(&source).0.starts_with("ext2/ext3") {
+        return not_possible("no ext4 here", "cold reads of a directory end in the disk");
+    }
+    // Names of 190 letters: the entries are one block, which one read of the disk fetches.
+    let many = folder.join("many");
+    std::fs::create_dir(&many).expect("room");
+    for number in 0..15 {
+        std::fs::write(many.join(format!("{number:0190}")), "").expect("room");
+    }
+    // Blocks that were just written cannot be dropped.
+    Command::new("sync").status().expect("sync");
+    let below = Below::start(&folder, &["list", "many"]);
+    let ask = |more: &[&str]| {
+        let asked = ["drill", "kernel:iterate_dir", "-p", &below.1, "--start-ops", "400", "-d", "120"];
+        texts(&wakepath(&folder, &[&asked[..], more].concat())).0
+    };
+    let cold = ask(&["--max-depth", "20"]);
+    if cold.contains("peak 2 of 2") {
+        // As on Linux 6.1: there is no peak of its own for them.
+        return not_possible("the blocks stay in memory here", "cold reads of a directory end in the disk");
+    }
+    assert!(cold.contains("ext4_readdir") && cold.contains("ext4_read_bh"), "{cold}");
+    let (path, waits) = cold.split_once("calls above").unwrap_or_else(|| panic!("no second half: {cold}"));
+    assert!(path.contains("schedule") && waits.contains("waiting for disk vda"), "{cold}");
+    let warm = ask(&["--no-waits", "--peak", "2"]);
+    assert!(warm.contains("ext4_readdir") && !warm.contains("schedule"), "{warm}");
 }
 
 #[test]

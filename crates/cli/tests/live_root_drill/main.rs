@@ -215,6 +215,13 @@ fn calls_that_only_their_probes_make_long_are_no_loop() {
         &["drill", &target, "-p", &drilled.1, "--start-ops", "400", "--peak", "1", "-d", "5s"],
     );
     assert!(list(&usual["causes"]).iter().all(|cause| cause["cause"] != "loop"), "{usual:#}");
+    // Where the time of probes matters, a way without them is named, and nowhere else.
+    for answer in [&slow, &usual] {
+        let mut doubts = list(&answer["causes"]).iter().flat_map(|cause| list(&cause["doubts"]));
+        let depends = doubts.any(|doubt| doubt == "probe cost" || doubt == "peak shift");
+        let is_named = answer["notes"].to_string().contains("--stubs puts code into the process");
+        assert_eq!(is_named, depends, "{answer:#}");
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn each_peak_has_its_own_reason_and_the_slowest_comes_first() {
         assert!(number(&cause["blocked_ns"]) * 10 > number(&cause["of_ns"]) * 6, "{answer:#}");
         assert!(mean_ns.contains(&number(&answer["explained_by"]["asked"]["mean_ns"])), "{answer:#}");
     }
+    assert!(load["notes"].to_string().contains("--stubs measures them without probes"), "{load:#}");
     let (path, cause) = only_path(look);
     assert_eq!((path, &cause["cause"]), (vec!["serve", "look"], &"itself".into()), "{look:#}");
     assert!(cause["sampled"]["samples"].as_u64() > Some(0), "{look:#}");
