@@ -202,7 +202,7 @@ fn cold_reads_of_a_directory_end_in_the_disk_and_warm_ones_do_not() {
     };
     let cold = ask(&["--max-depth", "20"]);
     if cold.contains("peak 2 of 2") {
-        // As on Linux 6.1: there is no peak of its own for them.
+        // On Linux 6.1 there is no peak of its own for them.
         return not_possible("the blocks stay in memory here", "cold reads of a directory end in the disk");
     }
     assert!(cold.contains("ext4_readdir") && cold.contains("ext4_read_bh"), "{cold}");
