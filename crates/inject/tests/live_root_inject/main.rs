@@ -457,6 +457,21 @@ fn processes_that_are_started_meanwhile_do_not_keep_sites_from_being_changed_aga
     injection.end().expect("there");
 }
 
+/// A thread that is ready to run gets a CPU within this time.
+const MAX_WITHOUT_CPU: Duration = Duration::from_secs(60);
+
+/// The CPU time of each thread of a process, ns.
+fn cpu_times(pid: u32) -> BTreeMap<u32, u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process");
+    let time = |task: std::io::Result<std::fs::DirEntry>| {
+        let task = task.ok()?;
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        let ns = text.split_whitespace().next()?.parse().ok()?;
+        Some((task.file_name().to_str()?.parse().ok()?, ns))
+    };
+    tasks.filter_map(time).collect()
+}
+
 #[test]
 fn exceptions_pass_stubs() {
     if !is_root("that exceptions pass stubs, and all on the way is cleaned up") {
@@ -500,7 +515,14 @@ fn exceptions_pass_stubs() {
             for (thread, slot) in threads {
                 injection.begin_call(thread, slot).expect("there").expect("room");
             }
-            std::thread::sleep(Duration::from_millis(20));
+            // On a busy machine a thread may have no CPU for longer than that.
+            let began = cpu_times(pid);
+            let deadline = Instant::now() + MAX_WITHOUT_CPU;
+            let has_run = |(tid, ns): (&u32, &u64)| began.get(tid).is_some_and(|from| ns - from > 5_000_000);
+            while cpu_times(pid).iter().filter(|thread| has_run(*thread)).count() < 2 {
+                assert!(Instant::now() < deadline, "{options:?}: the threads have no CPU");
+                std::thread::sleep(Duration::from_millis(20));
+            }
             let times =
                 threads.map(|(thread, _)| injection.end_call(thread).expect("there").expect("a state"));
             for times in &times {

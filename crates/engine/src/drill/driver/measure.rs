@@ -4,7 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use wakepath_collect::{DrillCall, DrillCounts, DrillEdge, DrillPlan, Error as CollectError, Signals};
+use wakepath_collect::{
+    DrillCall, DrillCounts, DrillEdge, DrillNode, DrillPlan, Error as CollectError, Signals,
+};
 use wakepath_drilldown::{CallRecord, Event, InterruptTime, Measurement, NodeId, NodeRecord, OwnTime};
 use wakepath_functions::{Operand, ProcessCallee, Return};
 
@@ -22,20 +24,12 @@ impl Driver<'_> {
     pub(super) fn record(&self, call: DrillCall) -> CallRecord {
         let nodes = call.nodes.into_iter().filter_map(|times| {
             let node = *self.slots.get(times.node as usize)?;
-            let (number, longest) = times.longest;
-            // The kernel keeps the sum of all interrupts, and the number of the longest one.
-            let interrupts = (longest > 0).then_some(InterruptTime { number, ns: times.interrupted });
             Some(NodeRecord {
                 node,
                 max_ns: times.max,
                 sum_ns: times.sum,
                 count: times.count,
-                own: OwnTime {
-                    blocked_ns: times.blocked,
-                    preempted_ns: times.waited,
-                    stolen_ns: times.stolen,
-                    interrupts: interrupts.into_iter().collect(),
-                },
+                own: own_time(&times),
                 cost: self.cost(node).map(cost_of),
             })
         });
@@ -267,5 +261,39 @@ impl Driver<'_> {
             events.extend(places.into_iter().map(|(parent, site)| Event::Target { parent, site, callee }));
         }
         Ok(events)
+    }
+}
+
+/// The time that was taken from a node while it was the innermost one.
+fn own_time(times: &DrillNode) -> OwnTime {
+    let (number, longest) = times.longest;
+    // The kernel keeps the sum of all interrupts, and the number of the longest one.
+    let interrupts = (longest > 0).then_some(InterruptTime { number, ns: times.interrupted });
+    OwnTime {
+        blocked_ns: times.blocked,
+        preempted_ns: times.waited,
+        stolen_ns: times.stolen,
+        interrupts: interrupts.into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_that_was_taken_from_a_node_has_its_own_place() {
+        let times = DrillNode {
+            blocked: 1,
+            waited: 2,
+            stolen: 3,
+            interrupted: 40,
+            longest: (236, 30),
+            ..DrillNode::default()
+        };
+        let interrupts = vec![InterruptTime { number: 236, ns: 40 }];
+        let expected = OwnTime { blocked_ns: 1, preempted_ns: 2, stolen_ns: 3, interrupts };
+        assert_eq!(own_time(&times), expected);
+        assert!(own_time(&DrillNode { longest: (236, 0), ..times }).interrupts.is_empty());
     }
 }
