@@ -313,6 +313,7 @@ impl Injection {
                 return Ok(answers);
             }
         };
+        let changed: Vec<u64> = new.iter().map(|(address, _)| *address).collect();
         for (address, change) in new {
             // The journal first: whoever finds it compares the bytes before it changes them.
             self.note(&change, address)?;
@@ -320,7 +321,19 @@ impl Injection {
             self.changes.insert(address, change);
         }
         drop(gate);
+        // While one of its break points still stands, threads go on there as the file says, past the stub.
+        let patience = Instant::now() + BREAK_POINTS_GO_WITHIN;
+        for address in changed {
+            while self.has_break_point(address) && Instant::now() < patience {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
         Ok(answers)
+    }
+
+    fn has_break_point(&self, address: u64) -> bool {
+        let mut code = [0];
+        self.memory.read(address, &mut code).is_ok() && code == [BREAK_POINT]
     }
 
     /// Makes a stub, and the change that leads to it.
