@@ -1,6 +1,18 @@
 //! Requests on recordings and spans that the tests write: how long they took, which request blocked which, and files of
 //! spans that are none.
 
+mod attributes;
+mod clocks;
+mod connections;
+mod contexts;
+mod export;
+mod goroutines;
+mod hand_over;
+mod hosts;
+mod many;
+mod noted;
+mod of_a_peak;
+
 use std::fs;
 
 use serde_json::{Value, json};
