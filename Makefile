@@ -117,8 +117,8 @@ peers: ## the states of threads in the traces of WAKEPATH_TRACES, beside those t
 test-vm: program workloads dist ## test on Debian's kernels 6.1 and 6.12, emulated: writes docs/test-vm.md
 	@packaging/setup vm
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth --package wakepath-split
-	$(CARGO) test $(LOCKED) --release --no-run --package wakepath-cli --test live_root_doctor --test live_root_record \
-		--test live_root_latency_kernel --test live_root_drill_kernel --test live_root_tracers
+	$(CARGO) test $(LOCKED) --release --no-run --package wakepath-cli --test live_root --test live_root_quiet \
+		--test live_root_kernel
 	$(AS_ROOT) vm/prepare
 	vm/test >target/test-vm.md; code=$$?; cp target/test-vm.md docs/test-vm.md; cat docs/test-vm.md; exit $$code
 

@@ -36,10 +36,13 @@ impl AsRef<Path> for Place {
     }
 }
 
+/// Whether this machine and these rights allow recording, by `wakepath doctor`: asked once for all tests of a program.
+static CAN_RECORD: LazyLock<bool> =
+    LazyLock::new(|| Command::new(*WAKEPATH).arg("doctor").output().expect("wakepath").status.success());
+
 /// A folder of its own where a test may record; `None`, with a line that says so, where it may not.
 pub fn place(would_show: &str) -> Option<Place> {
-    let can = Command::new(*WAKEPATH).arg("doctor").output().expect("wakepath").status.success();
-    if !can {
+    if !*CAN_RECORD {
         skip("this machine or these rights allow no recording", would_show);
         return None;
     }

@@ -52,15 +52,7 @@ pub fn check(path: &Path, text: &str) -> Vec<Finding> {
             say(index + 1, format!("`{name}` is a limit: call it `MAX_…`, with its unit"));
         }
     }
-    let prose = match extension {
-        "md" if ABOUT_WORDS.iter().any(|page| path == Path::new(page)) => Vec::new(),
-        "md" => sentences(text),
-        "rs" => comments(text, &["///", "//!", "//"]),
-        "c" | "h" => comments(text, &["//", "/*"]),
-        "sh" | "py" => comments(text, &["#"]),
-        _ if text.starts_with("#!") => comments(text, &["#"]),
-        _ => Vec::new(),
-    };
+    let prose = if is_about_words(path) { Vec::new() } else { prose(path, text) };
     for (line, sentence) in prose {
         let opening = OPENINGS.iter().find(|word| starts_with_word(&sentence, word));
         if let Some(word) = opening.filter(|_| !sentence.ends_with('?')) {
@@ -73,6 +65,23 @@ pub fn check(path: &Path, text: &str) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether a page is about words, and so has those that are not used.
+fn is_about_words(path: &Path) -> bool {
+    ABOUT_WORDS.iter().any(|page| path == Path::new(page))
+}
+
+/// The sentences of a file's prose, each with its line: the comments in code, the text of a page.
+pub(crate) fn prose(path: &Path, text: &str) -> Vec<(usize, String)> {
+    match path.extension().and_then(|extension| extension.to_str()).unwrap_or_default() {
+        "md" => sentences(text),
+        "rs" => comments(text, &["///", "//!", "//"]),
+        "c" | "h" => comments(text, &["//", "/*"]),
+        "sh" | "py" => comments(text, &["#"]),
+        _ if text.starts_with("#!") => comments(text, &["#"]),
+        _ => Vec::new(),
+    }
 }
 
 /// Whether the first lines that are neither a licence nor an attribute are documentation of the file.

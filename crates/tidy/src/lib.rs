@@ -4,6 +4,7 @@
 //! Every check is a function from text to findings, so that each can be shown to fail; only
 //! [`tree`], [`packages`] and [`notices`] look at the disk. Nothing here goes over the network.
 
+pub mod budget;
 pub mod documents;
 pub mod files;
 pub mod language;

@@ -9,12 +9,13 @@ use crate::Finding;
 pub fn tests(path: &Path, text: &str) -> BTreeSet<String> {
     let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
     let Some(at) = parts.iter().position(|part| *part == "tests") else { return BTreeSet::new() };
-    let (program, module) = match parts[at + 1..] {
-        [file] => (file.trim_end_matches(".rs"), String::new()),
-        [program, "main.rs"] => (program, String::new()),
-        [program, file] => (program, format!("{}::", file.trim_end_matches(".rs"))),
-        _ => return BTreeSet::new(),
+    let (program, modules) = match &parts[at + 1..] {
+        [file] => (file.trim_end_matches(".rs"), &[][..]),
+        [program, "main.rs"] => (*program, &[][..]),
+        [program, modules @ ..] => (*program, modules),
+        [] => return BTreeSet::new(),
     };
+    let module: String = modules.iter().map(|name| format!("{}::", name.trim_end_matches(".rs"))).collect();
     let mut lines = text.lines();
     let mut found = BTreeSet::new();
     while lines.by_ref().any(|line| line.trim() == "#[test]") {
@@ -61,6 +62,7 @@ mod tests {
             ("crates/cli/tests/live_root_a.rs", vec!["live_root_a x", "live_root_a y"]),
             ("crates/cli/tests/live_root_a/main.rs", vec!["live_root_a x", "live_root_a y"]),
             ("crates/cli/tests/live_root_a/m.rs", vec!["live_root_a m::x", "live_root_a m::y"]),
+            ("crates/cli/tests/live_root_a/m/n.rs", vec!["live_root_a m::n::x", "live_root_a m::n::y"]),
             ("crates/cli/src/a.rs", vec![]),
         ] {
             assert_eq!(Vec::from_iter(tests(Path::new(path), SOURCE)), expected, "{path}");

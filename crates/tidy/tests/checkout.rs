@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wakepath_tidy::documents::{self, Document};
 use wakepath_tidy::packages::Metadata;
 use wakepath_tidy::tree::Tree;
-use wakepath_tidy::{Finding, TARGET, files, language, layers, licences, noisy, notices};
+use wakepath_tidy::{Finding, TARGET, budget, files, language, layers, licences, noisy, notices};
 
 fn tree() -> Tree {
     Tree::of_this_checkout().unwrap()
@@ -111,4 +111,23 @@ fn tests_that_may_be_tried_again_are_there() {
     let list = tree.text("packaging/noisy-tests").unwrap();
     assert!(list.lines().any(|line| !line.starts_with('#')), "the list has tests");
     assert_none(noisy::check(&list, &tests));
+}
+
+#[test]
+fn words_that_make_sentences_hard_to_read_stay_within_their_budgets() {
+    let tree = tree();
+    let mut tally = budget::Tally::default();
+    for file in tree.files() {
+        if let Ok(text) = tree.text(file) {
+            tally.add(file, &text);
+        }
+    }
+    let found = tally.figures();
+    let budgets = budget::budgets(&tree.text(budget::FILE).unwrap_or_default()).expect("lines of budgets");
+    if std::env::var_os("WAKEPATH_BLESS").is_some() {
+        let lowered = budget::text(&budget::lowered(&budgets, &found));
+        std::fs::write(tree.root().join(budget::FILE), lowered).expect("a file");
+        return;
+    }
+    assert_none(budget::check(&budgets, &found));
 }

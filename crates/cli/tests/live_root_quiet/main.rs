@@ -1,0 +1,13 @@
+//! The program live on the machine that runs the tests: claims about small times and shares, which hold only while little else
+//! runs. `packaging/noisy-tests` names the tests whose limits a neighbour can break, each with its reason.
+
+mod causes;
+mod commands;
+mod cost;
+mod events;
+mod latency;
+mod probes;
+mod stacks;
+mod steal;
+mod tracers;
+mod unwinding;

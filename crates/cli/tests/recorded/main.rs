@@ -1,0 +1,11 @@
+//! The program asked about recordings, traces and spans that the tests bring: nothing here records, and each test runs
+//! anywhere. Tests that record live are in the programs `live_root…` beside this one.
+
+mod calls_goroutines;
+mod damaged;
+mod hosts;
+mod labels;
+mod program;
+mod requests;
+mod trace_dat;
+mod traces;
