@@ -1,5 +1,7 @@
 //! A flight recorder over a simulated week: its memory and its disk stay bounded, and each slow request is kept whole.
 
+mod ends;
+mod kinds;
 mod restated;
 
 use std::collections::HashMap;
