@@ -278,6 +278,9 @@ fn what_a_process_had_goes_with_it() {
     }
 }
 
+/// Makes a fact about a process, by number.
+type MakeFact<'a> = &'a dyn Fn(Tid, u64) -> EventKind;
+
 #[test]
 fn facts_about_dead_processes_go_before_any_about_a_living_one() {
     // More of each kind than are kept: `MAX_FILES` and the others.
@@ -285,8 +288,7 @@ fn facts_about_dead_processes_go_before_any_about_a_living_one() {
     let step = |tgid, goroutine, step| {
         EventKind::Goroutine(GoroutineStep { tgid, program: 1, goroutine, began_in: 0, step })
     };
-    // A fact about a process, by number.
-    let kinds: [(&str, &dyn Fn(Tid, u64) -> EventKind); 6] = [
+    let kinds: [(&str, MakeFact<'_>); 6] = [
         ("files", &|tgid, fd| file(tgid, fd as u32, "data.db")),
         ("members of sets", &|tgid, fd| {
             EventKind::SetMember(SetMember { set: 5, tgid, fd: fd as u32, total: 2 })
