@@ -3,9 +3,9 @@
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
     BlockRequest, BlockedState, Call, CallEnd, CgroupId, Clocks, Comm, Context, CostKind, Cpu, Direction,
-    Event, EventKind, FileName, Flow, FlowId, FunctionCall, KernelCost, KernelLock, LockWord, LostRecords,
-    Mapping, Mark, NameSpace, Packet, Signal, SignalAction, Softirq, Stack, StackCounts, StackId, SwitchOut,
-    ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
+    Event, EventKind, FileName, Flow, FlowId, FunctionCall, GoStep, GoroutineStep, KernelCost, KernelLock,
+    LockWord, LostRecords, Mapping, Mark, NameSpace, Packet, SetMember, Signal, SignalAction, Softirq, Stack,
+    StackCounts, StackId, SwitchOut, ThreadAttribute, ThreadContext, ThreadIdentity, Tid, UnwindCounts,
 };
 
 /// Bytes, taken one by one; 0 behind their end.
@@ -125,7 +125,8 @@ impl Bytes<'_> {
     }
 
     fn name(&mut self) -> EventKind {
-        let (space, key) = (NameSpace::ALL[usize::from(self.below(7))], u64::from(self.below(8)));
+        let (space, key) =
+            (NameSpace::ALL[usize::from(self.below(NameSpace::ALL.len() as u8))], u64::from(self.below(8)));
         const LIMITS: [&[u8]; 3] = [b"50000 100000", b"/docker/", b"/a.service/b"];
         let text = match self.below(8) {
             known @ 0..3 => LIMITS[usize::from(known)].into(),
@@ -239,6 +240,37 @@ impl Bytes<'_> {
         })
     }
 
+    fn goroutine(&mut self) -> GoroutineStep {
+        let number = |bytes: &mut Self| u64::from(bytes.below(4));
+        let step = match self.below(6) {
+            0 => GoStep::Parks(self.below(4)),
+            1 => GoStep::Ready(number(self)),
+            2 => GoStep::Runs(number(self)),
+            3 => GoStep::Yields,
+            4 => GoStep::Ends,
+            _ => GoStep::BeginsSpan([self.below(4); 16], [self.below(4); 8]),
+        };
+        let began_in =
+            if matches!(step, GoStep::Parks(_) | GoStep::Yields | GoStep::Ends) { self.wild() } else { 0 };
+        GoroutineStep {
+            tgid: self.tid(),
+            program: self.below(2).into(),
+            goroutine: number(self),
+            began_in,
+            step,
+        }
+    }
+
+    fn member(&mut self) -> SetMember {
+        let set = u64::from(self.below(2)) << 63 | u64::from(self.below(3));
+        SetMember {
+            set,
+            tgid: self.tid(),
+            fd: u32::from(self.below(4)) << 2,
+            total: u32::from(self.below(18)),
+        }
+    }
+
     fn what(&mut self, at: u64) -> EventKind {
         match self.below(48) {
             0..=9 => EventKind::Switch {
@@ -263,6 +295,10 @@ impl Bytes<'_> {
                 let (key, value) = (self.below(4), self.text());
                 EventKind::ThreadAttribute(ThreadAttribute { key, length: value.len() as u8, value })
             }
+            18 if self.below(2) == 0 => EventKind::Ready {
+                target: self.tid(),
+                fd: self.maybe(|bytes| u32::from(bytes.below(4)) << 2),
+            },
             18 => EventKind::Migrate { target: self.tid(), from: self.cpu(), to: self.cpu() },
             19 | 20 => EventKind::Thread {
                 identity: self.identity(at),
@@ -291,10 +327,11 @@ impl Bytes<'_> {
             36 => EventKind::LockEnd(self.lock()),
             37 => {
                 let stack = self.stack();
-                match self.below(4) {
+                match self.below(5) {
                     0 => EventKind::Sample(stack),
                     1 => EventKind::Stack(stack),
                     2 => EventKind::StackOf(stack.id()),
+                    3 => EventKind::StackLater(StackId(u64::from(self.next())), stack),
                     _ => EventKind::StackOf(StackId(u64::from(self.next()))),
                 }
             }
@@ -306,15 +343,23 @@ impl Bytes<'_> {
             39 | 40 => EventKind::Mark(self.mark()),
             41 | 42 => self.name(),
             43 if self.below(2) == 0 => EventKind::File(self.file()),
+            43 if self.below(2) == 0 => EventKind::SetMember(self.member()),
             43 => EventKind::Function(FunctionCall {
                 target: self.below(3).into(),
                 thread: self.tid(),
                 from: self.stamp(at),
-                end: [CallEnd::Returned, CallEnd::Unwound, CallEnd::Open, CallEnd::Stayed]
-                    [usize::from(self.below(4))],
+                end: [CallEnd::Returned, CallEnd::Unwound, CallEnd::Open, CallEnd::Stayed, CallEnd::Moved]
+                    [usize::from(self.below(5))],
             }),
             44 if self.below(2) == 0 => self.signal(at),
             44 => EventKind::Mapping(self.mapping()),
+            45 if self.below(2) == 0 => EventKind::Goroutine(self.goroutine()),
+            45 if self.below(2) == 0 => EventKind::UnwindCounts(UnwindCounts {
+                taken_ns: self.wild(),
+                copied: self.wild(),
+                refused: self.wild(),
+                unwound_ns: self.wild(),
+            }),
             45 => EventKind::StackCounts(StackCounts {
                 taken: self.wild(),
                 repeated: self.wild(),
@@ -323,7 +368,7 @@ impl Bytes<'_> {
                 doubtful: self.wild(),
             }),
             46 if self.below(2) == 0 => EventKind::KernelCost(KernelCost {
-                kind: CostKind::ALL[usize::from(self.below(8))],
+                kind: CostKind::ALL[usize::from(self.below(CostKind::ALL.len() as u8))],
                 count: Some(self.wild()).filter(|&count| count != u64::MAX),
                 from_ns: self.wild() / 2,
                 to_ns: Some(u64::MAX / 2),
@@ -353,4 +398,39 @@ pub fn events(bytes: &[u8]) -> Vec<Event> {
         });
     }
     events
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use wakepath_kernel_records::Encoder;
+    use wakepath_kernel_records::layout::{every_form, forms_of};
+
+    use super::*;
+
+    #[test]
+    fn bytes_make_events_of_every_kind_of_record_and_with_every_named_value() {
+        let encoder = Encoder::for_release("6.18.0");
+        let (mut random, mut forms) = (0x9e37_79b9_7f4a_7c15_u64, BTreeSet::new());
+        for _ in 0..20_000 {
+            let mut bytes = [0; 64];
+            for byte in &mut bytes {
+                // xorshift64 (Marsaglia 2003).
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                *byte = (random >> 32) as u8;
+            }
+            for event in events(&bytes) {
+                let mut record = Vec::new();
+                // A text that is too long for its field has no record.
+                if encoder.encode(&event, 0, &mut record).is_ok() {
+                    forms.extend(forms_of(&record).expect("a record"));
+                }
+            }
+        }
+        let missing: Vec<_> = every_form().difference(&forms).copied().collect();
+        assert!(missing.is_empty(), "no fuzzing makes such records: {missing:?}");
+    }
 }

@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use wakepath_engine::flight::{FlightRequest, KeptRecording, SlowSpans, SpanThreshold};
+use wakepath_engine::flight::{FlightRequest, KeptRecording, NoRoomToKeep, SlowSpans, SpanThreshold};
 use wakepath_engine::record::WriteError;
 
+use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::input::DEFAULT;
 use crate::output::Output;
@@ -30,7 +31,7 @@ pub struct FlightArguments {
     flight: Option<Duration>,
     /// With --flight: the memory for records and spans; where it is too small, fewer seconds are kept
     ///
-    /// Beside it the buffers take what they always do (--buffer).
+    /// Beside it the buffers take what they always do (--buffer). --max-size has to be a quarter larger.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size, requires = "flight")]
     flight_memory: u64,
     /// With --flight: also keep this time after a trigger (default: 1s; with --otlp 6s, since spans come late)
@@ -77,11 +78,16 @@ const AFTER: Duration = Duration::from_secs(1);
 const AFTER_WITH_SPANS: Duration = Duration::from_secs(6);
 
 impl FlightArguments {
-    /// The flight recorder that is asked for, if one is.
-    pub fn request(&self, with_spans: bool, output: &Output) -> Option<FlightRequest> {
-        let before = self.flight?;
+    /// The flight recorder that is asked for, if one is. All that it keeps may take `most` bytes together.
+    pub fn request(
+        &self,
+        with_spans: bool,
+        most: u64,
+        output: &Output,
+    ) -> Result<Option<FlightRequest>, Failure> {
+        let Some(before) = self.flight else { return Ok(None) };
         let output = output.clone();
-        Some(FlightRequest {
+        let request = FlightRequest {
             before,
             after: self.flight_after.unwrap_or(if with_spans { AFTER_WITH_SPANS } else { AFTER }),
             rest: self.flight_rest,
@@ -91,7 +97,9 @@ impl FlightArguments {
             slow: SlowSpans::new(self.trigger_spans.clone(), self.trigger_outlier),
             taken: self.links(&output),
             kept: Box::new(move |kept| report(&kept, before, &output)),
-        })
+        };
+        request.check_room(most).map_err(no_room)?;
+        Ok(Some(request))
     }
 
     /// Asks the linked recorders for the moment of each trigger, and prints what they kept.
@@ -123,14 +131,38 @@ impl FlightArguments {
     }
 }
 
+/// Says that a kept recording could have no room, before one is needed.
+fn no_room(error: NoRoomToKeep) -> Failure {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let NoRoomToKeep { needs, memory, most } = error;
+    let text = format!(
+        "a kept recording may take {} MiB (--flight-memory is {} MiB), and --max-size allows {} MiB for all of them together",
+        mib(needs),
+        mib(memory),
+        mib(most)
+    );
+    let smaller = match error.largest_memory() >> 20 {
+        0 => String::new(),
+        fits => format!(", or --flight-memory {fits}M"),
+    };
+    Failure::new(Code::Usage, text).hint(format!("--max-size {}M{smaller}", mib(needs)))
+}
+
 /// Prints the line about a kept recording.
 fn report(kept: &KeptRecording, before: Duration, output: &Output) {
+    for (label, text) in lines(kept, before) {
+        output.complain(label, &text);
+    }
+}
+
+/// The lines about a kept recording, each with its label. `before`: the time before the trigger that was asked for.
+fn lines(kept: &KeptRecording, before: Duration) -> Vec<(&'static str, String)> {
     let cause = &kept.cause.text;
     let window = match &kept.window {
         Ok(window) => window,
         Err(error) => {
-            output.complain("error", &format!("{cause}, and nothing could be kept: {error}"));
-            return output.complain("hint", next_after(error));
+            let text = format!("{cause}, and nothing could be kept: {error}");
+            return vec![("error", text), ("hint", next_after(error).to_owned())];
         }
     };
     let seconds = |ns: u64| format!("{:.1} s", ns as f64 / 1e9);
@@ -152,7 +184,7 @@ fn report(kept: &KeptRecording, before: Duration, output: &Output) {
         1 => text += "; 1 trigger before came too soon",
         ignored => text += &format!("; {ignored} triggers before came too soon"),
     }
-    output.complain("kept", &text);
+    vec![("kept", text)]
 }
 
 /// The next step where a recording could not be kept. The recorder goes on in any case.
@@ -161,7 +193,9 @@ const fn next_after(error: &WriteError) -> &'static str {
         WriteError::DiskFull(_) | WriteError::DiskReserve { .. } => {
             "free some space there, and trigger again: the recorder goes on"
         }
-        WriteError::SizeLimit { .. } | WriteError::SpansLimit { .. } => {
+        WriteError::SizeLimit { .. }
+        | WriteError::SpansLimit { .. }
+        | WriteError::LargerThanAllKept { .. } => {
             "begin it again with a larger --max-size, or a smaller --flight-memory"
         }
         _ => "trigger again, or begin it again with another place (-o): the recorder goes on",
@@ -202,9 +236,7 @@ Examples:
 
 /// Triggers all recorders at once, waits for their recordings, and prints their paths.
 pub fn run(arguments: &TriggerArguments, output: &Output) -> Result<ExitCode, Failure> {
-    // Those that are asked later keep the same moment.
-    let is_one = arguments.recorders.len() == 1;
-    let at = arguments.at.or_else(|| (!is_one).then(linked::now));
+    let at = linked::shared_moment(arguments.at, arguments.recorders.len(), linked::now);
     let way =
         Way { at, linked: arguments.linked, wait: arguments.wait, program: arguments.remote_program.clone() };
     let kept: Vec<_> = std::thread::scope(|scope| {
@@ -224,4 +256,127 @@ pub fn run(arguments: &TriggerArguments, output: &Output) -> Result<ExitCode, Fa
         }
     }
     failed.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_engine::flight::{Cause, KeptWindow};
+
+    use super::*;
+    use crate::output::Colour;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn kept(since: Option<u64>, window: Result<(u64, u64), WriteError>, ignored: u64) -> KeptRecording {
+        let cause = Cause { text: "a signal".to_owned(), word: "signal", since, asked: true, linked: false };
+        let window = window.map(|(from, to)| KeptWindow { from: from * SECOND, to: to * SECOND });
+        KeptRecording { path: "flight/kept-1".into(), cause, window, spans_short: false, ignored }
+    }
+
+    fn arguments(memory: u64) -> FlightArguments {
+        FlightArguments {
+            flight: Some(Duration::from_secs(30)),
+            flight_memory: memory,
+            flight_after: None,
+            flight_keep: 7,
+            trigger_spans: Vec::new(),
+            trigger_outlier: false,
+            trigger_open: Some(Duration::from_secs(2)),
+            flight_rest: Duration::from_secs(60),
+            flight_links: Vec::new(),
+            remote_program: PROGRAM.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_recorder_waits_longer_behind_a_trigger_where_spans_come_unless_it_is_asked_for_a_time() {
+        let output = Output::new(Colour::Never);
+        let half = Duration::from_millis(500);
+        for (asked, with_spans, after) in [
+            (None, false, Duration::from_secs(1)),
+            (None, true, Duration::from_secs(6)),
+            (Some(half), false, half),
+            (Some(half), true, half),
+        ] {
+            let arguments = FlightArguments { flight_after: asked, ..arguments(1 << 20) };
+            let request = arguments.request(with_spans, 2 << 20, &output).expect("room").expect("a recorder");
+            let times = (request.before, request.after, request.rest, request.longest_open);
+            let expected = (Duration::from_secs(30), after, Duration::from_secs(60), arguments.trigger_open);
+            assert_eq!(times, expected, "{asked:?}, spans: {with_spans}");
+            assert_eq!((request.memory, request.recordings), (1 << 20, 7));
+        }
+        let none = FlightArguments { flight: None, ..arguments(1 << 20) };
+        assert!(none.request(true, 1, &output).is_ok_and(|request| request.is_none()), "no flight recorder");
+    }
+
+    #[test]
+    fn a_recorder_whose_recordings_may_have_no_room_is_refused_with_sizes_that_fit() {
+        let output = Output::new(Colour::Never);
+        for (memory, most, room) in [
+            (256, 320, None),
+            (256, 319, Some("MiB for all of them together")),
+            (256, 1, Some("--max-size allows 1 MiB")),
+        ] {
+            let answer = arguments(memory << 20).request(true, most << 20, &output);
+            let refused = answer.err().map(|failure| format!("{failure:?}"));
+            assert_eq!(refused.is_some(), room.is_some(), "{memory} of {most}");
+            let has = |text: &str| refused.as_ref().is_none_or(|refused| refused.contains(text));
+            assert!(has(room.unwrap_or_default()) && has("--max-size 320M"), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn recordings_are_kept_in_a_directory_of_their_own_unless_another_one_is_named() {
+        let flight = arguments(1);
+        let none = FlightArguments { flight: None, ..arguments(1) };
+        for (arguments, output, expected) in [
+            (&flight, DEFAULT, DEFAULT_DIRECTORY),
+            (&flight, "/var/lib/flight", "/var/lib/flight"),
+            (&none, DEFAULT, DEFAULT),
+            (&none, "rec", "rec"),
+        ] {
+            assert_eq!(arguments.destination(Path::new(output)), Path::new(expected));
+        }
+    }
+
+    #[test]
+    fn the_line_about_a_kept_recording_says_what_it_has_and_what_it_lacks() {
+        // When the cause began, the window, triggers before, and the part of the line behind the cause. Asked for are 30 s.
+        for (since, window, ignored, text) in [
+            (None, (100, 130), 0, "the 30.0 s until then"),
+            (None, (100, 131), 0, "the 31.0 s until then"),
+            (None, (100, 129), 0, "the 29.0 s until then; no more was in memory"),
+            (Some(100), (100, 131), 0, "the 31.0 s until then"),
+            (Some(98), (100, 131), 0, "the 31.0 s until then; it began 2.0 s before that"),
+            (Some(98), (100, 110), 0, "the 10.0 s until then; it began 2.0 s before that"),
+            (Some(105), (100, 110), 0, "the 10.0 s until then; no more was in memory"),
+            (None, (100, 131), 1, "the 31.0 s until then; 1 trigger before came too soon"),
+            (None, (100, 131), 7, "the 31.0 s until then; 7 triggers before came too soon"),
+        ] {
+            let mut kept = kept(since.map(|since| since * SECOND), Ok(window), ignored);
+            let line = |kept: &KeptRecording| lines(kept, Duration::from_secs(30));
+            assert_eq!(line(&kept), [("kept", format!("flight/kept-1: a signal; {text}"))]);
+            kept.spans_short = true;
+            assert!(line(&kept)[0].1.contains("; some spans had no room in memory"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_recording_that_could_not_be_kept_has_its_reason_and_the_next_step() {
+        for (error, reason, hint) in [
+            (WriteError::DiskFull("flight".into()), "no space left", "free some space"),
+            (WriteError::SizeLimit { limit: 5 }, "its limit of 5 bytes", "--max-size"),
+            (WriteError::SpansLimit { limit: 5 }, "a quarter", "--max-size"),
+            (WriteError::LargerThanAllKept { bytes: 9, limit: 5 }, "larger than all", "--max-size"),
+            (WriteError::InTheWay("flight".into()), "in the way", "another place"),
+        ] {
+            let lines = lines(&kept(None, Err(error), 0), Duration::from_secs(30));
+            let [("error", text), ("hint", next)] = &lines[..] else { panic!("{lines:?}") };
+            assert!(
+                text.starts_with("a signal, and nothing could be kept: ") && text.contains(reason),
+                "{text}"
+            );
+            assert!(next.contains(hint), "{next}");
+        }
+    }
 }

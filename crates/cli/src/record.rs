@@ -202,6 +202,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         return Err(Failure::new(Code::Usage, "no command, process or cgroup is given")
             .hint("wakepath record -- COMMAND, or -p PID, --cgroup CGROUP, or -a for the whole machine"));
     }
+    let flight = arguments.flight.request(arguments.otlp.is_some(), arguments.max_size, output)?;
     let mut options = Options {
         calls: !arguments.path_only,
         samples_per_second: if arguments.path_only { 0 } else { arguments.samples },
@@ -250,7 +251,6 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     if arguments.command.is_empty() {
         output.note("recording; press Ctrl-C to stop and see the answer");
     }
-    let flight = arguments.flight.request(receiver.is_some(), output);
     let go = find_go(&request);
     text::goroutines(&go).into_iter().for_each(|(label, text)| output.complain(label, &text));
     let mut made = record(&request, go, receiver, flight, &stop).map_err(record_failure)?;

@@ -18,9 +18,11 @@ static TO_PASS_ON: AtomicU32 = AtomicU32::new(0);
 /// The number of signals that asked to keep what a flight recorder has, and the process that sent the last one.
 static ASKED_TO_KEEP: AtomicU32 = AtomicU32::new(0);
 static SENDER: AtomicU32 = AtomicU32::new(0);
-/// How many of them were of a linked recorder, and the earliest moment that they named since this was last asked.
+/// How many of them were of a linked recorder, and the earliest and the latest moment that they named since this was last asked.
 static LINKED: AtomicU32 = AtomicU32::new(0);
 static EARLIEST: AtomicU64 = AtomicU64::new(NO_MOMENT);
+static LATEST: AtomicU64 = AtomicU64::new(0);
+/// A signal without a moment: it means the time at which it is seen, which is later than any moment.
 const NO_MOMENT: u64 = u64::MAX;
 
 /// The signals of this process that ask it to stop, from [`Signals::watch`] on.
@@ -96,6 +98,8 @@ pub(crate) struct KeepAsked {
     pub(crate) sender: u32,
     /// The earliest moment that they named since this was last asked, ns on the monotonic clock.
     pub(crate) earliest: Option<u64>,
+    /// The latest one; `None` where one of them named none.
+    pub(crate) latest: Option<u64>,
 }
 
 /// The signals that asked so far; without a moment where there are no more of them than `before`, so that none is lost that comes meanwhile.
@@ -104,11 +108,13 @@ pub(crate) fn keep_asked(before: KeepAsked) -> KeepAsked {
     if signals == before.signals {
         return before;
     }
+    let moment = |at: u64| Some(at).filter(|&at| at != NO_MOMENT && at != 0);
     KeepAsked {
         signals,
         linked: LINKED.load(Ordering::Relaxed),
         sender: SENDER.load(Ordering::Relaxed),
-        earliest: Some(EARLIEST.swap(NO_MOMENT, Ordering::Relaxed)).filter(|&at| at != NO_MOMENT),
+        earliest: moment(EARLIEST.swap(NO_MOMENT, Ordering::Relaxed)),
+        latest: moment(LATEST.swap(0, Ordering::Relaxed)),
     }
 }
 
@@ -187,7 +193,9 @@ extern "C" fn asked_to_keep(_: i32, info: *const libc::siginfo_t, _: *const libc
         unsafe { if (*info).si_code == libc::SI_QUEUE { (*info).si_value().sival_ptr as u64 } else { 0 } };
     let moment = Moment::of_word(word);
     SENDER.store(sender.max(0) as u32, Ordering::Relaxed);
-    EARLIEST.fetch_min(if moment.at == 0 { NO_MOMENT } else { moment.at }, Ordering::Relaxed);
+    let at = if moment.at == 0 { NO_MOMENT } else { moment.at };
+    EARLIEST.fetch_min(at, Ordering::Relaxed);
+    LATEST.fetch_max(at, Ordering::Relaxed);
     LINKED.fetch_add(u32::from(moment.linked), Ordering::Relaxed);
     ASKED_TO_KEEP.fetch_add(1, Ordering::Release);
 }
@@ -195,6 +203,36 @@ extern "C" fn asked_to_keep(_: i32, info: *const libc::siginfo_t, _: *const libc
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signals_that_came_together_have_their_earliest_and_their_latest_moment() {
+        Signals(()).watch_keep().expect("a handler");
+        let own = std::process::id() as i32;
+        let mut before = keep_asked(KeepAsked::default());
+        // The moments that signals name, 0 where one names none; how many are of linked recorders.
+        for (moments, linked, earliest, latest) in [
+            (&[500][..], 1, Some(500), Some(500)),
+            (&[0], 0, None, None),
+            (&[500, 300, 400], 0, Some(300), Some(500)),
+            (&[300, 0], 1, Some(300), None),
+            (&[0, 300], 2, Some(300), None),
+        ] {
+            for (place, at) in moments.iter().enumerate() {
+                let moment = Moment { at: *at, linked: place < linked };
+                ask_to_keep(own, moment).expect("our own process");
+                // Another thread may take it, a moment later.
+                while ASKED_TO_KEEP.load(Ordering::Acquire) == before.signals + place as u32 {
+                    std::thread::yield_now();
+                }
+            }
+            let now = keep_asked(before);
+            let asked = (now.signals - before.signals, now.linked - before.linked, now.sender);
+            assert_eq!(asked, (moments.len() as u32, linked as u32, std::process::id()), "{moments:?}");
+            assert_eq!((now.earliest, now.latest), (earliest, latest), "{moments:?}");
+            before = now;
+            assert_eq!(keep_asked(before), before, "no more of them");
+        }
+    }
 
     #[test]
     fn a_moment_survives_its_word() {

@@ -45,8 +45,72 @@ impl fmt::Debug for FlightRequest {
     }
 }
 
+/// Why a flight recorder is not begun: a kept recording could have no room, at the moment for which it was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a kept recording may take {needs} bytes with {memory} bytes of memory, and all of them together may take {most} bytes"
+)]
+pub struct NoRoomToKeep {
+    /// The most bytes that a kept recording may take.
+    pub needs: u64,
+    /// The memory for records and spans, bytes.
+    pub memory: u64,
+    /// The most bytes that all kept recordings may take.
+    pub most: u64,
+}
+
+impl NoRoomToKeep {
+    /// The largest memory with which a kept recording has room, bytes.
+    pub const fn largest_memory(&self) -> u64 {
+        self.most - self.most.div_ceil(PART_OF_DISK)
+    }
+}
+
+impl FlightRequest {
+    /// Checks that a kept recording has room where all of them together may take `most` bytes.
+    ///
+    /// # Errors
+    /// When it may have none.
+    pub fn check_room(&self, most: u64) -> Result<(), NoRoomToKeep> {
+        let memory = self.memory as u64;
+        let needs = memory.saturating_add(memory.div_ceil(PART_OF_DISK - 1));
+        if needs > most { Err(NoRoomToKeep { needs, memory, most }) } else { Ok(()) }
+    }
+
+    /// The memory for spans, bytes.
+    const fn bytes_for_spans(&self) -> usize {
+        self.memory / PART_FOR_SPANS
+    }
+
+    /// The limits of the memory for records, `with_spans` where spans take a part of it.
+    fn limits(&self, with_spans: bool) -> FlightLimits {
+        let of_spans = if with_spans { self.bytes_for_spans() } else { 0 };
+        FlightLimits { window_ns: self.window_ns(), bytes: self.memory - of_spans }
+    }
+
+    /// The time that is remembered: until the window of a trigger has ended, what comes before the trigger is needed.
+    fn window_ns(&self) -> u64 {
+        ns(self.before.saturating_add(self.after).saturating_add(SLACK))
+    }
+
+    fn triggers(&self) -> Triggers {
+        Triggers::new(ns(self.after), ns(self.rest)).with_before(ns(self.before))
+    }
+
+    fn kept_limits(&self, most: u64) -> KeptLimits {
+        KeptLimits { recordings: self.recordings.max(1), bytes: most }
+    }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The part of the memory that spans may take.
 const PART_FOR_SPANS: usize = 8;
+/// The part of a kept recording that may come beside the bytes of the memory: the packets of the smallest recording are larger on the
+/// disk by a fifth, and records come until the moment at which it is written.
+const PART_OF_DISK: u64 = 5;
 /// Causes that may wait for the recorder: while it writes, only the first ones matter.
 const MAX_WAITING_CAUSES: usize = 16;
 /// Records are held back for some time until no earlier one can come, and the window moves in steps.
@@ -87,8 +151,7 @@ impl Flight {
     /// `with_spans`: spans come too.
     pub(crate) fn new(request: FlightRequest, with_spans: bool) -> Self {
         let (cause, causes) = sync_channel(MAX_WAITING_CAUSES);
-        let window_ns = window_ns(&request);
-        let spans = FlightSpans::new(window_ns, request.memory / PART_FOR_SPANS);
+        let spans = FlightSpans::new(request.window_ns(), request.bytes_for_spans());
         let spans = with_spans.then(|| Arc::new(Mutex::new(spans)));
         Self { request, causes, cause, spans }
     }
@@ -108,15 +171,11 @@ impl Flight {
         host: HostIdentity,
     ) -> Result<FlightOptions, WriteError> {
         let Self { request, causes, cause, spans } = self;
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let of_spans = if spans.is_some() { request.memory / PART_FOR_SPANS } else { 0 };
-        let limits = FlightLimits { window_ns: window_ns(&request), bytes: request.memory - of_spans };
-        let kept = KeptLimits { recordings: request.recordings.max(1), bytes: max_bytes };
         let release = host.kernel_release.clone();
         Ok(FlightOptions {
-            limits,
-            triggers: Triggers::new(ns(request.after), ns(request.rest)),
-            directory: FlightDirectory::open(path, kept, options, host)?,
+            limits: request.limits(spans.is_some()),
+            triggers: request.triggers(),
+            directory: FlightDirectory::open(path, request.kept_limits(max_bytes), options, host)?,
             causes,
             open_spans: request.longest_open.map(|longest| OpenSpans { longest, causes: cause }),
             spans,
@@ -125,11 +184,6 @@ impl Flight {
             kept: request.kept,
         })
     }
-}
-
-fn window_ns(request: &FlightRequest) -> u64 {
-    let window = request.before.saturating_add(request.after).saturating_add(SLACK);
-    u64::try_from(window.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Why no recording can be asked for.
@@ -158,3 +212,6 @@ pub fn trigger(path: &Path, moment: Moment) -> Result<i32, TriggerError> {
     })?;
     Ok(pid)
 }
+
+#[cfg(test)]
+mod tests;

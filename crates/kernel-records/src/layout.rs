@@ -9,9 +9,11 @@
 //! and has two counts: the bytes that mean something, and the bytes that stand there.
 
 mod choices;
+mod forms;
 
 use choices::{CONTEXT_STATES, DIRECTIONS, FUNCTION_ENDS, GOROUTINE_STEPS, SIGNAL_ACTIONS};
 pub use choices::{CONTEXTS, COST_KINDS, LOST_RECORDS, MARKS, NAME_SPACES};
+pub use forms::{Form, every_form, forms_of};
 
 use crate::{Buffer, Kind};
 

@@ -1,6 +1,10 @@
 //! Events become records and events again; other bytes are refused.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 use wakepath_event::{CostKind, Cpu, Event, EventKind, KernelCost};
 use wakepath_kernel_records::layout::{self, LAYOUTS, MAX_RECORD_BYTES};
 use wakepath_kernel_records::{
@@ -21,6 +25,18 @@ fn encoded(event: &Event) -> Vec<u8> {
 #[test]
 fn arbitrary_events_are_as_large_as_a_record() {
     assert_eq!((arbitrary::MAX_FRAMES, arbitrary::CALL_NONE), (layout::MAX_FRAMES, layout::CALL_NONE));
+}
+
+#[test]
+fn arbitrary_events_are_of_every_kind_of_record_and_with_every_named_value() {
+    let (mut runner, mut forms) = (TestRunner::deterministic(), BTreeSet::new());
+    let events = any_event(Buffer::ALL);
+    for _ in 0..20_000 {
+        let (_, event) = events.new_tree(&mut runner).expect("an event").current();
+        forms.extend(layout::forms_of(&encoded(&event)).expect("a record"));
+    }
+    let missing: Vec<_> = layout::every_form().difference(&forms).copied().collect();
+    assert!(missing.is_empty(), "no property is tried with such records: {missing:?}");
 }
 
 proptest! {

@@ -20,7 +20,7 @@ use wakepath_kernel_records::{Buffer, Encoder};
 use crate::metadata::{RecordingFacts, metadata, offset_ns};
 use crate::spans::SPANS;
 use crate::{ClockReading, HostIdentity, Place};
-use budget::Budget;
+pub(crate) use budget::Budget;
 pub use budget::Space;
 use create::ExistingRecording;
 pub use error::WriteError;

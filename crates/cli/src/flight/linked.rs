@@ -80,25 +80,27 @@ impl Recorder {
 
     fn ask_there(&self, host: &str, way: &Way) -> Result<String, Failure> {
         let failure = |text: String| Failure::new(Code::Input, format!("{self}: {text}"));
+        let output = self.ssh(host, way).stdin(Stdio::null()).output().map_err(|error| {
+            failure(format!("cannot run ssh: {error}"))
+                .hint("install the OpenSSH client, or run wakepath trigger there")
+        })?;
+        let path = path_or_reason(output.status.success(), &output.stdout, &output.stderr);
+        match path {
+            Ok(path) => Ok(format!("{host}:{path}")),
+            Err(said) => Err(failure(if said.is_empty() { output.status.to_string() } else { said })
+                .hint("`ssh HOST wakepath trigger DIR` has to work without a password")),
+        }
+    }
+
+    /// The program that runs the command line on the other host.
+    fn ssh(&self, host: &str, way: &Way) -> Command {
         let mut ssh = Command::new("ssh");
         ssh.args(["-o", "BatchMode=yes", "-o", CONNECT, "--", host, &self.command(way)]);
         // The keys and the known hosts are those of the user who called sudo.
         if let Some(caller) = Caller::from_sudo().filter(|_| wakepath_caller::acting_uid() == 0) {
             ssh.uid(caller.uid).gid(caller.gid);
         }
-        let output = ssh.stdin(Stdio::null()).output().map_err(|error| {
-            failure(format!("cannot run ssh: {error}"))
-                .hint("install the OpenSSH client, or run wakepath trigger there")
-        })?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        if !output.status.success() {
-            let said = text(&output.stderr);
-            let said = said.lines().map(|line| line.trim_start_matches("error: "));
-            let said = said.collect::<Vec<_>>().join("; ");
-            return Err(failure(if said.is_empty() { output.status.to_string() } else { said })
-                .hint("`ssh HOST wakepath trigger DIR` has to work without a password"));
-        }
-        Ok(format!("{host}:{}", escape(text(&output.stdout).as_bytes())))
+        ssh
     }
 
     /// The command line on the other host.
@@ -119,36 +121,67 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// The path that the program on another host printed, else the reason that it gave, in one line; empty where it gave none.
+fn path_or_reason(succeeded: bool, out: &[u8], err: &[u8]) -> Result<String, String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if succeeded {
+        return Ok(escape(text(out).as_bytes()).to_string());
+    }
+    let said = text(err);
+    let said = said.lines().map(|line| line.trim_start_matches("error: "));
+    Err(said.collect::<Vec<_>>().join("; "))
+}
+
 fn ask_here(directory: &Path, way: &Way) -> Result<PathBuf, Failure> {
     let before = kept_recordings(directory).unwrap_or_default();
-    let moment = way.at.map_or(0, |at| {
-        let now = ClockReading::now();
-        // The clock of a host that asks may be ahead.
-        now.monotonic_ns.saturating_sub(now.realtime_ns.saturating_sub(at)).max(1)
-    });
-    trigger(directory, Moment { at: moment, linked: way.linked }).map_err(|error| {
-        let failure = Failure::new(Code::Input, error.to_string());
-        let is_refused = match &error {
-            TriggerError::Io { error, .. } => error.kind() == ErrorKind::PermissionDenied,
-            TriggerError::Signal { .. } => true,
-            TriggerError::NoRecorder(_) => false,
-        };
-        failure.hint(match is_refused {
-            true => "run as the user who started the recorder, or as root",
-            false => "sudo wakepath record --flight 30s -a -o DIR starts one",
-        })
-    })?;
+    let at = way.at.map_or(0, |at| on_monotonic_clock(at, ClockReading::now()));
+    trigger(directory, Moment { at, linked: way.linked })
+        .map_err(|error| Failure::new(Code::Input, error.to_string()).hint(next_after(&error)))?;
     let began = Instant::now();
     while began.elapsed() < way.wait {
         let now = kept_recordings(directory).unwrap_or_default();
-        if let Some(new) = now.iter().rev().find(|path| !before.contains(path) && is_written(path)) {
-            return Ok(new.clone());
+        if let Some(new) = newest(&before, &now, is_written) {
+            return Ok(new.to_owned());
         }
         std::thread::sleep(POLL);
     }
     let text = format!("no recording came within {} s", way.wait.as_secs());
     Err(Failure::new(Code::Input, text)
         .hint("the recorder's own output says why, or --wait allows more time"))
+}
+
+/// A moment, ns since 1970, on the monotonic clock: never 0, which stands for no moment.
+fn on_monotonic_clock(at: u64, now: ClockReading) -> u64 {
+    // The clock of a host that asks may be ahead.
+    now.monotonic_ns.saturating_sub(now.realtime_ns.saturating_sub(at)).max(1)
+}
+
+/// The newest recording that is whole and was not there before. Both lists begin with the oldest one.
+fn newest<'a>(
+    before: &[PathBuf],
+    now: &'a [PathBuf],
+    is_written: impl Fn(&Path) -> bool,
+) -> Option<&'a Path> {
+    let new = |path: &&PathBuf| !before.contains(path) && is_written(path);
+    now.iter().rev().find(new).map(PathBuf::as_path)
+}
+
+/// The next step where a recorder on this host could not be asked.
+fn next_after(error: &TriggerError) -> &'static str {
+    let is_refused = match error {
+        TriggerError::Io { error, .. } => error.kind() == ErrorKind::PermissionDenied,
+        TriggerError::Signal { .. } => true,
+        TriggerError::NoRecorder(_) => false,
+    };
+    match is_refused {
+        true => "run as the user who started the recorder, or as root",
+        false => "sudo wakepath record --flight 30s -a -o DIR starts one",
+    }
+}
+
+/// The moment that all asked recorders keep: those that are asked later keep the same one. `None`: the only one takes its own time.
+pub fn shared_moment(asked: Option<u64>, recorders: usize, now: impl FnOnce() -> u64) -> Option<u64> {
+    asked.or_else(|| (recorders != 1).then(now))
 }
 
 /// This moment, ns since 1970.
@@ -210,6 +243,94 @@ mod tests {
         assert_eq!(moment("0.000000001"), Ok(1));
         for text in ["", ".5", "5.", "-1", "1e9", "1.0000000001", "18446744074", "+1"] {
             assert!(moment(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_moment_goes_to_the_monotonic_clock_and_one_to_come_is_now() {
+        let now = ClockReading { monotonic_ns: 5_000, realtime_ns: 1_000_000 };
+        for (at, expected) in
+            [(1_000_000, 5_000), (999_000, 4_000), (995_001, 1), (995_000, 1), (0, 1), (1_000_001, 5_000)]
+        {
+            assert_eq!(on_monotonic_clock(at, now), expected, "{at}");
+        }
+    }
+
+    #[test]
+    fn the_recording_of_a_trigger_is_the_newest_one_that_was_not_there_and_is_whole() {
+        let paths = |names: &str| names.split_whitespace().map(PathBuf::from).collect::<Vec<_>>();
+        // Those before and those now, the ones that are still being written, and the one that is returned.
+        for (before, now, unwritten, expected) in [
+            ("", "", "", None),
+            ("a", "a", "", None),
+            ("a", "a b", "", Some("b")),
+            ("a", "a b c", "", Some("c")),
+            ("a", "a b c", "c", Some("b")),
+            ("a", "a b", "b", None),
+            ("a b", "b c", "", Some("c")),
+        ] {
+            let (before, now, unwritten) = (paths(before), paths(now), paths(unwritten));
+            let found = newest(&before, &now, |path| !unwritten.contains(&path.to_owned()));
+            assert_eq!(found, expected.map(Path::new), "{before:?}, {now:?}");
+        }
+    }
+
+    #[test]
+    fn one_recorder_takes_its_own_time_and_several_the_same_moment() {
+        for (asked, recorders, expected) in
+            [(None, 1, None), (Some(5), 1, Some(5)), (None, 2, Some(9)), (Some(5), 2, Some(5))]
+        {
+            assert_eq!(shared_moment(asked, recorders, || 9), expected, "{recorders} recorders");
+        }
+    }
+
+    #[test]
+    fn another_host_answers_with_a_path_or_with_a_reason_in_one_line() {
+        for (succeeded, out, err, expected) in [
+            (true, "/var/lib/flight/kept-1\n", "note: x\n", Ok("/var/lib/flight/kept-1")),
+            (true, "/var/\u{1b}[31mkept\n", "", Ok("/var/\\x1b[31mkept")),
+            (
+                false,
+                "",
+                "error: no flight recorder\nhint: start one\n",
+                Err("no flight recorder; hint: start one"),
+            ),
+            (false, "/kept", "ssh: unknown host web2\n", Err("ssh: unknown host web2")),
+            (false, "/kept", "", Err("")),
+        ] {
+            let answer = path_or_reason(succeeded, out.as_bytes(), err.as_bytes());
+            assert_eq!(answer, expected.map(str::to_owned).map_err(str::to_owned));
+        }
+    }
+
+    #[test]
+    fn ssh_asks_nobody_for_a_password_and_takes_no_host_for_an_option() {
+        let recorder = Recorder { host: Some("web2".to_owned()), directory: "flight".into() };
+        let way =
+            Way { at: Some(5), linked: true, wait: Duration::from_secs(1), program: "wakepath".to_owned() };
+        let ssh = recorder.ssh("web2", &way);
+        let words: Vec<_> = ssh.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        let command = recorder.command(&way);
+        assert_eq!(words, ["-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", "web2", &command]);
+        assert_eq!(recorder.to_string(), "web2:flight");
+        assert_eq!(Recorder { host: None, ..recorder }.to_string(), "flight");
+    }
+
+    #[test]
+    fn the_next_step_is_another_user_where_a_recorder_runs_and_a_recorder_where_none_does() {
+        let io = |kind| TriggerError::Io { path: "flight".into(), error: std::io::Error::from(kind) };
+        let signal = TriggerError::Signal {
+            path: "flight".into(),
+            pid: 912,
+            error: std::io::Error::from(ErrorKind::PermissionDenied),
+        };
+        for (error, word) in [
+            (io(ErrorKind::PermissionDenied), "root"),
+            (io(ErrorKind::NotFound), "record --flight"),
+            (signal, "root"),
+            (TriggerError::NoRecorder("flight".into()), "record --flight"),
+        ] {
+            assert!(next_after(&error).contains(word), "{error}");
         }
     }
 }

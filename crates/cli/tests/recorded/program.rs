@@ -301,6 +301,13 @@ fn questions_that_make_no_sense_end_with_2_and_say_what_to_do() {
             "#]],
         ),
         (
+            &["record", "--flight", "30s", "--max-size", "100M", "-a"],
+            expect![[r#"
+                error: a kept recording may take 320 MiB (--flight-memory is 256 MiB), and --max-size allows 100 MiB for all of them together
+                hint: --max-size 320M, or --flight-memory 80M
+            "#]],
+        ),
+        (
             &["pathfinder"],
             expect![[r#"
             error: unrecognized subcommand 'pathfinder'

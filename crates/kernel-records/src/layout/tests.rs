@@ -73,3 +73,18 @@ fn no_name_is_a_keyword_of_the_metadata_language() {
         assert!(!KEYWORDS.contains(&name), "{name}");
     }
 }
+
+#[test]
+fn a_record_has_the_forms_of_its_kind_and_of_the_values_that_have_names() {
+    let mut mark = vec![0; 32];
+    mark[8] = Kind::Mark.number();
+    let layout = Layout::of(Kind::Mark);
+    let field = layout.fields.iter().find(|field| matches!(field.ty, Choice(..))).expect("a field");
+    assert_eq!(forms_of(&mark), Ok([("mark", "", "")].into()), "no name has the number 0");
+    mark[field.offset] = 3;
+    let expected = [("mark", "", ""), ("mark", field.name, "COMMAND")];
+    assert_eq!(forms_of(&mark), Ok(expected.into()));
+    assert!(expected.iter().all(|form| every_form().contains(form)));
+    assert_eq!(every_form().iter().filter(|(_, field, _)| field.is_empty()).count(), LAYOUTS.len());
+    assert!(forms_of(&mark[..20]).is_err());
+}

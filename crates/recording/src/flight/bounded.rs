@@ -27,6 +27,11 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
         Self { facts: HashMap::new(), max, payload: 0 }
     }
 
+    /// Whether a fact of this key can be stated without another one going for it.
+    pub fn has_room_for(&self, key: &K) -> bool {
+        self.facts.len() < self.max || self.facts.contains_key(key)
+    }
+
     /// States a fact, in place of an earlier one of this key.
     pub fn state(&mut self, key: K, event: &Event) {
         self.payload += payload(&event.kind);
@@ -138,6 +143,16 @@ mod tests {
         let left: Vec<u64> = facts.events().iter().map(|event| event.at.ns()).collect();
         assert_eq!(left, [0, 4, 5, 6, 7, 9], "a quarter of nine, rounded up, without the one that was used");
         assert_eq!(facts.payload, 60);
+    }
+
+    #[test]
+    fn there_is_room_until_the_limit_and_then_for_known_keys_alone() {
+        let mut facts = Bounded::new(2);
+        let room = |facts: &Bounded<u64>| [0, 1, 2].map(|key| facts.has_room_for(&key));
+        for (key, expected) in [(0, [true; 3]), (1, [true, true, false])] {
+            facts.state(key, &name(key, key, 0));
+            assert_eq!(room(&facts), expected, "with {key}");
+        }
     }
 
     #[test]

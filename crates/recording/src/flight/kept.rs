@@ -8,6 +8,7 @@ use rustix::fs::FileType;
 use wakepath_caller::{Caller, Directory};
 
 use crate::rotate::{delete, inspect};
+use crate::write::{Budget, Space};
 use crate::{ClockReading, HostIdentity, Options, WriteError, Writer};
 
 /// The file that names the recorder's process.
@@ -74,13 +75,13 @@ impl FlightDirectory {
     }
 
     /// Begins a kept recording, of about `bytes`, whose window begins at `clock`. `word` ends its name. The oldest ones go
-    /// where there would be too many, or too large ones.
+    /// where there would be too many, or too large ones; all stay where even that makes too little room.
     ///
     /// # Errors
     /// When it cannot be made.
     pub fn begin(&self, word: &str, clock: ClockReading, bytes: u64) -> Result<Writer, WriteError> {
         let acting = Caller::act(self.options.caller.as_ref()).map_err(|e| self.io(e))?;
-        self.make_room(bytes).map_err(|e| self.io(e))?;
+        self.make_room(bytes)?;
         let name = self.free_name(word, clock).map_err(|e| self.io(e))?;
         drop(acting);
         let options = Options { clock, most_bytes: Some(self.limits.bytes), ..self.options.clone() };
@@ -118,31 +119,45 @@ impl FlightDirectory {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Deletes the oldest recordings, so that one more of `bytes` is within the limits.
-    fn make_room(&self, bytes: u64) -> io::Result<()> {
+    /// Deletes the oldest recordings, so that one more of `bytes` is within the limits and has room on the disk. Deletes none
+    /// where that cannot be.
+    fn make_room(&self, bytes: u64) -> Result<(), WriteError> {
+        let io = |source| self.io(source);
+        let limit = self.limits.bytes;
+        if bytes > limit {
+            return Err(WriteError::LargerThanAllKept { bytes, limit });
+        }
         let mut kept = Vec::new();
-        for (name, kind) in self.directory.names()? {
+        for (name, kind) in self.directory.names().map_err(io)? {
             // One that is not a recording of this user stays, and does not count.
             if is_kept(&name)
                 && kind == FileType::Directory
                 && let Ok(found) = inspect(&self.directory, &name)
             {
-                let bytes = found.bytes()?;
+                let bytes = found.bytes().map_err(io)?;
                 kept.push((name, found, bytes));
             }
         }
-        let mut count = kept.len();
-        let mut sum: u64 = kept.iter().map(|(.., bytes)| bytes).sum();
-        for (name, found, size) in &kept {
-            if count < self.limits.recordings && sum.saturating_add(bytes) <= self.limits.bytes {
-                break;
-            }
-            delete(found)?;
-            self.directory.remove_directory(name)?;
-            count -= 1;
-            sum -= size;
+        let sizes: Vec<u64> = kept.iter().map(|(.., bytes)| *bytes).collect();
+        let gone = oldest_that_go(&sizes, bytes, self.limits);
+        self.check_disk(sizes[..gone].iter().sum(), bytes)?;
+        for (name, found, _) in &kept[..gone] {
+            delete(found).map_err(io)?;
+            self.directory.remove_directory(name).map_err(io)?;
         }
         Ok(())
+    }
+
+    /// Whether the disk has room for one more recording of `bytes` once `freed` bytes are deleted.
+    fn check_disk(&self, freed: u64, bytes: u64) -> Result<(), WriteError> {
+        let path = &self.directory.path;
+        let (free, total) = self.directory.space().map_err(|source| self.io(source))?;
+        let free = free.saturating_add(freed);
+        if free < bytes {
+            return Err(WriteError::DiskFull(path.clone()));
+        }
+        let budget = Budget::new(None, 0, self.options.least_free_percent);
+        budget.check(path, Space { free, total }).map(drop)
     }
 
     fn io(&self, source: io::Error) -> WriteError {
@@ -192,6 +207,17 @@ pub fn is_written(path: &Path) -> bool {
     Directory::at(path).is_ok_and(|directory| directory.lock())
 }
 
+/// The number of recordings, of which `kept` has the sizes, the oldest first, that go for one more of `bytes`.
+fn oldest_that_go(kept: &[u64], bytes: u64, limits: KeptLimits) -> usize {
+    let mut sum = kept.iter().fold(bytes, |sum, size| sum.saturating_add(*size));
+    let goes = |(gone, size): &(usize, &u64)| {
+        let goes = kept.len() - gone >= limits.recordings || sum > limits.bytes;
+        sum = sum.saturating_sub(**size);
+        goes
+    };
+    kept.iter().enumerate().take_while(goes).count()
+}
+
 fn is_kept(name: &OsStr) -> bool {
     // One that is being begun has a dot before its name, and `.new` behind it.
     name.to_str().is_some_and(|name| name.strip_prefix('.').unwrap_or(name).starts_with(KEPT))
@@ -214,6 +240,28 @@ fn utc(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_oldest_recordings_go_until_one_more_is_within_the_limits() {
+        // The most recordings and bytes, the sizes of those that are there, the new one's size, and the number that go.
+        for (recordings, most, kept, bytes, gone) in [
+            (3, 100, &[][..], 100, 0),
+            (3, 100, &[10, 10], 80, 0),
+            (3, 100, &[10, 10], 81, 1),
+            (3, 100, &[10, 10], 91, 2),
+            (3, 100, &[90, 1, 1], 10, 1),
+            (3, 100, &[1, 1, 1], 1, 1),
+            (3, 100, &[1, 1, 1, 1, 1], 1, 3),
+            (1, 100, &[1], 1, 1),
+            (0, 100, &[1, 1], 1, 2),
+            (9, 100, &[50, 1, 50], 50, 2),
+            (9, 100, &[1, 50, 50], 50, 2),
+            (9, u64::MAX, &[u64::MAX, 1], 1, 0),
+        ] {
+            let limits = KeptLimits { recordings, bytes: most };
+            assert_eq!(oldest_that_go(kept, bytes, limits), gone, "{kept:?} and {bytes} in {limits:?}");
+        }
+    }
 
     #[test]
     fn a_time_sorts_as_its_name_does() {

@@ -79,11 +79,47 @@ impl LastStates {
 
     /// Takes an event that is no longer kept, in the order of time.
     pub fn take(&mut self, event: &Event) {
+        if let EventKind::Fork { child } = &event.kind
+            && self.threads.is_reused(child)
+        {
+            self.forget(|tgid| tgid == child.tgid);
+        }
+        if !self.has_room_for(&event.kind) {
+            // Facts of the dead go before any about a process that lives, however long ago that was stated.
+            self.forget_the_dead();
+        }
         self.threads.take(event);
         let at = event.at.ns();
         match &event.kind {
-            // All but everything in a recording.
-            EventKind::Switch { .. } | EventKind::Waking { .. } => {}
+            // The states of threads and CPUs, which are kept there. Switches and wakings are all but everything in a recording.
+            EventKind::Switch { .. }
+            | EventKind::Waking { .. }
+            | EventKind::Migrate { .. }
+            | EventKind::ThreadContext(_)
+            | EventKind::ThreadAttribute(_)
+            | EventKind::Current
+            | EventKind::Thread { .. }
+            | EventKind::Fork { .. }
+            | EventKind::Exit
+            | EventKind::Rename { .. }
+            | EventKind::Move { .. }
+            | EventKind::Blocked(_)
+            | EventKind::Refill(_)
+            | EventKind::LockBegin(_)
+            | EventKind::LockEnd(_)
+            | EventKind::Loss { .. } => {}
+            // They say nothing of the time behind them.
+            EventKind::Ready { .. }
+            | EventKind::Stolen(_)
+            | EventKind::Sample(_)
+            | EventKind::Function(_)
+            | EventKind::Signal(_) => {}
+            EventKind::Exec { .. } => {
+                // Its files stay open. The code that the new program has mapped has its records before this one.
+                let is_of = |(tgid, _): &(Tid, u64)| *tgid == event.current;
+                self.goroutines.retain(|key| !is_of(key));
+                self.spans.retain(|key| !is_of(key));
+            }
             EventKind::Flow(id, _) => self.flows.state(*id, event),
             EventKind::Packet(packet) => self.flows.use_at(packet.flow, at),
             EventKind::SocketReady(flow) => self.flows.use_at(*flow, at),
@@ -123,8 +159,26 @@ impl LastStates {
             EventKind::UnwindCounts(counts) => self.totals.unwound = *counts,
             EventKind::KernelCost(cost) => self.totals.take(*cost),
             EventKind::Mark(Mark::Started | Mark::Stopped) => {}
-            EventKind::Mark(_) if self.marks.len() < MAX_MARKS => self.marks.push(event.clone()),
-            _ => {}
+            EventKind::Mark(Mark::Command { .. } | Mark::Target(_) | Mark::Observer(_) | Mark::Ended(_)) => {
+                if self.marks.len() < MAX_MARKS {
+                    self.marks.push(event.clone());
+                }
+            }
+        }
+    }
+
+    /// Whether a fact about a process has room without another one going for it.
+    fn has_room_for(&self, kind: &EventKind) -> bool {
+        match kind {
+            EventKind::File(file) => self.files.has_room_for(&(file.tgid, file.fd)),
+            EventKind::SetMember(member) => self.members.has_room_for(&(member.tgid, member.set, member.fd)),
+            EventKind::Name(space, key, _) => self.names.has_room_for(&(*space, *key)),
+            EventKind::Mapping(mapping) => self.mappings.has_room_for(&(mapping.tgid, mapping.from)),
+            EventKind::Goroutine(step) => {
+                let key = (step.tgid, step.goroutine);
+                self.goroutines.has_room_for(&key) && self.spans.has_room_for(&key)
+            }
+            _ => true,
         }
     }
 
@@ -133,16 +187,21 @@ impl LastStates {
         self.threads.lose(cpu);
     }
 
-    /// Forgets what belongs to processes that have ended. Goes through all that is known: to be called now and then.
+    /// Forgets the facts about processes that have ended. Goes through all that is known: to be called now and then.
     pub fn forget_the_dead(&mut self) {
-        let Self { threads, .. } = self;
-        let lives = |tgid: &Tid| threads.lives(*tgid);
-        self.files.retain(|(tgid, _)| lives(tgid));
-        self.members.retain(|(tgid, ..)| lives(tgid));
-        self.mappings.retain(|(tgid, _)| lives(tgid));
-        self.goroutines.retain(|(tgid, _)| lives(tgid));
-        self.spans.retain(|(tgid, _)| lives(tgid));
-        self.names.retain(|(space, key)| space.process(*key).is_none_or(|tgid| lives(&tgid)));
+        let living = self.threads.processes();
+        self.forget(|tgid| !living.contains(&tgid));
+        self.threads.forget_ended(&living);
+    }
+
+    /// Forgets the facts about these processes.
+    fn forget(&mut self, is_gone: impl Fn(Tid) -> bool) {
+        self.files.retain(|(tgid, _)| !is_gone(*tgid));
+        self.members.retain(|(tgid, ..)| !is_gone(*tgid));
+        self.mappings.retain(|(tgid, _)| !is_gone(*tgid));
+        self.goroutines.retain(|(tgid, _)| !is_gone(*tgid));
+        self.spans.retain(|(tgid, _)| !is_gone(*tgid));
+        self.names.retain(|(space, key)| !space.process(*key).is_some_and(&is_gone));
     }
 
     /// The memory that it takes, bytes.

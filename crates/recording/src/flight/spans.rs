@@ -12,8 +12,8 @@ pub struct FlightSpans {
     /// When each message came, ns, and its bytes.
     messages: VecDeque<(u64, Box<[u8]>)>,
     bytes: usize,
-    /// Up to when messages were dropped for want of memory, ns.
-    short_until: u64,
+    /// When the last one came that was dropped for want of memory, ns.
+    short_until: Option<u64>,
 }
 
 /// The memory of a message beside its bytes.
@@ -22,7 +22,7 @@ const OVERHEAD_BYTES: usize = 48;
 impl FlightSpans {
     /// An empty memory for the messages of the last `window_ns`, of at most `max_bytes`.
     pub const fn new(window_ns: u64, max_bytes: usize) -> Self {
-        Self { window_ns, max_bytes, messages: VecDeque::new(), bytes: 0, short_until: 0 }
+        Self { window_ns, max_bytes, messages: VecDeque::new(), bytes: 0, short_until: None }
     }
 
     /// Takes a message that came at `now`, a stamp of the monotonic clock, ns.
@@ -34,7 +34,7 @@ impl FlightSpans {
             && (*at < oldest || self.bytes > self.max_bytes)
         {
             if *at >= oldest {
-                self.short_until = *at;
+                self.short_until = Some(*at);
             }
             self.bytes -= first.len() + OVERHEAD_BYTES;
             self.messages.pop_front();
@@ -46,13 +46,18 @@ impl FlightSpans {
         self.bytes
     }
 
+    /// Whether messages that came since `from` were dropped for want of memory.
+    fn is_short_since(&self, from: u64) -> bool {
+        self.short_until.is_some_and(|until| until >= from)
+    }
+
     /// Writes the messages that are in memory. Returns whether some since `from` were dropped for want of memory.
     ///
     /// # Errors
     /// When they cannot be written.
     pub fn write(&self, writer: &mut SpanWriter, from: u64) -> Result<bool, WriteError> {
         self.messages.iter().try_for_each(|(_, message)| writer.append(message))?;
-        Ok(self.short_until > from)
+        Ok(self.is_short_since(from))
     }
 }
 
@@ -68,10 +73,35 @@ mod tests {
         }
         let kept = |spans: &FlightSpans| spans.messages.iter().map(|(at, _)| *at).collect::<Vec<_>>();
         assert_eq!(kept(&spans), [90, 120, 150, 160]);
-        assert_eq!((spans.bytes(), spans.short_until), (4 * (10 + OVERHEAD_BYTES), 0), "50 was too old");
+        assert_eq!((spans.bytes(), spans.short_until), (4 * (10 + OVERHEAD_BYTES), None), "50 was too old");
         spans.push(161, &[1; 10]);
-        assert_eq!((kept(&spans).len(), spans.short_until), (4, 90), "too much");
+        assert_eq!((kept(&spans).len(), spans.short_until), (4, Some(90)), "too much");
         spans.push(200, &[1; 1000]);
         assert_eq!((kept(&spans).len(), spans.bytes()), (0, 0), "a message that has no room at all");
+    }
+
+    #[test]
+    fn each_shortage_counts_from_its_own_time_on() {
+        let mut spans = FlightSpans::new(100, 2 * (10 + OVERHEAD_BYTES));
+        assert!(!spans.is_short_since(0), "nothing was dropped");
+        // When a message comes, and up to which beginning a window lacks one for want of memory.
+        for (at, until) in [
+            (10, None),
+            (20, None),
+            (30, Some(10)),
+            (40, Some(20)),
+            // Those before were too old.
+            (200, Some(20)),
+            (210, Some(20)),
+            (220, Some(200)),
+            // One that fits exactly, when the others are too old.
+            (400, Some(200)),
+        ] {
+            spans.push(at, &[1; 10]);
+            assert_eq!(spans.short_until, until, "at {at}");
+            for (from, is_short) in until.into_iter().flat_map(|until| [(until, true), (until + 1, false)]) {
+                assert_eq!(spans.is_short_since(from), is_short, "from {from}, at {at}");
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! The rules are those of the timeline (`crates/timeline/src/waits.rs`), without its results: a thread's state is that
 //! of the last record that proves it, and unknown where records contradict each other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use wakepath_event::{
     BlockedState, Call, CgroupId, Context, Cpu, Event, EventKind, KernelLock, Mark, SwitchOut,
@@ -29,6 +29,8 @@ pub(super) struct Threads {
     attribute_bytes: usize,
     /// When the CPU limit of each cgroup last handed out time, ns.
     refills: HashMap<CgroupId, u64>,
+    /// The processes whose main thread ended since it was last looked which of them have: their numbers may be given again.
+    ended: HashSet<Tid>,
 }
 
 /// A thread.
@@ -122,6 +124,8 @@ impl Threads {
                 if let Some(identity) = self.identity(current) {
                     identity.comm = *comm;
                 }
+                // The span was the work of the program before.
+                self.set_context(current, None);
             }
             EventKind::Exit => {
                 if let Some(row) = self.rows.get_mut(&current) {
@@ -145,13 +149,7 @@ impl Threads {
             EventKind::LockBegin(_) | EventKind::LockEnd(_) if event.context.is_interrupt() => {}
             EventKind::LockBegin(lock) => self.set_lock(current, Some(*lock)),
             EventKind::LockEnd(_) => self.set_lock(current, None),
-            EventKind::ThreadContext(context) => {
-                if let Some(row) = self.rows.get_mut(&current) {
-                    row.context = Some(*context);
-                    self.attribute_bytes -= row.attribute_bytes();
-                    row.attributes = Vec::new();
-                }
-            }
+            EventKind::ThreadContext(context) => self.set_context(current, Some(*context)),
             EventKind::ThreadAttribute(attribute) => {
                 let row = self.rows.get_mut(&current);
                 if let Some(row) = row.filter(|row| row.attributes.len() < MAX_ATTRIBUTES) {
@@ -168,7 +166,31 @@ impl Threads {
             }
             EventKind::Loss { .. } => self.lose(cpu),
             EventKind::Mark(Mark::Started) => self.complete_since = Some(at),
-            _ => {}
+            // At most they show the thread that has their CPU.
+            EventKind::Ready { .. }
+            | EventKind::Current
+            | EventKind::Stolen(_)
+            | EventKind::Packet(_)
+            | EventKind::SocketReady(_)
+            | EventKind::Flow(..)
+            | EventKind::BlockIssue(_)
+            | EventKind::BlockComplete(_)
+            | EventKind::Sample(_)
+            | EventKind::Stack(_)
+            | EventKind::StackLater(..)
+            | EventKind::StackOf(_)
+            | EventKind::StackCounts(_)
+            | EventKind::KernelCost(_)
+            | EventKind::UnwindCounts(_)
+            | EventKind::File(_)
+            | EventKind::SetMember(_)
+            | EventKind::Function(_)
+            | EventKind::Signal(_)
+            | EventKind::Goroutine(_)
+            | EventKind::Clocks(_)
+            | EventKind::Name(..)
+            | EventKind::Mapping(_)
+            | EventKind::Mark(_) => {}
         }
     }
 
@@ -197,12 +219,26 @@ impl Threads {
         self.attribute_bytes
             + self.rows.capacity() * row * 8 / 7
             + self.refills.capacity() * 24
+            + self.ended.capacity() * 8
             + self.cpus.capacity() * 8
     }
 
-    /// Whether any thread of this process is known.
-    pub fn lives(&self, tgid: Tid) -> bool {
-        self.rows.contains_key(&tgid)
+    /// The processes with a living thread, which need not be the main one. Goes through all threads.
+    pub fn processes(&self) -> HashSet<Tid> {
+        let process = |(tid, row): (&Tid, &Row)| row.identity.as_ref().map_or(*tid, |identity| identity.tgid);
+        self.rows.iter().map(process).collect()
+    }
+
+    /// Whether another process had the number of this newborn one.
+    pub fn is_reused(&self, child: &ThreadIdentity) -> bool {
+        let known = self.rows.get(&child.tid).and_then(|row| row.identity.as_ref());
+        let is_other = known.is_some_and(|known| known.start != child.start);
+        child.tid == child.tgid && (is_other || self.ended.contains(&child.tid))
+    }
+
+    /// Notes that nothing is known any more of processes that have ended, but of those that live.
+    pub fn forget_ended(&mut self, living: &HashSet<Tid>) {
+        self.ended.retain(|tgid| living.contains(tgid));
     }
 
     /// A thread's row with what its other fields say of its state.
@@ -278,7 +314,10 @@ impl Threads {
             match out {
                 SwitchOut::Dead => {
                     let dead = self.rows.remove(&prev);
-                    self.attribute_bytes -= dead.map_or(0, |row| row.attribute_bytes());
+                    self.attribute_bytes -= dead.as_ref().map_or(0, Row::attribute_bytes);
+                    if dead.and_then(|row| row.identity).is_none_or(|identity| identity.tgid == prev) {
+                        self.ended.insert(prev);
+                    }
                 }
                 SwitchOut::Runnable => self.row(prev).state = State::Preempted(cpu),
                 SwitchOut::Throttled => self.row(prev).state = State::Throttled(cpu, at),
@@ -301,6 +340,13 @@ impl Threads {
         if target == Tid::IDLE {
             return;
         }
+        let state = self.row(target).state;
+        let is_other = matches!(state, State::Blocked(..) | State::Preempted(_) | State::Throttled(..))
+            || self.cpus.contains(&Some(target));
+        if newborn && is_other {
+            // The tid was given again: the end of the thread before and the birth of this one have no record.
+            self.begin_anew(target);
+        }
         let row = self.row(target);
         match row.state {
             _ if newborn => row.state = State::Ready,
@@ -319,12 +365,20 @@ impl Threads {
             None => !matches!(state, State::Newborn(_)),
         };
         if !is_same {
-            *row = Row::default();
+            self.begin_anew(identity.tid);
         }
+        let row = self.row(identity.tid);
         if !is_same || row.state == State::Unknown {
             row.state = state;
         }
         row.identity = Some(identity.clone());
+    }
+
+    /// Forgets the thread that had this tid before, and ended without a record.
+    fn begin_anew(&mut self, tid: Tid) {
+        let before = self.rows.remove(&tid);
+        self.attribute_bytes -= before.map_or(0, |row| row.attribute_bytes());
+        self.cpus.iter_mut().filter(|occupant| **occupant == Some(tid)).for_each(|occupant| *occupant = None);
     }
 
     /// Moves a thread from one queue to another.
@@ -333,6 +387,14 @@ impl Threads {
         let state = self.rows.get(&target).filter(|_| !is_running).map(|row| self.settled(row).state);
         if let (Some(State::Ready | State::Preempted(_)), Some(row)) = (state, self.rows.get_mut(&target)) {
             row.state = State::Preempted(to);
+        }
+    }
+
+    fn set_context(&mut self, tid: Tid, context: Option<ThreadContext>) {
+        if let Some(row) = self.rows.get_mut(&tid) {
+            row.context = context;
+            self.attribute_bytes -= row.attribute_bytes();
+            row.attributes = Vec::new();
         }
     }
 
@@ -395,4 +457,94 @@ const fn observes(kind: &EventKind) -> bool {
             | EventKind::Current
             | EventKind::Migrate { .. }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Stamp;
+    use wakepath_event::Comm;
+
+    use super::*;
+
+    const THREAD: Tid = Tid(7);
+
+    fn birth(start: u64) -> EventKind {
+        let child = ThreadIdentity {
+            tid: THREAD,
+            tgid: THREAD,
+            parent: Tid(1),
+            ns_tid: THREAD,
+            ns_tgid: THREAD,
+            start: Stamp::from_ns(start),
+            cgroup: CgroupId(1),
+            cpu_cgroup: CgroupId(1),
+            kernel: false,
+            comm: Comm::new(b"worker"),
+        };
+        EventKind::Fork { child }
+    }
+
+    #[test]
+    fn the_memory_of_attributes_goes_with_them() {
+        let event = |at, current, kind| Event {
+            at: Stamp::from_ns(at),
+            cpu: Cpu(0),
+            context: Context::Task,
+            current,
+            kind,
+        };
+        let attribute = |length: usize| {
+            let value = vec![b'x'; length].into();
+            EventKind::ThreadAttribute(ThreadAttribute { key: 1, length: length as u8, value })
+        };
+        let context =
+            |flags| EventKind::ThreadContext(ThreadContext::Span { trace: [1; 16], span: [2; 8], flags });
+        let leaves = |out| EventKind::Switch { next: Tid::IDLE, out, interrupts_ns: 0, call: None };
+        let blocked = leaves(SwitchOut::Blocked(BlockedState::Interruptible));
+        let waking = EventKind::Waking { target: THREAD, irq: 0, newborn: true, socket: None };
+        let exec = EventKind::Exec { old: THREAD, comm: Comm::new(b"next"), path: [].into() };
+        for (what, ends) in [
+            ("another context", vec![(THREAD, context(1))]),
+            ("another program", vec![(THREAD, exec)]),
+            ("the thread's end", vec![(THREAD, leaves(SwitchOut::Dead))]),
+            ("another thread of this tid", vec![(Tid::IDLE, birth(50))]),
+            ("the same without a birth", vec![(THREAD, blocked), (Tid::IDLE, waking)]),
+        ] {
+            let mut threads = Threads::default();
+            let none = threads.bytes();
+            let shows =
+                EventKind::Switch { next: THREAD, out: SwitchOut::Runnable, interrupts_ns: 0, call: None };
+            for (at, (current, kind)) in
+                (1..).zip([(Tid::IDLE, birth(1)), (Tid::IDLE, shows), (THREAD, context(0))])
+            {
+                threads.take(&event(at, current, kind));
+            }
+            assert_eq!(threads.attribute_bytes, 0);
+            threads.take(&event(10, THREAD, attribute(20)));
+            threads.take(&event(10, THREAD, attribute(5)));
+            assert!(threads.attribute_bytes >= 25 + 2 * size_of::<ThreadAttribute>(), "{what}");
+            assert!(threads.bytes() >= none + threads.attribute_bytes, "{what}");
+            (60..).zip(ends).for_each(|(at, (current, kind))| threads.take(&event(at, current, kind)));
+            assert_eq!(threads.attribute_bytes, 0, "{what}");
+        }
+    }
+
+    #[test]
+    fn no_more_attributes_of_a_context_are_kept_than_a_recorder_reads() {
+        let mut threads = Threads::default();
+        let mut take = |kind| {
+            threads.take(&Event {
+                at: Stamp::from_ns(5),
+                cpu: Cpu(0),
+                context: Context::Task,
+                current: THREAD,
+                kind,
+            });
+        };
+        take(EventKind::Current);
+        for _ in 0..100 {
+            take(EventKind::ThreadAttribute(ThreadAttribute { key: 1, length: 1, value: [1].into() }));
+        }
+        assert_eq!(threads.rows[&THREAD].attributes.len(), MAX_ATTRIBUTES);
+    }
 }

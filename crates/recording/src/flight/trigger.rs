@@ -29,48 +29,64 @@ pub enum Asked {
 /// The triggers of a flight recorder. Times are stamps of the monotonic clock, ns.
 #[derive(Debug)]
 pub struct Triggers {
+    /// The time that is recorded before a trigger.
+    before_ns: u64,
     /// The time that is recorded behind a trigger.
     after_ns: u64,
     /// The least time from one kept recording to the next trigger that counts.
     rest_ns: u64,
-    pending: Option<(Cause, u64)>,
+    /// The recordings that will be kept: the cause and the moment of each. Their windows do not hold each other's moments.
+    pending: Vec<(Cause, u64)>,
     kept_at: Option<u64>,
     ignored: u64,
 }
 
 impl Triggers {
-    /// Triggers of which at most one in `rest_ns` counts.
+    /// Triggers of which at most one in `rest_ns` counts. A window holds every moment before its trigger.
     pub const fn new(after_ns: u64, rest_ns: u64) -> Self {
-        Self { after_ns, rest_ns, pending: None, kept_at: None, ignored: 0 }
+        Self { before_ns: u64::MAX, after_ns, rest_ns, pending: Vec::new(), kept_at: None, ignored: 0 }
+    }
+
+    /// The same, where a window holds `before_ns` before its trigger.
+    #[must_use]
+    pub fn with_before(self, before_ns: u64) -> Self {
+        Self { before_ns, ..self }
     }
 
     /// Takes a trigger that comes `now`, for the moment `at`, which is no later.
     pub fn ask(&mut self, cause: Cause, at: u64, now: u64) -> Asked {
-        if let Some((pending, _)) = &mut self.pending {
+        let at = at.min(now);
+        let Self { before_ns, after_ns, .. } = *self;
+        // Records are settled some time behind `now`: the window of a recording that is not written yet may have ended before `at`.
+        let holds =
+            |moment: u64| at <= moment.saturating_add(after_ns) && moment <= at.saturating_add(before_ns);
+        if let Some((pending, _)) = self.pending.iter_mut().find(|(_, moment)| holds(*moment)) {
             pending.since = match (pending.since, cause.since) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
             };
             return Asked::Joined;
         }
-        let rests = self.kept_at.is_some_and(|at| now < at.saturating_add(self.rest_ns));
+        let ends = self.pending.iter().map(|(_, moment)| moment.saturating_add(after_ns));
+        let last = ends.chain(self.kept_at).max();
+        let rests = last.is_some_and(|at| now < at.saturating_add(self.rest_ns));
         if rests && !cause.asked {
             self.ignored += 1;
             return Asked::TooSoon;
         }
-        self.pending = Some((cause, at.min(now)));
+        self.pending.push((cause, at));
         Asked::Taken
     }
 
     /// The cause of the recording that is due, where all records up to `settled` are there, and the end of its window;
-    /// `at_once`: the recorder ends, and nothing more comes.
+    /// `at_once`: the recorder ends, and nothing more comes. Several may be due: to be asked until there is none.
     pub fn due(&mut self, settled: u64, at_once: bool) -> Option<(Cause, u64)> {
-        let (_, asked) = self.pending.as_ref()?;
-        let end = asked + self.after_ns;
+        let (place, &(_, moment)) = self.pending.iter().enumerate().min_by_key(|(_, (_, moment))| *moment)?;
+        let end = moment.saturating_add(self.after_ns);
         if settled < end && !at_once {
             return None;
         }
-        let (cause, _) = self.pending.take()?;
+        let (cause, _) = self.pending.remove(place);
         self.kept_at = Some(settled);
         Some((cause, end.min(settled)))
     }
@@ -125,5 +141,68 @@ mod tests {
         assert_eq!(triggers.ask(cause(false, None), 1099, 1099), Asked::TooSoon);
         assert_eq!(triggers.ask(cause(false, None), 1200, 1100), Asked::Taken, "no moment to come");
         assert_eq!(triggers.due(1110, false), Some((cause(false, None), 1110)));
+    }
+
+    #[test]
+    fn a_trigger_joins_the_window_that_has_its_moment_and_a_person_gets_another_one_for_other_moments() {
+        use Asked::{Joined, Taken, TooSoon};
+        // Its first window, 970 to 1010, is not written yet. The time for which triggers rest, whether a person asks, the moment of the
+        // second trigger, and the answer.
+        for (rest_ns, asked, at, answer) in [
+            (100, true, 1000, Joined),
+            (100, false, 1010, Joined),
+            (100, true, 1010, Joined),
+            (100, false, 1011, TooSoon),
+            (100, true, 1011, Taken),
+            (2, false, 1011, TooSoon),
+            (1, false, 1011, Taken),
+            (0, false, 1011, Taken),
+            (100, false, 970, Joined),
+            (100, true, 970, Joined),
+            (100, false, 969, TooSoon),
+            (100, true, 969, Taken),
+        ] {
+            let mut triggers = Triggers::new(10, rest_ns).with_before(30);
+            assert_eq!(triggers.ask(cause(false, Some(5)), 1000, 1000), Taken);
+            let now = at.max(1000);
+            assert_eq!(triggers.ask(cause(asked, Some(4)), at, now), answer, "{at}, rest {rest_ns}");
+            let since = Some(if answer == Joined { 4 } else { 5 });
+            let mut windows = vec![(cause(false, since), 1010)];
+            if answer == Taken {
+                windows.push((cause(asked, Some(4)), at + 10));
+            }
+            windows.sort_by_key(|(_, end)| *end);
+            let due: Vec<_> = std::iter::from_fn(|| triggers.due(2000, false)).collect();
+            assert_eq!(due, windows, "{at}: the window that ends first is first");
+            assert_eq!(triggers.take_ignored(), u64::from(answer == TooSoon));
+        }
+    }
+
+    #[test]
+    fn each_window_waits_for_its_own_end_unless_the_recorder_ends() {
+        let asked = || cause(true, None);
+        let mut triggers = Triggers::new(10, 100).with_before(30);
+        assert_eq!([1000, 1011, 1022].map(|at| triggers.ask(asked(), at, at)), [Asked::Taken; 3]);
+        assert_eq!(triggers.ask(asked(), 1020, 1023), Asked::Joined);
+        assert_eq!([1010, 1010, 1020].map(|at| triggers.due(at, false)), [Some((asked(), 1010)), None, None]);
+        assert_eq!(
+            [(); 3].map(|()| triggers.due(1025, true)),
+            [Some((asked(), 1021)), Some((asked(), 1025)), None]
+        );
+        assert_eq!(
+            triggers.ask(cause(false, None), 1124, 1124),
+            Asked::TooSoon,
+            "it rests behind the last one"
+        );
+        assert_eq!(triggers.ask(cause(false, None), 1125, 1125), Asked::Taken);
+    }
+
+    #[test]
+    fn a_time_behind_a_trigger_of_any_length_ends_with_what_is_there() {
+        let mut triggers = Triggers::new(u64::MAX, u64::MAX);
+        assert_eq!(triggers.ask(cause(true, None), 5, 7), Asked::Taken);
+        assert_eq!(triggers.due(u64::MAX - 1, false), None);
+        assert_eq!(triggers.due(9, true), Some((cause(true, None), 9)));
+        assert_eq!(triggers.ask(cause(false, None), u64::MAX - 1, u64::MAX - 1), Asked::TooSoon);
     }
 }

@@ -11,7 +11,7 @@ const MAX_RESERVE_BYTES: u64 = 4 << 30;
 
 /// The bytes that a recording may take, and has taken. Shared by its streams, which several threads may write.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     written: AtomicU64,
     most: u64,
     /// The part of `most` that is kept for the end.

@@ -15,6 +15,8 @@ pub enum WriteError {
     DiskFull(PathBuf),
     #[error("the recording has reached its limit of {limit} bytes")]
     SizeLimit { limit: u64 },
+    #[error("a recording of {bytes} bytes is larger than all that are kept may be together, {limit} bytes")]
+    LargerThanAllKept { bytes: u64, limit: u64 },
     #[error("the spans have reached a quarter of the recording's largest size, {limit} bytes")]
     SpansLimit { limit: u64 },
     #[error("{}: a message of {bytes} bytes is too long for a frame", .path.display())]
@@ -52,7 +54,11 @@ impl WriteError {
     pub const fn is_out_of_room(&self) -> bool {
         matches!(
             self,
-            Self::DiskFull(_) | Self::SizeLimit { .. } | Self::SpansLimit { .. } | Self::DiskReserve { .. }
+            Self::DiskFull(_)
+                | Self::SizeLimit { .. }
+                | Self::LargerThanAllKept { .. }
+                | Self::SpansLimit { .. }
+                | Self::DiskReserve { .. }
         )
     }
 }

@@ -1,5 +1,7 @@
 //! A flight recorder over a simulated week: its memory and its disk stay bounded, and each slow request is kept whole.
 
+mod ends;
+mod kinds;
 mod restated;
 
 use std::collections::HashMap;
@@ -277,6 +279,32 @@ fn a_recording_that_was_cut_short_is_taken_back_and_nothing_else() {
     }
     assert_eq!(kept_recordings(folder.path()).expect("a directory"), [kept, foreign.clone()]);
     assert!(foreign.join("mine").exists() && folder.path().join("recorder").exists());
+}
+
+#[test]
+fn a_recording_that_cannot_fit_leaves_the_earlier_ones() {
+    const ALL: u64 = 1 << 20;
+    // The most bytes of all, and the size of a recording that has no room: larger than all that may be kept, though no larger
+    // than the memory of the recorder; and larger than any disk, beside one that would go for it.
+    for (bytes, recordings, large, error) in [
+        (ALL, 9, ALL + 1, "larger than all that are kept"),
+        (ALL, 1, 256 << 20, "larger than all that are kept"),
+        (u64::MAX, 1, u64::MAX / 2, "no space left"),
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let limits = KeptLimits { recordings, bytes };
+        let directory =
+            FlightDirectory::open(folder.path(), limits, Options::new("0", ""), host()).expect("a place");
+        let clock = ClockReading { monotonic_ns: BEGIN, realtime_ns: 1_764_000_000 * SECOND };
+        let first = {
+            let mut writer = directory.begin("signal", clock, 1).expect("room");
+            writer.sched(Cpu(0)).expect("a stream");
+            writer.path().to_owned()
+        };
+        let refused = directory.begin("span", clock, large).expect_err("no room");
+        assert!(refused.is_out_of_room() && refused.to_string().contains(error), "{refused}");
+        assert_eq!(kept_recordings(folder.path()).expect("a directory"), [first], "{large} of {bytes}");
+    }
 }
 
 #[test]

@@ -10,14 +10,14 @@ use wakepath_recording::Writer;
 use super::*;
 
 /// The thread of the tests, which is its process too.
-const WORKER: Tid = Tid(7);
-const OTHER: Tid = Tid(8);
+pub const WORKER: Tid = Tid(7);
+pub const OTHER: Tid = Tid(8);
 /// Where the windows begin and end.
-const FROM: u64 = BEGIN + 1000;
-const TO: u64 = BEGIN + 2000;
+pub const FROM: u64 = BEGIN + 1000;
+pub const TO: u64 = BEGIN + 2000;
 
 /// A machine with two processes, of which the first has the CPU.
-fn machine() -> Machine {
+pub fn machine() -> Machine {
     let mut machine = Machine::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX });
     for (place, tid) in [WORKER, OTHER].into_iter().enumerate() {
         let at = BEGIN + 3 * place as u64;
@@ -30,7 +30,7 @@ fn machine() -> Machine {
 }
 
 /// The events of the recording of a window.
-fn kept(mut machine: Machine) -> Vec<Event> {
+pub fn kept(mut machine: Machine) -> Vec<Event> {
     machine.flight.packet(Buffer::Sched, Cpu(0), &std::mem::take(&mut machine.ring), 0);
     machine.flight.cut(FROM);
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -46,7 +46,7 @@ fn kept(mut machine: Machine) -> Vec<Event> {
 }
 
 /// The kinds of the events right before the window, with their threads.
-fn restated(machine: Machine) -> Vec<(Tid, EventKind)> {
+pub fn restated(machine: Machine) -> Vec<(Tid, EventKind)> {
     let events = kept(machine).into_iter().filter(|event| event.at.ns() < FROM);
     events.map(|event| (event.current, event.kind)).collect()
 }
@@ -62,37 +62,42 @@ fn identity(machine: Machine, tid: Tid) -> ThreadIdentity {
     identity
 }
 
-fn file(tgid: Tid, fd: u32, name: &str) -> EventKind {
+pub fn file(tgid: Tid, fd: u32, name: &str) -> EventKind {
     let name = name.as_bytes().into();
     EventKind::File(FileName { tgid, fd, mode: 0o100_000, inode: 5, flow: Some(FlowId(9)), name })
 }
 
-fn name(space: NameSpace, key: u64, name: &str) -> EventKind {
+pub fn name(space: NameSpace, key: u64, name: &str) -> EventKind {
     EventKind::Name(space, key, name.as_bytes().into())
 }
 
-fn stack() -> Stack {
+pub fn mapping(tgid: Tid, from: u64, path: &str) -> Mapping {
+    let path = path.as_bytes().into();
+    Mapping { tgid, from, to: from + 0x1000, offset: 0, build_id: [1, 2].into(), path }
+}
+
+pub fn stack() -> Stack {
     Stack { tgid: WORKER, kernel: [1, 2].into(), user: [3].into(), scanned: 0, proved: 1 }
 }
 
-const fn request(id: u64) -> BlockRequest {
+pub const fn request(id: u64) -> BlockRequest {
     BlockRequest { id, device: 8 << 20, sector: 64, bytes: 4096, operation: 0, start: None, issued: None }
 }
 
-const fn lock(address: u64) -> KernelLock {
+pub const fn lock(address: u64) -> KernelLock {
     KernelLock { address, flags: 32, owner: Some(OTHER) }
 }
 
-const fn goroutine(number: u64, step: GoStep) -> EventKind {
+pub const fn goroutine(number: u64, step: GoStep) -> EventKind {
     EventKind::Goroutine(GoroutineStep { tgid: WORKER, program: 1, goroutine: number, began_in: 0, step })
 }
 
-fn attribute(key: u8, value: &str) -> EventKind {
+pub fn attribute(key: u8, value: &str) -> EventKind {
     let value = value.as_bytes();
     EventKind::ThreadAttribute(ThreadAttribute { key, length: value.len() as u8, value: value.into() })
 }
 
-const fn context(span: u8) -> ThreadContext {
+pub const fn context(span: u8) -> ThreadContext {
     ThreadContext::Span { trace: [span; 16], span: [span; 8], flags: 1 }
 }
 
@@ -290,42 +295,6 @@ fn a_wait_keeps_its_call() {
         .collect();
     assert_eq!(states, [(WORKER, Some(BlockedState::Interruptible)), (OTHER, None)]);
     assert!(restated.contains(&(WORKER, EventKind::Blocked(read))), "{restated:?}");
-}
-
-#[test]
-fn what_a_process_had_goes_with_it() {
-    let limits = FlightLimits { window_ns: 10 * SECOND, bytes: usize::MAX };
-    let mut machine = Machine::new(limits);
-    let facts = |tgid: Tid| {
-        let number = u64::from(tgid.0);
-        [
-            file(tgid, 3, "data.db"),
-            name(NameSpace::Program, number, "worker"),
-            name(NameSpace::ServiceInstance, number, "i-7"),
-            name(NameSpace::ThreadAttribute, number << 8 | 3, "http.route"),
-        ]
-    };
-    for tid in [WORKER, OTHER] {
-        machine.fork(BEGIN + u64::from(tid.0), tid);
-        facts(tid).into_iter().for_each(|fact| machine.rare(BEGIN + 10, tid, fact));
-    }
-    machine.switch(BEGIN + 20, Tid::IDLE, WORKER, SwitchOut::Runnable);
-    machine.rare(BEGIN + 21, WORKER, EventKind::Exit);
-    machine.switch(BEGIN + 22, WORKER, Tid::IDLE, SwitchOut::Dead);
-    machine.switch(BEGIN + 23, Tid::IDLE, OTHER, SwitchOut::Runnable);
-    machine.drain(BEGIN + 100 * SECOND);
-    let folder = tempfile::tempdir().expect("a temporary directory");
-    let path = folder.path().join("kept");
-    let mut writer = Writer::create(&path, &host(), &Options::new("0", "")).expect("a place");
-    machine.flight.write(&mut writer, BEGIN + 100 * SECOND).expect("room");
-    drop(writer);
-    let mut kinds = Vec::new();
-    Recording::open(&path).expect("a recording").read(|event| kinds.push(event.kind.clone()), |_| {});
-    for (tid, stays) in [(WORKER, false), (OTHER, true)] {
-        for fact in facts(tid) {
-            assert_eq!(kinds.contains(&fact), stays, "{fact:?}");
-        }
-    }
 }
 
 #[test]
