@@ -141,6 +141,11 @@ impl Numbering {
             EventKind::Mapping(mapping) => on(&mut mapping.tgid),
             // The id of the first process says which host it is.
             EventKind::Mark(Mark::Started) => event.current = Tid(1).on(host),
+            // They are about the host's own recording.
+            EventKind::Mark(Mark::Observer(tid) | Mark::Target(tid) | Mark::Command { tgid: tid, .. }) => {
+                on(tid);
+                return host == HostIndex::default();
+            }
             // The readings of each host's clocks are its own: a reader of several asks for the host.
             EventKind::Clocks(_) => {}
             // Command and stacks: only those of the first host are used.
@@ -489,6 +494,7 @@ mod tests {
         for (host, kept) in [(A, true), (B, false)] {
             let mut event = event(0, 0, EventKind::Mark(wakepath_event::Mark::Observer(Tid(3))));
             assert_eq!(numbering.number(host, &mut event, |at| at), kept);
+            assert_eq!(event.kind, EventKind::Mark(Mark::Observer(Tid(3).on(host))));
             let clocks = Clocks { boottime_ns: 1, realtime_ns: 2, steal_ns: 0 };
             let read = numbered(&mut numbering, host, self::event(0, 0, EventKind::Clocks(clocks)));
             assert_eq!(read.kind, EventKind::Clocks(clocks));
