@@ -94,7 +94,8 @@ pub struct DiskAccess {
 
 /// Whether a recording would show accesses to disks.
 fn shows_disks(recorded: &Recorded) -> bool {
-    recorded.tracer.is_none() || recorded.survey.counts.by_name().contains_key("block_issue")
+    let is_ours = |(host, _)| !recorded.is_of_other_tracer(host);
+    recorded.hosts().any(is_ours) || recorded.survey.counts.by_name().contains_key("block_issue")
 }
 
 /// The accesses to disks of all requests, by their time; `None` where the recording shows none.

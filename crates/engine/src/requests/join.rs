@@ -1,5 +1,8 @@
 //! A recording and its spans, brought together: which span each thread works for, at every moment.
 
+#[cfg(test)]
+pub(super) mod testing;
+
 use std::collections::BTreeMap;
 
 use wakepath_clock::{Reference, Stamp, Wall};
