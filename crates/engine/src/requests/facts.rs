@@ -3,6 +3,9 @@
 //! Failed calls of the system, which L19 counts too, are not here: recordings hold no system calls, only the waits in
 //! them.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use wakepath_clock::{Reference, Stamp};

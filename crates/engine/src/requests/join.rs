@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 pub(super) mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
