@@ -83,7 +83,11 @@ impl Numbering {
             EventKind::Refill(id) => cgroup(id),
             EventKind::Packet(packet) => packet.flow = self.flow(host, packet.flow),
             EventKind::SocketReady(flow) => *flow = self.flow(host, *flow),
-            EventKind::Flow(id, flow) => *id = self.define(host, *id, *flow),
+            EventKind::Flow(id, flow) => {
+                *id = self.define(host, *id, *flow);
+                // The id of the first process says which host it is.
+                event.current = Tid(1).on(host);
+            }
             EventKind::BlockIssue(request) | EventKind::BlockComplete(request) => {
                 // The id is an address, and two hosts may use the same one.
                 request.id = request.id.wrapping_add(u64::from(host.0).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -237,7 +241,7 @@ impl Numbering {
     }
 
     fn define(&mut self, host: HostIndex, id: FlowId, flow: Flow) -> FlowId {
-        let inside = flow.is_within_host().then_some(host);
+        let inside = flow.within(host);
         if let Some(&known) = self.flows.get(&(inside, flow)) {
             self.flow_ids.insert((host, id), known);
             return known;

@@ -79,7 +79,7 @@ fn the_thread_that_answers_next_to_the_end_of_a_servers_span_has_its_request() {
 
 #[test]
 fn a_request_belongs_to_a_thread_of_its_host_and_its_process() {
-    let other = SERVER.replace("web3 realtime=0", "db1 realtime=100000000000").replace(":4000", ":4100");
+    let other = SERVER.replace("web3 realtime=0", "db1 realtime=100000000000");
     let both = format!("{SERVER}{other}");
     let span = "a/a 600000..6000000 server";
     let there = "a/a 100000600000..100006000000 server";
