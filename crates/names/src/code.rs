@@ -12,18 +12,20 @@ use wakepath_wait_graph::{Sample, ThreadIndex};
 
 use crate::{Caller, Recorded, Site};
 
+/// A place in a file: the host, the file, the name of the link under which it runs, and the offset.
+type Place<'a> = (HostIndex, &'a [u8], Option<Comm>, u64);
+
 /// The functions of a recording's code, for all paths of a question: each file is read once, and only when an
 /// address lies in it.
 pub struct CodeNames<'a> {
     pub(crate) recorded: &'a Recorded,
-    /// That of the first host. Of another host no file and no kernel is known to be one of this machine.
+    /// That of the first host. No file and no kernel of another host is known to be one of this machine.
     boot: Boot,
     /// Those of the first host, and those of the others; made with the first address.
     symbols: [Option<Symbols>; 2],
     /// The code that each process had mapped, and since when, in time order.
     mappings: HashMap<Tid, Vec<(Stamp<Local>, &'a Mapping)>>,
-    /// By host, file, the name of the link under which it runs, and offset.
-    user: HashMap<(HostIndex, &'a [u8], Option<Comm>, u64), Found>,
+    user: HashMap<Place<'a>, Found>,
     /// Whether a link of this name lies beside this file and leads to it.
     links: HashMap<(Comm, &'a [u8]), bool>,
     kernel: HashMap<(HostIndex, u64), Found>,

@@ -15,7 +15,7 @@ const MAX_SLEW: u64 = 500_000;
 /// The two clocks of a reading are read within less than this, ns.
 const READING_NS: u64 = 1_000;
 
-/// A clock that was never read beside the recording's is computed at so many moments of the recording, and one more.
+/// A clock that was never read beside the recording's is computed at this number of moments of the recording, and one more.
 const MOMENTS: u64 = 256;
 
 /// A host's realtime clock beside the clock of its recording, at the times at which both were read.

@@ -180,7 +180,7 @@ fn an_exchange_fits_that_was_asked_before_the_span_and_answered_within_it_or_lit
     for (one, expected) in [
         (exchange(9 * ms, 12 * ms, 1), Some((0, ms))),
         (exchange(9 * ms, 11 * ms, 1), Some((ms, ms))),
-        // As late as the span is long.
+        // It is as late as the span is long.
         (exchange(9 * ms, 14 * ms, 1), Some((2 * ms, ms))),
         (exchange(9 * ms, 14 * ms + 1, 1), None),
         // Answered before it began, or asked behind that, but for the unit of its times.

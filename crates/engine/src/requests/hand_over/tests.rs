@@ -49,7 +49,7 @@ const SPANS: &str = "service s
 
 #[test]
 fn a_request_that_was_handed_over_to_a_busy_thread_was_in_its_queue() {
-    // What shows a hand-over is the time of the worker for another request: until then it is blocked by that.
+    // The request waits in the queue while the worker works for another request.
     let found = path(&made(BUSY, SPANS), "a/a");
     assert_eq!(found.as_deref(), Some("201 reader running; 500 worker queue; 800 worker running; "));
 }
@@ -69,13 +69,13 @@ fn handed_over(count: u64) -> Made {
     );
     for nth in 0..count {
         let (from, to) = (100 * nth, 100 * (nth + 1));
-        let (own, other) = if nth % 2 == 0 { ("even", "odd") } else { ("odd", "even") };
+        let (own, other) = if nth.is_multiple_of(2) { ("even", "odd") } else { ("odd", "even") };
         let _ = writeln!(host, "{} c0 {own} context a/a", from + 10);
         let _ = writeln!(host, "{} c0 {own} context a/a\n{} c0 {own} waking {other}", to - 10, to - 10);
         let _ =
             writeln!(host, "{} c0 {own} context none\n{} c0 {own} switch {other} blocked", to - 5, to - 5);
     }
-    let last = if count % 2 == 0 { "even" } else { "odd" };
+    let last = if count.is_multiple_of(2) { "even" } else { "odd" };
     let _ = writeln!(
         host,
         "{end} c0 {last} context none\n{end} c0 {last} switch idle blocked\n{end} c0 idle stopped"

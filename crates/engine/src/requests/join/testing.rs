@@ -23,7 +23,7 @@ use wakepath_wait_graph::{Builder, ThreadIndex};
 
 use crate::requests::{Joined, Traced, join};
 
-/// What was recorded, and the spans.
+/// The recordings of hosts, read as one, and the spans.
 pub(crate) struct Made {
     pub(crate) recorded: Recorded,
     pub(crate) traced: Traced,
