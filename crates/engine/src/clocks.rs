@@ -10,10 +10,12 @@ const JUMP_NS: u64 = 10_000_000;
 /// Boottime moves ahead of monotonic time by the time suspended, and by nothing else.
 const SUSPEND_NS: u64 = 1_000_000;
 
-/// The problems of the clocks between `from` and `to`. Where stolen time is a segment kind of its own
+/// The problems of a host's clocks between `from` and `to`. `own` is a stamp on the host's own clock, which another host's
+/// may not run beside evenly. Where stolen time is a segment kind of its own
 /// (`has_stolen_segments`), it makes no figure doubtful.
 pub fn problems(
     readings: &[(Stamp<Local>, Clocks)],
+    own: impl Fn(Stamp<Local>) -> Stamp<Local>,
     has_stolen_segments: bool,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
@@ -26,7 +28,7 @@ pub fn problems(
         if after.on_reference_host() <= from || before.on_reference_host() >= to {
             continue;
         }
-        let passed = after.since(*before);
+        let passed = own(*after).since(own(*before));
         let realtime = i128::from(now.realtime_ns) - i128::from(then.realtime_ns);
         let jump = realtime - i128::from(passed);
         if jump.unsigned_abs() >= u128::from(JUMP_NS) {
@@ -83,7 +85,10 @@ mod tests {
             readings.push((at.plus(1000 * MS), clocks));
         }
         let at = |ms| Stamp::from_ns(ms * MS);
-        problems(&readings, segments, at(from), at(to)).into_iter().map(|problem| problem.kind).collect()
+        problems(&readings, |own| own, segments, at(from), at(to))
+            .into_iter()
+            .map(|problem| problem.kind)
+            .collect()
     }
 
     #[test]
@@ -112,6 +117,24 @@ mod tests {
     #[test]
     fn one_reading_or_none_is_no_problem() {
         assert_eq!(problems_of(&[], 0, 1000), []);
-        assert_eq!(problems(&[], false, Stamp::from_ns(0), Stamp::from_ns(9)), []);
+        assert_eq!(problems(&[], |own| own, false, Stamp::from_ns(0), Stamp::from_ns(9)), []);
+    }
+
+    #[test]
+    fn a_clock_that_runs_faster_than_the_first_hosts_was_not_set_and_its_host_not_suspended() {
+        // 100 ppm faster: within 1000 s of the first host's clock, 1000.1 s pass.
+        let readings = [0_u64, 1_000_000_000_000].map(|at| {
+            let passed = at + at / 10_000;
+            let clocks = Clocks { boottime_ns: 7 + passed, realtime_ns: (1 << 60) + passed, steal_ns: 0 };
+            (Stamp::from_ns(at), clocks)
+        });
+        let end = Stamp::from_ns(1_000_000_000_000);
+        let own = |at: Stamp<Local>| at.plus(at.ns() / 10_000);
+        assert_eq!(problems(&readings, own, false, Stamp::MIN, end), []);
+        assert_eq!(
+            problems(&readings, |at| at, false, Stamp::MIN, end).len(),
+            2,
+            "by the first host's clock"
+        );
     }
 }

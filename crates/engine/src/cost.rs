@@ -9,7 +9,7 @@ use crate::Recorded;
 /// The cost of recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
-    /// CPU time of the recorder's own threads, ns.
+    /// CPU time of the recorder's own threads, on all hosts, ns.
     pub observer_ns: u64,
     /// The time it was measured over, ns.
     pub over_ns: u64,
@@ -55,7 +55,7 @@ impl Cost {
     /// The cost of a recording; `None` where the recorder did not note which threads are its own.
     pub(crate) fn of(recorded: &Recorded) -> Option<Self> {
         let (from, to) = (recorded.from(), recorded.to());
-        let observers = &recorded.survey.session.observers;
+        let observers = recorded.survey.observers();
         if observers.is_empty() || to <= from {
             return None;
         }
@@ -149,6 +149,7 @@ mod tests {
     use wakepath_clock::Stamp;
     use wakepath_event::{CallEnd, EventKind, FunctionCall, Mark, SwitchOut, Tid};
     use wakepath_names::testing::{event, read};
+    use wakepath_names::{OtherHost, Session};
     use wakepath_timeline::Numbering;
 
     fn cost(kind: CostKind, count: Option<u64>, from_ns: u64, to_ns: Option<u64>) -> EventKind {
@@ -266,6 +267,17 @@ mod tests {
             Cost::of(&recorded).is_some_and(|cost| cost.in_kernel.is_none()),
             "events of all, costs of one"
         );
+    }
+
+    #[test]
+    fn the_recorders_of_all_hosts_take_time() {
+        let mut recorded = recorded(&[]);
+        // The thread that runs from 1 to 5 µs.
+        let session = Session { observers: [Tid(3)].into(), ..Session::default() };
+        recorded.survey.others = vec![OtherHost { session, ..OtherHost::default() }];
+        assert_eq!(Cost::of(&recorded).expect("there are observers").observer_ns, 1_000 + 4_000);
+        recorded.survey.session.observers.clear();
+        assert_eq!(Cost::of(&recorded).expect("there are observers").observer_ns, 4_000);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use wakepath_event::{Event, EventKind, HostIndex};
+use wakepath_event::{EventKind, EventSource, HostIndex};
 use wakepath_sync::Synchronisation;
 use wakepath_wait_graph::Builder;
 
@@ -76,26 +76,21 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
         .zip(&clocks.hosts)
         .enumerate()
         .filter_map(|(place, (source, host))| {
-            Some(LinkedHost { source, place, clock: host.transform.as_ref()? })
+            Some(LinkedHost { source: source.as_ref(), place, clock: host.transform.as_ref()? })
         })
         .collect();
     let mut builder = Builder::default();
     let mut survey = Survey::default();
     let mut begins = vec![None; linked.len()];
     let (numbering, damages) = hosts::for_each(&linked, &mut progress, |host, next| match next {
-        hosts::Next::Event(Event { at, kind: EventKind::Clocks(clocks), .. })
-            if host != HostIndex::default() =>
-        {
-            survey.other_clocks.push((host, *at, *clocks));
-        }
         hosts::Next::Event(event) => {
-            builder.push(event);
-            begins[usize::from(host.0)].get_or_insert(event.at.on_reference_host());
-            // A mark of another host's recording says nothing of this one.
-            if host == HostIndex::default() || !matches!(event.kind, EventKind::Mark(_)) {
-                survey.observe(event);
+            survey.observe_on(host, event);
+            if host == HostIndex::default() || !matches!(event.kind, EventKind::Clocks(_)) {
+                builder.push(event);
+                begins[usize::from(host.0)].get_or_insert(event.at.on_reference_host());
             }
         }
+        hosts::Next::Mark(event) => survey.observe_on(host, event),
         hosts::Next::End(numbering) => builder.end_host(host, numbering.cpus_of(host)),
     });
     let graph = builder.finish();
@@ -124,9 +119,10 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
         }
     }
     let mut recorded = Recorded::of_source(sources[0].description(), graph, survey, problems);
-    let others = linked.iter().skip(1);
+    let others = linked.iter().skip(1).map(|linked| linked.source.description());
     recorded.sources = linked.iter().map(|linked| linked.source.description().path.clone()).collect();
-    recorded.others = others.map(|linked| Host::from(&linked.source.description().host)).collect();
+    recorded.others = others.clone().map(|description| Host::from(&description.host)).collect();
+    recorded.descriptions = others.cloned().collect();
     recorded.clocks = linked.iter().map(|linked| linked.clock.clone()).collect();
     recorded.numbering = Some(numbering);
     Ok(recorded)

@@ -39,7 +39,7 @@ pub(crate) fn overview<'r>(
     from: Stamp<Reference>,
     to: Stamp<Reference>,
 ) -> Overview<'r> {
-    let observers = &recorded.survey.session.observers;
+    let observers = recorded.survey.observers();
     let shown = |thread: &&ThreadIndex| !observers.contains(&recorded.graph.thread(**thread).tid());
     let threads: Vec<_> = threads.iter().filter(shown).copied().collect();
     let mut pools =

@@ -128,15 +128,15 @@ pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection
 
 /// Which host is meant.
 pub(crate) fn host(recorded: &Recorded, wanted: &Name) -> Result<HostIndex, QueryError> {
-    let hosts: Vec<_> = std::iter::once(&recorded.host).chain(&recorded.others).collect();
+    let hosts: Vec<_> = recorded.hosts().collect();
     let is_meant = |host: &Host| host.name == *wanted || host.boot_id.as_bytes() == wanted.bytes();
     let text = |name: &Name| String::from_utf8_lossy(name.bytes()).into_owned();
-    let mut meant = (0..).zip(&hosts).filter(|(_, host)| is_meant(host)).map(|(index, _)| index);
+    let mut meant = hosts.iter().filter(|(_, host)| is_meant(host)).map(|(index, _)| *index);
     match (meant.next(), meant.next()) {
-        (Some(index), None) => Ok(HostIndex(index)),
+        (Some(index), None) => Ok(index),
         (Some(_), Some(_)) => Err(QueryError::SeveralHosts(text(wanted))),
         (None, _) => {
-            let names: Vec<_> = hosts.iter().map(|host| text(&host.name)).collect();
+            let names: Vec<_> = hosts.iter().map(|(_, host)| text(&host.name)).collect();
             Err(QueryError::NoSuchHost { wanted: text(wanted), hosts: names.join(", ") })
         }
     }

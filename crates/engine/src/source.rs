@@ -32,6 +32,22 @@ macro_rules! formats {
             $($format(Box<$format>)),*
         }
 
+        impl EventSource for Source {
+            type Damage = ProblemKind;
+
+            fn description(&self) -> &Description {
+                match self { $(Self::$format(source) => source.description()),* }
+            }
+
+            fn read(&self, emit: impl FnMut(&Event), progress: impl FnMut(u64)) -> Vec<ProblemKind> {
+                match self {
+                    $(Self::$format(source) => {
+                        source.read(emit, progress).into_iter().map(ProblemKind::from).collect()
+                    }),*
+                }
+            }
+        }
+
         impl Source {
             /// Opens what is at `path` by the first format that recognises it.
             pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
@@ -48,20 +64,6 @@ macro_rules! formats {
             /// Whether one of the formats recognises what is at `path`.
             fn recognises(path: &Path) -> bool {
                 $($format::recognises(path))||*
-            }
-
-            /// The same as [`EventSource::description`].
-            pub(crate) fn description(&self) -> &Description {
-                match self { $(Self::$format(source) => source.description()),* }
-            }
-
-            /// The same as [`EventSource::read`].
-            pub(crate) fn read(&self, emit: impl FnMut(&Event), progress: impl FnMut(u64)) -> Vec<ProblemKind> {
-                match self {
-                    $(Self::$format(source) => {
-                        source.read(emit, progress).into_iter().map(ProblemKind::from).collect()
-                    }),*
-                }
             }
         }
     };

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use crate::HostIndex;
+
 /// One direction of a connection. The sender's and the receiver's record of a packet carry the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId(pub u64);
@@ -30,6 +32,11 @@ impl Flow {
     pub fn is_within_host(&self) -> bool {
         self.source.ip() == self.target.ip()
             || (self.source.ip().is_loopback() && self.target.ip().is_loopback())
+    }
+
+    /// The host whose packets it has, where it cannot leave that: two hosts may have equal flows of this kind.
+    pub fn within(&self, host: HostIndex) -> Option<HostIndex> {
+        self.is_within_host().then_some(host)
     }
 }
 

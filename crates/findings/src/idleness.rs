@@ -142,7 +142,7 @@ impl Blocked {
             return match (thread.kernel, self.state) {
                 (true, Some(BlockedState::Idle | BlockedState::Parked)) => measured(Idle),
                 (true, _) => Classified { class: Idle, inferred: true },
-                (false, _) if recorded.tracer.is_some() => measured(Undecided),
+                (false, _) if recorded.is_of_other_tracer(thread.tid.host()) => measured(Undecided),
                 (false, _) => measured(Waiting),
             };
         };

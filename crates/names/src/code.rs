@@ -6,30 +6,33 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use wakepath_clock::{Local, Reference, Stamp};
-use wakepath_event::{Comm, Mapping, Tid};
+use wakepath_event::{Comm, HostIndex, Mapping, Tid};
 use wakepath_symbols::{Boot, Code, Found, Symbols};
 use wakepath_wait_graph::{Sample, ThreadIndex};
 
 use crate::{Caller, Recorded, Site};
 
+/// A place in a file: the host, the file, the name of the link under which it runs, and the offset.
+type Place<'a> = (HostIndex, &'a [u8], Option<Comm>, u64);
+
 /// The functions of a recording's code, for all paths of a question: each file is read once, and only when an
 /// address lies in it.
 pub struct CodeNames<'a> {
     pub(crate) recorded: &'a Recorded,
+    /// That of the first host. No file and no kernel of another host is known to be one of this machine.
     boot: Boot,
-    /// Made with the first address.
-    symbols: Option<Symbols>,
+    /// Those of the first host, and those of the others; made with the first address.
+    symbols: [Option<Symbols>; 2],
     /// The code that each process had mapped, and since when, in time order.
     mappings: HashMap<Tid, Vec<(Stamp<Local>, &'a Mapping)>>,
-    /// By file, the name of the link under which it runs, and offset.
-    user: HashMap<(&'a [u8], Option<Comm>, u64), Found>,
+    user: HashMap<Place<'a>, Found>,
     /// Whether a link of this name lies beside this file and leads to it.
     links: HashMap<(Comm, &'a [u8]), bool>,
-    kernel: HashMap<u64, Found>,
+    kernel: HashMap<(HostIndex, u64), Found>,
 }
 
 impl<'a> CodeNames<'a> {
-    /// No address is looked up yet. `same_boot`: the machine that was recorded is this one, and it was not
+    /// No address is looked up yet. `same_boot`: the (first) machine that was recorded is this one, and it was not
     /// booted since; then the running kernel's symbols are those of the recording.
     pub fn new(recorded: &'a Recorded, same_boot: bool) -> Self {
         let mut mappings: HashMap<Tid, Vec<(Stamp<Local>, &Mapping)>> = HashMap::new();
@@ -39,12 +42,17 @@ impl<'a> CodeNames<'a> {
         let began_ns = recorded.survey.session.started.and_then(|began| recorded.survey.realtime(began));
         let boot = if same_boot { Boot::This { began_ns } } else { Boot::Another };
         let (user, links, kernel) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { recorded, boot, symbols: None, mappings, user, links, kernel }
+        Self { recorded, boot, symbols: [None, None], mappings, user, links, kernel }
     }
 
-    fn symbols(&mut self) -> &mut Symbols {
-        let (boot, kept) = (self.boot, &self.recorded.kept_files);
-        self.symbols.get_or_insert_with(|| Symbols::new(boot, kept.clone()))
+    fn boot_of(&self, host: HostIndex) -> Boot {
+        if host == HostIndex::default() { self.boot } else { Boot::Another }
+    }
+
+    fn symbols(&mut self, host: HostIndex) -> &mut Symbols {
+        let (boot, kept) = (self.boot_of(host), &self.recorded.kept_files);
+        let symbols = &mut self.symbols[usize::from(host != HostIndex::default())];
+        symbols.get_or_insert_with(|| Symbols::new(boot, kept.clone()))
     }
 
     pub(crate) fn site(&mut self, Sample { at, tgid, kernel, user, proved }: Sample) -> Site {
@@ -52,7 +60,7 @@ impl<'a> CodeNames<'a> {
         let address =
             |n: usize| user.get(n).map(|&address| if n == 0 { address } else { address.wrapping_sub(1) });
         if let Some(&leaf) = kernel.first() {
-            let leaf = self.in_kernel(leaf);
+            let leaf = self.in_kernel(tgid.host(), leaf);
             let caller = address(0).and_then(|address| self.user(tgid, at, address));
             return Site::new(leaf, true, caller);
         }
@@ -86,12 +94,12 @@ impl<'a> CodeNames<'a> {
         }
     }
 
-    pub(crate) fn in_kernel(&mut self, address: u64) -> Found {
-        if let Some(found) = self.kernel.get(&address) {
+    pub(crate) fn in_kernel(&mut self, host: HostIndex, address: u64) -> Found {
+        if let Some(found) = self.kernel.get(&(host, address)) {
             return found.clone();
         }
-        let found = self.symbols().in_kernel(address);
-        self.kernel.insert(address, found.clone());
+        let found = self.symbols(host).in_kernel(address);
+        self.kernel.insert((host, address), found.clone());
         found
     }
 
@@ -104,14 +112,15 @@ impl<'a> CodeNames<'a> {
         let mapping = self.mapping(tgid, Stamp::from_ns(at.ns()), address)?;
         let offset = address - mapping.from + mapping.offset;
         let link = self.link(tgid, at, &mapping.path);
-        let place = (&*mapping.path, link, offset);
+        let host = tgid.host();
+        let place = (host, &*mapping.path, link, offset);
         if let Some(known) = self.user.get(&place) {
             return Some(known.clone());
         }
         let code = Code { path: &mapping.path, offset, build_id: &mapping.build_id };
         let found = match link {
-            Some(link) => self.symbols().in_file_named(code, link.bytes()),
-            None => self.symbols().in_file(code),
+            Some(link) => self.symbols(host).in_file_named(code, link.bytes()),
+            None => self.symbols(host).in_file(code),
         };
         self.user.insert(place, found.clone());
         Some(found)
@@ -120,7 +129,7 @@ impl<'a> CodeNames<'a> {
     /// The name of the link under which a process runs a file: `redis-server`, though its code lies in
     /// `redis-check-rdb`. The kernel names the process after the link, which must lie beside the file and lead to it.
     fn link(&mut self, tgid: Tid, at: Stamp<Reference>, path: &'a [u8]) -> Option<Comm> {
-        if self.boot == Boot::Another {
+        if self.boot_of(tgid.host()) == Boot::Another {
             return None;
         }
         let comm = self.recorded.process_comm(tgid, at)?;
@@ -150,9 +159,9 @@ impl<'a> CodeNames<'a> {
             }
             // Other tracers record each mapping when a program makes it, and not that a new process has the mappings that
             // its parent had until then. Our own recorder looks at what a process has mapped, unless that is gone.
-            let own = match self.recorded.tracer {
-                Some(_) => of_process.iter().any(|(since, _)| *since <= at),
-                None => !of_process.is_empty(),
+            let own = match self.recorded.is_of_other_tracer(process.host()) {
+                true => of_process.iter().any(|(since, _)| *since <= at),
+                false => !of_process.is_empty(),
             };
             if own {
                 return None;
@@ -212,6 +221,24 @@ mod tests {
         ] {
             assert_eq!(module(comm, same_boot).as_deref(), Some(expected), "{comm} {same_boot}");
         }
+    }
+
+    #[test]
+    fn the_kernel_and_the_files_of_this_machine_are_those_of_the_first_host_alone() {
+        let program = std::env::current_exe().expect("this program");
+        let recorded = trace("thread app tid=7\n0 c0 idle started\n99 c0 idle stopped", &[]);
+        let mut names = CodeNames::new(&recorded, true);
+        let other = HostIndex(1);
+        assert_ne!(names.in_kernel(HostIndex::default(), 1), Found::AnotherKernel);
+        assert_eq!(names.in_kernel(other, 1), Found::AnotherKernel);
+        // Without a build id, a file is the recorded one only on the machine that was recorded.
+        let mut found = |host| {
+            let code = Code { path: program.as_os_str().as_bytes(), offset: 0x40, build_id: b"" };
+            names.symbols(host).in_file(code)
+        };
+        let is_unproved = |found: &Found| matches!(found, Found::Unproved(_));
+        assert!(is_unproved(&found(other)), "{:?}", found(other));
+        assert_eq!(names.boot_of(other), Boot::Another);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use wakepath_event::{Address, Flow, FlowId, Tid};
+use wakepath_event::{Address, Flow, FlowId, HostIndex, Tid};
 
 use crate::Names;
 
@@ -56,16 +56,18 @@ impl fmt::Display for Endpoint {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flows {
-    by_id: HashMap<FlowId, Flow>,
-    by_ends: HashMap<Flow, FlowId>,
+    /// With the host for those that cannot leave it: two hosts may have connections of the same addresses.
+    by_id: HashMap<FlowId, (Option<HostIndex>, Flow)>,
+    by_ends: HashMap<(Option<HostIndex>, Flow), FlowId>,
     /// The process that sends a flow.
     senders: HashMap<FlowId, Tid>,
 }
 
 impl Flows {
-    pub fn define(&mut self, id: FlowId, flow: Flow) {
-        self.by_id.insert(id, flow);
-        self.by_ends.insert(flow, id);
+    /// `inside` is the host that the flow cannot leave.
+    pub fn define(&mut self, id: FlowId, inside: Option<HostIndex>, flow: Flow) {
+        self.by_id.insert(id, (inside, flow));
+        self.by_ends.insert((inside, flow), id);
     }
 
     pub fn owned(&mut self, outgoing: FlowId, process: Tid) {
@@ -82,18 +84,20 @@ impl Flows {
 impl Names {
     /// Where a flow leads, seen from the end that receives it: the sender.
     pub fn sender(&self, flow: FlowId) -> Option<Peer> {
-        Some(self.flows.peer(Some(&flow), *self.flows.by_id.get(&flow)?))
+        Some(self.flows.peer(Some(&flow), self.flows.by_id.get(&flow)?.1))
     }
 
     /// The other direction of a flow, where that is defined.
     pub fn other_direction(&self, flow: FlowId) -> Option<FlowId> {
-        self.flows.by_ends.get(&self.flows.by_id.get(&flow)?.reversed()).copied()
+        let (inside, flow) = self.flows.by_id.get(&flow)?;
+        self.flows.by_ends.get(&(*inside, flow.reversed())).copied()
     }
 
     /// Where a flow leads: its receiver, which is the sender of its other direction.
     pub fn receiver(&self, flow: FlowId) -> Option<Peer> {
-        let back = self.flows.by_id.get(&flow)?.reversed();
-        Some(self.flows.peer(self.flows.by_ends.get(&back), back))
+        let (inside, flow) = self.flows.by_id.get(&flow)?;
+        let back = flow.reversed();
+        Some(self.flows.peer(self.flows.by_ends.get(&(*inside, back)), back))
     }
 }
 
@@ -102,14 +106,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn connections_of_the_same_addresses_within_two_hosts_have_each_its_own_ends() {
+        let [client, server] =
+            ["127.0.0.1:40000", "127.0.0.1:5432"].map(|text| text.parse().expect("an address"));
+        let request = Flow { source: client, target: server, protocol: 6 };
+        let mut names = Names::default();
+        let hosts = [0, 1].map(HostIndex);
+        for (host, id) in hosts.into_iter().zip([1, 3]) {
+            names.flows.define(FlowId(id), request.within(host), request);
+            names.flows.define(FlowId(id + 1), request.within(host), request.reversed());
+            names.flows.owned(FlowId(id + 1), Tid(912).on(host));
+        }
+        for (host, id) in hosts.into_iter().zip([1, 3]) {
+            assert_eq!(names.receiver(FlowId(id)).and_then(|peer| peer.process), Some(Tid(912).on(host)));
+            assert_eq!(names.other_direction(FlowId(id)), Some(FlowId(id + 1)));
+            assert_eq!(names.other_direction(FlowId(id + 1)), Some(FlowId(id)));
+        }
+    }
+
+    #[test]
     fn the_other_end_of_a_connection_is_found_by_its_addresses() {
         let client: Address = "10.0.0.2:40000".parse().unwrap();
         let server: Address = "10.0.0.3:5432".parse().unwrap();
         let request = Flow { source: client, target: server, protocol: 6 };
         let mut names = Names::default();
         let flows = &mut names.flows;
-        flows.define(FlowId(1), request);
-        flows.define(FlowId(2), request.reversed());
+        flows.define(FlowId(1), None, request);
+        flows.define(FlowId(2), None, request.reversed());
         flows.owned(FlowId(2), Tid(912));
 
         let peer = names.receiver(FlowId(1)).unwrap();

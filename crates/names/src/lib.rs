@@ -38,7 +38,7 @@ pub use problem::{Problem, ProblemKind};
 pub use recorded::Recorded;
 pub use samples::{Sampled, sampled};
 pub use stacks::{Caller, Frame, Site, SiteId, Stack, Stacks};
-pub use survey::{Command, Counts, FrameCounts, Session, Survey};
+pub use survey::{Command, Counts, FrameCounts, OtherHost, Session, Survey};
 pub use syscall::CallSet;
 pub use thread::{ThreadInfo, worker_family};
 pub use unit::Unit;

@@ -71,7 +71,9 @@ impl Names {
                 self.files.observe(event.at, file);
             }
             EventKind::SetMember(member) => self.files.observe_member(event.at, member),
-            EventKind::Flow(id, flow) => self.flows.define(*id, *flow),
+            EventKind::Flow(id, flow) => {
+                self.flows.define(*id, flow.within(event.current.host()), *flow);
+            }
             _ => {}
         }
     }

@@ -92,12 +92,39 @@ impl Problem {
 
     /// How much it matters.
     pub const fn severity(&self) -> Severity {
-        match &self.kind {
-            ProblemKind::Path(kind) => kind.severity(),
+        self.kind.severity()
+    }
+}
+
+impl ProblemKind {
+    /// How much it matters.
+    const fn severity(&self) -> Severity {
+        match self {
+            Self::Path(kind) => kind.severity(),
             // They are counted of the whole machine. A tenth could change which function is named first.
-            ProblemKind::StackCache(counts) if counts.doubtful <= counts.repeated / 10 => Severity::Note,
-            ProblemKind::ClockSet(_) | ProblemKind::CutOff => Severity::Note,
+            Self::StackCache(counts) if counts.doubtful <= counts.repeated / 10 => Severity::Note,
+            Self::ClockSet(_) | Self::CutOff => Severity::Note,
+            Self::OneOfSeveral(_, kind) => kind.severity(),
             _ => Severity::Doubt,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_of_one_of_several_recordings_matters_as_it_does_alone() {
+        for (kind, expected) in [
+            (ProblemKind::ClockSet(1), Severity::Note),
+            (ProblemKind::CutOff, Severity::Note),
+            (ProblemKind::Suspended(1), Severity::Doubt),
+            (ProblemKind::Stolen(1), Severity::Doubt),
+        ] {
+            let severity = |kind| Problem::new(kind, Stamp::MIN, Stamp::MIN).severity();
+            assert_eq!(severity(kind.clone()), expected, "{kind:?}");
+            assert_eq!(severity(ProblemKind::OneOfSeveral("b.rec".into(), Box::new(kind))), expected);
         }
     }
 }

@@ -22,6 +22,8 @@ pub struct Recorded {
     pub host: Host,
     /// The other machines, from the second on, where several were recorded.
     pub others: Vec<Host>,
+    /// The descriptions of their recordings, in the same order.
+    pub descriptions: Vec<Description>,
     /// The execution graph.
     pub graph: Graph,
     /// All else.
@@ -61,6 +63,7 @@ impl Recorded {
             sources: Vec::new(),
             host,
             others: Vec::new(),
+            descriptions: Vec::new(),
             graph,
             survey,
             problems,
@@ -112,6 +115,36 @@ impl Recorded {
         other.and_then(|other| self.others.get(other)).unwrap_or(&self.host)
     }
 
+    /// All machines that were recorded, the first one first.
+    pub fn hosts(&self) -> impl Iterator<Item = (HostIndex, &Host)> {
+        (0..).map(HostIndex).zip(std::iter::once(&self.host).chain(&self.others))
+    }
+
+    /// Where the recording of a machine was read from.
+    pub fn source_of(&self, host: HostIndex) -> &PathBuf {
+        self.sources.get(usize::from(host.0)).unwrap_or(&self.source)
+    }
+
+    /// Whether another tracer than ours recorded a machine.
+    pub fn is_of_other_tracer(&self, host: HostIndex) -> bool {
+        match self.description(host) {
+            Some(description) => description.tracer.is_some(),
+            None => self.tracer.is_some(),
+        }
+    }
+
+    /// The description of another machine's recording.
+    pub(crate) fn description(&self, host: HostIndex) -> Option<&Description> {
+        self.descriptions.get(usize::from(host.0).checked_sub(1)?)
+    }
+
+    /// A stamp of the graph on the clock of a host's own recording.
+    pub fn own_stamp(&self, host: HostIndex, at: Stamp<Reference>) -> Stamp<Local> {
+        let clock = self.clocks.get(usize::from(host.0)).filter(|_| host != HostIndex::default());
+        let own = clock.and_then(Transform::inverse).map(|back| back.convert(at).0);
+        own.unwrap_or(Stamp::from_ns(at.ns()))
+    }
+
     /// How far stamps of a thread's host, from then to then, may be off from those of the first; of no
     /// thread's, those of the host with the worst clock. `None` without a bound.
     pub fn clock_error(
@@ -146,10 +179,19 @@ impl Recorded {
 
     /// Whether the recorder did not end it properly. A recording that was never on disk and has no beginning was not cut off.
     pub fn cut_off(&self) -> bool {
-        let session = &self.survey.session;
-        self.tracer.is_none()
-            && session.stopped.is_none()
-            && (session.started.is_some() || self.format.is_some())
+        self.is_cut_off(HostIndex::default())
+    }
+
+    /// The same of the recording of one of several hosts.
+    pub fn is_cut_off(&self, host: HostIndex) -> bool {
+        let was_on_disk = match self.description(host) {
+            Some(description) => description.format.is_some(),
+            None => host == HostIndex::default() && self.format.is_some(),
+        };
+        let session = self.survey.session_of(host);
+        let is_stopped = session.is_some_and(|session| session.stopped.is_some());
+        let is_started = session.is_some_and(|session| session.started.is_some());
+        !self.is_of_other_tracer(host) && !is_stopped && (is_started || was_on_disk)
     }
 }
 

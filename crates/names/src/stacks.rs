@@ -228,7 +228,7 @@ impl CodeNames<'_> {
 fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, stack: &RecordedStack) -> Vec<Frame> {
     let RecordedStack { tgid, kernel, user, scanned, proved } = stack;
     let kernel = kernel.iter().map(|&address| Frame {
-        found: names.in_kernel(address),
+        found: names.in_kernel(tgid.host(), address),
         in_kernel: true,
         proved: true,
     });

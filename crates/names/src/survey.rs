@@ -24,8 +24,10 @@ pub struct Survey {
     pub mappings: Vec<(Stamp<Local>, Mapping)>,
     /// The clocks, each time they were read together.
     pub clocks: Vec<(Stamp<Local>, Clocks)>,
-    /// The same of other hosts, from the second on, with stamps on the clock of the first.
-    pub other_clocks: Vec<(HostIndex, Stamp<Local>, Clocks)>,
+    /// The notes of the recordings of other hosts, from the second on.
+    pub others: Vec<OtherHost>,
+    /// The hosts whose stolen time was recorded where it was taken.
+    pub steal: BTreeSet<HostIndex>,
     /// Calls of the functions that were asked for, in the order in which they ended; none that ended before the start.
     pub calls: Vec<(Stamp<Local>, FunctionCall)>,
     /// The contexts that threads had, as they were read.
@@ -46,6 +48,15 @@ pub struct Survey {
     pub sample_frames: FrameCounts,
     /// How many events there are, by kind.
     pub counts: Counts,
+}
+
+/// The notes of the recording of another host about itself, where several are read. Its stamps are on the clock of the first host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OtherHost {
+    /// Its clocks, each time they were read together.
+    pub clocks: Vec<(Stamp<Local>, Clocks)>,
+    /// Its session's own marks.
+    pub session: Session,
 }
 
 /// How many frames of programs there are, and how many of them are proved.
@@ -94,8 +105,53 @@ pub struct Command {
 }
 
 impl Survey {
-    /// Notes the data of this event. Events come in time order.
+    /// Notes the data of an event of one of several hosts. The clocks and the marks of a host say nothing of another one.
+    pub fn observe_on(&mut self, host: HostIndex, event: &Event) {
+        let other = usize::from(host.0).checked_sub(1);
+        match (&event.kind, other) {
+            (EventKind::Clocks(clocks), Some(other)) => self.other(other).clocks.push((event.at, *clocks)),
+            (EventKind::Mark(mark), Some(other)) => self.other(other).session.observe(event.at, mark),
+            (EventKind::Stolen(_), _) => {
+                self.steal.insert(host);
+                self.note(event);
+            }
+            _ => self.note(event),
+        }
+    }
+
+    fn other(&mut self, other: usize) -> &mut OtherHost {
+        self.others.resize_with(self.others.len().max(other + 1), OtherHost::default);
+        &mut self.others[other]
+    }
+
+    /// The clocks of a host, each time they were read together, with stamps on the clock of the first host.
+    pub fn clocks_of(&self, host: HostIndex) -> &[(Stamp<Local>, Clocks)] {
+        match usize::from(host.0).checked_sub(1) {
+            None => &self.clocks,
+            Some(other) => self.others.get(other).map_or(&[], |other| &other.clocks),
+        }
+    }
+
+    /// The marks of a host's session; `None` where its recording has none.
+    pub fn session_of(&self, host: HostIndex) -> Option<&Session> {
+        match usize::from(host.0).checked_sub(1) {
+            None => Some(&self.session),
+            Some(other) => self.others.get(other).map(|other| &other.session),
+        }
+    }
+
+    /// The recorders' own threads, on all hosts.
+    pub fn observers(&self) -> BTreeSet<Tid> {
+        let others = self.others.iter().flat_map(|other| &other.session.observers);
+        self.session.observers.iter().chain(others).copied().collect()
+    }
+
+    /// Notes the data of an event of the one host that was recorded. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
+        self.observe_on(HostIndex::default(), event);
+    }
+
+    fn note(&mut self, event: &Event) {
         self.counts.add(&event.kind);
         match &event.kind {
             // The bulk of all events; they are the graph's.
@@ -205,11 +261,6 @@ impl Counts {
         self.0.iter().map(|(_, name, count)| (*name, *count)).collect()
     }
 
-    /// Whether what a hypervisor took was recorded where it was taken.
-    pub fn tell_steal(&self) -> bool {
-        self.0.iter().any(|(of, ..)| *of == discriminant(&EventKind::Stolen(0)))
-    }
-
     /// All events.
     pub fn total(&self) -> u64 {
         self.0.iter().map(|(.., count)| count).sum()
@@ -292,6 +343,36 @@ mod tests {
         {
             assert_eq!(survey.realtime(Stamp::from_ns(at)), Some(expected), "at {at}");
         }
+    }
+
+    #[test]
+    fn the_clocks_the_marks_and_the_stolen_time_of_each_host_are_its_own() {
+        let (first, third) = (HostIndex(0), HostIndex(2));
+        let mut survey = Survey::default();
+        let observer = |tid: u32, host| Mark::Observer(Tid(tid).on(host));
+        for (host, at, kind) in [
+            (first, 1, clocks(1_000)),
+            (third, 2, clocks(2_000)),
+            (first, 3, EventKind::Mark(observer(7, first))),
+            (third, 4, EventKind::Mark(observer(8, third))),
+            (third, 5, EventKind::Mark(Mark::Started)),
+            (third, 6, EventKind::Stolen(9)),
+            (third, 7, EventKind::Mark(Mark::Stopped)),
+        ] {
+            survey.observe_on(host, &event(at, kind));
+        }
+        let realtimes = |host| survey.clocks_of(host).iter().map(|(at, read)| (at.ns(), read.realtime_ns));
+        let of = |host| realtimes(HostIndex(host)).collect::<Vec<_>>();
+        assert_eq!([0, 1, 2, 3].map(of), [vec![(1, 1_000)], vec![], vec![(2, 2_000)], vec![]]);
+        let session = |host| survey.session_of(HostIndex(host)).cloned();
+        let (own, other) = (session(0).expect("the first"), session(2).expect("marks"));
+        assert_eq!((own.started, own.stopped), (None, None));
+        assert_eq!([other.started, other.stopped].map(|at| at.map(Stamp::ns)), [Some(5), Some(7)]);
+        assert_eq!((session(1), session(3)), (Some(Session::default()), None));
+        assert_eq!(survey.observers(), BTreeSet::from([Tid(7), Tid(8).on(third)]));
+        assert_eq!(survey.steal, BTreeSet::from([third]));
+        // The document of a recording counts the first host's marks and readings, and other events of all.
+        assert_eq!(survey.counts.by_name(), BTreeMap::from([("clocks", 1), ("mark", 1), ("stolen", 1)]));
     }
 
     #[test]

@@ -15,6 +15,9 @@ const MAX_SLEW: u64 = 500_000;
 /// The two clocks of a reading are read within less than this, ns.
 const READING_NS: u64 = 1_000;
 
+/// A clock that was never read beside the recording's is computed at this number of moments of the recording, and one more.
+const MOMENTS: u64 = 256;
+
 /// A host's realtime clock beside the clock of its recording, at the times at which both were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WallClock {
@@ -112,13 +115,23 @@ impl Recorded {
 }
 
 impl Recorded {
-    /// The realtime clock of one of several hosts, beside the clock of the first one; `None` where it was never read.
+    /// The realtime clock of one of several hosts, beside the clock of the first one: by its readings, else by what the description of its own
+    /// recording says; `None` where neither is there.
     pub fn wall_clock_of(&self, host: HostIndex) -> Option<WallClock> {
         if host == HostIndex::default() {
             return self.wall_clock();
         }
-        let of_host = self.survey.other_clocks.iter().filter(|(of, ..)| *of == host);
-        WallClock::of_pairs(of_host.map(|(_, at, clocks)| (clocks.realtime_ns, at.ns())).collect())
+        WallClock::of_readings(self.survey.clocks_of(host)).or_else(|| {
+            let offset = self.description(host)?.realtime_offset_ns?;
+            // The host's clock may be faster than the first one's: between two of these moments both run evenly.
+            let (from, length) = (self.graph.from(), self.graph.to().since(self.graph.from()));
+            let moments = (0..=MOMENTS).map(|nth| {
+                let at = from.plus((u128::from(length) * u128::from(nth) / u128::from(MOMENTS)) as u64);
+                let realtime = i128::from(self.own_stamp(host, at).ns()).checked_add(offset)?;
+                Some((u64::try_from(realtime).ok()?, at.ns()))
+            });
+            WallClock::of_pairs(moments.flatten().collect())
+        })
     }
 }
 

@@ -83,7 +83,11 @@ impl Numbering {
             EventKind::Refill(id) => cgroup(id),
             EventKind::Packet(packet) => packet.flow = self.flow(host, packet.flow),
             EventKind::SocketReady(flow) => *flow = self.flow(host, *flow),
-            EventKind::Flow(id, flow) => *id = self.define(host, *id, *flow),
+            EventKind::Flow(id, flow) => {
+                *id = self.define(host, *id, *flow);
+                // The id of the first process says which host it is.
+                event.current = Tid(1).on(host);
+            }
             EventKind::BlockIssue(request) | EventKind::BlockComplete(request) => {
                 // The id is an address, and two hosts may use the same one.
                 request.id = request.id.wrapping_add(u64::from(host.0).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -141,6 +145,11 @@ impl Numbering {
             EventKind::Mapping(mapping) => on(&mut mapping.tgid),
             // The id of the first process says which host it is.
             EventKind::Mark(Mark::Started) => event.current = Tid(1).on(host),
+            // They are about the host's own recording.
+            EventKind::Mark(Mark::Observer(tid) | Mark::Target(tid) | Mark::Command { tgid: tid, .. }) => {
+                on(tid);
+                return host == HostIndex::default();
+            }
             // The readings of each host's clocks are its own: a reader of several asks for the host.
             EventKind::Clocks(_) => {}
             // Command and stacks: only those of the first host are used.
@@ -232,7 +241,7 @@ impl Numbering {
     }
 
     fn define(&mut self, host: HostIndex, id: FlowId, flow: Flow) -> FlowId {
-        let inside = flow.is_within_host().then_some(host);
+        let inside = flow.within(host);
         if let Some(&known) = self.flows.get(&(inside, flow)) {
             self.flow_ids.insert((host, id), known);
             return known;
@@ -489,6 +498,7 @@ mod tests {
         for (host, kept) in [(A, true), (B, false)] {
             let mut event = event(0, 0, EventKind::Mark(wakepath_event::Mark::Observer(Tid(3))));
             assert_eq!(numbering.number(host, &mut event, |at| at), kept);
+            assert_eq!(event.kind, EventKind::Mark(Mark::Observer(Tid(3).on(host))));
             let clocks = Clocks { boottime_ns: 1, realtime_ns: 2, steal_ns: 0 };
             let read = numbered(&mut numbering, host, self::event(0, 0, EventKind::Clocks(clocks)));
             assert_eq!(read.kind, EventKind::Clocks(clocks));

@@ -54,7 +54,7 @@ pub struct Timeline {
     pub(crate) refills: HashMap<CgroupId, Stamp<Reference>>,
     pub(crate) timer_files: TimerFiles,
     pub(crate) windows: Windows,
-    pub(crate) flows: HashMap<Flow, FlowId>,
+    pub(crate) flows: HashMap<(Option<HostIndex>, Flow), FlowId>,
     pub(crate) reversed: HashMap<FlowId, FlowId>,
     /// The last proved owner of each futex, by process and address.
     pub(crate) holdings: Recent<(Tid, u64), Holding>,
@@ -146,8 +146,9 @@ impl Timeline {
             }
             EventKind::Flow(id, flow) => {
                 self.protocols.insert(*id, flow.protocol);
-                self.flows.insert(*flow, *id);
-                if let Some(&back) = self.flows.get(&flow.reversed()) {
+                let inside = flow.within(event.current.host());
+                self.flows.insert((inside, *flow), *id);
+                if let Some(&back) = self.flows.get(&(inside, flow.reversed())) {
                     self.reversed.insert(*id, back);
                     self.reversed.insert(back, *id);
                 }

@@ -65,7 +65,7 @@ impl Builder {
             EventKind::StackLater(id, stack) => graph.stacks.define(*id, stack),
             EventKind::Flow(id, flow) => {
                 graph.flows.insert(*id, *flow);
-                graph.dialogues.define(*id, *flow);
+                graph.dialogues.define(*id, flow.within(event.current.host()), *flow);
             }
             EventKind::Packet(packet) => {
                 let flow = graph.flows.get(&packet.flow);

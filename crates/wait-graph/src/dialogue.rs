@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 use wakepath_clock::{Reference, Stamp};
-use wakepath_event::{Direction, Flow, FlowId, Packet};
+use wakepath_event::{Direction, Flow, FlowId, HostIndex, Packet};
 
 use crate::ThreadIndex;
 
@@ -47,7 +47,8 @@ pub struct Exchange {
 pub(crate) struct Dialogues {
     /// The two directions of one connection are numbers 2n and 2n + 1.
     numbers: HashMap<FlowId, u32, FixedState>,
-    by_ends: HashMap<Flow, u32, FixedState>,
+    /// By the host for those that cannot leave it.
+    by_ends: HashMap<(Option<HostIndex>, Flow), u32, FixedState>,
     /// Seen from the end that sends the direction with this number.
     sides: Vec<Side>,
 }
@@ -84,11 +85,12 @@ impl Side {
 }
 
 impl Dialogues {
-    pub fn define(&mut self, id: FlowId, flow: Flow) {
+    /// `inside` is the host that the flow cannot leave.
+    pub fn define(&mut self, id: FlowId, inside: Option<HostIndex>, flow: Flow) {
         let next = self.sides.len() as u32;
-        let number = *self.by_ends.entry(flow).or_insert(next);
+        let number = *self.by_ends.entry((inside, flow)).or_insert(next);
         if number == next {
-            self.by_ends.insert(flow.reversed(), next + 1);
+            self.by_ends.insert((inside, flow.reversed()), next + 1);
             self.sides.resize_with(self.sides.len() + 2, Side::default);
         }
         self.numbers.insert(id, number);
@@ -155,7 +157,7 @@ impl Dialogues {
 
     /// The exchanges of all connections, seen from each end, whose answer a thread sent.
     pub fn exchanges(&self) -> impl Iterator<Item = Exchange> {
-        let mut flows: Vec<_> = self.by_ends.iter().map(|(flow, number)| (*number, *flow)).collect();
+        let mut flows: Vec<_> = self.by_ends.iter().map(|((_, flow), number)| (*number, *flow)).collect();
         flows.sort_unstable_by_key(|(number, _)| *number);
         flows.into_iter().flat_map(|(number, flow)| {
             let side = &self.sides[number as usize];
@@ -195,8 +197,8 @@ mod tests {
         let [source, target] = ["10.0.0.2:40000", "10.0.0.3:80"].map(|end| end.parse().expect("an address"));
         let flow = Flow { source, target, protocol };
         let mut dialogues = Dialogues::default();
-        dialogues.define(OUT, flow);
-        dialogues.define(IN, flow.reversed());
+        dialogues.define(OUT, None, flow);
+        dialogues.define(IN, None, flow.reversed());
         for &(at, direction, tcp_flags, len) in packets {
             let id = if direction == Direction::Out { OUT } else { IN };
             let packet =
@@ -302,8 +304,8 @@ mod tests {
         let [source, target] = ["10.0.0.2:80", "10.0.0.3:40000"].map(|end| end.parse().expect("an address"));
         let out = Flow { source, target, protocol: TCP };
         let mut dialogues = Dialogues::default();
-        dialogues.define(OUT, out);
-        dialogues.define(IN, out.reversed());
+        dialogues.define(OUT, None, out);
+        dialogues.define(IN, None, out.reversed());
         for &(at, direction, tcp_flags, sender) in packets {
             let (id, flow) = if direction == Direction::Out { (OUT, out) } else { (IN, out.reversed()) };
             let len = u32::from(tcp_flags & SYN == 0);

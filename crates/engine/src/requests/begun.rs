@@ -1,5 +1,8 @@
 //! The goroutines in which spans began: by the ids of the spans, and by the processes of their services.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 
 use wakepath_goroutines::{GoroutineIndex, Goroutines, Process};

@@ -5,6 +5,9 @@
 //! last one blocks; where the thread of the segment itself works for none that is known, as the kernel's threads, it is the
 //! last one above.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, HashMap};
 
 use wakepath_clock::{Reference, Stamp};

@@ -5,6 +5,9 @@
 //! spans of a service belong to the processes at the port whose exchanges fit them best, each span to the exchange that was answered next to its
 //! end, and where two threads answered about equally near, neither is taken.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use wakepath_clock::{Reference, Stamp};

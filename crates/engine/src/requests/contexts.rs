@@ -1,5 +1,8 @@
 //! The spans that threads say they work for, and the requests of these.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 
 use wakepath_clock::{Reference, Stamp};

@@ -3,6 +3,9 @@
 //! Failed calls of the system, which L19 counts too, are not here: recordings hold no system calls, only the waits in
 //! them.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use wakepath_clock::{Reference, Stamp};
@@ -94,7 +97,8 @@ pub struct DiskAccess {
 
 /// Whether a recording would show accesses to disks.
 fn shows_disks(recorded: &Recorded) -> bool {
-    recorded.tracer.is_none() || recorded.survey.counts.by_name().contains_key("block_issue")
+    let is_ours = |(host, _)| !recorded.is_of_other_tracer(host);
+    recorded.hosts().any(is_ours) || recorded.survey.counts.by_name().contains_key("block_issue")
 }
 
 /// The accesses to disks of all requests, by their time; `None` where the recording shows none.

@@ -30,7 +30,12 @@
 //! path      aa~~~~aaaqqqqaaaaaaaaaa
 //! ```
 
-use std::collections::BTreeSet;
+#[cfg(test)]
+mod tests;
+
+use std::cell::OnceCell;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt::{Debug, Formatter};
 
 use wakepath_clock::{Reference, Stamp};
@@ -47,8 +52,9 @@ use super::join::Worked;
 use super::process::thread_of;
 use crate::path::path_with;
 
-/// A request with more stints of threads than this has the path of one thread, so that the cost stays bounded.
-const MAX_STINTS: usize = 1024;
+/// A wait for a request of another service with more stints of threads than this leads to the thread that answered, so that the cost of a path with
+/// many waits for it stays bounded.
+const MAX_STINTS_OF_CALLED: usize = 1024;
 
 /// The maximum number of wake-ups by a thread that are searched for the one that was for the request.
 const MAX_WAKINGS: usize = 64;
@@ -93,7 +99,7 @@ fn had(
     to: Stamp<Reference>,
 ) -> Option<Vec<Had>> {
     let seen = joined.contexts.stints(request);
-    (seen.len() <= MAX_STINTS).then_some(())?;
+    (of == Of::Itself || seen.len() <= MAX_STINTS_OF_CALLED).then_some(())?;
     let mut stints = seen.to_vec();
     match of {
         Of::Itself => stints.extend(noted(joined, request, from, to)),
@@ -104,7 +110,7 @@ fn had(
     if turns.windows(2).all(|pair| pair[0].thread == pair[1].thread) {
         return None;
     }
-    let walk = Walk { joined, request };
+    let walk = Walk { joined, request, calls: OnceCell::new() };
     let mut groups = Vec::new();
     let mut end = to;
     for (place, turn) in turns.iter().enumerate().rev() {
@@ -153,7 +159,7 @@ fn noted(
     to: Stamp<Reference>,
 ) -> Vec<OfThread> {
     let Joined { recorded, traced, places, contexts, turns, .. } = joined;
-    let spans = || traced.request(request).spans.iter().take(MAX_STINTS);
+    let spans = || traced.request(request).spans.iter();
     let is_handed_over =
         |span: &SpanIndex| traced.spans.span(*span).queued.is_some() || turns.threads(*span).next().is_some();
     if !spans().any(is_handed_over) {
@@ -248,11 +254,24 @@ pub(super) fn turns<T: Copy + Ord>(
 ) -> Vec<Turn<T>> {
     let mut turns: Vec<Turn<T>> = Vec::new();
     let mut at = to;
+    let mut by_end: Vec<OfThread<T>> = stints.iter().filter(|stint| stint.to > from).copied().collect();
+    by_end.sort_by_key(|stint| (Reverse(stint.to), stint.thread));
+    let mut by_end = by_end.into_iter().peekable();
+    // Those that had not ended at `at`, the one that began first on top.
+    let mut open = BinaryHeap::new();
     while at > from {
-        let begun = || stints.iter().filter(|stint| stint.from < at && stint.to > from);
+        while let Some(stint) = by_end.next_if(|stint| stint.to >= at) {
+            open.push(Reverse((stint.from, stint.thread)));
+        }
         // The one that has it longest hands it over least.
-        let covering = begun().filter(|stint| stint.to >= at).min_by_key(|stint| (stint.from, stint.thread));
-        let before = begun().max_by_key(|stint| (stint.to, std::cmp::Reverse(stint.thread)));
+        let covering =
+            open.peek().map(|Reverse((from, thread))| OfThread { from: *from, to: at, thread: *thread });
+        let covering = covering.filter(|stint| stint.from < at);
+        if covering.is_none() {
+            // All of them begin behind it.
+            open.clear();
+        }
+        let before = by_end.peek().copied();
         let next = turns.last_mut();
         match (covering, before, next) {
             // Its thread goes on with it after a pause, in which it did something else.
@@ -293,6 +312,15 @@ pub(super) fn turns<T: Copy + Ord>(
 struct Walk<'a, 'r> {
     joined: &'a Joined<'r>,
     request: RequestIndex,
+    calls: OnceCell<Calls>,
+}
+
+/// The notes of a request's spans that are looked up at each hand-over.
+struct Calls {
+    /// The end and the beginning of each call of another service, by their ends.
+    times: Vec<(Stamp<Reference>, Stamp<Reference>)>,
+    /// The first time at which the program noted that the request was queued.
+    queued: Option<Stamp<Reference>>,
 }
 
 impl Walk<'_, '_> {
@@ -348,21 +376,31 @@ impl Walk<'_, '_> {
 
     /// The end of the last call of another service that was under way at `at` and ended before `to`.
     fn answered(&self, at: Stamp<Reference>, to: Stamp<Reference>) -> Option<Stamp<Reference>> {
-        let Joined { traced, .. } = self.joined;
-        let spans = traced.request(self.request).spans.iter();
-        let calls = spans.filter(|span| traced.spans.span(**span).kind == Kind::Client);
-        let times = calls.map(|&span| self.joined.span_times(span));
-        times.filter(|&(from, end)| from <= at && at < end && end <= to).map(|(_, end)| end).max()
+        let times = &self.calls().times;
+        let ended_by = |at| times.partition_point(|(end, _)| *end <= at);
+        let ended = times.get(ended_by(at)..ended_by(to)).unwrap_or_default();
+        ended.iter().rfind(|(_, from)| *from <= at).map(|(end, _)| *end)
+    }
+
+    fn calls(&self) -> &Calls {
+        self.calls.get_or_init(|| {
+            let Joined { traced, places, .. } = self.joined;
+            let spans = &traced.request(self.request).spans;
+            let calls = spans.iter().filter(|span| traced.spans.span(**span).kind == Kind::Client);
+            let times = calls.map(|&span| {
+                let (from, end) = self.joined.span_times(span);
+                (end, from)
+            });
+            let mut times: Vec<_> = times.collect();
+            times.sort_unstable();
+            let queued = |&span| Some(places.stamp(traced, span, traced.spans.span(span).queued?));
+            Calls { times, queued: spans.iter().filter_map(queued).min() }
+        })
     }
 
     /// Whether the program noted that the request was queued by then: at `at`, or before.
     fn queued(&self, at: Stamp<Reference>, taken: Stamp<Reference>) -> bool {
-        let Joined { traced, places, .. } = self.joined;
-        let mut spans = traced.request(self.request).spans.iter();
-        spans.any(|&span| {
-            let queued = traced.spans.span(span).queued.map(|queued| places.stamp(traced, span, queued));
-            queued.is_some_and(|queued| queued <= at && at < taken)
-        })
+        self.calls().queued.is_some_and(|queued| queued <= at && at < taken)
     }
 
     /// The last time before it took the request up in which a thread waited for work, and not for a lock.
@@ -433,50 +471,5 @@ impl Walk<'_, '_> {
             }
             _ => None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const A: ThreadIndex = ThreadIndex(0);
-    const B: ThreadIndex = ThreadIndex(1);
-
-    /// The turns from 0 to 100 of such stints, each as its thread, and since when it waits, begins and ends.
-    fn found(stints: &[(ThreadIndex, u64, u64)]) -> Vec<(ThreadIndex, u64, u64, u64)> {
-        let at = Stamp::from_ns;
-        let stints: Vec<OfThread> = stints
-            .iter()
-            .map(|&(thread, from, to)| OfThread { from: at(from), to: at(to), thread })
-            .collect();
-        let turns = turns(&stints, at(0), at(100));
-        turns.iter().map(|turn| (turn.thread, turn.waits_since.ns(), turn.from.ns(), turn.to.ns())).collect()
-    }
-
-    #[test]
-    fn of_two_threads_that_have_a_request_at_once_the_one_that_has_it_longest_has_the_turn() {
-        assert_eq!(found(&[(A, 0, 100), (B, 50, 100)]), [(A, 0, 0, 100)]);
-        assert_eq!(found(&[(A, 20, 60), (B, 10, 60), (A, 80, 100)]), [(B, 0, 0, 60), (A, 60, 60, 100)]);
-    }
-
-    #[test]
-    fn a_thread_that_turns_to_something_else_and_back_has_one_turn() {
-        assert_eq!(found(&[(A, 10, 20), (A, 40, 50), (B, 60, 100)]), [(A, 0, 0, 50), (B, 50, 60, 100)]);
-    }
-
-    #[test]
-    fn behind_its_last_stint_a_thread_still_has_the_request() {
-        assert_eq!(found(&[(A, 0, 30), (B, 40, 90)]), [(A, 0, 0, 30), (B, 30, 40, 100)]);
-        assert_eq!(found(&[]), []);
-    }
-
-    #[test]
-    fn parts_tile_only_where_each_begins_at_the_end_of_the_one_before() {
-        let part = |from, to| Had::Thread { thread: A, from: Stamp::from_ns(from), to: Stamp::from_ns(to) };
-        let tiles = |had: &[Had]| tiles(had, Stamp::from_ns(10), Stamp::from_ns(30));
-        assert!(tiles(&[part(10, 20), part(20, 30)]));
-        assert!(!tiles(&[]) && !tiles(&[part(10, 20)]) && !tiles(&[part(11, 30)]));
-        assert!(!tiles(&[part(10, 20), part(21, 30)]) && !tiles(&[part(10, 25), part(25, 20), part(20, 30)]));
     }
 }

@@ -1,5 +1,10 @@
 //! A recording and its spans, brought together: which span each thread works for, at every moment.
 
+#[cfg(test)]
+pub(super) mod testing;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use wakepath_clock::{Reference, Stamp, Wall};

@@ -3,14 +3,19 @@
 //! A span's times are those of its host's realtime clock. A host that was recorded has readings of that clock beside the recording's, and
 //! so its spans get onto the clock of the first host. A span's thread has its number on its host alone.
 
-use std::collections::{HashMap, HashSet};
+#[cfg(test)]
+mod tests;
 
-use wakepath_clock::{Reference, Stamp, Wall};
+use std::collections::{BTreeSet, HashMap};
+
+use wakepath_clock::{Local, Reference, Stamp, Wall};
 use wakepath_event::{GoStep, HostIndex, ThreadContext, Tid};
 use wakepath_names::WallClock;
-use wakepath_spans::{Service, ServiceIndex, SpanId, SpanIndex, TraceId};
+use wakepath_spans::{ById, Service, ServiceIndex, SpanId, SpanIndex, TraceId, descends_from};
 
+use super::process::line;
 use super::{RequestsError, Traced};
+use crate::query::thread_between;
 use crate::{Host, Recorded};
 
 /// The hosts of services, and their clocks.
@@ -18,27 +23,30 @@ use crate::{Host, Recorded};
 pub struct Places {
     /// The host of each service; `None` for one that was not recorded.
     hosts: Vec<Option<HostIndex>>,
-    /// The realtime clock of each host on the reference clock; that of the first one where a host's was not read.
-    clocks: Vec<WallClock>,
+    /// The realtime clock of each host on the reference clock; `None` where it is not known.
+    clocks: Vec<Option<WallClock>>,
+    /// That of the first host.
+    first: WallClock,
 }
 
 impl Places {
-    /// The hosts of the services of these spans.
+    /// The hosts of the services of these spans. A host whose realtime clock is not known is one that was not recorded: nothing places its
+    /// spans in the recording.
     ///
     /// # Errors
     /// When the first recording has no time of day.
     pub fn new(recorded: &Recorded, traced: &Traced) -> Result<Self, RequestsError> {
         let first = recorded.wall_clock().ok_or(RequestsError::NoRealtime)?;
-        let others = (1..).map(HostIndex).take(recorded.others.len());
-        let others = others.map(|host| recorded.wall_clock_of(host).unwrap_or_else(|| first.clone()));
-        let clocks = std::iter::once(first.clone()).chain(others).collect();
-        let proved = proved_by_threads(recorded, traced);
-        let services = (0..).map(ServiceIndex).zip(&traced.spans.services);
-        let hosts = services.map(|(index, service)| match proved.get(&index) {
-            Some(host) => Some(*host),
-            None => host_of(recorded, traced, service),
+        let clocks: Vec<_> = recorded.hosts().map(|(host, _)| recorded.wall_clock_of(host)).collect();
+        let named: Vec<Named> =
+            traced.spans.services.iter().map(|service| host_of(recorded, traced, service)).collect();
+        let proved = proved_by_threads(recorded, traced, &named);
+        let has_clock = |host: &HostIndex| clocks.get(usize::from(host.0)).is_some_and(Option::is_some);
+        let hosts = (0..).map(ServiceIndex).zip(&named).map(|(service, named)| {
+            let host = proved.get(&service).copied().or(named.host);
+            host.filter(has_clock)
         });
-        Ok(Self { hosts: hosts.collect(), clocks })
+        Ok(Self { hosts: hosts.collect(), clocks, first })
     }
 
     /// The host of a span; `None` where it was not recorded.
@@ -80,60 +88,130 @@ impl Places {
     }
 
     fn clock(&self, traced: &Traced, span: SpanIndex) -> &WallClock {
-        let host = self.host(traced, span).unwrap_or_default();
-        self.clocks.get(usize::from(host.0)).unwrap_or(&self.clocks[0])
+        let clock = self.host(traced, span).and_then(|host| self.clocks.get(usize::from(host.0))?.as_ref());
+        clock.unwrap_or(&self.first)
     }
 }
 
 /// The hosts of services whose spans threads were seen to work for, or goroutines to begin: that is better than a name.
-fn proved_by_threads(recorded: &Recorded, traced: &Traced) -> HashMap<ServiceIndex, HostIndex> {
-    let by_id: HashMap<(TraceId, SpanId), ServiceIndex> =
-        traced.spans.iter().map(|(_, span)| ((span.trace, span.id), span.service)).collect();
-    let mut seen: HashMap<ServiceIndex, HashSet<HostIndex>> = HashMap::new();
-    let mut note = |trace, span, tid: Tid| {
-        if let Some(service) = by_id.get(&(TraceId(trace), SpanId(span))) {
-            seen.entry(*service).or_default().insert(tid.host());
+fn proved_by_threads(
+    recorded: &Recorded,
+    traced: &Traced,
+    named: &[Named],
+) -> HashMap<ServiceIndex, HostIndex> {
+    let by_id = ById::new(&traced.spans);
+    let mut hosts: HashMap<ServiceIndex, BTreeSet<HostIndex>> = HashMap::new();
+    // The services that gave the same ids, for each thread that was seen with these.
+    let mut several: HashMap<(Tid, TraceId, SpanId), Vec<ServiceIndex>> = HashMap::new();
+    let mut note = |trace, span, tid: Tid, at: Stamp<Local>| {
+        let (trace, span) = (TraceId(trace), SpanId(span));
+        let mut services = by_id.all(trace, span).map(|span| traced.spans.span(span).service);
+        match (services.next(), services.next()) {
+            (Some(service), None) => {
+                hosts.entry(service).or_default().insert(tid.host());
+            }
+            (Some(first), Some(second)) => {
+                several.entry((tid, trace, span)).or_insert_with(|| {
+                    let all = [first, second].into_iter().chain(services).collect();
+                    own(recorded, traced, all, tid, at.on_reference_host())
+                });
+            }
+            (None, _) => {}
         }
     };
     let contexts = &recorded.survey.contexts;
     for tid in contexts.threads() {
-        for (_, context) in contexts.of(tid) {
+        for (at, context) in contexts.of(tid) {
             if let ThreadContext::Span { trace, span, .. } = context {
-                note(trace, span, tid);
+                note(trace, span, tid, at);
             }
         }
     }
-    for (_, tid, step) in &recorded.survey.goroutines {
+    for (at, tid, step) in &recorded.survey.goroutines {
         if let GoStep::BeginsSpan(trace, span) = step.step {
-            note(trace, span, *tid);
+            note(trace, span, *tid, *at);
         }
     }
-    // Two processes on two hosts that do not differ in their names are none of one host.
-    let alone = |(service, hosts): (_, HashSet<HostIndex>)| match hosts.len() {
-        1 => hosts.into_iter().next().map(|host| (service, host)),
-        _ => None,
+    for ((tid, ..), services) in &several {
+        if let [service] = services.as_slice() {
+            hosts.entry(*service).or_default().insert(tid.host());
+        }
+    }
+    // The thread worked for one of them: not for those that are known to be elsewhere.
+    let known = |service: ServiceIndex| match hosts.get(&service) {
+        Some(of_service) => alone(of_service),
+        None => named.get(service.0 as usize).filter(|named| named.by_name).and_then(|named| named.host),
     };
-    seen.into_iter().filter_map(alone).collect()
+    let mut left: Vec<(ServiceIndex, HostIndex)> = Vec::new();
+    for ((tid, ..), services) in &several {
+        let is_explained = services.iter().any(|service| known(*service) == Some(tid.host()));
+        let mut unknown = services.iter().filter(|service| known(**service).is_none());
+        if let (false, Some(service), None) = (is_explained, unknown.next(), unknown.next()) {
+            left.push((*service, tid.host()));
+        }
+    }
+    for (service, host) in left {
+        hosts.entry(service).or_default().insert(host);
+    }
+    hosts.into_iter().filter_map(|(service, hosts)| Some((service, alone(&hosts)?))).collect()
+}
+
+/// Two processes on two hosts that do not differ in their names are none of one host.
+fn alone(hosts: &BTreeSet<HostIndex>) -> Option<HostIndex> {
+    hosts.first().copied().filter(|_| hosts.len() == 1)
+}
+
+/// The services whose process a thread may belong to, of those that gave the same ids. Where the numbers of processes fit none of them,
+/// they are those of another PID namespace, and rule none out.
+fn own(
+    recorded: &Recorded,
+    traced: &Traced,
+    mut services: Vec<ServiceIndex>,
+    tid: Tid,
+    at: Stamp<Reference>,
+) -> Vec<ServiceIndex> {
+    let line = thread_between(recorded, tid, at, at).map(|thread| line(recorded, thread, at));
+    let fits = |service: &ServiceIndex| {
+        let pid = traced.spans.services[service.0 as usize].pid;
+        pid.zip(line.as_ref()).is_some_and(|(pid, line)| descends_from(line, pid))
+    };
+    if services.iter().any(fits) {
+        services.retain(fits);
+    }
+    services
+}
+
+/// The host of a service by what its spans say of it.
+struct Named {
+    /// `None` for one that was not recorded.
+    host: Option<HostIndex>,
+    /// It is the only one that was recorded with the name that the spans have for their host.
+    by_name: bool,
 }
 
 /// The host of a service by its name, else by the recording that received its spans; the first one where nothing is said.
-fn host_of(recorded: &Recorded, traced: &Traced, service: &Service) -> Option<HostIndex> {
-    let hosts: Vec<&Host> = std::iter::once(&recorded.host).chain(&recorded.others).collect();
+fn host_of(recorded: &Recorded, traced: &Traced, service: &Service) -> Named {
     let received = || {
         let Some(place) = service.recording else { return Some(HostIndex::default()) };
         let path = traced.recordings.get(usize::from(place))?;
         let linked = (0..).map(HostIndex).zip(&recorded.sources).find(|(_, source)| *source == path);
         linked.map(|(host, _)| host)
     };
-    let Some(name) = &service.host else { return received() };
-    let is_named = |host: &&Host| same_host(host.name.bytes(), name.as_bytes());
-    let mut named = (0..).map(HostIndex).zip(&hosts).filter(|(_, host)| is_named(host));
-    match (named.next(), named.next()) {
-        (Some((host, _)), None) => Some(host),
-        // Several of this name: the recording decides.
-        (Some(_), Some(_)) => received(),
+    let Some(name) = &service.host else { return Named { host: received(), by_name: false } };
+    let is_named = |host: &Host| same_host(host.name.bytes(), name.as_bytes());
+    let named: Vec<_> = recorded.hosts().filter(|(_, host)| is_named(host)).map(|(host, _)| host).collect();
+    match named.as_slice() {
+        [host] => Named { host: Some(*host), by_name: true },
         // Where a recorder's host has no name, it may be this one.
-        (None, _) => received().filter(|host| recorded.host_at(*host).name.bytes().is_empty()),
+        [] => {
+            let is_nameless = |host: &HostIndex| recorded.host_at(*host).name.bytes().is_empty();
+            Named { host: received().filter(is_nameless), by_name: false }
+        }
+        // Several of this name: the recording that received the spans decides. Without it, nothing does.
+        several => {
+            let decided = service.recording.and_then(|_| received()).filter(|host| several.contains(host));
+            Named { host: decided, by_name: false }
+        }
     }
 }
 

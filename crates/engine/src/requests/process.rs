@@ -1,5 +1,8 @@
 //! The processes of services: which threads may work for the spans of which service.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 
 use wakepath_clock::{Reference, Stamp};

@@ -15,6 +15,9 @@
 //! A program may end a span before the thread has left it, and some stamp spans with times of their own. Then the threads contradict each
 //! other, and one bound alone is left: no thread works for a span that has not begun.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 
 use wakepath_clock::{ErrorBound, Local, Peer, Quality, Reference, Solver, Stamp, Wall};

@@ -318,6 +318,54 @@ fn the_context_of_a_thread_says_its_host_better_than_a_name_and_a_number_do() {
 }
 
 #[test]
+fn two_services_that_share_a_span_id_are_each_on_its_own_host() {
+    let (client, server) = rpc("");
+    let stops = format!("{} c0 client switch idle blocked call=0:5", sent(ROUND) + 2_000);
+    let said = format!("{} c0 client context a/a\n{stops}", sent(ROUND) + 2_000);
+    let client = client.replace(&stops, &said);
+    let mut all = spans("db1", Some(10));
+    let shared = &mut all[1]["scopeSpans"][0]["spans"][0];
+    shared["spanId"] = "a".repeat(16).into();
+    shared.as_object_mut().expect("a span").remove("parentSpanId");
+    let hosts = hosts(&all, (client, server));
+    let document: Value = serde_json::from_str(&hosts.run(&["--json"])).expect("JSON");
+    for request in list(&document["requests"]) {
+        let expected = if request["service"] == "web" { WEB3 } else { DB1.1 };
+        assert_eq!(request["host"], expected, "{request:#}");
+    }
+}
+
+#[test]
+fn a_clock_that_was_set_on_another_host_is_a_problem() {
+    let (client, mut server) = rpc("");
+    let (from, to) = (servers(0), servers(1_000_000 * ROUNDS));
+    server += &format!("{to} c0 idle clocks {}\n", servers_wall(1_000_000 * ROUNDS) + 3_600_000_000_000);
+    let first = format!("{from} c0 idle switch idle\n");
+    let server = server.replace(&first, &format!("{first}{from} c0 idle clocks {}\n", servers_wall(0)));
+    let hosts = hosts(&spans("db1", Some(10)), (client, server));
+    let (_, alone, err) = hosts.other.run(["path", "wakepath.rec", "--tid", "10", "--json"]);
+    assert!(alone.contains("clock_set"), "alone: {alone} {err}");
+    let other = hosts.other.recording();
+    let other = other.to_str().expect("text");
+    let words = ["path", "wakepath.rec", other, "--host", "db1", "--tid", "10", "--json"];
+    let (_, both, err) = hosts.client.run(words);
+    assert!(both.contains("clock_set"), "of both: {} {err}", &both[..both.len().min(3000)]);
+}
+
+#[test]
+fn the_recorders_own_threads_of_another_host_are_not_shown() {
+    let (client, server) = rpc("");
+    let observer = wakepath_event::EventKind::Mark(wakepath_event::Mark::Observer(wakepath_event::Tid(10)));
+    let client = made(&client, &[]);
+    let other = made_at(DB1, REALTIME + AHEAD, &server, &[observer]);
+    let (_, alone, err) = other.run(["path", "wakepath.rec"]);
+    assert!(!alone.contains("server"), "alone: {alone} {err}");
+    let path = other.recording();
+    let (_, both, err) = client.run(["path", "wakepath.rec", path.to_str().expect("text"), "--host", "db1"]);
+    assert!(!both.contains("server"), "of both: {both} {err}");
+}
+
+#[test]
 fn a_goroutine_of_another_host_with_the_same_ids_has_not_the_request() {
     let (client, server) = rpc("");
     let sends = format!("{} c0 client out", sent(ROUND));
