@@ -129,7 +129,7 @@ impl Survey {
             EventKind::ThreadContext(context) => self.contexts.read(event.at, event.current, *context),
             EventKind::ThreadAttribute(attribute) => self.contexts.add(event.current, attribute),
             EventKind::Exec { old, .. } => {
-                self.contexts.forget(event.at, *old);
+                self.contexts.execute(event.at, *old, event.current);
                 self.names.observe(event);
             }
             EventKind::Mark(mark) => {
@@ -348,7 +348,8 @@ mod tests {
             |tid| survey.contexts.of(Tid(tid)).map(|(at, context)| (at.ns(), context)).collect::<Vec<_>>();
         assert_eq!(of(7), [(10, span), (20, ThreadContext::Unknown)]);
         assert_eq!(of(8), [(11, span), (21, ThreadContext::Unknown)]);
+        assert_eq!(of(6), [(21, ThreadContext::Unknown)], "by its new number");
         assert_eq!((of(9), of(5)), (vec![(12, span)], vec![]), "other threads");
-        assert_eq!(survey.contexts.threads(), [7, 8, 9].map(Tid));
+        assert_eq!(survey.contexts.threads(), [6, 7, 8, 9].map(Tid));
     }
 }
