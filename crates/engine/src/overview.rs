@@ -25,7 +25,7 @@ pub struct Overview<'r> {
     pub to: Stamp<Reference>,
     /// The threads, by how long they waited or could not run, the longest first.
     pub threads: Vec<ThreadTimes>,
-    /// The waits of these threads that were open at the end.
+    /// The waits of these threads that were open at the end, and their deadlocks that a signal ended in this time.
     pub open: OpenWaits,
     /// The rest of the recording.
     pub recorded: &'r Recorded,
@@ -50,7 +50,7 @@ pub(crate) fn overview<'r>(
         from,
         to,
         threads: thread_times(recorded, &threads, from, to, &mut pools),
-        open: open_waits_of_threads(recorded, &threads, to, &mut pools),
+        open: open_waits_of_threads(recorded, &threads, from, to, &mut pools),
         recorded,
     }
 }

@@ -149,6 +149,7 @@ pub fn watch(
         leave_out_next: false,
         allowed: query.live.allowed,
         stop,
+        drill_into: &|query| drill(query, stop, &mut |_| {}),
         news,
     };
     let outcome = wakepath_collect::count(&options, stop, &mut |reading| watching.take(&reading))?;
@@ -291,8 +292,12 @@ struct Watching<'a, 'n> {
     leave_out_next: bool,
     allowed: AllowedProbes,
     stop: &'a Signals,
+    /// Finds the functions behind a peak; a test has its own way.
+    drill_into: DrillInto<'a>,
     news: &'a mut (dyn FnMut(&WatchNews<'_>) + 'n),
 }
+
+type DrillInto<'a> = &'a dyn Fn(&DrillQuery) -> Result<Drilled, DrillError>;
 
 impl Watching<'_, '_> {
     /// Holds the calls since the last reading against those before.
@@ -354,12 +359,12 @@ impl Watching<'_, '_> {
             resume: None,
         };
         let began = Instant::now();
-        let mut found = drill(&query, self.stop, &mut |_| {});
+        let mut found = (self.drill_into)(&query);
         // The calls may have changed again since the peak was numbered.
         let rest = query.duration.saturating_sub(began.elapsed());
         if matches!(found, Err(DrillError::NoSuchPeak { .. })) && rest >= MIN_DRILL_TIME {
             let query = DrillQuery { peak: None, duration: rest, ..query };
-            found = drill(&query, self.stop, &mut |_| {});
+            found = (self.drill_into)(&query);
         }
         (self.news)(&WatchNews {
             host: self.host,
@@ -373,6 +378,8 @@ impl Watching<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
     /// A reading whose one target has had these calls in bucket 10, of 1024 ns each.
@@ -409,8 +416,71 @@ mod tests {
             leave_out_next: false,
             allowed: AllowedProbes::default(),
             stop,
+            drill_into: &|_| panic!("no drill-down"),
             news,
         }
+    }
+
+    /// 6000 calls in this bucket and a slice of 10 s, beside those before.
+    fn slice_of(buckets: &mut [u64; 64], sum: &mut u64, bucket: usize, at: u64) -> Reading {
+        buckets[bucket] += 6000;
+        *sum += 6000 << bucket;
+        let counts = Counts { buckets: *buckets, sum: *sum, unwound: 0, overflowed: 0, open: 0, unseen: 0 };
+        Reading { at: Duration::from_secs(at), counts: vec![counts], parts: None }
+    }
+
+    #[test]
+    fn the_slice_in_which_a_drill_down_ran_is_left_out_and_its_calls_are_none_of_the_next() {
+        let host = Host::default();
+        let stop = Signals::watch(true).expect("signals");
+        let asked = RefCell::new(Vec::new());
+        let drill_into = |query: &DrillQuery| {
+            asked.borrow_mut().push((query.target.clone(), query.pid, query.peak, query.duration));
+            Err(DrillError::NotAFunction(String::from("f")))
+        };
+        let mut said = Vec::new();
+        let mut news = |news: &WatchNews<'_>| {
+            said.push((
+                news.at.as_secs(),
+                match news.what {
+                    WatchEvent::Notice(Notice::Usual(_)) => "usual",
+                    WatchEvent::Notice(Notice::Changed(_)) => "changed",
+                    WatchEvent::Notice(_) => "another notice",
+                    WatchEvent::Drilled(_) => "drilled",
+                },
+            ));
+        };
+        let time = Duration::from_secs(3);
+        let mut watching = Watching {
+            drill: Some(DrillBudget { time, last: None }),
+            drill_into: &drill_into,
+            ..watching(&host, &stop, Some(7), &mut news)
+        };
+        let (mut buckets, mut sum) = ([0; 64], 0);
+        // Calls are slower from 30 s on. Between 50 and 60 s the probes of a drill-down make them slower still, between 60 and 70 s nothing
+        // does; from 80 s on they are slower again, which is too early for another drill-down, and at 130 s it is not.
+        let slices = [10, 10, 10, 20, 20, 28, 20, 20, 30, 30, 30, 30, 30, 12, 12, 29, 12];
+        for (number, bucket) in (1..).zip(slices) {
+            watching.take(&slice_of(&mut buckets, &mut sum, bucket, 10 * number));
+        }
+        assert_eq!((watching.slices, watching.left_out), (17, 2));
+        let TargetState { detector, whole, .. } = watching.states.remove(0);
+        assert_eq!(whole.calls(), 17 * 6000);
+        let now = detector.now().expect("calls");
+        assert_eq!((now.from.as_secs(), now.counted.as_secs(), now.histogram.calls()), (130, 30, 18_000));
+        assert_eq!(
+            said,
+            [
+                (10, "usual"),
+                (50, "changed"),
+                (50, "drilled"),
+                (100, "changed"),
+                (150, "changed"),
+                (150, "drilled")
+            ]
+        );
+        let drill = |peak| (String::from("f"), 7, Some(peak), time);
+        assert_eq!(*asked.borrow(), [drill(1), drill(1)]);
     }
 
     #[test]
@@ -445,6 +515,33 @@ mod tests {
         let Distribution { histogram, slices, unwound, overflowed, open, unseen, .. } = summary.distribution;
         assert_eq!((histogram.calls(), slices.len()), (12_000, 3));
         assert_eq!([unwound, overflowed, open, unseen], [1, 2, 4, 3]);
+    }
+
+    #[test]
+    fn a_peak_that_is_gone_is_searched_for_anew_while_there_is_time() {
+        let (host, stop) = (Host::default(), Signals::watch(true).expect("signals"));
+        for (seconds, expected) in [(1, &[Some(2)][..]), (60, &[Some(2), None])] {
+            let asked = RefCell::new(Vec::new());
+            let drill_into = |query: &DrillQuery| {
+                asked.borrow_mut().push((query.peak, query.duration));
+                let target = query.target.clone();
+                Err(DrillError::NoSuchPeak { target, asked: 2, peaks: Vec::new() })
+            };
+            let mut said = 0;
+            let mut news =
+                |news: &WatchNews<'_>| said += u32::from(matches!(news.what, WatchEvent::Drilled(_)));
+            let time = Duration::from_secs(seconds);
+            let mut watching = Watching {
+                drill: Some(DrillBudget { time, last: None }),
+                drill_into: &drill_into,
+                ..watching(&host, &stop, Some(7), &mut news)
+            };
+            watching.explain(0, 7, 2);
+            let asked = asked.into_inner();
+            assert_eq!(asked.iter().map(|(peak, _)| *peak).collect::<Vec<_>>(), expected, "{seconds} s");
+            assert!(asked.iter().skip(1).all(|(_, rest)| *rest < time), "the rest of the time");
+            assert_eq!(said, 1, "one answer");
+        }
     }
 
     #[test]

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::testing::{FUTEX, Story, call, disk};
     use crate::{cause_tree, rows};
-    use wakepath_critical_path::Via;
+    use wakepath_critical_path::{Via, WaitId};
 
     fn row(total_ns: u64, own_ns: u64) -> Row {
         Row { total_ns, own_ns, ..Row::default() }
@@ -200,6 +200,49 @@ mod tests {
         let own = story.thread(7, 1, b"app", 7);
         story.then(5, own, None, SegmentKind::BlockDevice, disk(false));
         assert_eq!(awaited(&story.finish().evidence()), None);
+    }
+
+    #[test]
+    fn only_waits_of_the_windows_own_thread_are_for_an_awaited_thread() {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        let [holder, third, fourth] = [8, 9, 10].map(|tid| story.thread(tid, 7, b"holder", 7));
+        let timed_out = |story: &mut Story, wait: WaitId| story.waits[wait.0 as usize].timed_out = true;
+        // The holder polls meanwhile.
+        for _ in 0..2 {
+            let wait = story.wait(60, own, None, call(FUTEX, 3), Via::Lock, holder);
+            timed_out(&mut story, wait);
+            let inner = story.wait(50, holder, Some(wait), call(7, 3), Via::Wakeup, third);
+            timed_out(&mut story, inner);
+            story.then(50, third, Some(inner), SegmentKind::Running, Cause::None);
+            story.then(10, holder, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        // The third thread polls longer for another one, and waits for the holder, in a wait without a time-out.
+        let wait = story.wait(500, own, None, call(0, 3), Via::Wakeup, third);
+        for (ns, by, number) in [(400, fourth, 7), (100, holder, FUTEX)] {
+            let inner = story.wait(ns, third, Some(wait), call(number, 3), Via::Wakeup, by);
+            if number == 7 {
+                timed_out(&mut story, inner);
+            }
+            story.then(ns, by, Some(inner), SegmentKind::Running, Cause::None);
+        }
+        let story = story.finish();
+        let found = awaited(&story.evidence()).expect("waits that timed out");
+        assert_eq!((found.thread, found.ns, found.call.map(|call| call.number)), (holder, 120, Some(FUTEX)));
+    }
+
+    #[test]
+    fn the_first_thread_is_the_awaited_one_of_two_alike() {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        let [first, second] = [8, 9].map(|tid| story.thread(tid, 7, b"holder", 7));
+        for by in [second, first] {
+            let wait = story.wait(30, own, None, call(FUTEX, 3), Via::Lock, by);
+            story.waits[wait.0 as usize].timed_out = true;
+            story.then(30, by, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        let story = story.finish();
+        assert_eq!(awaited(&story.evidence()).map(|found| found.thread), Some(first));
     }
 
     #[test]

@@ -28,10 +28,24 @@ fn reaches_end(recorded: &Recorded, to: Stamp<Reference>) -> bool {
     to >= recorded.to().min(recorded.graph.to())
 }
 
-/// The open waits of these threads at `to`.
+/// Whether a wait belongs to the time from `from` to `to`: its thread was killed then, or it was open at `to` and nothing ended it.
+fn is_within(
+    recorded: &Recorded,
+    from: Stamp<Reference>,
+    to: Stamp<Reference>,
+) -> impl Fn(&Hang) -> bool + use<> {
+    let reaches_end = reaches_end(recorded, to);
+    move |hang| match hang.killed {
+        Some(killed) => from < killed.at && killed.at <= to,
+        None => reaches_end,
+    }
+}
+
+/// The waits of these threads that were open at `to`, and the deadlocks that a signal ended since `from`.
 pub fn open_waits_of_threads(
     recorded: &Recorded,
     threads: &[ThreadIndex],
+    from: Stamp<Reference>,
     to: Stamp<Reference>,
     pools: &mut Pools<'_>,
 ) -> OpenWaits {
@@ -39,10 +53,10 @@ pub fn open_waits_of_threads(
     let mut chosen = vec![false; graph.threads().len()];
     threads.iter().for_each(|thread| chosen[thread.0 as usize] = true);
     let is_chosen = |hang: &Hang| chosen[hang.thread.0 as usize];
-    let is_before = |hang: &Hang| hang.killed.is_none_or(|killed| killed.at <= to);
+    let is_within = is_within(recorded, from, to);
     let deadlocks: Vec<_> = deadlocks(graph)
         .into_iter()
-        .filter(|cycle| cycle.iter().any(is_chosen) && cycle.iter().all(is_before))
+        .filter(|cycle| cycle.iter().any(is_chosen) && cycle.iter().all(&is_within))
         .collect();
     let open = if reaches_end(recorded, to) { hangs(graph) } else { Vec::new() };
     let mut waits = OpenWaits { deadlocks, ..OpenWaits::default() };
@@ -79,18 +93,14 @@ pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
         let theirs = graph.thread(other).tgid();
         own.zip(theirs).is_some_and(|(own, theirs)| recorded.descends(theirs, own, window.to))
     };
-    let reaches_end = reaches_end(recorded, window.to);
-    let is_within = |hang: &Hang| match hang.killed {
-        Some(killed) => window.from < killed.at && killed.at <= window.to,
-        None => reaches_end,
-    };
+    let is_within = is_within(recorded, window.from, window.to);
     let is_main = |other: ThreadIndex| {
         let other = graph.thread(other);
         other.tgid() == Some(other.tid()) && other.tgid() != own
     };
     // A thread that ends the process decides how long the others take: that is no signal.
     let by_signal = |hang: &Hang| hang.killed.is_some_and(|killed| killed.by.number != 0);
-    let killed_here = |thread| killed(graph, thread).filter(is_within).filter(by_signal);
+    let killed_here = |thread| killed(graph, thread).filter(&is_within).filter(by_signal);
     let of_others = || {
         let others =
             graph.threads().map(|(other, _)| other).filter(|&other| is_main(other) && descends(other));
@@ -99,10 +109,14 @@ pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
     };
     let mut deadlocks = deadlocks(graph);
     deadlocks.retain(|cycle| {
-        cycle.iter().all(is_within) && cycle.iter().any(|hang| hang.thread == thread || descends(hang.thread))
+        cycle.iter().all(&is_within)
+            && cycle.iter().any(|hang| hang.thread == thread || descends(hang.thread))
     });
-    let still_waiting =
-        if reaches_end { hangs(graph).into_iter().find(|hang| hang.thread == thread) } else { None };
+    let still_waiting = if reaches_end(recorded, window.to) {
+        hangs(graph).into_iter().find(|hang| hang.thread == thread)
+    } else {
+        None
+    };
     WindowWaits { still_waiting, killed: killed_here(thread).or_else(of_others), deadlocks }
 }
 
@@ -124,7 +138,8 @@ mod tests {
         );
         let recorded = read(&trace.expect("a trace").events);
         let threads: Vec<_> = recorded.graph.threads().map(|(index, _)| index).collect();
-        let open = open_waits_of_threads(&recorded, &threads, recorded.to(), &mut Pools::unknown());
+        let open =
+            open_waits_of_threads(&recorded, &threads, Stamp::MIN, recorded.to(), &mut Pools::unknown());
         let tids = |hangs: &[Hang]| {
             hangs.iter().map(|hang| recorded.graph.thread(hang.thread).tid().0).collect::<Vec<_>>()
         };
@@ -162,10 +177,47 @@ mod tests {
         );
         assert_eq!([of(7, 99), of(9, 60)], [(None, false, 0); 2], "not up to the end");
         let other = recorded.with_tid(wakepath_event::Tid(9)).to_vec();
-        let open =
-            |to: u64| open_waits_of_threads(&recorded, &other, Stamp::from_ns(to), &mut Pools::unknown());
+        let open_of = |threads: &[ThreadIndex], to: u64| {
+            let (from, to) = (Stamp::MIN, Stamp::from_ns(to));
+            open_waits_of_threads(&recorded, threads, from, to, &mut Pools::unknown())
+        };
+        let open = |to: u64| open_of(&other, to);
         assert_eq!((open(100).deadlocks.len(), open(100).undecided), (0, 1));
         assert_eq!(open(99), OpenWaits::default());
+        let all: Vec<_> = recorded.graph.threads().map(|(index, _)| index).collect();
+        let deadlocks = [5, 15, 20, 99, 100].map(|to| open_of(&all, to).deadlocks.len());
+        assert_eq!(deadlocks, [0, 0, 0, 0, 1], "the cycle is known to be one at the end alone");
+    }
+
+    #[test]
+    fn a_deadlock_that_a_signal_ended_is_one_of_times_with_that_moment_and_no_others() {
+        let trace = wakepath_scenario::text::parse(
+            "thread left tid=7
+             thread right tid=8 tgid=7
+             thread killer tid=99
+             0 c0 idle started
+             0 c1 idle switch killer
+             1 c0 idle switch left
+             10 c0 left switch right blocked call=202:0x1000 op=128 value=2 claim=right
+             20 c0 right switch idle blocked call=202:0x2000 op=128 value=2 claim=left
+             300 c1 killer waking left
+             300 c1 killer waking right
+             301 c0 idle switch left
+             302 c0 left signal 9 cut=202 sent=300 by=killer
+             303 c0 left exit
+             304 c0 left switch right dead
+             305 c0 right signal 9 cut=202 sent=300 by=killer
+             306 c0 right exit
+             307 c0 right switch idle dead
+             500 c0 idle stopped",
+        );
+        let recorded = read(&trace.expect("a trace").events);
+        let threads: Vec<_> = recorded.graph.threads().map(|(index, _)| index).collect();
+        for (from, to, deadlocks) in [(0, 500, 1), (0, 300, 1), (0, 299, 0), (299, 300, 1), (300, 500, 0)] {
+            let (from, to) = (Stamp::from_ns(from), Stamp::from_ns(to));
+            let open = open_waits_of_threads(&recorded, &threads, from, to, &mut Pools::unknown());
+            assert_eq!(open.deadlocks.len(), deadlocks, "{}..{}", from.ns(), to.ns());
+        }
     }
 
     #[test]
@@ -229,7 +281,8 @@ mod tests {
         );
         let recorded = read(&trace.expect("a trace").events);
         let threads: Vec<_> = recorded.graph.threads().map(|(index, _)| index).collect();
-        let open = open_waits_of_threads(&recorded, &threads, recorded.to(), &mut Pools::unknown());
+        let open =
+            open_waits_of_threads(&recorded, &threads, Stamp::MIN, recorded.to(), &mut Pools::unknown());
         assert_eq!([open.idle, open.sleeping, open.undecided, open.still_waiting.len()], [1, 1, 2, 1]);
     }
 }

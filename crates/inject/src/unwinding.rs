@@ -81,6 +81,13 @@ fn return_address(calls_at: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use gimli::{
+        BaseAddresses, CfaRule, EhFrame, EndianSlice, EvaluationResult, LittleEndian, Location, Piece,
+        RegisterRule, UnwindContext, UnwindSection, Value, X86_64,
+    };
+
     use super::*;
 
     #[test]
@@ -106,5 +113,87 @@ mod tests {
             .map(|at| at + 7 + usize::from(u16::from_le_bytes([code[at + 5], code[at + 6]])))
             .collect();
         assert_eq!(branches, vec![tail; data::CALL_WAYS as usize]);
+    }
+
+    const REGION: u64 = 0x7f00_0001_0000;
+    const CALLS_AT: u64 = 0x7f00_0020_0000;
+
+    /// A table as another reader takes it.
+    fn read(table: &[u8]) -> EhFrame<EndianSlice<'_, LittleEndian>> {
+        let mut read = EhFrame::new(table, LittleEndian);
+        read.set_address_size(8);
+        read
+    }
+
+    #[test]
+    fn the_table_covers_each_stub_and_no_byte_beside_them() {
+        for stubs in [1, 2, 1024, data::MAX_SITES] {
+            let table = table(REGION, stubs, CALLS_AT);
+            let (read, bases) = (read(&table), BaseAddresses::default().set_eh_frame(0));
+            let covers = |address| {
+                read.fde_for_address(&bases, address, EhFrame::cie_from_offset)
+                    .is_ok_and(|entry| entry.is_signal_trampoline() && entry.contains(address))
+            };
+            let first = REGION + stub::STUBS_AT;
+            let last = first + (stubs - 1) * stub::STUB_BYTES;
+            for (address, is_covered) in [
+                (first - 1, false),
+                (first, true),
+                (first + stub::STUB_BYTES - 1, true),
+                (last, true),
+                (last + stub::STUB_BYTES - 1, true),
+                (last + stub::STUB_BYTES, false),
+                (REGION, false),
+            ] {
+                assert_eq!(covers(address), is_covered, "{address:#x} of {stubs} stubs");
+            }
+        }
+    }
+
+    /// The kept return address, less one, that the expression of the table finds for a frame, where the open call stands at the place of this
+    /// number behind the one to which the hash leads; other calls stand at the others.
+    fn found(frame: u64, way: u64) -> u64 {
+        let table = table(REGION, 4, CALLS_AT);
+        let (read, bases) = (read(&table), BaseAddresses::default().set_eh_frame(0));
+        let address = REGION + stub::STUBS_AT + stub::STUB_BYTES + 70;
+        let entry = read.fde_for_address(&bases, address, EhFrame::cie_from_offset).expect("it is covered");
+        let mut context = UnwindContext::new();
+        let row = entry.unwind_info_for_address(&read, &bases, &mut context, address).expect("a row");
+        let cfa = CfaRule::RegisterAndOffset { register: X86_64::RSP, offset: 0 };
+        assert_eq!(*row.cfa(), cfa, "the stack pointer is the caller's");
+        let Some(RegisterRule::ValExpression(expression)) = row.register(X86_64::RA) else {
+            panic!("the return address is none that stands on the stack")
+        };
+        let slot = frame - 8;
+        let hash = slot.wrapping_mul(data::CALL_FACTOR) >> (64 - data::CALL_BITS);
+        let memory: HashMap<u64, u64> = (0..data::CALL_WAYS)
+            .flat_map(|other| {
+                let call = CALLS_AT + (hash + other) * data::CALL_BYTES;
+                let (slot, returns) = if other == way { (slot, 0x5555) } else { (slot + 8 + other, 0xbad) };
+                [(call + data::CALL_SLOT, slot), (call + data::CALL_RETURN, returns)]
+            })
+            .collect();
+        let mut evaluation = expression.get(&read).expect("an expression").evaluation(entry.cie().encoding());
+        evaluation.set_initial_value(frame);
+        let mut state = evaluation.evaluate().expect("operations that are known");
+        while let EvaluationResult::RequiresMemory { address, size, .. } = state {
+            assert_eq!(size, 8);
+            let word = *memory.get(&address).expect("a word of a call");
+            state = evaluation.resume_with_memory(Value::Generic(word)).expect("a word");
+        }
+        assert_eq!(state, EvaluationResult::Complete);
+        match evaluation.result()[..] {
+            [Piece { location: Location::Address { address }, .. }] => address,
+            ref other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_return_address_is_that_of_the_open_call_at_the_frames_place_on_the_stack() {
+        for frame in [0x7ffc_1234_5670_u64, 0x7ffc_1234_5678, 0x1000, u64::MAX - 7] {
+            for way in 0..data::CALL_WAYS {
+                assert_eq!(found(frame, way), 0x5554, "{frame:#x}, place {way}");
+            }
+        }
     }
 }

@@ -71,6 +71,15 @@ impl Contexts {
         }
     }
 
+    /// Notes that a thread executes a program, and has the number `new` from then on.
+    pub(crate) fn execute(&mut self, at: Stamp<Local>, old: Tid, new: Tid) {
+        let had_context = self.by_thread.contains_key(&old);
+        self.forget(at, old);
+        if new != old && had_context {
+            self.read(at, new, ThreadContext::Unknown);
+        }
+    }
+
     /// The tids of threads with readings, in order.
     pub fn threads(&self) -> Vec<Tid> {
         let mut threads: Vec<_> = self.by_thread.keys().copied().collect();

@@ -148,6 +148,10 @@ struct Set {
 /// The number of members that are kept of a set: the recorder takes no more.
 const MAX_MEMBERS: u32 = 16;
 
+/// The most time from a switch or a wake-up to the stamp of the descriptor's record that belongs to it, ns: BPF programs write
+/// both, one behind the other, without an interrupt between.
+const MAX_RECORD_DELAY_NS: u64 = 100_000;
+
 /// The meanings of a descriptor, each with the time from which it holds.
 type Meanings = Vec<(Stamp<Local>, Meaning)>;
 
@@ -178,10 +182,17 @@ impl Files {
         }
     }
 
-    /// Which of a descriptor's meanings it had at `at`.
+    /// Which of a descriptor's meanings it had at `at`; `None` before its first record: whoever waited for it then was to have
+    /// made one, and the later object may be another one.
     fn at(&self, tgid: Tid, fd: u32, at: Stamp<Local>) -> Option<usize> {
         let meanings = self.meanings.get(&(tgid, fd))?;
-        Some(meanings.partition_point(|(since, _)| *since <= at).saturating_sub(1))
+        match meanings.partition_point(|(since, _)| *since <= at).checked_sub(1) {
+            None => {
+                let (first, _) = meanings.first()?;
+                (first.since(at) <= MAX_RECORD_DELAY_NS).then_some(0)
+            }
+            known => known,
+        }
     }
 }
 
@@ -299,6 +310,28 @@ mod tests {
     }
 
     #[test]
+    fn a_descriptor_has_no_object_before_its_first_record_but_for_the_time_in_which_that_is_made() {
+        const FIRST: u64 = 1_000_000;
+        let mut names = names(&[(FIRST, 5, 0o140_600, Some(9), ""), (FIRST, 6, 0o010_600, None, "")]);
+        let key = |at| names.call_key(&call(0, 5), Some(Tid(7)), Stamp::from_ns(at));
+        for (at, is_known) in [
+            (0, false),
+            (FIRST - MAX_RECORD_DELAY_NS - 1, false),
+            (FIRST - MAX_RECORD_DELAY_NS, true),
+            (FIRST - 1, true),
+            (FIRST, true),
+        ] {
+            let known = (names.spell(key(at)).object.is_some(), names.socket(key(at)).is_some());
+            assert_eq!(known, (is_known, is_known), "{at}");
+        }
+        // Nor has a poll of this descriptor alone.
+        const SET: u64 = Call::EMPTY_SET | 5;
+        names.observe(&member(FIRST, SET, 6, 1));
+        let poll = |at| names.call(&call(7, SET), Some(Tid(7)), Stamp::from_ns(at)).object;
+        assert_eq!((poll(0), poll(FIRST)), (None, Some(Object::Pipe)));
+    }
+
+    #[test]
     fn a_call_without_a_descriptor_has_no_object() {
         let names = names(&[(10, 5, 0o100_644, None, "orders.db")]);
         // 202 futex, 230 clock_nanosleep: their first argument is no descriptor, though it may look like one.
@@ -404,6 +437,26 @@ mod tests {
         let all = [all, vec![Object::Socket(None)]].concat();
         assert_eq!(object(&names), Some(Object::AnyOf(all, SetSize::MoreThan(16))));
         assert_eq!(names.files.sets[&(Tid(7), SET)].members.len(), 16);
+    }
+
+    #[test]
+    fn a_set_of_as_many_descriptors_as_are_recorded_is_known_whole() {
+        const SET: u64 = Call::EMPTY_SET | 5;
+        for (total, size) in [
+            (2, SetSize::Known(2)),
+            (15, SetSize::Known(15)),
+            (16, SetSize::Known(16)),
+            (17, SetSize::MoreThan(16)),
+            (u32::MAX, SetSize::MoreThan(16)),
+        ] {
+            let mut names = names(&[(10, 0, 0o010_600, None, "")]);
+            // The set of two is one also where the record of a member is lost.
+            for fd in 0..if total == 2 { 1 } else { total.min(17) } {
+                names.observe(&member(11, SET, fd, total));
+            }
+            let object = names.call(&call(7, SET), Some(Tid(7)), Stamp::from_ns(20)).object;
+            assert_eq!(object, Some(Object::AnyOf(vec![Object::Pipe], size)), "{total}");
+        }
     }
 
     #[test]

@@ -185,7 +185,7 @@ impl Survey {
             EventKind::ThreadContext(context) => self.contexts.read(event.at, event.current, *context),
             EventKind::ThreadAttribute(attribute) => self.contexts.add(event.current, attribute),
             EventKind::Exec { old, .. } => {
-                self.contexts.forget(event.at, *old);
+                self.contexts.execute(event.at, *old, event.current);
                 self.names.observe(event);
             }
             EventKind::Mark(mark) => {
@@ -315,6 +315,8 @@ const fn kind_name(kind: &EventKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_event::{Comm, ThreadContext};
+
     use super::*;
 
     fn event(ns: u64, what: EventKind) -> Event {
@@ -399,5 +401,36 @@ mod tests {
         assert_eq!(command.words, ["./checkout", "--cart", "17"].map(Name::from));
         assert_eq!(command.status, Some(256));
         assert_eq!(survey.counts.by_name(), BTreeMap::from([("mark", 2)]));
+    }
+
+    #[test]
+    fn the_context_of_a_thread_ends_where_it_executes_a_program() {
+        let mut survey = Survey::default();
+        let of_thread = |ns, tid, what| crate::testing::event(ns, 0, tid, what);
+        let span = ThreadContext::Span { trace: [1; 16], span: [2; 8], flags: 1 };
+        let exec = |old| EventKind::Exec {
+            old: Tid(old),
+            comm: Comm::new(b"ls"),
+            path: b"/bin/ls".as_slice().into(),
+        };
+        for (ns, tid, what) in [
+            (10, 7, EventKind::ThreadContext(span)),
+            (11, 8, EventKind::ThreadContext(span)),
+            (12, 9, EventKind::ThreadContext(span)),
+            (20, 7, exec(7)),
+            // Thread 8 goes on under the number of its process's leader.
+            (21, 6, exec(8)),
+            // A thread without a context has none to lose.
+            (22, 5, exec(5)),
+        ] {
+            survey.observe(&of_thread(ns, tid, what));
+        }
+        let of =
+            |tid| survey.contexts.of(Tid(tid)).map(|(at, context)| (at.ns(), context)).collect::<Vec<_>>();
+        assert_eq!(of(7), [(10, span), (20, ThreadContext::Unknown)]);
+        assert_eq!(of(8), [(11, span), (21, ThreadContext::Unknown)]);
+        assert_eq!(of(6), [(21, ThreadContext::Unknown)], "by its new number");
+        assert_eq!((of(9), of(5)), (vec![(12, span)], vec![]), "other threads");
+        assert_eq!(survey.contexts.threads(), [6, 7, 8, 9].map(Tid));
     }
 }

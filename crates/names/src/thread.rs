@@ -168,4 +168,56 @@ mod tests {
         assert_eq!(name(7, 5), Some(Comm::new(b"first")), "nearest where it is not there yet");
         assert_eq!(name(9, 5), None);
     }
+
+    #[test]
+    fn a_pid_that_is_used_again_is_the_process_that_was_born_last_until_then() {
+        let recorded = trace(
+            "thread asked tid=10
+             thread other tid=20
+             thread old tid=12 parent=10
+             0 c0 idle started
+             0 c0 idle switch old
+             0 c1 idle switch other
+             100 c0 old exit
+             110 c0 old switch idle dead
+             200 c1 other fork new tid=12 parent=20
+             300 c1 other stopped",
+            &[],
+        );
+        let &[old, new] = recorded.with_tid(Tid(12)) else { panic!("two threads had the number") };
+        let birth = recorded.graph.thread(new).first.ns();
+        for (at, leader, name, parent) in [
+            (0, old, &b"old"[..], 10),
+            (100, old, b"old", 10),
+            // Between the two lives the earlier one is the last that is known.
+            (birth - 1, old, b"old", 10),
+            (birth, new, b"new", 20),
+            (999, new, b"new", 20),
+        ] {
+            let at = Stamp::from_ns(at);
+            assert_eq!(recorded.leader(Tid(12), at), Some(leader), "{}", at.ns());
+            assert_eq!(recorded.process_comm(Tid(12), at), Some(Comm::new(name)), "{}", at.ns());
+            let parents = [10, 20].map(|ancestor| recorded.descends(Tid(12), Tid(ancestor), at));
+            assert_eq!(parents, [parent == 10, parent == 20], "{}", at.ns());
+        }
+    }
+
+    #[test]
+    fn a_thread_that_executes_a_program_leads_its_process_from_then_on() {
+        let recorded = trace(
+            "thread leader tid=10
+             thread worker tid=11 tgid=10
+             0 c0 idle started
+             0 c0 idle switch leader
+             0 c1 idle switch worker
+             100 c0 leader exit
+             160 c0 leader switch idle dead
+             200 c1 leader exec other from=worker
+             300 c1 leader stopped",
+            &[],
+        );
+        let [leader, worker] = [10, 11].map(|tid| recorded.with_tid(Tid(tid))[0]);
+        let of = |at| recorded.leader(Tid(10), Stamp::from_ns(at));
+        assert_eq!([50, 199, 200].map(of), [Some(leader), Some(leader), Some(worker)]);
+    }
 }

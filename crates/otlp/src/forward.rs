@@ -8,7 +8,7 @@ use hyper::body::Bytes;
 use hyper::header::{CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE};
 use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, PathAndQuery, Scheme};
-use hyper::{Request, Response, Uri, Version};
+use hyper::{Request, Response, StatusCode, Uri, Version};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -21,6 +21,8 @@ use crate::service::{Protocol, whole};
 const MAX_ANSWER_TIME: Duration = Duration::from_secs(10);
 /// How long a connection to it may take to come about.
 const MAX_CONNECT_TIME: Duration = Duration::from_secs(5);
+/// The header with the status of an answer of gRPC, 0 for success.
+const GRPC_STATUS: &str = "grpc-status";
 /// The largest answer, bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// Connections without a request that are kept.
@@ -164,7 +166,7 @@ impl Forward {
             let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
             let body = body.map_err(|error| format!("its answer is cut off: {error}"))?;
             let trailers = body.trailers().cloned();
-            let is_error = !head.status.is_success() || grpc_status(&head.headers, trailers.as_ref()) != 0;
+            let is_error = is_error(protocol, head.status, &head.headers, trailers.as_ref());
             let mut response = Response::new(whole(body.to_bytes(), trailers));
             *response.status_mut() = head.status;
             *response.headers_mut() = end_to_end(head.headers);
@@ -177,10 +179,17 @@ impl Forward {
     }
 }
 
-/// The status of an answer of gRPC, which is in its trailers, or in its headers where it has no message.
-fn grpc_status(headers: &HeaderMap, trailers: Option<&HeaderMap>) -> i32 {
-    let status = trailers.and_then(|it| it.get("grpc-status")).or_else(|| headers.get("grpc-status"));
-    status.and_then(|it| it.to_str().ok()?.parse().ok()).unwrap_or(0)
+/// Whether an answer is an error. An answer of gRPC has a status in its trailers, or in its headers where it has no message; where it has
+/// none that can be read, its client reports an error too.
+fn is_error(
+    protocol: Protocol,
+    status: StatusCode,
+    headers: &HeaderMap,
+    trailers: Option<&HeaderMap>,
+) -> bool {
+    let of_grpc = || trailers.and_then(|it| it.get(GRPC_STATUS)).or_else(|| headers.get(GRPC_STATUS));
+    let is_refused = protocol == Protocol::Grpc && of_grpc().is_none_or(|status| status != "0");
+    !status.is_success() || is_refused
 }
 
 /// Headers that concern one connection (RFC 9110, section 7.6.1), and the length, which is made anew.
@@ -303,5 +312,49 @@ mod tests {
         let mut left: Vec<_> = end_to_end(headers).keys().map(ToString::to_string).collect();
         left.sort();
         assert_eq!(left, ["authorization", "content-type", "x-tenant"]);
+    }
+
+    #[test]
+    fn an_answer_of_grpc_is_an_error_unless_its_status_says_that_it_is_none() {
+        const GRPC: Protocol = Protocol::Grpc;
+        const HTTP: Protocol = Protocol::Http(Encoding::Protobuf);
+        let with = |status: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("content-type", HeaderValue::from_static("application/grpc"));
+            if !status.is_empty() {
+                headers.insert(GRPC_STATUS, HeaderValue::from_str(status).expect("a status"));
+            }
+            headers
+        };
+        // The status in the headers, and in the trailers where there are some; without a text there is none.
+        for (protocol, http, headers, trailers, expected) in [
+            (GRPC, 200, "", Some("0"), false),
+            (GRPC, 200, "0", None, false),
+            (GRPC, 200, "", Some("13"), true),
+            (GRPC, 200, "", Some("1"), true),
+            (GRPC, 200, "7", None, true),
+            (GRPC, 200, "7", Some(""), true),
+            // The trailers come last.
+            (GRPC, 200, "0", Some("8"), true),
+            (GRPC, 200, "8", Some("0"), false),
+            (GRPC, 200, "", None, true),
+            (GRPC, 200, "", Some(""), true),
+            (GRPC, 200, "", Some("ok"), true),
+            (GRPC, 200, "", Some("-1"), true),
+            (GRPC, 503, "", None, true),
+            (GRPC, 503, "", Some("0"), true),
+            (GRPC, 302, "0", None, true),
+            // Over HTTP the header means nothing.
+            (HTTP, 200, "", None, false),
+            (HTTP, 200, "13", Some("13"), false),
+            (HTTP, 202, "", None, false),
+            (HTTP, 301, "", None, true),
+            (HTTP, 400, "0", None, true),
+            (HTTP, 503, "", None, true),
+        ] {
+            let status = StatusCode::from_u16(http).expect("a status");
+            let found = is_error(protocol, status, &with(headers), trailers.map(with).as_ref());
+            assert_eq!(found, expected, "{protocol:?} {http} {headers:?} {trailers:?}");
+        }
     }
 }

@@ -110,6 +110,75 @@ fn a_call_at_the_end_of_a_function_has_the_rule_of_that_function() {
     assert_eq!(module.place(behind, true).rule, Rule::frame(Base::Sp, 12, SavedBp::Unchanged));
 }
 
+/// Functions of these names as Go's linker writes them: with `.debug_frame` alone, and with the table of Go's runtime.
+fn go_program(name: &str, functions: &[String], runtime_table: &str) -> PathBuf {
+    let function = |name: &String| {
+        format!(
+            ".globl {name}\n.type {name}, @function\n{name}:\n.cfi_startproc\n.cfi_def_cfa_offset 32\n\
+             nop\nnop\n.cfi_endproc\n.size {name}, . - {name}\n"
+        )
+    };
+    let functions: String = functions.iter().map(function).collect();
+    let text = format!(
+        "{runtime_table}\n.cfi_sections .debug_frame\n.text\n.globl _start\n_start:\nnop\n{functions}"
+    );
+    let lines: String = text.lines().map(|line| format!("\"{line}\\n\"\n")).collect();
+    program_of(&format!("__asm__({lines});\n"), name, &["-nostdlib", "-static"])
+}
+
+#[test]
+fn functions_of_go_that_change_stacks_have_no_rule_under_any_of_their_names() {
+    const CHANGE: [&str; 13] = [
+        "systemstack",
+        "mcall",
+        "morestack",
+        "asmcgocall",
+        "cgocallback",
+        "gogo",
+        "sigtramp",
+        "sigreturn__sigaction",
+        "asyncPreempt",
+        "goexit",
+        "mstart",
+        "rt0_go",
+        "mstart0",
+    ];
+    let change = CHANGE.map(|name| format!("runtime.{name}"));
+    // Go's linker gives this suffix to functions in assembly (`cmd/internal/obj`: ABI0).
+    let change: Vec<String> = change.iter().flat_map(|name| [name.clone(), format!("{name}.abi0")]).collect();
+    let others = [
+        "main.main",
+        "main.mcall",
+        "main.mcall.abi0",
+        "runtime.mcall2",
+        "runtime.mcall.abi1",
+        "runtime.mcall.abi0.func1",
+        "runtime.gogo.abi0.abi0",
+        "runtime.mallocgc.abi0",
+        "runtime.mallocgc",
+        "mcall",
+    ]
+    .map(String::from);
+    let all = [&change[..], &others].concat();
+    let frame = Rule::frame(Base::Sp, 4, SavedBp::Unchanged);
+    for (file, runtime_table, of_go) in [
+        ("go", ".section .gopclntab,\\\"a\\\"\n.quad 1", true),
+        // Another language may have functions of such names.
+        ("other_language", "", false),
+    ] {
+        let path = go_program(file, &all, runtime_table);
+        let table = Table::of(&File::open(&path).expect("the program")).expect("a table");
+        let rules = |name: &String| [0, 1].map(|behind| table.rule(function(&path, name) + behind));
+        for name in &change {
+            let rule = if of_go { Rule::NoTable } else { frame };
+            assert_eq!(rules(name), [rule; 2], "{name} in {file}");
+        }
+        for name in &others {
+            assert_eq!(rules(name), [frame; 2], "{name} in {file}");
+        }
+    }
+}
+
 #[test]
 fn a_table_of_more_bytes_than_any_honest_file_has_is_not_read() {
     let path = program("sparse", &["-fomit-frame-pointer"]);

@@ -217,26 +217,35 @@ fn slots<'data, R: ReadRef<'data>>(
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
     use std::process::Command;
+
+    use object::{U32, U64};
 
     use super::*;
 
     /// A library with the word and a function that uses it, compiled with these options; `None` without a compiler.
     fn compiled(options: &[&str]) -> Option<Vec<u8>> {
         let folder = tempfile::tempdir().expect("a folder");
-        let (source, to) = (folder.path().join("word.c"), folder.path().join("word.so"));
         let text = "static __thread long other = 5;\n\
                     __thread void *otel_thread_ctx_v1;\n\
                     long *also(void) { return &other; }\n\
                     void set(void *to) { otel_thread_ctx_v1 = to; }\n\
                     int main(void) { return 0; }\n";
+        let to = compiled_in(folder.path(), text, options)?;
+        Some(std::fs::read(&to).expect("a file"))
+    }
+
+    /// The file that a C compiler makes of this text in a folder; `None` without a compiler.
+    fn compiled_in(folder: &Path, text: &str, options: &[&str]) -> Option<PathBuf> {
+        let (source, to) = (folder.join("word.c"), folder.join("word.so"));
         std::fs::write(&source, text).expect("a file");
         let compiled = Command::new("cc").args(options).arg("-o").arg(&to).arg(&source).status();
         if !compiled.is_ok_and(|status| status.success()) {
             eprintln!("skipped: no C compiler; would show that the word is found in a file with {options:?}");
             return None;
         }
-        Some(std::fs::read(&to).expect("a file"))
+        Some(to)
     }
 
     fn found(options: &[&str]) -> Option<Symbol> {
@@ -275,6 +284,74 @@ mod tests {
         }
         if let Some(bytes) = compiled(&["-O1"]) {
             assert_eq!(Symbol::read(&bytes[..]), None, "its table for other files has no such name");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_programs_thread_local_memory_is_aligned_to_the_thread_pointer() {
+        let endian = Endianness::Little;
+        let block = |vaddr, memsz, align| {
+            let [filesz, offset, paddr] = [0; 3].map(|none| U64::new(endian, none));
+            let [vaddr, memsz, align] = [vaddr, memsz, align].map(|number| U64::new(endian, number));
+            let (kind, flags) = (U32::new(endian, PT_TLS), U32::new(endian, 0));
+            let header = ProgramHeader64 {
+                p_type: kind,
+                p_flags: flags,
+                p_offset: offset,
+                p_vaddr: vaddr,
+                p_paddr: paddr,
+                p_filesz: filesz,
+                p_memsz: memsz,
+                p_align: align,
+            };
+            block_bytes(&header, endian)
+        };
+        for (vaddr, bytes, align, expected) in [
+            (0x1000, 8, 8, Some(8)),
+            (0x1000, 9, 8, Some(16)),
+            (0x1000, 15, 1, Some(15)),
+            (0x1000, 15, 0, Some(15)),
+            (0x1000, 0, 16, Some(0)),
+            (0x1000, 8, 64, Some(64)),
+            (0x1000, 64, 64, Some(64)),
+            (0x1000, 65, 64, Some(128)),
+            // It begins amid a line, which ends with it.
+            (0x1010, 8, 64, Some(48)),
+            (0x1010, 48, 64, Some(48)),
+            (0x1010, 49, 64, Some(112)),
+            // No honest file is like this.
+            (0x1000, 8, 24, None),
+            (0x1000, 8, 1 << 20, Some(0xf_f000)),
+            (0x1000, 8, 1 << 21, None),
+            (0x1000, 1 << 31, 1, Some(1 << 31)),
+            (0x1000, (1 << 31) + 1, 1, None),
+            (u64::MAX, 8, 8, None),
+            (u64::MAX - 8, 8, 64, None),
+        ] {
+            assert_eq!(block(vaddr, bytes, align), expected, "{bytes} bytes at {vaddr:#x}, by {align}");
+        }
+    }
+
+    #[test]
+    fn a_program_has_the_word_where_its_file_says() {
+        // Odd sizes and large alignments move the word away from the ends of the memory.
+        let text = "#include <stdio.h>\n\
+                    static __thread char odd[13] __attribute__((aligned(64))) = {1};\n\
+                    __thread void *otel_thread_ctx_v1;\n\
+                    static __thread char later[5];\n\
+                    int main(void) {\n\
+                        odd[1] = later[1];\n\
+                        printf(\"%ld\", (long)((char *)__builtin_thread_pointer() - (char *)&otel_thread_ctx_v1));\n\
+                        return 0;\n\
+                    }\n";
+        for options in [&["-O1", "-rdynamic"][..], &["-O1", "-rdynamic", "-no-pie"], &["-O1", "-static"]] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let Some(program) = compiled_in(folder.path(), text, options) else { continue };
+            let bytes = std::fs::read(&program).expect("a file");
+            let symbol = Symbol::read(&bytes[..]).expect("the word");
+            let printed = Command::new(&program).output().expect("a program").stdout;
+            let distance = symbol.block - symbol.offset.expect("its own");
+            assert_eq!(distance.to_string(), String::from_utf8_lossy(&printed), "{options:?}: {symbol:?}");
         }
     }
 

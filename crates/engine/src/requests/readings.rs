@@ -1,7 +1,6 @@
 //! The contexts of threads as they were read, as times in which each held.
 
 use std::collections::HashSet;
-use std::iter;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Context, ThreadContext, Tid};
@@ -17,7 +16,7 @@ use crate::Recorded;
 #[derive(Debug)]
 pub(super) struct Readings<'r> {
     recorded: &'r Recorded,
-    threads: Vec<(ThreadIndex, Tid)>,
+    threads: Vec<ThreadIndex>,
     /// The threads that each of them woke.
     pub(super) wakings: Wakings,
     /// The spans, by their ids.
@@ -42,25 +41,30 @@ impl<'r> Readings<'r> {
             return None;
         }
         let by_id = ById::new(&traced.spans);
-        let lives = |tid| recorded.with_tid(tid).iter().copied().zip(iter::repeat(tid));
-        let threads: Vec<_> = tids.into_iter().flat_map(lives).collect();
-        let all = threads.iter().flat_map(|&(thread, tid)| {
-            let readings = readings(recorded, thread, tid);
+        let mut seen = HashSet::new();
+        // A thread that executes a program may go on under another number.
+        let threads: Vec<_> = tids
+            .into_iter()
+            .flat_map(|tid| recorded.with_tid(tid).iter().copied())
+            .filter(|thread| seen.insert(*thread))
+            .collect();
+        let all = threads.iter().flat_map(|&thread| {
+            let readings = readings(recorded, thread);
             readings.filter_map(move |(at, said)| match said {
                 Said::Span { trace, span, .. } => Some((thread, at, trace, span)),
                 Said::None | Said::Unknown => None,
             })
         });
         let processes = Processes::new(recorded, &traced.spans, &by_id, all);
-        let wakings = wakings(&recorded.graph, &threads.iter().map(|(thread, _)| *thread).collect());
+        let wakings = wakings(&recorded.graph, &seen);
         Some(Self { recorded, threads, wakings, by_id, processes })
     }
 
     /// The contexts of each thread, one thread after the other: those of all together may take much memory.
     pub(super) fn of_threads(&self) -> impl Iterator<Item = OfOneThread> {
         let graph = &self.recorded.graph;
-        self.threads.iter().map(move |&(thread, tid)| {
-            let readings: Vec<_> = readings(self.recorded, thread, tid).collect();
+        self.threads.iter().map(move |&thread| {
+            let readings: Vec<_> = readings(self.recorded, thread).collect();
             let wakings = self.wakings.get(&thread).map_or(&[][..], Vec::as_slice);
             let holds = holds(graph, thread, &readings, wakings);
             OfOneThread { thread, process: graph.thread(thread).tgid(), holds }
@@ -73,16 +77,16 @@ impl<'r> Readings<'r> {
     }
 }
 
-/// The contexts of a thread that were read while it had this number, in order of time.
-fn readings(
-    recorded: &Recorded,
-    thread: ThreadIndex,
-    tid: Tid,
-) -> impl Iterator<Item = (Stamp<Reference>, Said)> {
+/// The contexts of a thread that were read, each while the thread had the number of the reading, in order of time.
+fn readings(recorded: &Recorded, thread: ThreadIndex) -> impl Iterator<Item = (Stamp<Reference>, Said)> {
     let life = recorded.graph.thread(thread);
-    let all = recorded.survey.contexts.of(tid);
-    all.map(|(at, context)| (at.on_reference_host(), said(context)))
-        .filter(move |(at, _)| life.first <= *at && *at <= life.last && life.tid_at(*at) == tid)
+    life.tids.iter().enumerate().flat_map(move |(place, &(_, tid))| {
+        let from = if place == 0 { life.first } else { life.tids[place].0 };
+        let next = life.tids.get(place + 1).map(|&(next, _)| next);
+        let all = recorded.survey.contexts.of(tid);
+        all.map(|(at, context)| (at.on_reference_host(), said(context)))
+            .filter(move |&(at, _)| from <= at && at <= life.last && next.is_none_or(|next| at < next))
+    })
 }
 
 fn said(context: ThreadContext) -> Said {
@@ -197,6 +201,7 @@ fn is_certain(graph: &Graph, read: Stamp<Reference>, at: Stamp<Reference>) -> bo
 #[cfg(test)]
 mod tests {
     use wakepath_event::{Cpu, Event, EventKind, LostRecords};
+    use wakepath_names::testing::read;
     use wakepath_scenario::{STEP, draw};
 
     use super::*;
@@ -212,6 +217,44 @@ mod tests {
         events.sort_by_key(|event| event.at);
         let graph: Graph = events.iter().collect();
         is_certain(&graph, Stamp::from_ns(STEP), Stamp::from_ns(8 * STEP))
+    }
+
+    /// Thread 11 executes a program, and goes on as 10, whose thread had a span of its own.
+    #[test]
+    fn the_context_of_a_thread_does_not_hold_behind_its_exec_under_another_number() {
+        // A record may show the new number before the exec's own record does.
+        for first_by_the_new_number in ["", "170 c1 leader waking other"] {
+            let trace = wakepath_scenario::text::parse(&format!(
+                "thread leader tid=10
+                 thread worker tid=11 tgid=10
+                 thread other tid=20 blocked
+                 0 c0 idle started
+                 0 c0 idle switch leader
+                 0 c1 idle switch worker
+                 50 c0 leader context b/b
+                 50 c0 leader switch idle blocked call=35:0
+                 100 c1 worker context a/a
+                 100 c1 worker switch idle blocked call=35:0
+                 150 c1 idle switch worker
+                 {first_by_the_new_number}
+                 200 c1 leader exec other from=worker
+                 300 c1 leader switch idle blocked call=35:0
+                 400 c1 idle switch leader
+                 500 c1 leader stopped",
+            ));
+            let recorded = read(&trace.expect("a trace").events);
+            let worker = recorded.with_tid(Tid(11))[0];
+            let readings: Vec<_> = readings(&recorded, worker).collect();
+            let span = readings[0].1;
+            assert!(matches!(span, Said::Span { .. }), "{readings:?}");
+            let at = Stamp::from_ns;
+            assert_eq!(readings, [(at(100), span), (at(200), Said::Unknown)], "{first_by_the_new_number}");
+            let holds = holds(&recorded.graph, worker, &readings, &[]);
+            let behind: Vec<_> =
+                holds.iter().filter(|hold| hold.to > at(200)).map(|hold| hold.said).collect();
+            assert!(!behind.is_empty() && behind.iter().all(|said| *said == Said::Unknown), "{holds:?}");
+            assert!(holds.iter().any(|hold| hold.said == span && hold.to == at(150)), "{holds:?}");
+        }
     }
 
     #[test]

@@ -291,8 +291,10 @@ fn disks(evidence: &Evidence<'_>, enclosing: &[Enclosing]) -> Vec<Option<Option<
 
 #[cfg(test)]
 mod tests {
+    use wakepath_event::BlockRequest;
+
     use super::*;
-    use crate::testing::{FUTEX, Story, call};
+    use crate::testing::{FUTEX, Story, call, disk};
 
     #[test]
     fn a_wait_counts_once_however_many_segments_it_has() {
@@ -328,5 +330,47 @@ mod tests {
         let evidence = story.evidence();
         let told: Vec<_> = classes(&evidence, false).map(|(_, sum)| (sum.ns, sum.stretches)).collect();
         assert_eq!(told, [(30, 2)], "one class, two stretches: for one, then for two");
+    }
+
+    /// A request of this disk, or one that is not known.
+    fn request(device: Option<u32>) -> Cause {
+        let Cause::Block { request: Some(request), queued } = disk(false) else { unreachable!("a request") };
+        let request = device.map(|device| Box::new(BlockRequest { device, ..*request }));
+        Cause::Block { request, queued }
+    }
+
+    #[test]
+    fn the_disk_of_a_wait_is_the_one_that_took_most_of_it() {
+        const A: Option<u32> = Some(8 << 20);
+        const B: Option<u32> = Some(8 << 20 | 16);
+        for (what, times, most) in [
+            ("the first", &[(A, 30), (B, 20)][..], Some(A)),
+            ("the last", &[(A, 20), (B, 30)], Some(B)),
+            ("in all, and not at once", &[(A, 20), (B, 30), (A, 20)], Some(A)),
+            ("one that is not known", &[(A, 20), (None, 30)], Some(None)),
+            ("one that is known beside one that is not", &[(None, 20), (B, 30)], Some(B)),
+            ("the higher number of two alike, whatever their order", &[(B, 20), (A, 20)], Some(B)),
+            ("the same the other way round", &[(A, 20), (B, 20)], Some(B)),
+            ("none", &[], None),
+        ] {
+            let mut story = Story::default();
+            let own = story.thread(7, 1, b"own", 7);
+            let worker = story.thread(80, 2, b"kworker/0:1", 0);
+            // The wait behind it has a disk of its own.
+            let wait = story.wait(100, own, None, call(75, 5), Via::Wakeup, worker);
+            for &(device, ns) in times {
+                story.then(ns, worker, Some(wait), SegmentKind::BlockDevice, request(device));
+            }
+            story.then(1, worker, Some(wait), SegmentKind::Running, Cause::None);
+            let other = story.wait(100, own, None, call(74, 6), Via::Wakeup, worker);
+            story.then(1000, worker, Some(other), SegmentKind::BlockDevice, request(Some(7)));
+            story.then(2, worker, Some(other), SegmentKind::Running, Cause::None);
+            let story = story.finish();
+            let evidence = story.evidence();
+            let ran = classes(&evidence, false).filter(|(class, _)| class.kind == SegmentKind::Running);
+            let disks: Vec<_> =
+                ran.map(|(class, sum)| (sum.ns, class.user.expect("a waiter").disk)).collect();
+            assert_eq!(disks, [(1, most), (2, Some(Some(7)))], "{what}");
+        }
     }
 }

@@ -137,6 +137,23 @@ fn before_a_newborn_was_started_its_parent_led_to_it() {
 }
 
 #[test]
+fn a_parent_starts_a_newborn_while_it_runs_and_not_while_it_waits_or_is_in_a_queue() {
+    // The newborn is in a queue from the end of its parent's last turn on, whatever the parent does then.
+    for (parent, newborn) in [
+        ("==qqqq==", "__qqqq11"),
+        ("==sssstt", "__qqqq11"),
+        ("==llllll", "__qqqq11"),
+        ("==ssst==", "__qqqq11"),
+        ("==qq==ss", "______11"),
+        ("==qq=qqq", "_____q11"),
+        ("======qq", "______11"),
+    ] {
+        let drawing = format!("0 {parent}\n1<0 ______==");
+        check(&drawing, 1, newborn);
+    }
+}
+
+#[test]
 fn a_goroutine_that_is_first_seen_without_its_beginning_is_unknown_before() {
     check(
         "0 ==ooo1==

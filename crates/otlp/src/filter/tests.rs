@@ -154,6 +154,57 @@ fn values_that_hold_attributes_or_are_large_are_dropped() {
 }
 
 #[test]
+fn a_value_with_attributes_at_any_place_is_dropped_whole() {
+    let list = |values| Attribute::KvlistValue(KeyValueList { values });
+    let attributes = || list(vec![text("password", SECRET)]);
+    let array = |values: Vec<Attribute>| {
+        Attribute::ArrayValue(ArrayValue { values: values.into_iter().map(value).collect() })
+    };
+    let plain = || Attribute::IntValue(7);
+    let unset = || Attribute::ArrayValue(ArrayValue { values: vec![AnyValue { value: None }] });
+    for (what, attribute, kept) in [
+        ("a list behind a plain value", array(vec![plain(), attributes()]), false),
+        ("a list between plain values", array(vec![plain(), attributes(), plain()]), false),
+        ("a list before plain values", array(vec![attributes(), plain()]), false),
+        ("a list behind an array", array(vec![array(vec![plain()]), attributes()]), false),
+        (
+            "a list in an array behind another one",
+            array(vec![array(vec![plain()]), array(vec![attributes()])]),
+            false,
+        ),
+        ("a list in three arrays", array(vec![array(vec![array(vec![plain(), attributes()])])]), false),
+        ("a list behind a value that is not set", array(vec![unset(), attributes()]), false),
+        ("a list of nothing", list(Vec::new()), false),
+        ("a list of nothing in an array", array(vec![plain(), list(Vec::new())]), false),
+        ("a list whose only key is on the list", list(vec![text("http.method", "GET")]), false),
+        ("an array of nothing", array(Vec::new()), true),
+        ("an array of arrays", array(vec![plain(), array(vec![plain(), array(Vec::new())])]), true),
+        ("an array with a value that is not set", unset(), true),
+    ] {
+        let attributes = vec![key_value("wakepath.x", attribute.clone()), text("http.method", "GET")];
+        let mut message = of(vec![Span { attributes: attributes.clone(), ..span() }]);
+        let resource = message.resource_spans[0].resource.as_mut().expect("a resource");
+        resource.attributes = attributes.clone();
+        let (bytes, decoded) = kept_by(&message, &["*"]);
+        let found = &decoded.resource_spans[0];
+        let expected = if kept { &attributes[..] } else { &attributes[1..] };
+        let span = &found.scope_spans[0].spans[0];
+        assert_eq!(
+            (&span.attributes[..], span.dropped_attributes_count),
+            (expected, (!kept).into()),
+            "{what}"
+        );
+        let resource = found.resource.as_ref().expect("a resource");
+        assert_eq!(
+            (&resource.attributes[..], resource.dropped_attributes_count),
+            (expected, (!kept).into()),
+            "{what}"
+        );
+        assert!(!String::from_utf8_lossy(&bytes.message).contains(SECRET), "{what}");
+    }
+}
+
+#[test]
 fn spans_without_valid_ids_are_counted_and_left_out() {
     let with = |change: fn(&mut Span)| {
         let mut span = span();

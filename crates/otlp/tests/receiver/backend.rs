@@ -1,8 +1,17 @@
-//! A backend that answers every request over HTTP with given bytes, and keeps what came.
+//! Backends: one answers every request over HTTP with given bytes, and keeps what came; the other answers by gRPC.
 
+use std::convert::Infallible;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{self, Receiver};
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
 
 pub struct Backend {
     pub address: SocketAddr,
@@ -42,4 +51,60 @@ fn is_whole(bytes: &[u8]) -> bool {
     let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
     bytes.len() >= end + 4 + length.unwrap_or(0)
+}
+
+/// A backend that gives each request by gRPC the same answer, which is made by hand.
+pub struct GrpcBackend {
+    pub address: SocketAddr,
+}
+
+/// An answer: its status of HTTP, headers, message, and trailers.
+#[derive(Clone, Copy)]
+pub struct GrpcAnswer {
+    pub status: u16,
+    pub headers: &'static [(&'static str, &'static str)],
+    pub message: &'static [u8],
+    pub trailers: Option<&'static [(&'static str, &'static str)]>,
+}
+
+impl GrpcBackend {
+    pub fn start(answer: GrpcAnswer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("a socket");
+        let address = listener.local_addr().expect("an address");
+        std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
+                while let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(async move {
+                        let service = service_fn(move |request: Request<Incoming>| async move {
+                            // A server that answers before it has the request may close it.
+                            request.into_body().collect().await?;
+                            Ok::<_, hyper::Error>(made(answer))
+                        });
+                        let builder = Builder::new(TokioExecutor::new()).http2_only();
+                        // How a connection ends is the client's affair.
+                        let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+                    });
+                }
+            });
+        });
+        Self { address }
+    }
+}
+
+fn made(answer: GrpcAnswer) -> Response<impl Body<Data = Bytes, Error = Infallible>> {
+    let map = |all: &[(&'static str, &'static str)]| -> HeaderMap {
+        all.iter()
+            .map(|&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect()
+    };
+    let trailers = answer.trailers.map(map);
+    let body = Full::new(Bytes::from_static(answer.message));
+    let mut response = Response::new(body.with_trailers(async move { trailers.map(Ok) }));
+    *response.status_mut() = StatusCode::from_u16(answer.status).expect("a status");
+    *response.headers_mut() = map(answer.headers);
+    response
 }

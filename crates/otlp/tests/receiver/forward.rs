@@ -8,7 +8,7 @@ use tonic::Code;
 use wakepath_harness::spans::{GZIP, JSON, PROTOBUF, export, gzip, post, request, span};
 use wakepath_otlp::{Forwarded, Options, Receiver, ReceiverError};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, GrpcAnswer, GrpcBackend};
 use crate::made::Served;
 
 fn to(address: std::net::SocketAddr) -> Options {
@@ -106,6 +106,60 @@ fn an_error_of_the_backend_by_grpc_is_the_clients() {
     let forwarded = received.forwarded.expect("it was asked for");
     assert_eq!((forwarded.refused, forwarded.failed), (1, 0));
     drop(let_go);
+}
+
+#[test]
+fn an_answer_by_grpc_comes_back_as_it_is_and_counts_as_an_error_by_its_status() {
+    const TYPE: (&str, &str) = ("content-type", "application/grpc");
+    // A message of no bytes, which is not compressed.
+    const EMPTY: &[u8] = &[0; 5];
+    for (what, status, headers, message, trailers, code, says) in [
+        ("a success", 200, &[TYPE][..], EMPTY, Some(&[("grpc-status", "0")][..]), Code::Ok, ""),
+        (
+            "an error in the trailers",
+            200,
+            &[TYPE],
+            EMPTY,
+            Some(&[("grpc-status", "8"), ("grpc-message", "caf%C3%A9 is full: 100%25")]),
+            Code::ResourceExhausted,
+            "caf\u{e9} is full: 100%",
+        ),
+        (
+            "an error in the trailers without a message",
+            200,
+            &[TYPE],
+            b"",
+            Some(&[("grpc-status", "13")]),
+            Code::Internal,
+            "",
+        ),
+        (
+            "an error in the headers",
+            200,
+            &[TYPE, ("grpc-status", "16"), ("grpc-message", "no%20token")],
+            b"",
+            None,
+            Code::Unauthenticated,
+            "no token",
+        ),
+        ("a proxy's error", 503, &[("content-type", "text/html")], b"", None, Code::Unavailable, ""),
+        ("no status", 200, &[TYPE], EMPTY, None, Code::Unknown, ""),
+    ] {
+        let backend = GrpcBackend::start(GrpcAnswer { status, headers, message, trailers });
+        let served = Served::with(to(backend.address));
+        let answer = export(served.address, false, request("shop", vec![span(1, "a")]));
+        match answer {
+            Ok(_) => assert_eq!(code, Code::Ok, "{what}"),
+            Err(error) => {
+                assert_eq!(error.code(), code, "{what}: {error:?}");
+                assert!(error.message().contains(says), "{what}: {error:?}");
+            }
+        }
+        let forwarded = served.stop().1.forwarded.expect("it was asked for");
+        let is_error = code != Code::Ok;
+        assert_eq!((forwarded.answered, forwarded.refused), (1, u64::from(is_error)), "{what}");
+        assert_eq!((forwarded.failed, forwarded.why_failed), (0, None), "{what}");
+    }
 }
 
 #[test]

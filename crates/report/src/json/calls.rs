@@ -339,7 +339,7 @@ fn call(answer: &PathAnswer<'_>) -> CallJson {
 mod tests {
     use serde_json::Value;
 
-    use crate::json::shape::document;
+    use crate::json::shape::{document, golden};
     use crate::sample::{calls_of, calls_of_a_chain};
 
     const SHAPE: &str = include_str!("../../contract/calls.txt");
@@ -355,6 +355,7 @@ mod tests {
         calls_of(|answer| {
             let document = document(SHAPE, |out| super::calls(answer, out));
             assert_eq!((&document["asked"]["calls"], &document["usual"]["calls"]), (&20.into(), &60.into()));
+            golden(&document, &expect_test::expect_file!["../../tests/golden/calls.json"]);
             // The mean time of the calls of each group.
             let mean = |key| sum(&document["causes"], key).round();
             assert_eq!((mean("asked_ns"), mean("usual_ns")), (100_100.0, 200.0));
@@ -369,6 +370,7 @@ mod tests {
     fn what_those_were_at_who_were_waited_for_is_told_with_where_in_the_code() {
         calls_of_a_chain(1, |answer| {
             let document = document(SHAPE, |out| super::calls(answer, out));
+            golden(&document, &expect_test::expect_file!["../../tests/golden/calls_of_a_chain.json"]);
             let cause = &document["causes"][0];
             assert_eq!(cause["what"], "waiting for backend (20)");
             assert_eq!(

@@ -68,7 +68,7 @@ mod tests {
     use wakepath_engine::compare;
 
     use super::*;
-    use crate::json::shape::document;
+    use crate::json::shape::{document, golden};
     use crate::sample::profile;
 
     #[test]
@@ -79,6 +79,7 @@ mod tests {
         let found = compare(before, after, None).expect("one unit");
         let shape = include_str!("../../contract/comparison.txt");
         let document = document(shape, |out| comparison(&found, out));
+        golden(&document, &expect_test::expect_file!["../../tests/golden/comparison.json"]);
         assert!(document["targets"][0]["totops"].is_null() && document["targets"][0]["differ"] == true);
     }
 }

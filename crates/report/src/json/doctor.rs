@@ -39,3 +39,32 @@ fn check(Check { what, verdict }: &Check) -> CheckJson<'_> {
     };
     CheckJson { what, verdict, why, consequence, hint }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::json::shape::golden;
+
+    #[test]
+    fn the_document_has_each_check_with_its_reason_and_nothing_is_recorded_where_a_check_blocks_that() {
+        let check = |what: &str, verdict| Check { what: what.to_owned(), verdict };
+        let [why, consequence, hint] = ["why\u{202e}", "consequence", "hint"].map(String::from);
+        let checks = [
+            check("works", Verdict::Works(String::from("with this"))),
+            check("lacking", Verdict::Lacking { why: why.clone(), consequence, hint: hint.clone() }),
+            check("blocking", Verdict::Blocking { why, hint }),
+        ];
+        let document = |checks: &[Check]| -> Value {
+            let mut out = Vec::new();
+            doctor(checks, &mut out).expect("room");
+            assert!(out.is_ascii(), "nothing that turns a terminal's text around");
+            serde_json::from_slice(&out).expect("JSON")
+        };
+        golden(&document(&checks), &expect_test::expect_file!["../../tests/golden/doctor.json"]);
+        for (checks, can_record) in [(&checks[..2], true), (&checks[1..], false), (&[], true)] {
+            assert_eq!(document(checks)["can_record"], can_record);
+        }
+    }
+}

@@ -405,7 +405,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::json::shape::document;
+    use crate::json::shape::{document, golden};
     use crate::sample;
 
     #[test]
@@ -416,6 +416,7 @@ mod tests {
             assert!(out.is_ascii(), "nothing that turns a terminal's text around");
             Ok(())
         });
+        golden(&document, &expect_test::expect_file!["../../tests/golden/drill.json"]);
         assert_eq!(document["root_causes"][0], json!(["serve", "look_up\u{1b}[2J", "read_block"]));
         assert_eq!(document["peak"]["number"], 2);
         let children = &document["tree"]["children"][0]["children"];

@@ -145,17 +145,75 @@ struct RecordingJson {
 
 #[cfg(test)]
 mod tests {
-    use crate::json::shape::document;
-    use crate::sample::trace;
-    use wakepath_findings::testing::checkout;
+    use expect_test::expect_file;
+    use wakepath_event::{
+        Clocks, CostKind, EventKind, Format, KernelCost, Mark, StackCounts, Tid, UnwindCounts,
+    };
+    use wakepath_findings::testing::{REALTIME, checkout};
+    use wakepath_names::Recorded;
+
+    use crate::json::shape::{document, golden};
+    use crate::sample::{trace, trace_with};
+
+    /// A recording with all that a session notes, each number another one.
+    fn recorded_by_a_session() -> Recorded {
+        let cost =
+            |kind, count, from_ns, to_ns| EventKind::KernelCost(KernelCost { kind, count, from_ns, to_ns });
+        let notes = [
+            EventKind::Mark(Mark::Command { tgid: Tid(7), words: b"./shop\0--cart\0".as_slice().into() }),
+            EventKind::Mark(Mark::Target(Tid(7))),
+            EventKind::Mark(Mark::Observer(Tid(8))),
+            EventKind::Clocks(Clocks { boottime_ns: 5, realtime_ns: REALTIME, steal_ns: 0 }),
+            EventKind::StackCounts(StackCounts {
+                taken: 100,
+                repeated: 900,
+                checked: 30,
+                disagreed: 2,
+                doubtful: 40,
+            }),
+            EventKind::UnwindCounts(UnwindCounts {
+                taken_ns: 50_000,
+                copied: 12,
+                refused: 3,
+                unwound_ns: 70_000,
+            }),
+            cost(CostKind::Switch, None, 100, Some(300)),
+            cost(CostKind::Softirq, Some(11), 20, None),
+        ];
+        let text = "
+            thread shop tid=7
+            thread wakepath tid=8
+            0 c0 idle started
+            1 c0 idle switch shop
+            50 c1 idle loss from=20 count=4
+            90 c0 shop switch wakepath blocked call=0:3
+            99 c0 wakepath stopped";
+        let format = Format {
+            number: 41,
+            writer: String::from("0.9.1"),
+            options: String::from("--stacks"),
+            bytes: 123_456,
+            streams: 5,
+            discarded: 6,
+            span_bytes: Some(789),
+        };
+        let mut recorded = trace_with(text, &notes);
+        recorded.format = Some(format);
+        recorded.cgroup = Some("/system.slice/shop.service".into());
+        recorded
+    }
 
     #[test]
     fn documents_keep_the_contract() {
-        for recorded in
-            [checkout().recorded, trace("thread A tid=7\n0 c0 idle started\n9 c0 idle switch A\n")]
-        {
+        let cut_off = trace("thread A tid=7\n0 c0 idle started\n9 c0 idle switch A\n");
+        for (recorded, expected) in [
+            (recorded_by_a_session(), expect_file!["../../tests/golden/info_of_a_session.json"]),
+            (checkout().recorded, expect_file!["../../tests/golden/info.json"]),
+            (cut_off, expect_file!["../../tests/golden/info_of_one_cut_off.json"]),
+        ] {
             let info = wakepath_engine::info(&recorded);
-            document(include_str!("../../contract/info.txt"), |out| super::info(&info, out));
+            let document = document(include_str!("../../contract/info.txt"), |out| super::info(&info, out));
+            golden(&document, &expected);
         }
     }
 }

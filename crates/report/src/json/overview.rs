@@ -132,7 +132,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::json::shape::document;
+    use crate::json::shape::{document, golden};
     use crate::sample::{DEADLOCK, KILLED, overview_of};
 
     #[test]
@@ -140,6 +140,7 @@ mod tests {
         overview_of(DEADLOCK, |answer| {
             let shape = include_str!("../../contract/overview.txt");
             let document = document(shape, |out| overview(answer, out));
+            golden(&document, &expect_test::expect_file!["../../tests/golden/overview_of_a_deadlock.json"]);
             let tids = |list: &Value| {
                 let threads = list.as_array().expect("a list").iter();
                 threads.map(|thread| thread["tid"].as_u64().expect("a tid")).collect::<Vec<_>>()
@@ -150,6 +151,10 @@ mod tests {
         });
         overview_of(KILLED, |answer| {
             let document = document(include_str!("../../contract/overview.txt"), |out| overview(answer, out));
+            golden(
+                &document,
+                &expect_test::expect_file!["../../tests/golden/overview_of_killed_threads.json"],
+            );
             assert_eq!(document["deadlocks"][0][1]["signal"]["name"], "SIGINT");
         });
     }

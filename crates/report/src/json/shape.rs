@@ -1,11 +1,12 @@
 //! Compares a document with a shape: a text that lists every key and the types of its value.
 //!
 //! It works both ways. A key of the shape that a document lacks is a broken contract; a key of a
-//! document that the shape lacks is a contract that nobody wrote down.
+//! document that the shape lacks is a contract that nobody wrote down. A golden holds the values of a whole document too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use expect_test::ExpectFile;
 use serde_json::Value;
 
 /// Reads the document that `write` writes, and panics where it does not fit `shape`.
@@ -15,6 +16,56 @@ pub fn document(shape: &str, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>)
     let document = serde_json::from_slice(&out).expect("JSON");
     assert_eq!(misfits(shape, &document), Vec::<String>::new());
     document
+}
+
+/// Compares a whole document with a file of goldens. `UPDATE_EXPECT=1` in front of `cargo test` writes the file anew: read the
+/// difference before it is committed.
+pub fn golden(document: &Value, expected: &ExpectFile) {
+    let text = laid_out(document, 0) + "\n";
+    // A file of the tree turns no terminal's text around.
+    let escaped = |c: char| if c.is_ascii() { String::from(c) } else { format!("\\u{{{:x}}}", u32::from(c)) };
+    expected.assert_eq(&text.chars().map(escaped).collect::<String>());
+}
+
+/// A value as text: on one line where that is short, else with a line for each of its parts; keys in order.
+fn laid_out(value: &Value, indent: usize) -> String {
+    const MAX_LINE: usize = 110;
+    let one_line = on_one_line(value);
+    if indent + one_line.len() <= MAX_LINE {
+        return one_line;
+    }
+    let margin = " ".repeat(indent + 2);
+    let part = |value| laid_out(value, indent + 2);
+    let (parts, [begin, end]): (Vec<_>, _) = match value {
+        Value::Object(object) => {
+            (sorted(object).map(|(key, of)| format!("{key}: {}", part(of))).collect(), ["{", "}"])
+        }
+        Value::Array(values) => (values.iter().map(part).collect(), ["[", "]"]),
+        _ => return one_line,
+    };
+    let parts: Vec<_> = parts.iter().map(|part| format!("{margin}{part}")).collect();
+    format!("{begin}\n{}\n{}{end}", parts.join(",\n"), " ".repeat(indent))
+}
+
+fn on_one_line(value: &Value) -> String {
+    match value {
+        Value::Object(object) => {
+            let parts: Vec<_> =
+                sorted(object).map(|(key, of)| format!("{key}: {}", on_one_line(of))).collect();
+            format!("{{{}}}", parts.join(", "))
+        }
+        Value::Array(values) => {
+            let parts: Vec<_> = values.iter().map(on_one_line).collect();
+            format!("[{}]", parts.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The keys of an object as JSON writes them, in order, and their values: another crate of a build may ask for their own order.
+fn sorted(object: &serde_json::Map<String, Value>) -> impl Iterator<Item = (String, &Value)> {
+    let sorted: BTreeMap<_, _> = object.iter().collect();
+    sorted.into_iter().map(|(key, value)| (Value::from(key.as_str()).to_string(), value))
 }
 
 /// The parts of `document` that do not fit `shape`; empty if all do.

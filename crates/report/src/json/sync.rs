@@ -96,12 +96,13 @@ fn piece(piece: &wakepath_clock::Piece) -> PieceJson {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::shape::document;
+    use crate::json::shape::{document, golden};
     use crate::sample::synchronised;
 
     #[test]
     fn documents_keep_the_contract() {
         let document = document(include_str!("../../contract/sync.txt"), |out| sync(&synchronised(), out));
+        golden(&document, &expect_test::expect_file!["../../tests/golden/sync.json"]);
         let [web, slow] = [0, 1].map(|host| &document["hosts"][host]["pieces"][0]);
         assert_eq!((&web["slope"], &slow["error_ns"]), (&"1".into(), &19_000_000.into()));
         assert!(document["pairs"][2]["error_ns"].is_null() && document["hosts"][4]["error_ns"].is_null());

@@ -266,7 +266,7 @@ mod tests {
     use wakepath_engine::watch::{NoticeCounts, WatchedTarget, as_latency};
 
     use super::*;
-    use crate::json::shape::document;
+    use crate::json::shape::{document, golden};
     use crate::json::{live_latency, profiles};
     use crate::sample::{drilled, histogram, slice};
 
@@ -320,6 +320,7 @@ mod tests {
                 })
             })
         });
+        golden(&json!(documents), &expect_test::expect_file!["../../tests/golden/watch.json"]);
         let events = documents.each_ref().map(|document| document["event"].clone());
         assert_eq!(events, ["usual", "changed", "short", "stopped", "back"]);
         let changed = &documents[1];
@@ -353,6 +354,7 @@ mod tests {
         let failed = of_target(WatchEvent::Drilled(&failed), |news| {
             document(SHAPE, |out| watch_news(news, None, out))
         });
+        golden(&json!([within, failed]), &expect_test::expect_file!["../../tests/golden/watch_drilled.json"]);
         assert!(failed["drilled"].is_null() && failed["failure"].is_string(), "{failed}");
     }
 
@@ -369,7 +371,7 @@ mod tests {
             counts: NoticeCounts { changed: 1, short: 2, stopped: 3 },
             changes: vec![change()],
             differs_since: Some(Duration::from_secs(4)),
-            stopped_since: None,
+            stopped_since: Some(Duration::from_secs(6)),
         };
         let end = Watched {
             host: Host::default(),
@@ -383,6 +385,7 @@ mod tests {
             targets: vec![summary],
         };
         let document = document(SHAPE, |out| watched(&end, out));
+        golden(&document, &expect_test::expect_file!["../../tests/golden/watch_end.json"]);
         let target = &document["summary"]["targets"][0];
         assert_eq!((&target["changed"], &target["now"]["count"]), (&json!(1), &json!(31)));
         assert_eq!(target["differs_from_ns"], 4_000_000_000_u64);

@@ -37,7 +37,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::json::shape::document;
+    use crate::json::shape::{document, golden};
     use crate::sample::{group, histogram, live, slice};
 
     #[test]
@@ -76,6 +76,7 @@ mod tests {
             assert!(out.is_ascii(), "nothing that turns a terminal's text around");
             Ok(())
         });
+        golden(&document, &expect_test::expect_file!["../../../tests/golden/latency.json"]);
         let target = &document["targets"][0];
         let cost = serde_json::json!({"per_call_ns": 1100, "shift_ns": 480, "shift_cycles": null, "from_bucket": 10});
         assert_eq!(target["probe"], cost);

@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
     use crate::json::profiles;
-    use crate::json::shape::document;
+    use crate::json::shape::{document, golden};
     use crate::sample::{CPU_WAITS, latency_query, trace};
 
     #[test]
@@ -96,6 +96,7 @@ mod tests {
         let told = ask(&recorded, &query).expect("an answer");
         let shape = include_str!("../../../contract/recorded_latency.txt");
         let document = document(shape, |out| recorded_latency(&told, out));
+        golden(&document, &expect_test::expect_file!["../../../tests/golden/recorded_latency.json"]);
         assert_eq!(document["losses"][0]["count"], 3);
         assert_eq!(document["targets"][0]["slices"][0]["from_ns"], 1500, "all times count from the origin");
         let profiles = profiles(document.to_string().as_bytes()).expect("a document like any other");
