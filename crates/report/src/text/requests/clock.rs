@@ -4,7 +4,7 @@ use wakepath_engine::requests::{SpanClock, SpanOffset, Traced};
 
 use crate::escape::escape;
 use crate::screen::{Line, Screen, Style};
-use crate::units::{count, duration, duration_range};
+use crate::units::{count, duration, duration_range, is};
 
 /// A warning for each clock that is off for certain, and so far that it matters.
 pub(super) fn clocks_off(screen: &mut Screen, traced: &Traced, clocks: &[SpanClock]) {
@@ -29,14 +29,22 @@ fn sentence(traced: &Traced, clock: &SpanClock) -> Option<String> {
         Some(comm) => format!("{} ({})", escape(comm.bytes()), clock.process.number()),
         None => clock.process.number().to_string(),
     };
-    let seen =
-        |spans: u64, when: &str| (spans > 0).then(|| format!("threads worked for {spans} of them {when}"));
-    let early = seen(clock.early, "before these began");
-    let late = seen(clock.late, "after these had ended, if they did not keep the context of an ended one");
+    let of_them = |spans: u64| if clock.spans == 1 { String::from("it") } else { format!("{spans} of them") };
+    let seen = |spans: u64, when: String| {
+        (spans > 0).then(|| format!("threads worked for {} {when}", of_them(spans)))
+    };
+    let these = |spans: u64| if spans == 1 { "it" } else { "these" };
+    let early = seen(clock.early, format!("before {} began", these(clock.early)));
+    let late = seen(
+        clock.late,
+        format!("after {} had ended, if they did not keep the context of an ended one", these(clock.late)),
+    );
     let seen: Vec<_> = early.into_iter().chain(late).collect();
     Some(format!(
-        "{} of {service} in {process} are stamped by a clock that is {how_far}, and shown as they are: by the kernel's clock {}",
+        "{} of {service} in {process} {} stamped by a clock that is {how_far}, and shown as {}: by the kernel's clock {}",
         count(clock.spans, "span"),
+        is(clock.spans),
+        if clock.spans == 1 { "it is" } else { "they are" },
         seen.join(", and ")
     ))
 }
