@@ -11,7 +11,7 @@ use super::trace_with;
 pub const REALTIME: u64 = 1_795_229_921_310_000_000;
 
 /// The recording. `cart` serves ten short requests, of which three wait for `pay`, and four long ones: these wait for `pay`, which works for
-/// a request of `bank`, and two of them then for `stock`, which works for one without spans. The last one reads from a disk.
+/// a request of `bank`, and the last two then for `stock`, which works for one without spans. The last one reads from a disk.
 pub fn recorded() -> Recorded {
     let mut trace = String::from(
         "thread cart tid=10
@@ -41,7 +41,7 @@ pub fn recorded() -> Recorded {
     for one in 0..4 {
         let at = asked(one).0;
         wait(at + 100, at + 3000 + 11 * one, "pay", 1);
-        if one < 2 {
+        if one >= 2 {
             wait(at + 3300, at + 4000 + 13 * one, "stock", 2);
         }
     }
@@ -58,7 +58,7 @@ pub fn recorded() -> Recorded {
     );
     let name = |space, key: u64, name: &str| EventKind::Name(space, key, name.as_bytes().into());
     let marks = [
-        EventKind::Clocks(Clocks { boottime_ns: 1000, realtime_ns: REALTIME + 1000, steal_ns: 0 }),
+        EventKind::Clocks(Clocks { boottime_ns: 0, realtime_ns: REALTIME, steal_ns: 0 }),
         name(NameSpace::Service, 13, "depot"),
         name(NameSpace::ServiceInstance, 13, "d-7"),
         name(NameSpace::ThreadAttribute, 13 << 8 | 2, "http.route"),

@@ -35,7 +35,7 @@ fn a_request_with_a_path_and_one_without_have_these_values() {
     let joined = engine::join(&recorded, &traced).expect("a clock");
     for (id, document, expected) in [
         (
-            "3001",
+            "3003",
             expect_file!["../../../tests/requests/one.json"],
             expect_file!["../../../tests/requests/one.txt"],
         ),
