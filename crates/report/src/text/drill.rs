@@ -327,6 +327,46 @@ mod tests {
     use crate::sample;
 
     #[test]
+    fn doubts_about_one_call_and_several_have_their_own_words() {
+        let (answer, node) = (sample::drilled(), NodeId(1));
+        for (doubt, expected) in [
+            (Doubt::FewCalls { node, calls: 1 }, "only 1 call had a vote on look_up\\x1b[2J"),
+            (Doubt::FewCalls { node, calls: 2 }, "only 2 calls had a vote on look_up\\x1b[2J"),
+            (Doubt::PeakShift { calls: 1 }, "the probes moved 1 call into the peak or out of it"),
+            (Doubt::CallsMissing { calls: 1 }, "1 call is missing"),
+            (Doubt::CallsMissing { calls: 2 }, "2 calls are missing"),
+            (
+                Doubt::SitesNotMeasured { node, sites: 1 },
+                "1 call in the code of look_up\\x1b[2J was not measured",
+            ),
+            (
+                Doubt::SitesNotMeasured { node, sites: 2 },
+                "2 calls in the code of look_up\\x1b[2J were not measured",
+            ),
+        ] {
+            assert_eq!(doubted(&answer, &doubt), expected);
+        }
+    }
+
+    #[test]
+    fn one_request_that_was_handed_over_has_its_own_words() {
+        let mut answer = sample::drilled();
+        let of = answer.handed_over.as_mut().expect("they were");
+        (of.requests, of.not_followed, of.begun.requests, of.in_peak.requests, of.others) = (1, 1, 1, 1, 1);
+        let mut screen = Screen::new(Layout::PLAIN);
+        from_others(of, &mut screen);
+        let words = screen.into_text().split_whitespace().collect::<Vec<_>>().join(" ");
+        for expected in [
+            "1 of 1 request that ./shop:submit",
+            "; 1 other call was not measured",
+            ", that of 1 measured call of the peak",
+            "1 request was not followed: too many had not begun",
+        ] {
+            assert!(words.contains(expected), "{expected}: {words}");
+        }
+    }
+
+    #[test]
     fn the_path_stands_above_its_sentence_and_the_votes_below() {
         expect![[r#"
             ./shop:serve in shop (42)

@@ -3,6 +3,8 @@
 mod clock;
 mod group;
 mod left_out;
+#[cfg(test)]
+mod tests;
 
 use wakepath_engine::requests::{
     BlockedBy, BlockingRequest, DiskAccesses, Next, NoPath, OfSpan, Operation, OwnTime, RequestAnswer,

@@ -85,3 +85,56 @@ fn off(least_ns: i64, most_ns: Option<i64>) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Stamp;
+    use wakepath_engine::requests::read_spans;
+    use wakepath_event::{Comm, Tid};
+
+    use super::*;
+
+    #[test]
+    fn one_span_and_several_have_their_own_words() {
+        let file = r#"{"data": [{"spans": [{"traceID": "1", "spanID": "1", "startTime": 5, "processID": "p"}],
+            "processes": {"p": {"serviceName": "shop"}}}]}"#;
+        let (spans, dropped) = read_spans(&file.to_owned().into()).expect("spans");
+        let traced = Traced::new(spans, dropped);
+        let said = |spans, early, late| {
+            let clock = SpanClock {
+                process: Tid(10),
+                comm: Some(Comm::new(b"cart")),
+                service: traced.spans.spans[0].service,
+                spans,
+                early,
+                late,
+                offsets: vec![SpanOffset {
+                    at: Stamp::from_ns(0),
+                    least_ns: 5_000_000_000,
+                    most_ns: Some(6_000_000_000),
+                }],
+            };
+            sentence(&traced, &clock).expect("it is off")
+        };
+        let by = |spans, as_they_are| {
+            format!(
+                "{spans} stamped by a clock that is 5.0 to 6.0 s ahead of its host's, and shown as {as_they_are}: by the kernel's clock"
+            )
+        };
+        assert_eq!(
+            said(1, 1, 0),
+            format!(
+                "{} threads worked for it before it began",
+                by("1 span of shop in cart (10) is", "it is")
+            )
+        );
+        assert_eq!(
+            said(3, 2, 1),
+            format!(
+                "{} threads worked for 2 of them before these began, and threads worked for 1 of them after it had ended, \
+                 if they did not keep the context of an ended one",
+                by("3 spans of shop in cart (10) are", "they are")
+            )
+        );
+    }
+}
