@@ -47,7 +47,7 @@ pub fn spans_received(spans: &ReceivedSpans) -> Vec<(&'static str, String)> {
         (received.slow, "refused: not whole within 10 s"),
     ] {
         if n > 0 {
-            let what = what.replace("them", them(n));
+            let what = what.replace("send them", &format!("send {}", them(n)));
             say("warning", format!("{} {} {what}", count(n, "request"), was(n)));
         }
     }
