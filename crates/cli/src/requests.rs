@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use wakepath_engine::requests::{
-    GroupQuery, Joined, RequestIndex, RequestsError, RequestsQuery, SpansError, Traced, join, request,
-    request_group, requests, traced,
+    GroupQuery, Joined, NoPath, RequestIndex, RequestsError, RequestsQuery, SpansError, Traced, join,
+    request, request_group, requests, traced,
 };
 use wakepath_engine::{Algorithm, Recorded};
 use wakepath_report::{json, text};
@@ -214,10 +214,15 @@ fn requests_failure(error: RequestsError) -> Failure {
             "record with `wakepath record --otlp`, or give a file with spans: wakepath requests REC SPANS"
         }
         RequestsError::NoId(_) | RequestsError::NoneSo { .. } => "`wakepath requests` lists the longest ones",
-        RequestsError::Several { .. } => "write more digits",
+        RequestsError::Several { .. } | RequestsError::SeveralSpans { .. } => "write more digits",
+        RequestsError::SeveralServices { .. } => "write one of these",
         RequestsError::SeveralOperations { .. } => "choose one with --service and --operation",
         RequestsError::NoPeak { .. } => "wakepath latency -i REC span:SERVICE/OPERATION shows the peaks",
-        RequestsError::NoPaths { .. } => "docs/requests.md says how to write the thread on each span",
+        RequestsError::NoPaths { why } => match why.by_reason().first() {
+            Some((NoPath::Outside, _)) => "`wakepath info` shows the time that was recorded",
+            Some((NoPath::OtherHost, _)) => "give the recordings of all hosts: docs/requests.md says how",
+            _ => "docs/requests.md says how to write the thread on each span",
+        },
         RequestsError::NoRealtime | RequestsError::IllFormed(_) => "",
     };
     let code = match &error {

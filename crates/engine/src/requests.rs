@@ -17,8 +17,9 @@ mod process;
 mod read;
 mod readings;
 mod span_clock;
+mod span_time;
+mod without_path;
 
-use wakepath_clock::{Reference, Stamp};
 use wakepath_distribution::{Histogram, Unit};
 use wakepath_event::HostIndex;
 pub use wakepath_spans::{
@@ -32,7 +33,7 @@ pub use connection::Connections;
 pub use contexts::{Contexts, JoinedBy};
 pub use facts::{DiskAccesses, RequestState, StateSum};
 pub use goroutine::{OfGoroutine, Parked, Reason};
-pub use group::{Blocker, GroupAnswer, GroupQuery, request_group};
+pub use group::{Blocker, BlockerOf, GroupAnswer, GroupQuery, request_group};
 pub use join::{Joined, join};
 pub use one::{Next, NoPath, OfSpan, OwnTime, RequestAnswer, RequestPath, request};
 pub use parts::Part;
@@ -40,6 +41,8 @@ pub use places::Places;
 pub use process::{SaidAttribute, SaidService};
 pub use read::{SpansError, Traced, traced};
 pub use span_clock::{SpanClock, SpanOffset};
+pub use span_time::SpanTime;
+pub use without_path::WithoutPath;
 
 use crate::head::head;
 use crate::{Head, Recorded};
@@ -107,10 +110,11 @@ pub enum RequestsError {
     SeveralOperations { there: String },
     #[error("there is no peak {asked}: the histogram has {there}")]
     NoPeak { asked: usize, there: usize },
-    #[error(
-        "none of these {count} requests has a path: the spans do not name their threads, or these were not recorded"
-    )]
-    NoPaths { count: u64 },
+    #[error("{}", match .why.total() {
+        1 => format!("this request has no path: {why}"),
+        count => format!("none of these {count} requests has a path: {why}"),
+    })]
+    NoPaths { why: WithoutPath },
     #[error("no request has the id `{0}`")]
     NoId(String),
     #[error(
@@ -119,6 +123,10 @@ pub enum RequestsError {
     IllFormed(String),
     #[error("{count} traces have ids that begin with `{asked}`")]
     Several { asked: String, count: usize },
+    #[error("{count} spans of this trace have ids that begin with `{asked}`")]
+    SeveralSpans { asked: String, count: usize },
+    #[error("{count} services have a request with the id `{asked}`: {there}")]
+    SeveralServices { asked: String, count: usize, there: String },
 }
 
 /// The requests in question: how long they took.
@@ -176,8 +184,8 @@ fn of_operation(
 
 impl RequestsAnswer<'_> {
     /// The beginning and the end of a request, on the recording's clock.
-    pub fn times(&self, request: RequestIndex) -> (Stamp<Reference>, Stamp<Reference>) {
-        self.places.times(self.traced, self.traced.request(request).root)
+    pub fn times(&self, request: RequestIndex) -> (SpanTime, SpanTime) {
+        span_time::times(&self.places, self.traced, self.traced.request(request).root)
     }
 
     /// The host of a request; `None` where it was not recorded.

@@ -42,7 +42,8 @@ impl WallClock {
     }
 
     /// The stamp at which realtime was `wall`. Between two readings both clocks run evenly; where one of them was set
-    /// between, and outside of the readings, time passes as it does on the recording's clock.
+    /// between, and outside of the readings, time passes as it does on the recording's clock. That begins with its machine: a time
+    /// before has the stamp 0.
     pub fn stamp(&self, wall: Stamp<Wall>) -> Stamp<Reference> {
         let wall = wall.ns();
         let after = self.readings.partition_point(|(realtime, _)| *realtime <= wall);

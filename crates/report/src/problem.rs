@@ -4,7 +4,7 @@ use wakepath_critical_path::{ProblemKind as OnPath, Share};
 use wakepath_engine::{Damage, DamageKind, Problem, ProblemKind};
 
 use crate::escape::escape;
-use crate::units::{count, duration, percent_text};
+use crate::units::{count, duration, percent_text, was};
 use crate::wording;
 
 /// A problem in a sentence, which a script may not build on: [`code`] is for those.
@@ -68,11 +68,11 @@ fn kind(of: &ProblemKind) -> String {
             duration(*ns)
         ),
         ProblemKind::StackCache(counts) => format!(
-            "the stack cache was wrong in {} of {}; up to {} of {} repeated stacks may belong to another wait",
+            "the stack cache was wrong in {} of {}; up to {} of {} may belong to another wait",
             counts.disagreed,
             count(counts.checked, "check"),
             counts.doubtful,
-            counts.repeated
+            count(counts.repeated, "repeated stack")
         ),
         ProblemKind::CutOff => {
             String::from("the recording was cut off: it ends at the last packet that was written")
@@ -109,21 +109,21 @@ fn kind(of: &ProblemKind) -> String {
 }
 
 fn on_path(problem: &OnPath) -> String {
-    let were = |n| if n == 1 { "was" } else { "were" };
     match *problem {
         OnPath::WindowOutside => String::from("the window reaches beyond what was recorded"),
         OnPath::RecordsLost { of, records, or_more, places, unexplained } => {
             let of = wording::of_records(of);
             let records = match (records, or_more) {
                 (0, _) => format!("an unknown number of records{of} was"),
+                // One or more are several.
                 (_, true) => format!("{records} or more records{of} were"),
-                (_, false) => format!("{}{of} {}", count(records, "record"), were(records)),
+                (_, false) => format!("{}{of} {}", count(records, "record"), was(records)),
             };
             format!("{records} lost in {}{}", count(places, "place"), without_explanation(unexplained))
         }
         OnPath::SwitchesUnrecorded { switches, unexplained } => {
             let unexplained = without_explanation(unexplained);
-            format!("{} {} not recorded{unexplained}", count(switches, "task switch"), were(switches))
+            format!("{} {} not recorded{unexplained}", count(switches, "task switch"), was(switches))
         }
         OnPath::IoUring { waits: 1 } => {
             String::from("io_uring: which request ended the wait is not recorded")
@@ -160,10 +160,15 @@ fn in_trace(damage: &DamageKind) -> String {
             "sched_waking was not recorded, and sched_wakeup stands for it: a wake-up from another CPU may be \
              charged to the reschedule interrupt",
         ),
-        DamageKind::UnmatchedInterrupts(ends) => format!(
-            "{ends} entries or exits of interrupts have no counterpart: a wake-up there may be charged to a \
-             thread instead of an interrupt"
-        ),
+        DamageKind::UnmatchedInterrupts(ends) => {
+            let ends = match ends {
+                1 => String::from("1 entry or exit of an interrupt has"),
+                ends => format!("{ends} entries or exits of interrupts have"),
+            };
+            format!(
+                "{ends} no counterpart: a wake-up there may be charged to a thread instead of an interrupt"
+            )
+        }
         DamageKind::StatesUndescribed => String::from(
             "the trace does not describe the states of threads; they are read as its kernel's release defines them",
         ),

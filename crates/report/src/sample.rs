@@ -1,5 +1,7 @@
 //! Answers for tests, from traces with a story: threads that run and wait for each other.
 
+pub mod requests;
+
 #[cfg(feature = "collect")]
 use std::collections::HashMap;
 use std::time::Duration;

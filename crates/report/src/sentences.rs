@@ -65,7 +65,8 @@ fn every_code_has_its_sentence() {
     let qualities = [Quality::Exact, Quality::Approximate, Quality::OneWay, Quality::None];
     let qualities = qualities.map(wording::quality).map(|(code, words)| (code, words.to_owned()));
     section("qualities of clocks", qualities.to_vec());
-    let no_paths = [NoPath::NoThread, NoPath::NotRecorded(4711), NoPath::Outside, NoPath::Empty];
+    let no_paths =
+        [NoPath::NoThread, NoPath::OtherHost, NoPath::NotRecorded(4711), NoPath::Outside, NoPath::Empty];
     section("requests without a path", no_paths.map(|why| (why.name(), wording::no_path(why))).to_vec());
     section(
         "classes of blocked time",
@@ -120,7 +121,17 @@ fn spans() -> Vec<(&'static str, String)> {
     lines.extend(said(none.clone(), false));
     lines.extend(said(none, true));
     lines.extend(said(Received { forwarded: forwarded(1, 0, 0), ..some }, true));
+    let one = Received {
+        malformed: 1,
+        busy: 1,
+        connections_refused: 1,
+        unwritten: 1,
+        dropped: 1,
+        forwarded: forwarded(2, 1, 2),
+        ..all.clone()
+    };
     lines.extend(said(all, false));
+    lines.extend(said(one, false));
     lines
 }
 
@@ -193,6 +204,7 @@ fn problems() -> Vec<(&'static str, String)> {
         ProblemKind::Path(OnPath::PerhapsLate(unexplained)),
         ProblemKind::Stolen(31_000_000),
         ProblemKind::StackCache(counts),
+        ProblemKind::StackCache(StackCounts { checked: 1, disagreed: 1, repeated: 1, doubtful: 1, ..counts }),
         ProblemKind::CutOff,
         ProblemKind::HostUnlinked { recording: "b.wakepath".into(), reference: "a.wakepath".into() },
         ProblemKind::PartlyRecorded { recording: "b.data".into(), late_ns: 0, early_ns: 3_070_000_000 },
@@ -204,10 +216,12 @@ fn problems() -> Vec<(&'static str, String)> {
         read(ReadFault::More(7)),
         ProblemKind::Trace(damage(Some(3), Some(4096), fault(Fault::EventSize(3)))),
         trace(DamageKind::More(7)),
+        trace(DamageKind::More(1)),
         trace(DamageKind::EventsSkipped { count: 9, first: Some("it is too short") }),
         trace(DamageKind::NoWakings),
         trace(DamageKind::LateWakings),
         trace(DamageKind::UnmatchedInterrupts(40)),
+        trace(DamageKind::UnmatchedInterrupts(1)),
         trace(DamageKind::StatesUndescribed),
         trace(DamageKind::SampledTracepoints(vec![
             String::from("sched_switch"),
@@ -216,6 +230,7 @@ fn problems() -> Vec<(&'static str, String)> {
         trace(DamageKind::SomeThreads),
         trace(DamageKind::OtherBuffers(vec![String::from("other")])),
         trace(DamageKind::BufferFull { cpu: 1, count: 9 }),
+        trace(DamageKind::BufferFull { cpu: 1, count: 1 }),
         trace(DamageKind::EndMissing { cpu: 1, early_ns: 2_300_000_000 }),
         trace(DamageKind::CoarseClock),
         ProblemKind::OneOfSeveral("b.data".into(), Box::new(trace(DamageKind::NoWakings))),
@@ -223,8 +238,10 @@ fn problems() -> Vec<(&'static str, String)> {
     let of = |kind| Problem::new(kind, Stamp::MIN, Stamp::MIN);
     let mut rows: Vec<_> =
         kinds.into_iter().map(|kind| (problem::code(&kind), problem::sentence(&of(kind.clone())))).collect();
-    let of_calls = Problem { other_calls: 11, ..of(ProblemKind::Path(OnPath::Ambiguous(unexplained))) };
-    rows.push((problem::code(&of_calls.kind), problem::sentence(&of_calls)));
+    for other_calls in [1, 11] {
+        let of_calls = Problem { other_calls, ..of(ProblemKind::Path(OnPath::Ambiguous(unexplained))) };
+        rows.push((problem::code(&of_calls.kind), problem::sentence(&of_calls)));
+    }
     rows
 }
 

@@ -43,7 +43,7 @@ pub use latency::live_latency;
 pub use latency::{other_processes, recorded_latency};
 pub use overview::{candidate, overview};
 pub use path::path;
-pub(crate) use requests::{operation_name, request_sentence};
+pub(crate) use requests::{operation_name, other_warnings, request_sentence, spans_left_out};
 pub use requests::{request, request_group, requests};
 pub use segments::segments;
 #[cfg(feature = "collect")]
@@ -56,28 +56,26 @@ pub use watch::{KeptFiles, kept_name, watch_news, watched};
 use std::time::Duration;
 
 use chrono::DateTime;
-use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Head;
+use wakepath_engine::requests::SpanTime;
 
 use crate::units::{duration, share};
 use crate::wording;
 
 /// A range of time as people compare it with logs, and where.
-fn when(head: &Head, from: Stamp<Reference>, to: Stamp<Reference>) -> String {
+fn when(head: &Head, from: impl Into<SpanTime>, to: impl Into<SpanTime>) -> String {
     let host = wording::name(&head.host.name);
     let on = if host.is_empty() { String::new() } else { format!(" on {host}") };
     // A request may have been before the recording: its spans came late.
+    let since = [from.into(), to.into()].map(|at: SpanTime| at.since_origin(head.origin));
     let Some(origin) = head.origin_realtime_ns else {
-        let [from, to] = [from, to].map(|at| match head.origin.since(at) {
-            0 => duration(at.since(head.origin)),
-            before => format!("-{}", duration(before)),
+        let [from, to] = since.map(|ns| match ns {
+            0.. => duration(ns.unsigned_abs()),
+            before => format!("-{}", duration(before.unsigned_abs())),
         });
         return format!("{from} to {to} after the start{on}");
     };
-    let realtime = |at: Stamp<Reference>| {
-        origin.saturating_sub(head.origin.since(at)).saturating_add(at.since(head.origin))
-    };
-    let [from, to] = [from, to].map(realtime);
+    let [from, to] = since.map(|ns| origin.saturating_add_signed(ns));
     format!("{} UTC{on}", utc_range(from, to))
 }
 
@@ -108,6 +106,8 @@ fn utc_range(from_ns: u64, to_ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_clock::Stamp;
+
     use super::*;
     use crate::sample::{Answered, command};
     use wakepath_findings::testing::{ORIGIN, checkout};

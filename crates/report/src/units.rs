@@ -73,7 +73,7 @@ fn cycles(n: u64) -> String {
     let units = [(1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")];
     let above = units.iter().take_while(|(size, _)| n as f64 >= 0.9995 * size).last();
     match above {
-        None => format!("{n} cycles"),
+        None => count(n, "cycle"),
         Some((size, unit)) => format!("{} {unit}cycles", three_digits(n as f64 / size)),
     }
 }
@@ -135,6 +135,21 @@ pub fn part_of(part: u64, whole: u64, what: &str) -> String {
 /// A count with its noun: `1 record`, `2 records`.
 pub fn count(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {}", plural(noun)) }
+}
+
+/// The verb behind a count, of the past.
+pub const fn was(n: u64) -> &'static str {
+    if n == 1 { "was" } else { "were" }
+}
+
+/// The verb behind a count.
+pub const fn is(n: u64) -> &'static str {
+    if n == 1 { "is" } else { "are" }
+}
+
+/// The things of a count, once they were named.
+pub const fn them(n: u64) -> &'static str {
+    if n == 1 { "it" } else { "them" }
 }
 
 /// The plural of a noun: `records`, `processes`.
@@ -229,6 +244,22 @@ mod tests {
         }
         assert_eq!(rough_share(613, 1000), "61%");
         assert_eq!(rough_share(1, 1000), "<1%");
+    }
+
+    #[test]
+    fn one_thing_and_none_and_several_have_their_own_noun_verb_and_pronoun() {
+        for (n, cycles, words) in [
+            (0, "0 cycles", ["were", "are", "them"]),
+            (1, "1 cycle", ["was", "is", "it"]),
+            (2, "2 cycles", ["were", "are", "them"]),
+        ] {
+            assert_eq!((amount(n, Unit::Cycles).as_str(), [was(n), is(n), them(n)]), (cycles, words));
+        }
+        for (noun, expected) in
+            [("record", "records"), ("process", "processes"), ("mutex", "mutexes"), ("switch", "switches")]
+        {
+            assert_eq!([1, 2].map(|n| count(n, noun)), [format!("1 {noun}"), format!("2 {expected}")]);
+        }
     }
 
     #[test]

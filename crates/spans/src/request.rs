@@ -41,8 +41,10 @@ pub struct Requests {
     children: Vec<Vec<SpanIndex>>,
     /// All spans, by their trace and their identity in it.
     by_id: Vec<SpanIndex>,
-    /// The number of spans that were their own ancestors. One of each such circle was taken as a root.
+    /// The number of circles of spans that were their own ancestors. One span of each was taken as a root.
     pub circles: u64,
+    /// The number of spans in these circles.
+    pub in_circles: u64,
 }
 
 impl Requests {
@@ -97,7 +99,7 @@ pub fn requests(spans: &Spans) -> Requests {
     let by_id = ById::new(spans);
     let parent = |span: &Span| by_id.of(spans, span.service, span.trace, span.parent?);
     let mut parents: Vec<_> = spans.iter().map(|(_, span)| parent(span)).collect();
-    let circles = cut_circles(&mut parents);
+    let (circles, in_circles) = cut_circles(&mut parents);
     let mut children = vec![Vec::new(); parents.len()];
     for ((index, _), parent) in spans.iter().zip(&parents) {
         if let Some(parent) = parent {
@@ -141,11 +143,11 @@ pub fn requests(spans: &Spans) -> Requests {
         requests[request.0 as usize].spans.push(index);
     }
     let of_span = of_span.into_iter().flatten().collect();
-    Requests { requests, of_span, children, by_id: by_id.sorted(), circles }
+    Requests { requests, of_span, children, by_id: by_id.sorted(), circles, in_circles }
 }
 
-/// Takes the parent from one span of each circle: from the first in time.
-fn cut_circles(parents: &mut [Option<SpanIndex>]) -> u64 {
+/// Takes the parent from one span of each circle: from the first in time. The number of circles, and that of the spans in them.
+fn cut_circles(parents: &mut [Option<SpanIndex>]) -> (u64, u64) {
     #[derive(Clone, Copy, PartialEq)]
     enum Visit {
         None,
@@ -153,7 +155,7 @@ fn cut_circles(parents: &mut [Option<SpanIndex>]) -> u64 {
         Done,
     }
     let mut visits = vec![Visit::None; parents.len()];
-    let (mut circles, mut way) = (0, Vec::new());
+    let (mut circles, mut in_circles, mut way) = (0, 0, Vec::new());
     for start in 0..parents.len() {
         let mut at = start;
         while visits[at] == Visit::None {
@@ -171,10 +173,11 @@ fn cut_circles(parents: &mut [Option<SpanIndex>]) -> u64 {
         {
             parents[*first] = None;
             circles += 1;
+            in_circles += (way.len() - place) as u64;
         }
         way.drain(..).for_each(|on_way| visits[on_way] = Visit::Done);
     }
-    circles
+    (circles, in_circles)
 }
 
 #[cfg(test)]
@@ -225,9 +228,15 @@ mod tests {
             d<c ...=
             e<e ...=";
         assert_eq!(listed(drawing), ["abcd", "e"]);
-        assert_eq!(requests(&drawn(drawing)).circles, 1, "a span that is its own parent has none");
+        let of_three = requests(&drawn(drawing));
+        assert_eq!(of_three.circles, 1, "a span that is its own parent has none");
+        assert_eq!(of_three.in_circles, 3, "a span below a circle is not in it");
         let two = "a<b ==\n b<a .=\n c<d ==\n d<c .=\n e ==";
-        assert_eq!(requests(&drawn(two)).circles, 2);
+        let of_two = requests(&drawn(two));
+        assert_eq!((of_two.circles, of_two.in_circles), (2, 4));
+        // The way into it begins outside of it.
+        let entered = requests(&drawn("x<a ===\n a<c ==\n b<a .=\n c<b .="));
+        assert_eq!((entered.circles, entered.in_circles), (1, 3));
         assert_eq!(listed(two).len(), 3);
     }
 
@@ -235,7 +244,8 @@ mod tests {
     fn of_each_circle_the_first_span_loses_its_parent_and_no_other() {
         let cut = |parents: &[Option<u32>]| {
             let mut parents: Vec<_> = parents.iter().map(|parent| parent.map(SpanIndex)).collect();
-            let circles = cut_circles(&mut parents);
+            let (circles, in_circles) = cut_circles(&mut parents);
+            assert!(in_circles >= 2 * circles, "a span is not its own parent");
             (circles, parents.into_iter().map(|parent| parent.map(|span| span.0)).collect::<Vec<_>>())
         };
         assert_eq!(cut(&[None, Some(0), Some(1)]), (0, vec![None, Some(0), Some(1)]));

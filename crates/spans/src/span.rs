@@ -32,7 +32,7 @@ pub struct Service {
 }
 
 /// The kind of work that a service does under one name: the spans of one operation can be compared.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Operation {
     /// The name of the service.
     pub service: Box<str>,

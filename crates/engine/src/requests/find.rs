@@ -2,9 +2,12 @@
 
 use std::cmp::Reverse;
 
-use wakepath_spans::{OperationIndex, RequestIndex, SpanId, TraceId};
+use wakepath_spans::{OperationIndex, RequestIndex, SpanId, SpanIndex, TraceId};
 
 use super::{RequestsError, RequestsQuery, Traced};
+
+/// More operations, or requests, are not named in an error.
+const MAX_NAMED: usize = 8;
 
 impl Traced {
     /// The requests that a query is about, the longest first.
@@ -64,7 +67,6 @@ impl Traced {
             .map(|operation| format!("`{}` of `{}`", operation.name, operation.service))
             .collect();
         there.sort();
-        const MAX_NAMED: usize = 8;
         let more = there.len().saturating_sub(MAX_NAMED);
         there.truncate(MAX_NAMED);
         let mut there = there.join(", ");
@@ -74,40 +76,92 @@ impl Traced {
         there
     }
 
-    /// The request with this id: of a trace its first one, or behind a `/` that of a span. The digits may be the first
-    /// ones only.
+    /// The request with this id: of a trace its first one; behind a `/` that of a span; and where several services gave a request the same
+    /// identity, behind one more `/` its place among them, from 1 on. The digits may be the first ones only.
     ///
     /// # Errors
-    /// When none has it, or several traces begin so.
+    /// When none has it, or several traces or spans begin so.
     pub fn find(&self, id: &str) -> Result<RequestIndex, RequestsError> {
         const MIN_DIGITS: usize = 4;
-        let (trace, span) = id.split_once('/').map_or((id, None), |(trace, span)| (trace, Some(span)));
         let ill_formed = || RequestsError::IllFormed(id.to_owned());
+        let none = || RequestsError::NoId(id.to_owned());
+        let mut parts = id.splitn(3, '/');
+        let (trace, span, place) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
         let is_long = |digits: &str| digits.len() >= MIN_DIGITS;
         let traces = TraceId::beginning_with(trace).filter(|_| is_long(trace)).ok_or_else(ill_formed)?;
         let ids = span
             .map(|span| SpanId::beginning_with(span).filter(|_| is_long(span)).ok_or_else(ill_formed))
             .transpose()?;
+        let place: Option<usize> = place.map(|place| place.parse().map_err(|_| ill_formed())).transpose()?;
         let is_meant = |found: SpanId| ids.as_ref().is_none_or(|ids| ids.contains(&found));
-        let found: Vec<_> = self
-            .requests
-            .of_traces(&self.spans, &traces)
-            .iter()
-            .map(|&index| (self.spans.span(index), index))
-            .filter(|(one, _)| is_meant(one.id))
-            .map(|(one, index)| (one.trace, self.requests.of_span(index)))
-            .collect();
-        // They are in the order of their traces.
-        let count = found.chunk_by(|a, b| a.0 == b.0).count();
+        let of_traces = self.requests.of_traces(&self.spans, &traces).iter();
+        let found: Vec<_> = of_traces.copied().filter(|&index| is_meant(self.spans.span(index).id)).collect();
+        // They are in the order of their traces, and in each of their ids.
+        let trace_of = |index: &SpanIndex| self.spans.span(*index).trace;
+        let count = found.chunk_by(|a, b| trace_of(a) == trace_of(b)).count();
         if count > 1 {
             return Err(RequestsError::Several { asked: trace.to_ascii_lowercase(), count });
         }
-        // A trace means the request that it began with; where that is not known, the longest.
-        let first = found.into_iter().map(|(_, request)| request).min_by_key(|request| {
-            let has_parent = span.is_none() && self.requests.parent(*request).is_some();
-            (has_parent, Reverse(self.root(*request).length_ns()), *request)
-        });
-        first.ok_or_else(|| RequestsError::NoId(id.to_owned()))
+        let mut requests: Vec<_> = found.iter().map(|&index| self.requests.of_span(index)).collect();
+        let Some(asked) = span else {
+            // A trace means the request that it began with; where that is not known, the longest.
+            let first = requests.into_iter().min_by_key(|request| {
+                let has_parent = self.requests.parent(*request).is_some();
+                (has_parent, Reverse(self.root(*request).length_ns()), *request)
+            });
+            return first.ok_or_else(none);
+        };
+        requests.sort_unstable();
+        requests.dedup();
+        let id_of = |index: &SpanIndex| self.spans.span(*index).id;
+        let count = found.chunk_by(|a, b| id_of(a) == id_of(b)).count();
+        if count > 1 && requests.len() > 1 {
+            return Err(RequestsError::SeveralSpans { asked: asked.to_ascii_lowercase(), count });
+        }
+        // A span of another service may have the id too, as a caller's that it shares with the request that answers.
+        let is_root = |request: &RequestIndex| found.contains(&self.request(*request).root);
+        if requests.iter().any(is_root) {
+            requests.retain(is_root);
+        }
+        match (place, requests.as_slice()) {
+            (None, [] | [_]) => requests.first().copied().ok_or_else(none),
+            (None, several) => Err(self.several_services(several)),
+            (Some(place), requests) => {
+                place.checked_sub(1).and_then(|place| requests.get(place)).copied().ok_or_else(none)
+            }
+        }
+    }
+
+    /// Some of these requests, which have one identity, by what each is found by.
+    fn several_services(&self, requests: &[RequestIndex]) -> RequestsError {
+        let root = self.root(requests[0]);
+        let asked = format!("{}/{}", root.trace, root.id);
+        let one = |(place, request): (usize, &RequestIndex)| {
+            format!("`{asked}/{place}` of `{}`", self.operation(*request).service)
+        };
+        let mut there: Vec<_> = (1..).zip(requests).take(MAX_NAMED).map(one).collect();
+        let more = requests.len() - there.len();
+        there.extend((more > 0).then(|| format!("{more} more")));
+        RequestsError::SeveralServices { asked, count: requests.len(), there: there.join(", ") }
+    }
+
+    /// An id by which [`Self::find`] finds a request.
+    pub fn id(&self, request: RequestIndex) -> String {
+        /// The digits of a trace's id that are enough to find it again.
+        const ID_DIGITS: usize = 16;
+        let root = self.root(request);
+        let trace = root.trace.to_string();
+        // Ids of 64 bits have zeros in front, and others may begin alike too.
+        let short = &trace[..ID_DIGITS];
+        let trace = if self.find(short).is_ok() { short } else { &trace };
+        let of_span = format!("{trace}/{}", root.id);
+        let finds = |id: &str| self.find(id) == Ok(request);
+        if finds(trace) {
+            return trace.to_owned();
+        }
+        let of_several = (1..).map(|place| format!("{of_span}/{place}"));
+        let mut of_several = of_several.take_while(|id| self.find(id).is_ok());
+        if finds(&of_span) { of_span } else { of_several.find(|id| finds(id)).unwrap_or(of_span) }
     }
 }
 
@@ -158,7 +212,9 @@ mod tests {
             (&(one.clone() + "/1111222233335555"), "40"),
             ("ababa/11112222333355", "40"),
             // A span of a part of a request means that part.
-            ("ababa/1111", "40"),
+            ("ababa/1111222233335", "40"),
+            ("ababa/1111", "3 spans of this trace have ids that begin with `1111`"),
+            ("ababa/111122223333", "3 spans of this trace have ids that begin with `111122223333`"),
             ("ababa/1111222233334", "10"),
             (&two, "6"),
             (&two[..5], "6"),
@@ -179,5 +235,86 @@ mod tests {
         for id in ["aba", "abab/111", "abab/", "", "/", "abag", long.as_str(), "abab/11112222333344445"] {
             assert!(found(id).starts_with(&format!("`{id}` is no id")), "{id}: {}", found(id));
         }
+    }
+
+    /// The services `a` to `c`, and spans of them by the number of the service, the id, the parent, the kind and the length: all of one trace.
+    fn of_services(spans: &[(usize, &str, &str, u64, u64)]) -> Traced {
+        let of_service = |service: usize| {
+            let own = spans.iter().filter(|(of, ..)| *of == service);
+            let own: Vec<_> = own
+                .map(|(_, id, parent, kind, length)| {
+                    format!(
+                        r#"{{"traceId": "77770000000000000000000000000000", "spanId": "{id:0<16}", "parentSpanId": "{parent:0<16}",
+                        "kind": {kind}, "startTimeUnixNano": 100, "endTimeUnixNano": {}}}"#,
+                        100 + length
+                    )
+                })
+                .collect();
+            let name = ["a", "b", "c"][service];
+            format!(
+                r#"{{"resource": {{"attributes": [{{"key": "service.name", "value": {{"stringValue": "{name}"}}}}]}},
+                "scopeSpans": [{{"spans": [{}]}}]}}"#,
+                own.join(",")
+            )
+        };
+        let services: Vec<_> = (0..3).map(of_service).collect();
+        let (spans, dropped) =
+            read_spans(&format!(r#"{{"resourceSpans": [{}]}}"#, services.join(",")).into()).expect("spans");
+        Traced::new(spans, dropped)
+    }
+
+    #[test]
+    fn each_of_several_requests_with_one_identity_can_be_asked_for() {
+        let found = |traced: &Traced, id: &str| match traced.find(id) {
+            Ok(request) => {
+                format!("{} {}", traced.operation(request).service, traced.root(request).length_ns())
+            }
+            Err(error) => error.to_string(),
+        };
+        // Two services gave one identity, and the call of a third one shares the one of the request that answers it.
+        let (server, client) = (2, 3);
+        let traced = of_services(&[
+            (0, "1111", "", server, 50),
+            (1, "1111", "", server, 30),
+            (0, "22223", "1111", client, 20),
+            (2, "22223", "1111", server, 10),
+            (0, "22224", "1111", client, 5),
+        ]);
+        let trace = "7777";
+        let several = "2 services have a request with the id `77770000000000000000000000000000/1111000000000000`: \
+                       `77770000000000000000000000000000/1111000000000000/1` of `a`, \
+                       `77770000000000000000000000000000/1111000000000000/2` of `b`";
+        for (id, expected) in [
+            ("", "a 50"),
+            ("/1111", several),
+            ("/1111000000000000", several),
+            ("/1111/1", "a 50"),
+            ("/1111/2", "b 30"),
+            ("/1111/3", "no request has the id `7777/1111/3`"),
+            ("/1111/0", "no request has the id `7777/1111/0`"),
+            ("/22223", "c 10"),
+            ("/22223/1", "c 10"),
+            ("/22223/2", "no request has the id `7777/22223/2`"),
+            ("/22224", "a 50"),
+            ("/2222", "2 spans of this trace have ids that begin with `2222`"),
+        ] {
+            assert_eq!(found(&traced, &format!("{trace}{id}")), expected, "{id}");
+        }
+        for id in ["7777/1111/", "7777/1111/x", "7777/1111/-1", "7777/1111/1/1", "7777//1"] {
+            assert!(found(&traced, id).starts_with(&format!("`{id}` is no id")), "{id}");
+        }
+        for request in (0..traced.requests.requests.len() as u32).map(RequestIndex) {
+            let id = traced.id(request);
+            assert_eq!(traced.find(&id), Ok(request), "{id}");
+        }
+        let ids: Vec<_> = (0..3).map(|request| traced.id(RequestIndex(request))).collect();
+        let [of_a, of_b] = ["7777000000000000", "7777000000000000/1111000000000000/2"];
+        assert_eq!(ids, [of_a, of_b, "7777000000000000/2222300000000000"]);
+        // All digits that are given belong to spans of one request.
+        let one = of_services(&[(0, "1111", "", server, 50), (0, "1112", "1111", client, 20)]);
+        assert_eq!(found(&one, "7777/1110"), "no request has the id `7777/1110`");
+        assert_eq!(found(&one, "7777/1111"), "a 50");
+        let many = of_services(&[(0, "33331", "", server, 50), (0, "33332", "33331", client, 20)]);
+        assert_eq!(found(&many, "7777/3333"), "a 50");
     }
 }

@@ -10,7 +10,7 @@ use wakepath_spans::{RequestIndex, SpanIndex, Stint, Work, WorksFor};
 
 use super::blame::blame;
 use super::contexts::OfThread;
-use super::hand_over::turns;
+use super::hand_over::{Turn, turns};
 use super::join::{Worked, left};
 use super::one::{RequestPath, question};
 use super::{Joined, JoinedBy, Places, SpanGoroutines, Traced};
@@ -19,7 +19,7 @@ use crate::code_names::code_names;
 use crate::path::answer;
 use crate::query::thread_between;
 
-/// More spans of a request are not looked at for goroutines that went on with it.
+/// More spans of a request are not searched for goroutines that went on with it.
 const MAX_SPANS: usize = 1024;
 
 /// The goroutine of a request: the facts about it beside its path.
@@ -31,6 +31,8 @@ pub struct OfGoroutine {
     pub segments: Vec<Option<u64>>,
     /// The time in which it, or one that went on with the request, did not run, by reason, the most first.
     pub parked: Vec<Parked>,
+    /// The number of spans of a request that was handed over which were not searched for goroutines that went on with it: all but the first 1024.
+    pub spans_left_out: u64,
 }
 
 /// The time for which a goroutine was parked for one reason.
@@ -91,7 +93,7 @@ pub(super) fn path_of<'r>(
     let (from, to) = joined.times(request);
     let goroutine = spans.of_request(traced, request)?;
     let goroutines = &spans.all;
-    let windows = windows(joined, request, GoWindow { goroutine, from, to });
+    let (windows, spans_left_out) = windows(joined, request, GoWindow { goroutine, from, to });
     let found = path_of_windows(recorded, goroutines, &windows, algorithm)?;
     let work_of = |place: usize, segment: &Segment| {
         let goroutine = found.goroutines.get(place).copied().flatten()?;
@@ -119,7 +121,7 @@ pub(super) fn path_of<'r>(
     let named =
         |ParkedBy { reason, total_ns, times, by }| Parked { reason, total_ns, times, ended_by: most(by) };
     let parked = parked_by(recorded, goroutines, &windows, other).into_iter().map(named).collect();
-    let of_goroutine = OfGoroutine { number: number(goroutine), segments, parked };
+    let of_goroutine = OfGoroutine { number: number(goroutine), segments, parked, spans_left_out };
     let answer = answer(recorded, found.path, question(traced, request, true), &mut code_names(recorded));
     Some(blame.path(answer, Some(of_goroutine), joined.disk(request)))
 }
@@ -150,16 +152,19 @@ pub(crate) fn all(recorded: &Recorded) -> Goroutines {
 }
 
 /// The times in which goroutines had a request, one after the other: that of its root span, and those that went on with it behind
-/// `wakepath.queued_ns`, by the spans that began in them; each with the time before it since which none had it.
-fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> Vec<GoWindow> {
+/// `wakepath.queued_ns`, by the spans that began in them; each with the time before it since which none had it. And the number of
+/// spans that were not searched for these.
+fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> (Vec<GoWindow>, u64) {
     let Joined { traced, goroutines, goroutine_work: work, .. } = joined;
     let GoWindow { from, to, .. } = whole;
-    let spans = || traced.request(request).spans.iter().take(MAX_SPANS);
+    let spans = &traced.request(request).spans;
     // A part in another goroutine may be one that its own waits for.
-    if spans().all(|span| traced.spans.span(*span).queued.is_none()) {
-        return vec![whole];
+    if spans.iter().all(|span| traced.spans.span(*span).queued.is_none()) {
+        return (vec![whole], 0);
     }
-    let begun: BTreeSet<GoroutineIndex> = spans().filter_map(|&span| goroutines.of_span(span)).collect();
+    let left_out = spans.len().saturating_sub(MAX_SPANS) as u64;
+    let spans = spans.iter().take(MAX_SPANS);
+    let begun: BTreeSet<GoroutineIndex> = spans.filter_map(|&span| goroutines.of_span(span)).collect();
     let mut stints = Vec::new();
     for goroutine in begun {
         let worked = work.between(&goroutine, from, to).into_iter();
@@ -169,12 +174,14 @@ fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> Vec<G
     }
     let turns = turns(&stints, from, to);
     if turns.first().is_none_or(|first| first.thread != whole.goroutine) {
-        return vec![whole];
+        return (vec![whole], left_out);
     }
-    turns
-        .iter()
-        .map(|turn| GoWindow { goroutine: turn.thread, from: turn.waits_since, to: turn.to })
-        .collect()
+    let window = |turn: &Turn<GoroutineIndex>| GoWindow {
+        goroutine: turn.thread,
+        from: turn.waits_since,
+        to: turn.to,
+    };
+    (turns.iter().map(window).collect(), left_out)
 }
 
 /// The time in which goroutines did not run in these windows, by reason. `other` gives that to which the end of a park by a goroutine is counted: another

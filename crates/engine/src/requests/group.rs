@@ -1,14 +1,17 @@
 //! The requests of one operation that are in a peak, or all of them, explained together: beside the usual ones, or beside
 //! those of another recording.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use wakepath_critical_path::Algorithm;
 use wakepath_distribution::{Histogram, Unit, bucket_of, peaks};
 use wakepath_findings::PerGroup;
 use wakepath_spans::{Operation, RequestIndex};
 
-use super::{Joined, RequestsError, RequestsQuery, SpanClock, Traced, request};
+use super::one::worker;
+use super::{
+    BlockedByMissing, Joined, RequestsError, RequestsQuery, SpanClock, Traced, WithoutPath, request,
+};
 use crate::calls::{head_of, spread};
 use crate::{CallsAnswer, CallsOf, Group, Head, Name, Which};
 
@@ -23,11 +26,25 @@ pub struct GroupQuery {
     pub algorithm: Algorithm,
 }
 
-/// Requests of one operation that blocked those that were explained.
+/// The requests that blocked others, put together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BlockerOf {
+    /// Those of one operation.
+    Operation(Operation),
+    /// Those whose spans are not among the spans.
+    WithoutSpans {
+        /// The service that their process says it is, if it is one.
+        service: Option<Name>,
+        /// They are sampled: their spans exist, and did not come.
+        sampled: bool,
+    },
+}
+
+/// Requests that blocked those that were explained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocker {
-    /// The operation of the requests that blocked.
-    pub operation: Operation,
+    /// The requests that blocked.
+    pub of: BlockerOf,
     /// The time for which they did, ns.
     pub total_ns: PerGroup<u64>,
     /// The number of explained requests that were blocked.
@@ -41,12 +58,14 @@ pub struct GroupAnswer<'r> {
     pub calls: CallsAnswer<'r>,
     /// The requests whose paths are there, in the order of the paths.
     pub explained: Vec<RequestIndex>,
-    /// The number of requests that were asked for and have no path: their thread is not known, or not recorded.
-    pub without_path: PerGroup<u64>,
-    /// The operations that blocked them, the largest difference first.
+    /// The numbers of requests that were asked for and have no path.
+    pub without_path: PerGroup<WithoutPath>,
+    /// The requests that blocked them, the largest difference first.
     pub blocked_by: Vec<Blocker>,
     /// The head of the other recording, where there is one.
     pub other: Option<Head>,
+    /// The spans beside the other recording.
+    pub other_traced: Option<&'r Traced>,
     /// The spans.
     pub traced: &'r Traced,
     /// The clocks of the spans of their service.
@@ -110,7 +129,7 @@ pub fn request_group<'r>(
         (peak, explained(joined, &requests, query.algorithm, false, &mut blockers))
     });
     if asked.requests.is_empty() {
-        return Err(RequestsError::NoPaths { count: asked.without_path });
+        return Err(RequestsError::NoPaths { why: asked.without_path });
     }
     let of_same = usual.as_ref().filter(|_| other.is_none()).map(|(_, usual)| &usual.group);
     let head = head_of(joined.recorded, &asked.group, of_same);
@@ -118,7 +137,7 @@ pub fn request_group<'r>(
         usual.as_ref().zip(other).map(|((_, usual), other)| head_of(other.recorded, &usual.group, None));
     let without_path = PerGroup {
         asked: asked.without_path,
-        usual: usual.as_ref().map_or(0, |(_, usual)| usual.without_path),
+        usual: usual.as_ref().map_or(WithoutPath::default(), |(_, usual)| usual.without_path.clone()),
     };
     let explained_usual = usual.as_ref().map_or(0, |(_, usual)| usual.requests.len());
     let paths = PerGroup { asked: asked.requests.len() as u64, usual: explained_usual as u64 };
@@ -146,6 +165,7 @@ pub fn request_group<'r>(
         without_path,
         blocked_by: blockers.finish(paths),
         other: of_other,
+        other_traced: other.map(|other| other.traced),
         traced: joined.traced,
         clocks: joined.contexts.clocks.iter().filter(is_own).cloned().collect(),
         paths,
@@ -156,7 +176,7 @@ pub fn request_group<'r>(
 struct Explained<'r> {
     group: Group<'r>,
     requests: Vec<RequestIndex>,
-    without_path: u64,
+    without_path: WithoutPath,
 }
 
 fn explained<'r>(
@@ -169,20 +189,35 @@ fn explained<'r>(
     let mut found = Explained {
         group: Group { calls: requests.len() as u64, paths: Vec::new() },
         requests: Vec::new(),
-        without_path: 0,
+        without_path: WithoutPath::default(),
     };
-    for which in spread(requests.len()).map(|place| requests[place]) {
-        let Ok(path) = request(joined, which, algorithm).path else {
-            found.without_path += 1;
-            continue;
-        };
-        let mut by_operation: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-        for blocked in &path.blocked_by {
-            let operation = joined.traced.operation(blocked.request);
-            *by_operation.entry((&operation.service, &operation.name)).or_default() += blocked.total_ns;
+    // Most of a day's spans may be outside of a recording of a minute: those to explain are chosen among the others.
+    let mut with_worker = Vec::new();
+    for &which in requests {
+        match worker(joined, which) {
+            Ok(_) => with_worker.push(which),
+            Err(why) => found.without_path.add(why),
         }
-        for (operation, ns) in by_operation {
-            blockers.add(operation, is_asked, ns);
+    }
+    for which in spread(with_worker.len()).map(|place| with_worker[place]) {
+        let path = match request(joined, which, algorithm).path {
+            Ok(path) => path,
+            Err(why) => {
+                found.without_path.add(why);
+                continue;
+            }
+        };
+        let known = path.blocked_by.iter().map(|blocked| {
+            (BlockerOf::Operation(joined.traced.operation(blocked.request).clone()), blocked.total_ns)
+        });
+        let missing =
+            path.blocked_by_missing.iter().map(|blocked| (without_spans(blocked), blocked.total_ns));
+        let mut sums: BTreeMap<BlockerOf, u64> = BTreeMap::new();
+        for (of, ns) in known.chain(missing) {
+            *sums.entry(of).or_default() += ns;
+        }
+        for (of, ns) in sums {
+            blockers.add(of, is_asked, ns);
         }
         found.group.paths.push(path.answer);
         found.requests.push(which);
@@ -190,28 +225,28 @@ fn explained<'r>(
     found
 }
 
-/// The time by the operation that blocked, and the number of requests that were blocked.
+fn without_spans(blocked: &BlockedByMissing) -> BlockerOf {
+    let names: BTreeSet<&Name> = blocked.services.iter().map(|service| &service.name).collect();
+    let only = names.first().filter(|_| names.len() == 1);
+    BlockerOf::WithoutSpans { service: only.map(|name| (*name).clone()), sampled: blocked.sampled }
+}
+
+/// The time by the requests that blocked, and the number of requests that were blocked.
 #[derive(Debug, Default)]
-struct Blockers(BTreeMap<(String, String), (PerGroup<u64>, PerGroup<u64>)>);
+struct Blockers(BTreeMap<BlockerOf, (PerGroup<u64>, PerGroup<u64>)>);
 
 impl Blockers {
-    fn add(&mut self, (service, name): (&str, &str), is_asked: bool, ns: u64) {
-        let (total, blocked) = self.0.entry((service.to_owned(), name.to_owned())).or_default();
+    fn add(&mut self, of: BlockerOf, is_asked: bool, ns: u64) {
+        let (total, blocked) = self.0.entry(of).or_default();
         *(if is_asked { &mut total.asked } else { &mut total.usual }) += ns;
         *(if is_asked { &mut blocked.asked } else { &mut blocked.usual }) += 1;
     }
 
     /// Those that make the largest difference per request first.
     fn finish(self, explained: PerGroup<u64>) -> Vec<Blocker> {
-        let mut blockers: Vec<_> = self
-            .0
-            .into_iter()
-            .map(|((service, name), (total_ns, blocked))| Blocker {
-                operation: Operation { service: service.into(), name: name.into() },
-                total_ns,
-                blocked,
-            })
-            .collect();
+        let blockers = self.0.into_iter();
+        let mut blockers: Vec<_> =
+            blockers.map(|(of, (total_ns, blocked))| Blocker { of, total_ns, blocked }).collect();
         let mean = |ns: u64, count: u64| ns as f64 / count.max(1) as f64;
         let difference = |one: &Blocker| {
             mean(one.total_ns.asked, explained.asked) - mean(one.total_ns.usual, explained.usual)

@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Segment, SegmentKind, Wait, Window};
 use wakepath_event::{HostIndex, Tid};
 use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, WorksFor, span_path};
+use wakepath_wait_graph::ThreadIndex;
 
 use super::blame::{BlockedBy, BlockedByMissing, Piece, blame};
 use super::goroutine::{self, OfGoroutine};
 use super::hand_over;
 use super::join::Worked;
 use super::process::{attributes, service, thread_of};
-use super::{DiskAccesses, Joined, JoinedBy, SpanClock, StateSum, Traced};
+use super::span_time::times;
+use super::{DiskAccesses, Joined, JoinedBy, SpanClock, SpanTime, StateSum, Traced};
 use crate::code_names::code_names;
 use crate::head::head;
 use crate::path::{answer, explain_with};
@@ -26,9 +27,9 @@ pub struct OfSpan {
     /// Its host; `None` where that was not recorded, so that its times are by another clock.
     pub host: Option<HostIndex>,
     /// The beginning.
-    pub from: Stamp<Reference>,
+    pub from: SpanTime,
     /// The end.
-    pub to: Stamp<Reference>,
+    pub to: SpanTime,
 }
 
 /// The own time of an operation's spans on the path of a request.
@@ -123,9 +124,9 @@ pub struct RequestAnswer<'r> {
     /// How its thread is known.
     pub joined_by: JoinedBy,
     /// Its beginning.
-    pub from: Stamp<Reference>,
+    pub from: SpanTime,
     /// Its end.
-    pub to: Stamp<Reference>,
+    pub to: SpanTime,
     /// The spans that its end waited for: parts that tile its time.
     pub by_span: Vec<OfSpan>,
     /// The clocks of the services of its root span and of these spans, where threads were seen to work for them.
@@ -142,13 +143,18 @@ pub struct RequestAnswer<'r> {
 pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algorithm) -> RequestAnswer<'r> {
     let Joined { recorded, traced, places, .. } = joined;
     let root = traced.request(request).root;
-    let (from, to) = joined.times(request);
+    let (from, to) = times(places, traced, root);
     let mut at = from;
     let mut by_span = Vec::new();
     for segment in span_path(&traced.spans, &traced.requests, root) {
         // Where the clock was set within the request, its parts would overlap.
         // A span of another host has the clock of that one.
-        let until = places.stamp(traced, segment.span, segment.to).clamp(at, to);
+        let until = match places.stamp(traced, segment.span, segment.to) {
+            // It ended before the recording's clock began.
+            stamp if stamp.ns() == 0 => from.plus(segment.to.since(traced.spans.span(root).from)),
+            until => until.into(),
+        };
+        let until = until.clamp(at, to);
         if at < until {
             let host = places.host(traced, segment.span);
             by_span.push(OfSpan { span: segment.span, host, from: at, to: until });
@@ -156,8 +162,41 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
         at = until;
     }
     let own = own_times(traced, &by_span);
-    let is_recorded = recorded.from() <= from && to <= recorded.to();
+    let path = worker(joined, request).and_then(|worker| match worker {
+        Worker::Goroutine => goroutine::path_of(joined, request, algorithm).ok_or(NoPath::NoThread),
+        Worker::Thread(thread) => {
+            let window = Window { thread, from: from.stamp(), to: to.stamp() };
+            Ok(path_of(joined, request, window, algorithm))
+        }
+    });
+    let next = next(joined, request, &own, is_recorded(joined, (from, to)));
+    let head = head(recorded, from.stamp(), to.stamp());
+    let host = places.host(traced, root);
     let joined_by = joined.joined_by(request);
+    let services = by_span.iter().map(|part| part.span).chain([root]);
+    let services: HashSet<_> = services.map(|span| traced.spans.span(span).service).collect();
+    let clocks = joined.contexts.clocks.iter().filter(|clock| services.contains(&clock.service));
+    let clocks = clocks.cloned().collect();
+    RequestAnswer { head, traced, request, host, joined_by, from, to, by_span, clocks, own, path, next }
+}
+
+/// Whether all of a time was recorded.
+fn is_recorded(joined: &Joined<'_>, (from, to): (SpanTime, SpanTime)) -> bool {
+    SpanTime::from(joined.recorded.from()) <= from && to <= joined.recorded.to().into()
+}
+
+/// The thread, or a goroutine, whose path a request has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Worker {
+    Thread(ThreadIndex),
+    Goroutine,
+}
+
+/// The worker whose path a request has, without making the path.
+pub(super) fn worker(joined: &Joined<'_>, request: RequestIndex) -> Result<Worker, NoPath> {
+    let Joined { recorded, traced, places, .. } = joined;
+    let root = traced.request(request).root;
+    let (from, to) = times(places, traced, root);
     let numbered = |thread| (recorded.graph.thread(thread).tid().number(), Some(thread));
     let said = joined.contexts.thread(request).map(numbered);
     let by_connection = || joined.connections.thread(request).map(numbered);
@@ -166,25 +205,17 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
         let tid = places.tid(traced, root)?;
         by_turns().or_else(|| Some((tid.number(), thread_of(recorded, traced, places, root))))
     };
-    let path = match said.or_else(named).or_else(by_connection) {
+    let of_goroutine = joined.joined_by(request) == JoinedBy::Goroutine;
+    match said.or_else(named).or_else(by_connection) {
         _ if from >= to => Err(NoPath::Empty),
-        _ if joined_by == JoinedBy::Goroutine && is_recorded => {
-            goroutine::path_of(joined, request, algorithm).ok_or(NoPath::NoThread)
-        }
-        None if places.host(traced, root).is_none() => Err(NoPath::OtherHost),
+        None if !of_goroutine && places.host(traced, root).is_none() => Err(NoPath::OtherHost),
+        // No context is read there, and no goroutine seen: it is the first reason.
+        _ if !is_recorded(joined, (from, to)) => Err(NoPath::Outside),
+        _ if of_goroutine => Ok(Worker::Goroutine),
         None => Err(NoPath::NoThread),
-        _ if !is_recorded => Err(NoPath::Outside),
         Some((tid, None)) => Err(NoPath::NotRecorded(tid)),
-        Some((_, Some(thread))) => Ok(path_of(joined, request, Window { thread, from, to }, algorithm)),
-    };
-    let next = next(joined, request, &own, is_recorded);
-    let head = head(recorded, from, to);
-    let host = places.host(traced, root);
-    let services = by_span.iter().map(|part| part.span).chain([root]);
-    let services: HashSet<_> = services.map(|span| traced.spans.span(span).service).collect();
-    let clocks = joined.contexts.clocks.iter().filter(|clock| services.contains(&clock.service));
-    let clocks = clocks.cloned().collect();
-    RequestAnswer { head, traced, request, host, joined_by, from, to, by_span, clocks, own, path, next }
+        Some((_, Some(thread))) => Ok(Worker::Thread(thread)),
+    }
 }
 
 /// The next step where a request has no path.

@@ -12,6 +12,8 @@ pub(super) struct GoroutineJson<'a> {
     segments: &'a [Option<u64>],
     /// The time in which it did not run, by reason.
     waits: Vec<ParkedJson>,
+    /// The spans that were not searched for goroutines that went on with the request.
+    spans_left_out: u64,
 }
 
 #[derive(Serialize)]
@@ -42,7 +44,12 @@ impl<'a> GoroutineJson<'a> {
             });
             ParkedJson { state, reason, total_ns: parked.total_ns, times: parked.times, ended_by }
         });
-        Some(Self { number: of.number, segments: &of.segments, waits: waits.collect() })
+        Some(Self {
+            number: of.number,
+            segments: &of.segments,
+            waits: waits.collect(),
+            spans_left_out: of.spans_left_out,
+        })
     }
 }
 

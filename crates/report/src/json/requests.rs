@@ -2,16 +2,18 @@
 
 mod clock;
 mod group;
+mod left_out;
+#[cfg(test)]
+mod values;
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use wakepath_clock::{Reference, Stamp};
 use wakepath_engine::Head;
 use wakepath_engine::requests::{
     BlockingRequest, JoinedBy, OperationIndex, RequestAnswer, RequestIndex, RequestsAnswer, SaidAttribute,
-    SpanIndex, StateSum, Traced,
+    SpanIndex, SpanTime, StateSum, Traced,
 };
 use wakepath_event::HostIndex;
 
@@ -22,6 +24,7 @@ use super::path::body;
 use super::write;
 use crate::escape::escape;
 use clock::{SpanClockJson, span_clocks};
+use left_out::LeftOutJson;
 
 pub use group::request_group;
 
@@ -51,7 +54,7 @@ pub fn requests(answer: &RequestsAnswer, out: &mut dyn Write) -> io::Result<()> 
     let document = RequestsJson {
         head: HeadJson::new(SCHEMA, head),
         spans: traced.spans.spans.len(),
-        spans_left_out: traced.dropped.missing(),
+        left_out: LeftOutJson::new(traced),
         span_clocks: span_clocks(head, traced, &answer.contexts.clocks),
         operations: operations.collect(),
         requests: requests.collect(),
@@ -66,8 +69,8 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
         name: NameJson::of_span(traced, part.span),
         host: host(head, part.host),
         span_id: traced.spans.span(part.span).id.to_string(),
-        from_ns: since_origin(head, part.from),
-        to_ns: since_origin(head, part.to),
+        from_ns: part.from.since_origin(head.origin),
+        to_ns: part.to.since_origin(head.origin),
     });
     let path = answer.path.as_ref();
     let blocked_by = path.iter().flat_map(|path| &path.blocked_by).map(|blocked| {
@@ -135,6 +138,7 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
         head: HeadJson::new(SCHEMA, head),
         request: RequestJson::new(head, traced, *request, (*from, *to), (answer.host, answer.joined_by)),
         spans: spans.collect(),
+        left_out: LeftOutJson::new(traced),
         blocked_by,
         pieces: pieces.collect(),
         goroutine: path.ok().and_then(|path| GoroutineJson::new(traced, path.goroutine.as_ref()?)),
@@ -152,7 +156,8 @@ struct RequestsJson<'a> {
     #[serde(flatten)]
     head: HeadJson,
     spans: usize,
-    spans_left_out: u64,
+    #[serde(flatten)]
+    left_out: LeftOutJson,
     span_clocks: Vec<SpanClockJson<'a>>,
     operations: Vec<OperationJson<'a>>,
     requests: Vec<RequestJson<'a>>,
@@ -165,6 +170,8 @@ struct OneJson<'a, P: Serialize> {
     request: RequestJson<'a>,
     /// The spans that the end of the request waited for, by the times of spans alone: they tile its time.
     spans: Vec<SpanJson<'a>>,
+    #[serde(flatten)]
+    left_out: LeftOutJson,
     blocked_by: Vec<BlockedByJson<'a>>,
     /// The request for which the thread of each segment worked: they tile the window of the path.
     pieces: Vec<PieceJson>,
@@ -358,7 +365,7 @@ impl<'a> RequestJson<'a> {
         head: &'a Head,
         traced: &'a Traced,
         request: RequestIndex,
-        (from, to): (Stamp<Reference>, Stamp<Reference>),
+        (from, to): (SpanTime, SpanTime),
         (of, joined_by): (Option<HostIndex>, JoinedBy),
     ) -> Self {
         let root = traced.root(request);
@@ -366,8 +373,8 @@ impl<'a> RequestJson<'a> {
             trace_id: root.trace.to_string(),
             span_id: root.id.to_string(),
             name: NameJson::of_operation(traced, root.operation),
-            from_ns: since_origin(head, from),
-            to_ns: since_origin(head, to),
+            from_ns: from.since_origin(head.origin),
+            to_ns: to.since_origin(head.origin),
             failed: root.failed,
             host: host(head, of),
             join: joined_by.name(),

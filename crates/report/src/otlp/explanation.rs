@@ -9,7 +9,7 @@ use wakepath_engine::requests::{
 
 use super::document::{Attribute, Link, Span, Status, made_id, number, ratio, text};
 use super::{EXPLAINS, kind};
-use crate::text::{operation_name, request_sentence};
+use crate::text::{operation_name, request_sentence, spans_left_out};
 use crate::units::share;
 use crate::wording;
 
@@ -72,7 +72,9 @@ impl Explained<'_> {
         let mut more = vec![text("wakepath.cause", request_sentence(answer).into_plain())];
         more.push(text("wakepath.join", answer.joined_by.name()));
         let serious = answer.head.problems.iter().filter(|problem| problem.severity() > Severity::Note);
-        let problems: Vec<_> = serious.take(MAX_PROBLEMS).map(crate::problem::sentence).collect();
+        let left_out = spans_left_out(joined.traced);
+        let problems: Vec<_> =
+            serious.take(MAX_PROBLEMS).map(crate::problem::sentence).chain(left_out).collect();
         if !problems.is_empty() {
             more.push(text("wakepath.problems", problems.join("; ")));
         }

@@ -105,16 +105,17 @@ impl Tracks<'_, '_> {
         let name = operation_name(traced.operation(answer.request));
         let length = duration(answer.to.since(answer.from));
         let id = traced.root(answer.request).id;
-        let group = self.track(&format!("request: {name}, {length}, span {id}"), None, answer.from)?;
+        let from = answer.from.stamp();
+        let group = self.track(&format!("request: {name}, {length}, span {id}"), None, from)?;
         self.spans(answer, group)?;
         if let Ok(path) = &answer.path {
-            let track = self.track("what the time went to", Some(group), answer.from)?;
+            let track = self.track("what the time went to", Some(group), from)?;
             for (number, part) in parts.iter().enumerate() {
                 let flow = self.arrows.to.get(&(place, number)).copied();
                 let begin = self.part(path, part, flow, track);
                 self.slice(begin, part.from, part.to, track)?;
             }
-            let track = self.track("who waited for whom", Some(group), answer.from)?;
+            let track = self.track("who waited for whom", Some(group), from)?;
             nested_waits(&path.answer, track, self.trace)?;
         }
         Ok(())
@@ -163,15 +164,9 @@ impl Tracks<'_, '_> {
             lanes.add(span, parent, times(span));
         }
         let flows = self.arrows.from.get(&answer.request).cloned().unwrap_or_default();
-        self.lanes(
-            lanes,
-            "spans",
-            group,
-            answer.from,
-            |span| {
-                if span == root { flows.clone() } else { Vec::new() }
-            },
-        )
+        self.lanes(lanes, "spans", group, answer.from.stamp(), |span| {
+            if span == root { flows.clone() } else { Vec::new() }
+        })
     }
 
     /// The requests that blocked others and are not explained themselves.

@@ -6,7 +6,7 @@ use wakepath_findings::{Cause, CausePart, Certainty, Code, RowKey, causes};
 use super::{footer, goroutine};
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{count, duration, rough_share};
+use crate::units::{count, duration, rough_share, was};
 use crate::wording;
 
 /// A cause gets no line if its share is smaller than this, of the calls in question and of the usual ones.
@@ -151,8 +151,8 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
         let all = (asked_ns - usual_ns).max(1.0);
         let part = rough_share(more.min(all) as u64, all as u64);
         let of = if usual.is_some() { "of the difference" } else { "of it" };
-        let (in_calls, calls) = (first.first_in, answer.asked.paths.len());
-        let of_calls = format!(" ({part} {of}, the largest cause in {in_calls} of {calls} {noun}s)");
+        let (in_calls, calls) = (first.first_in, count(answer.asked.paths.len() as u64, noun));
+        let of_calls = format!(" ({part} {of}, the largest cause in {in_calls} of {calls})");
         line.push(Style::Normal, of_calls);
     }
     screen.wrapped(0, line);
@@ -162,7 +162,7 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
         (answer.moved, "returned in another thread (goroutines)"),
     ] {
         if n > 0 {
-            let what = if n == 1 { String::from(what) } else { what.replace("was ", "were ") };
+            let what = what.replace("was ", &format!("{} ", was(n)));
             let text = format!("{} {what}: not counted here", count(n, "call"));
             screen.wrapped(0, Line::warning(text));
         }

@@ -30,7 +30,8 @@ pub fn comparison(comparison: &Comparison, layout: Layout) -> String {
                 .map_or_else(|| String::from("none"), |mean| amount(mean as u64, histogram.unit()));
             (histogram.calls(), mean)
         });
-        let text = format!(": {} → {} calls, {} → {} on average", before.0, after.0, before.1, after.1);
+        let calls = count(after.0, "call");
+        let text = format!(": {} → {calls}, {} → {} on average", before.0, before.1, after.1);
         let line = Line::new().add(style, escape(pair.target.as_bytes())).add(Style::Normal, text);
         screen.hanging(Line::new().add(style, verdict), 9, line);
         let scores = Measure::ALL.iter().zip(pair.scores);

@@ -8,7 +8,7 @@ use wakepath_engine::drill::{
 
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{duration, share};
+use crate::units::{count, duration, is, share, was};
 
 /// The peak, the path of calls to each cause, and the cause in a sentence; with `explain`, the votes of each decision.
 pub fn drill(answer: &Drilled, explain: bool, layout: Layout) -> String {
@@ -42,10 +42,11 @@ fn head(answer: &Drilled, screen: &mut Screen) {
         Line::new().add(
             Style::Normal,
             format!(
-                "peak {} of {}: {from} to {to}, {} of {calls} calls ({})",
+                "peak {} of {}: {from} to {to}, {} of {} ({})",
                 answer.peak,
                 answer.peaks.len(),
                 peak.count,
+                count(calls, "call"),
                 share(peak.count, calls)
             ),
         ),
@@ -66,7 +67,8 @@ fn from_others(handed_over: &HandedOver, screen: &mut Screen) {
         .within
         .as_ref()
         .map_or_else(String::new, |within| format!(" within {}", escape(within.as_bytes())));
-    let begun_of = format!("{} of {requests} requests that {by} handed over{within}", begun.requests);
+    let requests = count(*requests, "request");
+    let begun_of = format!("{} of {requests} that {by} handed over{within}", begun.requests);
     let others = match others {
         0 => String::new(),
         1 => String::from("; 1 other call was not measured"),
@@ -75,14 +77,20 @@ fn from_others(handed_over: &HandedOver, screen: &mut Screen) {
     screen.indented(2, Line::new().add(Style::Normal, format!("calls that began with {begun_of}{others}")));
     if let Some(mean) = begun.mean_ns() {
         let of_peak = in_peak.mean_ns().map_or_else(String::new, |mean| {
-            format!(", those of {} measured calls of the peak {}", in_peak.requests, duration(mean))
+            let calls = count(in_peak.requests, "measured call");
+            format!(
+                ", {} of {calls} of the peak {}",
+                if in_peak.requests == 1 { "that" } else { "those" },
+                duration(mean)
+            )
         });
         let waited =
             format!("the requests waited for {} on average before they began{of_peak}", duration(mean));
         screen.indented(2, Line::new().add(Style::Normal, waited));
     }
     if *not_followed > 0 {
-        let text = format!("{not_followed} requests were not followed: too many had not begun");
+        let requests = count(*not_followed, "request");
+        let text = format!("{requests} {} not followed: too many had not begun", was(*not_followed));
         screen.indented(2, Line::warning(text));
     }
 }
@@ -107,7 +115,7 @@ fn path(answer: &Drilled, cause: &RootCause, screen: &mut Screen) {
             line = line.add(Style::Normal, format!("  called at {}:{number}", escape(file.as_bytes())));
         }
         if let Some((chosen, calls)) = votes {
-            line = line.add(Style::Faint, format!("  {chosen} of {calls} calls"));
+            line = line.add(Style::Faint, format!("  {chosen} of {}", count(calls.into(), "call")));
         }
         screen.wrapped(0, line);
     }
@@ -124,7 +132,7 @@ fn path(answer: &Drilled, cause: &RootCause, screen: &mut Screen) {
 /// The contributors of a decision, those with most votes first.
 fn decided(answer: &Drilled, decision: &Decision, screen: &mut Screen) {
     screen.blank();
-    let calls = format!(": {} calls had a vote", decision.votes);
+    let calls = format!(": {} had a vote", count(decision.votes.into(), "call"));
     screen.wrapped(0, Line::strong(name(answer, decision.node)).add(Style::Normal, calls));
     let mut all: Vec<&Contribution> = decision.contributors.iter().collect();
     all.sort_by_key(|one| (std::cmp::Reverse(one.maxcount), std::cmp::Reverse(one.mean_ns)));
@@ -187,7 +195,7 @@ fn sentence(answer: &Drilled, cause: &RootCause) -> String {
         }
         Some(Cause::Itself) => format!("{of} is in {leaf} itself{}", ended(cause)),
         Some(Cause::Loop { callee, calls }) => {
-            format!("{of} is in {leaf}, which calls {} {calls} times", name(answer, callee))
+            format!("{of} is in {leaf}, which calls {} {}", name(answer, callee), count(calls, "time"))
         }
         Some(Cause::Preempted { .. }) => {
             format!("{of} is in {leaf}, which was ready to run and had no CPU: other threads had it")
@@ -221,7 +229,7 @@ fn sampled_at(sampled: &Sampled) -> String {
         shown.push(format!("{} {at}", share(place.samples, sampled.samples)));
         left = left.saturating_sub(place.samples);
     }
-    format!("sampled {} times there: {}", sampled.samples, shown.join(", "))
+    format!("sampled {} there: {}", count(sampled.samples.into(), "time"), shown.join(", "))
 }
 
 /// Places of samples that are shown, at most.
@@ -246,24 +254,28 @@ fn ended(cause: &RootCause) -> &'static str {
 
 fn doubted(answer: &Drilled, doubt: &Doubt) -> String {
     let of = |node: &NodeId| name(answer, *node);
+    let counted = |calls| count(u64::from(calls), "call");
     match doubt {
         Doubt::CloseVotes { node } => format!("another part of {} had nearly as many votes", of(node)),
         Doubt::NoMajority { node } => format!("in most calls another part of {} was the largest", of(node)),
-        Doubt::FewCalls { node, calls } => format!("only {calls} calls had a vote on {}", of(node)),
+        Doubt::FewCalls { node, calls } => format!("only {} had a vote on {}", counted(*calls), of(node)),
         Doubt::ProbeCost { node, calls } => {
-            format!("the probes take as long as the parts of {} differ in {calls} calls", of(node))
+            format!("the probes take as long as the parts of {} differ in {}", of(node), counted(*calls))
         }
-        Doubt::PeakShift { calls } => format!("the probes moved {calls} calls into the peak or out of it"),
+        Doubt::PeakShift { calls } => {
+            format!("the probes moved {} into the peak or out of it", counted(*calls))
+        }
         // No probe may be put into its code, so that they are not known.
         Doubt::SitesNotMeasured { node, sites: 0 } => {
             format!("the calls in the code of {} were not measured", of(node))
         }
         Doubt::SitesNotMeasured { node, sites } => {
-            format!("{sites} calls in the code of {} were not measured", of(node))
+            let calls = count(*sites as u64, "call");
+            format!("{calls} in the code of {} {} not measured", of(node), was(*sites as u64))
         }
         Doubt::UnknownTargets { node } => format!("{} calls functions that are not known", of(node)),
         Doubt::LeftOut { node } => format!("not all calls of {} were measured at the same time", of(node)),
-        Doubt::CallsMissing { calls } => format!("{calls} calls are missing"),
+        Doubt::CallsMissing { calls } => format!("{} {} missing", counted(*calls), is((*calls).into())),
         Doubt::Drift(drift) => {
             format!("the latencies changed meanwhile (earth mover's distance {:.0}%)", drift.earth_mover)
         }
@@ -300,9 +312,9 @@ fn footer(answer: &Drilled, screen: &mut Screen) {
     screen.wrapped(
         0,
         Line::faint(format!(
-            "took {}, in which the function was called {} times; {probed}{cost}{state}",
+            "took {}, in which the function was called {}; {probed}{cost}{state}",
             duration(ns),
-            answer.calls
+            count(answer.calls, "time")
         )),
     );
 }
@@ -313,6 +325,46 @@ mod tests {
 
     use super::*;
     use crate::sample;
+
+    #[test]
+    fn doubts_about_one_call_and_several_have_their_own_words() {
+        let (answer, node) = (sample::drilled(), NodeId(1));
+        for (doubt, expected) in [
+            (Doubt::FewCalls { node, calls: 1 }, "only 1 call had a vote on look_up\\x1b[2J"),
+            (Doubt::FewCalls { node, calls: 2 }, "only 2 calls had a vote on look_up\\x1b[2J"),
+            (Doubt::PeakShift { calls: 1 }, "the probes moved 1 call into the peak or out of it"),
+            (Doubt::CallsMissing { calls: 1 }, "1 call is missing"),
+            (Doubt::CallsMissing { calls: 2 }, "2 calls are missing"),
+            (
+                Doubt::SitesNotMeasured { node, sites: 1 },
+                "1 call in the code of look_up\\x1b[2J was not measured",
+            ),
+            (
+                Doubt::SitesNotMeasured { node, sites: 2 },
+                "2 calls in the code of look_up\\x1b[2J were not measured",
+            ),
+        ] {
+            assert_eq!(doubted(&answer, &doubt), expected);
+        }
+    }
+
+    #[test]
+    fn one_request_that_was_handed_over_has_its_own_words() {
+        let mut answer = sample::drilled();
+        let of = answer.handed_over.as_mut().expect("they were");
+        (of.requests, of.not_followed, of.begun.requests, of.in_peak.requests, of.others) = (1, 1, 1, 1, 1);
+        let mut screen = Screen::new(Layout::PLAIN);
+        from_others(of, &mut screen);
+        let words = screen.into_text().split_whitespace().collect::<Vec<_>>().join(" ");
+        for expected in [
+            "1 of 1 request that ./shop:submit",
+            "; 1 other call was not measured",
+            ", that of 1 measured call of the peak",
+            "1 request was not followed: too many had not begun",
+        ] {
+            assert!(words.contains(expected), "{expected}: {words}");
+        }
+    }
 
     #[test]
     fn the_path_stands_above_its_sentence_and_the_votes_below() {

@@ -10,7 +10,7 @@ use super::segments::describe;
 use super::{cost, footer, part};
 use crate::problem::sentence;
 use crate::screen::{Layout, Line, Screen};
-use crate::units::{count, duration, part_of};
+use crate::units::{count, duration, part_of, was};
 use crate::wording;
 
 /// Maximum number of the largest segments that are shown with their evidence.
@@ -175,12 +175,14 @@ fn stacks(screen: &mut Screen, answer: &PathAnswer) {
     }
     if let Some(counts) = answer.recorded.survey.stacks {
         text += &format!(
-            " The stack cache repeated {} of {} stacks: a thread with the same registers in the same system call \
-             is taken to have the same stack. {} of these were checked, and {} were wrong.",
+            " The stack cache repeated {} of {}: a thread with the same registers in the same system call \
+             is taken to have the same stack. {} of these {} checked, and {} {} wrong.",
             counts.repeated.saturating_add(counts.checked),
-            counts.repeated.saturating_add(counts.taken),
+            count(counts.repeated.saturating_add(counts.taken), "stack"),
             counts.checked,
+            was(counts.checked),
             counts.disagreed,
+            was(counts.disagreed),
         );
     }
     screen.wrapped(0, text);

@@ -7,7 +7,7 @@ use wakepath_wait_graph::Loss;
 use super::cost;
 use crate::problem::sentence;
 use crate::screen::{Line, Screen, Style};
-use crate::units::{count, duration};
+use crate::units::{count, duration, them};
 use crate::wording;
 
 /// Maximum number of problems on the first screen.
@@ -21,7 +21,8 @@ pub fn problems(screen: &mut Screen, head: &Head, option: &str) {
         screen.wrapped(9, line);
     }
     if let Some(more @ 1..) = serious().count().checked_sub(MAX_PROBLEMS) {
-        screen.wrapped(0, format!("and {}: {option} lists them", count(more as u64, "more warning")));
+        let more = more as u64;
+        screen.wrapped(0, format!("and {}: {option} lists {}", count(more, "more warning"), them(more)));
     }
 }
 

@@ -11,7 +11,9 @@ use wakepath_engine::{CallsAnswer, Ender};
 
 use super::requests::operation_name;
 use crate::escape::escape;
-use crate::units::{count, duration};
+#[cfg(feature = "collect")]
+use crate::units::them;
+use crate::units::{count, duration, was};
 use crate::wording;
 
 /// Rows beyond this many are left to `--json`.
@@ -26,8 +28,9 @@ const MAX_FILES: usize = 4;
 pub fn goroutines(found: &GoFound) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(files) = files(found.probed()) {
+        let them = them(found.probed().count() as u64);
         let text = format!(
-            "the goroutines of {files} are recorded: each of their steps takes about 1 µs longer in all processes of it \
+            "the goroutines of {files} are recorded: each of their steps takes about 1 µs longer in all processes of {them} \
              (--goroutines=none: not recorded)"
         );
         lines.push(("warning", text));
@@ -68,7 +71,10 @@ pub fn goroutines_started(started: &GoStarted) -> Vec<(&'static str, String)> {
         lines.push(("note", text));
     }
     if let Some(files) = files(started.ended.iter().map(PathBuf::as_path)) {
-        let text = format!("the goroutines of {files} were not recorded: it ended before it could be probed");
+        let they = if started.ended.len() == 1 { "it" } else { "they" };
+        let text = format!(
+            "the goroutines of {files} were not recorded: {they} ended before {they} could be probed"
+        );
         lines.push(("note", text));
     }
     lines
@@ -146,9 +152,17 @@ pub(super) fn waits_of_calls(answer: &CallsAnswer) -> Vec<(Option<u64>, String)>
 
 /// How it is known which goroutine worked for a request.
 pub(super) fn how(of: &OfGoroutine) -> String {
+    let left_out = match of.spans_left_out {
+        0 => String::new(),
+        more => format!(
+            ". {} of it {} not searched for goroutines that went on with it: there are more than can be",
+            count(more, "span"),
+            was(more)
+        ),
+    };
     format!(
         "Its work was done by goroutine {}, in which a probe saw its span begin; each goroutine is taken to work for the span that it \
-         began last. A goroutine that does not run has the thread that ran it last",
+         began last. A goroutine that does not run has the thread that ran it last{left_out}",
         of.number
     )
 }

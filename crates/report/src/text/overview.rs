@@ -10,7 +10,7 @@ use wakepath_findings::{ThreadTimes, thread_to_ask};
 use super::hangs::{deadlocks, open_wait};
 use super::{Source, cost, footer, when};
 use crate::screen::{Layout, Line, Screen, Style};
-use crate::units::{count, duration};
+use crate::units::{count, duration, them};
 use crate::wording;
 
 /// How many processes, and how many threads of each, are listed before the rest is counted.
@@ -89,7 +89,7 @@ fn still_waiting(screen: &mut Screen, overview: &Overview) {
         screen.indented(4, open_wait(overview.recorded, hang, overview.to));
     }
     if let Some(more @ 1..) = open.len().checked_sub(WAITS) {
-        screen.wrapped(0, format!("  and {more} more: --json lists them"));
+        screen.wrapped(0, format!("  and {more} more: --json lists {}", them(more as u64)));
     }
     screen.blank();
 }
@@ -121,7 +121,8 @@ fn table(screen: &mut Screen, overview: &Overview) {
     }
     if let Some(more @ 1..) = processes.len().checked_sub(PROCESSES) {
         let rest = processes.iter().skip(PROCESSES).flat_map(|(_, threads)| threads.iter().copied());
-        let text = format!("{more} more processes: --json lists them");
+        let more = more as u64;
+        let text = format!("{}: --json lists {}", count(more, "more process"), them(more));
         screen.hanging(figures(rest), FIGURES, Line::faint(text));
     }
     blocked(screen, overview);

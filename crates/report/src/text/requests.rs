@@ -2,6 +2,9 @@
 
 mod clock;
 mod group;
+mod left_out;
+#[cfg(test)]
+mod tests;
 
 use wakepath_engine::requests::{
     BlockedBy, BlockingRequest, DiskAccesses, Next, NoPath, OfSpan, Operation, OwnTime, RequestAnswer,
@@ -16,6 +19,7 @@ use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{bytes, count, duration, rough_share, share};
 use crate::wording;
 use clock::clocks_off;
+use left_out::left_out;
 
 /// Rows beyond this many are put together.
 const MAX_ROWS: usize = 12;
@@ -23,10 +27,10 @@ const MAX_ROWS: usize = 12;
 const MAX_LONGEST: usize = 5;
 /// The column in which a row's text begins.
 const TEXT: usize = 17;
-/// The digits of a trace's id that are enough to find it again.
-const ID_DIGITS: usize = 16;
 
+pub(crate) use group::other_warnings;
 pub use group::request_group;
+pub(crate) use left_out::spans_left_out;
 
 /// The operations, and their longest requests.
 pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> String {
@@ -312,7 +316,8 @@ fn by_spans(
     let next = match answer.next {
         Next::Part(part) => format!("wakepath requests{argument} --request {}", id(traced, part)),
         Next::Process(pid) => {
-            let [from, to] = [answer.from, answer.to].map(|at| seconds(at.since(answer.head.origin)));
+            let origin = answer.head.origin;
+            let [from, to] = [answer.from, answer.to].map(|at| seconds(at.stamp().since(origin)));
             format!("wakepath path{recording} --pid {pid} --from {from} --to {to}")
         }
         Next::Times => format!("wakepath info{recording}"),
@@ -336,22 +341,6 @@ fn row(traced: &Traced, own: &OwnTime, is_recorded: bool) -> Line {
     Line::from(format!("{name}, {}", count(own.spans, "span"))).add(Style::Faint, how)
 }
 
-fn left_out(screen: &mut Screen, traced: &Traced) {
-    let missing = traced.dropped.missing();
-    if missing > 0 {
-        let text = format!("{} without an id or an end were left out", count(missing, "span"));
-        screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
-    }
-    for path in &traced.torn {
-        let text = format!("the spans in {} are cut off: later ones are missing", wording::file(path));
-        screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
-    }
-    if traced.requests.circles > 0 {
-        let text = format!("{} were their own ancestors", count(traced.requests.circles, "span"));
-        screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
-    }
-}
-
 fn services(traced: &Traced) -> u64 {
     let mut names: Vec<_> = traced.spans.services.iter().map(|service| &service.name).collect();
     names.sort();
@@ -370,13 +359,5 @@ pub(crate) fn operation_name(operation: &Operation) -> String {
 
 /// The id by which `--request` finds a request.
 fn id(traced: &Traced, request: RequestIndex) -> String {
-    let root = traced.root(request);
-    let trace = root.trace.to_string();
-    // Ids of 64 bits have zeros in front, and others may begin alike too.
-    let short = &trace[..ID_DIGITS];
-    let trace = if traced.find(short).is_ok() { short } else { &trace };
-    match traced.find(trace) {
-        Ok(first) if first == request => trace.to_owned(),
-        _ => format!("{trace}/{}", root.id),
-    }
+    traced.id(request)
 }

@@ -7,7 +7,7 @@ use wakepath_engine::spans::{
 };
 
 use crate::escape::escape;
-use crate::units::count;
+use crate::units::{count, them, was};
 
 /// Where spans are received, before any came.
 pub fn spans_awaited(received: &Received) -> String {
@@ -47,6 +47,7 @@ pub fn spans_received(spans: &ReceivedSpans) -> Vec<(&'static str, String)> {
         (received.slow, "refused: not whole within 10 s"),
     ] {
         if n > 0 {
+            let what = what.replace("send them", &format!("send {}", them(n)));
             say("warning", format!("{} {} {what}", count(n, "request"), was(n)));
         }
     }
@@ -70,7 +71,7 @@ pub fn spans_received(spans: &ReceivedSpans) -> Vec<(&'static str, String)> {
         let text = "with metrics, logs or profiles";
         say(
             "note",
-            format!("{} {text} {} dropped; --otlp-forward sends them on", count(n, "request"), was(n)),
+            format!("{} {text} {} dropped; --otlp-forward sends {} on", count(n, "request"), was(n), them(n)),
         );
     }
     if let Some(forwarded) = &received.forwarded {
@@ -89,8 +90,11 @@ fn sent_on(
 ) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if *answered > 0 {
-        let errors =
-            if *refused > 0 { format!("; {refused} of the answers were errors") } else { String::new() };
+        let errors = match *refused {
+            0 => String::new(),
+            1 => String::from("; 1 of the answers was an error"),
+            refused => format!("; {refused} of the answers were errors"),
+        };
         let label = if *refused > 0 { "warning" } else { "note" };
         lines.push((label, format!("{} sent on to {url}{errors}", count(*answered, "request"))));
     }
@@ -100,10 +104,6 @@ fn sent_on(
         lines.push(("warning", text));
     }
     lines
-}
-
-const fn was(n: u64) -> &'static str {
-    if n == 1 { "was" } else { "were" }
 }
 
 /// `127.0.0.1:4317, 4318`: an address once with its ports.

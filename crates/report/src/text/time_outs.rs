@@ -6,7 +6,7 @@ use wakepath_findings::{Awaited, Evidence, Headline, RowKey, awaited, headline, 
 
 use super::Source;
 use crate::screen::Line;
-use crate::units::{count, duration, rough_share};
+use crate::units::{count, duration, rough_share, them};
 use crate::wording;
 
 /// A row that is blamed in a headline. Where it is the time of a thread that waits were joined for, that thread is
@@ -76,9 +76,9 @@ pub fn lines(answer: &PathAnswer, source: Source<'_>) -> Vec<Line> {
     }
     if let Some(other) = &answer.if_joined {
         let JoinedSum { waits, ns } = other.timed_out;
-        let waits = count(waits, "wait");
+        let (waits, them) = (count(waits, "wait"), them(waits));
         lines.push(Line::from(format!(
-            "{waits} ({}) timed out and may have gone on; what then ended them: wakepath path{argument} \
+            "{waits} ({}) timed out and may have gone on; what then ended {them}: wakepath path{argument} \
              --join-timeouts",
             duration(ns)
         )));

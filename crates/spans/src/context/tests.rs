@@ -7,8 +7,8 @@ use crate::testing::drawn;
 use crate::{NotedTurns, Stint, TurnsOfSpan, requests};
 
 /// The work of a thread whose readings are the letters of a line: a letter for each ns for which it did not run, with
-/// the span of the letter, `-` for none, `!` for one that is not among the spans, `?` for one that could not be
-/// read; `=` where it ran. The answer has `/` for one of two open spans, and capital letters where it is measured, and `~` for none that is inferred.
+/// the span of the letter, `-` for none, `!` for one that is not among the spans, a digit for one of several of the same trace, which was
+/// not sampled, `?` for one that could not be read; `=` where it ran. The answer has `!` and `:` for the first, `%` and `.` for the others, `/` for one of two open spans, and capital letters where it is measured, and `~` for none that is inferred.
 #[track_caller]
 fn check(drawing: &str, readings: &str, expected: &str) {
     let holds = (0..).zip(readings.chars()).filter(|(_, letter)| *letter != '=');
@@ -61,6 +61,11 @@ fn work(
             '-' => Said::None,
             '?' => Said::Unknown,
             '!' => Said::Span { trace: TraceId([9; 16]), span: SpanId([9; 8]), sampled: true },
+            '1'..='9' => Said::Span {
+                trace: TraceId([9; 16]),
+                span: SpanId([letter_at as u8 - b'0'; 8]),
+                sampled: false,
+            },
             other => {
                 let (_, span) = spans.iter().find(|(index, _)| letter(*index) == other).expect("a span");
                 Said::Span { trace: span.trace, span: span.id, sampled: true }
@@ -136,8 +141,10 @@ fn judge_turns(
                 (WorksFor::None, false) => '~',
                 (WorksFor::Span(span), true) => letter(span).to_ascii_uppercase(),
                 (WorksFor::Span(span), false) => letter(span),
-                (WorksFor::Missing(..), true) => '!',
-                (WorksFor::Missing(..), false) => ':',
+                (WorksFor::Missing(_, true), true) => '!',
+                (WorksFor::Missing(_, true), false) => ':',
+                (WorksFor::Missing(_, false), true) => '%',
+                (WorksFor::Missing(_, false), false) => '.',
                 (WorksFor::Unplaced, _) => '/',
                 (WorksFor::Unknown, _) => '?',
             };
@@ -163,7 +170,8 @@ fn judge_turns(
         let found = match work.at(&7, at(moment)) {
             WorksFor::None => "-~",
             WorksFor::Span(span) => &format!("{0}{1}", letter(span), letter(span).to_ascii_uppercase()),
-            WorksFor::Missing(..) => "!:",
+            WorksFor::Missing(_, true) => "!:",
+            WorksFor::Missing(_, false) => "%.",
             WorksFor::Unplaced => "/",
             WorksFor::Unknown => "?",
         };
@@ -476,6 +484,25 @@ fn of_equal_ids_the_one_counts_whose_service_may_have_the_process() {
         let may_be_own = |index: SpanIndex| Some(spans.span(index).service.0) == own;
         work.add(7, &holds, &named, may_be_own, &Work::new([]), &Turns::default());
         assert_eq!(work.at(&7, at(1)), expected, "{own:?}");
+    }
+}
+
+#[test]
+fn between_two_spans_of_one_trace_that_are_not_among_the_spans_a_thread_may_work_for_any() {
+    for (readings, expected) in [
+        ("1===1", "%...%"),
+        ("1===2", "%???%"),
+        ("!===1", "!???%"),
+        ("1===!", "%???!"),
+        // One of which it says now that it is sampled, and now that it is not.
+        ("!===9", "!???%"),
+        ("12211", "%%%%%"),
+        ("1==1==2", "%..%??%"),
+        // To a span that is there, and from it, the thread turned as that began and ended.
+        ("1======c", "%abccccC"),
+        ("====c======1", "????Ccbbaa.%"),
+    ] {
+        check(NESTED, readings, expected);
     }
 }
 

@@ -1,328 +1,250 @@
 //! OTLP in JSON, and Jaeger's JSON: the fields that are needed.
+//!
+//! Writers differ: null stands for a missing value, numbers are texts or have a decimal point, enumerations are numbers or names,
+//! identities are hex or base64. So a value below a span is kept as its text, and read by its use: one that makes no sense
+//! costs its own meaning, at most its span, and never the file. The lists down to the spans are strict: a document that has other
+//! values there is refused, with its place.
+
+mod jaeger;
+mod scalar;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::iter::repeat_n;
 
-use serde::Deserialize;
-use serde_json::Deserializer;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use super::ReadError;
 use super::collect::{Collector, Described, EXPLAINS, QUEUED, TID, TURNS};
-use super::protobuf::kind;
-use crate::{Kind, Service, ServiceIndex, SpanId, TraceId};
+use crate::Service;
+use jaeger::JaegerTrace;
+use scalar::Scalar;
 
 /// One document: OTLP's `TracesData`, or an answer of Jaeger's query service.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Document<'a> {
-    #[serde(borrow, rename = "resourceSpans")]
-    resource_spans: Option<Vec<ResourceSpans<'a>>>,
+    #[serde(borrow, default, alias = "resource_spans", deserialize_with = "there")]
+    resource_spans: Option<List<ResourceSpans<'a>>>,
     /// The answer of `/api/traces`.
     #[serde(borrow)]
     data: Option<Vec<JaegerTrace<'a>>>,
     /// The answer of `/api/v3/traces`.
     #[serde(borrow)]
     result: Option<TracesData<'a>>,
+    /// A Collector's file may have other signals between its spans.
+    #[serde(alias = "resource_metrics")]
+    resource_metrics: Option<IgnoredAny>,
+    #[serde(alias = "resource_logs")]
+    resource_logs: Option<IgnoredAny>,
+    #[serde(alias = "resource_profiles")]
+    resource_profiles: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct TracesData<'a> {
-    #[serde(borrow, rename = "resourceSpans")]
-    resource_spans: Vec<ResourceSpans<'a>>,
+    #[serde(borrow, default, alias = "resource_spans", deserialize_with = "there")]
+    resource_spans: Option<List<ResourceSpans<'a>>>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct ResourceSpans<'a> {
     #[serde(borrow)]
     resource: Option<Resource<'a>>,
-    #[serde(borrow, rename = "scopeSpans")]
-    scope_spans: Vec<ScopeSpans<'a>>,
+    #[serde(borrow, alias = "scope_spans")]
+    scope_spans: List<ScopeSpans<'a>>,
+    /// The name of `scope_spans` before OTLP 0.15.
+    #[serde(borrow, alias = "instrumentation_library_spans")]
+    instrumentation_library_spans: List<ScopeSpans<'a>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Resource<'a> {
     #[serde(borrow)]
-    attributes: Vec<KeyValue<'a>>,
+    attributes: List<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ScopeSpans<'a> {
     #[serde(borrow)]
-    spans: Vec<Span<'a>>,
+    spans: List<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct Span<'a> {
+    #[serde(borrow, alias = "trace_id")]
+    trace_id: Scalar<'a>,
+    #[serde(borrow, alias = "span_id")]
+    span_id: Scalar<'a>,
+    #[serde(borrow, alias = "parent_span_id")]
+    parent_span_id: Scalar<'a>,
     #[serde(borrow)]
-    trace_id: Cow<'a, str>,
+    name: Scalar<'a>,
     #[serde(borrow)]
-    span_id: Cow<'a, str>,
+    kind: Scalar<'a>,
+    #[serde(borrow, alias = "start_time_unix_nano")]
+    start_time_unix_nano: Scalar<'a>,
+    #[serde(borrow, alias = "end_time_unix_nano")]
+    end_time_unix_nano: Scalar<'a>,
     #[serde(borrow)]
-    parent_span_id: Cow<'a, str>,
+    attributes: List<&'a RawValue>,
     #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    kind: Number<'a>,
-    #[serde(borrow)]
-    start_time_unix_nano: Number<'a>,
-    #[serde(borrow)]
-    end_time_unix_nano: Number<'a>,
-    #[serde(borrow)]
-    attributes: Vec<KeyValue<'a>>,
-    #[serde(borrow)]
-    status: Option<Status<'a>>,
+    status: Scalar<'a>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Status<'a> {
     #[serde(borrow)]
-    code: Number<'a>,
+    code: Scalar<'a>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct KeyValue<'a> {
     #[serde(borrow)]
-    key: Cow<'a, str>,
+    key: Scalar<'a>,
     #[serde(borrow)]
-    value: AnyValue<'a>,
+    value: Scalar<'a>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct AnyValue<'a> {
-    #[serde(borrow)]
-    string_value: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    int_value: Option<Number<'a>>,
+    #[serde(borrow, alias = "string_value")]
+    string_value: Scalar<'a>,
+    #[serde(borrow, alias = "int_value")]
+    int_value: Scalar<'a>,
 }
 
-/// A number: JSON of OTLP writes those of 64 bits as texts, and enumerations as numbers; some writers use names.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Number<'a> {
-    Number(u64),
-    #[serde(borrow)]
-    Text(Cow<'a, str>),
-}
+/// A list; null has no elements.
+struct List<T>(Vec<T>);
 
-impl Default for Number<'_> {
+impl<T> Default for List<T> {
     fn default() -> Self {
-        Self::Number(0)
+        Self(Vec::new())
     }
 }
 
-impl Number<'_> {
-    /// The number; 0, which is no time and no thread, where it is none.
-    fn value(&self) -> u64 {
-        match self {
-            Self::Number(number) => *number,
-            Self::Text(text) => text.parse().unwrap_or(0),
-        }
-    }
-
-    fn small(&self) -> Option<u32> {
-        u32::try_from(self.value()).ok().filter(|number| *number > 0)
-    }
-
-    fn kind(&self) -> Kind {
-        match self {
-            Self::Number(number) => i32::try_from(*number).map_or(Kind::Unspecified, kind),
-            Self::Text(text) => named_kind(text.strip_prefix("SPAN_KIND_").unwrap_or(text)),
-        }
-    }
-
-    fn is_error(&self) -> bool {
-        match self {
-            Self::Number(number) => *number == 2,
-            Self::Text(text) => text == "STATUS_CODE_ERROR",
-        }
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Option::deserialize(deserializer)?.unwrap_or_default()))
     }
 }
 
-#[derive(Deserialize)]
-struct JaegerTrace<'a> {
-    #[serde(borrow, default)]
-    spans: Vec<JaegerSpan<'a>>,
-    #[serde(borrow, default)]
-    processes: HashMap<Cow<'a, str>, JaegerProcess<'a>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct JaegerSpan<'a> {
-    #[serde(borrow, rename = "traceID")]
-    trace_id: Cow<'a, str>,
-    #[serde(borrow, rename = "spanID")]
-    span_id: Cow<'a, str>,
-    #[serde(borrow, rename = "operationName")]
-    operation_name: Cow<'a, str>,
-    #[serde(borrow)]
-    references: Vec<Reference<'a>>,
-    /// µs since 1970.
-    #[serde(rename = "startTime")]
-    start_time: u64,
-    /// µs.
-    duration: u64,
-    #[serde(borrow)]
-    tags: Vec<Tag<'a>>,
-    #[serde(borrow, rename = "processID")]
-    process_id: Cow<'a, str>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Reference<'a> {
-    #[serde(borrow, rename = "refType")]
-    kind: Cow<'a, str>,
-    #[serde(borrow, rename = "traceID")]
-    trace_id: Cow<'a, str>,
-    #[serde(borrow, rename = "spanID")]
-    span_id: Cow<'a, str>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct JaegerProcess<'a> {
-    #[serde(borrow, rename = "serviceName")]
-    service_name: Cow<'a, str>,
-    #[serde(borrow)]
-    tags: Vec<Tag<'a>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Tag<'a> {
-    #[serde(borrow)]
-    key: Cow<'a, str>,
-    value: serde_json::Value,
-}
-
-impl Tag<'_> {
-    fn text(&self) -> Option<Box<str>> {
-        self.value.as_str().map(Into::into)
-    }
-
-    fn small(&self) -> Option<u32> {
-        let number = self.value.as_u64().or_else(|| self.value.as_str()?.parse().ok())?;
-        u32::try_from(number).ok().filter(|number| *number > 0)
-    }
+/// A value whose key is there, also if it is null.
+fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 /// Takes all documents of a file, one behind the other.
 pub(super) fn take(file: &[u8], collector: &mut Collector) -> Result<(), ReadError> {
-    let mut documents = Deserializer::from_slice(file).into_iter::<Document<'_>>();
+    let text = text(file);
+    let mut documents = serde_json::Deserializer::from_str(&text).into_iter::<Document<'_>>();
+    let mut has_spans = false;
     loop {
         let at = documents.byte_offset();
-        match documents.next() {
-            None => return Ok(()),
-            Some(Ok(Document { resource_spans: None, data: None, result: None })) => {
-                return Err(ReadError::Unknown);
-            }
-            Some(Ok(Document { resource_spans, data, result })) => {
-                let resource_spans = resource_spans.into_iter().chain(result.map(|it| it.resource_spans));
-                resource_spans.flatten().for_each(|spans| take_otlp(&spans, collector));
-                data.unwrap_or_default().iter().for_each(|trace| take_jaeger(trace, collector));
-            }
+        let document = match documents.next() {
+            Some(Ok(document)) => document,
             Some(Err(error)) => return Err(ReadError::Damaged { at, what: error.to_string() }),
+            None if has_spans => return Ok(()),
+            // A file of other signals alone is none of spans.
+            None => return Err(ReadError::Unknown),
+        };
+        let is_other_signal = document.is_other_signal();
+        let resource_spans = document.resource_spans.or(document.result.and_then(|it| it.resource_spans));
+        match (resource_spans, document.data) {
+            (None, None) if is_other_signal => continue,
+            (None, None) if has_spans => {
+                let what = String::from("a document that is neither OTLP nor Jaeger's");
+                return Err(ReadError::Damaged { at, what });
+            }
+            (None, None) => return Err(ReadError::Unknown),
+            (resource_spans, data) => {
+                let of_otlp = resource_spans.into_iter().flat_map(|list| list.0);
+                of_otlp.for_each(|spans| take_otlp(spans, collector));
+                data.iter().flatten().for_each(|trace| jaeger::take(trace, collector));
+            }
         }
+        has_spans = true;
     }
 }
 
-fn take_otlp(spans: &ResourceSpans<'_>, collector: &mut Collector) {
+/// The file as text. A Collector passes on bytes that are no UTF-8, within a value: each becomes a `?`, so that
+/// all places in the file stay.
+fn text(file: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = str::from_utf8(file) {
+        return text.into();
+    }
+    let mut text = String::with_capacity(file.len());
+    for chunk in file.utf8_chunks() {
+        text += chunk.valid();
+        text.extend(repeat_n('?', chunk.invalid().len()));
+    }
+    text.into()
+}
+
+impl Document<'_> {
+    fn is_other_signal(&self) -> bool {
+        let signals = [&self.resource_metrics, &self.resource_logs, &self.resource_profiles];
+        signals.iter().any(|signal| signal.is_some())
+    }
+}
+
+fn take_otlp(spans: ResourceSpans<'_>, collector: &mut Collector) {
     let mut service = Service::default();
-    for KeyValue { key, value } in spans.resource.iter().flat_map(|resource| &resource.attributes) {
-        let text = || value.string_value.as_deref().map(Into::into);
-        match &**key {
+    for (key, value) in spans.resource.iter().flat_map(|resource| attributes(&resource.attributes)) {
+        let AnyValue { string_value, int_value } = value.object().unwrap_or_default();
+        let text = || string_value.text().map(Into::into);
+        match &*key {
             "service.name" => service.name = text().unwrap_or_default(),
             "service.instance.id" => service.instance = text(),
             "host.name" => service.host = text(),
-            "process.pid" => service.pid = value.int_value.as_ref().and_then(Number::small),
+            "process.pid" => service.pid = int_value.small(),
             _ => {}
         }
     }
     let service = collector.service(service);
-    for span in spans.scope_spans.iter().flat_map(|scope| &scope.spans) {
-        let attribute = |key| span.attributes.iter().find(|attribute| attribute.key == key);
-        let described = Described {
-            trace: TraceId::from_hex(&span.trace_id),
-            id: SpanId::from_hex(&span.span_id),
-            parent: SpanId::from_hex(&span.parent_span_id),
-            name: &span.name,
+    let ResourceSpans { scope_spans, instrumentation_library_spans, .. } = spans;
+    let scopes = scope_spans.0.into_iter().chain(instrumentation_library_spans.0);
+    for span in scopes.flat_map(|scope| scope.spans.0) {
+        let span: Span<'_> = Scalar::from(span).object().unwrap_or_default();
+        let mut turns = None;
+        let mut described = Described {
+            trace: span.trace_id.trace(),
+            id: span.span_id.span(),
+            parent: span.parent_span_id.span(),
             kind: span.kind.kind(),
-            from_ns: span.start_time_unix_nano.value(),
-            to_ns: span.end_time_unix_nano.value(),
-            failed: span.status.as_ref().is_some_and(|status| status.code.is_error()),
-            tid: attribute(TID).and_then(|attribute| attribute.value.int_value.as_ref()?.small()),
-            explains: attribute(EXPLAINS).is_some(),
-            queued_ns: attribute(QUEUED)
-                .and_then(|attribute| Some(attribute.value.int_value.as_ref()?.value())),
-            turns: attribute(TURNS).and_then(|attribute| attribute.value.string_value.as_deref()),
+            from_ns: span.start_time_unix_nano.number().unwrap_or(0),
+            to_ns: span.end_time_unix_nano.number().unwrap_or(0),
+            failed: span.status.object().is_some_and(|status: Status<'_>| status.code.is_error()),
+            ..Described::default()
         };
-        collector.span(service, &described);
-    }
-}
-
-fn take_jaeger(trace: &JaegerTrace<'_>, collector: &mut Collector) {
-    collector.measured_in(1000);
-    let mut services: HashMap<&str, Option<ServiceIndex>> = HashMap::new();
-    for (id, process) in &trace.processes {
-        let mut service = Service { name: (*process.service_name).into(), ..Service::default() };
-        for tag in &process.tags {
-            match &*tag.key {
-                "service.instance.id" => service.instance = tag.text(),
-                "host.name" | "hostname" => service.host = tag.text(),
-                "process.pid" | "pid" => service.pid = tag.small(),
+        for (key, value) in attributes(&span.attributes) {
+            let value = || value.object::<AnyValue<'_>>().unwrap_or_default();
+            match &*key {
+                TID => described.tid = value().int_value.small(),
+                EXPLAINS => described.explains = true,
+                QUEUED => described.queued_ns = value().int_value.number(),
+                TURNS => turns = value().string_value.text(),
                 _ => {}
             }
         }
-        services.insert(id, collector.service(service));
-    }
-    let unknown = collector.service(Service::default());
-    for span in &trace.spans {
-        let tag = |key: &str| span.tags.iter().find(|tag| tag.key == key);
-        let id = TraceId::from_hex(&span.trace_id);
-        let parent = span
-            .references
-            .iter()
-            .find(|reference| reference.kind == "CHILD_OF" && TraceId::from_hex(&reference.trace_id) == id);
-        let is_error = |tag: &Tag<'_>| tag.value == serde_json::Value::Bool(true) || tag.value == "true";
-        let from_ns = span.start_time.saturating_mul(1000);
-        let described = Described {
-            trace: id,
-            id: SpanId::from_hex(&span.span_id),
-            parent: parent.and_then(|parent| SpanId::from_hex(&parent.span_id)),
-            name: &span.operation_name,
-            kind: tag("span.kind").and_then(|tag| tag.value.as_str()).map_or(Kind::Internal, named_kind),
-            from_ns,
-            to_ns: from_ns.saturating_add(span.duration.saturating_mul(1000)),
-            failed: tag("error").is_some_and(is_error),
-            tid: tag(TID).and_then(Tag::small),
-            explains: tag(EXPLAINS).is_some(),
-            queued_ns: tag(QUEUED)
-                .and_then(|tag| tag.value.as_u64().or_else(|| tag.value.as_str()?.parse().ok())),
-            turns: tag(TURNS).and_then(|tag| tag.value.as_str()),
-        };
-        let service = services.get(&*span.process_id).copied().unwrap_or(unknown);
-        collector.span(service, &described);
+        let name = span.name.text().unwrap_or_default();
+        collector.span(service, &Described { name: &name, turns: turns.as_deref(), ..described });
     }
 }
 
-/// The kind with this name, in any case.
-fn named_kind(name: &str) -> Kind {
-    let kinds = [
-        ("internal", Kind::Internal),
-        ("server", Kind::Server),
-        ("client", Kind::Client),
-        ("producer", Kind::Producer),
-        ("consumer", Kind::Consumer),
-    ];
-    kinds
-        .into_iter()
-        .find(|(known, _)| name.eq_ignore_ascii_case(known))
-        .map_or(Kind::Unspecified, |(_, kind)| kind)
+/// The attributes with their names; without those that are none.
+fn attributes<'a>(list: &List<&'a RawValue>) -> impl Iterator<Item = (Cow<'a, str>, Scalar<'a>)> {
+    list.0.iter().filter_map(|attribute| {
+        let KeyValue { key, value } = Scalar::from(*attribute).object()?;
+        Some((key.text()?, value))
+    })
 }

@@ -123,6 +123,152 @@ fn the_requests_of_a_peak_are_explained_beside_the_usual_ones_with_those_that_bl
 }
 
 #[test]
+fn spans_that_were_left_out_are_named_and_counted_in_every_answer() {
+    let (made, mut spans) = peaks();
+    let mut without_end = spans[0].clone();
+    without_end["spanId"] = "f".repeat(16).into();
+    without_end["endTimeUnixNano"] = "1".into();
+    spans.push(without_end);
+    // Three in a circle.
+    for (id, parent) in [(0xa1, 0xa2), (0xa2, 0xa3), (0xa3, 0xa1)] {
+        let mut one = span(id, "GET /circle", (50 + id, 800), 10);
+        one["traceId"] = "c".repeat(32).into();
+        one["parentSpanId"] = format!("{parent:016x}").into();
+        one["kind"] = 1.into();
+        spans.push(one);
+    }
+    write_spans(&made, &spans);
+    let of_cart = ["wakepath.rec", "spans.json", "--operation", "GET /cart"];
+    let (quick, _) = peaks();
+    write_spans(&quick, &spans[..40]);
+    let [other, others] = ["wakepath.rec", "spans.json"].map(|name| quick.folder().join(name));
+    let [other, others] = [&other, &others].map(|path| path.to_str().expect("text"));
+    for more in [
+        &[][..],
+        &["--slowest", "1"],
+        &["--peak", "2"],
+        &["--peak", "2", "--tree"],
+        &["--compare", other, others],
+    ] {
+        let arguments = [&of_cart[..], more].concat();
+        let (_, out, _) = run(&made, &arguments);
+        assert!(out.contains("warning: 1 span without an id or an end was left out\n"), "{more:?}: {out}");
+        assert!(out.contains("warning: 3 spans were their own ancestors\n"), "{more:?}: {out}");
+        if more.contains(&"--tree") {
+            continue;
+        }
+        let (_, out, _) = run(&made, &[&arguments[..], &["--json"]].concat());
+        let document: Value = serde_json::from_str(&out).expect("JSON");
+        let keys = ["spans_left_out", "spans_cut_off", "spans_in_circles"].map(|key| &document[key]);
+        assert_eq!(keys, [&json!(1), &json!([]), &json!(3)], "{more:?}");
+    }
+    // Those of the other recording are counted.
+    let of_other = [other, others, "--operation", "GET /cart", "--compare", "wakepath.rec", "spans.json"];
+    let (_, out, _) = run(&made, &of_other);
+    assert!(out.contains("warning: the answer about the other recording has 2 warnings of its own"), "{out}");
+    let (_, out, _) = run(&made, &[&of_other[..], &["--json"]].concat());
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((&document["other_warnings"], &document["spans_left_out"]), (&json!(2), &json!(0)));
+}
+
+#[test]
+fn requests_outside_of_the_recording_are_not_without_a_thread() {
+    let (made, mut spans) = peaks();
+    // Ten more as long as the second peak, ten seconds behind the end of the recording; more of them than are explained, and the first ones
+    // have no thread.
+    for one in 0..3000 {
+        let at = 10_000_000_000 + 10_000 * one;
+        spans.push(span(0x9000 + one, "GET /cart", (at, at + 5000), if one < 10 { 0 } else { 10 }));
+    }
+    write_spans(&made, &spans);
+    let of_cart = ["wakepath.rec", "spans.json", "--operation", "GET /cart", "--peak", "2"];
+    let (_, out, _) = run(&made, &of_cart);
+    let expected =
+        "warning: 3000 requests without a path, since not all of the time was recorded: not explained here\n";
+    assert!(out.contains(expected), "{out}");
+    let (_, out, _) = run(&made, &[&of_cart[..], &["--json"]].concat());
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((&document["asked"]["calls"], &document["asked"]["explained"]), (&json!(3020), &json!(20)));
+    assert_eq!(document["asked_no_path"], json!({"outside": 3000}));
+    // One more of each reason.
+    spans[40]["attributes"] = json!([]);
+    spans[42]["attributes"][0]["value"]["intValue"] = json!("999");
+    write_spans(&made, &spans);
+    let (_, out, _) = run(&made, &of_cart);
+    let expected = "3002 requests without a path, since not all of the time was recorded (3000), the thread is not known (1), the \
+                    thread was not recorded (1): not explained here";
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&out).contains(&words(expected)), "{out}");
+    // None at all.
+    write_spans(&made, &spans[100..]);
+    let (code, _, err) =
+        run(&made, &["wakepath.rec", "spans.json", "--operation", "GET /cart", "--peak", "1"]);
+    let expected = "none of these 2980 requests has a path: not all of the time was recorded";
+    assert!(code == 2 && err.contains(expected) && err.contains("wakepath info"), "{err}");
+    write_spans(&made, &spans[3079..]);
+    let (code, _, err) =
+        run(&made, &["wakepath.rec", "spans.json", "--operation", "GET /cart", "--peak", "1"]);
+    assert!(code == 2 && err.contains("this request has no path: not all of the time was recorded"), "{err}");
+}
+
+#[test]
+fn a_request_before_the_boot_or_over_it_has_its_length_and_no_path() {
+    // The recording begins with the machine, and one request is the whole of it.
+    let boot = |from: u64, to: u64| {
+        let made = made(
+            "thread cart tid=10\n0 c0 idle started\n0 c0 idle switch cart\n900000 c0 cart switch idle blocked call=35:0\n",
+            &[],
+        );
+        let mut early = span(0x77, "GET /early", (0, 0), 10);
+        early["startTimeUnixNano"] = (REALTIME - from).to_string().into();
+        early["endTimeUnixNano"] = (REALTIME + 500 - to).to_string().into();
+        let mut part = span(0x78, "SELECT", (0, 0), 10);
+        part["traceId"] = early["traceId"].clone();
+        part["parentSpanId"] = early["spanId"].clone();
+        part["kind"] = 1.into();
+        part["startTimeUnixNano"] = (REALTIME - from + 1000).to_string().into();
+        part["endTimeUnixNano"] = (REALTIME - from + 4000).to_string().into();
+        write_spans(&made, &[early, part]);
+        made
+    };
+    for (from, to, length, percent) in
+        [(1_000_000, 0, "1.00 ms", "0.3%"), (20_000, 10_500, "10.0 µs", "30.0%")]
+    {
+        let made = boot(from, to);
+        let (_, out, _) = run(&made, &["wakepath.rec", "spans.json", "--json"]);
+        let document: Value = serde_json::from_str(&out).expect("JSON");
+        let times = |one: &Value| ["from_ns", "to_ns"].map(|key| one[key].as_i64().expect("a time"));
+        let expected = [-(from as i64), 500 - to as i64];
+        assert_eq!(times(&document["requests"][0]), expected);
+        let (_, out, _) = run(&made, &["wakepath.rec", "spans.json", "--slowest", "1"]);
+        assert!(
+            out.starts_with(&format!("shop GET /early took {length}: mostly in shop GET /early (")),
+            "{out}"
+        );
+        assert!(out.contains(&format!("{percent}  3.00 µs  shop SELECT, 1 span")), "{out}");
+        assert!(out.contains("not all of its time was recorded"), "{out}");
+        let (_, list, _) = run(&made, &["wakepath.rec", "spans.json"]);
+        let day = if from == 1_000_000 {
+            "02:58:41.309000 to 02:58:41.310000"
+        } else {
+            "02:58:41.309980000 to 02:58:41.309990000"
+        };
+        assert!(list.contains(day) && out.contains(day), "{list}{out}");
+        assert!(list.contains(length), "{list}");
+        let (_, out, _) = run(&made, &["wakepath.rec", "spans.json", "--slowest", "1", "--json"]);
+        let document: Value = serde_json::from_str(&out).expect("JSON");
+        assert_eq!(times(&document["request"]), expected);
+        assert_eq!(document["no_path"], "outside");
+        let spans = document["spans"].as_array().expect("a list");
+        let [first, last] = [&spans[0], &spans[spans.len() - 1]];
+        assert_eq!([times(first)[0], times(last)[1]], expected, "they tile its time");
+        assert!(spans.windows(2).all(|pair| times(&pair[0])[1] == times(&pair[1])[0]), "{spans:?}");
+        assert_eq!(times(&spans[1]), [expected[0] + 1000, expected[0] + 4000]);
+        assert_eq!(document["states"][0]["total_ns"], expected[1] - expected[0]);
+    }
+}
+
+#[test]
 fn requests_without_a_path_are_counted_and_are_not_explained() {
     let (made, mut spans) = peaks();
     spans[40]["attributes"] = json!([]);

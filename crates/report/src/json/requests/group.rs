@@ -1,42 +1,55 @@
 //! Many requests of one operation, as JSON: the keys of `path --call`, and beside them those of requests.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use wakepath_critical_path::Severity;
-use wakepath_engine::requests::GroupAnswer;
+use wakepath_engine::requests::{Blocker, BlockerOf, GroupAnswer, WithoutPath};
 
 use super::SCHEMA;
 use super::clock::{SpanClockJson, span_clocks};
+use super::left_out::LeftOutJson;
+use crate::escape::escape;
 use crate::json::calls::{CallsJson, document};
 use crate::json::write;
+use crate::text::other_warnings;
 
 /// Writes the document of the requests of a peak, or of all beside those of another recording.
 pub fn request_group(answer: &GroupAnswer, out: &mut dyn Write) -> io::Result<()> {
-    let mean = |ns: u64, count: u64| ns as f64 / count.max(1) as f64;
-    let blocked_by = answer.blocked_by.iter().map(|one| BlockerJson {
-        service: &one.operation.service,
-        operation: &one.operation.name,
-        asked_ns: mean(one.total_ns.asked, answer.paths.asked),
-        usual_ns: mean(one.total_ns.usual, answer.paths.usual),
-        asked_requests: one.blocked.asked,
-        usual_requests: one.blocked.usual,
-    });
+    let mut blocked_by = Vec::new();
+    let mut blocked_by_missing = Vec::new();
+    for one in &answer.blocked_by {
+        let sums = BlockedJson::new(answer, one);
+        match &one.of {
+            BlockerOf::Operation(operation) => {
+                blocked_by.push(BlockerJson {
+                    service: &operation.service,
+                    operation: &operation.name,
+                    sums,
+                });
+            }
+            BlockerOf::WithoutSpans { service, sampled } => {
+                let service = service.as_ref().map(|service| escape(service.bytes()));
+                blocked_by_missing.push(MissingBlockerJson { service, sampled: *sampled, sums });
+            }
+        }
+    }
     let requests = answer.explained.iter().map(|request| {
         let root = answer.traced.root(*request);
         IdJson { trace_id: root.trace.to_string(), span_id: root.id.to_string() }
     });
-    let of_other = |head: &wakepath_engine::Head| {
-        head.problems.iter().filter(|problem| problem.severity() > Severity::Note).count()
-    };
     let group = GroupJson {
         calls: document(&answer.calls, SCHEMA),
         requests: requests.collect(),
-        asked_without_path: answer.without_path.asked,
-        usual_without_path: answer.without_path.usual,
-        blocked_by: blocked_by.collect(),
+        asked_without_path: answer.without_path.asked.total(),
+        usual_without_path: answer.without_path.usual.total(),
+        asked_no_path: reasons(&answer.without_path.asked),
+        usual_no_path: reasons(&answer.without_path.usual),
+        blocked_by,
+        blocked_by_missing,
+        left_out: LeftOutJson::new(answer.traced),
         span_clocks: span_clocks(&answer.calls.head, answer.traced, &answer.clocks),
-        other_warnings: answer.other.as_ref().map(of_other),
+        other_warnings: answer.other.as_ref().map(|_| other_warnings(answer)),
     };
     write(out, &group)
 }
@@ -49,7 +62,13 @@ struct GroupJson<'a> {
     requests: Vec<IdJson>,
     asked_without_path: u64,
     usual_without_path: u64,
+    /// The same by the reason.
+    asked_no_path: BTreeMap<&'static str, u64>,
+    usual_no_path: BTreeMap<&'static str, u64>,
     blocked_by: Vec<BlockerJson<'a>>,
+    blocked_by_missing: Vec<MissingBlockerJson>,
+    #[serde(flatten)]
+    left_out: LeftOutJson,
     /// Those of their service.
     span_clocks: Vec<SpanClockJson<'a>>,
     /// Null without another recording.
@@ -66,8 +85,40 @@ struct IdJson {
 struct BlockerJson<'a> {
     service: &'a str,
     operation: &'a str,
+    #[serde(flatten)]
+    sums: BlockedJson,
+}
+
+/// Requests that blocked, and whose spans are not among the spans.
+#[derive(Serialize)]
+struct MissingBlockerJson {
+    /// That of their process, where all say one in their memory.
+    service: Option<String>,
+    sampled: bool,
+    #[serde(flatten)]
+    sums: BlockedJson,
+}
+
+#[derive(Serialize)]
+struct BlockedJson {
     asked_ns: f64,
     usual_ns: f64,
     asked_requests: u64,
     usual_requests: u64,
+}
+
+impl BlockedJson {
+    fn new(answer: &GroupAnswer, one: &Blocker) -> Self {
+        let mean = |ns: u64, count: u64| ns as f64 / count.max(1) as f64;
+        Self {
+            asked_ns: mean(one.total_ns.asked, answer.paths.asked),
+            usual_ns: mean(one.total_ns.usual, answer.paths.usual),
+            asked_requests: one.blocked.asked,
+            usual_requests: one.blocked.usual,
+        }
+    }
+}
+
+fn reasons(without: &WithoutPath) -> BTreeMap<&'static str, u64> {
+    without.by_reason().into_iter().map(|(why, count)| (why.name(), count)).collect()
 }

@@ -4,7 +4,7 @@ use wakepath_engine::requests::{SpanClock, SpanOffset, Traced};
 
 use crate::escape::escape;
 use crate::screen::{Line, Screen, Style};
-use crate::units::{count, duration, duration_range};
+use crate::units::{count, duration, duration_range, is};
 
 /// A warning for each clock that is off for certain, and so far that it matters.
 pub(super) fn clocks_off(screen: &mut Screen, traced: &Traced, clocks: &[SpanClock]) {
@@ -29,14 +29,22 @@ fn sentence(traced: &Traced, clock: &SpanClock) -> Option<String> {
         Some(comm) => format!("{} ({})", escape(comm.bytes()), clock.process.number()),
         None => clock.process.number().to_string(),
     };
-    let seen =
-        |spans: u64, when: &str| (spans > 0).then(|| format!("threads worked for {spans} of them {when}"));
-    let early = seen(clock.early, "before these began");
-    let late = seen(clock.late, "after these had ended, if they did not keep the context of an ended one");
+    let of_them = |spans: u64| if clock.spans == 1 { String::from("it") } else { format!("{spans} of them") };
+    let seen = |spans: u64, when: String| {
+        (spans > 0).then(|| format!("threads worked for {} {when}", of_them(spans)))
+    };
+    let these = |spans: u64| if spans == 1 { "it" } else { "these" };
+    let early = seen(clock.early, format!("before {} began", these(clock.early)));
+    let late = seen(
+        clock.late,
+        format!("after {} had ended, if they did not keep the context of an ended one", these(clock.late)),
+    );
     let seen: Vec<_> = early.into_iter().chain(late).collect();
     Some(format!(
-        "{} of {service} in {process} are stamped by a clock that is {how_far}, and shown as they are: by the kernel's clock {}",
+        "{} of {service} in {process} {} stamped by a clock that is {how_far}, and shown as {}: by the kernel's clock {}",
         count(clock.spans, "span"),
+        is(clock.spans),
+        if clock.spans == 1 { "it is" } else { "they are" },
         seen.join(", and ")
     ))
 }
@@ -75,5 +83,58 @@ fn off(least_ns: i64, most_ns: Option<i64>) -> String {
                 duration(length(most))
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_clock::Stamp;
+    use wakepath_engine::requests::read_spans;
+    use wakepath_event::{Comm, Tid};
+
+    use super::*;
+
+    #[test]
+    fn one_span_and_several_have_their_own_words() {
+        let file = r#"{"data": [{"spans": [{"traceID": "1", "spanID": "1", "startTime": 5, "processID": "p"}],
+            "processes": {"p": {"serviceName": "shop"}}}]}"#;
+        let (spans, dropped) = read_spans(&file.to_owned().into()).expect("spans");
+        let traced = Traced::new(spans, dropped);
+        let said = |spans, early, late| {
+            let clock = SpanClock {
+                process: Tid(10),
+                comm: Some(Comm::new(b"cart")),
+                service: traced.spans.spans[0].service,
+                spans,
+                early,
+                late,
+                offsets: vec![SpanOffset {
+                    at: Stamp::from_ns(0),
+                    least_ns: 5_000_000_000,
+                    most_ns: Some(6_000_000_000),
+                }],
+            };
+            sentence(&traced, &clock).expect("it is off")
+        };
+        let by = |spans, as_they_are| {
+            format!(
+                "{spans} stamped by a clock that is 5.0 to 6.0 s ahead of its host's, and shown as {as_they_are}: by the kernel's clock"
+            )
+        };
+        assert_eq!(
+            said(1, 1, 0),
+            format!(
+                "{} threads worked for it before it began",
+                by("1 span of shop in cart (10) is", "it is")
+            )
+        );
+        assert_eq!(
+            said(3, 2, 1),
+            format!(
+                "{} threads worked for 2 of them before these began, and threads worked for 1 of them after it had ended, \
+                 if they did not keep the context of an ended one",
+                by("3 spans of shop in cart (10) are", "they are")
+            )
+        );
     }
 }

@@ -1,10 +1,11 @@
 //! Many requests of one operation, as text: their causes, and the requests that blocked them.
 
 use wakepath_critical_path::Severity;
-use wakepath_engine::requests::{Blocker, GroupAnswer};
+use wakepath_engine::requests::{Blocker, BlockerOf, GroupAnswer};
 
 use super::clock::clocks_off;
-use super::{MAX_ROWS, id, operation_name};
+use super::{MAX_ROWS, id, left_out, operation_name, spans_left_out};
+use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::text::calls::{calls, each};
 use crate::text::tree::merged;
@@ -18,20 +19,17 @@ pub fn request_group(answer: &GroupAnswer, tree: bool, argument: &str, layout: L
     let mut screen = Screen::new(layout);
     screen.blank();
     blockers(answer, &mut screen);
-    let (without, usual) = (answer.without_path.asked, answer.without_path.usual);
+    let (without, usual) = (&answer.without_path.asked, &answer.without_path.usual);
     for (without, of) in [(without, ""), (usual, " of those beside them")] {
-        if without > 0 {
-            let text = format!(
-                "{}{of} without a path, since the thread is not known or was not recorded: not explained here",
-                count(without, "request")
-            );
+        if without.total() > 0 {
+            let requests = count(without.total(), "request");
+            let text = format!("{requests}{of} without a path, since {without}: not explained here");
             screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
         }
     }
+    left_out(&mut screen, answer.traced);
     clocks_off(&mut screen, answer.traced, &answer.clocks);
-    let serious = |severity| severity > Severity::Note;
-    let of_other = answer.other.iter().flat_map(|head| &head.problems);
-    let of_other = of_other.filter(|problem| serious(problem.severity())).count() as u64;
+    let of_other = other_warnings(answer) as u64;
     if of_other > 0 {
         let text =
             format!("the answer about the other recording has {} of its own", count(of_other, "warning"));
@@ -42,6 +40,13 @@ pub fn request_group(answer: &GroupAnswer, tree: bool, argument: &str, layout: L
         screen.wrapped(0, Line::faint("next: ").add(Style::Normal, next));
     }
     above + &screen.into_text()
+}
+
+/// The number of warnings about the other recording and its spans.
+pub(crate) fn other_warnings(answer: &GroupAnswer) -> usize {
+    let problems = answer.other.iter().flat_map(|head| &head.problems);
+    let serious = problems.filter(|problem| problem.severity() > Severity::Note).count();
+    serious + answer.other_traced.map_or(0, |traced| spans_left_out(traced).len())
 }
 
 fn blockers(answer: &GroupAnswer, screen: &mut Screen) {
@@ -62,17 +67,28 @@ fn blockers(answer: &GroupAnswer, screen: &mut Screen) {
         let columns = row.chars().count();
         let text = format!(
             "{} (in {} of {})",
-            operation_name(&one.operation),
+            blocker(&one.of),
             one.blocked.asked,
             count(answer.paths.asked, "request")
         );
         screen.hanging(Line::strong(row), columns, text);
     }
     if let Some(more @ 1..) = answer.blocked_by.len().checked_sub(MAX_ROWS) {
-        screen.wrapped(
-            0,
-            Line::faint(format!("and {}: --json has all", count(more as u64, "other operation"))),
-        );
+        screen.wrapped(0, Line::faint(format!("and {}: --json has all", count(more as u64, "other row"))));
     }
     screen.blank();
+}
+
+/// `shop GET /cart`, or `bank, not sampled`.
+fn blocker(of: &BlockerOf) -> String {
+    match of {
+        BlockerOf::Operation(operation) => operation_name(operation),
+        BlockerOf::WithoutSpans { service, sampled } => {
+            let service = service
+                .as_ref()
+                .map_or_else(|| String::from("(service not known)"), |service| escape(service.bytes()));
+            let why = if *sampled { "whose spans did not come" } else { "not sampled" };
+            format!("{service}, {why}")
+        }
+    }
 }

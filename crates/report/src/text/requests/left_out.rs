@@ -1,0 +1,61 @@
+//! The spans that an answer about requests lacks, in sentences.
+
+use wakepath_engine::requests::Traced;
+
+use crate::screen::{Line, Screen, Style};
+use crate::units::{count, was};
+use crate::wording;
+
+/// A warning for each reason why spans are not in an answer, or not where they say.
+pub(super) fn left_out(screen: &mut Screen, traced: &Traced) {
+    for text in spans_left_out(traced) {
+        screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
+    }
+}
+
+/// The reasons why spans are not in an answer, or not where they say, each in a sentence.
+pub(crate) fn spans_left_out(traced: &Traced) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let missing = traced.dropped.missing();
+    if missing > 0 {
+        let text = format!("{} without an id or an end {} left out", count(missing, "span"), was(missing));
+        sentences.push(text);
+    }
+    for path in &traced.torn {
+        sentences.push(format!("the spans in {} are cut off: later ones are missing", wording::file(path)));
+    }
+    let in_circles = traced.requests.in_circles;
+    if in_circles > 0 {
+        // No circle has fewer than two.
+        sentences.push(format!("{} were their own ancestors", count(in_circles, "span")));
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_engine::requests::read_spans;
+
+    use super::*;
+
+    #[test]
+    fn spans_that_are_missing_cut_off_or_in_circles_are_named_and_counted() {
+        let (spans, mut dropped) = read_spans(&Vec::new().into()).expect("no spans");
+        let sentences = |traced: &Traced| spans_left_out(traced).join("\n");
+        dropped.repeated = 3;
+        let mut traced = Traced::new(spans, dropped);
+        assert_eq!(sentences(&traced), "");
+        traced.dropped.without_length = 1;
+        assert_eq!(sentences(&traced), "1 span without an id or an end was left out");
+        traced.dropped.without_id = 1;
+        traced.torn = vec!["a.rec".into(), "b.rec".into()];
+        traced.requests.in_circles = 3;
+        assert_eq!(
+            sentences(&traced),
+            "2 spans without an id or an end were left out\n\
+             the spans in a.rec are cut off: later ones are missing\n\
+             the spans in b.rec are cut off: later ones are missing\n\
+             3 spans were their own ancestors"
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! A value of JSON, read by its use, in each form that a writer may give it.
+
+use std::borrow::Cow;
+use std::fmt::{self, Formatter};
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::super::protobuf::kind;
+use crate::{Kind, SpanId, TraceId};
+
+/// The number of an error among the codes of a status.
+const ERROR: u64 = 2;
+
+/// Identities are hex in OTLP, and base64 by the general rules for protobuf in JSON, which some writers follow.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
+);
+
+/// A value, as its text in the document; `None` for null, and where there is none.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Scalar<'a>(#[serde(borrow)] Option<&'a RawValue>);
+
+impl<'a> From<&'a RawValue> for Scalar<'a> {
+    fn from(value: &'a RawValue) -> Self {
+        Self(Some(value))
+    }
+}
+
+impl<'a> Scalar<'a> {
+    /// The object; `None` where it is none, or its keys have values that it cannot have.
+    pub(super) fn object<T: Deserialize<'a>>(self) -> Option<T> {
+        let text = self.0?.get();
+        text.starts_with('{').then(|| serde_json::from_str(text).ok())?
+    }
+
+    pub(super) fn is_there(self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The text; `None` where it is none.
+    pub(super) fn text(self) -> Option<Cow<'a, str>> {
+        let quoted = self.0?.get().strip_prefix('"')?.strip_suffix('"')?;
+        if !quoted.contains('\\') {
+            return Some(quoted.into());
+        }
+        serde_json::Deserializer::from_str(self.0?.get()).deserialize_bytes(Text).ok().map(Cow::Owned)
+    }
+
+    /// The number; `None` where it is none, is negative or not whole. JSON of OTLP writes numbers of 64 bits as texts, and some writers
+    /// have no whole numbers.
+    pub(super) fn number(self) -> Option<u64> {
+        let text = self.text().or_else(|| Some(self.0?.get().into()))?;
+        let rounded = || {
+            let number: f64 = text.parse().ok()?;
+            // The first number above, 2^64, is one of them, and rounds down to the last.
+            let is_whole = number.fract() == 0.0 && (0.0..=u64::MAX as f64).contains(&number);
+            is_whole.then_some(number as u64)
+        };
+        text.parse().ok().or_else(rounded)
+    }
+
+    /// The number of a thread or a process: 0 is none.
+    pub(super) fn small(self) -> Option<u32> {
+        u32::try_from(self.number()?).ok().filter(|number| *number > 0)
+    }
+
+    /// The identity of a trace.
+    pub(super) fn trace(self) -> Option<TraceId> {
+        let text = self.text()?;
+        TraceId::from_hex(&text).or_else(|| TraceId::from_bytes(&BASE64.decode(&*text).ok()?))
+    }
+
+    /// The identity of a span.
+    pub(super) fn span(self) -> Option<SpanId> {
+        let text = self.text()?;
+        SpanId::from_hex(&text).or_else(|| SpanId::from_bytes(&BASE64.decode(&*text).ok()?))
+    }
+
+    /// The kind of a span, by its number or its name.
+    pub(super) fn kind(self) -> Kind {
+        match self.number() {
+            Some(number) => i32::try_from(number).map_or(Kind::Unspecified, kind),
+            None => self.text().map_or(Kind::Unspecified, |name| named_kind(&name)),
+        }
+    }
+
+    /// Whether the code of a status is that of an error, by its number or its name.
+    pub(super) fn is_error(self) -> bool {
+        self.number() == Some(ERROR) || self.text().is_some_and(|name| name == "STATUS_CODE_ERROR")
+    }
+
+    /// Whether it is true, also as a text.
+    pub(super) fn is_true(self) -> bool {
+        self.0.is_some_and(|value| matches!(value.get(), "true" | "\"true\""))
+    }
+}
+
+/// The kind with this name, in any case.
+fn named_kind(name: &str) -> Kind {
+    let kinds = [
+        ("internal", Kind::Internal),
+        ("server", Kind::Server),
+        ("client", Kind::Client),
+        ("producer", Kind::Producer),
+        ("consumer", Kind::Consumer),
+    ];
+    let name = name.strip_prefix("SPAN_KIND_").unwrap_or(name);
+    kinds
+        .into_iter()
+        .find(|(known, _)| name.eq_ignore_ascii_case(known))
+        .map_or(Kind::Unspecified, |(_, kind)| kind)
+}
+
+/// Reads a text with escapes. JavaScript cuts texts within a character, and then writes half of a surrogate pair, which
+/// is no character: it is replaced.
+struct Text;
+
+impl Visitor<'_> for Text {
+    type Value = String;
+
+    fn expecting(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<String, E> {
+        Ok(String::from_utf8_lossy(bytes).into())
+    }
+}
