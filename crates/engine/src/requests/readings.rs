@@ -232,7 +232,8 @@ mod tests {
                  0 c0 idle switch leader
                  0 c1 idle switch worker
                  50 c0 leader context b/b
-                 50 c0 leader switch idle blocked call=35:0
+                 60 c0 leader exit
+                 61 c0 leader switch idle dead
                  100 c1 worker context a/a
                  100 c1 worker switch idle blocked call=35:0
                  150 c1 idle switch worker
