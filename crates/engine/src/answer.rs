@@ -1,12 +1,14 @@
 //! Answers as data, with everything in them that a shell needs to show them.
 
+use std::sync::OnceLock;
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Contributor, Hang, JoinedSum, Path};
-use wakepath_event::HostIndex;
-use wakepath_findings::Evidence;
+
+use wakepath_critical_path::{Algorithm, Contributor, Hang, JoinedSum, Path, contributors};
+use wakepath_event::{HostIndex, Tid};
+use wakepath_findings::{CauseTree, Evidence, LastWaits, PathFindings, cause_tree};
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
-use crate::{Cost, Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo};
+use crate::{Cost, Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo, Window};
 
 /// The part that all answers have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +85,28 @@ pub struct PathAnswer<'r> {
     pub stacks: Stacks,
     /// The recording that was asked.
     pub recorded: &'r Recorded,
+    /// Made where they are asked for: the paths of calls may be thousands.
+    pub(crate) findings: OnceLock<PathFindings>,
+}
+
+/// The next question that an answer offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextQuestion {
+    /// The cause tree of a path by this algorithm.
+    pub algorithm: Algorithm,
+    /// The thread and its time; `None`: those of the answer's own question.
+    pub thread: Option<NextThread>,
+}
+
+/// A thread that a question names, and a part of its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextThread {
+    /// The thread.
+    pub tid: Tid,
+    /// The beginning.
+    pub from: Stamp<Reference>,
+    /// The end.
+    pub to: Stamp<Reference>,
 }
 
 /// The reading of a window in which waits that timed out went on in the next wait, which is not proved.
@@ -98,11 +122,72 @@ pub struct IfJoined {
     pub stacks: Stacks,
 }
 
+impl<'r> PathAnswer<'r> {
+    /// The answer that is a path, without the waits that the window ended in.
+    pub fn new(
+        recorded: &'r Recorded,
+        head: Head,
+        question: Question,
+        path: Path,
+        sampled: Sampled,
+        stacks: Stacks,
+    ) -> Self {
+        Self {
+            head,
+            question,
+            contributors: contributors(&recorded.graph, &path),
+            if_joined: None,
+            path,
+            still_waiting: None,
+            killed: None,
+            deadlocks: Vec::new(),
+            sampled,
+            stacks,
+            recorded,
+            findings: OnceLock::new(),
+        }
+    }
+}
+
 impl PathAnswer<'_> {
     /// The evidence for findings about the window.
     pub const fn evidence(&self) -> Evidence<'_> {
         let Self { recorded, path, stacks, sampled, .. } = self;
         Evidence { recorded, path, stacks, sampled }
+    }
+
+    /// The evidence for the other reading of the window.
+    pub fn evidence_if_joined(&self) -> Option<Evidence<'_>> {
+        let IfJoined { path, stacks, .. } = self.if_joined.as_deref()?;
+        Some(Evidence { path, stacks, ..self.evidence() })
+    }
+
+    /// The findings about the window.
+    pub fn findings(&self) -> &PathFindings {
+        self.findings.get_or_init(|| {
+            let waits =
+                LastWaits { still_waiting: self.still_waiting.as_ref(), killed: self.killed.as_ref() };
+            let timed_out = self.if_joined.as_ref().map(|other| other.timed_out);
+            PathFindings::new(&self.evidence(), waits, self.evidence_if_joined().zip(timed_out))
+        })
+    }
+
+    /// The cause tree of the window.
+    pub fn tree(&self) -> CauseTree {
+        cause_tree(&self.evidence())
+    }
+
+    /// The next question; `None` where the work of the window is no thread's.
+    pub fn next(&self) -> Option<NextQuestion> {
+        let thread = match self.question {
+            Question::Command { .. } | Question::Thread => None,
+            Question::Request { goroutine: true, .. } => return None,
+            Question::Request { goroutine: false, .. } => {
+                let Window { from, to, .. } = self.path.window;
+                Some(NextThread { tid: self.subject().tid, from, to })
+            }
+        };
+        Some(NextQuestion { algorithm: self.path.algorithm, thread })
     }
 
     /// The window's length, ns.

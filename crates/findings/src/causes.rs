@@ -52,7 +52,7 @@ pub fn first_cause(call: &Evidence<'_>) -> Option<(RowKey, Row)> {
 /// A call's rows, its own running separate from that of others; the largest first.
 fn causes_of_call(call: &Evidence<'_>) -> Vec<(RowKey, Row)> {
     let caller = call.path.window.thread;
-    let own = call.path.segments.iter();
+    let own = call.segments();
     let own = own.filter(|s| s.kind == SegmentKind::Running && s.thread == Some(caller));
     let mut own_ns: u64 = own.map(|segment| segment.to.since(segment.from)).sum();
     let mut causes = Vec::new();
@@ -155,8 +155,7 @@ impl<'a> Cause<'a> {
 
     fn add_example(&mut self, call: Evidence<'a>, mut row: Row) {
         let (largest, example) = &mut self.example;
-        // Each recording numbers its threads for itself.
-        let is_same = largest.recorded.source == call.recorded.source;
+        let is_same = largest.recorded.numbers_threads_like(call.recorded);
         if row.total_ns > example.total_ns {
             *largest = call;
             std::mem::swap(example, &mut row);

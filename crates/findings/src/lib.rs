@@ -4,6 +4,7 @@
 //! what is idle, and which step leads further. A finding knows no question, holds no sentence and is
 //! never serialised: the engine hands findings out, and the views word them.
 
+mod basis;
 mod causes;
 mod evidence;
 mod groups;
@@ -11,21 +12,28 @@ mod headline;
 mod idleness;
 mod keys;
 mod open_waits;
+mod path_findings;
 mod rows;
 mod tally;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod threads;
+mod time_outs;
 mod tree;
+mod who;
 
+pub use basis::{BasisMix, Certainty};
 pub use causes::{Cause, CausePart, causes, first_cause};
 pub use evidence::Evidence;
 pub use groups::PerGroup;
-pub use headline::{Awaited, Doers, Headline, awaited, doers, headline, joined_if_alike};
+pub use headline::{Blames, Headline, LargestPart, LastWaits, WindowEnd};
 pub use idleness::Pools;
 pub use keys::{Activity, Blamed, EndKey, EndedBy, Expected, PartKey, RowKey, ThreadKey, ThreadName};
 pub use open_waits::{OpenWaits, WindowWaits, open_waits_of_threads, waits_of_window};
-pub use rows::{BasisMix, Certainty, End, Row, Waits, rows};
+pub use path_findings::{Finding, PathFindings};
+pub use rows::{End, Row, Waits, rows};
 pub use tally::{Code, Seen, Sites, Tally};
 pub use threads::{LongestWait, ThreadTimes, thread_to_ask, threads};
+pub use time_outs::{Awaited, OtherReading, joined_if_alike};
 pub use tree::{CauseTree, Leaf, MAX_DEPTH, Node, Sum, cause_tree, merged_tree};
+pub use who::{Doers, Who};

@@ -25,7 +25,7 @@ pub struct OpenWaits {
 
 /// Whether what was open when the recording ended was open at `to`.
 fn reaches_end(recorded: &Recorded, to: Stamp<Reference>) -> bool {
-    to >= recorded.to().min(recorded.graph.to())
+    to >= recorded.to().min(recorded.graph().to())
 }
 
 /// The open waits of these threads at `to`.
@@ -35,7 +35,7 @@ pub fn open_waits_of_threads(
     to: Stamp<Reference>,
     pools: &mut Pools<'_>,
 ) -> OpenWaits {
-    let graph = &recorded.graph;
+    let graph = recorded.graph();
     let mut chosen = vec![false; graph.threads().len()];
     threads.iter().for_each(|thread| chosen[thread.0 as usize] = true);
     let is_chosen = |hang: &Hang| chosen[hang.thread.0 as usize];
@@ -72,7 +72,7 @@ pub struct WindowWaits {
 
 /// The open waits of a window, and those in which threads were killed.
 pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
-    let graph = &recorded.graph;
+    let graph = recorded.graph();
     let thread = graph.last_successor(window.thread);
     let own = graph.thread(window.thread).tgid();
     let descends = |other: ThreadIndex| {

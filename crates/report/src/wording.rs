@@ -11,7 +11,7 @@ pub use blocked::blocked_classes;
 #[cfg(test)]
 pub use finding::activity;
 pub use finding::{
-    blamed_code, cause, certainty, doers, doing, end, leaf, node_thread, part, responsible, row,
+    blamed, blamed_code, cause, certainty, doing, end, leaf, node_thread, part, responsible, row,
 };
 pub use functions::{code_lines, frame, function, function_caller, function_name, samples, tally};
 pub use signal::{signal_name, signal_sent};

@@ -38,7 +38,7 @@ pub fn overview(overview: &Overview, source: Source<'_>, layout: Layout) -> Stri
     }
     screen.wrapped(0, trust);
     let ask = thread_to_ask(&overview.open.still_waiting, &overview.threads);
-    let question = ask.map(|thread| flag(overview.recorded, overview.recorded.graph.thread(thread).tid()));
+    let question = ask.map(|thread| flags(overview.recorded, overview.recorded.graph.thread(thread).tid()));
     footer::next(&mut screen, source, overview.recorded, question);
     screen.into_text()
 }
@@ -197,12 +197,18 @@ pub fn candidate(recorded: &Recorded, candidate: &Window) -> String {
         who.tgid.filter(|tgid| *tgid != who.tid).map_or(String::new(), |tgid| format!(" of process {tgid}"));
     let unit = recorded.survey.names.unit(&who).as_ref().map(wording::unit);
     let unit = unit.map_or(String::new(), |unit| format!(" in {unit}"));
-    format!("{}: {}{of}{unit}, {lived} from {since} on", flag(recorded, who.tid), wording::named(who.comm))
+    format!(
+        "{}: {}{of}{unit}, {lived} from {since} on",
+        flags(recorded, who.tid).join(" "),
+        wording::named(who.comm)
+    )
 }
 
 /// How to ask for a thread.
-fn flag(recorded: &Recorded, tid: Tid) -> String {
-    let Some(host) = recorded.remote_host(tid) else { return format!("--tid {tid}") };
+fn flags(recorded: &Recorded, tid: Tid) -> Vec<String> {
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    let number = tid.to_string();
+    let Some(host) = recorded.remote_host(tid) else { return words(&["--tid", &number]) };
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let all = || std::iter::once(&recorded.host).chain(&recorded.others);
     let name = if host.name.bytes().iter().all(plain) && all().filter(|h| h.name == host.name).count() == 1 {
@@ -211,7 +217,7 @@ fn flag(recorded: &Recorded, tid: Tid) -> String {
         // It can be typed, and is no other's.
         crate::escape(host.boot_id.as_bytes())
     };
-    format!("--host {name} --tid {tid}")
+    words(&["--host", &name, "--tid", &number])
 }
 
 #[cfg(test)]

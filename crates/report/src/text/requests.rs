@@ -7,7 +7,7 @@ use wakepath_engine::requests::{
     BlockedBy, BlockingRequest, DiskAccesses, Next, NoPath, OfSpan, Operation, OwnTime, RequestAnswer,
     RequestIndex, RequestPath, RequestState, RequestsAnswer, SaidAttribute, SaidService, StateSum, Traced,
 };
-use wakepath_findings::{Certainty, rows};
+use wakepath_findings::Certainty;
 
 use super::headline::headline;
 use super::{Source, footer, goroutine, part, path, seconds, when};
@@ -96,7 +96,7 @@ pub(crate) fn request_sentence(answer: &RequestAnswer) -> Line {
         Err(_) => took(answer),
         Ok(path) => match blockers(path, answer.traced).first() {
             Some(first) => blocked(answer, first),
-            None => headline(&path.answer, &rows(&path.answer.evidence())),
+            None => headline(&path.answer),
         },
     }
 }
