@@ -5,7 +5,9 @@ use wakepath_clock::{Reference, Stamp};
 
 use wakepath_critical_path::{Algorithm, Contributor, Hang, JoinedSum, Path, contributors};
 use wakepath_event::{HostIndex, Tid};
-use wakepath_findings::{CauseTree, Evidence, LastWaits, PathFindings, cause_tree};
+use wakepath_findings::{
+    CauseTree, Evidence, LastWaits, Method, PathFindings, Row, RowKey, cause_tree, first_cause,
+};
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
 use crate::{Cost, Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo, Window};
@@ -170,6 +172,16 @@ impl PathAnswer<'_> {
             let timed_out = self.if_joined.as_ref().map(|other| other.timed_out);
             PathFindings::new(&self.evidence(), waits, self.evidence_if_joined().zip(timed_out))
         })
+    }
+
+    /// How the time of the window is known.
+    pub fn method(&self) -> Method {
+        Method::new(&self.evidence())
+    }
+
+    /// The cause that took most of the window, if that is a call.
+    pub fn first_cause(&self) -> Option<(RowKey, Row)> {
+        first_cause(&self.evidence())
     }
 
     /// The cause tree of the window.

@@ -5,12 +5,14 @@
 //! never serialised: the engine hands findings out, and the views word them.
 
 mod basis;
+mod calls_findings;
 mod causes;
 mod evidence;
 mod groups;
 mod headline;
 mod idleness;
 mod keys;
+mod method;
 mod open_waits;
 mod path_findings;
 mod rows;
@@ -23,13 +25,17 @@ mod tree;
 mod who;
 
 pub use basis::{BasisMix, Certainty};
-pub use causes::{Cause, CausePart, causes, first_cause};
+pub use calls_findings::{CallsFindings, CallsHeadline};
+pub use causes::{CallCause, CallCausePart, CallPlace, ShownParts, causes, first_cause};
 pub use evidence::Evidence;
 pub use groups::PerGroup;
 pub use headline::{Blames, Headline, LargestPart, LastWaits, WindowEnd};
 pub use idleness::Pools;
 pub use keys::{Activity, Blamed, EndKey, EndedBy, Expected, PartKey, RowKey, ThreadKey, ThreadName};
-pub use open_waits::{OpenWaits, WindowWaits, open_waits_of_threads, waits_of_window};
+pub use method::Method;
+pub use open_waits::{
+    OpenWaits, ThreadsHeadline, WindowWaits, open_waits_of_threads, threads_headline, waits_of_window,
+};
 pub use path_findings::{Finding, PathFindings};
 pub use rows::{End, Row, Waits, rows};
 pub use tally::{Code, Seen, Sites, Tally};

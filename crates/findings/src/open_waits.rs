@@ -23,6 +23,26 @@ pub struct OpenWaits {
     pub undecided: usize,
 }
 
+/// The first thing to say about threads without a single window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadsHeadline {
+    /// Some of them wait for each other's locks.
+    Deadlocked,
+    /// This number of them still wait at the end.
+    StillWaiting(usize),
+    /// A thread is to be chosen.
+    Choose,
+}
+
+/// The first thing to say: a deadlock, else waits that nothing ended.
+pub fn threads_headline(open: &OpenWaits) -> ThreadsHeadline {
+    match (open.deadlocks.is_empty(), open.still_waiting.len()) {
+        (false, _) => ThreadsHeadline::Deadlocked,
+        (true, 0) => ThreadsHeadline::Choose,
+        (true, waiting) => ThreadsHeadline::StillWaiting(waiting),
+    }
+}
+
 /// Whether what was open when the recording ended was open at `to`.
 fn reaches_end(recorded: &Recorded, to: Stamp<Reference>) -> bool {
     to >= recorded.to().min(recorded.graph().to())
@@ -131,6 +151,11 @@ mod tests {
         assert_eq!(open.deadlocks.iter().map(|cycle| tids(cycle)).collect::<Vec<_>>(), [[7, 8]]);
         assert_eq!(tids(&open.still_waiting), [7, 8]);
         assert_eq!([open.idle, open.sleeping, open.undecided], [0; 3]);
+        assert_eq!(threads_headline(&open), ThreadsHeadline::Deadlocked);
+        let open = OpenWaits { deadlocks: Vec::new(), ..open };
+        assert_eq!(threads_headline(&open), ThreadsHeadline::StillWaiting(2));
+        let open = OpenWaits { still_waiting: Vec::new(), idle: 3, ..open };
+        assert_eq!(threads_headline(&open), ThreadsHeadline::Choose);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The findings of one path, as its first screen shows them: rows with their evidence, and the headline.
 
+#[cfg(test)]
+mod cases;
+
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 

@@ -97,7 +97,7 @@ mod tests {
         let told = RefCell::new(Value::Null);
         path_of(&TRIES.replace("CALL", call), 10, |answer| {
             let mut out = Vec::new();
-            json::path(answer, &mut out).expect("a vector takes everything");
+            json::path(answer, &[], &mut out).expect("a vector takes everything");
             let all: Value = serde_json::from_slice(&out).expect("JSON");
             let first =
                 |of: &Value| json!([of["contributors"][0]["comm"], of["contributors"][0]["total_ns"]]);
@@ -110,6 +110,15 @@ mod tests {
                 other["total_ns"],
                 first(other)
             ]);
+            // The sentence has a second reading where there is one.
+            let second = &all["headline"]["other_reading"];
+            assert_eq!(second.is_null(), other.is_null());
+            if !second.is_null() {
+                let what = "waiting in poll for B (11), which was sleeping until a timer";
+                assert!(second["what"] == what || call != "call=7:0x10", "{second}");
+                assert_eq!((&second["code"], &second["total_ns"]), (&"timer".into(), &960.into()));
+                assert_eq!(second["basis"], "ambiguous");
+            }
         });
         told.into_inner()
     }

@@ -3,7 +3,7 @@
 use wakepath_critical_path::{Responsible, Segment, SegmentKind, SignalCause};
 use wakepath_event::{Call, SignalEffect};
 use wakepath_findings::{
-    Activity, Awaited, Blamed, Blames, CausePart, Certainty, Doers, EndedBy, Evidence, Expected, Leaf,
+    Activity, Awaited, Blamed, Blames, CallCausePart, Certainty, Doers, EndedBy, Evidence, Expected, Leaf,
     PartKey, Row, RowKey, ThreadKey, ThreadName,
 };
 use wakepath_names::{CallName, Endpoint, Object, UnitLimit};
@@ -397,7 +397,7 @@ pub fn cause(evidence: &Evidence<'_>, key: &RowKey, of: &Row) -> (&'static str, 
 }
 
 /// A part of a cause: `waiting for disk sda, in fdatasync of orders.db`.
-pub fn end(evidence: &Evidence<'_>, of: &RowKey, part: &CausePart) -> String {
+pub fn end(evidence: &Evidence<'_>, of: &RowKey, part: &CallCausePart) -> String {
     let activity = part.end.activity.as_ref().map(|end| match (of, &end.blamed) {
         (RowKey::Cpu, Blamed::Threads(name)) => {
             format!("that {} had", thread_name(evidence, name))
@@ -425,6 +425,18 @@ pub const fn certainty(certainty: Certainty) -> &'static str {
         Certainty::Sampled => "sampled",
         Certainty::Inferred => "inferred",
         Certainty::PartlyAmbiguous => "partly ambiguous",
+        Certainty::Ambiguous => "ambiguous",
+    }
+}
+
+/// The same as documents spell it.
+pub const fn certainty_code(certainty: Certainty) -> &'static str {
+    match certainty {
+        Certainty::Measured => "measured",
+        Certainty::MostlyMeasured => "mostly_measured",
+        Certainty::Sampled => "sampled",
+        Certainty::Inferred => "inferred",
+        Certainty::PartlyAmbiguous => "partly_ambiguous",
         Certainty::Ambiguous => "ambiguous",
     }
 }

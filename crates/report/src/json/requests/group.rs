@@ -6,13 +6,17 @@ use serde::Serialize;
 use wakepath_critical_path::Severity;
 use wakepath_engine::requests::GroupAnswer;
 
-use super::SCHEMA;
 use super::clock::{SpanClockJson, span_clocks};
+use super::{Named, SCHEMA};
 use crate::json::calls::{CallsJson, document};
 use crate::json::write;
+use crate::text::NextStep;
 
-/// Writes the document of the requests of a peak, or of all beside those of another recording.
-pub fn request_group(answer: &GroupAnswer, out: &mut dyn Write) -> io::Result<()> {
+/// Writes the document of the requests of a peak, or of all beside those of another recording; `named` are the words that
+/// name what was read in a command.
+pub fn request_group(answer: &GroupAnswer, named: Named<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let longest = answer.explained.first().map(|&longest| NextStep::request(answer.traced, longest));
+    let next = longest.and_then(|step| named.command(step));
     let mean = |ns: u64, count: u64| ns as f64 / count.max(1) as f64;
     let blocked_by = answer.blocked_by.iter().map(|one| BlockerJson {
         service: &one.operation.service,
@@ -30,7 +34,7 @@ pub fn request_group(answer: &GroupAnswer, out: &mut dyn Write) -> io::Result<()
         head.problems.iter().filter(|problem| problem.severity() > Severity::Note).count()
     };
     let group = GroupJson {
-        calls: document(&answer.calls, SCHEMA),
+        calls: document(&answer.calls, SCHEMA, next),
         requests: requests.collect(),
         asked_without_path: answer.without_path.asked,
         usual_without_path: answer.without_path.usual,
