@@ -217,3 +217,40 @@ impl PathAnswer<'_> {
         self.evidence().thread(index)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wakepath_names::testing::read;
+
+    use super::*;
+    use crate::{Answer, PathQuery, Subject, path};
+
+    #[test]
+    fn the_next_question_is_about_the_tree_and_names_the_thread_of_a_request_alone() {
+        let trace = wakepath_scenario::text::parse(
+            "thread app tid=7
+             0 c0 idle switch app
+             90 c0 app switch idle blocked call=0:3",
+        );
+        let recorded = read(&trace.expect("a trace").events);
+        let query = PathQuery {
+            subject: Subject::Tid(Tid(7)),
+            algorithm: Algorithm::JoinedIfAlike,
+            ..PathQuery::default()
+        };
+        let Ok(Answer::Paths(mut answers)) = path(&recorded, &query) else { panic!("a path") };
+        let answer = &mut answers[0];
+        let next = NextQuestion { algorithm: Algorithm::JoinedIfAlike, thread: None };
+        assert_eq!(answer.next(), Some(next));
+        answer.question = Question::Command { words: Vec::new(), status: None };
+        assert_eq!(answer.next(), Some(next));
+        let request =
+            |goroutine| Question::Request { service: "shop".into(), operation: "GET".into(), goroutine };
+        answer.question = request(false);
+        let Window { from, to, .. } = answer.path.window;
+        let thread = Some(NextThread { tid: Tid(7), from, to });
+        assert_eq!(answer.next(), Some(NextQuestion { thread, ..next }));
+        answer.question = request(true);
+        assert_eq!(answer.next(), None, "no thread's path is that of the request");
+    }
+}

@@ -109,7 +109,7 @@ fn responsible(evidence: &Evidence<'_>, rows: &[(RowKey, Row)], part: &LargestPa
     match &part.blames {
         Blames::LastWait => None,
         Blames::Awaited(awaited) => Some(Who::thread(evidence, awaited.thread)),
-        Blames::Doers(doers) => Some(Who::doers(doers)),
+        Blames::Doers(doers) => Some(Who::doers(evidence, doers)),
         Blames::Key => rows.get(part.row).and_then(|(key, row)| Who::row(evidence, key, row)),
     }
 }

@@ -71,9 +71,9 @@ impl Who {
     }
 
     /// Own threads that did what a row says, while the window's own thread waited for them.
-    pub fn doers(doers: &Doers) -> Self {
+    pub fn doers(evidence: &Evidence<'_>, doers: &Doers) -> Self {
         let Doers { names, processes, threads } = doers.clone();
-        Self { names, processes, threads, ..Self::default() }
+        Self { thread: None, names, processes, threads, host: evidence.remote_host(&evidence.subject()) }
     }
 
     /// The sender of a signal, where a thread sent it.
@@ -86,21 +86,28 @@ impl Who {
 
     /// Those that the key of a row names; `None` where it names none.
     pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<Self> {
-        let named = |name: Comm, host| {
-            let only = row.threads.first().filter(|_| row.threads.len() == 1);
-            Self {
-                thread: only.copied(),
-                names: vec![name],
-                processes: row.processes.clone(),
-                threads: row.threads.len(),
-                host,
-            }
-        };
         match key {
-            RowKey::Process(name, host) => Some(named(*name, *host)),
+            RowKey::Process(name, host) => {
+                // Kernel threads worked for them.
+                let mut threads = row.threads.iter().filter(|thread| !evidence.thread(**thread).kernel);
+                let (first, more) = (threads.next(), threads.count());
+                Some(Self {
+                    thread: first.filter(|_| more == 0).copied(),
+                    names: vec![*name],
+                    processes: row.processes.clone(),
+                    threads: usize::from(first.is_some()) + more,
+                    host: *host,
+                })
+            }
             // Their rows have the threads that did something for them, too.
-            RowKey::Thread(name, _) | RowKey::KernelThread(name) => {
-                Some(Self { names: vec![*name], ..Self::default() })
+            RowKey::Thread(name, _) => {
+                let host = evidence.remote_host(&evidence.subject());
+                Some(Self { names: vec![*name], host, ..Self::default() })
+            }
+            RowKey::KernelThread(name) => {
+                let any = row.threads.first().map(|thread| evidence.thread(*thread));
+                let host = any.and_then(|thread| evidence.remote_host(&thread));
+                Some(Self { names: vec![*name], host, ..Self::default() })
             }
             RowKey::Signal(signal) | RowKey::Stopped(Responsible::Signal(signal)) => {
                 Self::sender(evidence, signal)
@@ -156,6 +163,7 @@ mod tests {
             story.then(ns, thread, Some(wait), SegmentKind::Running, Cause::None);
         }
         let killer = story.thread(30, 1, b"killer", 30);
+        let journal = story.thread(80, 2, b"jbd2", 0);
         let signal = |sender| SignalCause { number: 15, effect: SignalEffect::GoesOn, sender };
         story.then(1, own, None, SegmentKind::Running, Cause::None);
         let story = story.finish();
@@ -169,10 +177,43 @@ mod tests {
         let thread = |key| Who::row(&evidence, &key, &one).and_then(|who| who.thread);
         assert_eq!(thread(RowKey::Process(Comm::new(b"db"), None)), Some(first));
         assert_eq!(thread(RowKey::KernelThread(Comm::new(b"jbd2"))), None);
+        assert_eq!(thread(RowKey::Thread(Comm::new(b"db"), crate::EndedBy::WakeUp)), None);
+        // A kernel thread did all of it.
+        let by_kernel = Row { threads: BTreeSet::from([journal]), ..Row::default() };
+        let who = Who::row(&evidence, &RowKey::Process(Comm::new(b"db"), None), &by_kernel);
+        assert_eq!(who.map(|who| (who.thread, who.threads)), Some((None, 0)));
+        let both = Row { threads: BTreeSet::from([journal, second]), ..Row::default() };
+        let who = Who::row(&evidence, &RowKey::Process(Comm::new(b"db"), None), &both);
+        assert_eq!(who.map(|who| (who.thread, who.threads)), Some((Some(second), 1)));
         let sent = signal(SignalSender::Thread(killer));
         assert_eq!(thread(RowKey::Signal(sent)), Some(killer));
         assert_eq!(thread(RowKey::Stopped(Responsible::Signal(sent))), Some(killer));
         assert_eq!(thread(RowKey::Signal(signal(SignalSender::Timer))), None);
         assert_eq!(thread(RowKey::Stopped(Responsible::StillWaiting)), None);
+    }
+
+    #[test]
+    fn those_who_are_responsible_are_on_the_host_of_their_threads() {
+        let on = |tid: u32| Tid(tid).on(HostIndex(1)).0;
+        let mut story = Story::default();
+        let own = story.thread(on(7), on(1), b"app", 7);
+        let journal = story.thread(on(80), 2, b"jbd2", 0);
+        story.then(5, own, None, SegmentKind::Running, Cause::None);
+        let mut story = story.finish();
+        story.recorded.others.push(story.recorded.host.clone());
+        let evidence = story.evidence();
+        let there = Some(HostIndex(1));
+        assert_eq!(Who::thread(&evidence, own).host, there);
+        let doers = Doers { names: Vec::new(), processes: BTreeSet::new(), threads: 1 };
+        assert_eq!(Who::doers(&evidence, &doers).host, there);
+        let host = |key, thread: Option<ThreadIndex>| {
+            let row = Row { threads: thread.into_iter().collect(), ..Row::default() };
+            Who::row(&evidence, &key, &row).map(|who| who.host)
+        };
+        let name = Comm::new(b"db");
+        assert_eq!(host(RowKey::Thread(name, crate::EndedBy::Packet), None), Some(there));
+        assert_eq!(host(RowKey::KernelThread(name), Some(journal)), Some(there));
+        assert_eq!(host(RowKey::KernelThread(name), None), Some(None));
+        assert_eq!(host(RowKey::Process(name, None), Some(own)), Some(None), "as the key says");
     }
 }

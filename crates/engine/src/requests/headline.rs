@@ -41,10 +41,7 @@ impl Blocking<'_> {
 impl RequestPath<'_> {
     /// The requests that blocked it, the largest first; of equal ones those whose spans are known.
     pub fn blocking(&self) -> Vec<Blocking<'_>> {
-        let known = self.blocked_by.iter().map(Blocking::Known);
-        let mut all: Vec<_> = known.chain(self.blocked_by_missing.iter().map(Blocking::Missing)).collect();
-        all.sort_by_key(|one| Reverse(one.total_ns()));
-        all
+        by_time(&self.blocked_by, &self.blocked_by_missing)
     }
 }
 
@@ -63,6 +60,13 @@ impl RequestAnswer<'_> {
     }
 }
 
+fn by_time<'a>(known: &'a [BlockedBy], missing: &'a [BlockedByMissing]) -> Vec<Blocking<'a>> {
+    let known = known.iter().map(Blocking::Known);
+    let mut all: Vec<_> = known.chain(missing.iter().map(Blocking::Missing)).collect();
+    all.sort_by_key(|one| Reverse(one.total_ns()));
+    all
+}
+
 /// Whether a time is more than half of another one.
 fn is_most(ns: u64, of_ns: u64) -> bool {
     ns > of_ns / 2
@@ -70,12 +74,34 @@ fn is_most(ns: u64, of_ns: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use wakepath_spans::{RequestIndex, TraceId};
+
     use super::*;
 
     #[test]
     fn most_is_more_than_half() {
-        let of = |ns, of_ns| is_most(ns, of_ns);
-        assert_eq!([of(50, 100), of(51, 100), of(50, 101), of(51, 101)], [false, true, false, true]);
+        let found = [(50, 100), (51, 100), (50, 101), (51, 101)].map(|(ns, of_ns)| is_most(ns, of_ns));
+        assert_eq!(found, [false, true, false, true]);
         assert!(is_most(u64::MAX, u64::MAX) && !is_most(0, 0));
+    }
+
+    #[test]
+    fn the_request_that_blocked_longest_comes_first_and_a_known_one_before_another_of_the_same_time() {
+        let known = |total_ns| BlockedBy { request: RequestIndex(0), total_ns, through: Vec::new() };
+        let missing = |total_ns| BlockedByMissing {
+            trace: TraceId([7; 16]),
+            sampled: true,
+            services: BTreeSet::new(),
+            attributes: BTreeSet::new(),
+            total_ns,
+        };
+        let (all_known, all_missing) = ([known(50), known(20)], [missing(70), missing(50)]);
+        let told: Vec<_> = by_time(&all_known, &all_missing)
+            .iter()
+            .map(|one| (one.total_ns(), matches!(one, Blocking::Known(_))))
+            .collect();
+        assert_eq!(told, [(70, false), (50, true), (50, false), (20, true)]);
     }
 }
