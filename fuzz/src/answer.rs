@@ -131,12 +131,12 @@ fn whole(recorded: &Recorded) -> Vec<u8> {
     let paths = match path(recorded, &PathQuery::default()) {
         Ok(Answer::Paths(paths)) => {
             for path in &paths {
-                out.extend(document(|out| json::path(path, out)));
+                out.extend(document(|out| json::path(path, &[], out)));
             }
             paths
         }
         Ok(Answer::Overview(overview)) => {
-            out.extend(document(|out| json::overview(&overview, out)));
+            out.extend(document(|out| json::overview(&overview, &[], out)));
             Vec::new()
         }
         Err(_) => Vec::new(),
@@ -169,7 +169,7 @@ fn show(answer: &PathAnswer) {
         at = segment.to;
     }
     assert_eq!(at, path.window.to, "and tile the window");
-    document(|out| json::path(answer, out));
+    document(|out| json::path(answer, &[], out));
     let narrow = Layout { width: 10, colour: false };
     plain(&text::path(answer, Source::Read(""), Layout::PLAIN));
     plain(&text::tree(answer, narrow));
@@ -178,7 +178,7 @@ fn show(answer: &PathAnswer) {
 }
 
 fn show_overview(overview: &Overview) {
-    document(|out| json::overview(overview, out));
+    document(|out| json::overview(overview, &[], out));
     plain(&text::overview(overview, Source::Read(""), Layout::PLAIN));
 }
 

@@ -35,12 +35,17 @@ impl Input {
         Ok(recorded?)
     }
 
-    /// These recordings as arguments of a command line: empty for the default one.
-    pub fn argument(&self) -> String {
+    /// These recordings as words of a command line: none for the default one.
+    pub fn words(&self) -> Vec<String> {
         if self.recordings == [Path::new(DEFAULT)] {
-            return String::new();
+            return Vec::new();
         }
-        self.recordings.iter().map(|recording| format!(" {}", recording.display())).collect()
+        self.recordings.iter().map(|recording| recording.display().to_string()).collect()
+    }
+
+    /// The same as text, a space before each word.
+    pub fn argument(&self) -> String {
+        self.words().iter().map(|word| format!(" {word}")).collect()
     }
 }
 

@@ -76,7 +76,7 @@ impl Output {
         &self,
         answer: &A,
         as_json: bool,
-        json: fn(&A, &mut dyn Write) -> io::Result<()>,
+        json: impl FnOnce(&A, &mut dyn Write) -> io::Result<()>,
         text: impl FnOnce(&A, Layout) -> String,
     ) -> io::Result<()> {
         if as_json { self.write(|out| json(answer, out)) } else { self.text(&text(answer, self.layout)) }

@@ -185,9 +185,8 @@ pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failu
     }
     let recorded = arguments.input.read()?;
     let query = arguments.window.query(arguments.algorithm());
-    let argument = arguments.input.argument();
-    let source = text::Source::Read(&argument);
-    let doubtful = answer(&recorded, &query, arguments.view.view(), source, output)?;
+    let asked = Asked { input: &arguments.input, is_made: false };
+    let doubtful = answer(&recorded, &query, arguments.view.view(), asked, output)?;
     Ok(exit_code::of_answer(doubtful, arguments.strict))
 }
 
@@ -271,25 +270,35 @@ fn run_calls(
     Ok(exit_code::of_answer(is_doubtful(&answer.head), arguments.strict))
 }
 
-/// Computes and prints the answer, and returns whether losses or problems affect it. `source` is the recording as
-/// the commands that the answer suggests name it.
+/// The recording that is asked, which the commands that an answer suggests name.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// Where it is.
+    pub input: &'a Input,
+    /// It was made now, so that the answer says where it is.
+    pub is_made: bool,
+}
+
+/// Computes and prints the answer, and returns whether losses or problems affect it.
 pub fn answer(
     recorded: &Recorded,
     query: &PathQuery,
     view: View,
-    source: text::Source<'_>,
+    asked: Asked<'_>,
     output: &Output,
 ) -> Result<bool, Failure> {
+    let (argument, words) = (asked.input.argument(), asked.input.words());
+    let source = if asked.is_made { text::Source::Made(&argument) } else { text::Source::Read(&argument) };
     let answer = path(recorded, query).map_err(|error| query_failure(recorded, error))?;
     Ok(match &answer {
         Answer::Paths(paths) => {
             for (i, path) in paths.iter().enumerate() {
-                print_path(path, view, i > 0, source, output)?;
+                print_path(path, view, i > 0, (source, &words), output)?;
             }
             paths.iter().any(|path| is_doubtful(&path.head))
         }
         Answer::Overview(overview) => {
-            print_overview(overview, view, source, output)?;
+            print_overview(overview, view, (source, &words), output)?;
             is_doubtful(&overview.head)
         }
     })
@@ -300,14 +309,14 @@ fn print_path(
     path: &PathAnswer,
     view: View,
     not_first: bool,
-    source: text::Source<'_>,
+    (source, words): (text::Source<'_>, &[String]),
     output: &Output,
 ) -> Result<(), Failure> {
     let layout = output.layout();
     let separator = if not_first { "\n" } else { "" };
     let text = match view {
         View::Json => {
-            output.write(|out| json::path(path, out))?;
+            output.write(|out| json::path(path, words, out))?;
             warn(&path.head, output);
             return Ok(());
         }
@@ -327,11 +336,11 @@ fn print_path(
 fn print_overview(
     overview: &Overview,
     view: View,
-    source: text::Source<'_>,
+    (source, words): (text::Source<'_>, &[String]),
     output: &Output,
 ) -> Result<(), Failure> {
     if view == View::Json {
-        output.write(|out| json::overview(overview, out))?;
+        output.write(|out| json::overview(overview, words, out))?;
         warn(&overview.head, output);
     } else {
         output.text(&text::overview(overview, source, output.layout()))?;

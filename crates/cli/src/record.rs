@@ -332,8 +332,13 @@ fn answer(arguments: &RecordArguments, place: &Place, kept: Kept, output: &Outpu
     let beside = output.beside(&arguments.command);
     let (view, output) =
         if arguments.json { (path::View::Json, output) } else { (path::View::Screen, &beside) };
-    let source = text::Source::Made(&input.argument());
-    path::answer(&recorded, &PathQuery::default(), view, source, output)?;
+    path::answer(
+        &recorded,
+        &PathQuery::default(),
+        view,
+        path::Asked { input: &input, is_made: true },
+        output,
+    )?;
     Ok(())
 }
 

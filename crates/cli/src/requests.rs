@@ -3,6 +3,7 @@
 mod export;
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -101,8 +102,9 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
         return Err(Failure::new(Code::Usage, "--tree needs --peak or --compare"));
     }
     let (input, traced, recorded) = read(&arguments.files)?;
-    let of_recording = input.argument();
-    let argument = arguments.argument();
+    let (of_recording, argument) = (input.argument(), arguments.argument());
+    let (recording, with_spans) = (input.words(), arguments.words());
+    let named = json::Named { recording: &recording, with_spans: &with_spans };
     let joined = || join(&recorded, &traced).map_err(requests_failure);
     let explain = |joined: &Joined<'_>, requests: &[RequestIndex]| -> Result<(), Failure> {
         let mut export = Export::new(arguments)?;
@@ -111,7 +113,8 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
                 output.text("\n")?;
             }
             let answer = request(joined, which, Algorithm::default());
-            output.answer(&answer, arguments.json, json::request, |answer, layout| {
+            let json = |answer: &_, out: &mut dyn io::Write| json::request(answer, named, out);
+            output.answer(&answer, arguments.json, json, |answer, layout| {
                 text::request(answer, text::Source::Read(&of_recording), &argument, layout)
             })?;
             export.add(answer);
@@ -125,7 +128,7 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
     }
     let query = arguments.query();
     if arguments.peak.is_some() || !arguments.compare.is_empty() {
-        return explain_group(arguments, &joined()?, query, output);
+        return explain_group(arguments, &joined()?, query, named, output);
     }
     let answer = requests(&recorded, &traced, &query).map_err(requests_failure)?;
     match arguments.slowest {
@@ -162,6 +165,7 @@ fn explain_group(
     arguments: &RequestsArguments,
     joined: &Joined<'_>,
     requests: RequestsQuery,
+    named: json::Named<'_>,
     output: &Output,
 ) -> Result<ExitCode, Failure> {
     let query = GroupQuery { requests, peak: arguments.peak, algorithm: Algorithm::default() };
@@ -170,7 +174,8 @@ fn explain_group(
     let other = other.map_err(requests_failure)?;
     let answer = request_group(joined, &query, other.as_ref()).map_err(requests_failure)?;
     let argument = arguments.argument();
-    output.answer(&answer, arguments.json, json::request_group, |answer, layout| {
+    let json = |answer: &_, out: &mut dyn io::Write| json::request_group(answer, named, out);
+    output.answer(&answer, arguments.json, json, |answer, layout| {
         text::request_group(answer, arguments.tree, &argument, layout)
     })?;
     Ok(ExitCode::SUCCESS)
@@ -183,7 +188,12 @@ impl RequestsArguments {
 
     /// The recording and the files as arguments of a command line; empty for the default.
     fn argument(&self) -> String {
-        self.files.iter().map(|path| format!(" {}", path.display())).collect()
+        self.words().iter().map(|word| format!(" {word}")).collect()
+    }
+
+    /// The same as words.
+    fn words(&self) -> Vec<String> {
+        self.files.iter().map(|path| path.display().to_string()).collect()
     }
 }
 

@@ -66,6 +66,26 @@ pub struct JoinedSum {
 }
 
 impl Path {
+    /// The segments, in order.
+    pub fn segments(&self) -> impl ExactSizeIterator<Item = &Segment> {
+        self.segments.iter()
+    }
+
+    /// A segment, by its place.
+    pub fn segment(&self, place: usize) -> Option<&Segment> {
+        self.segments.get(place)
+    }
+
+    /// The waits; a wait's parent comes before it.
+    pub fn waits(&self) -> impl ExactSizeIterator<Item = (WaitId, &Wait)> {
+        self.waits.iter().enumerate().map(|(place, wait)| (WaitId(place as u32), wait))
+    }
+
+    /// A wait.
+    pub fn wait(&self, id: WaitId) -> Option<&Wait> {
+        self.waits.get(id.0 as usize)
+    }
+
     /// Whether the segments tile the window: none is empty, each begins where the one before ends, the first at the
     /// window's beginning and the last at its end.
     pub fn tiles_window(&self) -> bool {

@@ -1,12 +1,16 @@
 //! Answers as data, with everything in them that a shell needs to show them.
 
+use std::sync::OnceLock;
 use wakepath_clock::{Reference, Stamp};
-use wakepath_critical_path::{Contributor, Hang, JoinedSum, Path};
-use wakepath_event::HostIndex;
-use wakepath_findings::Evidence;
+
+use wakepath_critical_path::{Algorithm, Contributor, Hang, JoinedSum, Path, contributors};
+use wakepath_event::{HostIndex, Tid};
+use wakepath_findings::{
+    CauseTree, Evidence, LastWaits, Method, PathFindings, Row, RowKey, cause_tree, first_cause,
+};
 use wakepath_wait_graph::{Loss, ThreadIndex};
 
-use crate::{Cost, Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo};
+use crate::{Cost, Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo, Window};
 
 /// The part that all answers have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +87,28 @@ pub struct PathAnswer<'r> {
     pub stacks: Stacks,
     /// The recording that was asked.
     pub recorded: &'r Recorded,
+    /// Made where they are asked for: the paths of calls may be thousands.
+    pub(crate) findings: OnceLock<PathFindings>,
+}
+
+/// The next question that an answer offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextQuestion {
+    /// The cause tree of a path by this algorithm.
+    pub algorithm: Algorithm,
+    /// The thread and its time; `None`: those of the answer's own question.
+    pub thread: Option<NextThread>,
+}
+
+/// A thread that a question names, and a part of its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextThread {
+    /// The thread.
+    pub tid: Tid,
+    /// The beginning.
+    pub from: Stamp<Reference>,
+    /// The end.
+    pub to: Stamp<Reference>,
 }
 
 /// The reading of a window in which waits that timed out went on in the next wait, which is not proved.
@@ -98,11 +124,82 @@ pub struct IfJoined {
     pub stacks: Stacks,
 }
 
+impl<'r> PathAnswer<'r> {
+    /// The answer that is a path, without the waits that the window ended in.
+    pub fn new(
+        recorded: &'r Recorded,
+        head: Head,
+        question: Question,
+        path: Path,
+        sampled: Sampled,
+        stacks: Stacks,
+    ) -> Self {
+        Self {
+            head,
+            question,
+            contributors: contributors(&recorded.graph, &path),
+            if_joined: None,
+            path,
+            still_waiting: None,
+            killed: None,
+            deadlocks: Vec::new(),
+            sampled,
+            stacks,
+            recorded,
+            findings: OnceLock::new(),
+        }
+    }
+}
+
 impl PathAnswer<'_> {
     /// The evidence for findings about the window.
     pub const fn evidence(&self) -> Evidence<'_> {
         let Self { recorded, path, stacks, sampled, .. } = self;
         Evidence { recorded, path, stacks, sampled }
+    }
+
+    /// The evidence for the other reading of the window.
+    pub fn evidence_if_joined(&self) -> Option<Evidence<'_>> {
+        let IfJoined { path, stacks, .. } = self.if_joined.as_deref()?;
+        Some(Evidence { path, stacks, ..self.evidence() })
+    }
+
+    /// The findings about the window.
+    pub fn findings(&self) -> &PathFindings {
+        self.findings.get_or_init(|| {
+            let waits =
+                LastWaits { still_waiting: self.still_waiting.as_ref(), killed: self.killed.as_ref() };
+            let timed_out = self.if_joined.as_ref().map(|other| other.timed_out);
+            PathFindings::new(&self.evidence(), waits, self.evidence_if_joined().zip(timed_out))
+        })
+    }
+
+    /// How the time of the window is known.
+    pub fn method(&self) -> Method {
+        Method::new(&self.evidence())
+    }
+
+    /// The cause that took most of the window, if that is a call.
+    pub fn first_cause(&self) -> Option<(RowKey, Row)> {
+        first_cause(&self.evidence())
+    }
+
+    /// The cause tree of the window.
+    pub fn tree(&self) -> CauseTree {
+        cause_tree(&self.evidence())
+    }
+
+    /// The next question; `None` where the work of the window is no thread's.
+    pub fn next(&self) -> Option<NextQuestion> {
+        let thread = match self.question {
+            Question::Command { .. } | Question::Thread => None,
+            Question::Request { goroutine: true, .. } => return None,
+            Question::Request { goroutine: false, .. } => {
+                let Window { from, to, .. } = self.path.window;
+                Some(NextThread { tid: self.subject().tid, from, to })
+            }
+        };
+        Some(NextQuestion { algorithm: self.path.algorithm, thread })
     }
 
     /// The window's length, ns.
@@ -118,5 +215,42 @@ impl PathAnswer<'_> {
     /// The identity of a thread when the window closed.
     pub fn thread(&self, index: ThreadIndex) -> ThreadInfo {
         self.evidence().thread(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_names::testing::read;
+
+    use super::*;
+    use crate::{Answer, PathQuery, Subject, path};
+
+    #[test]
+    fn the_next_question_is_about_the_tree_and_names_the_thread_of_a_request_alone() {
+        let trace = wakepath_scenario::text::parse(
+            "thread app tid=7
+             0 c0 idle switch app
+             90 c0 app switch idle blocked call=0:3",
+        );
+        let recorded = read(&trace.expect("a trace").events);
+        let query = PathQuery {
+            subject: Subject::Tid(Tid(7)),
+            algorithm: Algorithm::JoinedIfAlike,
+            ..PathQuery::default()
+        };
+        let Ok(Answer::Paths(mut answers)) = path(&recorded, &query) else { panic!("a path") };
+        let answer = &mut answers[0];
+        let next = NextQuestion { algorithm: Algorithm::JoinedIfAlike, thread: None };
+        assert_eq!(answer.next(), Some(next));
+        answer.question = Question::Command { words: Vec::new(), status: None };
+        assert_eq!(answer.next(), Some(next));
+        let request =
+            |goroutine| Question::Request { service: "shop".into(), operation: "GET".into(), goroutine };
+        answer.question = request(false);
+        let Window { from, to, .. } = answer.path.window;
+        let thread = Some(NextThread { tid: Tid(7), from, to });
+        assert_eq!(answer.next(), Some(NextQuestion { thread, ..next }));
+        answer.question = request(true);
+        assert_eq!(answer.next(), None, "no thread's path is that of the request");
     }
 }

@@ -3,11 +3,12 @@
 mod of_goroutines;
 
 use std::collections::HashSet;
+use std::sync::OnceLock;
 
 use wakepath_critical_path::{Algorithm, Window};
 use wakepath_distribution::{Histogram, Peak, Unit, bucket_of, peaks};
 use wakepath_event::CallEnd;
-use wakepath_findings::{Evidence, PerGroup};
+use wakepath_findings::{CallCause, CallPlace, CallsFindings, CauseTree, Evidence, PerGroup, merged_tree};
 use wakepath_goroutines::GoWindow;
 
 use crate::code_names::code_names;
@@ -99,9 +100,35 @@ pub struct CallsAnswer<'r> {
     /// Those of the peak with the most calls, but for those that were asked about; and that peak, from 1 on. `None`
     /// in its place: those of another recording.
     pub usual: Option<(Option<usize>, Group<'r>)>,
+    /// Made where they are asked for.
+    pub(crate) findings: OnceLock<CallsFindings>,
+}
+
+impl<'r> CallsAnswer<'r> {
+    /// A call.
+    pub fn call(&self, CallPlace { is_asked, place }: CallPlace) -> Option<&PathAnswer<'r>> {
+        let group = if is_asked { Some(&self.asked) } else { self.usual.as_ref().map(|(_, usual)| usual) };
+        group?.paths.get(place)
+    }
 }
 
 impl CallsAnswer<'_> {
+    /// The findings about the calls.
+    pub fn findings(&self) -> &CallsFindings {
+        self.findings.get_or_init(|| CallsFindings::new(&self.evidence()))
+    }
+
+    /// The causes of these findings, each with the evidence of its example, which gives names.
+    pub fn causes(&self) -> impl Iterator<Item = (&CallCause, Evidence<'_>)> {
+        let causes = self.findings().causes.iter();
+        causes.filter_map(|cause| Some((cause, self.call(cause.example.0)?.evidence())))
+    }
+
+    /// The cause tree of these calls, beside the usual ones.
+    pub fn tree(&self) -> CauseTree {
+        merged_tree(&self.evidence())
+    }
+
     /// The evidence for findings about the calls.
     pub fn evidence(&self) -> PerGroup<Vec<Evidence<'_>>> {
         let usual = self.usual.iter().flat_map(|(_, group)| &group.paths);
@@ -226,6 +253,7 @@ pub fn calls<'r>(
         asked,
         which: query.which,
         usual,
+        findings: OnceLock::new(),
     })
 }
 

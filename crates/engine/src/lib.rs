@@ -34,7 +34,7 @@ mod time_spec;
 #[cfg(feature = "collect")]
 pub mod watch;
 
-pub use answer::{Head, IfJoined, PathAnswer, Question};
+pub use answer::{Head, IfJoined, NextQuestion, NextThread, PathAnswer, Question};
 pub use calls::{
     CallsAnswer, CallsError, CallsOf, CallsQuery, Ender, EndersRequest, Group, MAX_CALLS, Which, calls,
     has_calls_of,

@@ -4,7 +4,10 @@
 //! is one: a blocked thread is idle only where that is shown.
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_findings::{OpenWaits, Pools, ThreadTimes, open_waits_of_threads, threads as thread_times};
+use wakepath_findings::{
+    OpenWaits, Pools, ThreadTimes, ThreadsHeadline, open_waits_of_threads, thread_to_ask,
+    threads as thread_times, threads_headline,
+};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::code_names::code_names;
@@ -29,6 +32,18 @@ pub struct Overview<'r> {
     pub open: OpenWaits,
     /// The rest of the recording.
     pub recorded: &'r Recorded,
+}
+
+impl Overview<'_> {
+    /// The first thing to say about these threads.
+    pub fn headline(&self) -> ThreadsHeadline {
+        threads_headline(&self.open)
+    }
+
+    /// The thread to ask about first.
+    pub fn thread_to_ask(&self) -> Option<ThreadIndex> {
+        thread_to_ask(&self.open.still_waiting, &self.threads)
+    }
 }
 
 /// Gathers what these threads did between `from` and `to`. The recorder's own threads are left out.

@@ -112,19 +112,7 @@ pub(crate) fn answer<'r>(
     let of_all = |counts| Problem::new(ProblemKind::StackCache(counts), graph.from(), graph.to());
     head.problems.extend(doubtful.map(of_all));
     problem::sort(&mut head.problems);
-    PathAnswer {
-        head,
-        question,
-        contributors: contributors(graph, &path),
-        if_joined: None,
-        path,
-        still_waiting: None,
-        killed: None,
-        deadlocks: Vec::new(),
-        sampled,
-        stacks,
-        recorded,
-    }
+    PathAnswer::new(recorded, head, question, path, sampled, stacks)
 }
 
 #[cfg(test)]

@@ -11,32 +11,54 @@ use crate::rows::rows_of_call;
 use crate::{BasisMix, Code, EndKey, Evidence, PerGroup, Row, RowKey};
 
 /// The time that a key took of the calls that were asked about, and of the usual ones.
-#[derive(Debug)]
-pub struct Cause<'a> {
+#[derive(Debug, Clone)]
+pub struct CallCause {
     /// The cause.
     pub key: RowKey,
     /// The call of which it took most, as an example, and the row there; with the processes and threads of all calls.
-    pub example: (Evidence<'a>, Row),
+    pub example: (CallPlace, Row),
+    /// The time in all calls, ns.
+    pub total_ns: PerGroup<u64>,
     /// The time, ns a call.
     pub mean_ns: PerGroup<f64>,
     /// The number of calls that were asked about of which it took more than all else.
     pub first_in: u64,
     /// The parts of the time, by the end of the chain of waits, the largest difference first. They are less than the whole
     /// where no more is known.
-    pub parts: Vec<CausePart>,
+    pub parts: Vec<CallCausePart>,
     /// How much of the time in the calls that were asked about is known how well, ns in all.
     pub basis: BasisMix,
     /// Where the threads of the calls' own process ran, or waited for it.
     pub code: Code,
 }
 
+/// A call, by its place in its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallPlace {
+    /// It is one of the calls that were asked about, else one of the usual ones.
+    pub is_asked: bool,
+    /// Its place among those.
+    pub place: usize,
+}
+
+/// The parts of a cause that are worth a line each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShownParts {
+    /// This part is all but a tenth of it: one line has both.
+    Whole(usize),
+    /// These.
+    Several(Vec<usize>),
+}
+
 /// A part of a cause.
-#[derive(Debug, Default)]
-pub struct CausePart {
+#[derive(Debug, Clone, Default)]
+pub struct CallCausePart {
     /// The end of the chain.
     pub end: EndKey,
     /// The system call, with its object where all calls had the same.
     pub call: Option<CallName>,
+    /// The time in all calls, ns.
+    pub total_ns: PerGroup<u64>,
     /// The time, ns a call.
     pub mean_ns: PerGroup<f64>,
     /// Where that was, in the calls that were asked about.
@@ -52,7 +74,7 @@ pub fn first_cause(call: &Evidence<'_>) -> Option<(RowKey, Row)> {
 /// A call's rows, its own running separate from that of others; the largest first.
 fn causes_of_call(call: &Evidence<'_>) -> Vec<(RowKey, Row)> {
     let caller = call.path.window.thread;
-    let own = call.path.segments.iter();
+    let own = call.segments();
     let own = own.filter(|s| s.kind == SegmentKind::Running && s.thread == Some(caller));
     let mut own_ns: u64 = own.map(|segment| segment.to.since(segment.from)).sum();
     let mut causes = Vec::new();
@@ -75,15 +97,17 @@ fn causes_of_call(call: &Evidence<'_>) -> Vec<(RowKey, Row)> {
 }
 
 /// All causes: the one that makes the largest difference first. Together they are the groups' mean latencies.
-pub fn causes<'a>(calls: &PerGroup<Vec<Evidence<'a>>>) -> Vec<Cause<'a>> {
-    let mut causes: HashMap<RowKey, Cause<'a>> = HashMap::new();
+pub fn causes(calls: &PerGroup<Vec<Evidence<'_>>>) -> Vec<CallCause> {
+    let mut causes: HashMap<RowKey, CallCause> = HashMap::new();
     for (group, is_asked) in [(&calls.asked, true), (&calls.usual, false)] {
-        let calls = group.len().max(1) as f64;
-        for call in group {
+        let count = group.len().max(1) as f64;
+        for (of_group, call) in group.iter().enumerate() {
+            let place_of_call = CallPlace { is_asked, place: of_group };
             for (place, (key, row)) in causes_of_call(call).into_iter().enumerate() {
-                let cause = causes.entry(key.clone()).or_insert_with(|| Cause {
+                let cause = causes.entry(key.clone()).or_insert_with(|| CallCause {
                     key,
-                    example: (*call, Row::default()),
+                    example: (place_of_call, Row::default()),
+                    total_ns: PerGroup::default(),
                     mean_ns: PerGroup::default(),
                     first_in: 0,
                     parts: Vec::new(),
@@ -91,34 +115,65 @@ pub fn causes<'a>(calls: &PerGroup<Vec<Evidence<'a>>>) -> Vec<Cause<'a>> {
                     code: Code::default(),
                 });
                 cause.first_in += u64::from(is_asked && place == 0);
-                cause.add_times(call, &row, calls, is_asked);
+                cause.add_times(call, &row, count, is_asked);
                 if is_asked {
                     cause.basis.add_mix(row.basis);
                     cause.add_code(call, &row);
                 }
-                cause.add_example(*call, row);
+                cause.add_example(calls, place_of_call, row);
             }
         }
     }
     let mut causes: Vec<_> = causes.into_values().collect();
-    causes.iter_mut().for_each(Cause::finish);
+    causes.iter_mut().for_each(CallCause::finish);
     causes.sort_by(|a, b| a.mean_ns.largest_first(&b.mean_ns).then_with(|| a.key.cmp(&b.key)));
     causes
 }
 
-impl<'a> Cause<'a> {
+/// A part with this share of a cause stands for it.
+const WHOLE: f64 = 0.9;
+/// Parts with less than this share of a cause, and beyond this many, get no line.
+const MIN_PART: f64 = 0.05;
+const MAX_PARTS: usize = 4;
+
+impl CallCause {
+    /// The parts that are worth a line each: the one that is nearly all of it, else the largest.
+    pub fn shown_parts(&self) -> ShownParts {
+        let all = self.mean_ns.asked;
+        let at_least = |share: f64| {
+            let parts = self.parts.iter().enumerate();
+            parts.filter(move |(_, part)| part.mean_ns.asked >= all * share).map(|(place, _)| place)
+        };
+        match at_least(WHOLE).next() {
+            Some(whole) => ShownParts::Whole(whole),
+            None => ShownParts::Several(at_least(MIN_PART).take(MAX_PARTS).collect()),
+        }
+    }
+
+    /// The parts that a sentence about its difference names: of those who were waited for the two that they spent a
+    /// quarter of it with, else the one that is half of it.
+    pub fn told_parts(&self) -> Vec<usize> {
+        let (least, most) = if self.key.is_of_others() { (0.25, 2) } else { (0.5, 1) };
+        let least = self.mean_ns.difference() * least;
+        let parts = self.parts.iter().enumerate();
+        let large = parts.filter(|(_, part)| part.mean_ns.difference() >= least);
+        large.map(|(place, _)| place).take(most).collect()
+    }
+
     fn add_times(&mut self, call: &Evidence<'_>, row: &Row, calls: f64, is_asked: bool) {
         *self.mean_ns.of(is_asked) += row.total_ns as f64 / calls;
+        *self.total_ns.of(is_asked) += row.total_ns;
         // The row of a thread's own running says all about it.
         let ends = row.ends.iter().filter(|_| self.key != RowKey::Caller);
         for (key, end) in ends {
             let known = self.parts.iter().position(|part| part.end == *key);
             let at = known.unwrap_or_else(|| {
-                self.parts.push(CausePart { end: key.clone(), ..CausePart::default() });
+                self.parts.push(CallCausePart { end: key.clone(), ..CallCausePart::default() });
                 self.parts.len() - 1
             });
             let part = &mut self.parts[at];
             *part.mean_ns.of(is_asked) += end.ns as f64 / calls;
+            *part.total_ns.of(is_asked) += end.ns;
             if is_asked {
                 // Two are enough to know that there is not only one.
                 part.objects.extend(end.objects.iter().take(2).cloned());
@@ -153,12 +208,14 @@ impl<'a> Cause<'a> {
         }
     }
 
-    fn add_example(&mut self, call: Evidence<'a>, mut row: Row) {
+    fn add_example(&mut self, calls: &PerGroup<Vec<Evidence<'_>>>, place: CallPlace, mut row: Row) {
         let (largest, example) = &mut self.example;
-        // Each recording numbers its threads for itself.
-        let is_same = largest.recorded.source == call.recorded.source;
+        let is_same = match (calls.call(*largest), calls.call(place)) {
+            (Some(one), Some(other)) => one.recorded.numbers_threads_like(other.recorded),
+            _ => false,
+        };
         if row.total_ns > example.total_ns {
-            *largest = call;
+            *largest = place;
             std::mem::swap(example, &mut row);
         }
         if !is_same {
@@ -175,5 +232,58 @@ impl<'a> Cause<'a> {
             part.call = part.end.call.map(|number| CallName { number, object });
         }
         self.parts.sort_by(|a, b| a.mean_ns.largest_first(&b.mean_ns).then_with(|| a.end.cmp(&b.end)));
+    }
+}
+
+impl<'a> PerGroup<Vec<Evidence<'a>>> {
+    /// A call.
+    fn call(&self, CallPlace { is_asked, place }: CallPlace) -> Option<&Evidence<'a>> {
+        (if is_asked { &self.asked } else { &self.usual }).get(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cause of these times, ns a call in question and a usual one, with these parts.
+    fn cause(key: RowKey, (asked, usual): (f64, f64), parts: &[(f64, f64)]) -> CallCause {
+        let part = |&(asked, usual): &(f64, f64)| CallCausePart {
+            mean_ns: PerGroup { asked, usual },
+            ..CallCausePart::default()
+        };
+        CallCause {
+            key,
+            example: (CallPlace { is_asked: true, place: 0 }, Row::default()),
+            total_ns: PerGroup::default(),
+            mean_ns: PerGroup { asked, usual },
+            first_in: 0,
+            parts: parts.iter().map(part).collect(),
+            basis: BasisMix::default(),
+            code: Code::default(),
+        }
+    }
+
+    #[test]
+    fn a_part_that_is_nine_tenths_stands_for_its_cause_and_small_parts_get_no_line() {
+        let shown = |parts: &[f64]| {
+            let parts: Vec<_> = parts.iter().map(|asked| (*asked, 0.0)).collect();
+            cause(RowKey::Lock, (1000.0, 900.0), &parts).shown_parts()
+        };
+        assert_eq!(shown(&[50.0, 900.0]), ShownParts::Whole(1));
+        assert_eq!(shown(&[899.0, 50.0, 49.0]), ShownParts::Several(vec![0, 1]));
+        assert_eq!(shown(&[200.0, 200.0, 49.0, 200.0, 200.0, 200.0]), ShownParts::Several(vec![0, 1, 3, 4]));
+        assert_eq!(shown(&[]), ShownParts::Several(vec![]));
+    }
+
+    #[test]
+    fn a_sentence_names_the_half_of_a_difference_and_two_quarters_of_what_others_did() {
+        let told = |key: RowKey, parts: &[(f64, f64)]| cause(key, (1000.0, 200.0), parts).told_parts();
+        // The difference is 800: half of it 400, a quarter 200.
+        assert_eq!(told(RowKey::Lock, &[(500.0, 101.0), (500.0, 100.0), (450.0, 0.0)]), [1]);
+        assert_eq!(told(RowKey::Lock, &[(399.0, 0.0)]), [0; 0]);
+        let thread = RowKey::Thread(Comm::new(b"holder"), crate::EndedBy::Release);
+        let parts = [(250.0, 0.0), (300.0, 101.0), (200.0, 0.0), (240.0, 0.0)];
+        assert_eq!(told(thread, &parts), [0, 2]);
     }
 }

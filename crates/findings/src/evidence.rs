@@ -1,7 +1,7 @@
 //! The evidence for findings about a window.
 
 use wakepath_clock::{Local, Stamp};
-use wakepath_critical_path::{Path, Responsible, SegmentKind};
+use wakepath_critical_path::{Path, Responsible, Segment, SegmentKind, Wait, WaitId};
 use wakepath_event::{Comm, FlowId, HostIndex, Tid};
 use wakepath_names::{
     CallKey, CallName, Endpoint, Recorded, Sampled, Site, SiteId, Stacks, ThreadInfo, UnitLimit,
@@ -24,7 +24,22 @@ pub struct Evidence<'a> {
     pub sampled: &'a Sampled,
 }
 
-impl Evidence<'_> {
+impl<'a> Evidence<'a> {
+    /// The path's segments, in order.
+    pub fn segments(&self) -> impl ExactSizeIterator<Item = &'a Segment> + use<'a> {
+        self.path.segments()
+    }
+
+    /// The path's waits; a wait's parent comes before it.
+    pub fn waits(&self) -> impl ExactSizeIterator<Item = (WaitId, &'a Wait)> + use<'a> {
+        self.path.waits()
+    }
+
+    /// A wait of the path.
+    pub fn wait(&self, id: WaitId) -> Option<&'a Wait> {
+        self.path.wait(id)
+    }
+
     /// The window's length, ns.
     pub fn window_ns(&self) -> u64 {
         self.path.window.to.since(self.path.window.from)
@@ -42,7 +57,7 @@ impl Evidence<'_> {
 
     /// Whether a thread is the window's own, which may have gone on as another one.
     pub fn is_asked(&self, thread: ThreadIndex) -> bool {
-        let graph = &self.recorded.graph;
+        let graph = self.recorded.graph();
         graph.last_successor(thread) == graph.last_successor(self.path.window.thread)
     }
 
@@ -96,25 +111,23 @@ impl Evidence<'_> {
         let (index, window) = (thread?, self.path.window);
         // Limits have the stamps of the events, which are those of the graph.
         let at = Stamp::<Local>::from_ns(window.to.ns());
-        let limit = |thread: &ThreadInfo| self.recorded.survey.names.limit_of(thread, at);
+        let limit = |thread: &ThreadInfo| self.recorded.names().limit_of(thread, at);
         let at_the_end = self.thread(index);
-        let cgroups = &self.recorded.graph.thread(index).cgroups;
-        let until = |at| cgroups.partition_point(|&(since, ..)| since <= at);
-        let within = cgroups.get(until(window.from).saturating_sub(1)..until(window.to)).unwrap_or_default();
-        let within = within.iter().rev().map(|&(.., cpu_cgroup)| ThreadInfo { cpu_cgroup, ..at_the_end });
+        let within = self.recorded.graph().thread(index).cpu_cgroups_within(window.from, window.to);
+        let within = within.rev().map(|cpu_cgroup| ThreadInfo { cpu_cgroup, ..at_the_end });
         let mut known = std::iter::once(at_the_end).chain(within).filter_map(|thread| limit(&thread));
         known.find(|known| known.limit.is_some()).or_else(|| limit(&at_the_end))
     }
 
     /// The end that sent a packet of a flow.
     pub(crate) fn sender(&self, flow: Option<FlowId>) -> Option<Endpoint> {
-        Some(self.recorded.survey.names.sender(flow?)?.end)
+        Some(self.recorded.names().sender(flow?)?.end)
     }
 
     /// The end that made a wait long which a timer's packet ended: the one that did not answer a SYN, or had closed its
     /// window, else the sender.
     pub fn slow_end(&self, flow: FlowId, purpose: TimerPurpose) -> Option<Endpoint> {
-        let names = &self.recorded.survey.names;
+        let names = self.recorded.names();
         let peer = match purpose {
             TimerPurpose::Syn { .. } | TimerPurpose::WindowProbe => names.receiver(flow),
             _ => names.sender(flow),
@@ -124,13 +137,13 @@ impl Evidence<'_> {
 
     /// A system call with its object.
     pub(crate) fn spell(&self, call: CallKey) -> CallName {
-        self.recorded.survey.names.spell(call)
+        self.recorded.names().spell(call)
     }
 
     /// The samples of running threads: each thread with its name then, the site, and the number of samples there.
     pub fn ran(&self) -> impl Iterator<Item = (ThreadIndex, Comm, &Site, u64)> {
         self.sampled.iter().filter_map(|((segment, comm, site), count)| {
-            Some((self.path.segments.get(*segment)?.thread?, *comm, site, *count))
+            Some((self.path.segment(*segment)?.thread?, *comm, site, *count))
         })
     }
 

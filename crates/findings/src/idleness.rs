@@ -54,7 +54,7 @@ impl<'a> Pools<'a> {
     /// Whether the wait that a thread began at `at` is one of those.
     fn show_idleness(&mut self, recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
         let Some(names) = self.names.as_mut() else { return false };
-        let Some(StackAt::Recorded(index, _)) = recorded.graph.stack_at(thread, at) else { return false };
+        let Some(StackAt::Recorded(index, _)) = recorded.graph().stack_at(thread, at) else { return false };
         *self
             .known
             .entry(index)
@@ -79,13 +79,13 @@ pub struct Blocked {
 impl Blocked {
     /// That of a wait in the graph, which is this state interval of its thread.
     pub fn of_wait(recorded: &Recorded, thread: ThreadIndex, interval: &StateInterval) -> Self {
-        let wait = recorded.graph.wait(interval);
+        let wait = recorded.graph().wait(interval);
         let lock = wait.and_then(|wait| wait.lock);
         let cut = wait.and_then(|wait| wait.cut);
         // A signal from the owner proves no ownership.
         let proved = |lock: ContendedLock| lock.proved && (cut.is_none() || lock.kernel);
         let packet = wait.filter(|_| cut.is_none()).and_then(|wait| match wait.end {
-            Waker::Woken(waking) => match recorded.graph.evidence(waking.evidence)? {
+            Waker::Woken(waking) => match recorded.graph().evidence(waking.evidence)? {
                 Evidence::Packet(packet) => Some(packet.flow).filter(|_| packet.alone && !packet.doubtful),
                 _ => None,
             },
@@ -146,7 +146,7 @@ impl Blocked {
                 (false, _) => measured(Waiting),
             };
         };
-        let names = &recorded.survey.names;
+        let names = recorded.names();
         let key = names.call_key(&call, thread.tgid, Stamp::<Local>::from_ns(self.to.ns()));
         let number = call.number;
         if ACCEPTS.contains(number) {
@@ -181,8 +181,8 @@ impl Blocked {
 
     /// The class of a read of the socket that sends `flow`, where it is shown.
     fn of_read(&self, recorded: &Recorded, flow: FlowId) -> Option<BlockedClass> {
-        let peer = recorded.survey.names.receiver(flow);
-        let Dialogue { opened, last_data } = recorded.graph.dialogue(flow, Direction::Out, self.from);
+        let peer = recorded.names().receiver(flow);
+        let Dialogue { opened, last_data } = recorded.graph().dialogue(flow, Direction::Out, self.from);
         match (opener(opened, peer)?, last_data) {
             // The rest of the answer may be missing.
             (End::Own, _) => Some(BlockedClass::Waiting),
@@ -195,9 +195,9 @@ impl Blocked {
 
     /// The class of a wait for several descriptors, which a packet of `flow` ended, where it is shown.
     fn of_event(&self, recorded: &Recorded, flow: FlowId) -> Option<BlockedClass> {
-        let dialogue = |at| recorded.graph.dialogue(flow, Direction::In, at);
+        let dialogue = |at| recorded.graph().dialogue(flow, Direction::In, at);
         let (before, after) = (dialogue(self.from), dialogue(self.to));
-        let peer = recorded.survey.names.sender(flow);
+        let peer = recorded.names().sender(flow);
         let came = matches!(after.last_data, Some((End::Other, _)));
         match (opener(after.opened, peer)?, before.last_data) {
             // A connection that was opened meanwhile.

@@ -4,28 +4,42 @@
 //! what is idle, and which step leads further. A finding knows no question, holds no sentence and is
 //! never serialised: the engine hands findings out, and the views word them.
 
+mod basis;
+mod calls_findings;
 mod causes;
 mod evidence;
 mod groups;
 mod headline;
 mod idleness;
 mod keys;
+mod method;
 mod open_waits;
+mod path_findings;
 mod rows;
 mod tally;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod threads;
+mod time_outs;
 mod tree;
+mod who;
 
-pub use causes::{Cause, CausePart, causes, first_cause};
+pub use basis::{BasisMix, Certainty};
+pub use calls_findings::{CallsFindings, CallsHeadline};
+pub use causes::{CallCause, CallCausePart, CallPlace, ShownParts, causes, first_cause};
 pub use evidence::Evidence;
 pub use groups::PerGroup;
-pub use headline::{Awaited, Doers, Headline, awaited, doers, headline, joined_if_alike};
+pub use headline::{Blames, Headline, LargestPart, LastWaits, WindowEnd};
 pub use idleness::Pools;
 pub use keys::{Activity, Blamed, EndKey, EndedBy, Expected, PartKey, RowKey, ThreadKey, ThreadName};
-pub use open_waits::{OpenWaits, WindowWaits, open_waits_of_threads, waits_of_window};
-pub use rows::{BasisMix, Certainty, End, Row, Waits, rows};
+pub use method::Method;
+pub use open_waits::{
+    OpenWaits, ThreadsHeadline, WindowWaits, open_waits_of_threads, threads_headline, waits_of_window,
+};
+pub use path_findings::{Finding, PathFindings};
+pub use rows::{End, Row, Waits, rows};
 pub use tally::{Code, Seen, Sites, Tally};
 pub use threads::{LongestWait, ThreadTimes, thread_to_ask, threads};
+pub use time_outs::{Awaited, OtherReading, joined_if_alike};
 pub use tree::{CauseTree, Leaf, MAX_DEPTH, Node, Sum, cause_tree, merged_tree};
+pub use who::{Doers, Who};

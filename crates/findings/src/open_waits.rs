@@ -23,9 +23,29 @@ pub struct OpenWaits {
     pub undecided: usize,
 }
 
+/// The first thing to say about threads without a single window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadsHeadline {
+    /// Some of them wait for each other's locks.
+    Deadlocked,
+    /// This number of them still wait at the end.
+    StillWaiting(usize),
+    /// A thread is to be chosen.
+    Choose,
+}
+
+/// The first thing to say: a deadlock, else waits that nothing ended.
+pub fn threads_headline(open: &OpenWaits) -> ThreadsHeadline {
+    match (open.deadlocks.is_empty(), open.still_waiting.len()) {
+        (false, _) => ThreadsHeadline::Deadlocked,
+        (true, 0) => ThreadsHeadline::Choose,
+        (true, waiting) => ThreadsHeadline::StillWaiting(waiting),
+    }
+}
+
 /// Whether what was open when the recording ended was open at `to`.
 fn reaches_end(recorded: &Recorded, to: Stamp<Reference>) -> bool {
-    to >= recorded.to().min(recorded.graph.to())
+    to >= recorded.to().min(recorded.graph().to())
 }
 
 /// Whether a wait belongs to the time from `from` to `to`: its thread was killed then, or it was open at `to` and nothing ended it.
@@ -49,7 +69,7 @@ pub fn open_waits_of_threads(
     to: Stamp<Reference>,
     pools: &mut Pools<'_>,
 ) -> OpenWaits {
-    let graph = &recorded.graph;
+    let graph = recorded.graph();
     let mut chosen = vec![false; graph.threads().len()];
     threads.iter().for_each(|thread| chosen[thread.0 as usize] = true);
     let is_chosen = |hang: &Hang| chosen[hang.thread.0 as usize];
@@ -86,7 +106,7 @@ pub struct WindowWaits {
 
 /// The open waits of a window, and those in which threads were killed.
 pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
-    let graph = &recorded.graph;
+    let graph = recorded.graph();
     let thread = graph.last_successor(window.thread);
     let own = graph.thread(window.thread).tgid();
     let descends = |other: ThreadIndex| {
@@ -146,6 +166,11 @@ mod tests {
         assert_eq!(open.deadlocks.iter().map(|cycle| tids(cycle)).collect::<Vec<_>>(), [[7, 8]]);
         assert_eq!(tids(&open.still_waiting), [7, 8]);
         assert_eq!([open.idle, open.sleeping, open.undecided], [0; 3]);
+        assert_eq!(threads_headline(&open), ThreadsHeadline::Deadlocked);
+        let open = OpenWaits { deadlocks: Vec::new(), ..open };
+        assert_eq!(threads_headline(&open), ThreadsHeadline::StillWaiting(2));
+        let open = OpenWaits { still_waiting: Vec::new(), idle: 3, ..open };
+        assert_eq!(threads_headline(&open), ThreadsHeadline::Choose);
     }
 
     #[test]

@@ -11,14 +11,15 @@ mod classes;
 #[cfg(test)]
 mod drawn;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use wakepath_critical_path::{Basis, Responsible, SegmentKind};
+use wakepath_critical_path::{Responsible, SegmentKind};
 use wakepath_event::{Comm, Tid};
 use wakepath_names::{CallKey, CallName, Object, ThreadInfo, TimerEnd, worker_family};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::{Activity, Blamed, EndKey, Evidence, Expected, PartKey, RowKey, Sites, ThreadName};
+use crate::{Activity, BasisMix, Blamed, EndKey, Evidence, Expected, PartKey, RowKey, Sites, ThreadName};
 use classes::{Class, Sum, classes};
 
 /// A row: the time of its key in the window, and its details.
@@ -52,6 +53,20 @@ pub struct Row {
     pub basis: BasisMix,
 }
 
+impl Row {
+    /// The object of its waits that took most of their time, and the number of other ones; `None` where that is none that
+    /// a person knows.
+    pub fn timed_out_object(&self) -> Option<(&Object, usize)> {
+        let mut objects: BTreeMap<Option<&Object>, u64> = BTreeMap::new();
+        for (call, waits) in &self.calls {
+            *objects.entry(call.object.as_ref()).or_default() += waits.ns;
+        }
+        let others = objects.len().saturating_sub(1);
+        let (object, _) = objects.into_iter().max_by_key(|&(object, ns)| (ns, Reverse(object)))?;
+        object.filter(|object| !matches!(object, Object::Anonymous(_))).map(|object| (object, others))
+    }
+}
+
 /// Waits in one system call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Waits {
@@ -70,74 +85,6 @@ pub struct End {
     pub objects: BTreeSet<Object>,
     /// Where in the code the waits began.
     pub sites: Sites,
-}
-
-/// How much of a time is known how well, ns.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct BasisMix {
-    /// Timed at both ends.
-    pub measured: u64,
-    /// Estimated from samples.
-    pub sampled: u64,
-    /// By a rule.
-    pub inferred: u64,
-    /// More than one explanation fits.
-    pub ambiguous: u64,
-}
-
-/// How well a sum of times is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Certainty {
-    /// Nearly all of it was timed at both ends.
-    Measured,
-    /// More than half of it was.
-    MostlyMeasured,
-    /// Nearly all of it was estimated from samples.
-    Sampled,
-    /// Rules say it.
-    Inferred,
-    /// A part of it has several explanations.
-    PartlyAmbiguous,
-    /// More than half of it has.
-    Ambiguous,
-}
-
-impl BasisMix {
-    /// Adds a time that is known so.
-    pub fn add(&mut self, basis: Basis, ns: u64) {
-        match basis {
-            Basis::Measured => self.measured += ns,
-            Basis::Sampled => self.sampled += ns,
-            Basis::Inferred(_) => self.inferred += ns,
-            Basis::Ambiguous => self.ambiguous += ns,
-        }
-    }
-
-    /// Adds another sum.
-    pub fn add_mix(&mut self, other: Self) {
-        self.measured += other.measured;
-        self.sampled += other.sampled;
-        self.inferred += other.inferred;
-        self.ambiguous += other.ambiguous;
-    }
-
-    /// A summary of the whole, which never claims more than holds for 99 parts in 100.
-    pub fn certainty(self) -> Certainty {
-        let total = self.measured + self.sampled + self.inferred + self.ambiguous;
-        let nearly_all = |part: u64| part > 0 && part >= total - total / 100;
-        let most = |part: u64| part > total / 2;
-        if nearly_all(self.measured) {
-            Certainty::Measured
-        } else if self.ambiguous > total / 100 {
-            if most(self.ambiguous) { Certainty::Ambiguous } else { Certainty::PartlyAmbiguous }
-        } else if nearly_all(self.sampled) {
-            Certainty::Sampled
-        } else if most(self.measured) {
-            Certainty::MostlyMeasured
-        } else {
-            Certainty::Inferred
-        }
-    }
 }
 
 /// All rows, the largest first.
@@ -474,53 +421,21 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_is_called_by_its_parts_exactly_at_the_limits() {
-        let mix = |[measured, sampled, inferred, ambiguous]: [u64; 4]| {
-            BasisMix { measured, sampled, inferred, ambiguous }.certainty()
+    fn time_outs_are_for_the_object_with_most_of_their_time() {
+        let file = |name: &str| Some(Object::File(name.into()));
+        let object = |calls: &[(u32, Option<Object>, u64)]| {
+            let mut row = Row::default();
+            for (number, object, ns) in calls.iter().cloned() {
+                row.calls.insert(CallName { number, object }, Waits { count: 1, ns });
+            }
+            row.timed_out_object().map(|(object, others)| (object.clone(), others))
         };
-        for (parts, certainty) in [
-            ([0, 0, 0, 0], Certainty::Inferred),
-            ([9900, 0, 100, 0], Certainty::Measured),
-            ([9899, 0, 101, 0], Certainty::MostlyMeasured),
-            ([5001, 4999, 0, 0], Certainty::MostlyMeasured),
-            ([5000, 5000, 0, 0], Certainty::Inferred),
-            ([0, 9900, 100, 0], Certainty::Sampled),
-            ([0, 9899, 101, 0], Certainty::Inferred),
-            ([0, 9900, 0, 100], Certainty::Sampled),
-            ([0, 9899, 0, 101], Certainty::PartlyAmbiguous),
-            ([4000, 500, 500, 5000], Certainty::PartlyAmbiguous),
-            ([4000, 500, 499, 5001], Certainty::Ambiguous),
-        ] {
-            assert_eq!(mix(parts), certainty, "{parts:?}");
-        }
-        let mut mix = BasisMix::default();
-        let rule = wakepath_critical_path::Rule::LastCompletion;
-        for (basis, ns) in [
-            (Basis::Measured, 1),
-            (Basis::Sampled, 20),
-            (Basis::Inferred(rule), 300),
-            (Basis::Ambiguous, 4000),
-        ] {
-            mix.add(basis, ns);
-            mix.add(basis, ns);
-        }
-        assert_eq!(mix, BasisMix { measured: 2, sampled: 40, inferred: 600, ambiguous: 8000 });
-    }
-
-    #[test]
-    fn a_mix_never_claims_more_than_nearly_all_of_it_bears() {
-        let mix = |measured, inferred, ambiguous| {
-            BasisMix { measured, sampled: 0, inferred, ambiguous }.certainty()
-        };
-        for ((measured, inferred, ambiguous), certainty) in [
-            ((100, 0, 0), Certainty::Measured),
-            ((99, 1, 0), Certainty::Measured),
-            ((98, 2, 0), Certainty::MostlyMeasured),
-            ((40, 60, 0), Certainty::Inferred),
-            ((98, 0, 2), Certainty::PartlyAmbiguous),
-            ((10, 0, 90), Certainty::Ambiguous),
-        ] {
-            assert_eq!(mix(measured, inferred, ambiguous), certainty, "{measured} {inferred} {ambiguous}");
-        }
+        let (a, b) = (file("a"), file("b"));
+        let both = [(0, a.clone(), 30), (7, a.clone(), 30), (0, b.clone(), 50), (0, None, 9)];
+        assert_eq!(object(&both), a.clone().map(|a| (a, 2)), "of both calls together");
+        assert_eq!(object(&[(0, a.clone(), 50), (0, b, 50)]), a.map(|a| (a, 1)), "the first of equal ones");
+        assert_eq!(object(&[(0, None, 50), (0, file("c"), 9)]), None);
+        assert_eq!(object(&[(0, Some(Object::Anonymous("[eventfd]".into())), 50)]), None);
+        assert_eq!(object(&[]), None);
     }
 }

@@ -77,6 +77,14 @@ impl Tally {
         self.total
     }
 
+    /// The function seen most; and the next one, where the first has less than half of all.
+    pub fn leading(&self) -> Option<(Seen<'_>, Option<Seen<'_>>)> {
+        let mut seen = self.seen().into_iter();
+        let first = seen.next()?;
+        let next = seen.next().filter(|_| first.count * 2 < self.total);
+        Some((first, next))
+    }
+
     /// The functions, the one seen most first.
     pub fn seen(&self) -> Vec<Seen<'_>> {
         let most = |(a, n): &(&Caller, &u64), (b, m): &(&Caller, &u64)| n.cmp(m).then_with(|| b.cmp(a));
@@ -160,6 +168,22 @@ mod tests {
         let walk = function("walk", Some("app"), None);
         tally.add(&Site::new(walk.clone(), false, Some(walk)), 2);
         assert_eq!(seen(&tally), [("walk".to_owned(), 2, Some("walk".to_owned()))]);
+    }
+
+    #[test]
+    fn a_function_that_has_less_than_half_leads_together_with_the_next_one() {
+        let leading = |counts: &[u64], unknown: u64| {
+            let mut tally = Tally::default();
+            for (number, &count) in counts.iter().enumerate() {
+                tally.add(&site(&format!("f{number}"), 1, Caller::Nobody), count);
+            }
+            tally.add_sites(&wakepath_names::Stacks::default(), &Sites::from([(None, unknown)]));
+            tally.leading().map(|(first, next)| (first.count, next.map(|next| next.count)))
+        };
+        assert_eq!(leading(&[5, 4, 1], 0), Some((5, None)), "half of all");
+        assert_eq!(leading(&[5, 4, 1], 1), Some((5, Some(4))), "the unknown ones count");
+        assert_eq!(leading(&[5], 9), Some((5, None)));
+        assert_eq!(leading(&[], 9), None);
     }
 
     #[test]

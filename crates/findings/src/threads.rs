@@ -100,7 +100,7 @@ fn thread_times(
     to: Stamp<Reference>,
     pools: &mut Pools<'_>,
 ) -> ThreadTimes {
-    let graph = &recorded.graph;
+    let graph = recorded.graph();
     let mut times = ThreadTimes {
         thread,
         running_ns: 0,

@@ -128,4 +128,28 @@ mod tests {
         assert_eq!(tree.nodes[0].total.ns.asked, 10);
         assert_eq!(tree.nodes.len() as u32, MAX_DEPTH + 1);
     }
+
+    #[test]
+    fn the_root_of_a_tree_has_the_whole_window() {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        let other = story.thread(8, 1, b"db", 8);
+        story.then(3, own, None, SegmentKind::Running, Cause::None);
+        for (ns, number) in [(4, 0), (6, 0), (5, 1)] {
+            let wait = story.wait(ns, own, None, call(number, 3), Via::Packet, other);
+            story.then(ns, other, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        let story = story.finish();
+        let tree = cause_tree(&story.evidence());
+        let told: Vec<_> = tree
+            .nodes
+            .iter()
+            .map(|node| {
+                (node.parent, node.total.ns.asked, node.waits, node.call.as_ref().map(|call| call.number))
+            })
+            .collect();
+        assert_eq!(told, [(None, 18, 1, None), (Some(0), 10, 2, Some(0)), (Some(0), 5, 1, Some(1))]);
+        assert_eq!(tree.nodes[0].children, [1, 2]);
+        assert_eq!(tree.nodes[0].leaves.len(), 1);
+    }
 }

@@ -9,7 +9,7 @@ use wakepath_symbols::Kept;
 use wakepath_timeline::Numbering;
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
-use crate::{Host, Name, Problem, ProblemKind, Survey};
+use crate::{Host, Name, Names, Problem, ProblemKind, Survey};
 
 /// A recording, read: what every question is put to.
 #[derive(Debug)]
@@ -101,6 +101,21 @@ impl Recorded {
             survey.observe(event);
         }
         Self::new(source, host, builder.finish(), survey, Vec::new())
+    }
+
+    /// The execution graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The names of all things in it.
+    pub fn names(&self) -> &Names {
+        &self.survey.names
+    }
+
+    /// Whether a thread's number means the same thread in both: each recording numbers its threads for itself.
+    pub fn numbers_threads_like(&self, other: &Self) -> bool {
+        self.source == other.source
     }
 
     /// The host of a block device, and the device's number there (major << 20 | minor).

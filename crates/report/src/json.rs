@@ -39,7 +39,7 @@ pub use latency::recorded_latency;
 pub use overview::overview;
 pub use path::path;
 pub use profiles::{NoProfiles, profiles};
-pub use requests::{request, request_group, requests};
+pub use requests::{Named, request, request_group, requests};
 pub use sync::sync;
 #[cfg(feature = "collect")]
 pub use watch::{watch_news, watched};

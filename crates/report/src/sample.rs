@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use wakepath_clock::{ErrorBound, Line, Local, Piece, Quality, Reference, Stamp, Transform};
-use wakepath_critical_path::{Algorithm, contributors};
+use wakepath_critical_path::Algorithm;
 use wakepath_distribution::{Histogram, Unit};
 use wakepath_engine::latency::recorded::{RecordedQuery, ThreadFilter};
 use wakepath_engine::latency::{self, GroupKey, TimeSlice};
@@ -30,30 +30,19 @@ pub trait Answered {
 impl Answered for FinishedStory {
     fn answer(&self, question: Question) -> PathAnswer<'_> {
         let Self { recorded, path, stacks, sampled } = self;
-        PathAnswer {
-            head: Head {
-                host: recorded.host.clone(),
-                others: recorded.others.clone(),
-                clock: recorded.clock,
-                loss_hosts: Vec::new(),
-                origin: path.window.from,
-                origin_realtime_ns: Some(REALTIME),
-                clock_error_ns: Some(0),
-                problems: Vec::new(),
-                losses: Vec::new(),
-                cost: Some(cost()),
-            },
-            question,
-            if_joined: None,
-            contributors: contributors(&recorded.graph, path),
-            killed: None,
-            still_waiting: None,
-            deadlocks: Vec::new(),
-            sampled: sampled.clone(),
-            stacks: stacks.clone(),
-            path: path.clone(),
-            recorded,
-        }
+        let head = Head {
+            host: recorded.host.clone(),
+            others: recorded.others.clone(),
+            clock: recorded.clock,
+            loss_hosts: Vec::new(),
+            origin: path.window.from,
+            origin_realtime_ns: Some(REALTIME),
+            clock_error_ns: Some(0),
+            problems: Vec::new(),
+            losses: Vec::new(),
+            cost: Some(cost()),
+        };
+        PathAnswer::new(recorded, head, question, path.clone(), sampled.clone(), stacks.clone())
     }
 }
 

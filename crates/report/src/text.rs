@@ -27,6 +27,7 @@ mod tree;
 mod watch;
 
 pub use calls::calls;
+pub(crate) use calls::{calls_headline, cause_text};
 pub use comparison::comparison;
 #[cfg(feature = "collect")]
 pub use doctor::doctor;
@@ -37,13 +38,18 @@ pub use footer::Source;
 pub use goroutine::goroutines_unseen;
 #[cfg(feature = "collect")]
 pub use goroutine::{goroutines, goroutines_started};
+pub(crate) use headline::headline;
 pub use info::info;
 #[cfg(feature = "collect")]
 pub use latency::live_latency;
 pub use latency::{other_processes, recorded_latency};
 pub use overview::{candidate, overview};
+pub(crate) use overview::{headline as overview_headline, next_words as overview_next};
 pub use path::path;
-pub(crate) use requests::{operation_name, other_warnings, request_sentence, spans_left_out};
+pub(crate) use path::{next_words, row_text};
+pub(crate) use requests::{
+    NextStep, next_step, operation_name, other_warnings, request_sentence, spans_left_out,
+};
 pub use requests::{request, request_group, requests};
 pub use segments::segments;
 #[cfg(feature = "collect")]

@@ -11,7 +11,8 @@ pub use blocked::blocked_classes;
 #[cfg(test)]
 pub use finding::activity;
 pub use finding::{
-    blamed_code, cause, certainty, doers, doing, end, leaf, node_thread, part, responsible, row,
+    blamed, blamed_code, cause, certainty, certainty_code, doing, end, leaf, node_thread, part, responsible,
+    row,
 };
 pub use functions::{code_lines, frame, function, function_caller, function_name, samples, tally};
 pub use signal::{signal_name, signal_sent};
@@ -28,6 +29,7 @@ use wakepath_names::{
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::escape::escape;
+use crate::json::text;
 use crate::units::duration;
 
 /// The words for a segment that no thread has.
@@ -186,6 +188,17 @@ pub fn object_name(object: &Object) -> String {
                 format!("any of {count} ({})", named.join(", "))
             }
         }
+    }
+}
+
+/// The kind of an object as documents spell it, and its name, if it has one.
+pub fn object_kind(object: &Object) -> (&'static str, Option<String>) {
+    match object {
+        Object::AnyOf(..) => ("any_of", Some(object_name(object))),
+        Object::File(name) => ("file", Some(text(name.bytes()))),
+        Object::Pipe => ("pipe", None),
+        Object::Socket(end) => ("socket", end.map(|end| end.to_string())),
+        Object::Anonymous(name) => ("anonymous", Some(text(name.bytes()))),
     }
 }
 

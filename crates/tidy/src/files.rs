@@ -34,6 +34,8 @@ pub fn check(path: &Path, bytes: &[u8]) -> Vec<Finding> {
         findings.extend(prints(path, text));
         findings.extend(modules(path, text));
         findings.extend(skips(path, text));
+        findings.extend(rules_in_views(path, text));
+        findings.extend(vectors_in_findings(path, text));
     }
     findings
 }
@@ -156,6 +158,56 @@ fn skips(path: &Path, text: &str) -> Vec<Finding> {
     wrong.map(|line| at(path, line, "a skip by hand; use `skip` or `not_possible` of the harness")).collect()
 }
 
+/// Findings belong to the answer: a view words them, and calls no rule that makes them. Types have a capital letter.
+fn rules_in_views(path: &Path, text: &str) -> Vec<Finding> {
+    const CRATE: &str = "wakepath_findings::";
+    if !path.starts_with("crates/report/src") || !has_extension(path, &["rs"]) {
+        return Vec::new();
+    }
+    let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let mut findings = Vec::new();
+    for (place, _) in product.match_indices(CRATE) {
+        let named = &product[place + CRATE.len()..];
+        let end = if named.starts_with('{') { named.find('}') } else { named.find(|c: char| !is_word(c)) };
+        let words = named[..end.unwrap_or(named.len())].split(|c: char| !is_word(c));
+        let is_rule = |word: &&str| word.starts_with(|c: char| c.is_lowercase()) && *word != "testing";
+        let line = product[..place].lines().count().max(1);
+        findings.extend(words.filter(is_rule).map(|word| {
+            at(path, line, format!("`{word}` of `findings` in a view; let the answer of `engine` have it"))
+        }));
+    }
+    findings
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Rules reach paths, the graph and the recording by methods, so that these may lie elsewhere than in one vector.
+fn vectors_in_findings(path: &Path, text: &str) -> Vec<Finding> {
+    const VECTORS: [&str; 8] = [
+        ".segments.",
+        ".segments[",
+        ".path.segments {",
+        ".path.waits",
+        ".survey.",
+        ".graph.",
+        "&recorded.graph,",
+        "&recorded.graph;",
+    ];
+    let is_rule = path.starts_with("crates/findings/src") && !path.ends_with("testing.rs");
+    if !is_rule || !has_extension(path, &["rs"]) {
+        return Vec::new();
+    }
+    let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines = product.lines().enumerate();
+    let wrong = lines.filter_map(|(index, line)| {
+        let field = VECTORS.iter().find(|field| line.contains(*field))?;
+        Some(at(path, index + 1, format!("`{field}` reaches a field; use a method")))
+    });
+    wrong.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::check;
@@ -240,6 +292,35 @@ mod tests {
         ] {
             assert_eq!(findings(path, text), expected);
         }
+    }
+
+    #[test]
+    fn a_view_calls_no_rule_of_findings() {
+        let text =
+            "use wakepath_findings::{\n    Row, rows,\n};\nfn f() {\n    wakepath_findings::causes(g)\n}\n";
+        let test = "#[cfg(test)]\nmod t { use wakepath_findings::rows; }\n";
+        let rule = |line, word| {
+            format!(
+                "crates/report/src/a.rs:{line}: `{word}` of `findings` in a view; let the answer of `engine` have it"
+            )
+        };
+        assert_eq!(findings("crates/report/src/a.rs", text), [rule(1, "rows"), rule(5, "causes")]);
+        for good in ["use wakepath_findings::testing::checkout;\n", "use wakepath_findings::Row;\n", test] {
+            assert_eq!(findings("crates/report/src/a.rs", good), [""; 0], "{good}");
+        }
+        assert_eq!(findings("crates/engine/src/a.rs", text), [""; 0]);
+    }
+
+    #[test]
+    fn rules_reach_the_graph_by_methods() {
+        let path = "crates/findings/src/rows.rs";
+        for field in ["p.segments.iter()", "e.path.waits[0]", "r.survey.names.x()", "r.graph.thread(t)"] {
+            assert_eq!(findings(path, &format!("fn f() {{\n    {field}\n}}\n")).len(), 1, "{field}");
+        }
+        assert_eq!(findings(path, "e.segments(); r.graph().thread(t); r.names()\n"), [""; 0]);
+        let test = "#[cfg(test)]\nmod t { fn f() { r.graph.thread(t) } }\n";
+        assert_eq!(findings(path, test), [""; 0]);
+        assert_eq!(findings("crates/findings/src/testing.rs", "s.segments.len()\n"), [""; 0]);
     }
 
     #[test]

@@ -71,6 +71,18 @@ impl Thread {
         self.names.last().map_or(Comm::default(), |&(_, comm)| comm)
     }
 
+    /// Its cgroups in the hierarchy with the CPU controller from `from` until `to`, in order: the one that it was in
+    /// before first.
+    pub fn cpu_cgroups_within(
+        &self,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> impl DoubleEndedIterator<Item = CgroupId> {
+        let until = |at| self.cgroups.partition_point(|&(since, ..)| since <= at);
+        let within = until(from).saturating_sub(1)..until(to);
+        self.cgroups.get(within).unwrap_or_default().iter().map(|&(.., cpu_cgroup)| cpu_cgroup)
+    }
+
     /// The thread that forked it, if its fork is its first known time.
     pub fn forker(&self) -> Option<Occupant> {
         self.born.filter(|&(at, _)| at == self.first).map(|(_, forker)| forker)

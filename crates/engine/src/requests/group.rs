@@ -2,6 +2,7 @@
 //! those of another recording.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::OnceLock;
 
 use wakepath_critical_path::Algorithm;
 use wakepath_distribution::{Histogram, Unit, bucket_of, peaks};
@@ -156,6 +157,7 @@ pub fn request_group<'r>(
         asked: asked.group,
         which,
         usual: usual.map(|(peak, usual)| (peak, usual.group)).filter(|(_, group)| !group.paths.is_empty()),
+        findings: OnceLock::new(),
     };
     let is_own =
         |clock: &&SpanClock| joined.traced.spans.services[clock.service.0 as usize].name == operation.service;

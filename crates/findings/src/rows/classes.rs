@@ -108,12 +108,11 @@ impl Sums {
 /// All classes of a path, with their sums, in the order in which the path meets them. `of_call`: the path is that of
 /// a call, and classes hold the enders of its waits.
 pub fn classes(evidence: &Evidence<'_>, of_call: bool) -> impl Iterator<Item = (Class, Sum)> + use<> {
-    let path = evidence.path;
     let enclosed = Waits::new(evidence, of_call);
     let mut sums = Sums::default();
     let mut open_waits = OpenWaits::default();
     let mut before: Option<(Class, Enclosing)> = None;
-    for (number, segment) in path.segments.iter().enumerate() {
+    for (number, segment) in evidence.segments().enumerate() {
         let enclosing = around(&enclosed.enclosing, segment.parent);
         let class = enclosed.class(number, segment, enclosing);
         let sum = sums.entry(&class);
@@ -125,7 +124,7 @@ pub fn classes(evidence: &Evidence<'_>, of_call: bool) -> impl Iterator<Item = (
         let begins = begins && !segment.goes_on;
         sum.own_waits += u64::from(begins);
         let outer = enclosing.outer.or(enclosing.user);
-        let is_new = match outer.and_then(|outer| path.waits.get(outer.0 as usize)) {
+        let is_new = match outer.and_then(|outer| evidence.wait(outer)) {
             Some(wait) => open_waits.begins(wait.depth, wait.thread) && !wait.goes_on,
             None => begins,
         };
@@ -187,15 +186,15 @@ struct Waits<'a> {
 
 impl<'a> Waits<'a> {
     fn new(evidence: &'a Evidence<'a>, of_call: bool) -> Self {
-        let waits = &evidence.path.waits;
+        let waits = || evidence.waits();
         let mut whose = HashMap::new();
-        let mut enclosing = Vec::with_capacity(waits.len());
+        let mut enclosing = Vec::with_capacity(waits().len());
         // A wait's parent comes before it.
-        for (i, wait) in waits.iter().enumerate() {
+        for (id, wait) in waits() {
             let (is_kernel, is_own) = *whose
                 .entry(wait.thread)
                 .or_insert_with(|| (evidence.thread(wait.thread).kernel, evidence.is_own(wait.thread)));
-            let itself = u32::try_from(i).ok().map(WaitId);
+            let itself = Some(id);
             let Enclosing { user, own, outer } = around(&enclosing, wait.parent);
             let is_outer = of_call
                 && wait.parent.is_none()
@@ -207,15 +206,12 @@ impl<'a> Waits<'a> {
             });
         }
         let disks = disks(evidence, &enclosing);
-        let site = |id: usize| evidence.stacks.of_wait(WaitId(u32::try_from(id).ok()?))?.site;
-        let waiters = waits
-            .iter()
+        let waiters = waits()
             .zip(disks)
-            .enumerate()
-            .map(|(id, (wait, disk))| Waiter {
+            .map(|((id, wait), disk)| Waiter {
                 thread: wait.thread,
                 call: evidence.recorded.wait_call_key(wait),
-                site: site(id),
+                site: evidence.stacks.of_wait(id).and_then(|stack| stack.site),
                 disk,
             })
             .collect();
@@ -234,7 +230,7 @@ impl<'a> Waits<'a> {
     }
 
     fn ender(&self, outer: WaitId) -> Option<Ender> {
-        let wait = self.evidence.path.waits.get(outer.0 as usize)?;
+        let wait = self.evidence.wait(outer)?;
         let by = match wait.via {
             Via::Lock => EndedBy::Release,
             Via::Packet => EndedBy::Packet,
@@ -245,7 +241,7 @@ impl<'a> Waits<'a> {
     }
 
     fn class(&self, number: usize, segment: &Segment, enclosing: Enclosing) -> Class {
-        let graph = &self.evidence.recorded.graph;
+        let graph = self.evidence.recorded.graph();
         let is_kernel = segment.thread.is_some_and(|thread| match self.is_kernel.get(&thread) {
             Some(is_kernel) => *is_kernel,
             None => self.evidence.thread(thread).kernel,
@@ -274,7 +270,7 @@ fn around(enclosing: &[Enclosing], parent: Option<WaitId>) -> Enclosing {
 /// The disk that took most of each user thread's wait.
 fn disks(evidence: &Evidence<'_>, enclosing: &[Enclosing]) -> Vec<Option<Option<u32>>> {
     let mut times: HashMap<(usize, Option<u32>), u64> = HashMap::new();
-    for segment in &evidence.path.segments {
+    for segment in evidence.segments() {
         let wait = around(enclosing, segment.parent).user;
         if let (Some(wait), Cause::Block { request, .. }) = (wait, &segment.cause) {
             let device = request.as_ref().map(|request| request.device);

@@ -40,7 +40,7 @@ impl TreeBuilder {
     /// Adds a path, the branches of which are the threads that `key` makes of its threads.
     pub fn add(&mut self, path: &Evidence<'_>, is_asked: bool, key: impl Fn(ThreadIndex) -> ThreadKey) {
         let mut places = Places::new(path, &key);
-        for wait in &path.path.waits {
+        for (_, wait) in path.waits() {
             let place = places.find(self, wait.parent, Some(wait.thread));
             places.of_wait.push(place);
             let call = path.recorded.wait_call_key(wait);
@@ -51,7 +51,7 @@ impl TreeBuilder {
         let mut waits: Vec<WaitsAbove> = Vec::new();
         let mut samples: BTreeMap<(usize, &Site), u64> = BTreeMap::new();
         let mut seen = path.sampled.iter().peekable();
-        for (number, segment) in path.path.segments.iter().enumerate() {
+        for (number, segment) in path.segments().enumerate() {
             let (node, _) = places.find(self, segment.parent, segment.thread);
             own_ns.resize(self.nodes.len(), 0);
             let ns = segment.to.since(segment.from);
@@ -168,7 +168,7 @@ impl WaitsAbove {
         if self.last.replace(wait) == Some(wait) {
             return;
         }
-        if wait.and_then(|wait| path.path.waits.get(wait.0 as usize)).is_some_and(|wait| wait.goes_on) {
+        if wait.and_then(|wait| path.wait(wait)).is_some_and(|wait| wait.goes_on) {
             return;
         }
         self.count += 1;
@@ -200,7 +200,7 @@ struct Places<'a, F> {
 
 impl<'a, F: Fn(ThreadIndex) -> ThreadKey> Places<'a, F> {
     fn new(path: &'a Evidence<'a>, key: F) -> Self {
-        let waits = path.path.waits.len();
+        let waits = path.waits().len();
         let (of_wait, calls) = (Vec::with_capacity(waits), Vec::with_capacity(waits));
         Self { path, key, keys: HashMap::new(), of_wait, calls, last: None }
     }
@@ -227,7 +227,7 @@ impl<'a, F: Fn(ThreadIndex) -> ThreadKey> Places<'a, F> {
         let next = tree.nodes.len();
         let node = *tree.by_key.entry((above, key, call.clone())).or_insert(next);
         if node == next {
-            let via = self.path.path.waits.get(wait).map(|wait| wait.via);
+            let via = parent.and_then(|wait| self.path.wait(wait)).map(|wait| wait.via);
             tree.nodes.push(Node { parent: Some(above), thread: key, call, via, ..Node::default() });
         }
         self.last = Some(((parent, thread), (node, depth + 1)));

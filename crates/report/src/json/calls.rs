@@ -1,20 +1,22 @@
 //! The causes of a peak's calls, as JSON.
 
+mod rows;
+
 use std::io::{self, Write};
 
 use serde::Serialize;
 use wakepath_engine::requests::Parked;
 use wakepath_engine::{CallsAnswer, Ender, EndersRequest, Group, PathAnswer, Which};
-use wakepath_findings::{
-    Cause, CausePart, CauseTree, Code, Evidence, PerGroup, Sum, Tally, causes, first_cause, merged_tree,
-};
+use wakepath_findings::{CallCause, CallCausePart, CauseTree, Code, Evidence, PerGroup, Sum, Tally};
 
 use super::goroutine::reason_in_words;
 use super::head::{HeadJson, since_origin};
 use super::latency::{BucketJson, PeakJson, buckets, peaks};
+use super::path::{FirstScreenJson, MAX_FUNCTIONS};
 use super::text;
 use crate::escape::escape;
 use crate::wording;
+use rows::{CallRowJson, headline, rows};
 
 #[derive(Serialize)]
 pub(super) struct CallsJson {
@@ -35,6 +37,8 @@ pub(super) struct CallsJson {
     asked: GroupJson,
     /// Null where there are no others.
     usual: Option<GroupJson>,
+    #[serde(flatten)]
+    screen: FirstScreenJson<CallRowJson>,
     causes: Vec<CauseJson>,
     /// The cause tree of these calls: parents before their children.
     tree: Vec<NodeJson>,
@@ -216,11 +220,11 @@ struct CodeJson {
 /// # Errors
 /// Those of `out`.
 pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
-    super::write(out, &document(answer, "wakepath.calls/1"))
+    super::write(out, &document(answer, "wakepath.calls/1", None))
 }
 
-/// The document of calls, under the name of a schema.
-pub(super) fn document(answer: &CallsAnswer, schema: &'static str) -> CallsJson {
+/// The document of calls, under the name of a schema, with the next command.
+pub(super) fn document(answer: &CallsAnswer, schema: &'static str, next: Option<Vec<String>>) -> CallsJson {
     let usual = answer.usual.as_ref();
     let group = |peak, Group { calls, paths }: &Group<'_>| GroupJson {
         peak,
@@ -232,7 +236,7 @@ pub(super) fn document(answer: &CallsAnswer, schema: &'static str) -> CallsJson 
         Which::Peak(peak) => Some(peak),
         Which::Above(_) | Which::Between(..) | Which::Slowest(_) | Which::All => None,
     };
-    let evidence = answer.evidence();
+    let names = answer.asked.paths.first().map(PathAnswer::evidence);
     CallsJson {
         head: HeadJson::new(schema, &answer.head),
         target: text(answer.target.bytes()),
@@ -247,15 +251,16 @@ pub(super) fn document(answer: &CallsAnswer, schema: &'static str) -> CallsJson 
         goroutine_waits: goroutine_waits(answer),
         asked: group(peak, &answer.asked),
         usual: usual.map(|(peak, usual)| group(*peak, usual)),
-        causes: causes(&evidence).iter().map(|one| cause(one, answer.asked.paths.len())).collect(),
-        tree: evidence.asked.first().map_or(Vec::new(), |names| tree(names, &merged_tree(&evidence))),
+        screen: FirstScreenJson { headline: headline(answer), rows: rows(answer), next },
+        causes: answer.causes().map(|one| cause(one, answer.asked.paths.len())).collect(),
+        tree: names.map_or(Vec::new(), |names| tree(&names, &answer.tree())),
         calls: answer.asked.paths.iter().map(call).collect(),
     }
 }
 
-fn cause(cause: &Cause<'_>, calls: usize) -> CauseJson {
-    let (evidence, row) = &cause.example;
-    let part = |part: &CausePart| PartJson {
+fn cause((cause, evidence): (&CallCause, Evidence<'_>), calls: usize) -> CauseJson {
+    let (evidence, (_, row)) = (&evidence, &cause.example);
+    let part = |part: &CallCausePart| PartJson {
         kind: part.end.activity.as_ref().map(|end| end.kind.name()),
         responsible: part.end.activity.as_ref().and_then(|end| wording::blamed_code(evidence, &end.blamed)),
         what: wording::end(evidence, &cause.key, part),
@@ -275,9 +280,6 @@ fn cause(cause: &Cause<'_>, calls: usize) -> CauseJson {
         code: code(&cause.code),
     }
 }
-
-/// Most functions of one kind that are listed.
-const MAX_FUNCTIONS: usize = 10;
 
 fn code(code: &Code) -> Vec<CodeJson> {
     seen("samples", &code.ran).chain(seen("waits", &code.waited)).collect()
@@ -328,7 +330,7 @@ fn call(answer: &PathAnswer<'_>) -> CallJson {
         tid: answer.subject().tid.number(),
         from_ns: since_origin(&answer.head, answer.path.window.from),
         to_ns: since_origin(&answer.head, answer.path.window.to),
-        first: first_cause(&answer.evidence()).map(|(key, row)| {
+        first: answer.first_cause().map(|(key, row)| {
             let (kind, what) = wording::cause(&answer.evidence(), &key, &row);
             FirstJson { kind, what, ns: row.total_ns }
         }),
@@ -360,6 +362,28 @@ mod tests {
             let mean = |key| sum(&document["causes"], key).round();
             assert_eq!((mean("asked_ns"), mean("usual_ns")), (100_100.0, 200.0));
             assert_eq!(document["calls"][0]["first"]["what"], "waiting for a lock that holder held");
+            // Rows are the same causes, in all calls together.
+            let [rows, causes] =
+                ["rows", "causes"].map(|key| document[key].as_array().expect("a list").clone());
+            let keys = |list: &[Value], code: &str| -> Vec<_> {
+                list.iter()
+                    .map(|one| (one[code].clone(), one["what"].clone(), one["asked_ns"].clone()))
+                    .collect()
+            };
+            assert_eq!(keys(&rows, "code"), keys(&causes, "type"));
+            assert_eq!(sum(&document["rows"], "total_ns"), 20.0 * 100_100.0);
+            assert!((sum(&document["rows"], "share") - 1.0).abs() < 1e-9);
+            assert_eq!(rows[0]["text"], "waiting for a lock that holder held: running");
+            assert_eq!((&rows[0]["basis"], &rows[0]["shown"]), (&"measured".into(), &true.into()));
+            let headline = &document["headline"];
+            let text = "20 calls of peak 2 of ./app:handle took 100 µs on average, calls of peak 1 take 200 ns: \
+                        mostly waiting for a lock that holder held, which spent that time running (100% of the \
+                        difference, the largest cause in 20 of 20 calls)";
+            assert_eq!((&headline["code"], &headline["text"]), (&"thread".into(), &text.into()));
+            assert_eq!((&headline["row"], &headline["is_most"]), (&0.into(), &true.into()));
+            assert_eq!((&headline["total_ns"], &headline["share"]), (&99_900.into(), &1.0.into()));
+            assert_eq!(headline["who"]["comm"], "holder");
+            assert_eq!(document["next"], Value::Null);
             // So do the parts of the tree.
             let tree = document["tree"].as_array().expect("a list").iter();
             assert_eq!(tree.map(|node| sum(&node["own"], "asked_ns")).sum::<f64>().round(), 100_100.0);

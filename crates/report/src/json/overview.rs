@@ -6,15 +6,16 @@ use serde::Serialize;
 use wakepath_critical_path::Hang;
 use wakepath_engine::{Overview, Scope};
 use wakepath_event::Tid;
-use wakepath_findings::ThreadTimes;
+use wakepath_findings::{ThreadTimes, ThreadsHeadline};
 use wakepath_names::call_name;
 
 use super::hang::{HangJson, WhoseJson, hang_document, whose};
 use super::head::{HeadJson, since_origin};
 use super::{text, write};
+use crate::text::{overview_headline, overview_next};
 
-/// Writes the document of an overview.
-pub fn overview(overview: &Overview, out: &mut dyn Write) -> io::Result<()> {
+/// Writes the document of an overview; `recording` are the words that name the recording in a command.
+pub fn overview(overview: &Overview, recording: &[String], out: &mut dyn Write) -> io::Result<()> {
     let documents = Documents(overview);
     let hang = |hang: &Hang| hang_document(overview.recorded, &overview.head, hang, overview.to);
     write(
@@ -22,6 +23,8 @@ pub fn overview(overview: &Overview, out: &mut dyn Write) -> io::Result<()> {
         &OverviewJson {
             head: HeadJson::new("wakepath.path/1", &overview.head),
             window: None,
+            headline: documents.headline(),
+            next: next(overview, recording),
             scope: documents.scope(),
             deadlocks: overview.open.deadlocks.iter().map(|cycle| cycle.iter().map(hang).collect()).collect(),
             still_waiting: overview.open.still_waiting.iter().map(hang).collect(),
@@ -39,6 +42,8 @@ struct OverviewJson {
     head: HeadJson,
     /// Null: it distinguishes this document from a path.
     window: Option<()>,
+    headline: OverviewHeadlineJson,
+    next: Option<Vec<String>>,
     scope: ScopeJson,
     deadlocks: Vec<Vec<HangJson>>,
     still_waiting: Vec<HangJson>,
@@ -46,6 +51,20 @@ struct OverviewJson {
     sleeping_at_end: usize,
     undecided_at_end: usize,
     threads: Vec<ThreadJson>,
+}
+
+/// The sentence, and the thread to ask about first.
+#[derive(Serialize)]
+struct OverviewHeadlineJson {
+    code: &'static str,
+    text: String,
+    who: Option<WhoseJson>,
+}
+
+/// The question about the thread to ask about first.
+fn next(overview: &Overview, recording: &[String]) -> Option<Vec<String>> {
+    let command = ["wakepath", "path"].map(String::from);
+    Some(command.into_iter().chain(recording.iter().cloned()).chain(overview_next(overview)?).collect())
 }
 
 #[derive(Serialize)]
@@ -87,6 +106,16 @@ struct LongestJson {
 struct Documents<'a>(&'a Overview<'a>);
 
 impl Documents<'_> {
+    fn headline(&self) -> OverviewHeadlineJson {
+        let code = match self.0.headline() {
+            ThreadsHeadline::Deadlocked => "deadlocked",
+            ThreadsHeadline::StillWaiting(_) => "still_waiting",
+            ThreadsHeadline::Choose => "choose",
+        };
+        let who = self.0.thread_to_ask().map(|thread| whose(self.0.recorded, thread, self.0.to));
+        OverviewHeadlineJson { code, text: overview_headline(self.0).into_plain(), who }
+    }
+
     fn scope(&self) -> ScopeJson {
         let Overview { head, recorded, from, to, .. } = self.0;
         let [from_ns, to_ns] = [from, to].map(|at| since_origin(head, *at));
@@ -139,7 +168,7 @@ mod tests {
     fn documents_keep_the_contract() {
         overview_of(DEADLOCK, |answer| {
             let shape = include_str!("../../contract/overview.txt");
-            let document = document(shape, |out| overview(answer, out));
+            let document = document(shape, |out| overview(answer, &["a.rec".into()], out));
             golden(&document, &expect_test::expect_file!["../../tests/golden/overview_of_a_deadlock.json"]);
             let tids = |list: &Value| {
                 let threads = list.as_array().expect("a list").iter();
@@ -148,9 +177,15 @@ mod tests {
             assert_eq!(tids(&document["deadlocks"][0]), [10, 11]);
             assert_eq!(tids(&document["still_waiting"]), [10, 11, 12]);
             assert_eq!(document["still_waiting"][2]["lock"]["owner"]["tid"], 10);
+            let headline = &document["headline"];
+            assert_eq!((&headline["code"], &headline["who"]["tid"]), (&"deadlocked".into(), &10.into()));
+            assert_eq!(headline["text"], "the whole machine, 900 ns, 5 threads: deadlocked");
+            assert_eq!(document["next"], serde_json::json!(["wakepath", "path", "a.rec", "--tid", "10"]));
         });
         overview_of(KILLED, |answer| {
-            let document = document(include_str!("../../contract/overview.txt"), |out| overview(answer, out));
+            let document = document(include_str!("../../contract/overview.txt"), |out| {
+                overview(answer, &["a.rec".into()], out)
+            });
             golden(
                 &document,
                 &expect_test::expect_file!["../../tests/golden/overview_of_killed_threads.json"],

@@ -1,5 +1,6 @@
 //! `wakepath.path/1`: why a window took its time.
 
+mod findings;
 mod segments;
 #[cfg(test)]
 mod tests;
@@ -22,13 +23,43 @@ use super::hang::{HangJson, hang_document};
 use super::head::{HeadJson, since_origin};
 use super::{text, write};
 use crate::wording;
+pub(super) use findings::{
+    FunctionsJson, HeadlineJson, MAX_FUNCTIONS, PartJson, RowJson, SamplesJson, WhoJson, certainty, next,
+    share,
+};
 
-/// Writes the document of a path.
-pub fn path(answer: &PathAnswer, out: &mut dyn Write) -> io::Result<()> {
-    write(out, &PathJson { head: HeadJson::new("wakepath.path/1", &answer.head), body: body(answer) })
+/// Writes the document of a path; `recording` are the words that name the recording in a command.
+pub fn path(answer: &PathAnswer, recording: &[String], out: &mut dyn Write) -> io::Result<()> {
+    let head = HeadJson::new("wakepath.path/1", &answer.head);
+    let documents = Documents(answer);
+    let screen = FirstScreenJson {
+        headline: documents.headline(),
+        rows: documents.rows(),
+        next: next(answer, recording),
+    };
+    write(out, &PathJson { head, screen, body: body(answer) })
 }
 
-/// All of the document but its head.
+/// The first screen: the sentence that answers, the rows, and the next command as a list of words.
+#[derive(Serialize)]
+pub(super) struct FirstScreenJson<R: Serialize> {
+    pub headline: HeadlineJson,
+    pub rows: Vec<R>,
+    /// Null where no command leads further.
+    pub next: Option<Vec<String>>,
+}
+
+/// The rows of an answer.
+pub(super) fn rows(answer: &PathAnswer) -> Vec<RowJson> {
+    Documents(answer).rows()
+}
+
+/// The headline of an answer.
+pub(super) fn headline(answer: &PathAnswer) -> HeadlineJson {
+    Documents(answer).headline()
+}
+
+/// All of the document but its head and the first screen.
 pub(super) fn body<'a>(answer: &'a PathAnswer<'_>) -> impl Serialize + use<'a> {
     let documents = Documents(answer);
     let path = &answer.path;
@@ -65,6 +96,8 @@ pub(super) fn body<'a>(answer: &'a PathAnswer<'_>) -> impl Serialize + use<'a> {
 struct PathJson<B: Serialize> {
     #[serde(flatten)]
     head: HeadJson,
+    #[serde(flatten)]
+    screen: FirstScreenJson<RowJson>,
     #[serde(flatten)]
     body: B,
 }
@@ -242,7 +275,7 @@ impl<'a> Documents<'a> {
             unit: who.as_ref().and_then(|who| self.unit(who)),
             segments: part.segments,
             total_ns: part.total_ns,
-            share: if window == 0 { 0.0 } else { part.total_ns as f64 / window as f64 },
+            share: findings::share(part.total_ns, window),
         }
     }
 

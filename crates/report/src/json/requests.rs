@@ -2,6 +2,7 @@
 
 mod clock;
 mod group;
+mod headline;
 mod left_out;
 #[cfg(test)]
 mod values;
@@ -27,6 +28,7 @@ use clock::{SpanClockJson, span_clocks};
 use left_out::LeftOutJson;
 
 pub use group::request_group;
+pub use headline::Named;
 
 const SCHEMA: &str = "wakepath.requests/1";
 
@@ -62,8 +64,8 @@ pub fn requests(answer: &RequestsAnswer, out: &mut dyn Write) -> io::Result<()> 
     write(out, &document)
 }
 
-/// Writes the document of one request.
-pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
+/// Writes the document of one request; `named` are the words that name what was read in a command.
+pub fn request(answer: &RequestAnswer, named: Named<'_>, out: &mut dyn Write) -> io::Result<()> {
     let RequestAnswer { head, traced, request, from, to, .. } = answer;
     let spans = answer.by_span.iter().map(|part| SpanJson {
         name: NameJson::of_span(traced, part.span),
@@ -146,6 +148,7 @@ pub fn request(answer: &RequestAnswer, out: &mut dyn Write) -> io::Result<()> {
         disk,
         span_clocks: span_clocks(head, traced, &answer.clocks),
         no_path: path.err().map(|why| why.name()),
+        screen: headline::first_screen(answer, named),
         path: path.ok().map(|path| body(&path.answer)),
     };
     write(out, &document)
@@ -164,7 +167,7 @@ struct RequestsJson<'a> {
 }
 
 #[derive(Serialize)]
-struct OneJson<'a, P: Serialize> {
+struct OneJson<'a, F: Serialize, P: Serialize> {
     #[serde(flatten)]
     head: HeadJson,
     request: RequestJson<'a>,
@@ -185,6 +188,8 @@ struct OneJson<'a, P: Serialize> {
     no_path: Option<&'static str>,
     /// Where its work was done by a goroutine.
     goroutine: Option<GoroutineJson<'a>>,
+    #[serde(flatten)]
+    screen: F,
     #[serde(flatten)]
     path: Option<P>,
 }
@@ -414,6 +419,8 @@ mod tests {
 
     #[test]
     fn documents_of_requests_are_in_shape() {
+        let words = [["a.rec", "spans.json"].map(str::to_owned)].concat();
+        let named = Named { recording: &words[..1], with_spans: &words };
         let clocks = EventKind::Clocks(Clocks { boottime_ns: 0, realtime_ns: REALTIME, steal_ns: 0 });
         let recorded = trace_with(
             "
@@ -453,8 +460,20 @@ mod tests {
             .filter(|line| !line.starts_with("schema:"))
             .map(|line| line.to_owned() + "\n")
             .collect();
-        let document = shape::document(&(schema.to_owned() + &path + beside), |out| request(&one, out));
+        let document =
+            shape::document(&(schema.to_owned() + &path + beside), |out| request(&one, named, out));
         assert_eq!(document["blocked_by"].as_array().map(Vec::len), Some(1));
+        let headline = &document["headline"];
+        assert_eq!((&headline["code"], &headline["total_ns"]), (&"blocked_by_request".into(), &200.into()));
+        assert_eq!((&headline["is_most"], &headline["basis"]), (&false.into(), &"inferred".into()));
+        let text = headline["text"].as_str().expect("text");
+        assert!(text.contains("was blocked by") && text.contains("POST /pay"), "{text}");
+        let of = |list: &str| {
+            document[list].as_array().expect("a list").iter().map(|one| one["total_ns"].as_u64())
+        };
+        assert_eq!(of("rows").sum::<Option<u64>>(), Some(500));
+        let next = ["wakepath", "path", "a.rec", "--tid", "10", "--from", "0", "--to", "0.0000005", "--tree"];
+        assert_eq!(document["next"], serde_json::json!(next));
         assert_eq!(document["question"]["by"], "request");
         let states: Vec<_> = document["states"]
             .as_array()
@@ -482,14 +501,25 @@ mod tests {
         let calls =
             include_str!("../../contract/calls.txt").replace("wakepath.calls/1", "wakepath.requests/1");
         let of_group = calls + include_str!("../../contract/request_group.txt");
-        let document = shape::document(&of_group, |out| request_group(&group, out));
+        let document = shape::document(&of_group, |out| request_group(&group, named, out));
         assert_eq!(document["blocked_by"][0]["operation"], "POST /pay");
+        let longest = "a".repeat(16);
+        let next = ["wakepath", "requests", "a.rec", "spans.json", "--request", &longest];
+        assert_eq!(document["next"], serde_json::json!(next));
 
         let unknown = traced(false);
         let joined = engine::join(&recorded, &unknown).expect("a clock");
         let one = engine::request(&joined, all.requests[0], Algorithm::default());
-        let document = shape::document(&(schema.to_owned() + &head + beside), |out| request(&one, out));
+        let document =
+            shape::document(&(schema.to_owned() + &head + beside), |out| request(&one, named, out));
         assert_eq!(document["request"]["join"], "none");
+        let headline = &document["headline"];
+        assert_eq!((&headline["code"], &headline["total_ns"]), (&"span".into(), &500.into()));
+        assert_eq!((&headline["share"], &headline["row"]), (&1.0.into(), &serde_json::Value::Null));
+        assert_eq!(
+            (&document["rows"], &document["next"]),
+            (&serde_json::json!([]), &serde_json::Value::Null)
+        );
         assert_eq!(
             (&document["no_path"], &document["disk"]),
             (&"no_thread".into(), &serde_json::Value::Null)

@@ -1,7 +1,7 @@
 //! The causes of a peak's calls, compared with the usual ones, as text.
 
-use wakepath_engine::{CallsAnswer, CallsOf, Group, Which};
-use wakepath_findings::{Cause, CausePart, Certainty, Code, RowKey, causes};
+use wakepath_engine::{CallsAnswer, CallsOf, PathAnswer, Which};
+use wakepath_findings::{CallCause, Certainty, Code, Evidence, RowKey, ShownParts};
 
 use super::{footer, goroutine};
 use crate::escape::escape;
@@ -9,59 +9,46 @@ use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration, rough_share, was};
 use crate::wording;
 
-/// A cause gets no line if its share is smaller than this, of the calls in question and of the usual ones.
-const MIN_SHARE: f64 = 0.005;
-const MIN_USUAL: f64 = 0.1;
-
 /// The causes that make the calls in question longer than the usual ones, per call.
 pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let usual = answer.usual.as_ref();
-    let causes = causes(&answer.evidence());
-    headline(answer, &causes, &mut screen);
-    let (asked_ns, usual_ns) = means(answer);
-    let noun = noun(answer.of);
+    let findings = answer.findings();
+    headline(answer, &mut screen);
     let first = each(answer.of);
     screen.unwrapped(Line::faint(if usual.is_some() {
         format!("{first}    usual  what the time went to, largest difference first")
     } else {
         format!("{first}  what the time went to")
     }));
-    let (shown, rest): (Vec<_>, Vec<_>) = causes.iter().partition(|cause| {
-        cause.mean_ns.asked >= asked_ns * MIN_SHARE || cause.mean_ns.usual > usual_ns * MIN_USUAL
-    });
     let figures = |asked: f64, usual_part: f64| {
         let asked = format!("{:>7}", duration(asked as u64));
         if usual.is_some() { format!("{asked}  {:>7}  ", duration(usual_part as u64)) } else { asked + "  " }
     };
     let margin = figures(0.0, 0.0).chars().count();
-    let is_mixed = causes.iter().filter(|cause| cause.first_in > 0).count() > 1;
-    for cause in shown {
+    let shown = answer.causes().enumerate().filter(|(place, _)| findings.shown.contains(place));
+    for (_, (cause, evidence)) in shown {
         let begin = Line::strong(figures(cause.mean_ns.asked, cause.mean_ns.usual));
-        let (one, several) = parts(cause);
-        let mut text = label(cause);
-        text += &one.map_or(String::new(), |part| read_on(cause, &end(cause, part)));
-        if is_mixed && cause.first_in > 0 {
-            text += &format!(" (the largest cause in {})", count(cause.first_in, noun));
-        }
-        let mut line = Line::from(text);
+        let mut line = Line::from(cause_text(answer, cause));
         let certainty = cause.basis.certainty();
         if answer.of == CallsOf::Operation && cause.mean_ns.asked > 0.0 && certainty != Certainty::Measured {
             line.push(Style::Faint, format!("  {}", wording::certainty(certainty)));
         }
         screen.hanging(begin, margin, line);
-        if let Some(part) = one {
-            code(&mut screen, margin, &part.code);
-        }
-        for part in several {
-            let begin = Line::faint(figures(part.mean_ns.asked, part.mean_ns.usual) + "  ");
-            screen.hanging(begin, margin + 2, end(cause, part));
-            code(&mut screen, margin + 2, &part.code);
+        match cause.shown_parts() {
+            ShownParts::Whole(part) => code(&mut screen, margin, &cause.parts[part].code),
+            ShownParts::Several(parts) => {
+                for part in parts.into_iter().map(|part| &cause.parts[part]) {
+                    let begin = Line::faint(figures(part.mean_ns.asked, part.mean_ns.usual) + "  ");
+                    screen.hanging(begin, margin + 2, wording::end(&evidence, &cause.key, part));
+                    code(&mut screen, margin + 2, &part.code);
+                }
+            }
         }
         code(&mut screen, margin, &cause.code);
     }
-    if !rest.is_empty() {
-        let sum = |of: fn(&Cause<'_>) -> f64| rest.iter().map(|cause| of(cause)).sum::<f64>();
+    if findings.rest().next().is_some() {
+        let sum = |of: fn(&CallCause) -> f64| findings.rest().map(of).sum::<f64>();
         let begin = Line::faint(figures(sum(|cause| cause.mean_ns.asked), sum(|cause| cause.mean_ns.usual)));
         screen.hanging(begin, margin, Line::faint("all other causes"));
     }
@@ -93,20 +80,21 @@ pub(super) fn trust(answer: &CallsAnswer, screen: &mut Screen) {
     }
 }
 
-/// The part that is all but a tenth of a cause; else those that are worth a line each.
-fn parts<'c>(cause: &'c Cause<'_>) -> (Option<&'c CausePart>, Vec<&'c CausePart>) {
-    /// The most parts that are printed.
-    const MAX_SHOWN: usize = 4;
-    let all = |part: &&CausePart| part.mean_ns.asked >= cause.mean_ns.asked * 0.9;
-    if let Some(one) = cause.parts.iter().find(all) {
-        return (Some(one), Vec::new());
+/// A cause in a line: `waiting for backend (20): running (the largest cause in 3 calls)`.
+pub fn cause_text(answer: &CallsAnswer, cause: &CallCause) -> String {
+    let Some(evidence) = answer.call(cause.example.0).map(PathAnswer::evidence) else { return String::new() };
+    let mut text = label(&evidence, cause);
+    if let ShownParts::Whole(part) = cause.shown_parts() {
+        text += &read_on(cause, &wording::end(&evidence, &cause.key, &cause.parts[part]));
     }
-    let told = cause.parts.iter().filter(|part| part.mean_ns.asked >= cause.mean_ns.asked * 0.05);
-    (None, told.take(MAX_SHOWN).collect())
+    if answer.findings().is_mixed && cause.first_in > 0 {
+        text += &format!(" (the largest cause in {})", count(cause.first_in, noun(answer.of)));
+    }
+    text
 }
 
 /// The text of a part behind its cause.
-fn read_on(cause: &Cause<'_>, part: &str) -> String {
+fn read_on(cause: &CallCause, part: &str) -> String {
     match cause.key {
         RowKey::Process(..) | RowKey::Thread(..) => format!(": {part}"),
         RowKey::Cpu => format!(" {part}"),
@@ -114,27 +102,24 @@ fn read_on(cause: &Cause<'_>, part: &str) -> String {
     }
 }
 
-/// A cause in the headline, with what most of it was at the end of the chain.
-fn mostly(cause: &Cause<'_>) -> String {
-    let label = label(cause);
-    let is_process = cause.key.is_of_others();
-    let (least, most) = if is_process { (0.25, 2) } else { (0.5, 1) };
-    let difference = cause.mean_ns.difference();
-    let large = cause.parts.iter().filter(|part| part.mean_ns.difference() >= difference * least);
-    let ends: Vec<String> = large.take(most).map(|part| end(cause, part)).collect();
+/// A cause in the headline, with these of its parts.
+fn mostly(evidence: &Evidence<'_>, cause: &CallCause, parts: &[usize]) -> String {
+    let label = label(evidence, cause);
+    let ends = parts.iter().map(|part| wording::end(evidence, &cause.key, &cause.parts[*part]));
+    let ends: Vec<String> = ends.collect();
     match ends.as_slice() {
         [] => label,
-        ends if is_process => format!("{label}, which spent that time {}", ends.join(" and ")),
+        ends if cause.key.is_of_others() => format!("{label}, which spent that time {}", ends.join(" and ")),
         ends => label + &read_on(cause, &ends.join(" and ")),
     }
 }
 
-/// Which calls took how long, where the usual ones take how long, and what makes the difference.
-pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut Screen) {
-    let usual = answer.usual.as_ref();
-    let (asked_ns, usual_ns) = means(answer);
+/// The sentence: which calls took how long, where the usual ones take how long, and what makes the difference.
+pub fn calls_headline(answer: &CallsAnswer) -> Line {
+    let (usual, findings) = (answer.usual.as_ref(), answer.findings());
     let name = escape(answer.target.bytes());
-    let mut line = Line::strong(format!("{} of {name} took {}", which(answer), duration(asked_ns as u64)));
+    let took = duration(findings.mean_ns.asked as u64);
+    let mut line = Line::strong(format!("{} of {name} took {took}", which(answer)));
     line.push(Style::Normal, " on average");
     let noun = noun(answer.of);
     let usual_of = usual.map(|(peak, _)| match peak {
@@ -142,20 +127,25 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
         None => String::from("those of the other recording took"),
     });
     if let Some(usual) = usual_of {
-        line.push(Style::Normal, format!(", {usual} {}", duration(usual_ns as u64)));
+        line.push(Style::Normal, format!(", {usual} {}", duration(findings.mean_ns.usual as u64)));
     }
-    if let Some(first) = causes.first().filter(|first| first.mean_ns.difference() > 0.0) {
+    let first = findings.headline.as_ref();
+    let first = first.and_then(|first| Some((first, answer.causes().nth(first.cause)?)));
+    if let Some((headline, (cause, evidence))) = first {
         line.push(Style::Normal, ": mostly ");
-        line.push(Style::Strong, mostly(first));
-        let more = first.mean_ns.difference();
-        let all = (asked_ns - usual_ns).max(1.0);
-        let part = rough_share(more.min(all) as u64, all as u64);
+        line.push(Style::Strong, mostly(&evidence, cause, &headline.parts));
+        let part = rough_share(headline.more_ns, headline.of_ns);
         let of = if usual.is_some() { "of the difference" } else { "of it" };
-        let (in_calls, calls) = (first.first_in, count(answer.asked.paths.len() as u64, noun));
+        let (in_calls, calls) = (cause.first_in, count(answer.asked.paths.len() as u64, noun));
         let of_calls = format!(" ({part} {of}, the largest cause in {in_calls} of {calls})");
         line.push(Style::Normal, of_calls);
     }
-    screen.wrapped(0, line);
+    line
+}
+
+/// The sentence, and below it what it does not count.
+pub(super) fn headline(answer: &CallsAnswer, screen: &mut Screen) {
+    screen.wrapped(0, calls_headline(answer));
     for (n, what) in [
         (answer.unwound, "was left without a return"),
         (answer.open, "had not ended"),
@@ -181,15 +171,6 @@ pub(super) fn headline(answer: &CallsAnswer, causes: &[Cause<'_>], screen: &mut 
         screen.wrapped(0, Line::warning(text));
     }
     screen.blank();
-}
-
-/// The mean times of the calls in question and of the usual ones, ns.
-fn means(answer: &CallsAnswer) -> (f64, f64) {
-    let mean = |group: &Group<'_>| {
-        let sum: u64 = group.paths.iter().map(|path| path.window_ns()).sum();
-        sum as f64 / group.paths.len().max(1) as f64
-    };
-    (mean(&answer.asked), answer.usual.as_ref().map_or(0.0, |(_, group)| mean(group)))
 }
 
 /// Which calls were asked about: `160 calls of peak 3`.
@@ -224,13 +205,8 @@ pub(super) const fn each(of: CallsOf) -> &'static str {
 }
 
 /// A cause in words, by its example.
-fn label(cause: &Cause<'_>) -> String {
-    wording::cause(&cause.example.0, &cause.key, &cause.example.1).1
-}
-
-/// A part of a cause in words.
-fn end(cause: &Cause<'_>, part: &CausePart) -> String {
-    wording::end(&cause.example.0, &cause.key, part)
+fn label(evidence: &Evidence<'_>, cause: &CallCause) -> String {
+    wording::cause(evidence, &cause.key, &cause.example.1).1
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The method behind the numbers of a path, for `--explain`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use wakepath_critical_path::{Algorithm, SegmentKind};
+use wakepath_critical_path::{Algorithm, Basis, SegmentKind};
 use wakepath_engine::{PathAnswer, Stack};
+use wakepath_findings::Method;
 use wakepath_names::Frame;
 
 use super::segments::describe;
@@ -13,17 +14,15 @@ use crate::screen::{Layout, Line, Screen};
 use crate::units::{count, duration, part_of, was};
 use crate::wording;
 
-/// Maximum number of the largest segments that are shown with their evidence.
-const MAX_SHOWN: usize = 5;
-
 /// The algorithm and rules that made the numbers, how well each is known, and what is doubtful.
 pub fn explain(answer: &PathAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
-    method(&mut screen, answer);
-    kinds(&mut screen, answer);
-    bases(&mut screen, answer);
+    let found = answer.method();
+    method(&mut screen, answer, found.total_ns);
+    kinds(&mut screen, &found.kinds);
+    bases(&mut screen, &found.bases, answer.window_ns());
     stacks(&mut screen, answer);
-    largest(&mut screen, answer);
+    largest(&mut screen, answer, &found.largest);
     doubts(&mut screen, answer);
     screen.into_text()
 }
@@ -33,7 +32,7 @@ fn heading(screen: &mut Screen, text: &str) {
     screen.unwrapped(Line::strong(text));
 }
 
-fn method(screen: &mut Screen, answer: &PathAnswer) {
+fn method(screen: &mut Screen, answer: &PathAnswer, sum: u64) {
     screen.unwrapped(Line::strong("How the path was made"));
     const ACTIVE: &str = "The active path (Giraldeau 2015, Algorithm 5): from the start of the window to its end, each wait is \
          replaced by what the thread that ended it did in that time. The waits of that thread are replaced in the \
@@ -60,7 +59,6 @@ fn method(screen: &mut Screen, answer: &PathAnswer) {
     };
     screen.wrapped(0, text);
     let path = &answer.path;
-    let sum: u64 = path.segments.iter().map(|segment| segment.to.since(segment.from)).sum();
     let whole = if sum == answer.window_ns() { "exactly the window" } else { "which is NOT the window" };
     let text = format!(
         "The path has {} and {}. The segments sum to {sum} ns, {whole}; shares are shares of the window.",
@@ -71,49 +69,37 @@ fn method(screen: &mut Screen, answer: &PathAnswer) {
 }
 
 /// The meaning of each kind that occurs.
-fn kinds(screen: &mut Screen, answer: &PathAnswer) {
+fn kinds(screen: &mut Screen, kinds: &BTreeSet<SegmentKind>) {
     heading(screen, "What the words mean");
-    let kinds: BTreeSet<SegmentKind> = answer.path.segments.iter().map(|segment| segment.kind).collect();
     for kind in kinds {
         let head = Line::from(kind.name());
-        screen.hanging(head, 14, wording::kind_meaning(kind));
+        screen.hanging(head, 14, wording::kind_meaning(*kind));
     }
 }
 
-/// The share of the window that each basis has.
-fn bases(screen: &mut Screen, answer: &PathAnswer) {
+/// The share of the window that each basis has; equal ones in the order of their words.
+fn bases(screen: &mut Screen, bases: &[(Basis, u64)], window: u64) {
     heading(screen, "How well it is known");
-    let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for segment in &answer.path.segments {
-        let key = (wording::basis_word(segment.basis), wording::basis_meaning(segment.basis));
-        *sums.entry(key).or_default() += segment.to.since(segment.from);
-    }
-    let window = answer.window_ns();
-    let mut sums: Vec<_> = sums.into_iter().collect();
+    let words =
+        |(basis, ns): &(Basis, u64)| ((wording::basis_word(*basis), wording::basis_meaning(*basis)), *ns);
+    let mut sums: Vec<_> = bases.iter().map(words).collect();
     sums.sort_by_key(|&(key, ns)| (std::cmp::Reverse(ns), key));
     for ((basis, meaning), ns) in sums {
         screen.hanging(Line::strong(part(ns, window)), 17, format!("{basis}: {meaning}"));
     }
 }
 
-fn largest(screen: &mut Screen, answer: &PathAnswer) {
+fn largest(screen: &mut Screen, answer: &PathAnswer, largest: &[usize]) {
     heading(screen, "The largest segments");
-    let mut segments: Vec<_> = answer.path.segments.iter().enumerate().collect();
-    segments.sort_by_key(|(_, segment)| (std::cmp::Reverse(segment.to.since(segment.from)), segment.from));
-    for (number, segment) in segments.into_iter().take(MAX_SHOWN) {
+    let segments = largest.iter().filter_map(|number| Some((*number, answer.path.segment(*number)?)));
+    for (number, segment) in segments {
         let at = segment.from.since(answer.head.origin);
         let took = duration(segment.to.since(segment.from));
         let mut line = Line::faint(format!("at {} for {took}  ", duration(at)));
         line.extend(describe(answer, segment));
         screen.wrapped(4, line);
         stack(screen, "it waited in", answer.stacks.of_segment(number));
-        let mut parent = segment.parent;
-        const SHOWN: usize = 4;
-        for _ in 0..SHOWN {
-            let Some((id, wait)) = parent.and_then(|id| Some((id, answer.path.waits.get(id.0 as usize)?)))
-            else {
-                break;
-            };
+        for (id, wait) in Method::waits_above(answer.evidence(), segment) {
             let mut text =
                 format!("explains a wait of {}", wording::thread(answer.recorded, wait.thread, wait.to));
             if let Some(call) = answer.recorded.wait_call(wait) {
@@ -136,7 +122,6 @@ fn largest(screen: &mut Screen, answer: &PathAnswer) {
             screen.indented(4, text);
             stack(screen, "it waited in", answer.stacks.of_wait(id));
             stack(screen, "it was woken in", answer.stacks.of_waker(id));
-            parent = wait.parent;
         }
     }
 }

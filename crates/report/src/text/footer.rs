@@ -1,6 +1,6 @@
 //! The lines under an answer: losses, doubts, cost, where the recording is saved, the next question.
 
-use wakepath_critical_path::{Basis, Severity};
+use wakepath_critical_path::Severity;
 use wakepath_engine::{Head, PathAnswer, Recorded};
 use wakepath_wait_graph::Loss;
 
@@ -51,8 +51,7 @@ pub fn losses(head: &Head) -> Line {
 pub fn trust(answer: &PathAnswer) -> Line {
     let head = &answer.head;
     let mut line = losses(head);
-    let ambiguous = answer.path.segments.iter().filter(|segment| segment.basis == Basis::Ambiguous);
-    let ambiguous: u64 = ambiguous.map(|segment| segment.to.since(segment.from)).sum();
+    let ambiguous = answer.findings().ambiguous_ns;
     if ambiguous > 0 {
         line.push(Style::Warning, format!(", {} ambiguous", duration(ambiguous)));
     }
@@ -86,7 +85,7 @@ impl<'a> Source<'a> {
 
 /// The next command, with the place of the recording. `question` stands behind `wakepath path` and the
 /// recording.
-pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, question: Option<String>) {
+pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, question: Option<Vec<String>>) {
     let mut line = Line::new();
     if let Source::Made(_) = source {
         line.push(Style::Faint, format!("saved in {}   ", wording::file(&recorded.source)));
@@ -94,7 +93,7 @@ pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, questi
     let argument = source.argument();
     if let Some(question) = question {
         line.push(Style::Faint, "next: ");
-        line.push(Style::Normal, format!("wakepath path{argument} {question}"));
+        line.push(Style::Normal, format!("wakepath path{argument} {}", question.join(" ")));
     }
     if !line.is_empty() {
         screen.wrapped(0, line);

@@ -2,7 +2,7 @@
 
 use wakepath_critical_path::Hang;
 use wakepath_engine::{PathAnswer, Question};
-use wakepath_findings::{Headline, Row, RowKey, headline as first_part};
+use wakepath_findings::{Headline, WindowEnd};
 
 use super::hangs::waits;
 use super::time_outs;
@@ -11,9 +11,9 @@ use crate::units::{duration, rough_share};
 use crate::wording;
 
 /// One sentence: what took how long, mostly why, and how well that is known.
-pub fn headline(answer: &PathAnswer, rows: &[(RowKey, Row)]) -> Line {
-    let took = answer.window_ns();
-    let first = first_part(rows, took);
+pub fn headline(answer: &PathAnswer) -> Line {
+    let (took, findings) = (answer.window_ns(), answer.findings());
+    let Headline { end, largest, .. } = &findings.headline;
     let subject = match &answer.question {
         Question::Command { .. } if answer.subject().comm.bytes().is_empty() => String::from("the command"),
         Question::Command { .. } => wording::comm(answer.subject().comm),
@@ -22,56 +22,51 @@ pub fn headline(answer: &PathAnswer, rows: &[(RowKey, Row)]) -> Line {
             format!("{} {}", wording::name(service), wording::name(operation))
         }
     };
-    let thread = answer.recorded.graph.last_successor(answer.path.window.thread);
-    let own_killed = answer.killed.as_ref().filter(|hang| hang.thread == thread);
-    let ends = answer.still_waiting.is_some() || own_killed.is_some();
-    let mut ends_other = false;
-    let mut line = Line::new();
-    if let Some(hang) = &answer.still_waiting {
-        let waits = waits(answer.recorded, hang, answer.path.window.to);
-        line.push(Style::Strong, format!("{subject} is still waiting after {waits}"));
-    } else if let Some(of_own) = own_killed {
-        let waits = waits(answer.recorded, of_own, answer.path.window.to);
-        line.push(
-            Style::Strong,
-            format!("{subject} was {} while waiting {waits}", killed_by(answer, of_own)),
-        );
-    } else {
-        line.push(Style::Strong, format!("{subject} took {}", duration(took)));
-        if let Some(other) = &answer.killed {
-            let at = answer.path.window.to;
-            let who = wording::who(answer.recorded, &answer.recorded.thread_at(other.thread, at));
-            let waits = waits(answer.recorded, other, at);
-            line.push(Style::Normal, "; ");
-            line.push(Style::Strong, format!("{who} was {} while waiting {waits}", killed_by(answer, other)));
-            ends_other = true;
-        }
-    }
-    let Some(first @ Headline { key, row, ns, is_most, .. }) = first else {
+    let mut line = end_of_window(answer, *end, &subject);
+    let Some((finding, part)) = largest.as_ref().and_then(|part| Some((findings.rows.get(part.row)?, part)))
+    else {
         return line.add(Style::Normal, ": the window is empty");
     };
-    let whose = if ends_other {
-        format!("the {} of {subject}", duration(took))
-    } else {
-        format!("its {}", duration(took))
+    let whose = match end {
+        WindowEnd::DescendantKilled => format!("the {} of {subject}", duration(took)),
+        WindowEnd::Over | WindowEnd::StillWaiting | WindowEnd::Killed => format!("its {}", duration(took)),
     };
-    let ends = ends || ends_other;
-    let lead = match (ends, is_most) {
-        (false, true) => String::from(": mostly "),
-        (false, false) => String::from(", the largest part: "),
-        (true, true) => format!("; {whose} were mostly "),
-        (true, false) => format!("; the largest part of {whose}: "),
+    let lead = match (end, part.is_most) {
+        (WindowEnd::Over, true) => String::from(": mostly "),
+        (WindowEnd::Over, false) => String::from(", the largest part: "),
+        (_, true) => format!("; {whose} were mostly "),
+        (_, false) => format!("; the largest part of {whose}: "),
     };
     line.push(Style::Normal, lead);
-    let what = match key {
-        RowKey::StillWaiting if answer.still_waiting.is_some() => String::from("this wait"),
-        RowKey::Signal(_) if own_killed.is_some() => String::from("this wait"),
-        _ => time_outs::blamed(&answer.evidence(), &first),
-    };
-    line.push(Style::Strong, what.clone());
-    let certainty = wording::certainty(row.basis.certainty());
-    line.push(Style::Normal, format!(" ({}, {certainty})", rough_share(ns, took)));
-    line.add(Style::Normal, time_outs::other_reading(answer, &what, ns).unwrap_or_default())
+    line.push(Style::Strong, wording::blamed(&answer.evidence(), &finding.key, &finding.row, &part.blames));
+    let certainty = wording::certainty(finding.row.basis.certainty());
+    line.push(Style::Normal, format!(" ({}, {certainty})", rough_share(part.ns, took)));
+    line.add(Style::Normal, time_outs::other_reading(answer).unwrap_or_default())
+}
+
+/// The subject of the sentence, and how its window ended: `checkout took 1.19 s`.
+fn end_of_window(answer: &PathAnswer, end: WindowEnd, subject: &str) -> Line {
+    let at = answer.path.window.to;
+    let waits_of = |hang: Option<&Hang>| hang.map_or(String::new(), |hang| waits(answer.recorded, hang, at));
+    let killed = || answer.killed.as_ref();
+    let by = || killed().map_or(String::new(), |hang| killed_by(answer, hang));
+    let took = || Line::strong(format!("{subject} took {}", duration(answer.window_ns())));
+    match end {
+        WindowEnd::Over => took(),
+        WindowEnd::StillWaiting => {
+            let waits = waits_of(answer.still_waiting.as_ref());
+            Line::strong(format!("{subject} is still waiting after {waits}"))
+        }
+        WindowEnd::Killed => {
+            Line::strong(format!("{subject} was {} while waiting {}", by(), waits_of(killed())))
+        }
+        WindowEnd::DescendantKilled => {
+            let thread = killed().map(|other| answer.recorded.thread_at(other.thread, at));
+            let who = thread.map_or(String::new(), |thread| wording::who(answer.recorded, &thread));
+            let line = took().add(Style::Normal, "; ");
+            line.add(Style::Strong, format!("{who} was {} while waiting {}", by(), waits_of(killed())))
+        }
+    }
 }
 
 /// `killed by SIGINT from bash (812)`.

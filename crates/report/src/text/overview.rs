@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wakepath_critical_path::Hang;
 use wakepath_engine::{Overview, Recorded, Scope, Window};
 use wakepath_event::Tid;
-use wakepath_findings::{ThreadTimes, thread_to_ask};
+use wakepath_findings::{ThreadTimes, ThreadsHeadline};
 
 use super::hangs::{deadlocks, open_wait};
 use super::{Source, cost, footer, when};
@@ -37,13 +37,18 @@ pub fn overview(overview: &Overview, source: Source<'_>, layout: Layout) -> Stri
         trust.push(Style::Faint, format!("; {cost}"));
     }
     screen.wrapped(0, trust);
-    let ask = thread_to_ask(&overview.open.still_waiting, &overview.threads);
-    let question = ask.map(|thread| flag(overview.recorded, overview.recorded.graph.thread(thread).tid()));
-    footer::next(&mut screen, source, overview.recorded, question);
+    footer::next(&mut screen, source, overview.recorded, next_words(overview));
     screen.into_text()
 }
 
-fn headline(overview: &Overview) -> Line {
+/// The next question: the words behind `wakepath path` and the recording.
+pub fn next_words(overview: &Overview) -> Option<Vec<String>> {
+    let thread = overview.thread_to_ask()?;
+    Some(flags(overview.recorded, overview.recorded.graph.thread(thread).tid()))
+}
+
+/// The first sentence: which threads, and what to say about them first.
+pub fn headline(overview: &Overview) -> Line {
     let span = duration(overview.to.since(overview.from));
     let what = match &overview.scope {
         Scope::All if !overview.recorded.others.is_empty() => String::from("all hosts"),
@@ -63,14 +68,13 @@ fn headline(overview: &Overview) -> Line {
     };
     let mut line = Line::strong(what);
     line.push(Style::Normal, format!(", {span}, {}: ", count(overview.threads.len() as u64, "thread")));
-    let open = overview.open.still_waiting.len();
-    if !overview.open.deadlocks.is_empty() {
-        line.push(Style::Warning, "deadlocked");
-    } else if open > 0 {
-        let number = if open == 1 { String::from("one") } else { open.to_string() };
-        line.push(Style::Warning, format!("{number} still waiting at the end"));
-    } else {
-        line.push(Style::Normal, "ask about one of these threads");
+    match overview.headline() {
+        ThreadsHeadline::Deadlocked => line.push(Style::Warning, "deadlocked"),
+        ThreadsHeadline::StillWaiting(open) => {
+            let number = if open == 1 { String::from("one") } else { open.to_string() };
+            line.push(Style::Warning, format!("{number} still waiting at the end"));
+        }
+        ThreadsHeadline::Choose => line.push(Style::Normal, "ask about one of these threads"),
     }
     line
 }
@@ -198,12 +202,18 @@ pub fn candidate(recorded: &Recorded, candidate: &Window) -> String {
         who.tgid.filter(|tgid| *tgid != who.tid).map_or(String::new(), |tgid| format!(" of process {tgid}"));
     let unit = recorded.survey.names.unit(&who).as_ref().map(wording::unit);
     let unit = unit.map_or(String::new(), |unit| format!(" in {unit}"));
-    format!("{}: {}{of}{unit}, {lived} from {since} on", flag(recorded, who.tid), wording::named(who.comm))
+    format!(
+        "{}: {}{of}{unit}, {lived} from {since} on",
+        flags(recorded, who.tid).join(" "),
+        wording::named(who.comm)
+    )
 }
 
 /// How to ask for a thread.
-fn flag(recorded: &Recorded, tid: Tid) -> String {
-    let Some(host) = recorded.remote_host(tid) else { return format!("--tid {tid}") };
+fn flags(recorded: &Recorded, tid: Tid) -> Vec<String> {
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    let number = tid.to_string();
+    let Some(host) = recorded.remote_host(tid) else { return words(&["--tid", &number]) };
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     let all = || std::iter::once(&recorded.host).chain(&recorded.others);
     let name = if host.name.bytes().iter().all(plain) && all().filter(|h| h.name == host.name).count() == 1 {
@@ -212,7 +222,7 @@ fn flag(recorded: &Recorded, tid: Tid) -> String {
         // It can be typed, and is no other's.
         crate::escape(host.boot_id.as_bytes())
     };
-    format!("--host {name} --tid {tid}")
+    words(&["--host", &name, "--tid", &number])
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The first screen: why a window took its time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use wakepath_engine::{Algorithm, PathAnswer, Question};
+use wakepath_engine::{Algorithm, NextQuestion, NextThread, PathAnswer};
 use wakepath_event::Comm;
-use wakepath_findings::{Certainty, Evidence, PartKey, Row, RowKey, Waits, rows};
+use wakepath_findings::{Certainty, Evidence, Finding, PartKey, PathFindings, Row, RowKey, Waits};
 use wakepath_names::{CallName, Object, call_name};
 
 use super::hangs::deadlocks;
@@ -14,23 +14,18 @@ use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration};
 use crate::wording;
 
-/// Rows below this part of the window, and beyond this many, are put together.
-const MIN_ROW_SHARE: f64 = 0.0005;
-const MAX_ROWS: usize = 12;
 /// The column in which a row's text begins.
 const TEXT: usize = 17;
 
 /// The first screen.
 pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
-    let evidence = answer.evidence();
-    let rows = rows(&evidence);
-    screen.wrapped(0, headline(answer, &rows));
+    screen.wrapped(0, headline(answer));
     let window = answer.path.window;
     screen.wrapped(0, Line::faint(when(&answer.head, window.from, window.to)));
     screen.blank();
     deadlocks(&mut screen, answer.recorded, &answer.deadlocks, window.to);
-    table(&mut screen, &evidence, &rows);
+    table(&mut screen, &answer.evidence(), answer.findings());
     screen.blank();
     footer::problems(&mut screen, &answer.head, "--explain");
     screen.wrapped(0, footer::trust(answer));
@@ -40,50 +35,58 @@ pub fn path(answer: &PathAnswer, source: Source<'_>, layout: Layout) -> String {
     for line in time_outs::lines(answer, source) {
         screen.wrapped(0, line);
     }
-    let flags = match answer.path.algorithm {
-        Algorithm::Joined => "--tree",
-        Algorithm::Active => "--as-timed-out --tree",
-        Algorithm::JoinedIfAlike => "--join-timeouts --tree",
-        Algorithm::Exact => "--exact --tree",
-    };
-    let question = match &answer.question {
-        Question::Request { goroutine: true, .. } => None,
-        Question::Request { .. } => {
-            let [from, to] = [window.from, window.to].map(|at| seconds(at.since(answer.head.origin)));
-            let tid = answer.subject().tid;
-            // A number belongs to the first host where none is named.
-            let host =
-                answer.recorded.remote_host(tid).map(|host| format!("--host {} ", wording::name(&host.name)));
-            let host = host.unwrap_or_default();
-            Some(format!("{host}--tid {} --from {from} --to {to} {flags}", tid.number()))
-        }
-        Question::Command { .. } | Question::Thread => Some(String::from(flags)),
-    };
-    footer::next(&mut screen, source, answer.recorded, question);
+    footer::next(&mut screen, source, answer.recorded, next_words(answer));
     screen.into_text()
 }
 
-fn table(screen: &mut Screen, evidence: &Evidence<'_>, rows: &[(RowKey, Row)]) {
+/// The next question: the words behind `wakepath path` and the recording.
+pub fn next_words(answer: &PathAnswer) -> Option<Vec<String>> {
+    let NextQuestion { algorithm, thread } = answer.next()?;
+    let mut words = Vec::new();
+    let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+    if let Some(NextThread { tid, from, to }) = thread {
+        // A number belongs to the first host where none is named.
+        if let Some(host) = answer.recorded.remote_host(tid) {
+            add("--host", wording::name(&host.name));
+        }
+        let [from, to] = [from, to].map(|at| seconds(at.since(answer.head.origin)));
+        add("--tid", tid.number().to_string());
+        add("--from", from);
+        add("--to", to);
+    }
+    let flags = match algorithm {
+        Algorithm::Joined => &["--tree"][..],
+        Algorithm::Active => &["--as-timed-out", "--tree"],
+        Algorithm::JoinedIfAlike => &["--join-timeouts", "--tree"],
+        Algorithm::Exact => &["--exact", "--tree"],
+    };
+    words.extend(flags.iter().map(|&flag| flag.to_owned()));
+    Some(words)
+}
+
+fn table(screen: &mut Screen, evidence: &Evidence<'_>, findings: &PathFindings) {
     let window = evidence.window_ns();
     screen.unwrapped(Line::faint(" share     time  what the time went to, largest first"));
-    let (shown, rest): (Vec<_>, Vec<_>) = rows
-        .iter()
-        .enumerate()
-        .partition(|(i, (_, row))| *i < MAX_ROWS && row.total_ns as f64 >= window as f64 * MIN_ROW_SHARE);
-    for (_, (key, row)) in shown {
-        screen.hanging(Line::strong(part(row.total_ns, window)), TEXT, first_line(evidence, key, row));
-        for line in details(evidence, key, row) {
+    for finding in findings.rows.iter().take(findings.shown) {
+        let mut line = Line::from(row_text(evidence, finding));
+        let certainty = finding.row.basis.certainty();
+        if certainty != Certainty::Measured {
+            line.push(Style::Faint, format!("  {}", wording::certainty(certainty)));
+        }
+        screen.hanging(Line::strong(part(finding.row.total_ns, window)), TEXT, line);
+        for line in details(evidence, finding) {
             screen.indented(TEXT, line);
         }
     }
-    if !rest.is_empty() {
-        let total = rest.iter().map(|(_, (_, row))| row.total_ns).sum();
-        let text = format!("{}: wakepath path --tree lists all", count(rest.len() as u64, "smaller part"));
+    if let (rest @ 1.., total) = findings.rest() {
+        let text = format!("{}: wakepath path --tree lists all", count(rest as u64, "smaller part"));
         screen.hanging(Line::strong(part(total, window)), TEXT, Line::faint(text));
     }
 }
 
-fn first_line(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Line {
+/// A row in a line: `disk sda, 14 waits in fdatasync of orders.db, through jbd2/sda1-8`.
+pub fn row_text(evidence: &Evidence<'_>, finding: &Finding) -> String {
+    let Finding { key, row, .. } = finding;
     let (_, mut text) = wording::row(evidence, key, row);
     match key {
         RowKey::Running(name) => text += &format!(" {}{}", wording::named(*name), processes(row)),
@@ -99,18 +102,13 @@ fn first_line(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Line {
             }
         }
         RowKey::Running(_) => {}
-        _ => text += &users(evidence, row),
+        _ => text += &users(&finding.lost_by),
     }
     if matches!(key, RowKey::Disk(_)) && !row.through.is_empty() {
         let through: Vec<String> = row.through.iter().map(|name| wording::comm(*name)).collect();
         text += &format!(", through {}", wording::list(&through, 2));
     }
-    let mut line = Line::from(text);
-    let certainty = row.basis.certainty();
-    if certainty != Certainty::Measured {
-        line.push(Style::Faint, format!("  {}", wording::certainty(certainty)));
-    }
-    line
+    text
 }
 
 fn processes(row: &Row) -> String {
@@ -120,16 +118,10 @@ fn processes(row: &Row) -> String {
     }
 }
 
-/// The threads that lost the time, where that is not the asked thread alone: ` (dd)`.
-fn users(evidence: &Evidence<'_>, row: &Row) -> String {
-    let subject = evidence.subject().comm;
-    if row.users.keys().all(|user| *user == subject) {
-        return String::new();
-    }
-    let mut users: Vec<_> = row.users.iter().collect();
-    users.sort_by_key(|(user, ns)| (std::cmp::Reverse(**ns), **user));
-    let names: Vec<String> = users.iter().map(|(user, _)| wording::named(**user)).collect();
-    format!(" ({})", wording::list(&names, 3))
+/// The threads that lost the time: ` (dd)`.
+fn users(lost_by: &[(Comm, u64)]) -> String {
+    let names: Vec<String> = lost_by.iter().map(|(user, _)| wording::named(*user)).collect();
+    if names.is_empty() { String::new() } else { format!(" ({})", wording::list(&names, 3)) }
 }
 
 fn times(n: u64) -> String {
@@ -195,40 +187,33 @@ fn calls_of_many_files(row: &Row) -> Vec<(String, Waits)> {
 }
 
 /// The lines under a row: what its time consists of.
-fn details(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Vec<Line> {
-    let samples =
-        |comm: Comm| wording::samples(&evidence.samples(comm, |thread| row.threads.contains(&thread)));
-    let mut lines = Vec::new();
-    if let RowKey::Running(comm) = key {
-        lines.extend(samples(*comm));
-    }
-    lines.extend(parts(evidence, key, row));
-    lines.extend(wording::tally(&evidence.functions(&row.sites), "waits"));
-    if let RowKey::Process(..) = key {
-        let ran = evidence.ran().filter(|(thread, ..)| row.threads.contains(thread));
-        let comms: BTreeSet<Comm> = ran.map(|(_, comm, ..)| comm).collect();
-        lines.extend(comms.into_iter().filter_map(samples));
-    }
+fn details(evidence: &Evidence<'_>, finding: &Finding) -> Vec<Line> {
+    let samples = finding.ran.iter().filter_map(|(_, ran)| wording::samples(ran));
+    let others = parts(evidence, finding).into_iter().chain(wording::tally(&finding.waited, "waits"));
+    // Samples of own threads come first; those of others belong to the wait for them.
+    let lines: Vec<String> = match finding.key {
+        RowKey::Running(_) => samples.chain(others).collect(),
+        _ => others.chain(samples).collect(),
+    };
     lines.into_iter().map(Line::from).collect()
 }
 
-fn parts(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<String> {
+fn parts(evidence: &Evidence<'_>, finding: &Finding) -> Option<String> {
     const MAX_SHOWN: usize = 4;
-    if row.parts.len() < 2 && !matches!(key, RowKey::Cpu | RowKey::Lock) {
+    if !finding.is_divided() {
         return None;
     }
-    let mut parts: Vec<_> = row.parts.iter().collect();
-    parts.sort_by_key(|(part, ns)| (std::cmp::Reverse(**ns), *part));
-    let words = |(part, ns): &(&PartKey, &u64)| {
+    let (key, parts) = (&finding.key, finding.parts());
+    let words = |(part, ns): &(&PartKey, u64)| {
         let name = wording::part(evidence, key, part);
         match key {
-            RowKey::Cpu => format!("{name} {}", duration(**ns)),
-            _ => format!("{} {name}", duration(**ns)),
+            RowKey::Cpu => format!("{name} {}", duration(*ns)),
+            _ => format!("{} {name}", duration(*ns)),
         }
     };
     let mut shown: Vec<String> = parts.iter().take(MAX_SHOWN).map(words).collect();
     if let Some(more @ 1..) = parts.len().checked_sub(MAX_SHOWN) {
-        let rest = parts.iter().skip(MAX_SHOWN).map(|(_, ns)| **ns).sum();
+        let rest = parts.iter().skip(MAX_SHOWN).map(|(_, ns)| *ns).sum();
         shown.push(format!("{} {}", count(more as u64, "other"), duration(rest)));
     }
     let lead = if *key == RowKey::Cpu { "its CPU meanwhile: " } else { "" };

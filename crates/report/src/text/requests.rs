@@ -7,10 +7,11 @@ mod left_out;
 mod tests;
 
 use wakepath_engine::requests::{
-    BlockedBy, BlockingRequest, DiskAccesses, Next, NoPath, OfSpan, Operation, OwnTime, RequestAnswer,
-    RequestIndex, RequestPath, RequestState, RequestsAnswer, SaidAttribute, SaidService, StateSum, Traced,
+    BlockedBy, Blocking, BlockingRequest, DiskAccesses, Next, NoPath, OfSpan, Operation, OwnTime,
+    RequestAnswer, RequestHeadline, RequestIndex, RequestPath, RequestState, RequestsAnswer, SaidAttribute,
+    SaidService, StateSum, Traced,
 };
-use wakepath_findings::{Certainty, rows};
+use wakepath_findings::Certainty;
 
 use super::headline::headline;
 use super::{Source, footer, goroutine, part, path, seconds, when};
@@ -96,17 +97,15 @@ pub fn request(answer: &RequestAnswer, source: Source<'_>, argument: &str, layou
 
 /// One sentence: why a request took its time, and how well that is known.
 pub(crate) fn request_sentence(answer: &RequestAnswer) -> Line {
-    match &answer.path {
-        Err(_) => took(answer),
-        Ok(path) => match blockers(path, answer.traced).first() {
-            Some(first) => blocked(answer, first),
-            None => headline(&path.answer, &rows(&path.answer.evidence())),
-        },
+    match answer.headline() {
+        RequestHeadline::Blocked(first) => blocked(answer, &BlockedLine::new(&first, answer.traced)),
+        RequestHeadline::Path(path) => headline(&path.answer),
+        RequestHeadline::Span(..) | RequestHeadline::Length => took(answer),
     }
 }
 
 /// A request was blocked by another one, for so long.
-fn blocked(answer: &RequestAnswer, Blocking { ns, other, .. }: &Blocking) -> Line {
+fn blocked(answer: &RequestAnswer, BlockedLine { ns, other, .. }: &BlockedLine) -> Line {
     let window = answer.to.since(answer.from);
     let name = operation_name(answer.traced.operation(answer.request));
     let share = rough_share(*ns, window);
@@ -119,8 +118,7 @@ fn took(answer: &RequestAnswer) -> Line {
     let (traced, window) = (answer.traced, answer.to.since(answer.from));
     let name = operation_name(traced.operation(answer.request));
     let mut line = Line::strong(format!("{name} took {}", duration(window)));
-    if let Some(first) = answer.own.first() {
-        let is_most = first.total_ns * 2 > window;
+    if let RequestHeadline::Span(first, is_most) = answer.headline() {
         line.push(Style::Normal, if is_most { ": mostly in " } else { ", the largest part: in " });
         line.push(Style::Strong, operation_name(&traced.spans.operations[first.operation.0 as usize]));
         line.push(Style::Normal, format!(" ({}, inferred)", rough_share(first.total_ns, window)));
@@ -146,7 +144,7 @@ fn by_thread(
     behind.blank();
     if blockers.len() > 1 || blockers.iter().any(|one| one.through.is_some()) {
         behind.unwrapped(Line::faint(" share     time  blocked by other requests, inferred"));
-        for Blocking { ns, other, through } in blockers.iter().take(MAX_ROWS) {
+        for BlockedLine { ns, other, through } in blockers.iter().take(MAX_ROWS) {
             behind.hanging(Line::strong(part(*ns, window)), TEXT, other.as_str());
             if let Some(through) = through {
                 behind.hanging(Line::from(""), TEXT, Line::faint(format!("it held back {through}")));
@@ -186,8 +184,8 @@ fn by_thread(
     before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
 }
 
-/// A request that blocked another one.
-struct Blocking {
+/// A request that blocked another one, in words.
+struct BlockedLine {
     ns: u64,
     other: String,
     /// The requests that waited for it, and for which the other one waited.
@@ -195,24 +193,28 @@ struct Blocking {
 }
 
 /// The requests that blocked it, with their times, the largest first.
-fn blockers(path: &RequestPath<'_>, traced: &Traced) -> Vec<Blocking> {
-    let known = path.blocked_by.iter().map(|blocked| {
-        let name = operation_name(traced.operation(blocked.request));
-        let other = format!("{name}, request {}", id(traced, blocked.request));
-        Blocking { ns: blocked.total_ns, other, through: through(blocked, traced) }
-    });
-    let missing = path.blocked_by_missing.iter().map(|blocked| {
+fn blockers(path: &RequestPath<'_>, traced: &Traced) -> Vec<BlockedLine> {
+    path.blocking().iter().map(|blocking| BlockedLine::new(blocking, traced)).collect()
+}
+
+impl BlockedLine {
+    fn new(blocking: &Blocking<'_>, traced: &Traced) -> Self {
+        let blocked = match blocking {
+            Blocking::Known(blocked) => {
+                let name = operation_name(traced.operation(blocked.request));
+                let other = format!("{name}, request {}", id(traced, blocked.request));
+                return Self { ns: blocked.total_ns, other, through: through(blocked, traced) };
+            }
+            Blocking::Missing(blocked) => blocked,
+        };
         let trace = blocked.trace.to_string();
         let why = if blocked.sampled { "whose spans did not come" } else { "not sampled" };
         let services: Vec<_> = blocked.services.iter().map(said_service).collect();
         let of = if services.is_empty() { String::new() } else { format!("{}, ", services.join(" and ")) };
         let said: Vec<_> = blocked.attributes.iter().map(said_attribute).collect();
         let said = if said.is_empty() { String::new() } else { format!(" with {}", said.join(", ")) };
-        Blocking { ns: blocked.total_ns, other: format!("{of}request {trace}{said}, {why}"), through: None }
-    });
-    let mut all: Vec<_> = known.chain(missing).collect();
-    all.sort_by_key(|one| std::cmp::Reverse(one.ns));
-    all
+        Self { ns: blocked.total_ns, other: format!("{of}request {trace}{said}, {why}"), through: None }
+    }
 }
 
 /// `bank`, or `bank (instance 7)`.
@@ -312,27 +314,63 @@ fn by_spans(
     let text =
         format!("{why}: the times are those of spans alone, which do not say what the work waited for");
     screen.wrapped(0, Line::faint(text));
-    let recording = source.argument();
-    let next = match answer.next {
-        Next::Part(part) => format!("wakepath requests{argument} --request {}", id(traced, part)),
-        Next::Process(pid) => {
-            let origin = answer.head.origin;
-            let [from, to] = [answer.from, answer.to].map(|at| seconds(at.stamp().since(origin)));
-            format!("wakepath path{recording} --pid {pid} --from {from} --to {to}")
+    let next = match next_step(answer) {
+        NextStep::Ask { verb, with_spans, words } => {
+            let named = if with_spans { argument } else { source.argument() };
+            let words: String = words.iter().map(|word| format!(" {word}")).collect();
+            format!("wakepath {verb}{named}{words}")
         }
-        Next::Times => format!("wakepath info{recording}"),
-        Next::RecordHost => {
-            let host = traced.spans.service(traced.request(answer.request).root).host.as_deref();
-            let host = escape(host.unwrap_or("its host").as_bytes());
-            format!("record {host} too, and give both recordings: docs/requests.md says how")
-        }
-        Next::RecordAll => String::from("sudo wakepath record --otlp -a"),
-        Next::Thread => {
-            String::from("write the thread on each span, as wakepath.tid: docs/requests.md says how")
-        }
+        NextStep::Run(words) => words.join(" "),
+        NextStep::Advice(text) => text,
     };
     screen.wrapped(0, Line::faint("next: ").add(Style::Normal, next));
     screen.into_text()
+}
+
+/// The next step where a request has no path.
+pub(crate) enum NextStep {
+    /// A question about the recording, or about it and the spans: the verb, and the words behind them.
+    Ask { verb: &'static str, with_spans: bool, words: Vec<String> },
+    /// A command.
+    Run(Vec<String>),
+    /// No command does it.
+    Advice(String),
+}
+
+/// The next step where a request has no path.
+pub(crate) fn next_step(answer: &RequestAnswer) -> NextStep {
+    let traced = answer.traced;
+    match answer.next {
+        Next::Part(part) => NextStep::request(traced, part),
+        Next::Process(pid) => {
+            let origin = answer.head.origin;
+            let [from, to] = [answer.from, answer.to].map(|at| seconds(at.stamp().since(origin)));
+            let words = ["--pid", &pid.to_string(), "--from", &from, "--to", &to].map(str::to_owned);
+            NextStep::Ask { verb: "path", with_spans: false, words: words.into() }
+        }
+        Next::Times => NextStep::Ask { verb: "info", with_spans: false, words: Vec::new() },
+        Next::RecordHost => {
+            let host = traced.spans.service(traced.request(answer.request).root).host.as_deref();
+            let host = escape(host.unwrap_or("its host").as_bytes());
+            NextStep::Advice(format!(
+                "record {host} too, and give both recordings: docs/requests.md says how"
+            ))
+        }
+        Next::RecordAll => {
+            NextStep::Run(["sudo", "wakepath", "record", "--otlp", "-a"].map(str::to_owned).into())
+        }
+        Next::Thread => NextStep::Advice(String::from(
+            "write the thread on each span, as wakepath.tid: docs/requests.md says how",
+        )),
+    }
+}
+
+impl NextStep {
+    /// The question about one request.
+    pub(crate) fn request(traced: &Traced, request: RequestIndex) -> Self {
+        let words = vec![String::from("--request"), id(traced, request)];
+        Self::Ask { verb: "requests", with_spans: true, words }
+    }
 }
 
 fn row(traced: &Traced, own: &OwnTime, is_recorded: bool) -> Line {

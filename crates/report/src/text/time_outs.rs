@@ -1,64 +1,26 @@
-//! The words for waits that timed out: the thread that joined waits were for, and the reading that is not proved.
+//! The words for waits that timed out: how many are joined, and the reading that is not proved.
 
 use wakepath_critical_path::JoinedSum;
 use wakepath_engine::PathAnswer;
-use wakepath_findings::{Awaited, Evidence, Headline, RowKey, awaited, headline, rows};
 
 use super::Source;
 use crate::screen::Line;
 use crate::units::{count, duration, rough_share, them};
 use crate::wording;
 
-/// A row that is blamed in a headline. Where it is the time of a thread that waits were joined for, that thread is
-/// named first: `waiting in futex for holder (11), which was sleeping until a timer`. So it is where own threads spent
-/// the time while the asked one waited for them: `waiting for inventory, which was running`.
-pub fn blamed(evidence: &Evidence<'_>, blamed: &Headline<'_>) -> String {
-    let Headline { key, row, of_others, .. } = *blamed;
-    let words = wording::row(evidence, key, row).1;
-    match (awaited(evidence), key) {
-        // The row of a process has its name.
-        (Some(Awaited { thread, call, ns }), key)
-            if !matches!(key, RowKey::Process(..))
-                && ns > row.total_ns / 2
-                && row.threads.contains(&thread) =>
-        {
-            let thread = wording::thread(evidence.recorded, thread, evidence.path.window.to);
-            let call = call.map_or(String::new(), |call| format!(" in {}", wording::call(&call)));
-            format!("waiting{call} for {thread}, which was {words}")
-        }
-        _ if of_others => {
-            let (doers, was) = wording::doers(evidence, row);
-            format!("waiting for {doers}, which {was} {words}")
-        }
-        _ => words,
-    }
-}
-
 /// The headline's second reading, where much of the window is time-outs after which waits may have gone on:
-/// `; if 19 waits that timed out went on in the next one, mostly waiting for postgres (90%, ambiguous)`. `None` if
-/// it is the first reading, which blames `first_words` for `first_ns`, with the same words and time.
-pub fn other_reading(answer: &PathAnswer, first_words: &str, first_ns: u64) -> Option<String> {
-    /// From this part of the window on, the headline has both readings.
-    const MIN_SHARE: f64 = 0.1;
-    let window = answer.window_ns();
-    let other = answer.if_joined.as_deref()?;
-    let JoinedSum { waits, ns } = other.timed_out;
-    if (ns as f64) <= window as f64 * MIN_SHARE {
-        return None;
-    }
-    let evidence = Evidence { path: &other.path, stacks: &other.stacks, ..answer.evidence() };
-    let rows = rows(&evidence);
-    let first = headline(&rows, window)?;
-    let words = blamed(&evidence, &first);
-    if words == first_words && first.ns.abs_diff(first_ns) <= window / 100 {
-        return None;
-    }
-    let lead = if first.is_most { "mostly" } else { "the largest part:" };
+/// `; if 19 waits that timed out went on in the next one, mostly waiting for postgres (90%, ambiguous)`.
+pub fn other_reading(answer: &PathAnswer) -> Option<String> {
+    let (evidence, other) = (answer.evidence_if_joined()?, answer.findings().other_reading.as_ref()?);
+    let part = &other.largest;
+    let (key, row) = other.rows.get(part.row)?;
+    let lead = if part.is_most { "mostly" } else { "the largest part:" };
     Some(format!(
-        "; if {} that timed out went on in the next one, {lead} {words} ({}, {})",
-        count(waits, "wait"),
-        rough_share(first.ns, window),
-        wording::certainty(first.row.basis.certainty()),
+        "; if {} that timed out went on in the next one, {lead} {} ({}, {})",
+        count(other.timed_out.waits, "wait"),
+        wording::blamed(&evidence, key, row, &part.blames),
+        rough_share(part.ns, answer.window_ns()),
+        wording::certainty(row.basis.certainty()),
     ))
 }
 
@@ -135,7 +97,7 @@ mod tests {
         let told = RefCell::new(Value::Null);
         path_of(&TRIES.replace("CALL", call), 10, |answer| {
             let mut out = Vec::new();
-            json::path(answer, &mut out).expect("a vector takes everything");
+            json::path(answer, &[], &mut out).expect("a vector takes everything");
             let all: Value = serde_json::from_slice(&out).expect("JSON");
             let first =
                 |of: &Value| json!([of["contributors"][0]["comm"], of["contributors"][0]["total_ns"]]);
@@ -148,6 +110,15 @@ mod tests {
                 other["total_ns"],
                 first(other)
             ]);
+            // The sentence has a second reading where there is one.
+            let second = &all["headline"]["other_reading"];
+            assert_eq!(second.is_null(), other.is_null());
+            if !second.is_null() {
+                let what = "waiting in poll for B (11), which was sleeping until a timer";
+                assert!(second["what"] == what || call != "call=7:0x10", "{second}");
+                assert_eq!((&second["code"], &second["total_ns"]), (&"timer".into(), &960.into()));
+                assert_eq!(second["basis"], "ambiguous");
+            }
         });
         told.into_inner()
     }
@@ -221,14 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn the_other_reading_is_given_from_a_tenth_of_the_window_on_and_where_it_differs() {
-        for (end, is_given) in [(5_900, true), (6_100, false)] {
+    fn the_other_reading_is_told_from_a_tenth_of_the_window_on_and_where_it_differs() {
+        for end in [5_900, 6_100] {
             let long = TRIES.replace("1010 c0 A stopped", &format!("{end} c0 A stopped"));
             path_of(&long.replace("CALL", "call=7:0x10"), 10, |answer| {
-                assert_eq!(other_reading(answer, "waiting for a CPU", 0).is_some(), is_given, "{end}");
-                let ran = end - 970;
-                assert_eq!(other_reading(answer, "running", ran), None, "both readings say that");
-                assert_eq!(other_reading(answer, "running", ran / 2).is_some(), is_given, "of another size");
+                assert_eq!(other_reading(answer), None, "both readings say that");
                 let text = path(answer, Source::Read(""), Layout::PLAIN);
                 assert!(text.contains("mostly running (8"), "{text}");
                 assert!(!text.contains("; if"), "{text}");

@@ -2,10 +2,7 @@
 
 use wakepath_critical_path::{Responsible, SegmentKind};
 use wakepath_engine::{CallsAnswer, CallsOf, PathAnswer};
-use wakepath_findings::{
-    Activity, Blamed, CauseTree, Evidence, Leaf, Node, PerGroup, Sum, ThreadKey, cause_tree, causes,
-    merged_tree,
-};
+use wakepath_findings::{Activity, Blamed, CauseTree, Evidence, Leaf, Node, PerGroup, Sum, ThreadKey};
 
 use super::calls::{each, headline, trust};
 use super::{part, when};
@@ -31,16 +28,15 @@ pub fn tree(answer: &PathAnswer, layout: Layout) -> String {
     screen.unwrapped(Line::faint(" share     time  who waited for whom"));
     let evidence = answer.evidence();
     let columns = Columns::Share(answer.window_ns());
-    draw(&Drawing { evidence, tree: &cause_tree(&evidence), columns }, &mut screen);
+    draw(&Drawing { evidence, tree: &answer.tree(), columns }, &mut screen);
     screen.into_text()
 }
 
 /// The cause tree of the calls in question, per call, compared with the usual ones.
 pub fn merged(answer: &CallsAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
-    let calls = answer.evidence();
-    headline(answer, &causes(&calls), &mut screen);
-    let tree = merged_tree(&calls);
+    headline(answer, &mut screen);
+    let tree = answer.tree();
     let (each, number) = (each(answer.of), if answer.of == CallsOf::Function { "calls" } else { "count" });
     let (columns, head) = if answer.usual.is_some() {
         let head = format!("{each}    usual  {number}  who waited for whom, largest difference first");
@@ -49,7 +45,7 @@ pub fn merged(answer: &CallsAnswer, layout: Layout) -> String {
         (Columns::PerCall, format!("{each}  {number}  who waited for whom"))
     };
     screen.unwrapped(Line::faint(head));
-    if let Some(&evidence) = calls.asked.first() {
+    if let Some(evidence) = answer.asked.paths.first().map(PathAnswer::evidence) {
         draw(&Drawing { evidence, tree: &tree, columns }, &mut screen);
     }
     trust(answer, &mut screen);

@@ -1,13 +1,10 @@
 //! The words for findings: rows, causes, their parts, and what time went to.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-
 use wakepath_critical_path::{Responsible, Segment, SegmentKind, SignalCause};
 use wakepath_event::{Call, SignalEffect};
 use wakepath_findings::{
-    Activity, Blamed, CausePart, Certainty, Doers, EndedBy, Evidence, Expected, Leaf, PartKey, Row, RowKey,
-    ThreadKey, ThreadName,
+    Activity, Awaited, Blamed, Blames, CallCausePart, Certainty, Doers, EndedBy, Evidence, Expected, Leaf,
+    PartKey, Row, RowKey, ThreadKey, ThreadName,
 };
 use wakepath_names::{CallName, Endpoint, Object, UnitLimit};
 use wakepath_wait_graph::TimerPurpose;
@@ -281,19 +278,15 @@ fn timed_out(expected: Expected, row: &Row) -> String {
         Expected::Input => "nothing came",
         Expected::Event => return String::from("waiting until a time-out"),
     };
-    let mut objects: BTreeMap<Option<&Object>, u64> = BTreeMap::new();
-    for (call, waits) in &row.calls {
-        *objects.entry(call.object.as_ref()).or_default() += waits.ns;
-    }
-    let others = match objects.len() {
-        0 | 1 => String::new(),
-        many => format!(" and {}", count(many as u64 - 1, "other")),
-    };
-    match objects.into_iter().max_by_key(|&(object, ns)| (ns, Reverse(object))) {
-        Some((Some(object), _)) if !matches!(object, Object::Anonymous(_)) => {
+    match row.timed_out_object() {
+        Some((object, others)) => {
+            let others = match others {
+                0 => String::new(),
+                more => format!(" and {}", count(more as u64, "other")),
+            };
             format!("waiting for {}{others}: timed out, {missing}", object_name(object))
         }
-        _ => format!("waiting until a time-out: {missing}"),
+        None => format!("waiting until a time-out: {missing}"),
     }
 }
 
@@ -323,11 +316,31 @@ fn process(evidence: &Evidence<'_>, name: &str, row: &Row) -> String {
     text
 }
 
+/// A row as the headline blames it. Where it is the time of a thread that waits were joined for, that thread is named
+/// first: `waiting in futex for holder (11), which was sleeping until a timer`. So it is where own threads spent the time
+/// while the asked one waited for them: `waiting for inventory, which was running`.
+pub fn blamed(evidence: &Evidence<'_>, key: &RowKey, of: &Row, blames: &Blames) -> String {
+    let words = || row(evidence, key, of).1;
+    match blames {
+        Blames::Key => words(),
+        Blames::LastWait => String::from("this wait"),
+        Blames::Awaited(Awaited { thread: awaited, call: name, .. }) => {
+            let awaited = thread(evidence.recorded, *awaited, evidence.path.window.to);
+            let call = name.as_ref().map_or(String::new(), |name| format!(" in {}", call(name)));
+            format!("waiting{call} for {awaited}, which was {}", words())
+        }
+        Blames::Doers(of) => {
+            let (doers, was) = doers(evidence, of);
+            format!("waiting for {doers}, which {was} {}", words())
+        }
+    }
+}
+
 /// The own threads that did what a row says while the asked thread waited for them, and their verb: `inventory`, `was`;
 /// `cc1 (12 processes)`, `were`.
-pub fn doers(evidence: &Evidence<'_>, row: &Row) -> (String, &'static str) {
+fn doers(evidence: &Evidence<'_>, Doers { names, processes, threads }: &Doers) -> (String, &'static str) {
     const MAX_NAMED: usize = 2;
-    let Doers { names, processes, threads } = wakepath_findings::doers(evidence, row);
+    let threads = *threads;
     let asked = evidence.subject();
     let other_process = processes.iter().any(|process| Some(*process) != asked.tgid);
     let text = match (&names[..], processes.len(), threads) {
@@ -384,7 +397,7 @@ pub fn cause(evidence: &Evidence<'_>, key: &RowKey, of: &Row) -> (&'static str, 
 }
 
 /// A part of a cause: `waiting for disk sda, in fdatasync of orders.db`.
-pub fn end(evidence: &Evidence<'_>, of: &RowKey, part: &CausePart) -> String {
+pub fn end(evidence: &Evidence<'_>, of: &RowKey, part: &CallCausePart) -> String {
     let activity = part.end.activity.as_ref().map(|end| match (of, &end.blamed) {
         (RowKey::Cpu, Blamed::Threads(name)) => {
             format!("that {} had", thread_name(evidence, name))
@@ -412,6 +425,18 @@ pub const fn certainty(certainty: Certainty) -> &'static str {
         Certainty::Sampled => "sampled",
         Certainty::Inferred => "inferred",
         Certainty::PartlyAmbiguous => "partly ambiguous",
+        Certainty::Ambiguous => "ambiguous",
+    }
+}
+
+/// The same as documents spell it.
+pub const fn certainty_code(certainty: Certainty) -> &'static str {
+    match certainty {
+        Certainty::Measured => "measured",
+        Certainty::MostlyMeasured => "mostly_measured",
+        Certainty::Sampled => "sampled",
+        Certainty::Inferred => "inferred",
+        Certainty::PartlyAmbiguous => "partly_ambiguous",
         Certainty::Ambiguous => "ambiguous",
     }
 }

@@ -12,12 +12,11 @@ use crate::units::part_of;
 /// count where they were counted elsewhere.
 pub fn tally(tally: &Tally, what: &str) -> Option<String> {
     let total = tally.total();
-    let mut seen = tally.seen().into_iter();
-    let first = seen.next()?;
+    let (first, next) = tally.leading()?;
     let counted = |count| if total == 0 { what.to_owned() } else { part_of(count, total, what) };
     let mut text = format!("{} in {}", counted(first.count), function(first.function));
     text += &first.caller.and_then(function_caller).map_or(String::new(), |caller| format!(", {caller}"));
-    if let Some(next) = seen.next().filter(|_| first.count * 2 < total) {
+    if let Some(next) = next {
         text += &format!("; {} in {}", counted(next.count), function(next.function));
     }
     Some(text)

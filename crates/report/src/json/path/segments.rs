@@ -5,11 +5,10 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
     Basis, Cause, LockCause, Responsible, Rule, Segment, SignalCause, SignalSender, Wait, WaitId,
 };
-use wakepath_names::{CallKey, Object, Stack};
+use wakepath_names::{CallKey, Stack};
 
 use super::{Documents, WhoseJson};
 use crate::json::head::since_origin;
-use crate::json::text;
 use crate::wording;
 
 #[derive(Serialize)]
@@ -192,13 +191,7 @@ impl<'a> Documents<'a> {
     fn object(&self, call: CallKey) -> Option<ObjectJson> {
         let names = &self.0.recorded.survey.names;
         let object = names.spell(call).object?;
-        let (kind, name) = match &object {
-            Object::AnyOf(..) => ("any_of", Some(wording::object_name(&object))),
-            Object::File(name) => ("file", Some(text(name.bytes()))),
-            Object::Pipe => ("pipe", None),
-            Object::Socket(end) => ("socket", end.map(|end| end.to_string())),
-            Object::Anonymous(name) => ("anonymous", Some(text(name.bytes()))),
-        };
+        let (kind, name) = wording::object_kind(&object);
         let process = names.peer(call).and_then(|peer| peer.process);
         let rule = call
             .is_of_ready_descriptor()

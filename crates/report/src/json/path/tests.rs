@@ -15,7 +15,7 @@ use wakepath_findings::testing::{FUTEX, FinishedStory, Story, call, checkout, ch
 
 /// The document, which fits its shape.
 fn document(answer: &PathAnswer) -> Value {
-    shape::document(include_str!("../../../contract/path.txt"), |out| path(answer, out))
+    shape::document(include_str!("../../../contract/path.txt"), |out| path(answer, &["a.rec".into()], out))
 }
 
 fn last_segment(document: &Value) -> &Value {
@@ -214,4 +214,111 @@ fn a_name_of_any_bytes_is_valid_json() {
     assert_eq!(document["window"]["comm"], "own\\xff");
     assert_eq!(document["segments"][0]["comm"], "\x1bother");
     assert_eq!(document["segments"][8]["cause"]["to"], "[fe80::1]:5432");
+}
+
+/// The ns of a list's elements, added up.
+fn total_ns(list: &Value) -> u64 {
+    list.as_array().expect("a list").iter().map(|one| one["total_ns"].as_u64().expect("a number")).sum()
+}
+
+#[test]
+fn the_first_screen_is_in_the_document() {
+    let mut story = checkout();
+    story.stacks = checkout_stacks(&story.path);
+    let document = document(&story.answer(command()));
+    let headline = &document["headline"];
+    assert_eq!(headline["code"], "disk");
+    assert_eq!(headline["text"], "checkout took 1.19 s: mostly waiting for disk sda (61%, mostly measured)");
+    assert_eq!((&headline["row"], &headline["is_most"]), (&0.into(), &true.into()));
+    assert_eq!((&headline["total_ns"], &headline["basis"]), (&728_000_000.into(), &"mostly_measured".into()));
+    assert_eq!((&headline["who"], &headline["other_reading"]), (&Value::Null, &Value::Null));
+    assert_eq!(document["next"], serde_json::json!(["wakepath", "path", "a.rec", "--tree"]));
+
+    let rows = document["rows"].as_array().expect("a list");
+    let codes: Vec<_> = rows.iter().map(|row| row["code"].as_str().expect("text")).collect();
+    assert_eq!(codes, ["disk", "running", "cpu_limit", "process", "unknown", "cpu"]);
+    assert_eq!(rows[0]["what"], "waiting for disk sda");
+    assert_eq!(rows[0]["text"], "disk sda, 14 waits in fdatasync of orders.db, through jbd2/sda1-8");
+    assert_eq!(rows[0]["basis"], "mostly_measured");
+    let call = serde_json::json!([{
+        "call": "fdatasync",
+        "object": {"type": "file", "name": "orders.db"},
+        "waits": 14,
+        "total_ns": 728_000_000,
+    }]);
+    assert_eq!(rows[0]["calls"], call);
+    let parts: Vec<_> = rows[0]["parts"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|part| (part["what"].as_str().expect("text"), part["kind"].as_str(), part["code"].as_str()))
+        .collect();
+    let (disk, block) = (Some("block_device"), Some("block_request"));
+    assert_eq!(
+        parts,
+        [("in the device", disk, block), ("in its queue", disk, block), ("in kernel threads", None, None)]
+    );
+    let seen = |one: &Value| {
+        let first = &one["functions"][0];
+        (one["total"].as_u64(), first["count"].as_u64(), first["function"].as_str().map(str::to_owned))
+    };
+    let function = |name: &str| Some(name.to_owned());
+    assert_eq!(seen(&rows[0]["waited_in"]), (Some(14), Some(13), function("save_order (checkout)")));
+    assert_eq!(seen(&rows[1]["samples"][0]), (Some(24), Some(23), function("compress_block (libz.so.1)")));
+    assert_eq!(rows[0]["through"], serde_json::json!(["jbd2/sda1-8"]));
+    assert_eq!(rows[3]["processes"], serde_json::json!([912]));
+    assert_eq!(rows[3]["users"], serde_json::json!([{"comm": "postgres", "total_ns": 88_000_000}]));
+    assert_eq!((&rows[3]["own_ns"], &rows[1]["own_ns"]), (&0.into(), &240_000_000.into()));
+    assert!(rows.iter().all(|row| row["shown"] == true));
+    for row in rows {
+        assert_eq!(total_ns(&row["parts"]), row["total_ns"].as_u64().expect("a number"), "{row}");
+    }
+}
+
+#[test]
+fn rows_and_contributors_are_the_same_time() {
+    for story in [everything(), checkout()] {
+        let document = document(&story.answer(command()));
+        let window = story.evidence().window_ns();
+        assert_eq!((total_ns(&document["rows"]), total_ns(&document["contributors"])), (window, window));
+    }
+}
+
+#[test]
+fn the_headline_says_how_a_window_ended_and_who_is_responsible() {
+    let headline = |text: &str, tid| {
+        let found = std::cell::RefCell::new(Value::Null);
+        path_of(text, tid, |answer| *found.borrow_mut() = document(answer)["headline"].clone());
+        found.into_inner()
+    };
+    let hung = headline(DEADLOCK, 12);
+    assert_eq!((&hung["code"], &hung["who"]["tid"]), (&"still_waiting".into(), &10.into()));
+    assert_eq!((&hung["who"]["comm"], &hung["who"]["pid"]), (&"left".into(), &10.into()));
+    let killed = headline(KILLED, 10);
+    assert_eq!((&killed["code"], &killed["who"]["tid"]), (&"killed".into(), &20.into()));
+    assert_eq!(headline(CUT_SHORT, 10)["code"], "signal");
+
+    let mut story = Story::default();
+    let own = story.thread(7, 1, b"checkout", 7);
+    let others = [8, 9].map(|tid| story.thread(tid, 7, b"cc1", 7));
+    for other in others {
+        let wait = story.wait(30, own, None, call(FUTEX, 3), Via::Wakeup, other);
+        story.then(30, other, Some(wait), SegmentKind::Running, Cause::None);
+    }
+    let compilers = document(&story.finish().answer(command()))["headline"].clone();
+    assert_eq!(compilers["code"], "running");
+    let who = serde_json::json!({
+        "host": "11112222-3333-4444-5555-666677778888",
+        "pid": null, "tid": null, "comm": "cc1", "comms": ["cc1"], "processes": 2, "threads": 2,
+    });
+    assert_eq!(compilers["who"], who);
+
+    let mut story = Story::default();
+    story.thread(7, 1, b"checkout", 7);
+    let empty = document(&story.finish().answer(command()));
+    assert_eq!(
+        (&empty["headline"]["code"], &empty["headline"]["basis"]),
+        (&"empty_window".into(), &Value::Null)
+    );
+    assert_eq!(empty["rows"], serde_json::json!([]));
 }

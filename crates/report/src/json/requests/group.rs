@@ -6,16 +6,19 @@ use std::io::{self, Write};
 use serde::Serialize;
 use wakepath_engine::requests::{Blocker, BlockerOf, GroupAnswer, WithoutPath};
 
-use super::SCHEMA;
 use super::clock::{SpanClockJson, span_clocks};
 use super::left_out::LeftOutJson;
+use super::{Named, SCHEMA};
 use crate::escape::escape;
 use crate::json::calls::{CallsJson, document};
 use crate::json::write;
-use crate::text::other_warnings;
+use crate::text::{NextStep, other_warnings};
 
-/// Writes the document of the requests of a peak, or of all beside those of another recording.
-pub fn request_group(answer: &GroupAnswer, out: &mut dyn Write) -> io::Result<()> {
+/// Writes the document of the requests of a peak, or of all beside those of another recording; `named` are the words that
+/// name what was read in a command.
+pub fn request_group(answer: &GroupAnswer, named: Named<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let longest = answer.explained.first().map(|&longest| NextStep::request(answer.traced, longest));
+    let next = longest.and_then(|step| named.command(step));
     let mut blocked_by = Vec::new();
     let mut blocked_by_missing = Vec::new();
     for one in &answer.blocked_by {
@@ -39,7 +42,7 @@ pub fn request_group(answer: &GroupAnswer, out: &mut dyn Write) -> io::Result<()
         IdJson { trace_id: root.trace.to_string(), span_id: root.id.to_string() }
     });
     let group = GroupJson {
-        calls: document(&answer.calls, SCHEMA),
+        calls: document(&answer.calls, SCHEMA, next),
         requests: requests.collect(),
         asked_without_path: answer.without_path.asked.total(),
         usual_without_path: answer.without_path.usual.total(),

@@ -1,0 +1,107 @@
+//! The first thing to say about a request: which other one blocked it, else what its path blames, else its span.
+
+use std::cmp::Reverse;
+
+use super::blame::{BlockedBy, BlockedByMissing};
+use super::one::{OwnTime, RequestAnswer, RequestPath};
+
+/// The first thing to say about a request.
+#[derive(Debug, Clone, Copy)]
+pub enum RequestHeadline<'a> {
+    /// The request that blocked it for the longest time.
+    Blocked(Blocking<'a>),
+    /// The headline of its path.
+    Path(&'a RequestPath<'a>),
+    /// The operation with the most own time, where the path is not known; and whether that is more than half of the
+    /// request.
+    Span(&'a OwnTime, bool),
+    /// Nothing but its length.
+    Length,
+}
+
+/// A request that blocked another one.
+#[derive(Debug, Clone, Copy)]
+pub enum Blocking<'a> {
+    /// Its spans are among the spans.
+    Known(&'a BlockedBy),
+    /// They are not.
+    Missing(&'a BlockedByMissing),
+}
+
+impl Blocking<'_> {
+    /// The time for which it did, ns.
+    pub fn total_ns(&self) -> u64 {
+        match self {
+            Self::Known(blocked) => blocked.total_ns,
+            Self::Missing(blocked) => blocked.total_ns,
+        }
+    }
+}
+
+impl RequestPath<'_> {
+    /// The requests that blocked it, the largest first; of equal ones those whose spans are known.
+    pub fn blocking(&self) -> Vec<Blocking<'_>> {
+        by_time(&self.blocked_by, &self.blocked_by_missing)
+    }
+}
+
+impl RequestAnswer<'_> {
+    /// The first thing to say.
+    pub fn headline(&self) -> RequestHeadline<'_> {
+        match &self.path {
+            Ok(path) => match path.blocking().first() {
+                Some(first) => RequestHeadline::Blocked(*first),
+                None => RequestHeadline::Path(path),
+            },
+            Err(_) => self.own.first().map_or(RequestHeadline::Length, |first| {
+                RequestHeadline::Span(first, is_most(first.total_ns, self.to.since(self.from)))
+            }),
+        }
+    }
+}
+
+fn by_time<'a>(known: &'a [BlockedBy], missing: &'a [BlockedByMissing]) -> Vec<Blocking<'a>> {
+    let known = known.iter().map(Blocking::Known);
+    let mut all: Vec<_> = known.chain(missing.iter().map(Blocking::Missing)).collect();
+    all.sort_by_key(|one| Reverse(one.total_ns()));
+    all
+}
+
+/// Whether a time is more than half of another one.
+fn is_most(ns: u64, of_ns: u64) -> bool {
+    ns > of_ns / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use wakepath_spans::{RequestIndex, TraceId};
+
+    use super::*;
+
+    #[test]
+    fn most_is_more_than_half() {
+        let found = [(50, 100), (51, 100), (50, 101), (51, 101)].map(|(ns, of_ns)| is_most(ns, of_ns));
+        assert_eq!(found, [false, true, false, true]);
+        assert!(is_most(u64::MAX, u64::MAX) && !is_most(0, 0));
+    }
+
+    #[test]
+    fn the_request_that_blocked_longest_comes_first_and_a_known_one_before_another_of_the_same_time() {
+        let known = |total_ns| BlockedBy { request: RequestIndex(0), total_ns, through: Vec::new() };
+        let missing = |total_ns| BlockedByMissing {
+            trace: TraceId([7; 16]),
+            sampled: true,
+            services: BTreeSet::new(),
+            attributes: BTreeSet::new(),
+            total_ns,
+        };
+        let (all_known, all_missing) = ([known(50), known(20)], [missing(70), missing(50)]);
+        let told: Vec<_> = by_time(&all_known, &all_missing)
+            .iter()
+            .map(|one| (one.total_ns(), matches!(one, Blocking::Known(_))))
+            .collect();
+        assert_eq!(told, [(70, false), (50, true), (50, false), (20, true)]);
+    }
+}

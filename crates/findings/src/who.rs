@@ -1,0 +1,219 @@
+//! The threads that a sentence names: those that own time is blamed on, and those that are responsible for it.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use wakepath_critical_path::{Responsible, SignalCause, SignalSender};
+use wakepath_event::{Comm, HostIndex, Tid};
+use wakepath_wait_graph::ThreadIndex;
+
+use crate::{Evidence, Row, RowKey};
+
+/// The own threads that spent the time of a headline's row in which the window's own thread waited for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doers {
+    /// Their names, those with the most time first.
+    pub names: Vec<Comm>,
+    /// The processes of those that have these names in the end.
+    pub processes: BTreeSet<Tid>,
+    /// The number of those.
+    pub threads: usize,
+}
+
+/// The threads of a row without the window's own. Names with less than a twentieth of the time are left out.
+pub(crate) fn doers(evidence: &Evidence<'_>, row: &Row) -> Doers {
+    let asked = evidence.subject().comm;
+    let least = row.total_ns.saturating_sub(row.own_ns) / 20;
+    let of_others = |(name, ns): (&Comm, &u64)| {
+        let own = if *name == asked { row.own_ns } else { 0 };
+        let ns = ns.saturating_sub(own);
+        (ns > least).then_some((Reverse(ns), *name))
+    };
+    let mut names: Vec<_> = row.users.iter().filter_map(of_others).collect();
+    names.sort_unstable();
+    let names: Vec<Comm> = names.into_iter().map(|(_, name)| name).collect();
+    let others = row.threads.iter().filter(|thread| !evidence.is_asked(**thread));
+    let threads: Vec<_> =
+        others.map(|thread| evidence.thread(*thread)).filter(|thread| names.contains(&thread.comm)).collect();
+    Doers {
+        processes: threads.iter().filter_map(|thread| thread.tgid).collect(),
+        threads: threads.len(),
+        names,
+    }
+}
+
+/// The threads that are responsible for a time, where these are others than the window's own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Who {
+    /// The thread, where it is known and the only one.
+    pub thread: Option<ThreadIndex>,
+    /// Their names, those with the most time first.
+    pub names: Vec<Comm>,
+    /// Their processes.
+    pub processes: BTreeSet<Tid>,
+    /// Their number; 0 where it is not known.
+    pub threads: usize,
+    /// Their host, where it is another one than the reference.
+    pub host: Option<HostIndex>,
+}
+
+impl Who {
+    /// This thread.
+    pub fn thread(evidence: &Evidence<'_>, index: ThreadIndex) -> Self {
+        let thread = evidence.thread(index);
+        Self {
+            thread: Some(index),
+            names: vec![thread.comm],
+            processes: thread.tgid.into_iter().collect(),
+            threads: 1,
+            host: evidence.remote_host(&thread),
+        }
+    }
+
+    /// Own threads that did what a row says, while the window's own thread waited for them.
+    pub fn doers(evidence: &Evidence<'_>, doers: &Doers) -> Self {
+        let Doers { names, processes, threads } = doers.clone();
+        Self { thread: None, names, processes, threads, host: evidence.remote_host(&evidence.subject()) }
+    }
+
+    /// The sender of a signal, where a thread sent it.
+    pub fn sender(evidence: &Evidence<'_>, signal: &SignalCause) -> Option<Self> {
+        match signal.sender {
+            SignalSender::Thread(by) => Some(Self::thread(evidence, by)),
+            SignalSender::Timer | SignalSender::Unknown => None,
+        }
+    }
+
+    /// Those that the key of a row names; `None` where it names none.
+    pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<Self> {
+        match key {
+            RowKey::Process(name, host) => {
+                // Kernel threads worked for them.
+                let mut threads = row.threads.iter().filter(|thread| !evidence.thread(**thread).kernel);
+                let (first, more) = (threads.next(), threads.count());
+                Some(Self {
+                    thread: first.filter(|_| more == 0).copied(),
+                    names: vec![*name],
+                    processes: row.processes.clone(),
+                    threads: usize::from(first.is_some()) + more,
+                    host: *host,
+                })
+            }
+            // Their rows have the threads that did something for them, too.
+            RowKey::Thread(name, _) => {
+                let host = evidence.remote_host(&evidence.subject());
+                Some(Self { names: vec![*name], host, ..Self::default() })
+            }
+            RowKey::KernelThread(name) => {
+                let any = row.threads.first().map(|thread| evidence.thread(*thread));
+                let host = any.and_then(|thread| evidence.remote_host(&thread));
+                Some(Self { names: vec![*name], host, ..Self::default() })
+            }
+            RowKey::Signal(signal) | RowKey::Stopped(Responsible::Signal(signal)) => {
+                Self::sender(evidence, signal)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows;
+    use crate::testing::{FUTEX, Story, call};
+    use wakepath_critical_path::{Cause, SegmentKind, Via};
+    use wakepath_event::SignalEffect;
+
+    #[test]
+    fn the_doers_of_a_row_are_the_other_threads_with_a_twentieth_of_its_time() {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        let names: [(&[u8], u64); 4] = [(b"build", 500), (b"app", 360), (b"pack", 47), (b"link", 48)];
+        for (i, (name, ns)) in (0..).zip(names) {
+            let other = story.thread(10 + i, 7, name, 7);
+            let wait = story.wait(ns, own, None, call(FUTEX, 3), Via::Wakeup, other);
+            story.then(ns, other, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        story.then(300, own, None, SegmentKind::Running, Cause::None);
+        // One row of all that ran: 1255 ns, 955 of others, of which a twentieth is 47.
+        let story = story.finish();
+        let evidence = story.evidence();
+        let mut whole = Row::default();
+        for (_, row) in rows(&evidence) {
+            whole.total_ns += row.total_ns;
+            whole.own_ns += row.own_ns;
+            row.users.into_iter().for_each(|(name, ns)| *whole.users.entry(name).or_default() += ns);
+            whole.threads.extend(row.threads);
+        }
+        assert_eq!((whole.total_ns, whole.own_ns), (1255, 300));
+        let found = doers(&evidence, &whole);
+        let names = [&b"build"[..], b"app", b"link"].map(Comm::new);
+        assert_eq!((found.names, found.threads), (names.to_vec(), 3));
+        assert_eq!(found.processes, BTreeSet::from([10, 11, 13].map(Tid)));
+    }
+
+    #[test]
+    fn a_rows_key_names_who_is_responsible_and_no_thread_of_many() {
+        let mut story = Story::default();
+        let own = story.thread(7, 1, b"app", 7);
+        let [first, second] = [20, 21].map(|tid| story.thread(tid, 1, b"db", 20));
+        for (thread, ns) in [(first, 5), (second, 6)] {
+            let wait = story.wait(ns, own, None, call(0, 3), Via::Packet, thread);
+            story.then(ns, thread, Some(wait), SegmentKind::Running, Cause::None);
+        }
+        let killer = story.thread(30, 1, b"killer", 30);
+        let journal = story.thread(80, 2, b"jbd2", 0);
+        let signal = |sender| SignalCause { number: 15, effect: SignalEffect::GoesOn, sender };
+        story.then(1, own, None, SegmentKind::Running, Cause::None);
+        let story = story.finish();
+        let evidence = story.evidence();
+        let all = rows(&evidence);
+        let db = Who::row(&evidence, &all[0].0, &all[0].1).expect("a process");
+        assert_eq!((db.thread, db.threads, db.names), (None, 2, vec![Comm::new(b"db")]));
+        assert_eq!(db.processes, BTreeSet::from([Tid(20), Tid(21)]));
+        assert_eq!(Who::row(&evidence, &all[1].0, &all[1].1), None, "the thread itself");
+        let one = Row { threads: BTreeSet::from([first]), ..Row::default() };
+        let thread = |key| Who::row(&evidence, &key, &one).and_then(|who| who.thread);
+        assert_eq!(thread(RowKey::Process(Comm::new(b"db"), None)), Some(first));
+        assert_eq!(thread(RowKey::KernelThread(Comm::new(b"jbd2"))), None);
+        assert_eq!(thread(RowKey::Thread(Comm::new(b"db"), crate::EndedBy::WakeUp)), None);
+        // A kernel thread did all of it.
+        let by_kernel = Row { threads: BTreeSet::from([journal]), ..Row::default() };
+        let who = Who::row(&evidence, &RowKey::Process(Comm::new(b"db"), None), &by_kernel);
+        assert_eq!(who.map(|who| (who.thread, who.threads)), Some((None, 0)));
+        let both = Row { threads: BTreeSet::from([journal, second]), ..Row::default() };
+        let who = Who::row(&evidence, &RowKey::Process(Comm::new(b"db"), None), &both);
+        assert_eq!(who.map(|who| (who.thread, who.threads)), Some((Some(second), 1)));
+        let sent = signal(SignalSender::Thread(killer));
+        assert_eq!(thread(RowKey::Signal(sent)), Some(killer));
+        assert_eq!(thread(RowKey::Stopped(Responsible::Signal(sent))), Some(killer));
+        assert_eq!(thread(RowKey::Signal(signal(SignalSender::Timer))), None);
+        assert_eq!(thread(RowKey::Stopped(Responsible::StillWaiting)), None);
+    }
+
+    #[test]
+    fn those_who_are_responsible_are_on_the_host_of_their_threads() {
+        let on = |tid: u32| Tid(tid).on(HostIndex(1)).0;
+        let mut story = Story::default();
+        let own = story.thread(on(7), on(1), b"app", 7);
+        let journal = story.thread(on(80), 2, b"jbd2", 0);
+        story.then(5, own, None, SegmentKind::Running, Cause::None);
+        let mut story = story.finish();
+        story.recorded.others.push(story.recorded.host.clone());
+        let evidence = story.evidence();
+        let there = Some(HostIndex(1));
+        assert_eq!(Who::thread(&evidence, own).host, there);
+        let doers = Doers { names: Vec::new(), processes: BTreeSet::new(), threads: 1 };
+        assert_eq!(Who::doers(&evidence, &doers).host, there);
+        let host = |key, thread: Option<ThreadIndex>| {
+            let row = Row { threads: thread.into_iter().collect(), ..Row::default() };
+            Who::row(&evidence, &key, &row).map(|who| who.host)
+        };
+        let name = Comm::new(b"db");
+        assert_eq!(host(RowKey::Thread(name, crate::EndedBy::Packet), None), Some(there));
+        assert_eq!(host(RowKey::KernelThread(name), Some(journal)), Some(there));
+        assert_eq!(host(RowKey::KernelThread(name), None), Some(None));
+        assert_eq!(host(RowKey::Process(name, None), Some(own)), Some(None), "as the key says");
+    }
+}

@@ -1,0 +1,328 @@
+//! The first screen in a path's document: the headline, the rows with their evidence, and the next command.
+
+use serde::Serialize;
+use wakepath_engine::PathAnswer;
+use wakepath_event::Comm;
+use wakepath_findings::{
+    BasisMix, Finding, LargestPart, PartKey, PathFindings, Row, RowKey, Seen, Tally, Who, WindowEnd,
+};
+use wakepath_names::{CallName, Object, call_name};
+
+use super::Documents;
+use crate::json::text;
+use crate::text::{headline, next_words, row_text};
+use crate::wording;
+
+/// Most functions of one kind that are listed.
+pub const MAX_FUNCTIONS: usize = 10;
+
+/// The sentence that answers.
+#[derive(Serialize)]
+pub struct HeadlineJson {
+    pub code: &'static str,
+    pub text: String,
+    /// The place of the row whose time it gives; null where it gives that of no row.
+    pub row: Option<usize>,
+    /// It took more than half of the window.
+    pub is_most: bool,
+    pub total_ns: u64,
+    pub share: f64,
+    /// Null for an empty window.
+    pub basis: Option<&'static str>,
+    pub who: Option<WhoJson>,
+    /// The reading in which time-outs went on; null where the sentence has one reading.
+    pub other_reading: Option<OtherReadingJson>,
+}
+
+#[derive(Serialize)]
+pub struct OtherReadingJson {
+    code: &'static str,
+    what: String,
+    is_most: bool,
+    total_ns: u64,
+    share: f64,
+    basis: &'static str,
+}
+
+/// Those that are responsible.
+#[derive(Serialize)]
+pub struct WhoJson {
+    host: String,
+    /// Null where they are of several processes, or it is not known.
+    pid: Option<u32>,
+    /// Null where they are several, or it is not known.
+    tid: Option<u32>,
+    /// Null where they have several names.
+    comm: Option<String>,
+    comms: Vec<String>,
+    /// 0 where their number is not known.
+    processes: usize,
+    threads: usize,
+}
+
+#[derive(Serialize)]
+pub struct RowJson {
+    code: &'static str,
+    /// What its time is blamed on.
+    what: String,
+    /// Its line on the first screen.
+    text: String,
+    total_ns: u64,
+    /// The part of it that the window's own thread spent while it waited for no other thread.
+    own_ns: u64,
+    share: f64,
+    basis: &'static str,
+    /// The first screen has a line for it.
+    shown: bool,
+    stretches: u64,
+    calls: Vec<CallJson>,
+    /// Waits for a disk whose system call is not known.
+    unknown_calls: Option<UnknownCallsJson>,
+    parts: Vec<PartJson>,
+    /// Where its threads were seen running.
+    samples: Vec<SamplesJson>,
+    /// Where in the code its waits began.
+    waited_in: Option<FunctionsJson>,
+    /// Kernel threads that its waits went through.
+    through: Vec<String>,
+    /// The threads that lost its time, by name, the most first.
+    users: Vec<UserJson>,
+    processes: Vec<u32>,
+    threads: usize,
+}
+
+#[derive(Serialize)]
+struct CallJson {
+    call: String,
+    object: Option<ObjectJson>,
+    /// The waits that began in this row.
+    waits: u64,
+    total_ns: u64,
+}
+
+#[derive(Serialize)]
+struct ObjectJson {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: Option<String>,
+}
+
+#[derive(Serialize)]
+struct UnknownCallsJson {
+    waits: u64,
+    total_ns: u64,
+}
+
+#[derive(Serialize)]
+pub struct PartJson {
+    /// A kind of segments; null for kernel threads, and for a call.
+    pub kind: Option<&'static str>,
+    /// The cause, as in `contributors`; null for the thread itself.
+    pub code: Option<&'static str>,
+    pub what: String,
+    pub total_ns: u64,
+}
+
+#[derive(Serialize)]
+pub struct SamplesJson {
+    /// Null for threads of several names.
+    comm: Option<String>,
+    #[serde(flatten)]
+    seen: FunctionsJson,
+}
+
+impl SamplesJson {
+    /// The functions in which threads of this name ran.
+    pub fn new(comm: Option<Comm>, ran: &Tally) -> Self {
+        Self { comm: comm.map(|comm| text(comm.bytes())), seen: FunctionsJson::new(ran) }
+    }
+}
+
+#[derive(Serialize)]
+pub struct FunctionsJson {
+    total: u64,
+    functions: Vec<FunctionJson>,
+}
+
+#[derive(Serialize)]
+struct FunctionJson {
+    count: u64,
+    function: String,
+    caller: Option<String>,
+}
+
+#[derive(Serialize)]
+struct UserJson {
+    comm: String,
+    total_ns: u64,
+}
+
+/// A part of a window.
+pub fn share(ns: u64, window_ns: u64) -> f64 {
+    if window_ns == 0 { 0.0 } else { ns as f64 / window_ns as f64 }
+}
+
+impl FunctionsJson {
+    /// These functions; `None` where no thread was seen in any.
+    pub fn if_any(tally: &Tally) -> Option<Self> {
+        (tally.total() > 0).then(|| Self::new(tally))
+    }
+
+    fn new(tally: &Tally) -> Self {
+        let function = |seen: Seen<'_>| FunctionJson {
+            count: seen.count,
+            function: wording::function(seen.function),
+            caller: seen.caller.and_then(wording::function_caller),
+        };
+        let functions = tally.seen().into_iter().take(MAX_FUNCTIONS).map(function).collect();
+        Self { total: tally.total(), functions }
+    }
+}
+
+impl ObjectJson {
+    fn new(object: &Object) -> Self {
+        let (kind, name) = wording::object_kind(object);
+        Self { kind, name }
+    }
+}
+
+impl<'a> Documents<'a> {
+    fn found(&self) -> &'a PathFindings {
+        self.0.findings()
+    }
+
+    /// The sentence of the first screen.
+    pub fn headline(&self) -> HeadlineJson {
+        let found = self.found();
+        let largest = found.headline.largest.as_ref();
+        let blamed = largest.and_then(|part| Some((part, found.rows.get(part.row)?)));
+        let code = match (found.headline.end, blamed) {
+            (WindowEnd::StillWaiting, _) => "still_waiting",
+            (WindowEnd::Killed, _) => "killed",
+            (WindowEnd::DescendantKilled, _) => "descendant_killed",
+            (WindowEnd::Over, None) => "empty_window",
+            (WindowEnd::Over, Some((_, row))) => self.row_words(&row.key, &row.row).0,
+        };
+        let total_ns = largest.map_or(0, |part| part.ns);
+        HeadlineJson {
+            code,
+            text: headline(self.0).into_plain(),
+            row: largest.map(|part| part.row),
+            is_most: largest.is_some_and(|part| part.is_most),
+            total_ns,
+            share: share(total_ns, self.0.window_ns()),
+            basis: blamed.map(|(_, finding)| certainty(finding.row.basis)),
+            who: found.headline.who.as_ref().map(|who| self.who(who)),
+            other_reading: self.other_reading(),
+        }
+    }
+
+    fn other_reading(&self) -> Option<OtherReadingJson> {
+        let (evidence, other) = (self.0.evidence_if_joined()?, self.found().other_reading.as_ref()?);
+        let LargestPart { row, ns, is_most, blames, .. } = &other.largest;
+        let (key, row) = other.rows.get(*row)?;
+        Some(OtherReadingJson {
+            code: wording::row(&evidence, key, row).0,
+            what: wording::blamed(&evidence, key, row, blames),
+            is_most: *is_most,
+            total_ns: *ns,
+            share: share(*ns, self.0.window_ns()),
+            basis: certainty(row.basis),
+        })
+    }
+
+    fn row_words(&self, key: &RowKey, row: &Row) -> (&'static str, String) {
+        wording::row(&self.0.evidence(), key, row)
+    }
+
+    fn who(&self, who: &Who) -> WhoJson {
+        WhoJson::new(self.0, who)
+    }
+
+    /// The rows of the first screen, the largest first.
+    pub fn rows(&self) -> Vec<RowJson> {
+        let found = self.found();
+        found.rows.iter().enumerate().map(|(place, row)| self.row(row, place < found.shown)).collect()
+    }
+
+    fn row(&self, finding: &Finding, shown: bool) -> RowJson {
+        let (evidence, row) = (self.0.evidence(), &finding.row);
+        let (code, what) = self.row_words(&finding.key, row);
+        let mut calls: Vec<_> = row.calls.iter().collect();
+        calls.sort_by_key(|(_, waits)| std::cmp::Reverse(waits.ns));
+        let call = |(CallName { number, object }, waits): (&CallName, &wakepath_findings::Waits)| CallJson {
+            call: call_name(*number).into_owned(),
+            object: object.as_ref().map(ObjectJson::new),
+            waits: waits.count,
+            total_ns: waits.ns,
+        };
+        let unknown = row.in_unknown_calls;
+        let part = |(key, ns): (&PartKey, u64)| {
+            let activity = match key {
+                PartKey::Activity(activity) => Some(activity),
+                PartKey::KernelThreads | PartKey::Call(_) => None,
+            };
+            PartJson {
+                kind: activity.map(|activity| activity.kind.name()),
+                code: activity.and_then(|activity| wording::blamed_code(&evidence, &activity.blamed)),
+                what: wording::part(&evidence, &finding.key, key),
+                total_ns: ns,
+            }
+        };
+        let samples = finding.ran.iter().filter(|(_, ran)| ran.total() > 0);
+        let mut users: Vec<_> = row.users.iter().collect();
+        users.sort_by_key(|(user, ns)| (std::cmp::Reverse(**ns), **user));
+        let user = |(user, ns): (&Comm, &u64)| UserJson { comm: text(user.bytes()), total_ns: *ns };
+        RowJson {
+            code,
+            what,
+            text: row_text(&evidence, finding),
+            total_ns: row.total_ns,
+            own_ns: row.own_ns,
+            share: share(row.total_ns, self.0.window_ns()),
+            basis: certainty(row.basis),
+            shown,
+            stretches: row.stretches,
+            calls: calls.into_iter().map(call).collect(),
+            unknown_calls: (unknown.count > 0 || unknown.ns > 0)
+                .then_some(UnknownCallsJson { waits: unknown.count, total_ns: unknown.ns }),
+            parts: finding.parts().into_iter().map(part).collect(),
+            samples: samples.map(|(comm, ran)| SamplesJson::new(Some(*comm), ran)).collect(),
+            waited_in: FunctionsJson::if_any(&finding.waited),
+            through: row.through.iter().map(|name| text(name.bytes())).collect(),
+            users: users.into_iter().map(user).collect(),
+            processes: row.processes.iter().map(|process| process.number()).collect(),
+            threads: row.threads.len(),
+        }
+    }
+}
+
+impl WhoJson {
+    /// Those that are responsible in a window.
+    pub fn new(answer: &PathAnswer<'_>, who: &Who) -> Self {
+        let thread = who.thread.map(|thread| answer.thread(thread));
+        let host = answer.recorded.host_at(who.host.unwrap_or_default());
+        let only = |count: usize| count == 1;
+        Self {
+            host: text(host.boot_id.as_bytes()),
+            pid: who.processes.first().filter(|_| only(who.processes.len())).map(|process| process.number()),
+            tid: thread.map(|thread| thread.tid.number()),
+            comm: who.names.first().filter(|_| only(who.names.len())).map(|name| text(name.bytes())),
+            comms: who.names.iter().map(|name| text(name.bytes())).collect(),
+            processes: who.processes.len(),
+            threads: who.threads,
+        }
+    }
+}
+
+/// How well a sum is known, as documents spell it.
+pub fn certainty(basis: BasisMix) -> &'static str {
+    wording::certainty_code(basis.certainty())
+}
+
+/// The next command; `recording` are the words that name the recording.
+pub fn next(answer: &PathAnswer<'_>, recording: &[String]) -> Option<Vec<String>> {
+    let question = next_words(answer)?;
+    let command = ["wakepath", "path"].map(String::from);
+    Some(command.into_iter().chain(recording.iter().cloned()).chain(question).collect())
+}
