@@ -102,7 +102,7 @@ pub fn left_as(out: &SwitchOut) -> &'static str {
     }
 }
 
-/// A program of `workloads/`, compiled into a folder; or copied, where there is no compiler but a folder with
+/// A program of `lab/workloads/`, compiled into a folder; or copied, where there is no compiler but a folder with
 /// all of them that `WAKEPATH_WORKLOADS` names.
 pub fn workload(folder: &Path, name: &str) -> String {
     if let Some(built) = std::env::var_os("WAKEPATH_WORKLOADS") {
@@ -110,7 +110,7 @@ pub fn workload(folder: &Path, name: &str) -> String {
         std::fs::copy(Path::new(&built).join(name), &program).expect("a program that is built");
         return program.to_str().expect("a path").to_owned();
     }
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/workloads");
     let program = folder.join(name);
     let files = [name, "rate", "account", "disk", "flags", "lane", "limit", "meet", "wait"];
     let compiled = Command::new("cc")
@@ -119,7 +119,7 @@ pub fn workload(folder: &Path, name: &str) -> String {
         .args(files.map(|name| format!("{name}.c")))
         .current_dir(sources)
         .status();
-    assert!(compiled.expect("a C compiler").success(), "workloads/{name}.c does not build");
+    assert!(compiled.expect("a C compiler").success(), "lab/workloads/{name}.c does not build");
     program.to_str().expect("a path").to_owned()
 }
 

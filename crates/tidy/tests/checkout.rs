@@ -47,7 +47,7 @@ fn the_fuzzers_dependencies_may_be_used_as_all_others() {
 /// So has that of `make mutants`.
 #[test]
 fn the_dependencies_of_what_breaks_the_crates_may_be_used_as_all_others() {
-    let metadata = Metadata::read(&tree().root().join("mutants"), TARGET).unwrap();
+    let metadata = Metadata::read(&tree().root().join("lab/mutants"), TARGET).unwrap();
     assert!(metadata.theirs().any(|package| package.name == "syn"), "it is read from its own lock");
     assert_none(licences::check(metadata.theirs()));
 }
