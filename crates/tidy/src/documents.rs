@@ -9,18 +9,8 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use crate::{Finding, line_of};
 
 /// Folders whose files a document may name as plain code, like `crates/clock/src/lib.rs`.
-const OURS: [&str; 10] = [
-    "bpf/",
-    "cases/",
-    "crates/",
-    "docs/",
-    "fuzz/",
-    "lab/",
-    "packaging/",
-    "plugins/",
-    "recordings/",
-    "vm/",
-];
+const OURS: [&str; 10] =
+    ["bpf/", "cases/", "crates/", "docs/", "fuzz/", "lab/", "packaging/", "plugins/", "recordings/", "vm/"];
 
 /// The links, code and headings of a document.
 #[derive(Debug, Default, PartialEq, Eq)]

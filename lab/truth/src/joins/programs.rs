@@ -140,7 +140,10 @@ fn python(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
     }
     succeed(&mut pip, &log, TIMEOUT)?;
     let mut program = Command::new(python);
-    program.arg(given.sources().join("lab/workloads/joins.py")).arg(place).env("PYTHONPATH", place.join("site"));
+    program
+        .arg(given.sources().join("lab/workloads/joins.py"))
+        .arg(place)
+        .env("PYTHONPATH", place.join("site"));
     Ok(Start::Run(program))
 }
 
@@ -260,7 +263,10 @@ fn go(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
     let packages = packages.canonicalize()?;
     let program = place.canonicalize()?.join("joins-go");
     let mut go = Command::new("go");
-    go.args(["build", "-o"]).arg(&program).arg(".").current_dir(given.sources().join("lab/workloads/joins-go"));
+    go.args(["build", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(given.sources().join("lab/workloads/joins-go"));
     go.env("GOMODCACHE", packages.join("modules")).env("GOCACHE", packages.join("cache"));
     go.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "-mod=readonly")]);
     succeed(&mut go, &place.join("build.log"), TIMEOUT)?;
