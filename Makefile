@@ -9,8 +9,6 @@ DENY := $(if $(filter $(LINTED_WITH).%,$(shell rustc --version 2>/dev/null)),-D 
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # The dependencies of a recorded version; a build never changes them behind one's back.
 LOCKED := --locked
-# The program of `make mutants` is a workspace of its own.
-MUTANTS := --manifest-path lab/mutants/Cargo.toml --target-dir target/mutants/program
 
 .DEFAULT_GOAL := help
 
@@ -39,13 +37,9 @@ test: setup ## formatter, lints, all tests, licences, layers: at most 20 minutes
 	@packaging/setup plugins
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/libfuzzer/Cargo.toml
-	$(CARGO) fmt --check --manifest-path lab/mutants/Cargo.toml
 	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST)
 	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST) --manifest-path fuzz/libfuzzer/Cargo.toml
-	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST) --manifest-path lab/mutants/Cargo.toml
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- $(DENY)
-	$(CARGO) clippy $(LOCKED) $(MUTANTS) --all-targets -- $(DENY)
-	$(CARGO) test $(LOCKED) --quiet $(MUTANTS)
 	@packaging/test $(CARGO) $(LOCKED)
 
 .PHONY: tries
