@@ -113,6 +113,7 @@ test-vm: program workloads dist ## test on Debian's kernels 6.1 and 6.12, emulat
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth --package wakepath-split
 	$(CARGO) test $(LOCKED) --release --no-run --package wakepath-cli --test live_root_doctor --test live_root_record \
 		--test live_root_latency_kernel --test live_root_drill_kernel --test live_root_tracers
+	$(CARGO) test $(LOCKED) --release --no-run --package wakepath-truth --test live_root_tracers_truth
 	$(AS_ROOT) vm/prepare
 	vm/test >target/test-vm.md; code=$$?; cp target/test-vm.md lab/results/test-vm.md; cat lab/results/test-vm.md; exit $$code
 

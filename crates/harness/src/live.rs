@@ -14,7 +14,7 @@ use wakepath_event::{BlockedState, SwitchOut};
 pub static WAKEPATH: LazyLock<&str> = LazyLock::new(|| {
     let test = std::env::current_exe().expect("a path of the test");
     let program: PathBuf = test.ancestors().nth(2).expect("the folder of the build").join("wakepath");
-    assert!(program.exists(), "{} is built by `cargo test`", program.display());
+    assert!(program.exists(), "{} is built by `cargo test` of wakepath-cli", program.display());
     program.into_os_string().into_string().expect("UTF-8").leak()
 });
 

@@ -24,6 +24,9 @@ fn every_crate_has_its_row_in_the_map_and_uses_only_what_it_names() {
     let (crates, edges, mut findings) = layers::crates_and_edges(&metadata);
     assert!(crates.contains("tidy") && !edges.is_empty(), "cargo metadata shows our crates");
     findings.extend(layers::check(&rows, &crates, &edges));
+    let laboratory = layers::crates_in(&metadata, "lab");
+    assert!(laboratory.contains("truth") && !laboratory.contains("cli"), "{laboratory:?}");
+    findings.extend(layers::check_laboratory(&laboratory, &edges));
     assert_none(findings);
 }
 
