@@ -1,7 +1,8 @@
 //! The machine, in a line, so that a table can be read later and elsewhere.
 
 use std::fs;
-use std::process::Command;
+
+use crate::peers::version;
 
 /// How many CPUs are online, whichever of them this process may use.
 pub fn cpus() -> usize {
@@ -29,16 +30,10 @@ pub fn describe() -> String {
     } else {
         ""
     };
-    format!("Machine: {model}, {} CPUs{guest}; Linux {}; {}", cpus(), kernel(), perf())
+    format!("Machine: {model}, {} CPUs{guest}; Linux {}; {}", cpus(), kernel(), version("perf"))
 }
 
 /// The kernel's release.
 pub fn kernel() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
-}
-
-fn perf() -> String {
-    let output = Command::new("perf").arg("--version").output();
-    let printed = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    printed.unwrap_or_else(|_| "no perf".to_owned())
 }

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use wakepath_runner::stdout_of;
 
 /// perf's probes at the entry and the return of a function, which are for all until they are taken away.
 pub struct PerfProbes {
@@ -61,9 +62,6 @@ pub fn said(words: &[String]) -> Result<String> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null());
     let output = command.output().with_context(|| format!("cannot run {}", words[0]))?;
-    let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
-    said.push('\n');
-    said.push_str(&String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "`{}` failed ({}): {}", words.join(" "), output.status, said.trim());
-    Ok(said)
+    let said = stdout_of(&words.join(" "), &output)?;
+    Ok(format!("{said}\n{}", String::from_utf8_lossy(&output.stderr)))
 }

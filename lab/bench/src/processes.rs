@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use wakepath_runner::ended;
 
 /// Keeps this process, its threads to come and its children on one CPU, unless they choose another.
 pub fn pin_this_process(cpu: usize) -> Result<()> {
@@ -104,14 +105,7 @@ pub fn interrupt(mut child: Child, patience: Duration) -> Result<std::process::O
     let pid = libc::pid_t::try_from(child.id())?;
     // SAFETY: kill takes no memory; the process is our own child and not yet waited for.
     unsafe { libc::kill(pid, libc::SIGINT) };
-    let end = Instant::now() + patience;
-    while child.try_wait()?.is_none() {
-        if Instant::now() > end {
-            child.kill()?;
-            bail!("did not end within {} s of Ctrl-C", patience.as_secs());
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    ensure!(ended(&mut child, patience)?.is_some(), "did not end within {} s of Ctrl-C", patience.as_secs());
     Ok(child.wait_with_output()?)
 }
 

@@ -8,12 +8,13 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use libbpf_rs::query::ProgInfoIter;
+use wakepath_runner::{alone, median, printed};
 
 use crate::places::Places;
-use crate::{load, processes, progress};
+use crate::{processes, progress};
 
 #[derive(Debug, Args)]
 pub struct Options {
@@ -87,15 +88,14 @@ fn measured(options: &Options) -> Result<Vec<Vec<f64>>> {
 fn ns_a_wait(places: &Places, kind: &str, trips: u64, arguments: &[&str]) -> Result<f64> {
     let recorder = record(&places.wakepath, &places.output, arguments)?;
     let before = total_ns();
-    let cpu = load::LOAD_CPU.to_string();
-    let words = ["-f", "50", "taskset", "-c", &cpu];
-    let handover = places.workloads.join("handover");
-    let ran = Command::new("chrt").args(words).arg(&handover).args([kind, &trips.to_string()]).output();
+    let words = alone();
+    let mut handover = Command::new(&words[0]);
+    handover.args(&words[1..]).arg(places.workloads.join("handover")).args([kind, &trips.to_string()]);
+    let ran = printed(&mut handover);
     let after = total_ns();
     processes::interrupt(recorder, Duration::from_secs(60))?;
     fs::remove_dir_all(places.output.join("reads.rec"))?;
-    let ran = ran.context("cannot run chrt")?;
-    ensure!(ran.status.success(), "{} {kind} failed", handover.display());
+    ran?;
     Ok(after.saturating_sub(before) as f64 / (2 * trips) as f64)
 }
 
@@ -116,7 +116,7 @@ fn total_ns() -> u64 {
 }
 
 fn table(measured: &[Vec<f64>]) -> String {
-    let costs: Vec<_> = measured.iter().map(|costs| median(costs)).collect();
+    let costs: Vec<_> = measured.iter().map(|costs| median(costs).unwrap_or(f64::NAN)).collect();
     let base = costs.first().copied().unwrap_or(0.0);
     let mut table = String::from(
         "| read at a wait or its wake-up | ns | least and most of the rounds | budget, ns | |\n|---|---:|---|---:|---|\n",
@@ -134,12 +134,6 @@ fn table(measured: &[Vec<f64>]) -> String {
         );
     }
     table
-}
-
-fn median(costs: &[f64]) -> f64 {
-    let mut costs = costs.to_vec();
-    costs.sort_by(f64::total_cmp);
-    costs.get(costs.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
+use wakepath_runner::alone;
 
 use crate::places::Places;
 use crate::recorders::{Recording, wakepath};
@@ -210,8 +211,9 @@ fn built(folder: &Path) -> Result<Option<PathBuf>> {
 fn one(options: &Options, words: Words, recorded: Option<&'static [&'static str]>) -> Result<f64> {
     let Places { workloads, wakepath: program, output } = &options.places;
     let trips = options.trips.to_string();
-    let mut command = Command::new("chrt");
-    command.args(["-f", "50"]);
+    let first = alone();
+    let mut command = Command::new(&first[0]);
+    command.args(&first[1..]);
     match words {
         ["goroutines", "everywhere"] => {
             let cpus = format!("0-{}", load::LOAD_CPU);
@@ -220,10 +222,10 @@ fn one(options: &Options, words: Words, recorded: Option<&'static [&'static str]
             command.args(["-c", &cpus]).arg(output.join("goroutines"));
         }
         ["goroutines"] => {
-            command.args(["taskset", "-c", &load::LOAD_CPU.to_string()]).arg(output.join("goroutines"));
+            command.arg(output.join("goroutines"));
         }
         [name, kind] => {
-            command.args(["taskset", "-c", &load::LOAD_CPU.to_string()]).arg(workloads.join(name)).arg(kind);
+            command.arg(workloads.join(name)).arg(kind);
         }
         _ => return Err(anyhow!("no load: {words:?}")),
     }

@@ -1,5 +1,7 @@
 //! Figures from many rounds, and whether they are known well enough to be printed.
 
+pub use wakepath_runner::{median, quantile};
+
 /// A figure is printed if its interval reaches at most this share of it to either side. The aims are multiples
 /// of the floor between 1.5 and 2.5: a figure that is less certain cannot show whether one of them is met.
 const MAX_HALF_WIDTH: f64 = 0.25;
@@ -45,20 +47,6 @@ fn ranks_outside(count: usize) -> Option<usize> {
     ranks.checked_sub(1)
 }
 
-/// The value at a fraction of the sorted values, between neighbours by proportion; `None` of none.
-pub fn quantile(values: &[f64], fraction: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let at = fraction * (sorted.len().checked_sub(1)?) as f64;
-    let (below, above) = (*sorted.get(at.floor() as usize)?, *sorted.get(at.ceil() as usize)?);
-    Some(below + (above - below) * at.fract())
-}
-
-/// The middle value; `None` of none.
-pub fn median(values: &[f64]) -> Option<f64> {
-    quantile(values, 0.5)
-}
-
 /// A figure, or a dash where there is none.
 pub fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), text)
@@ -66,16 +54,7 @@ pub fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Estimate, estimate, judged, median, quantile};
-
-    #[test]
-    fn quantiles_lie_between_neighbours() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
-        assert_eq!(quantile(&[0.0, 1.0, 2.0, 3.0, 4.0], 0.25), Some(1.0));
-        assert_eq!(median(&[7.0]), Some(7.0));
-        assert_eq!(median(&[]), None);
-    }
+    use super::{Estimate, estimate, judged};
 
     /// Tables of the sign test: 6 values leave none out, 9 one, 24 six.
     #[test]

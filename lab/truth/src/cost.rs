@@ -7,8 +7,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
+use wakepath_runner::{Run, alone, document, median, printed};
 
 /// The share of pairs that must lie in the range: 7 of 8.
 const MIN_INSIDE: f64 = 0.875;
@@ -102,38 +103,30 @@ impl Series {
         let trips = (f64::from(trial.trips) * self.seconds).ceil();
         let rounds = trips.to_string();
         // Alone on its CPU under a real-time priority: as in `make bench`.
-        let load = ["chrt", "-f", "50", "taskset", "-c", "1"].map(Path::new).into_iter();
+        let before = alone();
         let arguments = trial.load.split(' ').skip(1).map(Path::new);
-        let load = load.chain([&*program]).chain(arguments).chain([Path::new(&rounds)]);
+        let load =
+            before.iter().map(Path::new).chain([&*program]).chain(arguments).chain([Path::new(&rounds)]);
         let load: Vec<&Path> = load.collect();
-        let alone = output(Command::new(load[0]).args(&load[1..]))?;
+        let by_itself = printed(Command::new(load[0]).args(&load[1..]))?;
         let mut recorder = Command::new(&self.wakepath);
         recorder.arg("record").arg("-o").arg(&recording).args(trial.options).arg("--").args(&load);
-        let recorded = output(&mut recorder)?;
-        let info = output(Command::new(&self.wakepath).args(["info", "--json"]).arg(&recording))?;
-        let cost: Value = serde_json::from_str(&info).context("the tool printed no JSON")?;
+        let recorded = printed(&mut recorder)?;
+        let cost: Value = document(Command::new(&self.wakepath).args(["info", "--json"]).arg(&recording))?;
         let cost =
             |key: &str| cost["cost"][key].as_f64().with_context(|| format!("no range: `{key}` is null"));
         let each = |ns: f64| ns / trips;
         Ok(Pair {
-            alone: quiet_trip(&alone)?,
+            alone: quiet_trip(&by_itself)?,
             recorded: quiet_trip(&recorded)?,
             range: (each(cost("kernel_ns_from")?), each(cost("kernel_ns_to")?)),
         })
     }
 }
 
-fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("cannot run {:?}", command.get_program()))?;
-    ensure!(output.status.success(), "{:?} failed ({})", command.get_program(), output.status);
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
 /// The time of a round trip in the quiet slices of a load, ns.
 fn quiet_trip(said: &str) -> Result<f64> {
-    let mut words = said.split_whitespace().skip_while(|word| *word != "quiet_per_second");
-    let rate = words.nth(1).and_then(|word| word.parse().ok()).filter(|rate: &f64| *rate > 0.0);
-    Ok(1e9 / rate.context("the load printed no rate")?)
+    Ok(1e9 / Run::parse(said).context("the load printed no rate")?.quiet)
 }
 
 /// The head of the table.
@@ -144,9 +137,7 @@ pub const HEAD: &str = "\
 /// A line of the table: medians of the pairs, ns a round trip, and the pairs whose added time lies in their range.
 pub fn row(trial: &Trial, pairs: &[Pair]) -> String {
     let of = |figure: &dyn Fn(&Pair) -> f64| {
-        let mut figures: Vec<f64> = pairs.iter().map(figure).collect();
-        figures.sort_unstable_by(f64::total_cmp);
-        figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+        median(&pairs.iter().map(figure).collect::<Vec<_>>()).unwrap_or(f64::NAN)
     };
     let added = pairs.iter().map(Pair::added);
     let (least, most) =
@@ -223,10 +214,9 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_read_from_what_a_load_prints() {
+    fn a_round_trip_is_that_of_the_quiet_slices() {
         let said = "schedfreq: round_trips 9 seconds 1.0 per_second 9.0 quiet_per_second 200000.0\nlost 0";
         assert!((quiet_trip(said).unwrap() - 5000.0).abs() < 1e-9);
         assert!(quiet_trip("nothing").is_err());
-        assert!(quiet_trip("quiet_per_second 0").is_err());
     }
 }

@@ -7,12 +7,12 @@
 mod program;
 
 use std::fmt::Write;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+use wakepath_runner::Running;
 
 pub use program::{Culprit, Language, Program, SystemCall};
 
@@ -103,31 +103,12 @@ pub fn run(run: &Run, mut each: impl FnMut(&Judged)) -> Result<Vec<Judged>> {
     Ok(all)
 }
 
-/// A running program; it ends when this is dropped.
-pub(crate) struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
-    }
-}
-
 /// Starts a program, which may write files into a folder. Returns it with the number of its process.
 pub(crate) fn start(program: &Program, file: &Path, folder: &Path) -> Result<(Running, String)> {
     // Before all ordinary threads: else what the machine does beside it is part of its slow calls.
-    let mut child = Command::new("chrt")
-        .args(["-f", "10"])
-        .args(program.interpreter())
-        .arg(file)
-        .current_dir(folder)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start a program by chrt")?;
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().context("no pipe")?).read_line(&mut line)?;
-    Ok((Running(child), line.trim().to_owned()))
+    let mut command = Command::new("chrt");
+    command.args(["-f", "10"]).args(program.interpreter()).arg(file).current_dir(folder);
+    Running::start(&mut command)
 }
 
 fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {

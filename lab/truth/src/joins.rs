@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use wakepath_runner::printed;
 
 use crate::runner::{TIMEOUT, make_empty, succeed};
 
@@ -163,10 +164,9 @@ fn judge(wakepath: &Path, place: &Path, part: &str, way: &Way) -> Result<Judged>
     fs::write(&spans, without(&read(&place.join("spans.json"))?, way.without))?;
     let mut command = Command::new(wakepath);
     command.arg("requests").arg(place.join("recording")).arg(spans);
-    let output = command.args(["--operation", part, "--slowest", MOST, "--json"]).output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let answers = printed(command.args(["--operation", part, "--slowest", MOST, "--json"]))?;
     let mut judged = Judged::default();
-    for line in String::from_utf8(output.stdout)?.lines() {
+    for line in answers.lines() {
         add(&mut judged, &serde_json::from_str(line)?, &log).context("the answer lacks a key")?;
     }
     Ok(judged)

@@ -1,10 +1,10 @@
 //! Neighbours that use part of the machine while a workload runs, and checks of how a path shows them.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
+use wakepath_runner::Running;
 
 use crate::document::{PathDocument, Truth, clip};
 
@@ -24,10 +24,6 @@ pub enum Noise {
     Chatter,
 }
 
-/// A running neighbour; it ends when this is dropped, or with this process.
-#[derive(Debug)]
-pub struct Neighbour(Child);
-
 impl Noise {
     /// Its name in tables and flags.
     pub const fn name(self) -> &'static str {
@@ -46,34 +42,15 @@ impl Noise {
     /// # Errors
     ///
     /// If the program cannot be started or prints nothing.
-    pub fn start(self, programs: &Path, seconds: u64) -> Result<Option<Neighbour>> {
+    pub fn start(self, programs: &Path, seconds: u64) -> Result<Option<Running>> {
         if self == Self::None {
             return Ok(None);
         }
-        let program = programs.join("noise");
-        let mut child = Command::new(&program)
-            .args([&format!("--{}", self.name()), "--seconds", &seconds.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start `{}`", program.display()))?;
-        let output = child.stdout.take().map(BufReader::new);
-        let neighbour = Neighbour(child);
-        let mut line = String::new();
-        output
-            .context("noise has no output")?
-            .read_line(&mut line)
-            .context("cannot read the output of noise")?;
-        ensure!(line == "noise: ready\n", "noise printed `{}`", line.trim());
-        Ok(Some(neighbour))
-    }
-}
-
-impl Drop for Neighbour {
-    fn drop(&mut self) {
-        // The program ends when its standard input closes.
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
+        let mut command = Command::new(programs.join("noise"));
+        command.args([&format!("--{}", self.name()), "--seconds", &seconds.to_string()]);
+        let (running, first) = Running::start(&mut command)?;
+        ensure!(first == "noise: ready", "noise printed `{first}`");
+        Ok(Some(running))
     }
 }
 

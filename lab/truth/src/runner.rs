@@ -4,11 +4,12 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use wakepath_runner::{command_line, ended};
 
 use crate::compare::{Limits, Verdict, compare};
 use crate::dated_back::{self, Readings};
@@ -225,21 +226,6 @@ fn finish(command: &mut Command, log: &Path, patience: Duration) -> Result<ExitS
         .stderr(file)
         .spawn()
         .with_context(|| format!("cannot start `{}`", command_line(command)))?;
-    let began = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        if began.elapsed() > patience {
-            child.kill()?;
-            child.wait()?;
-            bail!("`{}` did not end within {} s", command_line(command), patience.as_secs());
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn command_line(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    ended(&mut child, patience)?
+        .with_context(|| format!("`{}` did not end within {} s", command_line(command), patience.as_secs()))
 }

@@ -10,7 +10,8 @@ mod replay;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
+use wakepath_runner::document;
 
 pub use compare::{HEAD, Said, Thread, Verdict, line, row};
 pub use replay::Proved;
@@ -23,18 +24,8 @@ pub use replay::Proved;
 pub fn compare(wakepath: &Path, trace: &Path) -> Result<Vec<Thread>> {
     let events = events::read(trace)?;
     ensure!(!events.is_empty(), "`{}` has no scheduler events", trace.display());
-    let output = Command::new(wakepath)
-        .args(["path", "--all", "--json"])
-        .arg(trace)
-        .output()
-        .with_context(|| format!("cannot run `{}`", wakepath.display()))?;
-    ensure!(
-        output.status.success(),
-        "wakepath failed: {}",
-        String::from_utf8_lossy(&output.stderr).trim_end()
-    );
-    let document: compare::Overview =
-        serde_json::from_slice(&output.stdout).context("wakepath printed no JSON document")?;
-    let proved = replay::replay(&events, document.window()?);
-    Ok(compare::compare(&proved, &document))
+    let overview: compare::Overview =
+        document(Command::new(wakepath).args(["path", "--all", "--json"]).arg(trace))?;
+    let proved = replay::replay(&events, overview.window()?);
+    Ok(compare::compare(&proved, &overview))
 }

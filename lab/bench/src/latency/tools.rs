@@ -3,13 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use wakepath_runner::alone;
 
 use super::Run;
-use crate::load::LOAD_CPU;
 use crate::peers::{PerfProbes, is_missing, owned, said};
-
-/// Real-time, so that nothing of the machine's daily life comes between.
-const PRIORITY: &str = "50";
 
 /// Where programs and files are.
 pub struct Paths<'a> {
@@ -62,7 +59,7 @@ impl Question {
             Self::SystemCall => format!("syscalls={calls}"),
         };
         let program = place.calls.display().to_string();
-        owned(&["chrt", "-f", PRIORITY, "taskset", "-c", &LOAD_CPU.to_string(), &program, &flag])
+        [alone(), vec![program, flag]].concat()
     }
 
     pub fn alone(self, place: &Paths<'_>, calls: u64) -> Result<Run> {

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use libbpf_rs::query::ProgInfoIter;
 use serde_json::Value;
+use wakepath_runner::{document, printed};
 
 use super::{Recorded, Recorder, Recording, Stacks, started};
 use crate::processes;
@@ -32,10 +33,8 @@ impl Running {
         if !self.is_flight {
             return Ok(self.output.clone());
         }
-        let kept = Command::new(&self.program).arg("trigger").arg(&self.output).output()?;
-        let (out, err) = (String::from_utf8_lossy(&kept.stdout), String::from_utf8_lossy(&kept.stderr));
-        ensure!(kept.status.success(), "the flight recorder kept nothing: {err}");
-        Ok(PathBuf::from(out.trim()))
+        let kept = printed(Command::new(&self.program).arg("trigger").arg(&self.output));
+        Ok(PathBuf::from(kept.context("the flight recorder kept nothing")?.trim()))
     }
 }
 
@@ -116,9 +115,7 @@ impl Recording for Running {
     fn stop(self: Box<Self>) -> Result<Recorded> {
         let recording = self.recording()?;
         processes::interrupt(self.child, Duration::from_secs(60))?;
-        let info = Command::new(&self.program).arg("info").arg("--json").arg(&recording).output()?;
-        let info: Value =
-            serde_json::from_slice(&info.stdout).context("cannot read `wakepath info --json`")?;
+        let info: Value = document(Command::new(&self.program).args(["info", "--json"]).arg(&recording))?;
         let events =
             info["events"].as_object().ok_or_else(|| anyhow!("no events in `wakepath info --json`"))?;
         let losses =

@@ -10,6 +10,7 @@ use std::{fs, thread};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
+use wakepath_runner::document;
 
 use super::{Running, Service, WAKEPATH};
 use crate::places::Places;
@@ -108,8 +109,9 @@ fn recorded(service: &Service, program: &Path, size: u64, places: &Places) -> Re
             return Err(error);
         }
     }
-    let info = json(&places.wakepath, "info", &path)?;
-    let requests = json(&places.wakepath, "requests", &path)?;
+    let json =
+        |verb: &str| document::<Value>(Command::new(&places.wakepath).args([verb, "--json"]).arg(&path));
+    let (info, requests) = (json("info")?, json("requests")?);
     let events = info["events"].as_object().context("no events in `wakepath info --json`")?;
     Ok(Row {
         seconds,
@@ -118,13 +120,6 @@ fn recorded(service: &Service, program: &Path, size: u64, places: &Places) -> Re
         spans: requests["spans"].as_u64().context("no spans in `wakepath requests --json`")?,
         path,
         asked: Default::default(),
-    })
-}
-
-fn json(program: &Path, verb: &str, recording: &Path) -> Result<Value> {
-    let output = Command::new(program).args([verb, "--json"]).arg(recording).output()?;
-    serde_json::from_slice(&output.stdout).with_context(|| {
-        format!("cannot read `wakepath {verb} --json`: {}", String::from_utf8_lossy(&output.stderr).trim())
     })
 }
 

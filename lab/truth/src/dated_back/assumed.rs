@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use wakepath_runner::printed;
 
 use crate::document::Dated;
 
@@ -22,18 +23,9 @@ const MAX_DELAY_NS: i64 = 100_000;
 ///
 /// If babeltrace2 cannot be run, or cannot read the recording.
 pub(super) fn read(recording: &Path) -> Result<Vec<Dated>> {
-    let output = Command::new("babeltrace2")
-        .arg("--clock-cycles")
-        .arg(recording.join("kernel"))
-        .output()
-        .context("cannot run babeltrace2: `make setup` installs it")?;
-    ensure!(
-        output.status.success(),
-        "babeltrace2 cannot read `{}`: {}",
-        recording.display(),
-        String::from_utf8_lossy(&output.stderr).trim_end()
-    );
-    Ok(preemptions(&String::from_utf8_lossy(&output.stdout)))
+    let text = printed(Command::new("babeltrace2").arg("--clock-cycles").arg(recording.join("kernel")))
+        .context("babeltrace2, which `make setup` installs, is needed")?;
+    Ok(preemptions(&text))
 }
 
 /// The preemptions among the lines that babeltrace2 printed, which are in the order of their stamps.

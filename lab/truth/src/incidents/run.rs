@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use wakepath_runner::ended;
 
 use super::check::{Checked, Expected, Verdict, check};
 use super::script::{Incident, facts, with_facts};
@@ -198,11 +199,7 @@ impl Group {
     }
 
     fn finish(&mut self) -> Result<()> {
-        let began = Instant::now();
-        while self.0.try_wait()?.is_none() {
-            ensure!(began.elapsed() < TIMEOUT, "did not end within {} s", TIMEOUT.as_secs());
-            std::thread::sleep(INTERVAL);
-        }
+        ensure!(ended(&mut self.0, TIMEOUT)?.is_some(), "did not end within {} s", TIMEOUT.as_secs());
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use wakepath_runner::printed;
 
 /// An event, as far as it concerns the states of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,18 +88,16 @@ fn stream(folder: &Path, path: &Path) -> Result<Vec<Event>> {
     symlink(path, alone.path().join("stream"))?;
     // The usual graph has a muxer, which stops at packets that begin before the one before them has ended.
     let inputs = format!("inputs=[\"{}\"]", alone.path().display());
-    let output = Command::new("babeltrace2")
-        .args(["run", "--component=trace:source.ctf.fs", "--params", &inputs])
-        .args(["--component=text:sink.text.pretty", "--params=clock-seconds=true", "--connect=trace:text"])
-        .output()
-        .context("cannot run babeltrace2: `make setup` installs it")?;
-    ensure!(
-        output.status.success(),
-        "babeltrace2 cannot read `{}`: {}",
-        path.display(),
-        String::from_utf8_lossy(&output.stderr).trim_end()
-    );
-    let text = String::from_utf8_lossy(&output.stdout);
+    let mut command = Command::new("babeltrace2");
+    command.args(["run", "--component=trace:source.ctf.fs", "--params", &inputs]);
+    command.args([
+        "--component=text:sink.text.pretty",
+        "--params=clock-seconds=true",
+        "--connect=trace:text",
+    ]);
+    let text = printed(&mut command).with_context(|| {
+        format!("babeltrace2, which `make setup` installs, cannot read `{}`", path.display())
+    })?;
     text.lines()
         .map(|line| event(line).with_context(|| format!("cannot read what babeltrace2 printed: {line}")))
         .collect()
