@@ -6,21 +6,21 @@
 //! many rounds is nearest to the cost of the work itself; the median beside it is the time that users see.
 //! Sizes take turns: a slow minute does not fall on one row alone.
 
+use std::ffi::OsStr;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use wakepath_event::{EventSource, RecordingFormat};
 use wakepath_recording::Recording;
 use wakepath_recording::synthetic::{self, Machine};
 use wakepath_wait_graph::{Builder, Graph};
 
-use crate::processes::{self, ResourceUse};
 use crate::statistics::{median, or_dash};
-use crate::{machine, progress};
+use crate::used::{ResourceUse, used};
+use crate::{machine, processes, progress};
 
 /// A thread of every synthetic recording, asked for its path.
 const THREAD: &str = "1000";
@@ -133,12 +133,10 @@ fn cpu_time<T>(work: impl FnOnce() -> T) -> Result<(T, Duration)> {
 }
 
 fn path_of_a_thread(program: &Path, options: &[&str], recording: &Path) -> Result<ResourceUse> {
-    let mut command = Command::new(program);
-    command.args(["path", "--tid", THREAD]).args(options).arg(recording);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let child = command.spawn().with_context(|| format!("cannot run {}", program.display()))?;
-    let used = processes::wait(child)?;
-    used.succeeded.then_some(()).ok_or_else(|| anyhow!("`{} path` failed", program.display()))?;
+    let words = [&["path", "--tid", THREAD], options].concat();
+    let words = words.iter().map(OsStr::new).chain([recording.as_os_str()]);
+    let used = used(&[program.as_os_str()].into_iter().chain(words).collect::<Vec<_>>())?;
+    ensure!(used.succeeded, "`{} path` failed", program.display());
     Ok(used)
 }
 

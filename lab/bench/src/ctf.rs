@@ -6,9 +6,9 @@ mod checksum;
 mod peer;
 mod text;
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -19,6 +19,7 @@ use wakepath_event::{EventSource, RecordingFormat};
 use wakepath_wait_graph::{Builder, Graph};
 
 use crate::statistics::median;
+use crate::used::used;
 use crate::{machine, processes, progress};
 use checksum::{Checksum, Sum};
 
@@ -75,15 +76,9 @@ fn row(path: &Path, options: &Options) -> Result<()> {
     let (mut checksum, mut selected) = (Checksum::default(), Checksum::default());
     for round in 1..=options.rounds {
         progress(&format!("{name}, round {round} of {}", options.rounds));
-        let child = Command::new("babeltrace2")
-            .args(["-o", "dummy"])
-            .arg(path)
-            .stderr(Stdio::null())
-            .spawn()
-            .context("cannot run babeltrace2")?;
-        let used = processes::wait(child)?;
-        if used.succeeded {
-            theirs.push(used.cpu.as_secs_f64());
+        let peer = used(&["babeltrace2".as_ref(), "-o".as_ref(), "dummy".as_ref(), path.as_os_str()])?;
+        if peer.succeeded {
+            theirs.push(peer.cpu.as_secs_f64());
         }
         checksum = timed(&mut all, || decode(path, &Selection::All, false))?;
         let began = Instant::now();
@@ -99,16 +94,11 @@ fn row(path: &Path, options: &Options) -> Result<()> {
             Ok(())
         })?;
         timed(&mut graph, || Ok(std::hint::black_box(graph_of(path)?.events())))?;
-        let child = Command::new(&options.program)
-            .args(["path", "--tid", &tid.to_string()])
-            .arg(path)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .with_context(|| format!("cannot run {}", options.program.display()))?;
-        let used = processes::wait(child)?;
-        ensure!(used.succeeded, "`{} path --tid {tid}` failed", options.program.display());
-        whole.push(used.cpu.as_secs_f64());
+        let tid = tid.to_string();
+        let asked = ["path", "--tid", &tid].map(OsStr::new);
+        let own = used(&[&[options.program.as_os_str()], &asked[..], &[path.as_os_str()]].concat())?;
+        ensure!(own.succeeded, "`{} path --tid {tid}` failed", options.program.display());
+        whole.push(own.cpu.as_secs_f64());
     }
     let same = if options.no_text {
         ""

@@ -22,6 +22,7 @@ mod services;
 mod stacks;
 mod statistics;
 mod tracepoints;
+mod used;
 
 use std::io::{IsTerminal, Write};
 
@@ -51,6 +52,8 @@ enum Command {
     Analysis(analysis::Options),
     /// How fast traces of other tracers are read, beside babeltrace2.
     Ctf(ctf::Options),
+    /// The time and memory that a program uses, whatever the bench itself has.
+    Used(used::Options),
 }
 
 fn main() -> Result<()> {
@@ -65,6 +68,7 @@ fn main() -> Result<()> {
         Command::Drill(options) => drill::run(&options),
         Command::Analysis(options) => analysis::run(&options),
         Command::Ctf(options) => ctf::run(&options),
+        Command::Used(options) => used::run(&options),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Processes: where they run, what they use, how they end.
+//! Processes: where they run, the CPU time that they have used, how they end.
 
 use std::fs;
 use std::process::Child;
@@ -65,39 +65,6 @@ fn read(clock: libc::clockid_t) -> Result<Duration> {
         return Err(std::io::Error::last_os_error()).context("cannot read the CPU clock");
     }
     Ok(Duration::new(u64::try_from(time.tv_sec)?, u32::try_from(time.tv_nsec)?))
-}
-
-/// The resources that a process used from its beginning to its end.
-pub struct ResourceUse {
-    /// CPU time, its own and the kernel's for it.
-    pub cpu: Duration,
-    /// The most memory it had at once, bytes.
-    pub memory: u64,
-    /// Whether it ended with code 0.
-    pub succeeded: bool,
-}
-
-/// Waits for a child to end.
-pub fn wait(child: Child) -> Result<ResourceUse> {
-    let pid = libc::pid_t::try_from(child.id())?;
-    let mut status = 0;
-    // SAFETY: a rusage is plain numbers, for which zeros will do; wait4 writes it and the status, both
-    // ours. The child is not waited for a second time: dropping a `Child` does not.
-    let (waited, usage) = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        (libc::wait4(pid, &raw mut status, 0, &raw mut usage), usage)
-    };
-    if waited != pid {
-        return Err(std::io::Error::last_os_error()).context("cannot wait for a child");
-    }
-    let time = |it: libc::timeval| -> Result<Duration> {
-        Ok(Duration::new(u64::try_from(it.tv_sec)?, u32::try_from(it.tv_usec)? * 1000))
-    };
-    Ok(ResourceUse {
-        cpu: time(usage.ru_utime)? + time(usage.ru_stime)?,
-        memory: u64::try_from(usage.ru_maxrss)? * 1024,
-        succeeded: libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
-    })
 }
 
 /// Asks a process to end as Ctrl-C would and waits until it has.

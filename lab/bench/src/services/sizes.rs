@@ -1,6 +1,7 @@
 //! How long `wakepath requests` takes for recordings of one load that grow from row to row (L19 §4.4.2). If the cost grows linearly, the
 //! columns for a megabyte stay level.
 
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,6 +16,7 @@ use wakepath_runner::document;
 use super::{Running, Service, WAKEPATH};
 use crate::places::Places;
 use crate::statistics::{median, or_dash};
+use crate::used::used;
 use crate::{machine, processes, progress};
 
 /// The questions that are asked of a recording, and the columns that have the answers' times.
@@ -125,14 +127,12 @@ fn recorded(service: &Service, program: &Path, size: u64, places: &Places) -> Re
 
 /// Asks once, with all CPUs, as a person would.
 fn ask(program: &Path, words: &[&str], recording: &Path) -> Result<Asked> {
-    let mut command = Command::new("taskset");
-    command.args(["-c", &format!("0-{}", machine::cpus() - 1)]).arg(program).args(words).arg(recording);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let begun = Instant::now();
-    let used = processes::wait(command.spawn().context("cannot run taskset")?)?;
-    let wall = begun.elapsed().as_secs_f64();
+    let cpus = format!("0-{}", machine::cpus() - 1);
+    let before = ["taskset".as_ref(), "-c".as_ref(), cpus.as_ref(), program.as_os_str()];
+    let asked = words.iter().map(OsStr::new).chain([recording.as_os_str()]);
+    let used = used(&before.into_iter().chain(asked).collect::<Vec<_>>())?;
     ensure!(used.succeeded, "`wakepath {}` failed", words.join(" "));
-    Ok(Asked { cpu: used.cpu.as_secs_f64(), wall, memory: used.memory })
+    Ok(Asked { cpu: used.cpu.as_secs_f64(), wall: used.wall.as_secs_f64(), memory: used.memory })
 }
 
 fn table(rows: &[Row]) -> String {
