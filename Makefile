@@ -9,8 +9,6 @@ DENY := $(if $(filter $(LINTED_WITH).%,$(shell rustc --version 2>/dev/null)),-D 
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # The dependencies of a recorded version; a build never changes them behind one's back.
 LOCKED := --locked
-# The program of `make mutants` is a workspace of its own.
-MUTANTS := --manifest-path mutants/Cargo.toml --target-dir target/mutants/program
 
 .DEFAULT_GOAL := help
 
@@ -27,8 +25,8 @@ build: setup ## build everything, for release
 	$(CARGO) build $(LOCKED) --workspace --release
 
 .PHONY: workloads
-workloads: setup ## build the programs that log their own times, into workloads/bin
-	@$(MAKE) --no-print-directory -C workloads
+workloads: setup ## build the programs that log their own times, into lab/workloads/bin
+	@$(MAKE) --no-print-directory -C lab/workloads
 
 .PHONY: program
 program: setup ## build the program alone, for release: target/release/wakepath
@@ -39,13 +37,9 @@ test: setup ## formatter, lints, all tests, licences, layers: about 15 to 35 min
 	@packaging/setup plugins
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/libfuzzer/Cargo.toml
-	$(CARGO) fmt --check --manifest-path mutants/Cargo.toml
 	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST)
 	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST) --manifest-path fuzz/libfuzzer/Cargo.toml
-	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST) --manifest-path mutants/Cargo.toml
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- $(DENY)
-	$(CARGO) clippy $(LOCKED) $(MUTANTS) --all-targets -- $(DENY)
-	$(CARGO) test $(LOCKED) --quiet $(MUTANTS)
 	@packaging/test $(CARGO) $(LOCKED)
 
 .PHONY: tries
@@ -61,14 +55,14 @@ readme: program ## write into README.md what the program says today of the bundl
 	@packaging/readme
 
 .PHONY: truth
-truth: program workloads ## compare paths with what programs log of themselves, KEEP=DIR for the recordings: writes docs/truth.md (root)
+truth: program workloads ## compare paths with what programs log of themselves, KEEP=DIR for the recordings: writes lab/results/truth.md (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth --package wakepath-split
 	@commit=$$(git describe --always --dirty --exclude='*'); \
 	$(AS_ROOT) target/release/wakepath-truth --repeat 1 --noise none,spin,disk,loopback,chatter \
 		$(if $(KEEP),--keep $(KEEP)) >target/truth.txt; code=$$?; \
-	{ cat crates/truth/truth-head.md; echo; \
+	{ cat lab/truth/truth-head.md; echo; \
 	  echo "At commit $$commit on $$(date -u +%F), by \`make truth\`: Linux $$(uname -r), $$(nproc) CPUs."; echo; \
-	  echo '```'; sed 1d target/truth.txt; echo '```'; } >docs/truth.md; cat target/truth.txt; exit $$code
+	  echo '```'; sed 1d target/truth.txt; echo '```'; } >lab/results/truth.md; cat target/truth.txt; exit $$code
 
 .PHONY: truth-joins
 truth-joins: program workloads ## compare the request that each thread works for with a program's log, by each way to know it (root)
@@ -87,46 +81,47 @@ truth-drills: program ## drill into PROGRAMS=1000 programs made at random, and c
 	$(AS_ROOT) target/release/wakepath-truth drills --programs $(or $(PROGRAMS),1000)
 
 .PHONY: incidents
-incidents: program ## plant incidents of known cause and size, ask as a newcomer: writes docs/incidents.md (root)
+incidents: program ## plant incidents of known cause and size, ask as a newcomer: writes lab/results/incidents.md (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
 	# A caller in the background may ignore Ctrl-C for all that it starts: then an incident that Ctrl-C ends goes on.
 	@$(AS_ROOT) env --default-signal=HUP,INT,QUIT target/release/wakepath-truth incidents >target/incidents.md; code=$$?; \
 	commit=$$(git describe --always --dirty --exclude='*'); \
-	{ cat incidents/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make incidents\`."; echo; \
-	  cat target/incidents.md; } >docs/incidents.md; cat target/incidents.md; exit $$code
+	{ cat lab/incidents/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make incidents\`."; echo; \
+	  cat target/incidents.md; } >lab/results/incidents.md; cat target/incidents.md; exit $$code
 
 .PHONY: cost
-cost: program workloads ## the cost of recording that is printed, beside runs of loads alone and recorded: writes docs/cost.md (root)
+cost: program workloads ## the cost of recording that is printed, beside runs of loads alone and recorded: writes lab/results/cost.md (root)
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth
 	@$(AS_ROOT) target/release/wakepath-truth cost --seconds 0.6 >target/cost.md; code=$$?; \
 	commit=$$(git describe --always --dirty --exclude='*'); \
-	{ cat crates/truth/cost-head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make cost\`."; echo; \
-	  cat target/cost.md; } >docs/cost.md; cat target/cost.md; exit $$code
+	{ cat lab/truth/cost-head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make cost\`."; echo; \
+	  cat target/cost.md; } >lab/results/cost.md; cat target/cost.md; exit $$code
 
 .PHONY: peers
-peers: ## the states of threads in the traces of WAKEPATH_TRACES, beside those that the traces prove: writes docs/peers.md
+peers: ## the states of threads in the traces of WAKEPATH_TRACES, beside those that the traces prove: writes lab/results/peers.md
 	@[ -d "$(WAKEPATH_TRACES)" ] || { echo "peers: set WAKEPATH_TRACES to the folder of the traces"; exit 1; }
 	$(CARGO) build $(LOCKED) --release --package wakepath-cli --package wakepath-truth
 	@target/release/wakepath-truth states $(addprefix $(WAKEPATH_TRACES)/,many-threads scp_src scp_dest \
 	  lttng-mutex lttng-pipeline lttng-imbalance lttng-rpc-local lttng-ust-app) >target/peers.md; code=$$?; \
 	commit=$$(git describe --always --dirty --exclude='*'); \
-	{ cat crates/truth/peers-head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make peers\`."; echo; \
-	  cat target/peers.md; } >docs/peers.md; cat target/peers.md; exit $$code
+	{ cat lab/truth/peers-head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make peers\`."; echo; \
+	  cat target/peers.md; } >lab/results/peers.md; cat target/peers.md; exit $$code
 
 .PHONY: test-vm
-test-vm: program workloads dist ## test on Debian's kernels 6.1 and 6.12, emulated: writes docs/test-vm.md
+test-vm: program workloads dist ## test on Debian's kernels 6.1 and 6.12, emulated: writes lab/results/test-vm.md
 	@packaging/setup vm
 	$(CARGO) build $(LOCKED) --release --package wakepath-truth --package wakepath-split
 	$(CARGO) test $(LOCKED) --release --no-run --package wakepath-cli --test live_root --test live_root_quiet \
 		--test live_root_kernel
+	$(CARGO) test $(LOCKED) --release --no-run --package wakepath-truth --test live_root_tracers_truth
 	$(AS_ROOT) vm/prepare
-	vm/test >target/test-vm.md; code=$$?; cp target/test-vm.md docs/test-vm.md; cat docs/test-vm.md; exit $$code
+	vm/test >target/test-vm.md; code=$$?; cp target/test-vm.md lab/results/test-vm.md; cat lab/results/test-vm.md; exit $$code
 
 .PHONY: bench
-bench: program workloads ## cost of recording, counting and drilling down, speed of analysis: writes docs/performance.md (root)
+bench: program workloads ## cost of recording, counting and drilling down, speed of analysis: writes lab/results/performance.md (root)
 	@packaging/setup bench || echo "rows of peers that are missing are skipped"
 	$(CARGO) build $(LOCKED) --release --package wakepath-bench
-	$(AS_ROOT) target/release/wakepath-bench cost --history bench/cost-history.tsv \
+	$(AS_ROOT) target/release/wakepath-bench cost --history lab/bench/cost-history.tsv \
 		--commit "$$(git describe --always --dirty --exclude='*')" >target/cost.md
 	{ printf '\n## Reads at waits and wake-ups\n\n'; $(AS_ROOT) target/release/wakepath-bench reads; echo; } >target/reads.md
 	{ printf '\n## Requests\n\n'; $(AS_ROOT) target/release/wakepath-bench requests; echo; } >>target/reads.md
@@ -138,25 +133,25 @@ bench: program workloads ## cost of recording, counting and drilling down, speed
 	$(if $(WAKEPATH_TRACES),packaging/bench-traces "$(WAKEPATH_TRACES)",:) >target/traces.md
 	packaging/bench-hosts >target/hosts.md
 	@commit=$$(git describe --always --dirty --exclude='*'); \
-	{ cat bench/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make bench\`."; echo; \
-	  cat target/cost.md target/reads.md target/latency.md target/drill.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >docs/performance.md
-	@cat docs/performance.md; exit "$$(cat target/drill.code)"
+	{ cat lab/bench/head.md; echo; echo "At commit $$commit on $$(date -u +%F), by \`make bench\`."; echo; \
+	  cat target/cost.md target/reads.md target/latency.md target/drill.md target/analysis.md target/traces.md; echo; cat target/hosts.md; } >lab/results/performance.md
+	@cat lab/results/performance.md; exit "$$(cat target/drill.code)"
 
 .PHONY: perfetto
 perfetto: demo ## hold what is exported against Perfetto's own trace_processor (node, npm)
 	crates/report/tests/trace_processor target/demo/backup.rec
 
 .PHONY: fuzz
-fuzz: setup ## search for input that breaks a decoder, TIME=30m of CPU each, DECODER=: writes docs/fuzz.md
+fuzz: setup ## search for input that breaks a decoder, TIME=30m of CPU each, DECODER=: writes lab/results/fuzz.md
 	@packaging/setup fuzz
 	@packaging/fuzz $(or $(TIME),30m) $(DECODER)
 
 .PHONY: mutants
-mutants: setup ## break the crates that decide and count what no test notices, CRATE=, ONLY=: writes docs/mutants.md
+mutants: setup ## break the crates that decide and count what no test notices, CRATE=, ONLY=: writes lab/results/mutants.md
 	@CARGO=$(CARGO) packaging/mutants $(if $(ONLY),--only "$(ONLY)") $(CRATE)
 
 .PHONY: faults
-faults: setup ## recordings killed, without room, interrupted, KILLS=200: writes docs/faults.md (root)
+faults: setup ## recordings killed, without room, interrupted, KILLS=200: writes lab/results/faults.md (root)
 	@packaging/faults $(KILLS)
 
 .PHONY: dist

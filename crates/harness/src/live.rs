@@ -14,7 +14,7 @@ use wakepath_event::{BlockedState, SwitchOut};
 pub static WAKEPATH: LazyLock<&str> = LazyLock::new(|| {
     let test = std::env::current_exe().expect("a path of the test");
     let program: PathBuf = test.ancestors().nth(2).expect("the folder of the build").join("wakepath");
-    assert!(program.exists(), "{} is built by `cargo test`", program.display());
+    assert!(program.exists(), "{} is built by `cargo test` of wakepath-cli", program.display());
     program.into_os_string().into_string().expect("UTF-8").leak()
 });
 
@@ -105,7 +105,7 @@ pub fn left_as(out: &SwitchOut) -> &'static str {
     }
 }
 
-/// A program of `workloads/`, compiled into a folder; or copied, where there is no compiler but a folder with
+/// A program of `lab/workloads/`, compiled into a folder; or copied, where there is no compiler but a folder with
 /// all of them that `WAKEPATH_WORKLOADS` names.
 pub fn workload(folder: &Path, name: &str) -> String {
     if let Some(built) = std::env::var_os("WAKEPATH_WORKLOADS") {
@@ -113,7 +113,7 @@ pub fn workload(folder: &Path, name: &str) -> String {
         std::fs::copy(Path::new(&built).join(name), &program).expect("a program that is built");
         return program.to_str().expect("a path").to_owned();
     }
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/workloads");
     let program = folder.join(name);
     let files = [name, "rate", "account", "disk", "flags", "lane", "limit", "meet", "wait"];
     let compiled = Command::new("cc")
@@ -122,7 +122,7 @@ pub fn workload(folder: &Path, name: &str) -> String {
         .args(files.map(|name| format!("{name}.c")))
         .current_dir(sources)
         .status();
-    assert!(compiled.expect("a C compiler").success(), "workloads/{name}.c does not build");
+    assert!(compiled.expect("a C compiler").success(), "lab/workloads/{name}.c does not build");
     program.to_str().expect("a path").to_owned()
 }
 

@@ -9,19 +9,8 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use crate::{Finding, line_of};
 
 /// Folders whose files a document may name as plain code, like `crates/clock/src/lib.rs`.
-const OURS: [&str; 11] = [
-    "bench/",
-    "bpf/",
-    "cases/",
-    "crates/",
-    "docs/",
-    "fuzz/",
-    "packaging/",
-    "plugins/",
-    "recordings/",
-    "vm/",
-    "workloads/",
-];
+const OURS: [&str; 10] =
+    ["bpf/", "cases/", "crates/", "docs/", "fuzz/", "lab/", "packaging/", "plugins/", "recordings/", "vm/"];
 
 /// The links, code and headings of a document.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -255,7 +244,7 @@ mod tests {
 
     #[test]
     fn paths_in_code_spans_are_there() {
-        assert_eq!(findings("`crates/clock`, `crates/NAME`, `workloads/bin/rpc`, `crates/`"), [""; 0]);
+        assert_eq!(findings("`crates/clock`, `crates/NAME`, `lab/workloads/bin/rpc`, `crates/`"), [""; 0]);
         assert_eq!(findings("`crates/gone`"), ["docs/a.md:1: names `crates/gone`, which is not there"]);
         assert_eq!(findings("`gone.rs` and `*.rs`"), ["docs/a.md:1: names `gone.rs`, which is not there"]);
     }
@@ -303,7 +292,7 @@ mod tests {
     #[test]
     fn a_command_is_made_only_where_make_is_the_command() {
         assert_eq!(made("$ sudo X=1 make test dist # make no"), ["test", "dist"]);
-        assert_eq!(made("make -C workloads all"), [""; 0]);
+        assert_eq!(made("make -C lab/workloads all"), [""; 0]);
         assert_eq!(made("to make test of it"), [""; 0]);
     }
 

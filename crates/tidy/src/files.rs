@@ -19,8 +19,7 @@ const EMPTY_NAMES: [&str; 9] =
 const PRIVATE_PATHS: [[&str; 2]; 4] = [["/home", "/"], ["/root", "/"], ["/Users", "/"], ["/work", "/"]];
 
 /// The crates that are programs for people. All others hand back what is to be said.
-const PRINTERS: [&str; 6] =
-    ["crates/cli", "crates/harness", "crates/split", "crates/tidy", "crates/truth", "bench"];
+const PRINTERS: [&str; 3] = ["crates/cli", "crates/harness", "crates/tidy"];
 
 const PRINTS: [&str; 6] = ["println!(", "print!(", "eprintln!(", "eprint!(", "dbg!(", "process::exit("];
 
@@ -225,13 +224,13 @@ mod tests {
             findings("bpf/switch.bpf.c", "/* SPDX-License-Identifier: GPL-2.0-only */\n"),
             ["bpf/switch.bpf.c:1: `GPL-2.0-only` leaves no alternative that is allowed"]
         );
-        for path in ["bpf/records.h", "bench/src/empty.bpf.c"] {
+        for path in ["bpf/records.h", "lab/bench/empty.bpf.c"] {
             assert_eq!(
                 findings(path, "int x;\n"),
                 [format!("{path}:1: the first line of a BPF file is its `SPDX-License-Identifier:`")]
             );
         }
-        assert_eq!(findings("workloads/rpc.c", "int x;\n"), [""; 0]);
+        assert_eq!(findings("lab/workloads/rpc.c", "int x;\n"), [""; 0]);
     }
 
     #[test]

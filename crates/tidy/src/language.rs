@@ -25,7 +25,10 @@ const UNUSED: [(&str, &str); 6] = [
 /// Beginnings of names of limits that are called `MAX_` here.
 const LIMITS: [&str; 4] = ["MOST_", "LONGEST_", "DEEPEST_", "WIDEST_"];
 
-/// The first words of each page under `docs/`, behind its title.
+/// The folders of pages for readers.
+const PAGES: [&str; 2] = ["docs", "lab/results"];
+
+/// The first words of each of these pages, behind its title.
 const PAGE_OPENING: &str = "After this page you ";
 
 /// The page that lists the words not to use, and the page with examples of how not to write.
@@ -41,7 +44,7 @@ pub fn check(path: &Path, text: &str) -> Vec<Finding> {
     if extension == "rs" && !has_header(text) {
         say(1, String::from("the file does not begin with a `//!` line that says what it holds"));
     }
-    if path.starts_with("docs") && extension == "md" {
+    if PAGES.iter().any(|folder| path.starts_with(folder)) && extension == "md" {
         let first = text.lines().enumerate().find(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         if let Some((index, _)) = first.filter(|(_, line)| !line.starts_with(PAGE_OPENING)) {
             say(index + 1, format!("a page begins with what its reader can do: `{PAGE_OPENING}…`"));
@@ -267,8 +270,11 @@ mod tests {
 
     #[test]
     fn a_page_begins_with_what_its_reader_can_do() {
-        let expected = ["docs/a.md:3: a page begins with what its reader can do: `After this page you …`"];
-        assert_eq!(findings("docs/a.md", "# A\n\nThe format.\n"), expected);
+        for page in ["docs/a.md", "lab/results/a.md"] {
+            let expected =
+                format!("{page}:3: a page begins with what its reader can do: `After this page you …`");
+            assert_eq!(findings(page, "# A\n\nThe format.\n"), [expected]);
+        }
         assert_eq!(findings("docs/a.md", "# A\n\nAfter this page you know it.\n"), [""; 0]);
         assert_eq!(findings("a.md", "# A\n\nThe format.\n"), [""; 0]);
     }

@@ -89,6 +89,22 @@ pub fn crates_and_edges(metadata: &Metadata) -> (BTreeSet<String>, Vec<Edge>, Ve
     (crates, edges, findings)
 }
 
+/// Our crates in this folder, by their own folder's name.
+pub fn crates_in(metadata: &Metadata, folder: &str) -> BTreeSet<String> {
+    let folders = metadata.ours().filter_map(|package| package.manifest_path.parent());
+    let inside = folders.filter(|path| path.parent().is_some_and(|parent| parent.ends_with(folder)));
+    inside.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
+}
+
+/// Findings are uses of the laboratory by crates outside of it, also in tests: a product that needs its judge cannot be
+/// judged by it.
+pub fn check_laboratory(laboratory: &BTreeSet<String>, edges: &[Edge]) -> Vec<Finding> {
+    let from_outside =
+        edges.iter().filter(|edge| laboratory.contains(&edge.to) && !laboratory.contains(&edge.from));
+    let text = |to: &str| format!("uses `{to}` of the laboratory: move what needs it into `lab/`");
+    from_outside.map(|edge| Finding::new(format!("crate {}", edge.from), text(&edge.to))).collect()
+}
+
 /// Holds the table against the crates.
 pub fn check(rows: &[Row], crates: &BTreeSet<String>, edges: &[Edge]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -195,6 +211,23 @@ mod tests {
             findings(&table, "clock event graph tidy", &[("clock", "graph", Use::Tests)]),
             ["crate clock: uses `graph` in its tests, which is built on `clock` itself: move the test there"]
         );
+    }
+
+    #[test]
+    fn no_crate_uses_the_laboratory_but_its_own() {
+        let laboratory = BTreeSet::from(["truth".to_owned(), "runner".to_owned()]);
+        let edge = |from: &str, to: &str, why| Edge { from: from.to_owned(), to: to.to_owned(), why };
+        let inside = [edge("truth", "runner", Use::Product), edge("truth", "harness", Use::Tests)];
+        assert_eq!(check_laboratory(&laboratory, &inside), []);
+        for why in [Use::Product, Use::Tests] {
+            let findings = check_laboratory(&laboratory, &[edge("cli", "truth", why)]);
+            let lines: Vec<_> = findings.iter().map(Finding::to_string).collect();
+            assert_eq!(
+                lines,
+                ["crate cli: uses `truth` of the laboratory: move what needs it into `lab/`"],
+                "{why:?}"
+            );
+        }
     }
 
     #[test]

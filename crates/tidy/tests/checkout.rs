@@ -24,13 +24,19 @@ fn every_crate_has_its_row_in_the_map_and_uses_only_what_it_names() {
     let (crates, edges, mut findings) = layers::crates_and_edges(&metadata);
     assert!(crates.contains("tidy") && !edges.is_empty(), "cargo metadata shows our crates");
     findings.extend(layers::check(&rows, &crates, &edges));
+    let laboratory = layers::crates_in(&metadata, "lab");
+    assert!(laboratory.contains("truth") && !laboratory.contains("cli"), "{laboratory:?}");
+    findings.extend(layers::check_laboratory(&laboratory, &edges));
     assert_none(findings);
 }
 
 #[test]
 fn every_dependency_has_a_licence_that_lets_us_ship_it() {
     let metadata = Metadata::read(tree().root(), TARGET).unwrap();
-    assert!(metadata.theirs().any(|package| package.name == "spdx"), "cargo metadata shows dependencies");
+    // One of the product, one of the laboratory.
+    for name in ["spdx", "syn"] {
+        assert!(metadata.theirs().any(|package| package.name == name), "cargo metadata shows dependencies");
+    }
     assert_none(licences::check(metadata.theirs()));
 }
 
@@ -42,14 +48,6 @@ fn the_fuzzers_dependencies_may_be_used_as_all_others() {
     // There, what of ours it uses is not of its workspace.
     let ours = |name: &str| name.starts_with("wakepath-");
     assert_none(licences::check(metadata.theirs().filter(|package| !ours(&package.name))));
-}
-
-/// So has that of `make mutants`.
-#[test]
-fn the_dependencies_of_what_breaks_the_crates_may_be_used_as_all_others() {
-    let metadata = Metadata::read(&tree().root().join("mutants"), TARGET).unwrap();
-    assert!(metadata.theirs().any(|package| package.name == "syn"), "it is read from its own lock");
-    assert_none(licences::check(metadata.theirs()));
 }
 
 #[test]

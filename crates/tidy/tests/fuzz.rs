@@ -28,7 +28,7 @@ chmod +x "$folder/wakepath-libfuzzer"
 fn fuzz(does: &str, decoders: &str, tar: &str) -> (bool, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
-    for name in ["packaging", "bin", "fuzz/src", "fuzz/libfuzzer", "fuzz/corpus", "docs"] {
+    for name in ["packaging", "bin", "fuzz/src", "fuzz/libfuzzer", "fuzz/corpus", "lab/results"] {
         std::fs::create_dir_all(at(name)).expect("a folder");
     }
     let script = |name: &str, text: &str| {
@@ -41,7 +41,7 @@ fn fuzz(does: &str, decoders: &str, tar: &str) -> (bool, String, String) {
     script("bin/tar", tar);
     script("bin/zstd", "#!/bin/sh\ncat\n");
     std::fs::write(at("fuzz/src/lib.rs"), decoders).expect("written");
-    std::fs::write(at("docs/fuzz.md"), "").expect("written");
+    std::fs::write(at("lab/results/fuzz.md"), "").expect("written");
     let path = format!("{}:{}", at("bin").display(), std::env::var("PATH").expect("a path"));
     let mut command = Command::new(at("packaging/fuzz"));
     let output = command.arg("1s").env("PATH", path).env("DOES", does).output().expect("packaging/fuzz");

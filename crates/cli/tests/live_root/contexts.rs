@@ -34,7 +34,7 @@ const MODELS: [Model; 7] = [
 ];
 
 fn compile(options: &[&str], more: &[&Path], to: &Path) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/contexts.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/workloads/contexts.c");
     let all = ["-O1", "-std=gnu11", "-pthread"];
     let compiled =
         Command::new("cc").args(all).args(options).arg("-o").arg(to).arg(source).args(more).status();

@@ -22,7 +22,7 @@ fn is_probed(pid: u32, program: &str, function: &str) -> bool {
     true
 }
 
-/// A process of `workloads/calls.c` that sleeps for a while.
+/// A process of `lab/workloads/calls.c` that sleeps for a while.
 fn sleeping(calls: &str) -> Beside {
     Beside(Command::new(calls).arg("long=2000").stdout(Stdio::null()).spawn().expect("calls"))
 }

@@ -30,7 +30,7 @@ fn built(folder: &Path) -> String {
         return there.to_str().expect("a path").to_owned();
     }
     let options = ["-O1", "-foptimize-sibling-calls", "-g", "-pthread"];
-    program(folder, "drilled", include_str!("../../../../workloads/drilled.c"), &options)
+    program(folder, "drilled", include_str!("../../../../lab/workloads/drilled.c"), &options)
 }
 
 /// A place for a test, alone among those of this file: the programs run before all others, and one that has to share its CPU
@@ -132,7 +132,7 @@ fn the_path_to_each_culprit_is_found() {
 fn a_callee_that_was_not_chosen_loses_its_probes() {
     let Some(folder) = alone("only the path and the callees of its end have probes") else { return };
     let options = ["-O1", "-g", "-pthread"];
-    let built = program(&folder, "asked", include_str!("../../../../workloads/asked.c"), &options);
+    let built = program(&folder, "asked", include_str!("../../../../lab/workloads/asked.c"), &options);
     let mut asked = Drilled::start_program(&built, &[]);
     // In each call one function on each of 8 levels calls four of the next one, and the first of the last four computes.
     writeln!(asked.0.stdin.as_mut().expect("a pipe"), "all tree4 200000 100000").expect("it reads");
@@ -312,7 +312,7 @@ fn a_saved_search_goes_on_in_another_process_where_it_stopped() {
     let other = program(
         &folder,
         "other",
-        include_str!("../../../../workloads/drilled.c"),
+        include_str!("../../../../lab/workloads/drilled.c"),
         &["-O2", "-g", "-pthread"],
     );
     let drilled = Drilled::start_program(&other, &["itself"]);

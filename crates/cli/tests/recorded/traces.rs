@@ -1,9 +1,8 @@
 //! Traces that LTTng wrote, asked like recordings of our own. They are found through `WAKEPATH_TRACES`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use wakepath_harness::live::{document, length, list, not_possible, run};
-use wakepath_truth::states::{self, Verdict};
 
 /// The folder of real traces; without it, stderr names what is not tested.
 fn traces(shows: &str) -> Option<PathBuf> {
@@ -125,31 +124,6 @@ fn nothing_goes_on_when_the_recording_of_its_host_has_ended() {
         {
             assert!(thread[key].as_u64() < Some(most), "{key}: {thread}");
         }
-    }
-}
-
-#[test]
-fn threads_ran_could_run_and_were_blocked_as_the_schedulers_events_alone_prove() {
-    let Some(folder) = traces("the states of all threads are those that another reader's events prove")
-    else {
-        return;
-    };
-    let wakepath = Path::new(env!("CARGO_BIN_EXE_wakepath"));
-    for (trace, same) in [
-        ("many-threads", 8016),
-        ("scp_src", 22),
-        ("scp_dest", 30),
-        ("lttng-mutex", 14),
-        ("lttng-pipeline", 17),
-        ("lttng-imbalance", 15),
-        ("lttng-rpc-local", 29),
-        ("lttng-ust-app", 18),
-    ] {
-        let threads = states::compare(wakepath, &folder.join(trace)).expect("both read the trace");
-        let of = |verdict| threads.iter().filter(move |thread| thread.verdict() == verdict);
-        let different: Vec<String> = of(Verdict::Different).map(states::line).collect();
-        assert!(different.is_empty(), "{trace}: {different:#?}");
-        assert_eq!(of(Verdict::Same).count(), same, "{trace}");
     }
 }
 

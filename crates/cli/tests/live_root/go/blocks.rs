@@ -53,7 +53,7 @@ pub struct Allowed {
 }
 
 /// The time of a path in which nothing is known, because the kernel did not report a switch: that of this machine does not report
-/// those of process 1 (`docs/truth.md`). The switches around such a one show it, as a loss that no recorder counted.
+/// those of process 1 (`lab/results/truth.md`). The switches around such a one show it, as a loss that no recorder counted.
 fn unreported_switches(document: &Value) -> u64 {
     let range = |one: &Value| ["from_ns", "to_ns"].map(|bound| one[bound].as_i64().expect("a time"));
     let losses = list(&document["losses"]);

@@ -1,70 +1,19 @@
 //! Files that `perf record` writes on this machine, read like our own recordings.
 
-use std::io::ErrorKind;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use wakepath_event::{Event, EventKind, RecordingFormat};
-use wakepath_harness::live::{
-    Place, document, left_as, length, list, not_possible, place, program, run, skip, texts,
-};
+use wakepath_harness::live::{document, left_as, length, list, program, run, texts};
+use wakepath_harness::perf::{EVENTS, place, record};
 use wakepath_import::PerfData;
 
-use super::alike::{is_explained_like_ours, is_read_as};
-
-/// The events that the documents name.
-const EVENTS: &str =
-    "sched:sched_switch,sched:sched_waking,sched:sched_wakeup_new,irq:*,timer:hrtimer_expire_*";
-
-/// A folder where perf may record the scheduler of all CPUs; `None`, with a line, where it may not.
-fn perf_place(would_show: &str) -> Option<Place> {
-    let folder = place(would_show)?;
-    let tried = Command::new("perf")
-        .args(["record", "-q", "-a", "-e", "sched:sched_switch", "-o"])
-        .arg(folder.join("tried.data"))
-        .args(["--", "true"])
-        .output();
-    match tried {
-        Ok(output) if output.status.success() => return Some(folder),
-        // A process that may record may also use perf.
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            skip(&format!("perf may not record: {}", said.trim()), would_show);
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => not_possible("no perf here", would_show),
-        Err(error) => panic!("perf cannot be run: {error}"),
-    }
-    None
-}
-
-/// `perf record` of all CPUs into this file, of these events while a command runs.
-fn record(folder: &Path, file: &str, arguments: &[&str], command: &[&str]) {
-    let output = Command::new("perf")
-        .args(["record", "-q", "-a", "-m", "8M", "-o", file])
-        .args(arguments)
-        .arg("--")
-        .args(command)
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .output()
-        .expect("perf");
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-#[test]
-fn a_file_of_perf_is_explained_like_our_recording_and_like_the_truth() {
-    let Some(folder) = perf_place("a path over perf.data is that of our own recording, and the truth") else {
-        return;
-    };
-    is_explained_like_ours(&folder, "perf.data", |run| {
-        record(&folder, "perf.data", &["-k", "CLOCK_MONOTONIC", "-e", EVENTS], run);
-    });
-}
+use super::alike::is_read_as;
 
 /// A file with the interrupts of devices and softirqs, and without those of timers, which come while other threads run.
 #[test]
 fn a_sleep_whose_timer_perf_did_not_record_is_not_charged_to_the_thread_that_it_interrupted() {
-    let Some(folder) = perf_place("a sleep in perf.data waits for a timer, and for no thread") else {
+    let Some(folder) = place("a sleep in perf.data waits for a timer, and for no thread") else {
         return;
     };
     // Other programs on the machine may be called sleep.
@@ -124,8 +73,7 @@ fn ours(event: &Event) -> Option<String> {
 
 #[test]
 fn every_switch_is_read_as_perf_itself_prints_it() {
-    let Some(folder) = perf_place("stamps, states and threads of perf.data are what perf script prints")
-    else {
+    let Some(folder) = place("stamps, states and threads of perf.data are what perf script prints") else {
         return;
     };
     // Short-lived processes, sleeps, and the name of one that looks like a field.
@@ -138,7 +86,7 @@ fn every_switch_is_read_as_perf_itself_prints_it() {
 
 #[test]
 fn samples_of_perf_name_the_function_that_ran_and_call_chains_where_it_waited() {
-    let Some(folder) = perf_place("call chains of perf.data are functions of the program") else { return };
+    let Some(folder) = place("call chains of perf.data are functions of the program") else { return };
     let source = r"
         #include <time.h>
         #include <unistd.h>
@@ -160,7 +108,7 @@ fn samples_of_perf_name_the_function_that_ran_and_call_chains_where_it_waited() 
 
 #[test]
 fn files_of_perf_without_the_needed_events_are_refused_with_a_hint() {
-    let Some(folder) = perf_place("perf.data of other kinds are refused by name") else { return };
+    let Some(folder) = place("perf.data of other kinds are refused by name") else { return };
     record(&folder, "clock.data", &["-e", "cpu-clock"], &["true"]);
     let pipe = Command::new("perf")
         .args(["record", "-q", "-a", "-e", "sched:sched_switch", "-o", "-", "--", "true"])

@@ -1,0 +1,46 @@
+//! `perf record` of this machine's scheduler.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::live::{self, Place, not_possible, skip};
+
+/// The events that the documents name.
+pub const EVENTS: &str =
+    "sched:sched_switch,sched:sched_waking,sched:sched_wakeup_new,irq:*,timer:hrtimer_expire_*";
+
+/// A folder where perf may record the scheduler of all CPUs; `None`, with a line, where it may not.
+pub fn place(would_show: &str) -> Option<Place> {
+    let folder = live::place(would_show)?;
+    let tried = Command::new("perf")
+        .args(["record", "-q", "-a", "-e", "sched:sched_switch", "-o"])
+        .arg(folder.join("tried.data"))
+        .args(["--", "true"])
+        .output();
+    match tried {
+        Ok(output) if output.status.success() => return Some(folder),
+        // A process that may record may also use perf.
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            skip(&format!("perf may not record: {}", said.trim()), would_show);
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => not_possible("no perf here", would_show),
+        Err(error) => panic!("perf cannot be run: {error}"),
+    }
+    None
+}
+
+/// `perf record` of all CPUs into this file, of these events while a command runs.
+pub fn record(folder: &Path, file: &str, arguments: &[&str], command: &[&str]) {
+    let output = Command::new("perf")
+        .args(["record", "-q", "-a", "-m", "8M", "-o", file])
+        .args(arguments)
+        .arg("--")
+        .args(command)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("perf");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,277 @@
+//! The programs whose log says for which request each of their threads works, one for each runtime, and the ways to know it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::runner::{TIMEOUT, succeed};
+
+/// The folders of what the programs need.
+#[derive(Debug)]
+pub struct Given {
+    /// The built workloads.
+    pub programs: PathBuf,
+    /// The packages that `packaging/plugins` fetched.
+    pub packages: PathBuf,
+}
+
+impl Given {
+    /// The folder of the sources.
+    fn sources(&self) -> PathBuf {
+        self.programs.join("../../..")
+    }
+}
+
+/// A program. It writes its log and its spans into the folder that it is given.
+pub(super) struct Program {
+    /// The name of its runtime.
+    pub(super) name: &'static str,
+    pub(super) parts: &'static [Part],
+    /// The ways, the best first.
+    pub(super) ways: &'static [Way],
+    /// The command for a run into a folder, with the contexts of its threads hidden or not.
+    pub(super) start: fn(&Given, &Path, bool) -> Result<Start>,
+}
+
+/// A kind of requests: the name of their operation.
+pub(super) struct Part {
+    pub(super) name: &'static str,
+    /// The share of its time that may be not known by the best way.
+    pub(super) max_unknown: f64,
+}
+
+/// A way to know the request of a thread.
+pub(super) struct Way {
+    pub(super) name: &'static str,
+    /// The contexts of the threads are where no reader finds them.
+    pub(super) is_hidden: bool,
+    /// The attributes that spans lack.
+    pub(super) without: &'static [&'static str],
+}
+
+/// A program's command.
+pub(super) enum Start {
+    /// Run it so.
+    Run(Command),
+    /// Run it so, with these options of the recorder.
+    RunWith(Command, &'static [&'static str]),
+    /// It cannot be run here.
+    Missing(String),
+}
+
+fn not_fetched() -> Start {
+    Start::Missing("packaging/plugins did not fetch its packages".to_owned())
+}
+
+const fn part(name: &'static str) -> Part {
+    Part { name, max_unknown: MAX_UNKNOWN }
+}
+
+/// The share of the time that may be not known by the best way.
+const MAX_UNKNOWN: f64 = 0.01;
+
+/// The same where goroutines hand over: nothing shows for what the second one works from where the first one makes it ready until a span begins in it, 10
+/// to 50 µs of a request of 1 ms.
+const MAX_UNKNOWN_OF_GO_POOL: f64 = 0.05;
+
+const TID: &str = "wakepath.tid";
+const QUEUED: &str = "wakepath.queued_ns";
+const TURNS: &str = "wakepath.turns";
+
+/// All programs.
+pub(super) const PROGRAMS: &[Program] = &[C, PYTHON, NODE, RUST, GO, JAVA];
+
+/// The programs whose spans say nothing of threads, and whose threads say nothing of spans: their ways are approximate.
+pub(super) const APPROXIMATE: &[Program] = &[TCP];
+
+const C: Program = Program {
+    name: "C",
+    parts: &[part("pool"), part("task"), part("turn"), part("busy")],
+    ways: &[
+        Way { name: "context; thread, queue and turns of spans", is_hidden: false, without: &[] },
+        Way { name: "context, thread and queue of spans", is_hidden: false, without: &[TURNS] },
+        Way { name: "context and thread of spans", is_hidden: false, without: &[QUEUED, TURNS] },
+        Way { name: "context alone", is_hidden: false, without: &[TID, QUEUED, TURNS] },
+        Way { name: "thread of spans alone (`wakepath.tid`)", is_hidden: true, without: &[QUEUED, TURNS] },
+        Way { name: "times of spans alone", is_hidden: true, without: &[TID, QUEUED, TURNS] },
+    ],
+    start: c,
+};
+
+fn c(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
+    let name = if is_hidden { "joins-hidden" } else { "joins" };
+    let mut program = Command::new(given.programs.join(name));
+    program.arg(place);
+    Ok(Start::Run(program))
+}
+
+const PYTHON: Program = Program {
+    name: "Python",
+    parts: &[part("thread"), part("pool"), part("task"), part("turn")],
+    ways: C.ways,
+    start: python,
+};
+
+fn python(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
+    let python = given.packages.join("python/bin/python");
+    if !python.exists() {
+        return Ok(not_fetched());
+    }
+    // Without a compiler the plug-in writes no context.
+    let source = place.join("source");
+    let log = place.join("install.log");
+    let plugin = given.sources().join("plugins/python");
+    succeed(Command::new("cp").arg("-rL").arg(plugin).arg(&source), &log, TIMEOUT)?;
+    let mut pip = Command::new(&python);
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--no-build-isolation",
+        "--target",
+    ]);
+    pip.arg(place.join("site")).arg(&source);
+    if is_hidden {
+        pip.env("CC", "/bin/false");
+    }
+    succeed(&mut pip, &log, TIMEOUT)?;
+    let mut program = Command::new(python);
+    program
+        .arg(given.sources().join("lab/workloads/joins.py"))
+        .arg(place)
+        .env("PYTHONPATH", place.join("site"));
+    Ok(Start::Run(program))
+}
+
+const NODE: Program = Program {
+    name: "Node",
+    parts: &[part("task"), part("turn"), part("worker")],
+    ways: &[
+        Way { name: "thread and turns of spans", is_hidden: false, without: &[] },
+        Way { name: "thread of spans alone (`wakepath.tid`)", is_hidden: false, without: &[TURNS] },
+        Way { name: "times of spans alone", is_hidden: false, without: &[TID, TURNS] },
+    ],
+    start: node,
+};
+
+fn node(given: &Given, place: &Path, _: bool) -> Result<Start> {
+    let modules = given.packages.join("node/node_modules");
+    if !modules.exists() {
+        return Ok(not_fetched());
+    }
+    let mut program = Command::new("node");
+    // A relative path would be taken for the name of a package.
+    let plugin = given.sources().join("plugins/node/wakepath-context.js").canonicalize()?;
+    program.arg("--require").arg(plugin);
+    program.arg(given.sources().join("lab/workloads/joins.js")).arg(place);
+    // The program is not beside its packages.
+    program.env("NODE_PATH", modules.canonicalize()?);
+    Ok(Start::Run(program))
+}
+
+const RUST: Program = Program { name: "Rust", parts: C.parts, ways: C.ways, start: rust };
+
+fn rust(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
+    let name = if is_hidden { "joins-rust-hidden" } else { "joins-rust" };
+    let mut program = Command::new(given.programs.join(name));
+    program.arg(place);
+    Ok(Start::Run(program))
+}
+
+const JAVA: Program = Program {
+    name: "Java",
+    parts: &[part("thread"), part("pool"), part("busy")],
+    ways: &[
+        Way { name: "thread, queue and turns of spans", is_hidden: false, without: &[] },
+        Way { name: "thread and queue of spans", is_hidden: false, without: &[TURNS] },
+        Way { name: "thread of spans (`wakepath.tid`)", is_hidden: false, without: &[QUEUED, TURNS] },
+        Way { name: "times of spans alone", is_hidden: false, without: &[TID, QUEUED, TURNS] },
+    ],
+    start: java,
+};
+
+fn java(given: &Given, place: &Path, _: bool) -> Result<Start> {
+    let packages = given.packages.join("java");
+    if !packages.exists() {
+        return Ok(not_fetched());
+    }
+    let log = place.join("build.log");
+    let jar = |name: &str| packages.join(format!("opentelemetry-{name}.jar")).display().to_string();
+    let classes = [place.display().to_string(), jar("api"), jar("context"), jar("common")].join(":");
+    let mut javac = Command::new("javac");
+    javac.args(["--release", "11", "-cp", &classes, "-d"]).arg(place);
+    succeed(javac.arg(given.sources().join("lab/workloads/Joins.java")), &log, TIMEOUT)?;
+    let mut make = Command::new("make");
+    make.args(["--silent", "-C"]).arg(given.sources().join("plugins/java"));
+    make.arg(format!("SDK={}", packages.canonicalize()?.display()));
+    succeed(make.arg(format!("OUT={}", place.canonicalize()?.display())), &log, TIMEOUT)?;
+    // The agent writes the spans to the standard output, a line of JSON for each time that it exports some.
+    let mut program = Command::new("sh");
+    program.args(["-c", "place=$1; shift; exec java \"$@\" Joins \"$place\" >\"$place/spans.json\"", "sh"]);
+    program.arg(place).arg(format!("-javaagent:{}", jar("javaagent"))).args(["-cp", &classes]);
+    program.env("OTEL_JAVAAGENT_EXTENSIONS", place.join("wakepath-extension.jar"));
+    program.env("OTEL_TRACES_EXPORTER", "experimental-otlp/stdout").env("OTEL_SERVICE_NAME", "joins");
+    // All spans are exported behind the last request.
+    program.envs(
+        ["OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_SCHEDULE_DELAY"]
+            .map(|name| (name, "100000")),
+    );
+    program.envs(
+        ["OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER", "OTEL_JAVAAGENT_LOGGING"].map(|name| (name, "none")),
+    );
+    Ok(Start::Run(program))
+}
+
+const TCP: Program = Program {
+    name: "TCP",
+    parts: &[part("own"), part("pool"), part("loop")],
+    ways: &[Way { name: "connection and time", is_hidden: true, without: &[] }],
+    start: tcp,
+};
+
+fn tcp(given: &Given, place: &Path, _: bool) -> Result<Start> {
+    let mut program = Command::new(given.programs.join("joins_tcp"));
+    program.arg(place);
+    Ok(Start::Run(program))
+}
+
+const GO: Program = Program {
+    name: "Go",
+    parts: &[
+        part("goroutine"),
+        Part { name: "pool", max_unknown: MAX_UNKNOWN_OF_GO_POOL },
+        part("mutex"),
+        part("busy"),
+    ],
+    ways: &[
+        Way { name: "goroutine and queue of spans", is_hidden: false, without: &[] },
+        Way { name: "goroutine", is_hidden: false, without: &[QUEUED] },
+        Way { name: "times of spans alone", is_hidden: true, without: &[QUEUED] },
+    ],
+    start: go,
+};
+
+fn go(given: &Given, place: &Path, is_hidden: bool) -> Result<Start> {
+    let packages = given.packages.join("go");
+    if !packages.exists() {
+        return Ok(not_fetched());
+    }
+    let packages = packages.canonicalize()?;
+    let program = place.canonicalize()?.join("joins-go");
+    let mut go = Command::new("go");
+    go.args(["build", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(given.sources().join("lab/workloads/joins-go"));
+    go.env("GOMODCACHE", packages.join("modules")).env("GOCACHE", packages.join("cache"));
+    go.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "-mod=readonly")]);
+    succeed(&mut go, &place.join("build.log"), TIMEOUT)?;
+    let mut program = Command::new(program);
+    program.arg(place);
+    let probes = if is_hidden { &["--goroutines=none"] } else { &["--goroutines"] };
+    Ok(Start::RunWith(program, probes))
+}

@@ -1,0 +1,196 @@
+//! The scheduler's events of an LTTng trace, as babeltrace2 prints them.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use wakepath_runner::printed;
+
+/// An event, as far as it concerns the states of threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A CPU goes from one thread to another. The first one leaves blocked, or it can still run; `final_state` is a state in
+    /// which a thread that has exited leaves for the last time.
+    Switch { from: u32, to: u32, blocked: bool, final_state: bool },
+    /// A thread is about to be woken: sched_waking.
+    Waking { tid: u32 },
+    /// A thread can run again: sched_wakeup.
+    Wakeup { tid: u32 },
+    /// A thread is made by another one.
+    Birth { tid: u32 },
+    /// A new thread can run: sched_wakeup_new.
+    FirstWakeup { tid: u32 },
+    /// A thread that had ended is forgotten.
+    Free { tid: u32 },
+    /// A thread exits; it still runs to its last switch.
+    Exit { tid: u32 },
+    /// Any other event: only its time counts.
+    Other,
+}
+
+/// An event of the trace. `stamp` is in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    pub stamp: u64,
+    pub cpu: u32,
+    pub kind: Kind,
+}
+
+/// The values of `prev_state` of threads that have ended: EXIT_DEAD, EXIT_ZOMBIE and, before Linux 4.14, TASK_DEAD. Later
+/// kernels show parked threads as the last one: only a thread that exits has ended.
+const ENDED: u64 = 16 | 32 | 64;
+/// A thread that was preempted leaves with a bit above those of the blocked states, since Linux 4.14.
+const BLOCKED: u64 = 0xff;
+
+/// All events of the trace, in the order of their stamps.
+///
+/// Each stream is read alone, since the ends of packets are wrong in some traces and babeltrace2 stops where it would merge
+/// their streams.
+pub fn read(trace: &Path) -> Result<Vec<Event>> {
+    let mut folders = Vec::new();
+    find(trace, &mut folders)?;
+    ensure!(!folders.is_empty(), "no `metadata` in `{}`", trace.display());
+    let mut events = Vec::new();
+    for folder in folders {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if path.is_file() && path.file_name().is_some_and(|name| name != "metadata") {
+                events.extend(stream(&folder, &path)?);
+            }
+        }
+    }
+    events.sort_by_key(|event: &Event| event.stamp);
+    Ok(events)
+}
+
+/// The directories of kernel traces in this one.
+fn find(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    if folder.join("metadata").exists() {
+        found.push(folder.canonicalize()?);
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read `{}`", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() && path.file_name().is_none_or(|name| name != "ust" && name != "index") {
+            find(&path, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// The events of one stream.
+fn stream(folder: &Path, path: &Path) -> Result<Vec<Event>> {
+    let alone = tempfile::tempdir().context("cannot make a folder")?;
+    symlink(folder.join("metadata"), alone.path().join("metadata"))?;
+    symlink(path, alone.path().join("stream"))?;
+    // The usual graph has a muxer, which stops at packets that begin before the one before them has ended.
+    let inputs = format!("inputs=[\"{}\"]", alone.path().display());
+    let mut command = Command::new("babeltrace2");
+    command.args(["run", "--component=trace:source.ctf.fs", "--params", &inputs]);
+    command.args([
+        "--component=text:sink.text.pretty",
+        "--params=clock-seconds=true",
+        "--connect=trace:text",
+    ]);
+    let text = printed(&mut command).with_context(|| {
+        format!("babeltrace2, which `make setup` installs, cannot read `{}`", path.display())
+    })?;
+    text.lines()
+        .map(|line| event(line).with_context(|| format!("cannot read what babeltrace2 printed: {line}")))
+        .collect()
+}
+
+/// The event of a line `[SECONDS.NS] (+…) HOST NAME: { FIELDS }, { FIELDS }`.
+fn event(line: &str) -> Option<Event> {
+    let (stamp, rest) = line.strip_prefix('[')?.split_once(']')?;
+    let (seconds, ns) = stamp.split_once('.')?;
+    let stamp = seconds.parse::<u64>().ok()? * 1_000_000_000 + ns.parse::<u64>().ok()?;
+    let (head, fields) = rest.split_once(": {")?;
+    let name = head.rsplit(' ').next()?;
+    let fields = values(fields);
+    let field = |name: &str| fields.get(name).copied();
+    let cpu = u32::try_from(field("cpu_id")?).ok()?;
+    let tid = |name: &str| field(name).and_then(|tid| u32::try_from(tid).ok());
+    let kind = match name {
+        "sched_switch" => {
+            let state = field("prev_state")?;
+            Kind::Switch {
+                from: tid("prev_tid")?,
+                to: tid("next_tid")?,
+                blocked: state & BLOCKED != 0,
+                final_state: state & ENDED != 0,
+            }
+        }
+        "sched_waking" => Kind::Waking { tid: tid("tid")? },
+        "sched_wakeup" => Kind::Wakeup { tid: tid("tid")? },
+        "sched_wakeup_new" => Kind::FirstWakeup { tid: tid("tid")? },
+        "sched_process_free" => Kind::Free { tid: tid("tid")? },
+        "sched_process_fork" => Kind::Birth { tid: tid("child_tid")? },
+        "sched_process_exit" => Kind::Exit { tid: tid("tid")? },
+        _ => Kind::Other,
+    };
+    Some(Event { stamp, cpu, kind })
+}
+
+/// The whole numbers among `KEY = VALUE`, outside of texts.
+fn values(fields: &str) -> HashMap<&str, u64> {
+    let mut values = HashMap::new();
+    let mut rest = fields;
+    while let Some((before, after)) = rest.split_once(" = ") {
+        let key = before.rsplit([' ', '{', ',']).next().unwrap_or_default();
+        if let Some(text) = after.strip_prefix('"') {
+            rest = after_text(text);
+            continue;
+        }
+        let number: String = after.chars().take_while(char::is_ascii_digit).collect();
+        if let Ok(number) = number.parse() {
+            values.insert(key, number);
+        }
+        rest = after;
+    }
+    values
+}
+
+/// The rest behind a text whose first quote was read.
+fn after_text(text: &str) -> &str {
+    let mut escaped = false;
+    for (position, letter) in text.char_indices() {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return &text[position + 1..],
+            _ => {}
+        }
+    }
+    ""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_is_read_past_the_names_of_its_threads() {
+        let line = r#"[1361214076.525095952] (+0.000000647) VM1 sched_switch: { cpu_id = 3 }, { prev_comm = "a\", prev_tid = 7", prev_tid = 2274, prev_prio = 20, prev_state = 1, next_comm = "b", next_tid = 7416 }"#;
+        let kind = Kind::Switch { from: 2274, to: 7416, blocked: true, final_state: false };
+        assert_eq!(event(line), Some(Event { stamp: 1_361_214_076_525_095_952, cpu: 3, kind }));
+    }
+
+    #[test]
+    fn a_preempted_or_ended_thread_is_not_blocked_like_a_sleeper() {
+        let line = |state: u64| {
+            let fields = format!("{{ prev_tid = 1, prev_state = {state}, next_tid = 2 }}");
+            format!("[1.000000000] (+0.0) vm sched_switch: {{ cpu_id = 0 }}, {fields}")
+        };
+        let of = |state| event(&line(state)).map(|event| event.kind);
+        let switch = |blocked, final_state| Some(Kind::Switch { from: 1, to: 2, blocked, final_state });
+        assert_eq!(
+            [of(0), of(256), of(2), of(128)],
+            [switch(false, false), switch(false, false), switch(true, false), switch(true, false)]
+        );
+        assert_eq!([of(16), of(32), of(64)], [switch(true, true); 3]);
+    }
+}
