@@ -184,11 +184,13 @@ fn is_word(c: char) -> bool {
 
 /// Rules reach paths, the graph and the recording by methods, so that these may lie elsewhere than in one vector.
 fn vectors_in_findings(path: &Path, text: &str) -> Vec<Finding> {
-    const VECTORS: [&str; 8] = [
+    const VECTORS: [&str; 10] = [
         ".segments.",
         ".segments[",
         ".path.segments {",
-        ".path.waits",
+        ".waits.iter(",
+        ".waits.get(",
+        ".waits[",
         ".survey.",
         ".graph.",
         "&recorded.graph,",

@@ -63,7 +63,7 @@ pub struct WhoJson {
 #[derive(Serialize)]
 pub struct RowJson {
     code: &'static str,
-    /// What its time is blamed on.
+    /// The blamed cause in words.
     what: String,
     /// Its line on the first screen.
     text: String,
