@@ -450,7 +450,7 @@ mod tests {
             (u32::MAX, SetSize::MoreThan(16)),
         ] {
             let mut names = names(&[(10, 0, 0o010_600, None, "")]);
-            // Of the set of two, the record of one is lost: it is a set all the same.
+            // The set of two is one also where the record of a member is lost.
             for fd in 0..if total == 2 { 1 } else { total.min(17) } {
                 names.observe(&member(11, SET, fd, total));
             }
