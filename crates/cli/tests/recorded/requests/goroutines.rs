@@ -110,3 +110,41 @@ fn a_copied_fork_has_the_spans_that_its_parent_has_not() {
     let document: Value = serde_json::from_str(&made.run(words).1).expect("JSON");
     assert_eq!(document["request"]["join"], "none");
 }
+
+#[test]
+fn spans_that_were_not_searched_for_goroutines_that_went_on_with_a_request_are_counted() {
+    let drawing = TWINS.replace("PARENT", "2");
+    let answer = |spans: u64, is_queued: bool| {
+        let mut root = span('a');
+        if is_queued {
+            let queued = json!({"intValue": (REALTIME + 300).to_string()});
+            root["attributes"] = json!([{"key": "wakepath.queued_ns", "value": queued}]);
+        }
+        let part = |id: u64| {
+            let mut part = span('a');
+            part["spanId"] = format!("{id:016x}").into();
+            part["parentSpanId"] = root["spanId"].clone();
+            part["kind"] = json!(1);
+            part
+        };
+        let mut all: Vec<Value> = (1..spans).map(part).collect();
+        all.push(root);
+        let made = drawn(&drawing, &[("shop", Some(10), &all)]);
+        let words = ["requests", "wakepath.rec", "spans.json", "--slowest", "1"];
+        let (_, text, _) = made.run(words);
+        let (_, out, _) = made.run([&words[..], &["--json"]].concat());
+        let document: Value = serde_json::from_str(&out).expect("JSON");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        (document["goroutine"]["spans_left_out"].clone(), text)
+    };
+    for (spans, is_queued, left_out, words) in [
+        (1024, true, 0, ""),
+        (1025, true, 1, "1 span of it was not searched for goroutines that went on with it"),
+        (1031, true, 7, "7 spans of it were not searched for goroutines that went on with it"),
+        (1031, false, 0, ""),
+    ] {
+        let (found, text) = answer(spans, is_queued);
+        assert_eq!(found, left_out, "{spans}: {text}");
+        assert!(text.contains(words) && text.contains("searched") != words.is_empty(), "{spans}: {text}");
+    }
+}

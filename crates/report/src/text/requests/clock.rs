@@ -4,7 +4,7 @@ use wakepath_engine::requests::{SpanClock, SpanOffset, Traced};
 
 use crate::escape::escape;
 use crate::screen::{Line, Screen, Style};
-use crate::units::{count, duration, duration_range, is};
+use crate::units::{count, duration, duration_range};
 
 /// A warning for each clock that is off for certain, and so far that it matters.
 pub(super) fn clocks_off(screen: &mut Screen, traced: &Traced, clocks: &[SpanClock]) {
@@ -29,9 +29,12 @@ fn sentence(traced: &Traced, clock: &SpanClock) -> Option<String> {
         Some(comm) => format!("{} ({})", escape(comm.bytes()), clock.process.number()),
         None => clock.process.number().to_string(),
     };
-    let of_them = |spans: u64| if clock.spans == 1 { String::from("it") } else { format!("{spans} of them") };
+    let of_all = |spans: u64| match spans == clock.spans {
+        true => count(spans, "span"),
+        false => format!("{spans} of {}", count(clock.spans, "span")),
+    };
     let seen = |spans: u64, when: String| {
-        (spans > 0).then(|| format!("threads worked for {} {when}", of_them(spans)))
+        (spans > 0).then(|| format!("threads worked for {} {when}", of_all(spans)))
     };
     let these = |spans: u64| if spans == 1 { "it" } else { "these" };
     let early = seen(clock.early, format!("before {} began", these(clock.early)));
@@ -41,10 +44,7 @@ fn sentence(traced: &Traced, clock: &SpanClock) -> Option<String> {
     );
     let seen: Vec<_> = early.into_iter().chain(late).collect();
     Some(format!(
-        "{} of {service} in {process} {} stamped by a clock that is {how_far}, and shown as {}: by the kernel's clock {}",
-        count(clock.spans, "span"),
-        is(clock.spans),
-        if clock.spans == 1 { "it is" } else { "they are" },
+        "the spans of {service} in {process} are stamped by a clock that is {how_far}, and shown as they are: by the kernel's clock {}",
         seen.join(", and ")
     ))
 }
@@ -116,24 +116,15 @@ mod tests {
             };
             sentence(&traced, &clock).expect("it is off")
         };
-        let by = |spans, as_they_are| {
-            format!(
-                "{spans} stamped by a clock that is 5.0 to 6.0 s ahead of its host's, and shown as {as_they_are}: by the kernel's clock"
-            )
-        };
-        assert_eq!(
-            said(1, 1, 0),
-            format!(
-                "{} threads worked for it before it began",
-                by("1 span of shop in cart (10) is", "it is")
-            )
-        );
+        let by = "the spans of shop in cart (10) are stamped by a clock that is 5.0 to 6.0 s ahead of its host's, and shown as they \
+                  are: by the kernel's clock threads worked for";
+        assert_eq!(said(1, 1, 0), format!("{by} 1 span before it began"));
+        assert_eq!(said(3, 3, 0), format!("{by} 3 spans before these began"));
         assert_eq!(
             said(3, 2, 1),
             format!(
-                "{} threads worked for 2 of them before these began, and threads worked for 1 of them after it had ended, \
-                 if they did not keep the context of an ended one",
-                by("3 spans of shop in cart (10) are", "they are")
+                "{by} 2 of 3 spans before these began, and threads worked for 1 of 3 spans after it had ended, if they did not \
+                 keep the context of an ended one"
             )
         );
     }
