@@ -38,22 +38,19 @@ pub fn root_of(pid: u32) -> PathBuf {
 }
 
 /// A process, by its open directory.
+///
+/// Each read is an error when the process has ended. Its memory and what leads there ask for the rights of a debugger, as do its
+/// program, environment, namespaces and descriptors.
 #[derive(Debug)]
 pub struct Process(Directory);
 
 impl Process {
-    /// Opens the directory of a process.
-    ///
-    /// # Errors
-    /// When there is no such process.
+    /// Opens the directory of a process; an error if there is no such process.
     pub fn open(pid: u32) -> Result<Self, Error> {
         Directory::open(&format!("/proc/{pid}"), pid).map(Self)
     }
 
-    /// Opens the directory of this process.
-    ///
-    /// # Errors
-    /// When `/proc` is not mounted.
+    /// Opens the directory of this process; an error if `/proc` is not mounted.
     pub fn own() -> Result<Self, Error> {
         Directory::open("/proc/self", std::process::id()).map(Self)
     }
@@ -65,9 +62,6 @@ impl Process {
 
     /// The mappings, in order of address. A process that has ended and was not waited for has none, nor has a thread of the kernel.
     /// The kernel writes some 4 kB at a time: a mapping that changes meanwhile may be missing, or be there twice in parts.
-    ///
-    /// # Errors
-    /// When the process has ended, or may not be read.
     pub fn mappings(&self) -> Result<Vec<Mapping>, Error> {
         Mapping::parse_all(&self.0.read("maps")?).map_err(|line| self.0.malformed("maps", line))
     }
@@ -81,81 +75,51 @@ impl Process {
     }
 
     /// The memory, for reading.
-    ///
-    /// # Errors
-    /// When the process has ended, or may not be read.
     pub fn memory(&self) -> Result<Memory, Error> {
         Ok(Memory::of(self.pid(), self.0.file("mem")?))
     }
 
     /// The memory, for reading and writing.
-    ///
-    /// # Errors
-    /// When the process has ended, or may not be written to.
     pub fn writable_memory(&self) -> Result<Memory, Error> {
         Ok(Memory::of(self.pid(), self.0.writable_file("mem")?))
     }
 
-    /// The file of the program.
-    ///
-    /// # Errors
-    /// When the process has ended, or is a thread of the kernel.
+    /// The file of the program; an error for a thread of the kernel.
     pub fn exe(&self) -> Result<File, Error> {
         self.0.file("exe")
     }
 
     /// The path of the program in the view of the process, with ` (deleted)` behind it if no path leads there.
-    ///
-    /// # Errors
-    /// Those of [`Process::exe`].
     pub fn program(&self) -> Result<PathBuf, Error> {
         self.0.link("exe")
     }
 
     /// The name of the main thread.
-    ///
-    /// # Errors
-    /// When the process has ended.
     pub fn comm(&self) -> Result<Vec<u8>, Error> {
         self.0.comm()
     }
 
     /// Numbers of the process: its start, the times that it used.
-    ///
-    /// # Errors
-    /// When the process has ended.
     pub fn stat(&self) -> Result<Stat, Error> {
         Stat::parse(&self.0.read("stat")?).ok_or_else(|| self.0.malformed("stat", 1))
     }
 
     /// The named values of the main thread.
-    ///
-    /// # Errors
-    /// When the process has ended.
     pub fn status(&self) -> Result<Status, Error> {
         self.0.read("status").map(Status::new)
     }
 
     /// The paths of its cgroups, one for each hierarchy.
-    ///
-    /// # Errors
-    /// When the process has ended.
     pub fn cgroups(&self) -> Result<Vec<Vec<u8>>, Error> {
         Ok(cgroup_paths(&self.0.read("cgroup")?).map(<[u8]>::to_vec).collect())
     }
 
     /// The command line, each word with a zero byte behind it; empty for a thread of the kernel.
-    ///
-    /// # Errors
-    /// When the process has ended.
     pub fn command_line(&self) -> Result<Vec<u8>, Error> {
         self.0.read("cmdline")
     }
 
     /// The environment that the program was started with. An entry without `=` is left out.
-    ///
-    /// # Errors
-    /// When the process has ended, or may not be read.
     pub fn environment(&self) -> Result<Vec<(OsString, OsString)>, Error> {
         let text = self.0.read("environ")?;
         let pairs = text.split(|&byte| byte == 0).filter_map(|pair| {
@@ -166,9 +130,6 @@ impl Process {
     }
 
     /// A value of the auxiliary vector that a 64-bit program was started with (`AT_HWCAP2` and the like).
-    ///
-    /// # Errors
-    /// When the process has ended, or may not be read.
     pub fn auxiliary(&self, kind: u64) -> Result<Option<u64>, Error> {
         let text = self.0.read("auxv")?;
         let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
@@ -177,64 +138,43 @@ impl Process {
     }
 
     /// The namespace of this kind, such as `net`: an open file whose inode number identifies it.
-    ///
-    /// # Errors
-    /// When the process has ended, or may not be read.
     pub fn namespace(&self, kind: &str) -> Result<File, Error> {
         self.0.file(&format!("ns/{kind}"))
     }
 
     /// The kernel's descriptions of the open descriptors. Those that are closed meanwhile are left out.
-    ///
-    /// # Errors
-    /// When the process has ended, or may not be read.
     pub fn descriptors(&self) -> Result<Vec<Vec<u8>>, Error> {
         let numbers = self.0.numbers("fdinfo")?;
         Ok(numbers.iter().filter_map(|number| self.0.read(&format!("fdinfo/{number}")).ok()).collect())
     }
 
     /// The threads, by their numbers.
-    ///
-    /// # Errors
-    /// When the process has ended.
     pub fn tasks(&self) -> Result<Vec<u32>, Error> {
         self.0.numbers("task")
     }
 
-    /// A thread of the process.
-    ///
-    /// # Errors
-    /// When the process has no such thread.
+    /// A thread of the process; an error if it has none with this number.
     pub fn task(&self, tid: u32) -> Result<Task, Error> {
         self.0.directory(&format!("task/{tid}")).map(Task)
     }
 }
 
-/// A thread of a process, by its open directory.
+/// A thread of a process, by its open directory. Each read is an error when the thread has ended.
 #[derive(Debug)]
 pub struct Task(Directory);
 
 impl Task {
     /// The name of the thread.
-    ///
-    /// # Errors
-    /// When the thread has ended.
     pub fn comm(&self) -> Result<Vec<u8>, Error> {
         self.0.comm()
     }
 
     /// The named values of the thread.
-    ///
-    /// # Errors
-    /// When the thread has ended.
     pub fn status(&self) -> Result<Status, Error> {
         self.0.read("status").map(Status::new)
     }
 
     /// The system call that the thread is in: its number and arguments as text, or `running`.
-    ///
-    /// # Errors
-    /// When the thread has ended, or may not be read.
     pub fn system_call(&self) -> Result<String, Error> {
         let text = self.0.read("syscall")?;
         String::from_utf8(text).map_err(|_| self.0.malformed("syscall", 1))

@@ -11,7 +11,7 @@ use crate::number;
 /// than they do of the file.
 pub type FileId = (u32, u32, u64);
 
-/// What the kernel writes behind the path of a file that has none any more.
+/// The mark that the kernel writes behind the path of a file that has none any more.
 const DELETED: &[u8] = b" (deleted)";
 
 /// A mapping of a process.

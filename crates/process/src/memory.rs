@@ -12,7 +12,8 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The memory of a process. The kernel lets a debugger write code that the process itself may only execute, into a copy of the
 /// page that belongs to the process.
 ///
-/// It is that of the program that ran when it was opened: after an exec, reads say that it is gone.
+/// It is that of the program that ran when it was opened: after an exec, reads say that it is gone. A read or write is an error when
+/// one of its bytes is not mapped, or the process has ended.
 #[derive(Debug)]
 pub struct Memory {
     pid: u32,
@@ -25,27 +26,18 @@ impl Memory {
     }
 
     /// Fills `into` with the bytes at an address.
-    ///
-    /// # Errors
-    /// When one of the bytes is not there, or the process has ended.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Error> {
         let done = in_bounds(at, into.len()).and_then(|()| self.file.read_exact_at(into, at));
         done.map_err(|source| Error::of_memory(self.pid, at, source))
     }
 
-    /// Writes bytes at an address. After an error, some of them may be written.
-    ///
-    /// # Errors
-    /// When one of the bytes is not there, or the process has ended.
+    /// Writes bytes at an address. After an error, a part may be written.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         let done = in_bounds(at, bytes.len()).and_then(|()| self.file.write_all_at(bytes, at));
         done.map_err(|source| Error::of_memory(self.pid, at, source))
     }
 
     /// The `length` bytes at an address. A length that leads past the memory of the process costs no more than that memory.
-    ///
-    /// # Errors
-    /// Those of [`Memory::read`].
     pub fn bytes(&self, at: u64, length: u64) -> Result<Vec<u8>, Error> {
         let (mut bytes, length) = (Vec::new(), usize::try_from(length).unwrap_or(usize::MAX));
         while bytes.len() < length {
@@ -57,9 +49,6 @@ impl Memory {
     }
 
     /// The 8 bytes at an address, as a number.
-    ///
-    /// # Errors
-    /// Those of [`Memory::read`].
     pub fn word(&self, at: u64) -> Result<u64, Error> {
         let mut bytes = [0; 8];
         self.read(at, &mut bytes)?;
@@ -67,9 +56,6 @@ impl Memory {
     }
 
     /// Writes a number of 8 bytes.
-    ///
-    /// # Errors
-    /// Those of [`Memory::write`].
     pub fn set_word(&self, at: u64, value: u64) -> Result<(), Error> {
         self.write(at, &value.to_le_bytes())
     }
