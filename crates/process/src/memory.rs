@@ -1,7 +1,6 @@
 //! The memory of a process.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::error::Error;
@@ -27,14 +26,13 @@ impl Memory {
 
     /// Fills `into` with the bytes at an address.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Error> {
-        let done = in_bounds(at, into.len()).and_then(|()| self.file.read_exact_at(into, at));
-        done.map_err(|source| Error::of_memory(self.pid, at, source))
+        // The kernel refuses addresses above half of all numbers, which it takes for negative ones.
+        self.file.read_exact_at(into, at).map_err(|source| Error::of_memory(self.pid, at, source))
     }
 
     /// Writes bytes at an address. After an error, a part may be written.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Error> {
-        let done = in_bounds(at, bytes.len()).and_then(|()| self.file.write_all_at(bytes, at));
-        done.map_err(|source| Error::of_memory(self.pid, at, source))
+        self.file.write_all_at(bytes, at).map_err(|source| Error::of_memory(self.pid, at, source))
     }
 
     /// The `length` bytes at an address. A length that leads past the memory of the process costs no more than that memory.
@@ -59,10 +57,4 @@ impl Memory {
     pub fn set_word(&self, at: u64, value: u64) -> Result<(), Error> {
         self.write(at, &value.to_le_bytes())
     }
-}
-
-/// The kernel takes the address for a signed number.
-fn in_bounds(at: u64, length: usize) -> io::Result<()> {
-    let end = at.checked_add(length as u64).filter(|end| i64::try_from(*end).is_ok());
-    end.map(|_| ()).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
