@@ -28,6 +28,7 @@ fn main() {
     wakepath_fuzz::trace_dat::seeds().iter().for_each(|seed| seeds.keep("trace-dat", &[seed]));
     wakepath_fuzz::otlp::seeds().iter().for_each(|seed| seeds.keep("otlp", &[seed]));
     wakepath_fuzz::spans::seeds().iter().for_each(|seed| seeds.keep("spans", &[seed]));
+    wakepath_fuzz::process::seeds().iter().for_each(|seed| seeds.keep("process", &[seed]));
     seeds.words();
     let chunks: Vec<Vec<Vec<u8>>> = streams.iter().map(|stream| records_of(stream)).collect();
     for (file, records) in chunks.iter().enumerate() {

@@ -14,6 +14,7 @@ pub mod kernel_records;
 pub mod memory;
 pub mod otlp;
 pub mod perf_data;
+pub mod process;
 pub mod recording;
 pub mod spans;
 pub mod trace;
@@ -25,7 +26,7 @@ pub mod words;
 pub type Decoder = (&'static str, fn(&[u8]));
 
 /// Every decoder there is.
-pub const DECODERS: [Decoder; 11] = [
+pub const DECODERS: [Decoder; 12] = [
     ("kernel-records", kernel_records::check),
     ("ctf", ctf::check),
     ("trace", trace::check),
@@ -37,6 +38,7 @@ pub const DECODERS: [Decoder; 11] = [
     ("otlp", otlp::check),
     ("spans", spans::check),
     ("words", words::check),
+    ("process", process::check),
 ];
 
 /// Puts `input` through the decoder called `name`, within its bound of memory.

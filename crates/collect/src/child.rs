@@ -11,6 +11,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use wakepath_caller::Caller;
+use wakepath_process::Process;
 
 use crate::error::Error;
 use crate::options::DefaultVariable;
@@ -18,17 +19,9 @@ use crate::signals::{self, Signals};
 
 /// The environment from which sudo was called: that of the sudo process. `None` if our parent is no sudo.
 fn environment_before_sudo() -> Option<Vec<(OsString, OsString)>> {
-    let parent = std::os::unix::process::parent_id();
-    let comm = std::fs::read(format!("/proc/{parent}/comm")).ok()?;
-    if comm.trim_ascii_end() != b"sudo" {
-        return None;
-    }
-    let environment = std::fs::read(format!("/proc/{parent}/environ")).ok()?;
-    let pairs = environment.split(|&b| b == 0).filter_map(|pair| {
-        let at = pair.iter().position(|&b| b == b'=')?;
-        Some((OsStr::from_bytes(&pair[..at]).into(), OsStr::from_bytes(&pair[at + 1..]).into()))
-    });
-    Some(pairs.collect())
+    let parent = Process::open(std::os::unix::process::parent_id()).ok()?;
+    let is_sudo = parent.comm().is_ok_and(|comm| comm == b"sudo");
+    is_sudo.then(|| parent.environment().ok())?
 }
 
 /// Whether an environment has none of these variables.

@@ -10,12 +10,12 @@ mod symbol;
 mod words;
 
 use std::collections::HashMap;
-use std::fs;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use wakepath_event::NameSpace;
+use wakepath_process::{Process, processes};
 
 use self::changes::Change;
 pub(crate) use self::changes::Changes;
@@ -209,8 +209,7 @@ impl Finder {
         self.waiting.remove(&tgid);
         let is_new = self.unread.iter().all(|unread| (unread.tgid, unread.reason) != (tgid, reason));
         if is_new && self.unread.len() < MAX_FAILED {
-            let comm = fs::read(format!("/proc/{tgid}/comm")).unwrap_or_default();
-            let comm = comm.trim_ascii_end().into();
+            let comm = Process::open(tgid).and_then(|process| process.comm()).unwrap_or_default().into();
             self.unread.push(UnreadContexts { tgid, comm, reason });
         }
     }
@@ -282,9 +281,4 @@ fn names(tgid: u32, now: &Published, before: Option<&Published>) -> Vec<Name> {
         (NameSpace::ThreadAttribute, u64::from(tgid) << 8 | u64::from(*key), name.as_bytes().into())
     }));
     names
-}
-
-fn processes() -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 
 use libbpf_rs::libbpf_sys;
+use wakepath_process::{Process, processes};
 
 use crate::cost::Statistics;
 use crate::error::Error;
@@ -199,10 +200,10 @@ fn statistics() -> Verdict {
 fn other_processes() -> Verdict {
     // Kernel threads have no command line and no mappings. A single process may refuse for reasons of its
     // own; if most refuse, we lack a privilege.
-    let others = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
-        let pid = entry.file_name().to_str()?.parse::<u32>().ok().filter(|&pid| pid != std::process::id())?;
-        let words = fs::read(entry.path().join("cmdline")).ok()?;
-        (!words.is_empty()).then(|| fs::read(format!("/proc/{pid}/maps")).is_ok_and(|maps| !maps.is_empty()))
+    let others = processes().into_iter().filter(|&pid| pid != std::process::id()).filter_map(|pid| {
+        let process = Process::open(pid).ok()?;
+        let words = process.command_line().ok()?;
+        (!words.is_empty()).then(|| process.mappings().is_ok_and(|mappings| !mappings.is_empty()))
     });
     let (readable, refused): (Vec<bool>, Vec<bool>) = others.partition(|&readable| readable);
     if readable.len() >= refused.len() {

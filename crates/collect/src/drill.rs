@@ -23,6 +23,7 @@ use libbpf_rs::{
 use wakepath_caller::Caller;
 use wakepath_functions::{Operand, Probe, Return, Runtime};
 use wakepath_inject::{Frame, Unwinder};
+use wakepath_process::Process;
 
 use crate::child::{Held, Running};
 use crate::error::Error;
@@ -543,13 +544,9 @@ fn detach(mut links: Vec<Link>) {
 
 /// The addresses in a process at which the kernel catches the returns of its functions; none before the first one.
 fn trampoline(pid: u32) -> Range<u64> {
-    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let range = |line: &[u8]| {
-        let text = std::str::from_utf8(line.strip_suffix(b"[uprobes]")?).ok()?;
-        let (from, to) = text.split_whitespace().next()?.split_once('-')?;
-        Some(u64::from_str_radix(from, 16).ok()?..u64::from_str_radix(to, 16).ok()?)
-    };
-    maps.split(|&byte| byte == b'\n').find_map(range).unwrap_or(0..0)
+    let mappings = Process::open(pid).and_then(|process| process.mappings()).unwrap_or_default();
+    let found = mappings.into_iter().find(|mapping| mapping.name == b"[uprobes]");
+    found.map_or(0..0, |mapping| mapping.addresses)
 }
 
 /// A `struct wp_drill_child`.

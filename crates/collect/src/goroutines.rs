@@ -4,7 +4,7 @@ mod probes;
 mod started;
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::NameSpace;
 use wakepath_functions::{GoProgram, GoSite, go_program, is_go_program};
+use wakepath_process::{Process, processes};
 
 use crate::child::program_of;
 use crate::clocks;
@@ -140,22 +141,25 @@ pub fn find_go(options: &Options, further: Option<IsAsked>) -> GoFound {
     let since = clocks::now();
     let is_asked =
         |pid| options.targets.contains(&pid) || further.as_ref().is_some_and(|is_asked| is_asked(pid));
-    let mut processes: Vec<_> = processes().map(|pid| (!is_asked(pid), pid)).collect();
+    let mut processes: Vec<_> = processes().into_iter().map(|pid| (!is_asked(pid), pid)).collect();
     // Those that are asked about first: a file is looked at once.
     processes.sort_unstable();
-    let files = processes.iter().map(|(others, pid)| (!others, PathBuf::from(format!("/proc/{pid}/exe"))));
+    // A process may have ended, and one of the kernel has no file.
+    let files = processes.iter().filter_map(|(others, pid)| {
+        let exe = Process::open(*pid).and_then(|process| process.exe()).ok()?;
+        Some((!others, exe))
+    });
+    let command = command.and_then(|path| File::open(path).ok()).map(|file| (true, file));
     let mut seen = HashMap::new();
-    for (asked, path) in command.into_iter().map(|path| (true, path)).chain(files) {
-        // A process may have ended, and one of the kernel has no file.
-        let Ok(file) = File::open(&path) else { continue };
+    for (asked, file) in command.into_iter().chain(files) {
         let Ok(metadata) = file.metadata() else { continue };
         let id = (metadata.dev(), metadata.ino());
         if !metadata.is_file() || seen.insert(id, Seen::Settled).is_some() {
             continue;
         }
-        // A link of `/proc` says nothing later.
-        let path = path.read_link().unwrap_or(path);
         let by_descriptor = by_descriptor(&file);
+        // The link of a process says nothing later: that of our descriptor does.
+        let path = by_descriptor.read_link().unwrap_or_else(|_| by_descriptor.clone());
         if !asked && options.goroutines == Goroutines::Asked {
             if is_go_program(&by_descriptor) {
                 found.left_alone.push(path);
@@ -183,12 +187,6 @@ pub fn find_go(options: &Options, further: Option<IsAsked>) -> GoFound {
         seen,
     });
     found
-}
-
-/// The processes that run now.
-fn processes() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// A path to an open file that stays when its name goes.
@@ -242,15 +240,8 @@ mod tests {
     /// The offset in this program's file of the function that stands for the scheduler's.
     fn place() -> u64 {
         let address = wakepath_test_step as *const () as u64;
-        let maps = fs::read_to_string("/proc/self/maps").expect("its mappings");
-        let of_line = |line: &str| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let number = |text: &str| u64::from_str_radix(text, 16).ok();
-            let (from, to) = words[0].split_once('-')?;
-            let (from, to, offset) = (number(from)?, number(to)?, number(words[2])?);
-            (from..to).contains(&address).then(|| address - from + offset)
-        };
-        let place = maps.lines().find_map(of_line).expect("its code");
+        let mappings = Process::own().and_then(|own| own.mappings()).expect("its mappings");
+        let place = mappings.iter().find_map(|mapping| mapping.offset_of(address)).expect("its code");
         let mut code = [0; 3];
         let file = File::open("/proc/self/exe").expect("its file");
         file.read_exact_at(&mut code, place).expect("its code");

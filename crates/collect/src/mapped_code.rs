@@ -1,5 +1,5 @@
 //! The code that processes map, as the kernel reports it: a perf event for each CPU that counts nothing has a record of
-//! each file that is mapped to be executed. `/proc/PID/maps` is gone when a process ends, a few milliseconds after its
+//! each file that is mapped to be executed. The list of its mappings is gone when a process ends, a few milliseconds after its
 //! start perhaps, and samples of it would have no names.
 
 use std::collections::VecDeque;
@@ -19,8 +19,8 @@ pub(crate) struct MappedCode {
     made: VecDeque<Made>,
 }
 
-/// A file: the numbers of its device (major, minor), and its inode.
-pub(crate) type Inode = (u32, u32, u64);
+/// A file.
+pub(crate) type Inode = wakepath_process::FileId;
 
 /// A file that a process mapped as code; the build id is not known.
 #[derive(Debug, Clone, PartialEq, Eq)]

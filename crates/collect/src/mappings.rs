@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use wakepath_event::{Mapping, Tid};
+use wakepath_process::Process;
 
 use crate::mapped_code::{Inode, Made, MappedCode};
 use crate::raw_records::{goroutines_function, sampled_address};
@@ -195,12 +196,11 @@ impl Mapped {
                 return;
             }
             known.ranges.push((mapping.from, mapping.to));
-            mapping.tgid = Tid(tgid);
             mapping.build_id = build_ids.of(tgid, &mapping, inode).unwrap_or_default();
             new.push(mapping);
         };
-        let maps = fs::read(format!("/proc/{tgid}/maps")).unwrap_or_default();
-        for (mapping, inode) in maps.split(|&b| b == b'\n').filter_map(parse) {
+        let mappings = Process::open(tgid).and_then(|process| process.mappings()).unwrap_or_default();
+        for (mapping, inode) in mappings.iter().filter_map(|mapping| code_of_file(tgid, mapping)) {
             add(known, mapping, inode);
         }
         // It ended meanwhile, or runs another program now.
@@ -252,7 +252,7 @@ pub(crate) fn open_mapped(tgid: u32, mapping: &Mapping, inode: Inode) -> Option<
 
 /// Through the mapping itself: by now the path may name another file, or a file of another mount namespace.
 fn open_mapping(tgid: u32, mapping: &Mapping) -> Option<fs::File> {
-    fs::File::open(format!("/proc/{tgid}/map_files/{:x}-{:x}", mapping.from, mapping.to)).ok()
+    Process::open(tgid).and_then(|process| process.mapped_file(&(mapping.from..mapping.to))).ok()
 }
 
 /// By the path, if it names that file.
@@ -264,32 +264,19 @@ fn open_named(mapping: &Mapping, inode: Inode) -> Option<fs::File> {
     if is_it { fs::File::open(path).ok() } else { None }
 }
 
-/// The mapping and the file of a line in `/proc/PID/maps`; `None` unless it maps a file as code.
-pub(crate) fn parse(line: &[u8]) -> Option<(Mapping, Inode)> {
-    let mut fields = line.splitn(6, |&b| b == b' ');
-    let mut text = || std::str::from_utf8(fields.next()?).ok();
-    let (from, to) = text()?.split_once('-')?;
-    if text()?.as_bytes().get(2) != Some(&b'x') {
-        return None;
-    }
-    let hex = |digits| u64::from_str_radix(digits, 16).ok();
-    let offset = hex(text()?)?;
-    let (major, minor) = text()?.split_once(':')?;
-    let [major, minor] = [major, minor].map(|digits| u32::from_str_radix(digits, 16).ok());
-    let inode = text()?.parse().ok()?;
-    let path = fields.next()?.trim_ascii_start();
-    if !path.starts_with(b"/") && path != b"[vdso]" {
-        return None;
-    }
-    let mapping = Mapping {
-        tgid: Tid(0),
-        from: hex(from)?,
-        to: hex(to)?,
-        offset,
+/// The mapping and the file, if it is one of a file as code, or the `[vdso]`. A file without a path keeps its mark ` (deleted)`: whoever opens
+/// it later must not take another file for it.
+pub(crate) fn code_of_file(tgid: u32, mapping: &wakepath_process::Mapping) -> Option<(Mapping, Inode)> {
+    let is_file = mapping.path().is_some() || mapping.name == b"[vdso]";
+    let found = Mapping {
+        tgid: Tid(tgid),
+        from: mapping.addresses.start,
+        to: mapping.addresses.end,
+        offset: mapping.offset,
         build_id: Box::default(),
-        path: path.into(),
+        path: mapping.name[..].into(),
     };
-    Some((mapping, (major?, minor?, inode)))
+    (is_file && mapping.is_code()).then_some((found, mapping.file))
 }
 
 /// The GNU build id of an ELF file, empty if it has none.
@@ -364,13 +351,17 @@ mod tests {
 
     #[test]
     fn only_code_from_files_is_a_mapping() {
+        let read = |line: &[u8]| {
+            code_of_file(7, &wakepath_process::Mapping::parse(line).expect("a line of the kernel's form"))
+        };
         let line = b"7f1000-7f2000 r-xp 00001000 fe:00 1234   /usr/lib/libz.so.1 (deleted)";
-        let (mapping, inode) = parse(line).unwrap();
+        let (mapping, inode) = read(line).unwrap();
         assert_eq!((mapping.from, mapping.to, mapping.offset), (0x7f1000, 0x7f2000, 0x1000));
-        assert_eq!(&*mapping.path, b"/usr/lib/libz.so.1 (deleted)");
+        assert_eq!((mapping.tgid, &*mapping.path), (Tid(7), &b"/usr/lib/libz.so.1 (deleted)"[..]));
         assert_eq!(inode, (0xfe, 0, 1234));
-        assert!(parse(b"7f1000-7f2000 rw-p 00001000 fe:00 1234   /usr/lib/libz.so.1").is_none());
-        assert!(parse(b"7ffd000-7ffe000 r-xp 00000000 00:00 0 [stack]").is_none());
-        assert!(parse(b"").is_none());
+        assert!(read(b"7ffd000-7ffe000 r-xp 00000000 00:00 0 [vdso]").is_some());
+        assert!(read(b"7f1000-7f2000 rw-p 00001000 fe:00 1234   /usr/lib/libz.so.1").is_none());
+        assert!(read(b"7ffd000-7ffe000 r-xp 00000000 00:00 0 [stack]").is_none());
+        assert!(read(b"7ffd000-7ffe000 r-xp 00000000 00:00 0 ").is_none());
     }
 }

@@ -16,6 +16,7 @@ pub use wakepath_collect::{
 };
 use wakepath_collect::{Counted, Destination, IsAsked, KeptAttributes, MAX_TARGETS, MappedFile};
 use wakepath_functions::{Pattern, Runtime};
+use wakepath_process::Process;
 pub use wakepath_recording::Place;
 pub use wakepath_recording::WriteError;
 use wakepath_recording::{Writer, this_host};
@@ -85,11 +86,8 @@ pub enum RecordError {
 pub fn find_go(request: &Request) -> GoFound {
     let is_asked = |cgroup: String| -> IsAsked {
         Box::new(move |pid| {
-            // Lines of a number, controllers and a path.
-            let paths = std::fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-            let mut paths =
-                paths.split(|&b| b == b'\n').filter_map(|line| line.splitn(3, |&b| b == b':').nth(2));
-            paths.any(|path| is_meant(cgroup.as_bytes(), path))
+            let paths = Process::open(pid).and_then(|process| process.cgroups()).unwrap_or_default();
+            paths.iter().any(|path| is_meant(cgroup.as_bytes(), path))
         })
     };
     wakepath_collect::find_go(&request.options, request.cgroup.clone().map(is_asked))

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Files are only read: the symbol tables of the file and of its separate debug file, the code of the
-//! functions asked for, `/proc/PID/maps` to learn which file a library's short name means, and `/proc/PID/mem` to
+//! functions asked for, the mappings of processes to learn which file a library's short name means, and their memory to
 //! learn which function a process calls through a pointer of its linkage table. Names in
 //! them may come from anywhere; no size that a file states is believed beyond the file's own length.
 //!
@@ -32,7 +32,6 @@ mod instruction;
 mod kernel_code;
 mod library;
 mod loader_cache;
-mod mappings;
 mod names;
 mod other_processes;
 mod pattern;

@@ -5,9 +5,10 @@ use std::ffi::OsStr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use wakepath_process::{Error, Mapping, Process, path_through, root_of};
+
 use crate::error::LibraryError;
 use crate::loader_cache;
-use crate::mappings::{Mapping, mappings};
 use crate::target::FileName;
 
 /// The folders that the loader searches after its cache.
@@ -45,9 +46,10 @@ pub(crate) fn locations(name: &FileName, processes: &[u32]) -> Result<Vec<FileLo
     let mut mapped = BTreeSet::new();
     let mut seen = BTreeSet::new();
     for &pid in processes {
-        let mappings = mappings(pid).map_err(|source| LibraryError::Process { pid, source })?;
-        for mapping in mappings.iter().filter(|mapping| is_meant(&wanted, &mapping.path)) {
-            if seen.insert((mapping.device.clone(), mapping.inode)) {
+        let mappings = Process::open(pid).and_then(|process| code_files(&process));
+        let mappings = mappings.map_err(|error| LibraryError::Process { pid, source: error.into() })?;
+        for mapping in mappings.iter().filter(|it| it.path().is_some_and(|path| is_meant(&wanted, path))) {
+            if seen.insert(mapping.file) {
                 mapped.insert(of_mapping(pid, mapping));
             }
         }
@@ -99,18 +101,25 @@ fn is_called(file: &str, name: &str) -> bool {
     }
 }
 
+/// The files that a process has mapped to be executed.
+pub(crate) fn code_files(process: &Process) -> Result<Vec<Mapping>, Error> {
+    let mut mappings = process.mappings()?;
+    mappings.retain(|mapping| mapping.is_code() && mapping.path().is_some());
+    Ok(mappings)
+}
+
 /// The way to a mapped file: by its own path if that leads there from here, else by the process's root,
 /// else, if it was deleted or replaced, by the mapping itself.
 pub(crate) fn of_mapping(pid: u32, mapping: &Mapping) -> FileLocation {
-    let root = PathBuf::from(format!("/proc/{pid}/root"));
-    let inside = root.join(mapping.path.strip_prefix("/").unwrap_or(&mapping.path));
-    let is_it = |path: &Path| path.metadata().is_ok_and(|found| found.ino() == mapping.inode);
+    let (root, shown) = (root_of(pid), mapping.path().unwrap_or(Path::new("")).to_owned());
+    let inside = root.join(shown.strip_prefix("/").unwrap_or(&shown));
+    let is_it = |path: &Path| path.metadata().is_ok_and(|found| found.ino() == mapping.file.2);
     let (open, root) = match () {
-        () if !mapping.deleted && is_it(&mapping.path) => (mapping.path.clone(), PathBuf::from("/")),
-        () if !mapping.deleted && is_it(&inside) => (inside, root),
-        () => (PathBuf::from(format!("/proc/{pid}/map_files/{}", mapping.range)), root),
+        () if !mapping.is_deleted() && is_it(&shown) => (shown.clone(), PathBuf::from("/")),
+        () if !mapping.is_deleted() && is_it(&inside) => (inside, root),
+        () => (path_through(pid, &mapping.addresses), root),
     };
-    FileLocation { open, shown: mapping.path.clone(), root }
+    FileLocation { open, shown, root }
 }
 
 /// A library as the loader finds it, or a program as a shell does.
@@ -192,10 +201,11 @@ mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     use std::path::{Path, PathBuf};
 
-    use super::{is_called, libraries, locations, of_mapping, of_one_name, on_path};
+    use wakepath_process::{Mapping, Process, path_through, root_of};
+
+    use super::{code_files, is_called, libraries, locations, of_mapping, of_one_name, on_path};
     use crate::loader_cache::X86_64;
     use crate::loader_cache::tests::cache;
-    use crate::mappings::Mapping;
     use crate::target::FileName;
 
     #[test]
@@ -351,28 +361,28 @@ mod tests {
     }
 
     #[test]
+    fn the_files_of_a_process_are_those_that_it_may_execute() {
+        let found = code_files(&Process::own().unwrap()).unwrap();
+        let program = std::env::current_exe().unwrap();
+        assert!(found.iter().any(|it| it.path() == Some(&program)));
+        // Its data is mapped too, and code that no file has.
+        assert!(found.iter().all(|it| it.permissions[2] == b'x' && it.name.starts_with(b"/")), "{found:?}");
+    }
+
+    #[test]
     fn a_mapped_file_is_reached_by_its_path_only_if_it_is_the_same_file() {
         let (_folder, [path]) = folder(["app"]);
         let inode = path.metadata().unwrap().ino();
         let here = std::process::id();
         let open = |inode: u64, deleted: bool| {
-            let mapping = Mapping {
-                range: "1000-2000".to_owned(),
-                addresses: 0x1000..0x2000,
-                offset: 0,
-                device: "00:00".to_owned(),
-                inode,
-                path: path.clone(),
-                deleted,
-            };
+            let mark = if deleted { " (deleted)" } else { "" };
+            let line = format!("1000-2000 r-xp 00000000 00:00 {inode} {}{mark}", path.display());
+            let mapping = Mapping::parse(line.as_bytes()).unwrap();
             let found = of_mapping(here, &mapping);
             assert_eq!(found.shown, path);
             (found.open, found.root)
         };
-        let by_itself = (
-            PathBuf::from(format!("/proc/{here}/map_files/1000-2000")),
-            PathBuf::from(format!("/proc/{here}/root")),
-        );
+        let by_itself = (path_through(here, &(0x1000..0x2000)), root_of(here));
         assert_eq!(open(inode, false), (path.clone(), PathBuf::from("/")));
         assert_eq!(open(inode + 1, false), by_itself, "another file has its path by now");
         assert_eq!(open(inode, true), by_itself);

@@ -4,21 +4,21 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::mappings::{Mapping, mapping};
+use wakepath_process::{Mapping, Process, processes};
+
+use crate::library::code_files;
 
 /// For each file, the number of processes that have it mapped as executable, except those that were asked about
 /// and this one. A file is given by the path to open and the path that its processes see.
 ///
 /// The count is of one moment: processes come and go. A process that cannot be read is not counted. Reads
-/// `/proc/PID/maps` of each process once, some 50 µs each.
+/// the mappings of each process once, some 50 µs each.
 pub fn other_processes(files: &[(&Path, &Path)], asked: &[u32]) -> Vec<usize> {
     let mut counts = vec![0; files.len()];
     let files: Vec<File> = files.iter().map(|&(open, shown)| File::of(open, shown)).collect();
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    for pid in processes.filter(|pid| !asked.contains(pid) && *pid != std::process::id()) {
-        let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) else { continue };
-        let mapped: Vec<Mapping> = text.split(|&byte| byte == b'\n').filter_map(mapping).collect();
+    let others = |pid: &u32| !asked.contains(pid) && *pid != std::process::id();
+    for pid in processes().into_iter().filter(others) {
+        let Ok(mapped) = Process::open(pid).and_then(|process| code_files(&process)) else { continue };
         for (count, file) in counts.iter_mut().zip(&files) {
             *count += usize::from(mapped.iter().any(|mapping| file.is_mapped(mapping)));
         }
@@ -29,8 +29,8 @@ pub fn other_processes(files: &[(&Path, &Path)], asked: &[u32]) -> Vec<usize> {
 /// A file, by what identifies it among mappings.
 struct File {
     inode: Option<u64>,
-    /// The device in the kernel's form.
-    device: String,
+    /// Its major and minor number.
+    device: (u32, u32),
     shown: std::path::PathBuf,
 }
 
@@ -38,7 +38,7 @@ impl File {
     fn of(open: &Path, shown: &Path) -> Self {
         let found = open.metadata().ok();
         Self {
-            device: kernels_form(found.as_ref().map_or(0, MetadataExt::dev)),
+            device: numbers(found.as_ref().map_or(0, MetadataExt::dev)),
             inode: found.map(|found| found.ino()),
             shown: shown.canonicalize().unwrap_or_else(|_| shown.to_owned()),
         }
@@ -47,23 +47,25 @@ impl File {
     /// Some filesystems (btrfs, overlays) state another device among mappings than they do of a file: there
     /// the path has to do.
     fn is_mapped(&self, mapping: &Mapping) -> bool {
-        self.inode == Some(mapping.inode) && (self.device == mapping.device || self.shown == mapping.path)
+        let (major, minor, inode) = mapping.file;
+        self.inode == Some(inode) && (self.device == (major, minor) || mapping.path() == Some(&self.shown))
     }
 }
 
-/// A device's number as C's library packs it, in the form of the kernel's list of mappings.
-fn kernels_form(device: u64) -> String {
+/// The major and minor number of a device, which C's library packs into one.
+fn numbers(device: u64) -> (u32, u32) {
     let major = (device >> 8) & 0xfff | (device >> 32) & !0xfff;
     let minor = device & 0xff | (device >> 12) & !0xff;
-    format!("{major:02x}:{:02x}", minor & 0xffff_ffff)
+    (major as u32, minor as u32)
 }
 
 #[cfg(test)]
 mod tests {
     use std::process::Command;
 
-    use super::{File, kernels_form, other_processes};
-    use crate::mappings::mapping;
+    use wakepath_process::{Mapping, Process};
+
+    use super::{File, numbers, other_processes};
 
     #[test]
     fn processes_are_counted_that_have_a_file_mapped_but_for_those_asked_about() {
@@ -76,8 +78,9 @@ mod tests {
         let files = [(sleep.as_path(), sleep.as_path()), (other.as_path(), other.as_path())];
         // Spawned is not yet run, and a process has its new program's name before that is mapped.
         let runs = |child: &std::process::Child| {
-            let maps = std::fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap_or_default();
-            maps.lines().any(|line| line.contains(" r-xp ") && line.ends_with("/sleeps"))
+            let mappings =
+                Process::open(child.id()).and_then(|process| process.mappings()).unwrap_or_default();
+            mappings.iter().any(|it| it.is_code() && it.name.ends_with(b"/sleeps"))
         };
         let began = std::time::Instant::now();
         while !sleeping.iter().all(runs) && began.elapsed().as_secs() < 10 {
@@ -94,11 +97,10 @@ mod tests {
 
     #[test]
     fn a_file_is_known_by_its_inode_on_its_device_or_at_its_path() {
-        let file =
-            |device: &str| File { inode: Some(7), device: device.to_owned(), shown: "/lib/a.so".into() };
+        let file = |device| File { inode: Some(7), device, shown: "/lib/a.so".into() };
         let found = |line: &str| {
-            let mapping = mapping(line.as_bytes()).unwrap();
-            [file("fe:00").is_mapped(&mapping), file("00:1f").is_mapped(&mapping)]
+            let mapping = Mapping::parse(line.as_bytes()).unwrap();
+            [file((0xfe, 0)).is_mapped(&mapping), file((0, 0x1f)).is_mapped(&mapping)]
         };
         assert_eq!(found("1000-2000 r-xp 00000000 fe:00 7 /elsewhere/lib/a.so"), [true, false]);
         assert_eq!(found("1000-2000 r-xp 00000000 00:2a 7 /lib/a.so"), [true, true]);
@@ -107,10 +109,13 @@ mod tests {
 
     #[test]
     fn a_device_has_the_two_numbers_that_the_kernel_writes() {
-        for (device, written) in
-            [(0, "00:00"), (0xfe03, "fe:03"), (0x0010_002a, "00:12a"), (0x1_2000_abc3_45de, "12345:abcde")]
-        {
-            assert_eq!(kernels_form(device), written, "{device:#x}");
+        for (device, expected) in [
+            (0, (0, 0)),
+            (0xfe03, (0xfe, 3)),
+            (0x0010_002a, (0, 0x12a)),
+            (0x1_2000_abc3_45de, (0x12345, 0xabcde)),
+        ] {
+            assert_eq!(numbers(device), expected, "{device:#x}");
         }
     }
 }

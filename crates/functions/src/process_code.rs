@@ -1,10 +1,10 @@
 //! The functions of a running process by address, and the calls in their code.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use wakepath_process::{FileId, Mapping, Memory, Process};
 
 use crate::debug_file::debug_file;
 use crate::error::{Refusal, RefusalReason};
@@ -12,8 +12,7 @@ use crate::find::{FunctionMap, OpenFile, extents, names_of};
 use crate::function::{Function, Runtime};
 use crate::image::Image;
 use crate::kernel_code::{KernelCode, is_of_kernel};
-use crate::library::{FileLocation, of_mapping};
-use crate::mappings::{Mapping, mappings};
+use crate::library::{FileLocation, code_files, of_mapping};
 use crate::place::{Budget, ProbeRequest, body};
 use crate::sites::{CallSite, Callee, Operand, Sites, passed_on_by};
 
@@ -29,12 +28,12 @@ const LINKAGE_BYTES: u64 = 16;
 /// The code that a process has mapped from files. Read once, and again when code is asked for that is not there.
 #[derive(Debug)]
 pub struct ProcessCode {
-    pid: u32,
+    process: Process,
     exceptions: bool,
-    memory: File,
+    memory: Memory,
     mappings: Vec<Mapping>,
-    /// By device and inode; `None` for a file that cannot be read as code.
-    files: HashMap<(String, u64), Option<CodeFile>>,
+    /// `None` for a file that cannot be read as code.
+    files: HashMap<FileId, Option<CodeFile>>,
     /// The code of the kernel below it, where that is followed too.
     kernel: Option<KernelCode>,
 }
@@ -100,8 +99,9 @@ impl ProcessCode {
     /// # Errors
     /// When the process is not there, or its memory may not be read.
     pub fn of(pid: u32, exceptions: bool) -> io::Result<Self> {
-        let memory = File::open(format!("/proc/{pid}/mem"))?;
-        Ok(Self { pid, exceptions, memory, mappings: mappings(pid)?, files: HashMap::new(), kernel: None })
+        let process = Process::open(pid)?;
+        let (memory, mappings) = (process.memory()?, code_files(&process)?);
+        Ok(Self { process, exceptions, memory, mappings, files: HashMap::new(), kernel: None })
     }
 
     /// Follows calls into the kernel too.
@@ -118,13 +118,8 @@ impl ProcessCode {
     /// The address in the process of a function of one of its files; `None` if the process has not mapped it.
     pub fn address_of(&mut self, function: &Function) -> Option<u64> {
         let offset = self.offset_of(function)?;
-        let mapping = self.mappings.iter().find(|mapping| {
-            mapping.path == function.shown
-                && offset
-                    .checked_sub(mapping.offset)
-                    .is_some_and(|into| into < mapping.addresses.end - mapping.addresses.start)
-        })?;
-        Some(mapping.addresses.start + (offset - mapping.offset))
+        let mut mappings = self.mappings.iter().filter(|it| it.path() == Some(&function.shown));
+        mappings.find_map(|mapping| mapping.address_of(offset))
     }
 
     /// A name for a function by which another run of the same code finds it: its file, the build of that, and its address there.
@@ -148,20 +143,17 @@ impl ProcessCode {
         let mut words = place.splitn(3, ' ');
         let (build, stated, path) = (words.next()?, words.next()?, words.next()?);
         let stated = u64::from_str_radix(stated.strip_prefix("0x")?, 16).ok()?;
-        let mappings: Vec<Mapping> = self.mappings.iter().filter(|it| it.path == *path).cloned().collect();
-        let key = mappings.first()?.key();
+        let mappings: Vec<Mapping> =
+            self.mappings.iter().filter(|it| it.path() == Some(Path::new(path))).cloned().collect();
+        let key = mappings.first()?.file;
         self.open(&key);
         let image = &self.files.get(&key)?.as_ref()?.image;
         let offset = image.offset(stated).filter(|_| hexadecimal(&image.build_id) == build)?;
-        let into = |mapping: &Mapping| {
-            let into = offset.checked_sub(mapping.offset)?;
-            (into < mapping.addresses.end - mapping.addresses.start).then(|| mapping.addresses.start + into)
-        };
-        self.function_at(mappings.iter().find_map(into)?).ok()
+        self.function_at(mappings.iter().find_map(|mapping| mapping.address_of(offset))?).ok()
     }
 
     fn offset_of(&mut self, function: &Function) -> Option<u64> {
-        let key = self.mappings.iter().find(|mapping| mapping.path == function.shown)?.key();
+        let key = self.mappings.iter().find(|mapping| mapping.path() == Some(&function.shown))?.file;
         self.open(&key);
         self.files.get(&key)?.as_ref()?.image.offset(function.address)
     }
@@ -175,7 +167,7 @@ impl ProcessCode {
         &self,
         mut functions: impl Iterator<Item = &'a ProcessFunction>,
     ) -> io::Result<Option<&'a ProcessFunction>> {
-        let now = mappings(self.pid)?;
+        let now = code_files(&self.process)?;
         // A process that has ended, and is not waited for yet.
         if now.is_empty() {
             return Ok(None);
@@ -184,10 +176,9 @@ impl ProcessCode {
             if is_of_kernel(of.address) {
                 return false;
             }
-            let mapping = now.iter().find(|mapping| mapping.addresses.contains(&of.address));
-            let is_there = mapping.is_some_and(|mapping| {
-                let file = self.files.get(&mapping.key()).and_then(Option::as_ref);
-                let offset = mapping.offset + (of.address - mapping.addresses.start);
+            let found = now.iter().find_map(|it| it.offset_of(of.address).map(|offset| (it.file, offset)));
+            let is_there = found.is_some_and(|(key, offset)| {
+                let file = self.files.get(&key).and_then(Option::as_ref);
                 file.is_some_and(|file| file.image.offset(of.function.address) == Some(offset))
             });
             !is_there
@@ -198,9 +189,9 @@ impl ProcessCode {
     /// in it, bytes; `None` where there is no code of a file.
     pub fn place_in_file(&mut self, address: u64) -> Option<(PathBuf, PathBuf, u64)> {
         let (key, _) = self.locate(address).ok()?;
-        let mapping = self.mapping(address)?;
+        let (_, offset) = self.mapped(address)?;
         let place = &self.files.get(&key)?.as_ref()?.place;
-        Some((place.open.clone(), place.shown.clone(), mapping.offset + (address - mapping.addresses.start)))
+        Some((place.open.clone(), place.shown.clone(), offset))
     }
 
     /// The function that begins at an address of the process.
@@ -318,37 +309,35 @@ impl ProcessCode {
     }
 
     /// The file of an address of the process, open, and the address as the file states it.
-    fn locate(&mut self, address: u64) -> Result<((String, u64), u64), Refusal> {
-        if self.mapping(address).is_none() {
+    fn locate(&mut self, address: u64) -> Result<(FileId, u64), Refusal> {
+        if self.mapped(address).is_none() {
             // A library may have been loaded since.
-            self.mappings = mappings(self.pid).unwrap_or_default();
+            self.mappings = code_files(&self.process).unwrap_or_default();
         }
-        let mapping = self.mapping(address).ok_or_else(|| unmapped(address))?;
-        let (key, offset) = (mapping.key(), mapping.offset + (address - mapping.addresses.start));
+        let (key, offset) = self.mapped(address).ok_or_else(|| unmapped(address))?;
         self.open(&key);
         let file = self.files.get(&key).and_then(Option::as_ref);
         let stated = file.and_then(|file| file.image.address(offset)).ok_or_else(|| unmapped(address))?;
         Ok((key, stated))
     }
 
-    fn mapping(&self, address: u64) -> Option<&Mapping> {
-        self.mappings.iter().find(|mapping| mapping.addresses.contains(&address))
+    /// The file that is mapped at an address, and the place in it, bytes.
+    fn mapped(&self, address: u64) -> Option<(FileId, u64)> {
+        self.mappings.iter().find_map(|it| it.offset_of(address).map(|offset| (it.file, offset)))
     }
 
-    fn open(&mut self, key: &(String, u64)) {
+    fn open(&mut self, key: &FileId) {
         if self.files.contains_key(key) {
             return;
         }
-        let mapping = self.mappings.iter().find(|mapping| mapping.key() == *key);
-        let file = mapping.and_then(|mapping| CodeFile::open(of_mapping(self.pid, mapping)));
-        self.files.insert(key.clone(), file);
+        let mapping = self.mappings.iter().find(|mapping| mapping.file == *key);
+        let file = mapping.and_then(|mapping| CodeFile::open(of_mapping(self.process.pid(), mapping)));
+        self.files.insert(*key, file);
     }
 
     /// A word of the process's memory.
     fn word(&self, address: u64) -> Option<u64> {
-        let mut bytes = [0; 8];
-        self.memory.read_exact_at(&mut bytes, address).ok()?;
-        Some(u64::from_le_bytes(bytes))
+        self.memory.word(address).ok()
     }
 }
 
@@ -400,12 +389,6 @@ impl CodeFile {
             name: &|_| None,
         };
         Sites::of(&body(&self.image, &wanted, &Budget::of(&self.image)))
-    }
-}
-
-impl Mapping {
-    fn key(&self) -> (String, u64) {
-        (self.device.clone(), self.inode)
     }
 }
 

@@ -15,12 +15,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags};
+use wakepath_process::{Error, Memory, Process};
 
 pub use code::PythonCode;
 
 use crate::instruction::{ProbeMethod, decode, probed};
-use crate::library::of_mapping;
-use crate::mappings::mappings;
+use crate::library::{code_files, of_mapping};
 
 /// The largest file that is read as an interpreter, bytes.
 const MAX_FILE: u64 = 512 << 20;
@@ -77,15 +77,19 @@ pub enum PythonError {
 /// # Errors
 /// When it has none, or one that shows too little.
 pub fn python_of(pid: u32) -> Result<Python, PythonError> {
-    let of_process = |source| PythonError::Process { pid, source };
-    let memory = File::open(format!("/proc/{pid}/mem")).map_err(of_process)?;
-    let mappings = mappings(pid).map_err(of_process)?;
+    let of_process = |error: Error| PythonError::Process { pid, source: error.into() };
+    let process = Process::open(pid).map_err(of_process)?;
+    let memory = process.memory().map_err(of_process)?;
     let is_candidate = |path: &Path| {
         path.file_name().is_some_and(|name| name.to_string_lossy().to_lowercase().contains("python"))
     };
-    let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-    for mapping in mappings.iter().filter(|it| is_candidate(&it.path) || it.path == program) {
-        let place = of_mapping(pid, mapping);
+    let program = process.program().unwrap_or_default();
+    let is_meant = |path: &Path| is_candidate(path) || path == program;
+    for mapping in code_files(&process).map_err(of_process)? {
+        if !mapping.path().is_some_and(is_meant) {
+            continue;
+        }
+        let place = of_mapping(pid, &mapping);
         let found = Interpreter::read(&place.open, &place.shown)?;
         let Some(found) = found else { continue };
         let bias = found.bias(mapping.offset, mapping.addresses.start);
@@ -163,7 +167,7 @@ impl Interpreter {
         self.segments.iter().find_map(of)
     }
 
-    fn places(&self, memory: &File, bias: u64, open: &Path, shown: &Path) -> Result<Python, PythonError> {
+    fn places(&self, memory: &Memory, bias: u64, open: &Path, shown: &Path) -> Result<Python, PythonError> {
         let file = || shown.to_owned();
         let runtime = match (self.release, self.runtime) {
             (Some(layout::RELEASE), Some(runtime)) => runtime,
@@ -190,14 +194,12 @@ impl Interpreter {
 
     /// The addresses of the code for each instruction, as they are in the file. The process has them with its own addresses, put there by
     /// the loader.
-    fn table(&self, memory: &File, bias: u64) -> Option<Vec<u64>> {
+    fn table(&self, memory: &Memory, bias: u64) -> Option<Vec<u64>> {
         let is_code =
             |at: u64| self.segments.iter().any(|(addresses, _, code)| *code && addresses.contains(&at));
         for (addresses, ..) in self.segments.iter().filter(|(.., is_code)| !is_code) {
-            let mut bytes = vec![0; (addresses.end - addresses.start) as usize];
-            if memory.read_exact_at(&mut bytes, addresses.start.wrapping_add(bias)).is_err() {
-                continue;
-            }
+            let at = addresses.start.wrapping_add(bias);
+            let Ok(bytes) = memory.bytes(at, addresses.end - addresses.start) else { continue };
             let words: Vec<u64> = bytes
                 .chunks_exact(8)
                 .map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()).wrapping_sub(bias))

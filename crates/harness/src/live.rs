@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 use wakepath_event::{BlockedState, SwitchOut};
+use wakepath_process::Process;
 
 /// The program under test: in the folder above the one where cargo puts tests.
 pub static WAKEPATH: LazyLock<&str> = LazyLock::new(|| {
@@ -272,12 +273,11 @@ pub fn first_byte(pid: u32, program: &str, function: &str) -> u8 {
     let symbols = String::from_utf8(symbols).expect("text");
     let line = symbols.lines().find(|line| line.ends_with(&format!(" {function}"))).expect("the function");
     let offset = u64::from_str_radix(&line[..16], 16).expect("an address");
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("mappings");
-    let mapping = maps.lines().find(|line| line.ends_with(program)).expect("the file is mapped");
-    let start =
-        mapping.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).expect("a start");
+    let process = Process::open(pid).expect("it runs");
+    let mappings = process.mappings().expect("mappings");
+    let mapping =
+        mappings.iter().find(|it| it.name.ends_with(program.as_bytes())).expect("the file is mapped");
     let mut byte = [0];
-    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).expect("its memory");
-    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut byte, start + offset).expect("a byte");
+    process.memory().and_then(|it| it.read(mapping.addresses.start + offset, &mut byte)).expect("a byte");
     byte[0]
 }

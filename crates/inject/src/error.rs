@@ -2,6 +2,8 @@
 
 use std::io;
 
+use wakepath_process::Kind;
+
 /// The reason why nothing is put into a process. Nothing of it was changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq, Clone)]
 pub enum Refusal {
@@ -102,6 +104,19 @@ pub enum Error {
         /// The reason.
         source: io::Error,
     },
+}
+
+impl From<wakepath_process::Error> for Error {
+    fn from(error: wakepath_process::Error) -> Self {
+        let what = match (error.kind, error.file.as_str()) {
+            (Kind::Gone, _) => return Self::Ended { pid: error.pid },
+            (Kind::Unmapped { .. }, _) => "an address in the memory",
+            (_, "mem") => "the memory",
+            (_, "maps") => "the mappings",
+            _ => "the state",
+        };
+        Self::System { what, pid: error.pid, source: error.into() }
+    }
 }
 
 impl Error {

@@ -9,11 +9,12 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use wakepath_process::{Memory, Process, path_through};
+
 use crate::data::{self, Frame};
 use crate::error::{Error, Refusal};
 use crate::gate::Gate;
-use crate::memory::Memory;
-use crate::process::{check, is_of_file, maps, of_mapping, started};
+use crate::process::{check, is_of_file, started};
 use crate::remote::{Work, with_thread};
 use crate::room;
 use crate::send;
@@ -122,7 +123,7 @@ struct Change {
 /// The stubs in one process. They are taken out when this is dropped.
 #[derive(Debug)]
 pub struct Injection {
-    pid: u32,
+    process: Process,
     memory: Memory,
     data: u64,
     /// The memory that is shared with whoever begins calls.
@@ -147,11 +148,11 @@ impl Injection {
     /// # Errors
     /// When the process is refused, or has ended. Nothing of it was changed then.
     pub fn begin(pid: u32, shared: BorrowedFd<'_>, unwinders: &[Unwinder]) -> Result<Self, Error> {
-        check(pid)?;
-        let memory = Memory::open(pid)?;
-        let maps = maps(pid)?;
+        let process = Process::open(pid)?;
+        check(&process)?;
+        let (memory, maps) = (process.writable_memory()?, process.mappings()?);
         let mut found = None;
-        for mapping in maps.iter().filter(|it| it.name.is_empty() && it.rights == *b"rw-p") {
+        for mapping in maps.iter().filter(|it| it.name.is_empty() && it.permissions == *b"rw-p") {
             let at = mapping.addresses.start;
             // The head stands apart, since a forked child finds it empty.
             if memory.word(at)? == data::MAGIC && memory.word(at + 8)? == data::LAYOUT {
@@ -159,7 +160,7 @@ impl Injection {
             }
         }
         let mut injection = Self {
-            pid,
+            process,
             memory,
             data: 0,
             states: 0,
@@ -202,14 +203,14 @@ impl Injection {
             && started(owner) == Some(self.memory.word(at + data::OWNER + 8)?)
             && owner != std::process::id()
         {
-            return Err(Refusal::Owned { pid: self.pid, owner }.into());
+            return Err(Refusal::Owned { pid: self.process.pid(), owner }.into());
         }
         self.data = at;
         self.memory.set_word(at + data::DEADLINE, 0)?;
         let regions = self.memory.word(at + REGIONS)?.min(MAX_REGIONS as u64);
         self.regions =
             (0..regions).map(|i| self.memory.word(at + REGIONS + 8 + 8 * i)).collect::<Result<_, _>>()?;
-        let maps = maps(self.pid)?;
+        let maps = self.process.mappings()?;
         let numbers = self.memory.word(at + data::CHANGES)?.clamp(1, data::MAX_SITES);
         self.next = numbers as u32;
         for index in 0..numbers {
@@ -223,7 +224,7 @@ impl Injection {
             // The journal has the address of the displacement, and how far before it the instruction begins.
             let back = before >> 32;
             let change = Change {
-                file: of_mapping(self.pid, mapping),
+                file: path_through(self.process.pid(), &mapping.addresses),
                 offset: mapping.offset + (address - mapping.addresses.start) - back,
                 at: address,
                 before: (before as u32).to_le_bytes(),
@@ -239,13 +240,12 @@ impl Injection {
 
     /// Maps memory in the process; `None` where there is no room that these addresses reach.
     fn map(&self, near: &Range<u64>, bytes: u64, code: bool) -> Result<Option<u64>, Error> {
-        let pid = self.pid;
-        let maps = maps(pid)?;
+        let (pid, maps) = (self.process.pid(), self.process.mappings()?);
         let Some(at) = room::near(&maps, near, bytes) else { return Ok(None) };
         let protection =
             if code { libc::PROT_READ | libc::PROT_EXEC } else { libc::PROT_READ | libc::PROT_WRITE };
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        with_thread(pid, &self.memory, &maps, Work::SystemCalls, |thread| {
+        with_thread(&self.process, &self.memory, &maps, Work::SystemCalls, |thread| {
             let arguments = [at, bytes, protection as u64, flags as u64, u64::MAX, 0];
             let got = thread.make(libc::SYS_mmap, arguments)?;
             if got != at {
@@ -259,11 +259,10 @@ impl Injection {
 
     /// Maps the states in the process: it gets the descriptor by a message, and keeps none.
     fn map_shared(&self, shared: BorrowedFd<'_>) -> Result<u64, Error> {
-        let (pid, data) = (self.pid, self.data);
-        let maps = maps(pid)?;
-        let none = Refusal::NoMemory { pid, errno: libc::ENOMEM };
+        let (data, maps) = (self.data, self.process.mappings()?);
+        let none = Refusal::NoMemory { pid: self.process.pid(), errno: libc::ENOMEM };
         let at = room::near(&maps, &ANYWHERE, data::SHARED_BYTES).ok_or(none)?;
-        with_thread(pid, &self.memory, &maps, Work::SystemCalls, |thread| {
+        with_thread(&self.process, &self.memory, &maps, Work::SystemCalls, |thread| {
             // So that a child that is forked measures nothing.
             let wipe = [data, data::HEAD_BYTES, libc::MADV_WIPEONFORK as u64, 0, 0, 0];
             thread.make(libc::SYS_madvise, wipe)?;
@@ -299,7 +298,10 @@ impl Injection {
                 None => self.prepare(site, patience)?.map(|change| new.push((site.address, change))),
             });
         }
-        let gate = Gate::at(self.pid, new.iter().map(|(_, change)| (change.file.as_path(), change.offset)));
+        let gate = Gate::at(
+            self.process.pid(),
+            new.iter().map(|(_, change)| (change.file.as_path(), change.offset)),
+        );
         let gate = match gate {
             Ok(gate) => gate,
             Err(why) => {
@@ -462,7 +464,7 @@ impl Injection {
         self.memory.set_word(entry + 16, u32::from_le_bytes(change.after).into())?;
         self.memory.set_word(entry, change.at)?;
         let changes = self.data + data::CHANGES;
-        self.memory.set_word(changes, self.memory.word(changes)?.max(number + 1))
+        Ok(self.memory.set_word(changes, self.memory.word(changes)?.max(number + 1))?)
     }
 
     /// Stubs measure until this number of ticks of the time stamp counter: it has to be set again and again.
@@ -470,7 +472,7 @@ impl Injection {
     /// # Errors
     /// When the process ended.
     pub fn measure_until(&self, ticks: u64) -> Result<(), Error> {
-        self.memory.set_word(self.data + data::DEADLINE, ticks)
+        Ok(self.memory.set_word(self.data + data::DEADLINE, ticks)?)
     }
 
     /// The address of the shared memory in the process.
@@ -505,7 +507,7 @@ impl Injection {
         if self.changes.is_empty() {
             return Ok(0);
         }
-        let maps = maps(self.pid)?;
+        let maps = self.process.mappings()?;
         let mut gone = 0;
         let is_ours = |change: &Change| {
             let mut now = [0; 4];
@@ -514,8 +516,11 @@ impl Injection {
         };
         let (ours, others): (Vec<_>, Vec<_>) = self.changes.iter().partition(|(_, change)| is_ours(change));
         gone += others.iter().filter(|(_, change)| !change.numbers.is_empty()).count();
-        let gate = Gate::at(self.pid, ours.iter().map(|(_, change)| (change.file.as_path(), change.offset)))
-            .map_err(|why| Error::of("probes at the code", self.pid, why))?;
+        let gate = Gate::at(
+            self.process.pid(),
+            ours.iter().map(|(_, change)| (change.file.as_path(), change.offset)),
+        )
+        .map_err(|why| Error::of("probes at the code", self.process.pid(), why))?;
         for (_, change) in &ours {
             if self.memory.write(change.at, &change.before).is_err() {
                 gone += 1;

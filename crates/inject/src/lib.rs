@@ -18,8 +18,6 @@ mod error;
 mod gate;
 mod guard;
 mod injection;
-mod maps;
-mod memory;
 mod process;
 mod remote;
 mod room;

@@ -1,13 +1,12 @@
 //! System calls that a thread of the process makes for us.
 
-use std::fs;
 use std::io;
 use std::time::{Duration, Instant};
 
+use wakepath_process::{Mapping, Memory, Process};
+
 use crate::error::{Error, Refusal};
 use crate::guard::outlive;
-use crate::maps::Mapping;
-use crate::memory::Memory;
 
 /// The time for which threads are tried, and for which one may take to stop.
 const TRY_FOR: Duration = Duration::from_secs(2);
@@ -79,19 +78,20 @@ pub(crate) enum Work {
 /// # Errors
 /// When no thread can be used, or what `work` says.
 pub(crate) fn with_thread<T: Send>(
-    pid: u32,
+    process: &Process,
     memory: &Memory,
     mappings: &[Mapping],
     kind: Work,
     work: impl Fn(&mut Stopped) -> Result<T, Error> + Send + Sync,
 ) -> Result<T, Error> {
+    let pid = process.pid();
     let syscall_at = syscall_instruction(pid, memory, mappings)?;
     let began = Instant::now();
     loop {
-        for tid in candidates(pid, kind)? {
+        for tid in candidates(process, kind)? {
             // The tracer of a thread that does not stop in time has to end for the thread to be free.
             let tried = outlive(|| {
-                Stopped::at(pid, tid, memory, syscall_at)?.map(|mut it| work(&mut it)).transpose()
+                Stopped::at(process, tid, memory, syscall_at)?.map(|mut it| work(&mut it)).transpose()
             });
             if let Some(result) =
                 tried.map_err(|why| Error::of("a process that works for us", pid, why))??
@@ -108,12 +108,11 @@ pub(crate) fn with_thread<T: Send>(
 
 /// The threads that may be stopped, the best first: those in a system call that goes on by itself, those that run, those that
 /// wait for events without a time-out.
-fn candidates(pid: u32, kind: Work) -> Result<Vec<i32>, Error> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Error::Ended { pid })?;
+fn candidates(process: &Process, kind: Work) -> Result<Vec<i32>, Error> {
+    let tasks = process.tasks()?.into_iter();
     let mut found: Vec<(u8, i32)> = tasks
         .filter_map(|task| {
-            let tid: i32 = task.ok()?.file_name().to_str()?.parse().ok()?;
-            let call = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+            let (tid, call) = (i32::try_from(task).ok()?, process.task(task).ok()?.system_call().ok()?);
             let mut words = call.split_whitespace();
             match words.next()?.parse::<i64>() {
                 Ok(FUTEX) | Err(_) if kind == Work::Functions => None,
@@ -135,16 +134,16 @@ fn candidates(pid: u32, kind: Work) -> Result<Vec<i32>, Error> {
 fn syscall_instruction(pid: u32, memory: &Memory, mappings: &[Mapping]) -> Result<u64, Error> {
     let none = Refusal::NoVdso { pid };
     let vdso = mappings.iter().find(|mapping| mapping.name == b"[vdso]").ok_or(none.clone())?;
-    let mut code = vec![0; (vdso.addresses.end - vdso.addresses.start) as usize];
-    memory.read(vdso.addresses.start, &mut code)?;
+    let code = memory.bytes(vdso.addresses.start, vdso.addresses.end - vdso.addresses.start)?;
     let at = code.windows(2).position(|two| two == [0x0f, 0x05]).ok_or(none)?;
     Ok(vdso.addresses.start + at as u64)
 }
 
 impl Stopped {
     /// Stops a thread; `None` where it cannot be used, and goes on.
-    fn at(pid: u32, tid: i32, memory: &Memory, syscall_at: u64) -> Result<Option<Self>, Error> {
-        let filtered = status(pid, tid, "Seccomp:").is_some_and(|mode| mode != 0);
+    fn at(process: &Process, tid: i32, memory: &Memory, syscall_at: u64) -> Result<Option<Self>, Error> {
+        let pid = process.pid();
+        let filtered = status(process, tid, "Seccomp").is_some_and(|mode| mode != 0);
         let options = if filtered { PTRACE_O_SUSPEND_SECCOMP } else { 0 };
         if let Err(why) = ptrace(libc::PTRACE_SEIZE, tid, 0, options as usize) {
             return match why.raw_os_error() {
@@ -171,7 +170,7 @@ impl Stopped {
             return Ok(None);
         }
         let mut stopped = Self { pid, tid, registers, mask, syscall_at };
-        stopped.make_anew(pid);
+        stopped.make_anew(process);
         // No signal may come between.
         let all = u64::MAX;
         let _ = ptrace(PTRACE_SETSIGMASK, tid, 8, &raw const all as usize);
@@ -180,16 +179,15 @@ impl Stopped {
 
     /// A system call that our stop ended early (`epoll_wait`) is made anew, with its whole time-out. One that a signal ended
     /// is not.
-    fn make_anew(&mut self, pid: u32) {
+    fn make_anew(&mut self, process: &Process) {
         let Self { registers, tid, .. } = self;
         let result = registers.rax as i64;
         if (registers.orig_rax as i64) < 0 || RESTARTED.contains(&result) || result != -i64::from(libc::EINTR)
         {
             return;
         }
-        let signals = |name| status(pid, *tid, name).unwrap_or_default();
-        let pending = (signals("SigPnd:") | status(pid, pid as i32, "ShdPnd:").unwrap_or_default())
-            & !signals("SigBlk:");
+        let signals = |name| status(process, *tid, name).unwrap_or_default();
+        let pending = (signals("SigPnd") | signals("ShdPnd")) & !signals("SigBlk");
         if pending == 0 {
             registers.rip -= 2;
             registers.rax = registers.orig_rax;
@@ -327,10 +325,7 @@ fn is_amid_rseq(tid: i32, memory: &Memory) -> bool {
     read.is_ok() && area != 0 && memory.word(area + 8).is_ok_and(|running| running != 0)
 }
 
-/// A number of `/proc/PID/task/TID/status`: hexadecimal for signals, else decimal.
-fn status(pid: u32, tid: i32, field: &str) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-    let value = text.lines().find_map(|line| line.strip_prefix(field))?.trim().to_owned();
-    let base = if field.starts_with("Sig") || field.starts_with("Shd") { 16 } else { 10 };
-    u64::from_str_radix(&value, base).ok()
+/// A number in the status of a thread.
+fn status(process: &Process, tid: i32, name: &str) -> Option<u64> {
+    process.task(u32::try_from(tid).ok()?).ok()?.status().ok()?.number(name)
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::maps::Mapping;
+use wakepath_process::Mapping;
 
 /// A call reaches this far, with room for the length of what is put there.
 const REACH: u64 = (1 << 31) - (1 << 24);
@@ -36,7 +36,8 @@ mod tests {
     use super::*;
 
     fn at(addresses: Range<u64>, name: &str) -> Mapping {
-        Mapping { addresses, rights: *b"r-xp", name: name.as_bytes().to_vec(), offset: 0 }
+        let (permissions, file, name) = (*b"r-xp", (0, 0, 0), name.as_bytes().to_vec());
+        Mapping { addresses, permissions, offset: 0, file, name }
     }
 
     #[test]

@@ -5,9 +5,11 @@ use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+
+use wakepath_process::{Memory, Process};
 
 use crate::error::Error;
-use crate::memory::Memory;
 use crate::remote::Stopped;
 
 /// Where things stand in the page for arguments.
@@ -81,9 +83,8 @@ fn receive(
 /// Sends the descriptor to a socket with this name. Names of this kind are those of a network namespace: this thread goes into that of
 /// the process. It ends soon after.
 fn send(pid: u32, name: &[u8], what: BorrowedFd<'_>) -> io::Result<()> {
-    let (own, other) = (File::open("/proc/self/ns/net")?, File::open(format!("/proc/{pid}/ns/net"))?);
-    let is_same =
-        std::fs::read_link("/proc/self/ns/net")? == std::fs::read_link(format!("/proc/{pid}/ns/net"))?;
+    let (own, other) = (Process::own()?.namespace("net")?, Process::open(pid)?.namespace("net")?);
+    let is_same = own.metadata()?.ino() == other.metadata()?.ino();
     let enter = |namespace: &File| {
         // SAFETY: a system call with a descriptor and a number.
         match unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } {

@@ -266,6 +266,8 @@ impl fmt::Debug for Symbols {
 
 #[cfg(test)]
 mod tests {
+    use wakepath_process::Process;
+
     use super::*;
 
     /// The symbols of this boot, or of another one.
@@ -282,18 +284,9 @@ mod tests {
 
     /// The path of the file that this process has mapped at `address`, and the offset in it.
     fn mapped(address: u64) -> (Vec<u8>, u64) {
-        let maps = std::fs::read_to_string("/proc/self/maps").expect("our own mappings");
-        for line in maps.lines() {
-            let mut fields = line.split_whitespace();
-            let range = fields.next().expect("a range");
-            let hex = |text| u64::from_str_radix(text, 16).expect("a number");
-            let (from, to) = range.split_once('-').map(|(from, to)| (hex(from), hex(to))).expect("a range");
-            let offset = hex(fields.nth(1).expect("an offset"));
-            if (from..to).contains(&address) {
-                return (fields.last().expect("a path").as_bytes().to_vec(), address - from + offset);
-            }
-        }
-        panic!("{address:#x} is not mapped");
+        let mappings = Process::own().and_then(|own| own.mappings()).expect("our own mappings");
+        let found = mappings.into_iter().find_map(|it| it.offset_of(address).map(|offset| (it.name, offset)));
+        found.expect("it is mapped")
     }
 
     fn ours() -> (Vec<u8>, u64, Vec<u8>) {

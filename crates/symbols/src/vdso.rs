@@ -1,10 +1,8 @@
 //! The functions of the `[vdso]`: code that the kernel maps into each process, which no file holds. All processes of one
 //! boot have the same.
 
-use std::fs::{File, read_to_string};
-use std::os::unix::fs::FileExt;
-
 use object::{Object, ObjectSymbol, SymbolKind};
+use wakepath_process::Process;
 
 /// The largest one that is read, bytes: it is two pages in Linux 6.
 const MAX_BYTES: u64 = 1 << 20;
@@ -20,13 +18,10 @@ impl Vdso {
     }
 
     fn read() -> Option<Self> {
-        let maps = read_to_string("/proc/self/maps").ok()?;
-        let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
-        let (from, to) = line.split_whitespace().next()?.split_once('-')?;
-        let [from, to] = [from, to].map(|digits| u64::from_str_radix(digits, 16).ok());
-        let length = to?.checked_sub(from?).filter(|length| *length <= MAX_BYTES)?;
-        let mut bytes = vec![0; usize::try_from(length).ok()?];
-        File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, from?).ok()?;
+        let own = Process::own().ok()?;
+        let mapping = own.mappings().ok()?.into_iter().find(|mapping| mapping.name == b"[vdso]")?;
+        let length = Some(mapping.addresses.end - mapping.addresses.start).filter(|it| *it <= MAX_BYTES)?;
+        let bytes = own.memory().ok()?.bytes(mapping.addresses.start, length).ok()?;
         let image = object::File::parse(&*bytes).ok()?;
         let functions = image.dynamic_symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
         let functions = functions

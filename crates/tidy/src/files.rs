@@ -1,5 +1,6 @@
 //! A few rules that every file keeps: its licence where another than the tree's applies, its size,
-//! its name, no path of the machine it was written on, and no printing from libraries.
+//! its name, no path of the machine it was written on, no printing from libraries, and no reading of `/proc/PID` beside the
+//! crate for that.
 
 use std::path::Path;
 
@@ -23,6 +24,28 @@ const PRINTERS: [&str; 3] = ["crates/cli", "crates/harness", "crates/tidy"];
 
 const PRINTS: [&str; 6] = ["println!(", "print!(", "eprintln!(", "eprint!(", "dbg!(", "process::exit("];
 
+/// The crates that read the files of processes: the one for that, and the one that shares no mistake with it.
+const PROCESS_READERS: [&str; 2] = ["crates/process", "crates/truth"];
+
+/// The files of a process, below its directory. The way to this program and to its descriptors (`exe`, `fd`) is a path for
+/// the kernel, and only that of this process has a fixed one.
+const PROCESS_FILES: [&str; 14] = [
+    "auxv",
+    "cgroup",
+    "cmdline",
+    "comm",
+    "environ",
+    "fdinfo",
+    "map_files",
+    "maps",
+    "mem",
+    "ns",
+    "root",
+    "stat",
+    "status",
+    "task",
+];
+
 /// Checks one file, given by its path within the tree.
 pub fn check(path: &Path, bytes: &[u8]) -> Vec<Finding> {
     let mut findings = private_paths(path, bytes);
@@ -35,6 +58,7 @@ pub fn check(path: &Path, bytes: &[u8]) -> Vec<Finding> {
         findings.extend(skips(path, text));
         findings.extend(rules_in_views(path, text));
         findings.extend(vectors_in_findings(path, text));
+        findings.extend(reads_processes(path, text));
     }
     findings
 }
@@ -142,6 +166,37 @@ fn prints(path: &Path, text: &str) -> Vec<Finding> {
         Some(at(path, index + 1, format!("`{print}…)` in a library; hand the text back instead")))
     })
     .collect()
+}
+
+/// Names in the files of processes are hostile, and a number of a process is used again: one crate knows how to read them. Tests
+/// beside the code (`tests/`) may look for themselves.
+fn reads_processes(path: &Path, text: &str) -> Vec<Finding> {
+    let is_source = has_extension(path, &["rs"]) && path.iter().any(|folder| folder == "src");
+    if !is_source || PROCESS_READERS.iter().any(|it| path.starts_with(it)) {
+        return Vec::new();
+    }
+    let root = ["/pro", "c"].concat();
+    let mut beginnings = vec![format!("{root}/{{"), format!("\"{root}\""), format!("\"{root}/\"")];
+    for own in ["self", "thread-self"] {
+        beginnings.extend(PROCESS_FILES.map(|file| format!("{root}/{own}/{file}")));
+    }
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let is_whole = |line: &str, beginning: &str| {
+        line.match_indices(beginning).any(|(at, _)| {
+            let rest = &line[at + beginning.len()..];
+            beginning.ends_with(['{', '"']) || ends(rest)
+        })
+    };
+    let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    let found = code.filter_map(|(index, line)| {
+        let beginning = beginnings.iter().find(|beginning| is_whole(line, beginning))?;
+        Some(at(
+            path,
+            index + 1,
+            format!("`{beginning}`: only `crates/process` reads the files of processes"),
+        ))
+    });
+    found.collect()
 }
 
 /// A skip of a live test goes through the harness, which makes it a failure where all tests must run; and
@@ -322,6 +377,39 @@ mod tests {
         let test = "#[cfg(test)]\nmod t { fn f() { r.graph.thread(t) } }\n";
         assert_eq!(findings(path, test), [""; 0]);
         assert_eq!(findings("crates/findings/src/testing.rs", "s.segments.len()\n"), [""; 0]);
+    }
+
+    #[test]
+    fn one_crate_reads_the_files_of_processes() {
+        let root = ["/pro", "c"].concat();
+        let says = |beginning: &str| {
+            format!("crates/a/src/b.rs:2: `{beginning}`: only `crates/process` reads the files of processes")
+        };
+        for (text, beginning) in [
+            (format!("read(format!(\"{root}/{{pid}}/maps\"))"), format!("{root}/{{")),
+            (format!("read(format!(\"{root}/{{}}/exe\", pid))"), format!("{root}/{{")),
+            (format!("Path::new(\"{root}\").join(pid)"), format!("\"{root}\"")),
+            (format!("let folder = \"{root}/\";"), format!("\"{root}/\"")),
+            (format!("open(\"{root}/self/mem\")"), format!("{root}/self/mem")),
+            (format!("open(\"{root}/thread-self/task/7/comm\")"), format!("{root}/thread-self/task")),
+        ] {
+            let text = format!("//! A.\n{text}\n");
+            assert_eq!(findings("crates/a/src/b.rs", &text), [says(&beginning)], "{text}");
+            for path in
+                ["crates/process/src/lib.rs", "lab/truth/src/b.rs", "crates/a/tests/b.rs", "docs/b.md"]
+            {
+                assert_eq!(findings(path, &text), [""; 0], "{path}");
+            }
+            assert_eq!(findings("lab/bench/src/b.rs", &text).len(), 1, "{text}");
+        }
+        for other in ["self/exe", "self/mounts", "self/fd/3", "stat", "kallsyms", "sys/kernel/osrelease"] {
+            assert_eq!(
+                findings("crates/a/src/b.rs", &format!("read(\"{root}/{other}\")\n")),
+                [""; 0],
+                "{other}"
+            );
+        }
+        assert_eq!(findings("crates/a/src/b.rs", &format!("// {root}/{{pid}}/maps\n")), [""; 0]);
     }
 
     #[test]

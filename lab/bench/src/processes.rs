@@ -1,6 +1,5 @@
 //! Processes: where they run, the CPU time that they have used, how they end.
 
-use std::fs;
 use std::process::Child;
 use std::time::Duration;
 
@@ -24,16 +23,9 @@ pub fn pin_this_process(cpu: usize) -> Result<()> {
 
 /// The CPU time that a process and its threads have used.
 pub fn cpu_time(pid: u32) -> Result<Duration> {
-    let stat =
-        fs::read_to_string(format!("/proc/{pid}/stat")).with_context(|| format!("process {pid} is gone"))?;
-    // Fields are counted after the name, which may hold anything but ends at the last parenthesis.
-    let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect::<Vec<_>>());
-    let ticks = |index: usize| fields.as_ref()?.get(index)?.parse::<u64>().ok();
-    let (Some(user), Some(system)) = (ticks(11), ticks(12)) else {
-        bail!("cannot read /proc/{pid}/stat");
-    };
+    let stat = wakepath_process::Process::open(pid)?.stat()?;
     // USER_HZ is 100 on every Linux that BPF runs on.
-    Ok(Duration::from_millis((user + system) * 10))
+    Ok(Duration::from_millis(stat.cpu_ticks.iter().sum::<u64>() * 10))
 }
 
 /// The same to the nanosecond; threads that have ended count too.

@@ -5,7 +5,6 @@
 //! that goes on.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -13,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
+use wakepath_process::Process;
 use wakepath_recording::flight::Cause;
 
 use crate::{clocks, rings};
@@ -78,8 +78,9 @@ impl OpenSpanWatch {
         self.looked = Instant::now();
         for (place, since) in self.too_long(clocks::now().ns()) {
             for (tgid, tid) in threads(known.keys(), place) {
-                let comm = fs::read(format!("/proc/{tgid}/task/{tid}/comm")).unwrap_or_default();
-                let comm = String::from_utf8_lossy(comm.trim_ascii_end());
+                let comm = Process::open(tgid).and_then(|process| process.task(tid)?.comm());
+                let comm = comm.unwrap_or_default();
+                let comm = String::from_utf8_lossy(&comm);
                 let longest = self.asked.longest.as_millis();
                 let text = format!("{comm} ({tid}) works for one span for more than {longest} ms");
                 let cause = Cause { text, word: "open", since: Some(since), asked: false, linked: false };
@@ -121,8 +122,7 @@ impl Drop for OpenSpanWatch {
 /// The threads of these processes that have this place, each behind its process.
 fn threads<'a>(processes: impl Iterator<Item = &'a u32>, place: u32) -> Vec<(u32, u32)> {
     let of = |&tgid: &u32| {
-        let entries = fs::read_dir(format!("/proc/{tgid}/task")).into_iter().flatten().flatten();
-        let tids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let tids = Process::open(tgid).and_then(|process| process.tasks()).unwrap_or_default().into_iter();
         tids.filter(|tid: &u32| tid % PLACES as u32 == place).map(move |tid| (tgid, tid)).collect::<Vec<_>>()
     };
     processes.flat_map(of).collect()

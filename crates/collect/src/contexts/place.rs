@@ -3,19 +3,19 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use wakepath_event::Mapping;
+use wakepath_process::{Memory, Process, path_through};
 
 use super::symbol::{Slot, Symbol};
 use super::words::Word;
 use crate::mapped_code::Inode;
-use crate::mappings::{open_mapped, parse};
-use crate::unwinder::start_stack;
+use crate::mappings::{code_of_file, open_mapped};
 
 /// The most files that are remembered.
 const MAX_FILES: usize = 16_384;
@@ -73,9 +73,10 @@ impl Files {
 
     /// Looks for the word of a process.
     pub(super) fn find(&mut self, tgid: u32) -> Found {
-        let Some(before) = start_stack(tgid) else { return Found::None };
-        let Ok(maps) = fs::read(format!("/proc/{tgid}/maps")) else { return Found::None };
-        let mapped: Vec<_> = maps.split(|&b| b == b'\n').filter_map(parse).collect();
+        let Ok(process) = Process::open(tgid) else { return Found::None };
+        let start_stack = || process.stat().ok().map(|stat| stat.start_stack);
+        let (Some(before), Ok(mappings)) = (start_stack(), process.mappings()) else { return Found::None };
+        let mapped: Vec<_> = mappings.iter().filter_map(|mapping| code_of_file(tgid, mapping)).collect();
         let mut users = Vec::new();
         for (mapping, inode) in &mapped {
             if let Some(symbol) = self.symbol(tgid, mapping, *inode) {
@@ -85,11 +86,11 @@ impl Files {
         if users.is_empty() {
             return Found::None;
         }
-        let program = fs::read_link(format!("/proc/{tgid}/exe")).unwrap_or_default();
+        let program = process.program().unwrap_or_default();
         let is_musl = mapped.iter().any(|(mapping, _)| is_musl(&mapping.path));
-        let found = place(tgid, &users, &program, is_musl);
+        let found = place(&process, &users, &program, is_musl);
         // Another program may run there by now.
-        match (found, start_stack(tgid)) {
+        match (found, start_stack()) {
             (Ok((offset, module)), Some(after)) if after == before => {
                 Found::Word(Word { start_stack: before, offset, module })
             }
@@ -102,7 +103,7 @@ impl Files {
 
 /// The offset of the word and its module, 0 for a fixed place.
 fn place(
-    tgid: u32,
+    process: &Process,
     users: &[(&Mapping, Arc<Symbol>)],
     program: &Path,
     is_musl: bool,
@@ -118,8 +119,7 @@ fn place(
         // Both are below 2^32.
         return Ok((offset as i64 - symbol.block as i64, 0));
     }
-    let memory = File::open(format!("/proc/{tgid}/mem"))
-        .map_err(|_| Found::Unreadable("its memory may not be read"))?;
+    let memory = process.memory().map_err(|_| Found::Unreadable("its memory may not be read"))?;
     for (mapping, symbol) in users {
         let Some(bias) = symbol.bias(mapping.from, mapping.offset) else { continue };
         for slot in &symbol.slots {
@@ -136,13 +136,8 @@ fn place(
 }
 
 /// The place of the word by one slot; `None` where nothing that can be one is there yet.
-fn resolve(memory: &File, bias: u64, slot: Slot, own: Option<u64>) -> Option<(i64, u64)> {
-    let word = |address: u64| -> Option<u64> {
-        let mut bytes = [0; 8];
-        USER.contains(&address).then_some(())?;
-        memory.read_exact_at(&mut bytes, address).ok()?;
-        Some(u64::from_le_bytes(bytes))
-    };
+fn resolve(memory: &Memory, bias: u64, slot: Slot, own: Option<u64>) -> Option<(i64, u64)> {
+    let word = |address: u64| USER.contains(&address).then(|| memory.word(address).ok())?;
     let at = |address: u64| word(bias.wrapping_add(address));
     let second = |address: u64| at(address.wrapping_add(8));
     let module = |number: u64, offset: u64| {
@@ -180,7 +175,7 @@ fn is_musl(path: &[u8]) -> bool {
 }
 
 fn version(tgid: u32, mapping: &Mapping, inode: Inode) -> Option<Version> {
-    let through = format!("/proc/{tgid}/map_files/{:x}-{:x}", mapping.from, mapping.to);
+    let through = path_through(tgid, &(mapping.from..mapping.to));
     let named = || {
         let data = Path::new(OsStr::from_bytes(&mapping.path)).metadata().ok()?;
         let device = data.dev();

@@ -2,14 +2,12 @@
 //! libraries publish what holds for the whole process: OpenTelemetry's process context (OTEP 4719). It is input from elsewhere: sizes are bounded,
 //! reads are checked, and a context that changed meanwhile is none.
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
-
 use prost::Message;
+use wakepath_process::{Mapping, Process};
 
 use crate::options::KeptAttributes;
 
-/// The beginnings of the names of its mapping, in `/proc/PID/maps`.
+/// The beginnings of the names of its mapping.
 const NAMES: [&[u8]; 3] = [b"/memfd:OTEL_CTX", b"[anon_shmem:OTEL_CTX]", b"[anon:OTEL_CTX]"];
 const SIGNATURE: &[u8; 8] = b"OTEL_CTX";
 const VERSION: u32 = 2;
@@ -48,11 +46,10 @@ pub(super) struct Published {
 impl Published {
     /// Looks for the context of a process.
     pub(super) fn find(tgid: u32, kept: &KeptAttributes) -> Option<Self> {
-        let maps = fs::read(format!("/proc/{tgid}/maps")).ok()?;
-        let memory = memory_of(tgid)?;
-        maps.split(|&byte| byte == b'\n')
-            .filter_map(mapping)
-            .find_map(|address| Self::read(&memory, address, kept))
+        let process = Process::open(tgid).ok()?;
+        let (mappings, memory) = (process.mappings().ok()?, memory_of(&process)?);
+        let mut named = mappings.iter().filter(|mapping| is_context(mapping));
+        named.find_map(|mapping| Self::read(&memory, mapping.addresses.start, kept))
     }
 
     /// The keys of the attributes that are recorded, a bit for each.
@@ -66,7 +63,8 @@ impl Published {
 
     /// Whether the process has published another one since, or none is there any more.
     pub(super) fn is_outdated(&self, tgid: u32) -> bool {
-        let header = memory_of(tgid).and_then(|memory| Header::read(&memory, self.address));
+        let memory = Process::open(tgid).ok().and_then(|process| memory_of(&process));
+        let header = memory.and_then(|memory| Header::read(&memory, self.address));
         header.is_none_or(|header| header.at != self.at)
     }
 
@@ -109,18 +107,14 @@ fn text(attributes: &[Attribute], key: &str) -> Box<str> {
 /// Reads the memory of a process at an address; `None` where it has none there.
 type Memory<'a> = &'a dyn Fn(u64, &mut [u8]) -> Option<()>;
 
-fn memory_of(tgid: u32) -> Option<impl Fn(u64, &mut [u8]) -> Option<()>> {
-    let memory = File::open(format!("/proc/{tgid}/mem")).ok()?;
-    Some(move |address, bytes: &mut [u8]| memory.read_exact_at(bytes, address).ok())
+fn memory_of(process: &Process) -> Option<impl Fn(u64, &mut [u8]) -> Option<()> + use<>> {
+    let memory = process.memory().ok()?;
+    Some(move |address, bytes: &mut [u8]| memory.read(address, bytes).ok())
 }
 
-/// The address of a line in `/proc/PID/maps`, if its name is that of a context.
-fn mapping(line: &[u8]) -> Option<u64> {
-    let mut fields = line.splitn(6, |&byte| byte == b' ');
-    let range = std::str::from_utf8(fields.next()?).ok()?;
-    let name = fields.nth(4)?.trim_ascii_start();
-    NAMES.iter().any(|one| name.starts_with(one)).then_some(())?;
-    u64::from_str_radix(range.split_once('-')?.0, 16).ok()
+/// Whether the name is that of a context.
+fn is_context(mapping: &Mapping) -> bool {
+    NAMES.iter().any(|name| mapping.name.starts_with(name))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -321,15 +315,16 @@ mod tests {
 
     #[test]
     fn a_mapping_is_known_by_the_beginning_of_its_name() {
-        let line =
-            |name: &str| mapping(format!("7f00a000-7f00b000 rw-s 00000000 00:01 77      {name}").as_bytes());
+        let is_one = |name: &str| {
+            let line = format!("7f00a000-7f00b000 rw-s 00000000 00:01 77      {name}");
+            is_context(&Mapping::parse(line.as_bytes()).expect("a line"))
+        };
         for name in ["/memfd:OTEL_CTX (deleted)", "[anon_shmem:OTEL_CTX]", "[anon:OTEL_CTX]"] {
-            assert_eq!(line(name), Some(0x7f00_a000), "{name}");
+            assert!(is_one(name), "{name}");
         }
         for name in ["/memfd:other (deleted)", "[heap]", "", "/tmp/OTEL_CTX"] {
-            assert_eq!(line(name), None, "{name}");
+            assert!(!is_one(name), "{name}");
         }
-        assert_eq!(mapping(b""), None);
     }
 
     #[test]

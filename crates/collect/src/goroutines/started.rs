@@ -20,10 +20,10 @@ use std::time::Duration;
 use wakepath_clock::{Local, Stamp};
 use wakepath_functions::{go_program, is_go_program};
 use wakepath_kernel_records::{Header, Kind};
+use wakepath_process::{Process, processes};
 
 use super::{
-    FileId, GoFile, GoProbes, GoRefused, IsAsked, Later, MAX_PROGRAMS, Seen, by_descriptor, processes,
-    reasons,
+    FileId, GoFile, GoProbes, GoRefused, IsAsked, Later, MAX_PROGRAMS, Seen, by_descriptor, reasons,
 };
 use crate::clocks;
 use crate::names::Name;
@@ -210,11 +210,10 @@ impl Watcher {
 
     /// Looks at the program that a process runs, which it has run since then or later.
     fn looks_at(&mut self, tgid: u32, at: Stamp<Local>) -> Option<Vec<Name>> {
-        let exe = PathBuf::from(format!("/proc/{tgid}/exe"));
-        let mut named = Named::open(&exe)?;
+        let file = Process::open(tgid).and_then(|process| process.exe()).ok()?;
         // The link of the process says nothing later, and it may have ended already: that of our descriptor does.
-        named.path = by_descriptor(&named.file).read_link().unwrap_or(exe);
-        self.runs(named, self.is_asked(tgid), at)
+        let path = by_descriptor(&file).read_link().ok()?;
+        self.runs(Named::new(path, file)?, self.is_asked(tgid), at)
     }
 
     /// A process runs a file since `at`.
@@ -310,9 +309,12 @@ struct Named {
 impl Named {
     /// `None` where it is gone, is no file, or may not be read.
     fn open(path: &Path) -> Option<Self> {
-        let file = File::open(path).ok()?;
+        Self::new(path.to_owned(), File::open(path).ok()?)
+    }
+
+    fn new(path: PathBuf, file: File) -> Option<Self> {
         let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        Some(Self { path: path.to_owned(), file, id: (metadata.dev(), metadata.ino()) })
+        Some(Self { path, file, id: (metadata.dev(), metadata.ino()) })
     }
 }
 

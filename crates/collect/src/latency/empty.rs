@@ -1,11 +1,10 @@
 //! Empty functions of this program, one for each kind of probe whose cost is measured.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use wakepath_functions::{Probe, ProbeMethod, Return, Runtime};
+use wakepath_process::Process;
 
 /// The properties of a function's probes on which their cost depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +66,7 @@ impl Empty {
         let offset = offset(call as usize as u64)?;
         let mut there = [0; 16];
         let there = there.get_mut(..code.len())?;
-        File::open("/proc/self/exe").ok()?.read_exact_at(there, offset).ok()?;
+        Process::own().ok()?.exe().ok()?.read_exact_at(there, offset).ok()?;
         // A probe at any other place would do harm, in the mapping of another file for instance.
         (there == code).then_some(Self { kind, code, call, offset })
     }
@@ -94,15 +93,7 @@ impl Empty {
 
 /// The offset in its file of an address of this process.
 fn offset(address: u64) -> Option<u64> {
-    let maps = BufReader::new(File::open("/proc/self/maps").ok()?);
-    maps.lines().map_while(Result::ok).find_map(|line| {
-        let mut words = line.split(' ');
-        let (start, end) = words.next()?.split_once('-')?;
-        let offset = words.nth(1)?;
-        let [start, end, offset] = [start, end, offset].map(|hex| u64::from_str_radix(hex, 16));
-        let (start, end, offset) = (start.ok()?, end.ok()?, offset.ok()?);
-        (start..end).contains(&address).then(|| address - start + offset)
-    })
+    Process::own().ok()?.mappings().ok()?.iter().find_map(|mapping| mapping.offset_of(address))
 }
 
 #[cfg(target_arch = "x86_64")]

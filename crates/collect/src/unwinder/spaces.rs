@@ -1,18 +1,18 @@
 //! The address spaces of processes, the files that are mapped there, and the stacks that are walked with them.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wakepath_event::{Mapping, Tid};
+use wakepath_event::Mapping;
+use wakepath_process::Process;
 use wakepath_unwind::{Module, Place, Rule, walk};
 
 use crate::clocks;
 use crate::mapped_code::Inode;
 use crate::mapped_code::Made;
-use crate::mappings::{open_mapped, parse};
+use crate::mappings::{code_of_file, open_mapped};
 use crate::stack_copy::StackCopy;
 use crate::unwind_rules::UnwindRules;
 
@@ -229,16 +229,13 @@ impl Spaces {
         space.reads = space.reads.saturating_add(1);
         space.last_read = Some(Instant::now());
         let tgid = copy.tgid();
-        let Ok(maps) = fs::read(format!("/proc/{tgid}/maps")) else { return false };
-        let (mut mapped, mut code) = (Vec::new(), Vec::new());
-        for line in maps.split(|&b| b == b'\n') {
-            code.extend(code_of(line));
-            let Some((mut mapping, inode)) = parse(line) else { continue };
-            mapping.tgid = Tid(tgid);
-            mapped.push(Mapped { mapping, inode });
-        }
+        let Ok(process) = Process::open(tgid) else { return false };
+        let Ok(mappings) = process.mappings() else { return false };
+        let code: Vec<_> = mappings.iter().filter(|it| it.is_code()).map(|it| it.addresses.clone()).collect();
+        let mapped = mappings.iter().filter_map(|mapping| code_of_file(tgid, mapping));
+        let mapped: Vec<_> = mapped.map(|(mapping, inode)| Mapped { mapping, inode }).collect();
         // Only after the mappings: then they are those of this program.
-        if start_stack(tgid).is_none_or(|now| now != copy.start_stack()) || code.is_empty() {
+        if !process.stat().is_ok_and(|stat| stat.start_stack == copy.start_stack()) || code.is_empty() {
             return false;
         }
         self.rules.forget(copy.space(), &space.changes(&mapped, &code));
@@ -296,22 +293,9 @@ impl Mapped {
     }
 }
 
-/// The range of a line in `/proc/PID/maps`, if code is there.
-fn code_of(line: &[u8]) -> Option<Range<u64>> {
-    let mut fields = line.split(|&b| b == b' ');
-    let (from, to) = std::str::from_utf8(fields.next()?).ok()?.split_once('-')?;
-    let hex = |digits| u64::from_str_radix(digits, 16).ok();
-    let is_code = fields.next()?.get(2) == Some(&b'x');
-    is_code.then_some(hex(from)?..hex(to)?)
-}
-
-/// Where the first stack of a process begins: the 28th field of its `stat`.
+/// Where the first stack of a process begins: another one is another program.
 pub(crate) fn start_stack(tgid: u32) -> Option<u64> {
-    let stat = fs::read(format!("/proc/{tgid}/stat")).ok()?;
-    // The name may hold anything.
-    let behind = stat.iter().rposition(|&b| b == b')')?;
-    let fields = std::str::from_utf8(&stat[behind + 1..]).ok()?;
-    fields.split_ascii_whitespace().nth(25)?.parse().ok()
+    Some(Process::open(tgid).ok()?.stat().ok()?.start_stack)
 }
 
 /// Whether a file is the C library, or loads it.
@@ -323,7 +307,7 @@ fn is_c_library(path: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_event::{EventKind, Stack};
+    use wakepath_event::{EventKind, Stack, Tid};
     use wakepath_unwind::Registers;
 
     use super::*;
@@ -524,16 +508,5 @@ mod tests {
         assert!(rule(caller).is_none() && rule(beside).is_some());
         let now = spaces.spaces[&SPACE].find(caller).expect("it");
         assert_eq!((now.range(), now.inode), (another.mapping.from..another.mapping.to, another.inode));
-    }
-
-    #[test]
-    fn the_code_of_a_process_is_also_that_of_no_file() {
-        assert_eq!(
-            code_of(b"7f1000-7f2000 r-xp 00001000 fe:00 1234   /usr/lib/libz.so.1"),
-            Some(0x7f1000..0x7f2000)
-        );
-        assert_eq!(code_of(b"7f1000-7f2000 rwxp 00000000 00:00 0"), Some(0x7f1000..0x7f2000));
-        assert_eq!(code_of(b"7f1000-7f2000 rw-p 00000000 00:00 0 [heap]"), None);
-        assert_eq!(code_of(b""), None);
     }
 }

@@ -6,6 +6,7 @@ use wakepath_collect::{DrillCounts, Signals};
 use wakepath_distribution::{Peak, bounds};
 use wakepath_drilldown::{Drilldown, Event, FunctionId, LatencyRange, Parameters, RootCause, Status};
 use wakepath_functions::Runtime;
+use wakepath_process::Process;
 use wakepath_recording::this_host;
 
 use super::driver::peaks::since;
@@ -172,8 +173,8 @@ fn missed(counts: &DrillCounts, in_kernel: bool) -> Vec<String> {
 }
 
 fn command_of(pid: u32) -> String {
-    let comm = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-    String::from_utf8_lossy(comm.trim_ascii_end()).into_owned()
+    let comm = Process::open(pid).and_then(|process| process.comm()).unwrap_or_default();
+    String::from_utf8_lossy(&comm).into_owned()
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::{CodeFile, Mapping, ProcessCode};
-use crate::mappings::mappings;
+use wakepath_process::FileId;
+
+use super::{CodeFile, ProcessCode};
+use crate::library::code_files;
 
 /// The function that begins to unwind, in the library of compilers.
 const RAISE: &str = "_Unwind_RaiseException";
@@ -26,8 +28,8 @@ pub enum Unwinding {
 impl ProcessCode {
     /// The way in which the process unwinds its stacks, with the files that are mapped now.
     pub fn unwinding(&mut self) -> Unwinding {
-        self.mappings = mappings(self.pid).unwrap_or_default();
-        let mut keys: Vec<_> = self.mappings.iter().map(Mapping::key).collect();
+        self.mappings = code_files(&self.process).unwrap_or_default();
+        let mut keys: Vec<_> = self.mappings.iter().map(|mapping| mapping.file).collect();
         keys.sort_unstable();
         keys.dedup();
         let (mut throws, mut found) = (None, Vec::new());
@@ -56,13 +58,10 @@ impl ProcessCode {
     }
 
     /// The address in the process of an address of a file.
-    fn in_process(&self, key: &(String, u64), stated: u64) -> Option<u64> {
+    fn in_process(&self, key: &FileId, stated: u64) -> Option<u64> {
         let offset = self.files.get(key)?.as_ref()?.image.offset(stated)?;
-        self.mappings.iter().filter(|mapping| mapping.key() == *key).find_map(|mapping| {
-            let into = offset.checked_sub(mapping.offset)?;
-            let length = mapping.addresses.end - mapping.addresses.start;
-            (into < length).then(|| mapping.addresses.start + into)
-        })
+        let mut mappings = self.mappings.iter().filter(|mapping| mapping.file == *key);
+        mappings.find_map(|mapping| mapping.address_of(offset))
     }
 }
 

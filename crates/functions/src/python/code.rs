@@ -1,7 +1,6 @@
 //! Functions of Python, read from the memory of the process that runs them: their names, files and lines.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use wakepath_process::Memory;
 
 use super::layout;
 
@@ -32,8 +31,8 @@ pub struct PythonCode {
 
 impl PythonCode {
     /// Reads a code object; `None` if there is none.
-    pub fn read(memory: &File, address: u64) -> Option<Self> {
-        let of = |offset| word(memory, address.checked_add(offset)?);
+    pub fn read(memory: &Memory, address: u64) -> Option<Self> {
+        let of = |offset| memory.word(address.checked_add(offset)?).ok();
         let text_at = |offset| text(memory, of(offset)?);
         let length = of(layout::LENGTH).filter(|length| *length <= MAX_INSTRUCTIONS)? * 2;
         let flags = of(layout::FLAGS)? as u32;
@@ -105,35 +104,23 @@ fn signed(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
     Some(if number & 1 == 1 { -size } else { size })
 }
 
-fn word(memory: &File, at: u64) -> Option<u64> {
-    let mut bytes = [0; 8];
-    memory.read_exact_at(&mut bytes, at).ok()?;
-    Some(u64::from_le_bytes(bytes))
-}
-
-fn read(memory: &File, at: u64, length: u64) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(length).ok()?];
-    memory.read_exact_at(&mut bytes, at).ok()?;
-    Some(bytes)
-}
-
 /// The content of a `bytes` object.
-fn bytes(memory: &File, at: u64) -> Option<Vec<u8>> {
-    let length = word(memory, at.checked_add(layout::LENGTH)?)?;
-    read(memory, at.checked_add(layout::BYTES)?, Some(length).filter(|length| *length <= MAX_LINES)?)
+fn bytes(memory: &Memory, at: u64) -> Option<Vec<u8>> {
+    let length = memory.word(at.checked_add(layout::LENGTH)?).ok().filter(|length| *length <= MAX_LINES)?;
+    memory.bytes(at.checked_add(layout::BYTES)?, length).ok()
 }
 
 /// The content of a `str` object, in each of the forms that names and paths have.
-fn text(memory: &File, at: u64) -> Option<String> {
-    let length = word(memory, at.checked_add(layout::LENGTH)?).filter(|length| *length <= MAX_TEXT)?;
-    let state = word(memory, at.checked_add(layout::STATE)?)?;
+fn text(memory: &Memory, at: u64) -> Option<String> {
+    let length = memory.word(at.checked_add(layout::LENGTH)?).ok().filter(|length| *length <= MAX_TEXT)?;
+    let state = memory.word(at.checked_add(layout::STATE)?).ok()?;
     // `interned:2, kind:3, compact:1, ascii:1`.
     let (kind, is_compact, is_ascii) = (state >> 2 & 7, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
     if !is_compact || !matches!(kind, 1 | 2 | 4) {
         return None;
     }
     let text = at.checked_add(if is_ascii { layout::ASCII_TEXT } else { layout::TEXT })?;
-    let bytes = read(memory, text, length * kind)?;
+    let bytes = memory.bytes(text, length * kind).ok()?;
     let character = |bytes: &[u8]| {
         let number = bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte));
         char::from_u32(number).unwrap_or(char::REPLACEMENT_CHARACTER)

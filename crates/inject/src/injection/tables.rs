@@ -3,7 +3,6 @@
 use super::Injection;
 use crate::data;
 use crate::error::Error;
-use crate::process::maps;
 use crate::remote::{Work, with_thread};
 use crate::unwinding;
 use crate::{Unwinder, stub};
@@ -19,7 +18,7 @@ impl Injection {
         let table = self.data + data::TABLES + index as u64 * data::TABLE_BYTES;
         self.memory.write(table, &unwinding::table(region, data::MAX_SITES, self.data + data::CALLS))?;
         self.run(index, |unwinder| (unwinder.register, [table, table + data::TABLE_NOTE]))?;
-        self.memory.set_word(self.data + data::KNOWN_TABLES, known | 1 << index)
+        Ok(self.memory.set_word(self.data + data::KNOWN_TABLES, known | 1 << index)?)
     }
 
     /// The process's unwinders forget the tables.
@@ -42,10 +41,10 @@ impl Injection {
         index: usize,
         call: impl Fn(&Unwinder) -> (u64, [u64; 2]) + Send + Sync,
     ) -> Result<(), Error> {
-        let maps = maps(self.pid)?;
+        let maps = self.process.mappings()?;
         let trap = self.regions[index] + stub::STUBS_AT - 1;
         self.memory.write(trap, &[stub::BREAK_POINT])?;
-        with_thread(self.pid, &self.memory, &maps, Work::Functions, |thread| {
+        with_thread(&self.process, &self.memory, &maps, Work::Functions, |thread| {
             for unwinder in &self.unwinders {
                 let (function, arguments) = call(unwinder);
                 thread.run(&self.memory, function, arguments, trap)?;

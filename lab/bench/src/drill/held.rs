@@ -3,12 +3,12 @@
 //! A level ends with calls of the peak, and the peak are slow calls that are made on request alone: between them, fast calls
 //! are measured by the probes of the level, and decide nothing.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use wakepath_process::Process;
 
 use super::asked::{Asked, Calls};
 use super::search::{Answer, Search};
@@ -81,15 +81,10 @@ pub fn until_changed(
 
 /// The code of the program that a process runs, as it is in its memory.
 pub fn code(pid: u32) -> Result<Vec<u8>> {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    let memory = File::open(format!("/proc/{pid}/mem"))?;
-    let line = maps.lines().find(|line| line.contains(" r-xp ")).context("no code")?;
-    let (from, to) =
-        line.split_once(' ').and_then(|(addresses, _)| addresses.split_once('-')).context("no code")?;
-    let (from, to) = (u64::from_str_radix(from, 16)?, u64::from_str_radix(to, 16)?);
-    let mut bytes = vec![0; usize::try_from(to - from)?];
-    memory.read_exact_at(&mut bytes, from)?;
-    Ok(bytes)
+    let process = Process::open(pid)?;
+    let mapping = process.mappings()?.into_iter().find(|it| it.permissions == *b"r-xp").context("no code")?;
+    let Range { start, end } = mapping.addresses;
+    Ok(process.memory()?.bytes(start, end - start)?)
 }
 
 impl<'a> Held<'a> {

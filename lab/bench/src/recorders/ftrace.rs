@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use wakepath_process::Process;
 
 use super::{Recorded, Recorder, Recording};
 use crate::{machine, processes, tracepoints};
@@ -147,7 +148,7 @@ impl Recording for Running {
 impl Instance {
     fn new() -> Result<Self> {
         let folder = Path::new(tracepoints::TRACEFS).join("instances");
-        remove_left(&folder, |pid| Path::new("/proc").join(pid).exists());
+        remove_left(&folder, |pid| pid.parse().is_ok_and(|pid| Process::open(pid).is_ok()));
         let path = folder.join(format!("{OURS}{}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Self(path))

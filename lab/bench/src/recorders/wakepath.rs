@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use libbpf_rs::query::ProgInfoIter;
 use serde_json::Value;
+use wakepath_process::Process;
 use wakepath_runner::{document, printed};
 
 use super::{Recorded, Recorder, Recording, Stacks, started};
@@ -66,8 +67,8 @@ pub fn with(
 
 /// Whether the process has attached its program for switches, which is among the last.
 fn records(pid: u32) -> bool {
-    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return false };
-    let texts = files.filter_map(|file| fs::read_to_string(file.ok()?.path()).ok());
+    let descriptors = Process::open(pid).and_then(|process| process.descriptors()).unwrap_or_default();
+    let texts = descriptors.into_iter().filter_map(|text| String::from_utf8(text).ok());
     let attached: Vec<u32> =
         texts.filter(|text| text.contains("link_type:")).filter_map(|text| program_of_link(&text)).collect();
     !attached.is_empty()

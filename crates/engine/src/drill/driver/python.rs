@@ -1,7 +1,6 @@
 //! Functions of Python: f0 is looked for among those that are called, and what a function calls is known by the calls that were seen.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::File;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use wakepath_functions::{
     Function, Probe, ProbeMethod, ProcessCode, ProcessFunction, Python, PythonCode, PythonError, Return,
     Runtime, python_of, similar,
 };
+use wakepath_process::{Memory, Process};
 
 use super::{COUNT_FOR, Driver, Key, Known, LOOK_EVERY};
 use crate::drill::{Begun, DrillError, DrillProgress, DrillQuery, LOADED_WITHIN, OpenStorage};
@@ -30,7 +30,7 @@ const MAX_LISTED: usize = 5;
 
 /// The state of a search in Python's functions.
 pub(in crate::drill) struct PythonOfSearch {
-    memory: File,
+    memory: Memory,
     /// By address; `None` for what is no code object.
     codes: HashMap<u64, Option<PythonCode>>,
     /// The places of calls, bytes from the caller's first instruction.
@@ -130,7 +130,8 @@ pub(in crate::drill) fn begin<'obj>(
     }
     let python = interpreter(pid, command.is_some(), stop)?;
     let of_memory = |source| DrillError::Memory { pid, source };
-    let memory = File::open(format!("/proc/{pid}/mem")).map_err(of_memory)?;
+    let memory = Process::open(pid).and_then(|process| process.memory());
+    let memory = memory.map_err(|error| of_memory(error.into()))?;
     let code = ProcessCode::of(pid, true).map_err(of_memory)?;
     let (time, runtime) = (Some(query.duration), Runtime::Python);
     let mut drill = Drill::load(storage, pid, runtime, command, time, None, false)?;

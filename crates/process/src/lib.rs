@@ -1,0 +1,193 @@
+//! The reader of `/proc/PID`: mappings, memory, threads and states of other processes, for all crates.
+//!
+//! A [`Process`] holds the directory of its process open. When the process ends and another one gets its number, reads fail
+//! with [`Kind::Gone`] instead of answers about a stranger.
+//!
+//! Programs choose the names in these files: a mapped file or a thread may be called anything. So all parsers here work on bytes,
+//! accept any input, and believe no number. The `procfs` crate (0.18) does not fit: it reads lines as UTF-8, so that one mapped file with
+//! another name hides all mappings of a process; it panics on a mapped file called `/SYSV`; it trims names, and it neither writes
+//! memory nor opens `map_files`. It would add chrono, flate2 and hex for the files that wakepath does not read.
+
+mod directory;
+mod error;
+mod mapping;
+mod memory;
+mod stat;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use directory::Directory;
+pub use error::{Error, Kind};
+pub use mapping::{FileId, Mapping, path_through};
+pub use memory::Memory;
+pub use stat::{Stat, Status, cgroup_paths};
+
+/// The processes that exist now, by their numbers.
+pub fn processes() -> Vec<u32> {
+    Directory::open("/proc", 0).and_then(|all| all.numbers(".")).unwrap_or_default()
+}
+
+/// The root folder of a process as a path, for whoever opens files below it later. It is that of whichever process has the
+/// number then.
+pub fn root_of(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/root"))
+}
+
+/// A process, by its open directory.
+///
+/// Each read is an error when the process has ended. Its memory and what leads there ask for the rights of a debugger, as do its
+/// program, environment, namespaces and descriptors.
+#[derive(Debug)]
+pub struct Process(Directory);
+
+impl Process {
+    /// Opens the directory of a process; an error if there is no such process.
+    pub fn open(pid: u32) -> Result<Self, Error> {
+        Directory::open(&format!("/proc/{pid}"), pid).map(Self)
+    }
+
+    /// Opens the directory of this process; an error if `/proc` is not mounted.
+    pub fn own() -> Result<Self, Error> {
+        Directory::open("/proc/self", std::process::id()).map(Self)
+    }
+
+    /// The number of the process.
+    pub fn pid(&self) -> u32 {
+        self.0.pid
+    }
+
+    /// The mappings, in order of address. A process that has ended and was not waited for has none, nor has a thread of the kernel.
+    /// The kernel writes some 4 kB at a time: a mapping that changes meanwhile may be missing, or be there twice in parts.
+    pub fn mappings(&self) -> Result<Vec<Mapping>, Error> {
+        Mapping::parse_all(&self.0.read("maps")?).map_err(|line| self.0.malformed("maps", line))
+    }
+
+    /// The file that is mapped at these addresses, those of a whole mapping, also if its path is gone or belongs to another mount namespace.
+    ///
+    /// # Errors
+    /// When the mapping is gone, or rights are lacking (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE).
+    pub fn mapped_file(&self, addresses: &Range<u64>) -> Result<File, Error> {
+        self.0.file(&mapping::name_in_map_files(addresses))
+    }
+
+    /// The memory, for reading.
+    pub fn memory(&self) -> Result<Memory, Error> {
+        Ok(Memory::of(self.pid(), self.0.file("mem")?))
+    }
+
+    /// The memory, for reading and writing.
+    pub fn writable_memory(&self) -> Result<Memory, Error> {
+        Ok(Memory::of(self.pid(), self.0.writable_file("mem")?))
+    }
+
+    /// The file of the program; an error for a thread of the kernel.
+    pub fn exe(&self) -> Result<File, Error> {
+        self.0.file("exe")
+    }
+
+    /// The path of the program in the view of the process, with ` (deleted)` behind it if no path leads there.
+    pub fn program(&self) -> Result<PathBuf, Error> {
+        self.0.link("exe")
+    }
+
+    /// The name of the main thread.
+    pub fn comm(&self) -> Result<Vec<u8>, Error> {
+        self.0.comm()
+    }
+
+    /// Numbers of the process: its start, the times that it used.
+    pub fn stat(&self) -> Result<Stat, Error> {
+        Stat::parse(&self.0.read("stat")?).ok_or_else(|| self.0.malformed("stat", 1))
+    }
+
+    /// The named values of the main thread.
+    pub fn status(&self) -> Result<Status, Error> {
+        self.0.read("status").map(Status::new)
+    }
+
+    /// The paths of its cgroups, one for each hierarchy.
+    pub fn cgroups(&self) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(cgroup_paths(&self.0.read("cgroup")?).map(<[u8]>::to_vec).collect())
+    }
+
+    /// The command line, each word with a zero byte behind it; empty for a thread of the kernel.
+    pub fn command_line(&self) -> Result<Vec<u8>, Error> {
+        self.0.read("cmdline")
+    }
+
+    /// The environment that the program was started with. An entry without `=` is left out.
+    pub fn environment(&self) -> Result<Vec<(OsString, OsString)>, Error> {
+        let text = self.0.read("environ")?;
+        let pairs = text.split(|&byte| byte == 0).filter_map(|pair| {
+            let at = pair.iter().position(|&byte| byte == b'=')?;
+            Some((OsStr::from_bytes(&pair[..at]).into(), OsStr::from_bytes(&pair[at + 1..]).into()))
+        });
+        Ok(pairs.collect())
+    }
+
+    /// A value of the auxiliary vector that a 64-bit program was started with (`AT_HWCAP2` and the like).
+    pub fn auxiliary(&self, kind: u64) -> Result<Option<u64>, Error> {
+        let text = self.0.read("auxv")?;
+        let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
+        let found = text.chunks_exact(16).find(|pair| word(&pair[..8]) == kind);
+        Ok(found.map(|pair| word(&pair[8..])))
+    }
+
+    /// The namespace of this kind, such as `net`: an open file whose inode number identifies it.
+    pub fn namespace(&self, kind: &str) -> Result<File, Error> {
+        self.0.file(&format!("ns/{kind}"))
+    }
+
+    /// The kernel's descriptions of the open descriptors. Those that are closed meanwhile are left out.
+    pub fn descriptors(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let numbers = self.0.numbers("fdinfo")?;
+        Ok(numbers.iter().filter_map(|number| self.0.read(&format!("fdinfo/{number}")).ok()).collect())
+    }
+
+    /// The threads, by their numbers.
+    pub fn tasks(&self) -> Result<Vec<u32>, Error> {
+        self.0.numbers("task")
+    }
+
+    /// A thread of the process; an error if it has none with this number.
+    pub fn task(&self, tid: u32) -> Result<Task, Error> {
+        self.0.directory(&format!("task/{tid}")).map(Task)
+    }
+}
+
+/// A thread of a process, by its open directory. Each read is an error when the thread has ended.
+#[derive(Debug)]
+pub struct Task(Directory);
+
+impl Task {
+    /// The name of the thread.
+    pub fn comm(&self) -> Result<Vec<u8>, Error> {
+        self.0.comm()
+    }
+
+    /// The named values of the thread.
+    pub fn status(&self) -> Result<Status, Error> {
+        self.0.read("status").map(Status::new)
+    }
+
+    /// The system call that the thread is in: its number and arguments as text, or `running`.
+    pub fn system_call(&self) -> Result<String, Error> {
+        let text = self.0.read("syscall")?;
+        String::from_utf8(text).map_err(|_| self.0.malformed("syscall", 1))
+    }
+}
+
+/// The number that these digits make; `None` for anything else, also for a sign.
+fn number(digits: &[u8], radix: u32) -> Option<u64> {
+    let digits = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'))?;
+    u64::from_str_radix(digits, radix).ok()
+}
+
+/// The path that these bytes are.
+fn path_of(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}
