@@ -25,7 +25,7 @@ const PRINTERS: [&str; 3] = ["crates/cli", "crates/harness", "crates/tidy"];
 const PRINTS: [&str; 6] = ["println!(", "print!(", "eprintln!(", "eprint!(", "dbg!(", "process::exit("];
 
 /// The crates that read the files of processes: the one for that, and the one that shares no mistake with it.
-const PROCESS_READERS: [&str; 2] = ["crates/process", "crates/truth"];
+const PROCESS_READERS: [&str; 2] = ["crates/process", "lab/truth"];
 
 /// The files of a process, below its directory. The way to this program and to its descriptors (`exe`, `fd`) is a path for
 /// the kernel, and only that of this process has a fixed one.
