@@ -2,6 +2,7 @@
 
 mod ends;
 mod kinds;
+mod memory;
 mod restated;
 
 use std::collections::HashMap;

@@ -1,0 +1,269 @@
+//! The memory itself: what it counts, what it drops and when, and which losses a kept recording has.
+
+use wakepath_ctf::packet::{HEADER_BYTES, PacketHeader};
+use wakepath_event::{CallEnd, Direction, Flow, FlowId, FunctionCall, Packet, StackId};
+use wakepath_recording::Writer;
+
+use super::restated::{FROM, TO, WORKER, context, file, kept, lock, machine, stack};
+use super::*;
+
+/// A packet of records of the thread, whose numbers begin with `seq`.
+fn packet(kind: &EventKind, at: &[u64], seq: u16) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (at, seq) in at.iter().zip(seq..) {
+        let event = Machine::event(*at, WORKER, kind.clone());
+        Encoder::for_release(RELEASE).encode(&event, seq, &mut bytes).expect("a record");
+    }
+    bytes
+}
+
+/// The number of lost records that a recording of the window up to `TO` says, and what its last packet of the CPU says to other readers.
+fn losses(flight: &Flight) -> (u64, u64) {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("kept");
+    let mut writer = Writer::create(&path, &host(), &Options::new("0", "")).expect("a place");
+    flight.write(&mut writer, TO).expect("room");
+    drop(writer);
+    let mut lost = 0;
+    Recording::open(&path).expect("a recording").read(
+        |event| {
+            if let EventKind::Loss { count, .. } = event.kind {
+                lost += count;
+            }
+        },
+        |_| {},
+    );
+    let stream = std::fs::read(path.join("kernel/sched_0")).expect("a stream");
+    let (mut at, mut discarded) = (0, 0);
+    while let Some(header) = stream[at..].first_chunk() {
+        let (header, _) = PacketHeader::from_bytes(header);
+        discarded = header.discarded;
+        at += HEADER_BYTES + header.content as usize;
+    }
+    (lost, discarded)
+}
+
+#[test]
+fn a_recording_says_the_losses_of_its_window_and_not_those_before() {
+    let limits = FlightLimits { window_ns: u64::MAX, bytes: usize::MAX };
+    // The beginning of the window, and the losses of three and then two records that are in it. Four were lost before the first record.
+    for (begin, lost) in
+        [(None, (9, 9)), (Some(BEGIN + 15), (5, 5)), (Some(BEGIN + 30), (2, 2)), (Some(BEGIN + 50), (0, 0))]
+    {
+        let mut flight = Flight::new(limits, RELEASE);
+        for (at, seq, lost) in [(10, 0, 4), (20, 5, 7), (30, 7, 7), (40, 11, 9), (50, 13, 9)] {
+            let at = BEGIN + at;
+            flight.packet(Buffer::Sched, Cpu(0), &packet(&EventKind::Current, &[at, at + 1], seq), lost);
+        }
+        if let Some(begin) = begin {
+            flight.cut(begin);
+        }
+        assert_eq!(losses(&flight), lost, "from {begin:?}");
+    }
+}
+
+#[test]
+fn a_loss_among_switches_takes_what_was_known_of_the_cpus_thread_and_a_loss_among_packets_does_not() {
+    for (buffer, kind, seq, keeps_lock) in [
+        (Buffer::Sched, EventKind::Current, 9, false),
+        (Buffer::Sched, EventKind::Current, 2, true),
+        (Buffer::Net, EventKind::SocketReady(FlowId(9)), 9, true),
+    ] {
+        let mut machine = machine();
+        machine.rare(BEGIN + 100, WORKER, EventKind::LockBegin(lock(0x100)));
+        machine.flight.packet(Buffer::Sched, Cpu(0), &std::mem::take(&mut machine.ring), 0);
+        // The first record of this buffer here, and one behind it.
+        machine.flight.packet(buffer, Cpu(1), &packet(&kind, &[BEGIN + 150, BEGIN + 160], 0), 0);
+        machine.flight.packet(buffer, Cpu(1), &packet(&kind, &[BEGIN + 200], seq), 0);
+        let keeps = kept(machine)
+            .iter()
+            .any(|event| event.at.ns() < FROM && matches!(event.kind, EventKind::LockBegin(_)));
+        assert_eq!(keeps, keeps_lock, "{buffer:?}, number {seq}");
+    }
+}
+
+#[test]
+fn a_record_that_comes_too_late_still_states_its_fact_at_the_beginning() {
+    let mut machine = machine();
+    machine.flight.packet(Buffer::Sched, Cpu(0), &std::mem::take(&mut machine.ring), 0);
+    machine.flight.cut(FROM);
+    for at in [BEGIN + 500, FROM - 1, FROM] {
+        let late = file(WORKER, (at - BEGIN) as u32, "data.db");
+        machine.flight.event(&Machine::event(at, WORKER, late)).expect("an event");
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("kept");
+    let mut writer = Writer::create(&path, &host(), &Options::new("0", "")).expect("a place");
+    machine.flight.write(&mut writer, TO).expect("room");
+    drop(writer);
+    let mut files = Vec::new();
+    Recording::open(&path).expect("a recording").read(
+        |event| {
+            if let EventKind::File(file) = &event.kind {
+                files.push((event.at.ns(), file.fd));
+            }
+        },
+        |_| {},
+    );
+    assert_eq!(files, [(FROM - 1, 500), (FROM - 1, 999), (FROM, 1000)]);
+}
+
+#[test]
+fn the_beginning_of_the_window_never_goes_back() {
+    let mut machine = machine();
+    machine.flight.cut(FROM);
+    machine.flight.cut(FROM - 100);
+    assert_eq!(machine.flight.begin(), Some(FROM));
+}
+
+#[test]
+fn the_memory_of_records_is_free_when_they_are_gone() {
+    let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+    let empty = flight.bytes();
+    // Records that leave nothing behind.
+    let call =
+        FunctionCall { target: 1, thread: WORKER, from: Stamp::from_ns(BEGIN), end: CallEnd::Returned };
+    for step in 0..100 {
+        let at = BEGIN + step;
+        flight.event(&Machine::event(at, WORKER, EventKind::Function(call))).expect("an event");
+        let bytes = packet(&EventKind::Stolen(5), &[at, at], 2 * step as u16);
+        flight.packet(Buffer::Sched, Cpu(0), &bytes, 0);
+    }
+    let full = flight.bytes();
+    assert!(full > empty + 300 * 16, "{full}");
+    flight.cut(BEGIN + 50);
+    assert_eq!(flight.bytes() - empty, (full - empty) / 2);
+    flight.cut(BEGIN + 1000);
+    assert_eq!(flight.bytes(), empty);
+}
+
+#[test]
+fn records_before_a_malformed_one_are_kept() {
+    let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+    let mut bytes = packet(&EventKind::Current, &[BEGIN + 10], 0);
+    bytes.extend([0xff; 16]);
+    flight.packet(Buffer::Sched, Cpu(0), &bytes, 0);
+    assert_eq!(flight.begin(), Some(BEGIN + 10));
+    let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+    flight.packet(Buffer::Sched, Cpu(0), &[0xff; 16], 0);
+    assert_eq!(
+        (flight.begin(), flight.bytes()),
+        (None, Flight::new(FlightLimits { window_ns: 1, bytes: 1 }, RELEASE).bytes())
+    );
+}
+
+#[test]
+fn what_may_still_have_an_earlier_record_stays_however_little_memory_there_is() {
+    let limits = FlightLimits { window_ns: 10 * SECOND, bytes: 1 };
+    for (settled, begin) in [(BEGIN + 5, BEGIN + 10), (BEGIN + 11, BEGIN + 10), (BEGIN + 12, BEGIN + 12)] {
+        let mut flight = Flight::new(limits, RELEASE);
+        let bytes = packet(&EventKind::Current, &[BEGIN + 10, BEGIN + 11], 0);
+        flight.packet(Buffer::Sched, Cpu(0), &bytes, 0);
+        flight.settle(settled);
+        assert_eq!(flight.begin(), Some(begin), "of a CPU, up to {settled}");
+        let mut flight = Flight::new(limits, RELEASE);
+        let context = EventKind::Rename { tid: WORKER, comm: Comm::new(b"next") };
+        flight.event(&Machine::event(BEGIN + 11, WORKER, context)).expect("an event");
+        flight.settle(settled);
+        let begin = if settled > BEGIN + 11 { settled } else { BEGIN + 11 };
+        assert_eq!(flight.begin(), Some(begin), "of all CPUs, up to {settled}");
+    }
+}
+
+#[test]
+fn the_window_moves_in_steps_and_not_past_the_time_that_is_remembered() {
+    const STEP: u64 = SECOND / 10;
+    for (now, begin) in [
+        (10 * SECOND, BEGIN),
+        (10 * SECOND + STEP - 1, BEGIN),
+        (10 * SECOND + STEP, BEGIN + STEP),
+        (25 * SECOND, BEGIN + 15 * SECOND),
+    ] {
+        let limits = FlightLimits { window_ns: 10 * SECOND, bytes: usize::MAX };
+        let mut flight = Flight::new(limits, RELEASE);
+        let bytes = packet(&EventKind::ThreadContext(context(3)), &[BEGIN, BEGIN + 5 * SECOND], 0);
+        flight.packet(Buffer::Sched, Cpu(0), &bytes, 0);
+        flight.settle(BEGIN + now);
+        assert_eq!(flight.begin(), Some(begin), "{now} ns behind the first record");
+    }
+}
+
+#[test]
+fn a_window_that_ends_before_its_memory_begins_is_empty() {
+    for to in [FROM - 100, FROM - 1, FROM, TO] {
+        let mut machine = machine();
+        machine.flight.cut(FROM);
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("kept");
+        let mut writer = Writer::create(&path, &host(), &Options::new("0", "")).expect("a place");
+        let window = machine.flight.write(&mut writer, to).expect("room");
+        assert_eq!((window.from, window.to), (to.min(FROM - 1), to));
+    }
+}
+
+/// Makes a fact, by number.
+type MakeFact<'a> = &'a dyn Fn(u64) -> EventKind;
+
+#[test]
+fn a_flow_and_a_stack_that_are_used_stay_where_others_go() {
+    let flow = |id: u64| {
+        let address = |port| wakepath_event::Address::from(([10, 0, 0, 1], port));
+        let (source, target) = (address(80), address(4000));
+        EventKind::Flow(FlowId(id), Flow { source, target, protocol: 6 })
+    };
+    let packet_of = |id| {
+        EventKind::Packet(Packet {
+            flow: FlowId(id),
+            direction: Direction::In,
+            seq: 1,
+            ack: 2,
+            len: 3,
+            tcp_flags: 4,
+            netns: 5,
+            interface: 6,
+        })
+    };
+    let stack = |id| EventKind::StackLater(StackId(id), stack());
+    let of_file = |id| {
+        let name = b"socket".as_slice().into();
+        let (mode, inode, flow) = (0o140_000, 5, Some(FlowId(id)));
+        EventKind::File(FileName { tgid: WORKER, fd: 3, mode, inode, flow, name })
+    };
+    // The facts, more than are kept; the record that uses one of them, and its buffer.
+    let tried: [(u64, MakeFact<'_>, EventKind, Buffer); 4] = [
+        (1 << 15, &flow, packet_of(7), Buffer::Net),
+        (1 << 15, &flow, EventKind::SocketReady(FlowId(7)), Buffer::Net),
+        (1 << 15, &flow, of_file(7), Buffer::Life),
+        (1 << 13, &stack, EventKind::StackOf(StackId(7)), Buffer::Sched),
+    ];
+    for (most, fact, uses, buffer) in tried {
+        let mut machine = machine();
+        machine.flight.packet(Buffer::Sched, Cpu(0), &std::mem::take(&mut machine.ring), 0);
+        for id in 0..=most {
+            if id == most {
+                let at = BEGIN + 100 + most;
+                match buffer {
+                    Buffer::Life => machine.rare(at, WORKER, uses.clone()),
+                    _ => machine.flight.packet(buffer, Cpu(0), &packet(&uses, &[at], 2), 0),
+                }
+            }
+            machine.rare(BEGIN + 101 + id, WORKER, fact(id));
+        }
+        machine.flight.cut(BEGIN + SECOND);
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("kept");
+        let mut writer = Writer::create(&path, &host(), &Options::new("0", "")).expect("a place");
+        machine.flight.write(&mut writer, BEGIN + SECOND).expect("room");
+        drop(writer);
+        let [mut used, mut before, mut behind] = [false; 3];
+        Recording::open(&path).expect("a recording").read(
+            |event| {
+                used |= event.kind == fact(7);
+                before |= event.kind == fact(6) || event.kind == fact(8);
+                behind |= event.kind == fact(most);
+            },
+            |_| {},
+        );
+        assert_eq!((used, before, behind), (true, false, true), "{uses:?}");
+    }
+}
