@@ -52,12 +52,13 @@ fn blamed(made: &Made, asked: &str) -> String {
     };
     let names = |all: &[Blocker]| all.iter().map(name).collect::<Vec<_>>().join(">");
     let mut text = String::new();
-    let mut until = answer.from;
+    let begin = answer.from.stamp();
+    let mut until = begin;
     for piece in &path.pieces {
         assert_eq!(piece.from, until, "they tile it");
         until = piece.to;
         let own = piece.request.map_or("-", |request| made.root(request));
-        let _ = write!(text, "{} {own} {}", piece.to.since(answer.from), piece.by.name());
+        let _ = write!(text, "{} {own} {}", piece.to.since(begin), piece.by.name());
         if !piece.waits_for.is_empty() {
             let _ = write!(text, " waits for {}", names(&piece.waits_for));
         }

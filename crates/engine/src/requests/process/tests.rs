@@ -1,7 +1,7 @@
 //! The processes of services, and what threads say of themselves.
 
-use wakepath_event::{EventKind, NameSpace};
-use wakepath_names::testing::event;
+use wakepath_event::{EventKind, NameSpace, ThreadAttribute, ThreadContext};
+use wakepath_names::testing::{event, read, thread};
 
 use super::*;
 use crate::requests::join::testing::{Made, at, made};
@@ -131,4 +131,54 @@ fn a_process_says_its_service_and_a_thread_its_attributes_of_which_some_are_cut(
     let cut = wakepath_event::MAX_ATTRIBUTE_BYTES;
     assert_eq!(found, [("http.method".into(), 3, false), ("http.route".into(), cut.min(60), cut < 60)]);
     assert!(attributes(0xbb).is_empty(), "of another trace");
+}
+
+/// A value with this many bytes in the memory of its thread, of which these were recorded.
+fn attribute(key: u8, length: u8, value: &str) -> EventKind {
+    EventKind::ThreadAttribute(ThreadAttribute { key, length, value: value.as_bytes().into() })
+}
+
+fn name(key: u64, name: &str) -> EventKind {
+    EventKind::Name(NameSpace::ThreadAttribute, 10 << 8 | key, name.as_bytes().into())
+}
+
+#[test]
+fn the_attributes_of_a_thread_are_those_of_its_reading_and_a_value_that_is_longer_is_cut() {
+    let context =
+        |id| EventKind::ThreadContext(ThreadContext::Span { trace: [id; 16], span: [id; 8], flags: 1 });
+    let of_thread = |at, kind| event(at, 0, 11, kind);
+    let recorded = read(&[
+        event(0, 0, 0, thread(10, 10, 1, "shop")),
+        event(0, 0, 0, thread(11, 10, 1, "worker")),
+        event(5, 0, 0, name(0, "http.route")),
+        event(5, 0, 0, name(1, "http.request.method")),
+        event(5, 0, 0, name(2, "db.system")),
+        of_thread(100, context(1)),
+        of_thread(100, attribute(0, 6, "/cart")),
+        of_thread(100, attribute(1, 3, "GET")),
+        of_thread(100, attribute(9, 3, "abc")),
+        of_thread(200, context(2)),
+        of_thread(200, attribute(2, 200, "")),
+        of_thread(200, attribute(1, 0, "")),
+        // The names of another program of the process.
+        event(300, 0, 0, name(0, "rpc.method")),
+        of_thread(300, context(1)),
+        of_thread(300, attribute(0, 5, "/late")),
+    ]);
+    let worker = recorded.with_tid(Tid(11))[0];
+    let of = |trace: u8, at: u64| {
+        let all = attributes(&recorded, worker, TraceId([trace; 16]), Stamp::from_ns(at));
+        let text = |name: &Name| String::from_utf8_lossy(name.bytes()).into_owned();
+        let told = |one: SaidAttribute| {
+            format!("{} {}{}", text(&one.name), text(&one.value), if one.is_cut { "…" } else { "" })
+        };
+        all.into_iter().map(told).collect::<Vec<_>>()
+    };
+    // Without a name it is not known what a value means.
+    let first = ["http.route /cart…", "http.request.method GET"];
+    assert_eq!([of(1, 100), of(1, 199)], [first, first]);
+    let second = ["http.request.method ", "db.system …"];
+    assert_eq!([of(2, 200), of(2, 299), of(2, 150)], [second, second, second]);
+    assert_eq!(of(1, 300), ["rpc.method /late"]);
+    assert_eq!(of(3, 150), [""; 0]);
 }
