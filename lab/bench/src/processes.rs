@@ -3,7 +3,7 @@
 use std::process::Child;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use wakepath_runner::ended;
 
 /// Keeps this process, its threads to come and its children on one CPU, unless they choose another.

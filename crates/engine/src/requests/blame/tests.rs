@@ -64,7 +64,7 @@ fn blamed(made: &Made, asked: &str) -> String {
         }
         text.push_str("; ");
     }
-    assert_eq!(until, answer.to, "they tile it");
+    assert_eq!(until, answer.to.stamp(), "they tile it");
     for one in &path.blocked_by {
         let _ = write!(text, "by {} {}", made.root(one.request), one.total_ns);
         for (through, ns) in &one.through {

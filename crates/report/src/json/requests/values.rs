@@ -12,6 +12,11 @@ use crate::sample::requests::{recorded, traced};
 use crate::screen::Layout;
 use crate::text::{self, Source};
 
+/// The words that name what was read.
+fn words() -> [String; 2] {
+    ["a.rec", "spans.json"].map(String::from)
+}
+
 /// Compares a document, indented, with a file.
 fn check(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>, expected: ExpectFile) {
     let mut out = Vec::new();
@@ -47,7 +52,9 @@ fn a_request_with_a_path_and_one_without_have_these_values() {
     ] {
         let which = traced.find(&format!("{id:0>32}")).expect("it is there");
         let answer = engine::request(&joined, which, Algorithm::default());
-        check(|out| json::request(&answer, out), document);
+        let words = words();
+        let named = json::Named { recording: &words[..1], with_spans: &words };
+        check(|out| json::request(&answer, named, out), document);
         let text = text::request(&answer, Source::Read(" a.rec"), " a.rec spans.json", Layout::PLAIN);
         expected.assert_eq(&text);
     }
@@ -60,7 +67,9 @@ fn the_requests_of_a_peak_have_these_values() {
     let requests = RequestsQuery { operation: Some("GET /cart".to_owned()), service: None };
     let query = GroupQuery { requests, peak: Some(2), algorithm: Algorithm::default() };
     let answer = engine::request_group(&joined, &query, None).expect("an answer");
-    check(|out| json::request_group(&answer, out), expect_file!["../../../tests/requests/peak.json"]);
+    let words = words();
+    let named = json::Named { recording: &words[..1], with_spans: &words };
+    check(|out| json::request_group(&answer, named, out), expect_file!["../../../tests/requests/peak.json"]);
     let text = text::request_group(&answer, false, " a.rec spans.json", Layout::PLAIN);
     expect_file!["../../../tests/requests/peak.txt"].assert_eq(&text);
     let query = GroupQuery { peak: None, ..query };
