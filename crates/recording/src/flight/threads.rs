@@ -412,16 +412,28 @@ impl Threads {
             return false;
         }
         let before = self.rows.remove(&leader);
+        let mut ns_tid = None;
         if let Some(mut row) = self.rows.remove(&old) {
             if let Some(identity) = &mut row.identity {
                 identity.tid = leader;
-                identity.ns_tid = identity.ns_tgid;
+                ns_tid = Some(std::mem::replace(&mut identity.ns_tid, identity.ns_tgid));
             }
             self.rows.insert(leader, row);
         }
         // The old leader has the other tid while it exits.
-        if let Some(before) = before {
+        if let Some(mut before) = before {
+            if let Some(identity) = &mut before.identity {
+                identity.tid = old;
+                identity.ns_tid = ns_tid.unwrap_or(old);
+            }
             self.rows.insert(old, before);
+        }
+        for occupant in self.cpus.iter_mut().flatten() {
+            *occupant = match *occupant {
+                tid if tid == old => leader,
+                tid if tid == leader => old,
+                tid => tid,
+            };
         }
         true
     }

@@ -163,32 +163,67 @@ fn the_work_of_a_program_ends_with_it_and_the_files_and_the_code_of_its_process_
 
 #[test]
 fn a_thread_that_executes_a_program_has_the_leaders_tid_and_no_context_and_the_others_keep_theirs() {
-    let mut machine = machine();
-    machine.rare(BEGIN + 20, WORKER, EventKind::Fork { child: thread(SECOND_THREAD, WORKER, BEGIN + 20) });
-    machine.sched(BEGIN + 30, WORKER, EventKind::ThreadContext(context(3)));
-    machine.switch(BEGIN + 31, WORKER, OTHER, SwitchOut::Runnable);
-    machine.sched(BEGIN + 32, OTHER, EventKind::ThreadContext(context(5)));
-    machine.switch(BEGIN + 33, OTHER, WORKER, SwitchOut::Runnable);
-    machine.rare(BEGIN + 34, WORKER, EventKind::Exit);
-    machine.switch(BEGIN + 35, WORKER, SECOND_THREAD, SwitchOut::Dead);
-    machine.sched(BEGIN + 36, SECOND_THREAD, EventKind::ThreadContext(context(4)));
-    let exec = EventKind::Exec {
-        old: SECOND_THREAD,
-        comm: Comm::new(b"other"),
-        path: b"/bin/other".as_slice().into(),
-    };
-    machine.rare(BEGIN + 40, WORKER, exec);
-    let restated = restated(machine);
-    let contexts = restated.iter().filter(|(_, kind)| matches!(kind, EventKind::ThreadContext(_)));
-    assert_eq!(contexts.collect::<Vec<_>>(), [&(OTHER, EventKind::ThreadContext(context(5)))]);
-    let comms: Vec<_> = restated
-        .iter()
-        .filter_map(|(_, kind)| match kind {
-            EventKind::Thread { identity, .. } => Some((identity.tid, identity.comm)),
+    // Whether the old leader has left its CPU for ever when the program is executed.
+    for is_gone in [true, false] {
+        let mut machine = machine();
+        machine.rare(
+            BEGIN + 20,
+            WORKER,
+            EventKind::Fork { child: thread(SECOND_THREAD, WORKER, BEGIN + 20) },
+        );
+        machine.sched(BEGIN + 30, WORKER, EventKind::ThreadContext(context(3)));
+        machine.switch(BEGIN + 31, WORKER, OTHER, SwitchOut::Runnable);
+        machine.sched(BEGIN + 32, OTHER, EventKind::ThreadContext(context(5)));
+        machine.switch(BEGIN + 33, OTHER, WORKER, SwitchOut::Runnable);
+        machine.rare(BEGIN + 34, WORKER, EventKind::Exit);
+        let out = if is_gone { SwitchOut::Dead } else { SwitchOut::Runnable };
+        machine.switch(BEGIN + 35, WORKER, SECOND_THREAD, out);
+        machine.sched(BEGIN + 36, SECOND_THREAD, EventKind::ThreadContext(context(4)));
+        let exec = EventKind::Exec {
+            old: SECOND_THREAD,
+            comm: Comm::new(b"other"),
+            path: b"/bin/other".as_slice().into(),
+        };
+        machine.rare(BEGIN + 40, WORKER, exec);
+        let restated = restated(machine);
+        let has_context = |tid, id| restated.contains(&(tid, EventKind::ThreadContext(context(id))));
+        let contexts = [has_context(WORKER, 3), has_context(WORKER, 4), has_context(OTHER, 5)];
+        assert_eq!(contexts, [false, false, true], "{is_gone}: {restated:?}");
+        let threads = restated.iter().filter_map(|(current, kind)| match kind {
+            EventKind::Thread { identity, .. } => {
+                assert_eq!(*current, identity.tid);
+                Some((identity.tid, identity.ns_tid, identity.comm))
+            }
             _ => None,
-        })
-        .collect();
-    assert_eq!(comms, [(WORKER, Comm::new(b"other")), (OTHER, Comm::new(b"worker"))]);
+        });
+        let mut expected = vec![
+            (WORKER, WORKER, Comm::new(b"other")),
+            (OTHER, OTHER, Comm::new(b"worker")),
+            (SECOND_THREAD, SECOND_THREAD, Comm::new(b"worker")),
+        ];
+        expected.truncate(if is_gone { 2 } else { 3 });
+        assert_eq!(threads.collect::<Vec<_>>(), expected, "{is_gone}");
+    }
+}
+
+#[test]
+fn a_thread_has_one_cpu_and_a_switch_to_itself_is_none() {
+    let mut machine = machine();
+    machine.switch(BEGIN + 100, WORKER, WORKER, SwitchOut::Dead);
+    // It shows up on another CPU: the record of its leaving the first one is missing.
+    let mut record = Vec::new();
+    let out = SwitchOut::Runnable;
+    let kind = EventKind::Switch { next: WORKER, out, interrupts_ns: 0, call: None };
+    let switch = Event { cpu: Cpu(1), ..Machine::event(BEGIN + 200, Tid::IDLE, kind) };
+    machine.encoder.encode(&switch, 0, &mut record).expect("an event");
+    machine.flight.packet(Buffer::Sched, Cpu(1), &record, 0);
+    let kept = kept(machine);
+    let before = kept.iter().filter(|event| event.at.ns() < FROM);
+    let on_cpus = before.clone().filter(|event| event.kind == EventKind::Current);
+    assert_eq!(on_cpus.map(|event| (event.cpu, event.current)).collect::<Vec<_>>(), [(Cpu(1), WORKER)]);
+    let is_thread =
+        |event: &&Event| matches!(&event.kind, EventKind::Thread { identity, .. } if identity.tid == WORKER);
+    assert_eq!(before.filter(is_thread).count(), 1, "it has not ended");
 }
 
 #[test]

@@ -257,6 +257,8 @@ fn a_directory_with_something_else_in_it_is_refused() {
         .collect();
     assert!(names.values().all(|name| name.to_string_lossy().contains("kept-20251124T160000Z")), "{names:?}");
     assert_eq!(kept_recordings(folder.path()).expect("a directory").len(), 1);
+    std::fs::create_dir(folder.path().join(".kept-20261125T030706Z-signal.new")).expect("a directory");
+    assert_eq!(kept_recordings(folder.path()).expect("a directory").len(), 1, "one that is being begun");
 }
 
 #[test]

@@ -63,6 +63,20 @@ fn a_recording_says_the_losses_of_its_window_and_not_those_before() {
 }
 
 #[test]
+fn a_gap_right_before_the_window_is_a_loss_of_it() {
+    for (begin, lost) in [(BEGIN + 15, 3), (BEGIN + 30, 0)] {
+        let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
+        // No counter has these records: they were malformed.
+        for (at, seq) in [(10, 0), (20, 5), (40, 7)] {
+            let at = BEGIN + at;
+            flight.packet(Buffer::Sched, Cpu(0), &packet(&EventKind::Current, &[at, at + 1], seq), 0);
+        }
+        flight.cut(begin);
+        assert_eq!(losses(&flight).0, lost, "from {begin}");
+    }
+}
+
+#[test]
 fn a_loss_among_switches_takes_what_was_known_of_the_cpus_thread_and_a_loss_among_packets_does_not() {
     for (buffer, kind, seq, keeps_lock) in [
         (Buffer::Sched, EventKind::Current, 9, false),
