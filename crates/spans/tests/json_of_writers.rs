@@ -384,6 +384,18 @@ fn jaegers_spans_are_read_with_null_for_what_is_not_there_and_numbers_in_any_for
 }
 
 #[test]
+fn jaegers_tags_say_when_the_work_of_a_span_was_queued() {
+    for (value, expected) in [("7", Some(7)), (r#""8""#, Some(8)), ("-7", None), ("null", None)] {
+        let file = format!(
+            r#"{{"data": [{{"spans": [{{"traceID": "07", "spanID": "01", "startTime": 5, "duration": 4,
+            "tags": [{{"key": "wakepath.queued_ns", "value": {value}}}]}}]}}]}}"#
+        );
+        let (spans, _) = read(&file.into()).expect("spans");
+        assert_eq!(spans.spans[0].queued.map(|queued| queued.ns()), expected, "{value}");
+    }
+}
+
+#[test]
 fn the_services_of_a_file_have_the_same_order_each_time_it_is_read() {
     let processes: Vec<_> = (0..50).map(|one| format!(r#""p{one}": {{"serviceName": "s{one}"}}"#)).collect();
     let spans: Vec<_> = (0..50)

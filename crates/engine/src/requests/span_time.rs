@@ -35,7 +35,7 @@ impl SpanTime {
         Stamp::from_ns(self.since(Stamp::from_ns(0).into()))
     }
 
-    /// The time so many ns later.
+    /// The time that lies this number of ns later.
     pub(super) fn plus(self, ns: u64) -> Self {
         Self { ns: self.ns + i128::from(ns) }
     }

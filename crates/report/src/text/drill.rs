@@ -115,7 +115,7 @@ fn path(answer: &Drilled, cause: &RootCause, screen: &mut Screen) {
             line = line.add(Style::Normal, format!("  called at {}:{number}", escape(file.as_bytes())));
         }
         if let Some((chosen, calls)) = votes {
-            line = line.add(Style::Faint, format!("  {chosen} of {}", count(calls.into(), "call")));
+            line = line.add(Style::Faint, format!("  {chosen} of {}", count(calls, "call")));
         }
         screen.wrapped(0, line);
     }
@@ -132,7 +132,7 @@ fn path(answer: &Drilled, cause: &RootCause, screen: &mut Screen) {
 /// The contributors of a decision, those with most votes first.
 fn decided(answer: &Drilled, decision: &Decision, screen: &mut Screen) {
     screen.blank();
-    let calls = format!(": {} had a vote", count(decision.votes.into(), "call"));
+    let calls = format!(": {} had a vote", count(decision.votes, "call"));
     screen.wrapped(0, Line::strong(name(answer, decision.node)).add(Style::Normal, calls));
     let mut all: Vec<&Contribution> = decision.contributors.iter().collect();
     all.sort_by_key(|one| (std::cmp::Reverse(one.maxcount), std::cmp::Reverse(one.mean_ns)));
@@ -229,7 +229,7 @@ fn sampled_at(sampled: &Sampled) -> String {
         shown.push(format!("{} {at}", share(place.samples, sampled.samples)));
         left = left.saturating_sub(place.samples);
     }
-    format!("sampled {} there: {}", count(sampled.samples.into(), "time"), shown.join(", "))
+    format!("sampled {} there: {}", count(sampled.samples, "time"), shown.join(", "))
 }
 
 /// Places of samples that are shown, at most.
@@ -254,7 +254,7 @@ fn ended(cause: &RootCause) -> &'static str {
 
 fn doubted(answer: &Drilled, doubt: &Doubt) -> String {
     let of = |node: &NodeId| name(answer, *node);
-    let counted = |calls| count(u64::from(calls), "call");
+    let counted = |calls| count(calls, "call");
     match doubt {
         Doubt::CloseVotes { node } => format!("another part of {} had nearly as many votes", of(node)),
         Doubt::NoMajority { node } => format!("in most calls another part of {} was the largest", of(node)),
@@ -270,12 +270,12 @@ fn doubted(answer: &Drilled, doubt: &Doubt) -> String {
             format!("the calls in the code of {} were not measured", of(node))
         }
         Doubt::SitesNotMeasured { node, sites } => {
-            let calls = count(*sites as u64, "call");
-            format!("{calls} in the code of {} {} not measured", of(node), was(*sites as u64))
+            let calls = count(*sites, "call");
+            format!("{calls} in the code of {} {} not measured", of(node), was(*sites))
         }
         Doubt::UnknownTargets { node } => format!("{} calls functions that are not known", of(node)),
         Doubt::LeftOut { node } => format!("not all calls of {} were measured at the same time", of(node)),
-        Doubt::CallsMissing { calls } => format!("{} {} missing", counted(*calls), is((*calls).into())),
+        Doubt::CallsMissing { calls } => format!("{} {} missing", counted(*calls), is(*calls)),
         Doubt::Drift(drift) => {
             format!("the latencies changed meanwhile (earth mover's distance {:.0}%)", drift.earth_mover)
         }
