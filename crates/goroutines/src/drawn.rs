@@ -3,7 +3,7 @@
 //! The label is the goroutine's number, `@` and its thread if that has another number, `<` and the goroutine that started it. A column is
 //! `=` where it runs, `q` in a queue, `_` where it is not alive, `?` where nothing is recorded of it. A park is a letter for its reason (`s` sleep, `i` a
 //! descriptor, `l` a lock, `c` a channel, `o` another), and in its last column its end: the goroutine that made it ready, `t` the
-//! scheduler, `p` nothing but that a thread ran it. Threads run all the time.
+//! scheduler, `p` nothing but that a thread ran it. Threads run all the time, unless they are drawn too.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Cause, Path, SegmentKind, Timeouts};
@@ -56,7 +56,25 @@ pub(crate) fn drawn_without(
     drawn_of(drawing, (LostRecords::Any, losses), keeps)
 }
 
+/// The same over threads that are drawn too, with as many columns.
+pub(crate) fn drawn_over(threads: &str, drawing: &str) -> Drawn {
+    drawn_on(threads, drawing, (LostRecords::Any, &[]), |_| true)
+}
+
 fn drawn_of(
+    drawing: &str,
+    losses: (LostRecords, &[(usize, usize)]),
+    keeps: impl Fn(&(u64, GoroutineStep)) -> bool,
+) -> Drawn {
+    let lines = drawing.lines().map(str::trim);
+    let columns = lines.clone().map(|line| line.split_once(' ').expect("a label").1.len()).max();
+    let running = "=".repeat(columns.expect("a line"));
+    let threads: String = (0..lines.count()).map(|row| format!("{row} {running}\n")).collect();
+    drawn_on(&threads, drawing, losses, keeps)
+}
+
+fn drawn_on(
+    threads: &str,
     drawing: &str,
     (records, losses): (LostRecords, &[(usize, usize)]),
     keeps: impl Fn(&(u64, GoroutineStep)) -> bool,
@@ -64,8 +82,7 @@ fn drawn_of(
     let lines: Vec<&str> = drawing.lines().map(str::trim).collect();
     let columns =
         lines.iter().map(|line| line.split_once(' ').expect("a label").1.len()).max().expect("a line");
-    let threads: String = (0..lines.len()).map(|row| format!("{row} {}\n", "=".repeat(columns))).collect();
-    let Drawing { mut events, tids, .. } = draw(&threads);
+    let Drawing { mut events, tids, .. } = draw(threads);
     for &(from, to) in losses {
         use wakepath_event::{Context, Cpu, Event, EventKind};
         let kind = EventKind::Loss { from: Stamp::from_ns(at(from)), count: 2, records };

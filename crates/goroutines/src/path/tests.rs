@@ -1,10 +1,12 @@
 //! Paths of drawn goroutines.
 
-use wakepath_critical_path::{Basis, Cause, Segment, SegmentKind, Via};
-use wakepath_event::GoStep;
+use wakepath_clock::Stamp;
+use wakepath_critical_path::{Basis, Cause, Segment, SegmentKind, Via, WaitId};
+use wakepath_event::{GoStep, GoroutineStep, Tid};
+use wakepath_wait_graph::Graph;
 
-use crate::drawn::{drawn, drawn_without, stamp};
-use crate::{GoWait, GoWindow, GoroutineIndex, path};
+use crate::drawn::{drawn, drawn_over, drawn_without, stamp};
+use crate::{GoWait, GoWindow, GoroutineIndex, Goroutines, path};
 
 #[track_caller]
 fn check(drawing: &str, number: u64, expected: &str) {
@@ -178,6 +180,93 @@ fn locks_are_linked_as_locks_and_the_waits_of_threads_are_no_parks() {
     assert_eq!(path.path.segments[1].parent.map(|id| id.0), Some(0));
     let other = drawn.path_of(1, 0, 9);
     assert_eq!(other.path.waits[0].via, Via::Wakeup);
+}
+
+#[test]
+fn a_thread_that_waits_while_it_runs_a_goroutine_leads_to_the_threads_and_goroutines_it_waits_for() {
+    // Thread 0 waits for thread 1, which waits for thread 3, and runs no goroutine in columns 5 and 6.
+    let drawn = drawn_over(
+        "0 ==....1====
+         1 ===.3======
+         2 ===========
+         3 ===========",
+        "0 ===========
+         1 =====qq====
+         2 =llllllll0=
+         3 ===========",
+    );
+    assert_eq!(drawn.line(0), "00133--0000");
+    assert_eq!(drawn.line(2), "20133--0002");
+    let path = drawn.path_of(2, 0, 11);
+    let id = |parent: Option<WaitId>| parent.map(|WaitId(id)| id);
+    let waits: Vec<_> = path.path.waits.iter().map(|wait| (id(wait.parent), wait.depth, wait.via)).collect();
+    assert_eq!(waits, [(None, 0, Via::Lock), (Some(0), 1, Via::Wakeup), (Some(1), 2, Via::Wakeup)]);
+    assert_eq!(path.parks, [Some((drawn.goroutine(2), 2)), None, None], "waits of threads are no parks");
+    let segments: Vec<_> =
+        path.path.segments.iter().map(|one| (id(one.parent), one.depth, one.via)).collect();
+    assert_eq!(
+        segments,
+        [
+            (None, 0, Via::Window),
+            (Some(0), 1, Via::Lock),
+            (Some(1), 2, Via::Wakeup),
+            (Some(2), 3, Via::Wakeup),
+            (Some(1), 2, Via::Wakeup),
+            (Some(0), 1, Via::Lock),
+            (None, 0, Via::Window),
+        ]
+    );
+}
+
+#[test]
+fn the_time_of_a_parent_that_led_to_a_newborn_is_linked_as_a_birth() {
+    let drawn = drawn(
+        "0 lllll1=
+         1<2 ____===
+         2 ==oo1q=",
+        &[],
+    );
+    let path = drawn.path_of(0, 0, 7).path;
+    let vias: Vec<_> = path.segments.iter().map(|one| one.via).collect();
+    assert_eq!(vias, [Via::Fork, Via::Lock, Via::Lock, Via::Window], "{path:#?}");
+}
+
+#[test]
+fn time_outs_that_threads_join_are_added_up_over_the_turns_of_a_goroutine() {
+    let trace = wakepath_scenario::text::parse(
+        "thread own tid=7
+         thread other tid=8
+         0 c0 idle switch own
+         10 c0 own switch idle blocked call=7:0x1000
+         20 c0 idle/timer waking own
+         20 c0 idle switch own
+         21 c0 own switch idle blocked call=7:0x1000
+         30 c0 idle switch other
+         31 c0 other waking own
+         31 c0 other switch own
+         40 c0 own switch idle blocked call=7:0x1000
+         50 c0 idle/timer waking own
+         50 c0 idle switch own
+         51 c0 own switch idle blocked call=7:0x1000
+         60 c0 idle switch other
+         61 c0 other waking own
+         61 c0 other switch own
+         100 c0 own switch idle",
+    );
+    let graph: Graph = trace.expect("a trace").events.iter().collect();
+    let step = |at, step| {
+        let step = GoroutineStep { tgid: Tid(7), program: 0, goroutine: 1, began_in: 0, step };
+        (Stamp::from_ns(at), Tid(7), step)
+    };
+    // It is seen twice, so that its thread's path is two.
+    let steps = [step(0, GoStep::Runs(0)), step(35, GoStep::Yields), step(36, GoStep::Runs(0))];
+    let thread = |tid, _| graph.with_tid(tid).next().map(|(index, _)| index);
+    let goroutines = Goroutines::new(&graph, &steps, thread);
+    let window = GoWindow { goroutine: GoroutineIndex(0), from: Stamp::MIN, to: Stamp::from_ns(100) };
+    let timeouts = wakepath_critical_path::Timeouts::JoinedIfAlike;
+    let path = path(&graph, &goroutines, &[window], timeouts, |_, _| GoWait::Other).expect("a window").path;
+    assert!(path.tiles_window());
+    assert_eq!((path.joined.waits, path.joined.ns), (2, 20));
 }
 
 #[test]

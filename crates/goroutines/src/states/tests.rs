@@ -184,3 +184,77 @@ fn a_span_of_the_same_ids_begins_in_a_goroutine_of_each_process() {
     assert_eq!(of(1), [(other, 9)]);
     assert_eq!(of(3), []);
 }
+
+/// The goroutines of these steps: time, thread and goroutine by row and number, and the step. The threads run for 10 columns.
+fn of_steps(steps: &[(u64, u32, u64, GoStep)]) -> (crate::drawn::Drawn, Goroutines) {
+    let drawn = drawn("0 ==========\n1 ==========", &[]);
+    let tid = |row| drawn.graph.thread(drawn.thread(row)).tid();
+    let steps: Vec<_> = steps
+        .iter()
+        .map(|&(column, row, goroutine, step)| {
+            let began_in = goroutine * 0x1000;
+            let step = GoroutineStep { tgid: tid(0), program: 0, goroutine, began_in, step };
+            (Stamp::from_ns(column * wakepath_scenario::STEP), tid(row), step)
+        })
+        .collect();
+    let thread = |tid, _| drawn.graph.with_tid(tid).next().map(|(index, _)| index);
+    let goroutines = Goroutines::new(&drawn.graph, &steps, thread);
+    (drawn, goroutines)
+}
+
+/// The states of the goroutine with this number, each with its columns.
+fn states_of(goroutines: &Goroutines, number: u64) -> Vec<(char, u64, u64)> {
+    let (_, found) = goroutines.iter().find(|(_, one)| one.number == number).expect("a goroutine");
+    let column = |at: Stamp<wakepath_clock::Reference>| at.ns() / wakepath_scenario::STEP;
+    let state = |state| match state {
+        State::Running(_) => '=',
+        State::Queued => 'q',
+        State::Parked(_) => '.',
+        State::Unknown => '?',
+    };
+    found.intervals.iter().map(|one| (state(one.state), column(one.from), column(one.to))).collect()
+}
+
+#[test]
+fn a_step_of_a_goroutine_that_could_not_be_read_shows_that_its_thread_may_run_another_one() {
+    let runs = GoStep::Runs(0);
+    for (step, expected) in [
+        (GoStep::Parks(0), vec![('?', 0, 8), ('=', 8, 10)]),
+        (GoStep::Yields, vec![('?', 0, 8), ('=', 8, 10)]),
+        (GoStep::Runs(0), vec![('?', 0, 8), ('=', 8, 10)]),
+        // The thread that makes another one ready goes on.
+        (GoStep::Ready(0), vec![('=', 0, 8), ('=', 8, 10)]),
+    ] {
+        let (_drawn, goroutines) =
+            of_steps(&[(0, 0, 1, runs), (4, 0, 0, step), (8, 0, 1, GoStep::Yields), (8, 1, 1, runs)]);
+        assert_eq!(states_of(&goroutines, 1), expected, "{step:?}");
+        assert_eq!(goroutines.iter().count(), 1, "number 0 is no goroutine");
+        assert_eq!(goroutines.get(crate::GoroutineIndex(0)).began_in, Some(0x1000));
+    }
+}
+
+#[test]
+fn a_thread_that_runs_another_goroutine_takes_nothing_from_one_that_another_thread_runs_by_then() {
+    let runs = GoStep::Runs(0);
+    // Goroutine 1 is seen on thread 1, and then thread 0, which ran it before, runs goroutine 2.
+    let (_drawn, goroutines) = of_steps(&[
+        (0, 0, 1, runs),
+        (2, 0, 1, GoStep::BeginsSpan([1; 16], [1; 8])),
+        (4, 1, 1, runs),
+        (6, 0, 2, runs),
+    ]);
+    assert_eq!(states_of(&goroutines, 1), [('=', 0, 2), ('?', 2, 4), ('=', 4, 10)]);
+    assert_eq!(states_of(&goroutines, 2), [('=', 6, 10)]);
+}
+
+#[test]
+fn a_state_that_several_steps_prove_is_one_interval() {
+    let (_drawn, goroutines) = of_steps(&[
+        (0, 0, 1, GoStep::Yields),
+        (2, 0, 1, GoStep::Ready(0)),
+        (4, 0, 2, GoStep::Runs(0)),
+        (6, 0, 1, GoStep::Yields),
+        (7, 0, 1, GoStep::Yields),
+    ]);
+    assert_eq!(states_of(&goroutines, 1), [('q', 0, 2), ('?', 2, 7), ('q', 7, 10)]);
+}
