@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, readlinkat, statat};
 
 use crate::error::Error;
 
@@ -18,13 +18,13 @@ pub(crate) struct Directory {
 
 impl Directory {
     pub(crate) fn open(path: &str, pid: u32) -> Result<Self, Error> {
-        let opened = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let opened = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         let descriptor = opened.map_err(|errno| Error::new(pid, "", errno.into(), true))?;
         Ok(Self { pid, descriptor })
     }
 
     pub(crate) fn directory(&self, name: &str) -> Result<Self, Error> {
-        let descriptor = self.opened(name, OFlags::PATH | OFlags::DIRECTORY)?;
+        let descriptor = self.opened(name, OFlags::PATH)?;
         Ok(Self { pid: self.pid, descriptor })
     }
 
@@ -58,7 +58,7 @@ impl Directory {
     /// The entries of a directory here whose names are numbers.
     pub(crate) fn numbers(&self, name: &str) -> Result<Vec<u32>, Error> {
         let failed = |errno: rustix::io::Errno| self.failed(name, errno.into());
-        let entries = Dir::new(self.opened(name, OFlags::RDONLY | OFlags::DIRECTORY)?).map_err(failed)?;
+        let entries = Dir::new(self.opened(name, OFlags::RDONLY)?).map_err(failed)?;
         let mut numbers = Vec::new();
         for entry in entries {
             let entry = entry.map_err(failed)?;
@@ -78,7 +78,7 @@ impl Directory {
 
     /// A file that is missing says nothing of the process: a thread of the kernel has no program. Each process has this one.
     fn failed(&self, name: &str, source: io::Error) -> Error {
-        let is_there = openat(&self.descriptor, "stat", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-        Error::new(self.pid, name, source, is_there.is_err())
+        let found = statat(&self.descriptor, "stat", AtFlags::empty());
+        Error::new(self.pid, name, source, found.is_err())
     }
 }

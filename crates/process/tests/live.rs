@@ -281,6 +281,17 @@ fn a_process_that_has_ended_is_gone_in_each_of_its_files() {
 }
 
 #[test]
+fn a_program_that_is_started_inherits_none_of_what_is_open() {
+    let own = Process::own().expect("this process");
+    let _open = (own.task(own.pid()), own.memory(), own.namespace("net"));
+    let running = sleeping("/bin/sleep");
+    let links = fs::read_dir(format!("/proc/{}/fd", running.0.id())).expect("its descriptors").flatten();
+    let links: Vec<_> = links.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
+    let inherited = |link: &std::path::PathBuf| link.starts_with("/proc") || link.starts_with("net:");
+    assert!(!links.is_empty() && !links.iter().any(inherited), "{links:?}");
+}
+
+#[test]
 fn needs_root_a_number_that_is_used_again_is_another_process() {
     let running = sleeping("/bin/sleep");
     let (process, pid) = (open(&running), running.0.id());
