@@ -36,7 +36,7 @@ use crate::record::{MIN_FREE_PERCENT, read_made, record_failure};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DrillArguments {
-    /// The function to begin at; by default that of the search that goes on
+    /// The function to start from [default with --resume: the saved one]
     #[arg(value_name = "TARGET", required_unless_present = "resume")]
     target: Option<String>,
     /// The process that calls it
@@ -96,7 +96,7 @@ pub struct DrillArguments {
     /// Only requests count that are handed over within a call of this function
     #[arg(long, value_name = "FILE:FUNCTION", requires = "handed_over")]
     handed_over_within: Option<String>,
-    /// Do not record what a function waited for that the path ends at
+    /// Do not record what the last function of the path waited for
     #[arg(long)]
     no_waits: bool,
     /// Record the waits into this directory
@@ -254,7 +254,7 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
     Ok(collecting::code_of_command(status))
 }
 
-/// Prints the answers, records what the calls of those peaks waited for that a wait makes slow, and prints that.
+/// Prints the answers; for each peak that waits, records its calls and prints what they waited for.
 fn answer(
     found: &[Drilled],
     arguments: &DrillArguments,

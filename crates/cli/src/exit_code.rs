@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use wakepath_engine::{Head, Severity};
 
-/// An exit code other than 0, and than that of the command that ran.
+/// A nonzero exit code of wakepath itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Code {
     /// There is an answer, which losses or other problems affect (`--strict`).

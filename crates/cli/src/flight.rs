@@ -50,7 +50,7 @@ pub struct FlightArguments {
     trigger_outlier: bool,
     /// With --flight: a thread that works for one span for longer triggers, while it still does; no spans need to come
     ///
-    /// By the context that threads say in their memory (docs/requests.md). A span in which a thread rests is one too: ask for more than those take.
+    /// Read from each thread's context (docs/requests.md). Idle spans count too: choose a TIME longer than they take.
     #[arg(long, value_name = "TIME", value_parser = time, requires = "flight")]
     trigger_open: Option<Duration>,
     /// With --flight: after a recording was kept, wait so long before a span triggers again

@@ -273,11 +273,11 @@ fn stamp_of_sample(record: &[u8]) -> Option<u64> {
 /// The order in which copies are taken.
 #[derive(Clone, Copy)]
 enum Turn {
-    /// The one that waits longest of those that the recording is asked about.
+    /// The oldest copy of a target process.
     Asked,
-    /// The one of the youngest process, since such processes may end soon.
+    /// The copy of the youngest process, since such processes may end soon.
     Youngest,
-    /// The one that waits longest.
+    /// The oldest copy.
     Oldest,
 }
 

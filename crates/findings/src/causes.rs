@@ -21,7 +21,7 @@ pub struct CallCause {
     pub total_ns: PerGroup<u64>,
     /// The time, ns a call.
     pub mean_ns: PerGroup<f64>,
-    /// The number of calls that were asked about of which it took more than all else.
+    /// The number of selected calls in which this cause took the most time.
     pub first_in: u64,
     /// The parts of the time, by the end of the chain of waits, the largest difference first. They are less than the whole
     /// where no more is known.

@@ -132,8 +132,8 @@ pub struct Injection {
     unwinders: Vec<Unwinder>,
     /// By the address of the instruction.
     changes: BTreeMap<u64, Change>,
-    /// The stubs that were taken out, by the address of the instruction: their numbers and callees. A thread that lost its CPU
-    /// amid one still calls what it says, so that it is of that site for ever.
+    /// The stubs that were taken out, by the address of the instruction: their numbers and callees. A thread preempted
+    /// inside a removed stub may still run it, so its site number and callee are never reused.
     taken_out: BTreeMap<u64, (u32, u64)>,
     /// The next number of a site, and those that are free again: of further nodes, or never put in.
     next: u32,

@@ -1,5 +1,4 @@
-//! Gives a descriptor of ours to a process, by a message between two sockets: the process's has no name that anybody knows before,
-//! and lives for the moment.
+//! Passes a file descriptor to a process over a socket whose name the kernel chooses, open only meanwhile.
 
 use std::fs::File;
 use std::io;

@@ -74,7 +74,7 @@ impl Flows {
         self.senders.insert(outgoing, process);
     }
 
-    /// The end that sends what has these ends, of which `flow` is the number, where it has one.
+    /// The sender on this flow; `flow` is its id, if it has one.
     fn peer(&self, flow: Option<&FlowId>, Flow { source, target, protocol }: Flow) -> Peer {
         let process = flow.and_then(|flow| self.senders.get(flow)).copied();
         Peer { own: target, end: Endpoint { protocol, address: source }, process }

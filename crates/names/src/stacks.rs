@@ -68,7 +68,7 @@ pub struct Site {
 /// The caller of a function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Caller {
-    /// Nobody: a thread begins there, or it is in the kernel.
+    /// No caller: the thread's entry, or kernel code.
     Nobody,
     /// This one.
     Function(Found),

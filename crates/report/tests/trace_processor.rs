@@ -249,7 +249,7 @@ fn ours(recorded: &Recorded) -> States {
                 ThreadState::Blocked(_) => "blocked",
                 ThreadState::Unknown(_) => continue,
             };
-            // A state that lasts no time is none to Perfetto; of one that a snapshot found it knows nothing.
+            // Perfetto drops states of zero length, and has none from snapshots.
             seen |= state == "running" || state == "runnable" && interval.from < interval.to && woken;
             woken = state == "blocked";
             if seen && interval.to < graph.to() && interval.from < interval.to {

@@ -25,7 +25,7 @@ pub struct Stint<T, C> {
     pub span: SpanIndex,
 }
 
-/// A piece of time with the active span of a thread, and the one that began first of those that are open.
+/// A piece of time with the active span of a thread, and the open span that began first.
 pub(crate) type Open<C> = (Stamp<C>, Stamp<C>, Option<(SpanIndex, SpanIndex)>);
 
 /// The active span of each thread.
@@ -41,7 +41,7 @@ struct Piece<C> {
     to: Stamp<C>,
     /// The active one.
     span: SpanIndex,
-    /// The one that began first of those that are open.
+    /// The open span that began first.
     first: SpanIndex,
 }
 
@@ -80,7 +80,7 @@ impl<T: Hash + Eq, C: Copy + Ord> Work<T, C> {
         between
     }
 
-    /// The active span of a thread and the one that began first of those that are open, from then to then, piece by piece, without
+    /// The active span of a thread and the open span that began first, from then to then, piece by piece, without
     /// gap or overlap.
     pub(crate) fn open(&self, thread: &T, from: Stamp<C>, to: Stamp<C>) -> Vec<Open<C>> {
         if from >= to {

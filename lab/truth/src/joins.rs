@@ -21,7 +21,7 @@ use programs::{APPROXIMATE, PROGRAMS, Part, Program, Start, Way};
 const MOST: &str = "400";
 /// The share of the time that may be wrong by the best way: a thread that is woken for a request runs before it takes it up.
 const MAX_WRONG: f64 = 0.005;
-/// The share in which a thread takes a request up or leaves it, by its log: either answer is right there, and so is none. With more, the log is no truth.
+/// The share of time at hand-over edges, where the log is ambiguous. Above it, the log cannot judge.
 const MAX_EDGE: f64 = 0.02;
 /// The share of the requests that may be given to another thread where spans say nothing of threads.
 const MAX_ANOTHER: f64 = 0.01;

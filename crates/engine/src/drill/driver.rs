@@ -336,7 +336,7 @@ impl<'obj> Driver<'obj> {
         }
     }
 
-    /// The reason why none of the calls of f0 was one of those that are asked about.
+    /// Why no call of f0 matched the query.
     fn not_in_question(&self, query: &DrillQuery, elapsed: Duration) -> Option<DrillError> {
         self.no_phase(query, elapsed).or_else(|| self.no_request(query, elapsed))
     }

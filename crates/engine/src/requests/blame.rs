@@ -1,4 +1,4 @@
-//! The requests that a path leads through: those for which its threads worked, and those that so blocked the path's own request.
+//! The requests that a path leads through: those that the path's threads worked for, and those that blocked the path's own request.
 //!
 //! A segment explains a wait of the thread above it, that one perhaps another wait, and so on up to the request's own thread. Each of
 //! these threads works for some request: one after the other, they are the requests that wait for each other (L19 §4.3.4). The
@@ -105,7 +105,7 @@ impl Blame {
     }
 }
 
-/// The requests that the segments of a path worked for, and those that so blocked the path's own request. `work` gives the work
+/// The requests that the path's threads worked for, and those that blocked the path's own request. `work` gives the work
 /// of a segment, by its place: pieces that tile it; `of_wait` that of a waiting thread at a time; `said` what a thread and its process
 /// say of a trace that it works for.
 pub(super) fn blame(

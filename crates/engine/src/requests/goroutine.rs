@@ -184,8 +184,8 @@ fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> (Vec<
     (turns.iter().map(window).collect(), left_out)
 }
 
-/// The time in which goroutines did not run in these windows, by reason. `other` gives that to which the end of a park by a goroutine is counted: another
-/// request, for which that one worked then.
+/// The time in which goroutines did not run in these windows, by reason. `other` maps the goroutine that ended a park to the
+/// request it worked for at that time.
 pub(crate) fn parked_by<Other: Ord + Copy>(
     recorded: &Recorded,
     goroutines: &Goroutines,

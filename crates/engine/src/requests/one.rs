@@ -283,7 +283,7 @@ fn path_of<'r>(
     };
     let work = |_, segment: &Segment| {
         let mut worked = joined.work_of(segment.thread?, segment.from, segment.to);
-        // A call that was under way as no thread had the request: what the next one did meanwhile kept nobody waiting.
+        // While the call was in flight, no thread held the request: the next thread's other work did not delay it.
         if is_handed_over && segment.kind == SegmentKind::Network && segment.parent.is_none() {
             let is_own = |works_for| matches!(works_for, WorksFor::Span(span) if traced.requests.of_span(span) == request);
             for piece in worked.iter_mut().filter(|piece| !is_own(piece.works_for)) {

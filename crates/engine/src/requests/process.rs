@@ -37,7 +37,7 @@ pub(super) fn line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference
 pub struct SaidService {
     /// Its name.
     pub name: Name,
-    /// Which of those of this name it is, where it says so.
+    /// The service's instance id, if the process publishes one.
     pub instance: Option<Name>,
 }
 
