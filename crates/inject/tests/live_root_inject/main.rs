@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use wakepath_functions::{ProcessCallee, ProcessCode, Unwinding};
@@ -148,6 +149,12 @@ fn later() -> u64 {
     u64::MAX
 }
 
+/// One test at a time: some start processes all the time, which keeps the break points of the others in their code longer.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn is_root(would_show: &str) -> bool {
     // SAFETY: reads a number.
     let is_root = unsafe { libc::geteuid() } == 0;
@@ -162,6 +169,7 @@ fn each_call_is_measured_once_and_nothing_else_changes() {
     if !is_root("that stubs measure each call of a program, and change no result") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     for options in [
         &["-O2"][..],
@@ -269,6 +277,7 @@ fn a_busy_program_lives_through_many_insertions_and_removals() {
     if !is_root("that a program of many threads survives stubs that come and go") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let path = compiled(folder.path(), "called.c", &["-O2"]);
     let mut program = Program::start(&path, &[]);
@@ -336,6 +345,7 @@ fn a_measured_call_takes_some_tens_of_nanoseconds() {
     if !is_root("what a measured call costs") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let path = compiled(folder.path(), "loop.c", &["-O2"]);
     let mut program = Program::start(&path, &[]);
@@ -395,6 +405,7 @@ fn a_process_that_waits_or_computes_does_not_notice() {
     if !is_root("that no wait of a program ends early when it gets memory for stubs") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let path = compiled(folder.path(), "waits.c", &["-O2"]);
     for (how, expected) in [
@@ -431,6 +442,7 @@ fn processes_that_are_started_meanwhile_do_not_keep_sites_from_being_changed_aga
     if !is_root("that sites are changed again and again while others start processes") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let path = compiled(folder.path(), "throws.cc", &["-O2"]);
     let mut program = Program::start(&path, &[]);
@@ -489,6 +501,7 @@ fn exceptions_pass_stubs() {
     if !is_root("that exceptions pass stubs, and all on the way is cleaned up") {
         return;
     }
+    let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     for options in
         [&["-O2"][..], &["-O0"], &["-O2", "-static-libgcc", "-static-libstdc++"], &["-O2", "-static"]]
