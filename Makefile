@@ -33,7 +33,7 @@ program: setup ## build the program alone, for release: target/release/wakepath
 	$(CARGO) build $(LOCKED) --release --package wakepath-cli
 
 .PHONY: test
-test: setup ## formatter, lints, all tests, licences, layers: about 15 to 35 minutes on 2 CPUs
+test: setup ## formatter, lints, all tests, licences, layers: some 35 minutes on 2 CPUs
 	@packaging/setup plugins
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path fuzz/libfuzzer/Cargo.toml

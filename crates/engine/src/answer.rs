@@ -1,8 +1,8 @@
 //! Answers as data, with everything in them that a shell needs to show them.
 
 use std::sync::OnceLock;
-use wakepath_clock::{Reference, Stamp};
 
+use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Contributor, Hang, JoinedSum, Path, contributors};
 use wakepath_event::{HostIndex, Tid};
 use wakepath_findings::{

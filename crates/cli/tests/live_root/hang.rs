@@ -8,28 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use wakepath_harness::live::{Beside, place, program, record, run};
 
-const DEADLOCK: &str = r#"
-    #include <pthread.h>
-    #include <unistd.h>
-    static pthread_mutex_t a = PTHREAD_MUTEX_INITIALIZER, b = PTHREAD_MUTEX_INITIALIZER;
-    static pthread_barrier_t both;
-    static void *peer(void *unused)
-    {
-        pthread_mutex_lock(&b);
-        pthread_barrier_wait(&both);
-        pthread_mutex_lock(&a);
-        return unused;
-    }
-    int main(void)
-    {
-        pthread_t thread;
-        pthread_barrier_init(&both, 0, 2);
-        pthread_create(&thread, 0, peer, 0);
-        pthread_mutex_lock(&a);
-        pthread_barrier_wait(&both);
-        pthread_mutex_lock(&b);
-    }
-"#;
+use super::signals::DEADLOCKED;
 
 /// Waits until all `threads` of a process sleep.
 fn until_asleep(process: &Beside, threads: usize) {
@@ -57,7 +36,7 @@ fn asked(process: &Beside, folder: &Path) -> String {
 #[test]
 fn a_deadlock_from_before_the_recording_is_a_cycle() {
     let Some(folder) = place("a process that hangs already is told why") else { return };
-    let program = program(&folder, "deadlock", DEADLOCK, &["-pthread"]);
+    let program = program(&folder, "deadlock", DEADLOCKED, &["-pthread"]);
     let hanging = Beside(Command::new(program).spawn().expect("it starts"));
     until_asleep(&hanging, 2);
     let said = asked(&hanging, &folder);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use wakepath_harness::live::{command, place, program, run, texts};
 
 /// Two threads each wait for the mutex that the other one has, for ever.
-const DEADLOCKED: &str = r#"
+pub const DEADLOCKED: &str = r#"
     #include <pthread.h>
     #include <unistd.h>
     static pthread_mutex_t a = PTHREAD_MUTEX_INITIALIZER, b = PTHREAD_MUTEX_INITIALIZER;

@@ -206,7 +206,11 @@ fn explains(folder: &Path, recording: &Path, slow: &Slow) {
     // on the thread waits for a CPU, or runs.
     let blocked = number(&first["total_ns"]);
     let (least, most) = (slow.free.0 - slow.from, slow.free.1 - slow.from);
-    assert!((least - SLACK..=most + SLACK).contains(&blocked), "{blocked} of {length} ns: {slow:?}");
+    let (states, contributors) = (&document["states"], &document["contributors"]);
+    assert!(
+        (least - SLACK..=most + SLACK).contains(&blocked),
+        "{blocked} of {length} ns: {slow:?}: {states}, {contributors}"
+    );
 }
 
 #[test]

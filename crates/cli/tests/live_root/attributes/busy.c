@@ -76,6 +76,8 @@ static void *stock(void *unused)
 		    (round == 4 && !add(&roomy, 3, longest)))
 			abort();
 		wakepath_show(&roomy.record);
+		/* A thread's record is read when it leaves its CPU. */
+		rest(1);
 		pthread_mutex_lock(&lock);
 		atomic_store(&held, round + 1);
 		rest(20);

@@ -1,11 +1,11 @@
 //! The attributes that threads say beside their spans, and the words of their processes on themselves, for requests whose spans did not come, on a
 //! recording that the test draws.
 
-use std::fs;
-
 use serde_json::{Value, json};
 use wakepath_event::{EventKind, NameSpace};
 use wakepath_harness::made::{Made, made};
+
+use super::{span, write_spans};
 
 /// `cart` waits for a lock of `stock`, which works for a request whose spans are not there.
 const LOCK: &str = "
@@ -36,19 +36,7 @@ thread pay tid=12 tgid=10
 /// The recording with these names, and the span of `cart`.
 fn recorded(names: &[EventKind]) -> Made {
     let made = made(LOCK, names);
-    let times = [50, 650].map(|ns| (1_795_229_921_310_000_000_u64 + ns).to_string());
-    let span = json!({
-        "traceId": "a".repeat(32),
-        "spanId": "a".repeat(16),
-        "name": "GET /cart",
-        "kind": 2,
-        "startTimeUnixNano": times[0],
-        "endTimeUnixNano": times[1],
-    });
-    let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
-    let document =
-        json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": [span]}]}]});
-    fs::write(made.folder().join("spans.json"), document.to_string()).expect("a file");
+    write_spans(&made, &[span('a', None, "GET /cart", (50, 650), None)]);
     made
 }
 

@@ -6,8 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 use wakepath_harness::made::{Made, made};
 
-/// The recording's clock in realtime, ns.
-const REALTIME: u64 = 1_795_229_921_310_000_000;
+use super::{REALTIME, write_spans};
 
 /// `cart` waits for a lock of `stock`, which is preempted while it has it. `CONTEXT` is the context of `stock` as it leaves.
 const LOCK: &str = "
@@ -31,15 +30,8 @@ thread pay tid=12 tgid=10
 700 c0 cart switch idle blocked call=35:0
 ";
 
-fn span(id: char, name: &str, (from, to): (u64, u64)) -> Value {
-    json!({
-        "traceId": id.to_string().repeat(32),
-        "spanId": id.to_string().repeat(16),
-        "name": name,
-        "kind": 2,
-        "startTimeUnixNano": (REALTIME + from).to_string(),
-        "endTimeUnixNano": (REALTIME + to).to_string(),
-    })
+fn span(id: char, name: &str, times: (u64, u64)) -> Value {
+    super::span(id, None, name, times, None)
 }
 
 fn drawn(drawing: &str) -> Made {
@@ -48,10 +40,7 @@ fn drawn(drawing: &str) -> Made {
 
 fn drawn_with(drawing: &str, spans: &[Value]) -> Made {
     let made = made(drawing, &[]);
-    let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
-    let document =
-        json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": spans}]}]});
-    fs::write(made.folder().join("spans.json"), document.to_string()).expect("a file");
+    write_spans(&made, spans);
     made
 }
 

@@ -14,38 +14,11 @@ use serde_json::{Value, json};
 use wakepath_harness::made::{Made, made};
 use wakepath_otlp::{Options, Receiver};
 
-/// `cart` waits for a mutex that `pay` holds, which waited for it while `stock` held it.
-const LOCKS: &str = "
-thread cart tid=10
-thread stock tid=11 tgid=10
-thread pay tid=12 tgid=10
-0 c0 idle started
-0 c0 idle switch pay
-0 c1 idle switch stock
-50 c0 pay switch cart blocked call=202:0x1000 op=128 value=2 claim=stock
-100 c0 cart switch idle blocked call=202:0x1000 op=128 value=2 claim=stock
-350 c1 stock waking pay
-360 c1 stock switch pay blocked call=35:0
-500 c1 pay waking cart
-510 c0 idle switch cart
-650 c0 cart switch idle blocked call=35:0
-800 c1 pay switch idle blocked call=35:0
-";
-
-/// The recording's clock in realtime, ns.
-const REALTIME: u64 = 1_795_229_921_310_000_000;
+use super::{LOCKS, REALTIME};
 
 /// A request of the service `shop`: the digit that its ids are made of, its name, its time, its thread.
-fn span(id: char, name: &str, (from, to): (u64, u64), tid: u32) -> Value {
-    json!({
-        "traceId": id.to_string().repeat(32),
-        "spanId": id.to_string().repeat(16),
-        "name": name,
-        "kind": 2,
-        "startTimeUnixNano": (REALTIME + from).to_string(),
-        "endTimeUnixNano": (REALTIME + to).to_string(),
-        "attributes": [{"key": "wakepath.tid", "value": {"intValue": tid.to_string()}}],
-    })
+fn span(id: char, name: &str, times: (u64, u64), tid: u32) -> Value {
+    super::span(id, None, name, times, Some(tid))
 }
 
 fn write_spans(made: &Made, spans: &[Value]) {
