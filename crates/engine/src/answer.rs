@@ -220,7 +220,7 @@ impl PathAnswer<'_> {
 
 #[cfg(test)]
 mod tests {
-    use wakepath_names::testing::read;
+    use wakepath_loaded::testing::read;
 
     use super::*;
     use crate::{Answer, PathQuery, Subject, path};

@@ -384,7 +384,7 @@ mod tests {
     use wakepath_event::{EventKind, FunctionCall, Mark, NameSpace, SwitchOut, Tid};
 
     use super::*;
-    use wakepath_names::testing::{event, read, thread};
+    use wakepath_loaded::testing::{event, read, thread};
 
     /// A thread that runs all the time, and its calls of these functions: besides `others`, 20 calls of the first one
     /// for 100 ns.

@@ -1,7 +1,7 @@
 //! The cost of recording: what the recorder took itself, and what its programs in the kernel took from other threads.
 
 use wakepath_event::{CostKind, KernelCost};
-use wakepath_names::Counts;
+use wakepath_loaded::Counts;
 use wakepath_wait_graph::{Occupant, ThreadState};
 
 use crate::Recorded;
@@ -148,8 +148,8 @@ mod tests {
     use super::*;
     use wakepath_clock::Stamp;
     use wakepath_event::{CallEnd, EventKind, FunctionCall, Mark, SwitchOut, Tid};
-    use wakepath_names::testing::{event, read};
-    use wakepath_names::{OtherHost, Session};
+    use wakepath_loaded::testing::{event, read};
+    use wakepath_loaded::{OtherHost, Session};
     use wakepath_timeline::Numbering;
 
     fn cost(kind: CostKind, count: Option<u64>, from_ns: u64, to_ns: Option<u64>) -> EventKind {

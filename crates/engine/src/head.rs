@@ -61,8 +61,8 @@ mod tests {
     use std::path::PathBuf;
 
     use wakepath_event::{Clocks, EventKind, Mark};
-    use wakepath_names::testing::{event, read};
-    use wakepath_names::{OtherHost, Session};
+    use wakepath_loaded::testing::{event, read};
+    use wakepath_loaded::{OtherHost, Session};
 
     use super::*;
 

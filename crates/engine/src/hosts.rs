@@ -182,7 +182,7 @@ mod tests {
 
     use wakepath_clock::{ErrorBound, Line};
     use wakepath_event::{ClockId, Description, HostIdentity, Mark};
-    use wakepath_names::testing::event;
+    use wakepath_loaded::testing::event;
 
     use super::*;
 

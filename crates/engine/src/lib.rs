@@ -52,7 +52,7 @@ pub use wakepath_critical_path::{Algorithm, Severity, Window};
 pub use wakepath_distribution::Measure;
 pub use wakepath_event::{Comm, Tid};
 pub use wakepath_import::{Damage, DamageKind, Fault};
-pub use wakepath_names::{
+pub use wakepath_loaded::{
     CallKey, CallName, Caller, CodeNames, Command, Counts, CpuLimit, Frame, Host, Interval, Intervals, Name,
     Names, Object, Peer, Problem, ProblemKind, Recorded, Sampled, Session, Site, SiteId, Stack, Stacks,
     Survey, ThreadInfo, Unit, sampled,

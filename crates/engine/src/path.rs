@@ -120,7 +120,7 @@ mod tests {
     use wakepath_event::{EventKind, Mark, Tid};
 
     use super::*;
-    use wakepath_names::testing::{event, read};
+    use wakepath_loaded::testing::{event, read};
 
     #[test]
     fn a_command_that_goes_on_as_another_thread_is_still_waiting_when_that_one_is() {

@@ -301,7 +301,7 @@ fn asked(recorded: &Recorded, query: &PathQuery) -> Result<Ends, QueryError> {
 mod tests {
     use super::*;
     use wakepath_event::{CgroupId, EventKind, Mark, NameSpace};
-    use wakepath_names::testing::{event, read};
+    use wakepath_loaded::testing::{event, read};
 
     /// A shell that forks a child, which executes the command; another process of two threads.
     const TRACE: &str = "

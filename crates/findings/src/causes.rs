@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use wakepath_critical_path::SegmentKind;
 use wakepath_event::Comm;
-use wakepath_names::{CallName, Object};
+use wakepath_loaded::{CallName, Object};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::rows::rows_of_call;

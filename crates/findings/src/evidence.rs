@@ -3,7 +3,7 @@
 use wakepath_clock::{Local, Stamp};
 use wakepath_critical_path::{Path, Responsible, Segment, SegmentKind, Wait, WaitId};
 use wakepath_event::{Comm, FlowId, HostIndex, Tid};
-use wakepath_names::{
+use wakepath_loaded::{
     CallKey, CallName, Endpoint, Recorded, Sampled, Site, SiteId, Stacks, ThreadInfo, UnitLimit,
     worker_family,
 };

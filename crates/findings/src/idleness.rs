@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::Hang;
 use wakepath_event::{BlockedState, Call, Direction, FlowId};
-use wakepath_names::{CallSet, CodeNames, Peer, Recorded, ThreadInfo, waits_for_job};
+use wakepath_loaded::{CallSet, CodeNames, Peer, Recorded, ThreadInfo, waits_for_job};
 use wakepath_wait_graph::{
     ContendedLock, Dialogue, End, Evidence, StackAt, StackIndex, StateInterval, ThreadIndex, Waker,
 };

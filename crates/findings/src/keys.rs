@@ -3,7 +3,7 @@
 
 use wakepath_critical_path::{Responsible, SegmentKind, SignalCause};
 use wakepath_event::{Call, Comm, HostIndex};
-use wakepath_names::{CallName, Endpoint, Object, UnitLimit};
+use wakepath_loaded::{CallName, Endpoint, Object, UnitLimit};
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 /// All threads of one name.

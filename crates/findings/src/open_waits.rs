@@ -3,7 +3,7 @@
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Hang, Window, deadlocks, hangs, killed};
-use wakepath_names::Recorded;
+use wakepath_loaded::Recorded;
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::idleness::{Blocked, BlockedClass, Pools};
@@ -143,7 +143,7 @@ pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wakepath_names::testing::read;
+    use wakepath_loaded::testing::read;
 
     /// Two threads, each holding the mutex that the other waits for.
     #[test]

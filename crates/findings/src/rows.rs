@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use wakepath_critical_path::{Responsible, SegmentKind};
 use wakepath_event::{Comm, Tid};
-use wakepath_names::{CallKey, CallName, Object, ThreadInfo, TimerEnd, worker_family};
+use wakepath_loaded::{CallKey, CallName, Object, ThreadInfo, TimerEnd, worker_family};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::{Activity, BasisMix, Blamed, EndKey, Evidence, Expected, PartKey, RowKey, Sites, ThreadName};

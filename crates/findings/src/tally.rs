@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use wakepath_names::{Caller, Frame, Site, SiteId, Stacks};
+use wakepath_loaded::{Caller, Frame, Site, SiteId, Stacks};
 use wakepath_symbols::{Found, Function};
 
 /// The number of waits that began, or were ended, at each site of a path; those of unknown sites at `None`.
@@ -177,7 +177,7 @@ mod tests {
             for (number, &count) in counts.iter().enumerate() {
                 tally.add(&site(&format!("f{number}"), 1, Caller::Nobody), count);
             }
-            tally.add_sites(&wakepath_names::Stacks::default(), &Sites::from([(None, unknown)]));
+            tally.add_sites(&wakepath_loaded::Stacks::default(), &Sites::from([(None, unknown)]));
             tally.leading().map(|(first, next)| (first.count, next.map(|next| next.count)))
         };
         assert_eq!(leading(&[5, 4, 1], 0), Some((5, None)), "half of all");

@@ -5,9 +5,9 @@ use wakepath_critical_path::{
     Algorithm, Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Via, Wait, WaitId, Window,
 };
 use wakepath_event::{BlockRequest, Call, CgroupId, Clocks, Comm, EventKind, NameSpace, ThreadIdentity};
-pub use wakepath_names::testing::call;
-use wakepath_names::testing::{self, event, thread};
-use wakepath_names::{Frame, Host, Name, Recorded, Sampled, Site, Stacks, Survey};
+pub use wakepath_loaded::testing::call;
+use wakepath_loaded::testing::{self, event, thread};
+use wakepath_loaded::{Frame, Host, Name, Recorded, Sampled, Site, Stacks, Survey};
 use wakepath_symbols::{Found, Function};
 use wakepath_wait_graph::{Builder, ThreadIndex};
 

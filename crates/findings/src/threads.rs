@@ -3,7 +3,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Hang;
 use wakepath_event::Call;
-use wakepath_names::Recorded;
+use wakepath_loaded::Recorded;
 use wakepath_wait_graph::{ThreadIndex, ThreadState};
 
 use crate::idleness::{Blocked, BlockedClass, Classified, Pools};
@@ -160,7 +160,7 @@ fn thread_times(
 mod tests {
     use super::*;
     use wakepath_event::{EventKind, EventSource, RecordingFormat, SetMember, Tid};
-    use wakepath_names::testing::{event, file, flow, read};
+    use wakepath_loaded::testing::{event, file, flow, read};
     use wakepath_recording::Recording;
 
     const SERVER: &str = "10.0.0.3:5432";
@@ -336,7 +336,7 @@ mod tests {
             (times[0].waiting_ns, times[0].undecided_ns)
         };
         assert_eq!(of(&recorded), (80, 0));
-        recorded.tracer = Some(wakepath_names::Name::from("lttng"));
+        recorded.tracer = Some(wakepath_loaded::Name::from("lttng"));
         assert_eq!(of(&recorded), (0, 80));
     }
 

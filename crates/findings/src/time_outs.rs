@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use wakepath_critical_path::{
     Algorithm, Cause, JoinedSum, Path, Segment, SegmentKind, Timeouts, active_by, may_go_on,
 };
-use wakepath_names::{CallName, Recorded};
+use wakepath_loaded::{CallName, Recorded};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::headline::{LargestPart, largest_part};
@@ -208,7 +208,7 @@ mod tests {
              31 c0 other switch own
              2000 c0 own switch idle",
         );
-        let recorded = wakepath_names::testing::read(&trace.expect("a trace").events);
+        let recorded = wakepath_loaded::testing::read(&trace.expect("a trace").events);
         let by = |from: u64, to: u64, timeouts| {
             let [from, to] = [from, to].map(wakepath_clock::Stamp::from_ns);
             let window = wakepath_critical_path::Window { thread: ThreadIndex(0), from, to };
@@ -226,7 +226,7 @@ mod tests {
     fn readings_are_the_same_where_they_blame_one_thing_however_it_is_worded() {
         use crate::{Doers, Expected};
         use wakepath_event::{Comm, Tid};
-        use wakepath_names::Object;
+        use wakepath_loaded::Object;
 
         let app = Comm::new(b"app");
         let row = |object: &str, process| {
@@ -302,7 +302,7 @@ mod tests {
         // The two time-outs take 600 ns.
         for (end, is_given) in [(5_900, true), (6_000, false), (6_100, false)] {
             let events = wakepath_scenario::text::parse(&trace(end)).expect("a trace").events;
-            let recorded = wakepath_names::testing::read(&events);
+            let recorded = wakepath_loaded::testing::read(&events);
             let [from, to] = [0, end].map(wakepath_clock::Stamp::from_ns);
             let window = wakepath_critical_path::Window { thread: ThreadIndex(0), from, to };
             let path = active_by(&recorded.graph, window, Timeouts::Joined);

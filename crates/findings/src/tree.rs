@@ -11,7 +11,7 @@
 mod build;
 
 use wakepath_critical_path::Via;
-use wakepath_names::CallName;
+use wakepath_loaded::CallName;
 
 use crate::{Activity, Code, Evidence, PerGroup, Tally, ThreadKey};
 use build::TreeBuilder;

@@ -17,7 +17,7 @@ use wakepath_engine::{
 use wakepath_event::{Comm, Context, FlowId, LostRecords, SignalEffect, StackCounts, Tid};
 use wakepath_findings::testing::checkout;
 use wakepath_findings::{EndedBy, Expected, Row, RowKey};
-use wakepath_names::Object;
+use wakepath_loaded::Object;
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 use crate::{problem, text, wording};

@@ -23,7 +23,7 @@ use wakepath_clock::{Quality, Reference, Stamp};
 use wakepath_critical_path::{Basis, Rule, Segment, SegmentKind, Severity, Via};
 use wakepath_engine::requests::{JoinedBy, NoPath};
 use wakepath_event::{Call, Comm, Context, CostKind, HostIndex, LostRecords};
-use wakepath_names::{
+use wakepath_loaded::{
     CallName, Name, Names, Object, Recorded, SetSize, ThreadInfo, Unit, UnitLimit, call_name,
 };
 use wakepath_wait_graph::ThreadIndex;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use wakepath_harness::live::{WAKEPATH, command, place, run, texts};
 
-use crate::recorder::{Recorder, wakepath_names, window};
+use crate::recorder::{Recorder, wakepath_loaded, window};
 use crate::{SLOW, Server, explains, now};
 
 /// Takes the place of ssh: runs the command line of another host here. Its words are `-o X -o Y -- HOST COMMAND`.
@@ -61,7 +61,7 @@ fn linked_recorders_keep_the_same_moment_and_ask_each_other_once() {
     second.wait_until("the first one kept it", is_said);
     let here = first.said().lines().filter(|line| line.contains(": a linked recorder")).count();
     assert_eq!(here, 1, "{}", first.said());
-    let kept = wakepath_names(&one.join("flight"));
+    let kept = wakepath_loaded(&one.join("flight"));
     let here = kept.iter().find(|name| name.ends_with("-link")).expect("its recording");
     ends_together(&one.join("flight").join(here), &there);
     let ended = window(&there).1;
@@ -83,7 +83,7 @@ fn linked_recorders_keep_the_same_moment_and_ask_each_other_once() {
     ends_together(&folder.join(here), Path::new(&there["web2:".len()..]));
 
     std::thread::sleep(Duration::from_secs(2));
-    assert_eq!([&one, &two].map(|at| wakepath_names(&at.join("flight")).len()), [3, 3], "nobody asks again");
+    assert_eq!([&one, &two].map(|at| wakepath_loaded(&at.join("flight")).len()), [3, 3], "nobody asks again");
     first.stop();
     second.stop();
 }

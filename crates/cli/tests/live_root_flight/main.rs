@@ -27,7 +27,7 @@ use wakepath_harness::live::{
 };
 use wakepath_harness::spans::{PROTOBUF, post, request, span};
 
-use recorder::{Recorder, wakepath_names, window};
+use recorder::{Recorder, wakepath_loaded, window};
 
 /// Makes this program the server, which sends its spans to this address.
 const SERVES: &str = "WAKEPATH_TEST_SERVES";
@@ -430,7 +430,7 @@ fn a_full_disk_keeps_nothing_and_the_recorder_goes_on() {
         assert!(said.contains("hint: "), "it says what next: {said}");
         fs::remove_file(&filler).expect("the file");
     }
-    let names = wakepath_names(&directory);
+    let names = wakepath_loaded(&directory);
     assert_eq!(names.len(), 1, "no part of one is left: {names:?}");
     let second = server.slow();
     let (out, _) = run(&folder, &["trigger", "small/flight"], 0);

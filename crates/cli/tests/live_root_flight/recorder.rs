@@ -129,7 +129,7 @@ pub fn window(recording: &Path) -> (u64, u64) {
 }
 
 /// The names in a recorder's directory beside its own file.
-pub fn wakepath_names(directory: &Path) -> Vec<String> {
+pub fn wakepath_loaded(directory: &Path) -> Vec<String> {
     let names = fs::read_dir(directory).expect("it").map(|it| it.expect("it").file_name());
     names.map(|name| name.to_string_lossy().into_owned()).filter(|name| name != "recorder").collect()
 }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Flow, HostIndex};
-use wakepath_names::{Endpoint, Peer};
+use wakepath_loaded::{Endpoint, Peer};
 use wakepath_spans::{Kind, RequestIndex, ServiceIndex, SpanIndex, Stint, Work, descends_from};
 use wakepath_wait_graph::{End, Exchange, ThreadIndex};
 

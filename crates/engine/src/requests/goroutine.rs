@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Segment, Timeouts};
 use wakepath_goroutines::{GoPath, GoWait, GoWindow, GoroutineIndex, Goroutines, ParkEnd, State, path};
-use wakepath_names::Name;
+use wakepath_loaded::Name;
 use wakepath_spans::{RequestIndex, SpanIndex, Stint, Work, WorksFor};
 
 use super::blame::blame;

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use wakepath_clock::{Local, Reference, Stamp, Wall};
 use wakepath_event::{GoStep, HostIndex, ThreadContext, Tid};
-use wakepath_names::WallClock;
+use wakepath_loaded::WallClock;
 use wakepath_spans::{ById, Service, ServiceIndex, SpanId, SpanIndex, TraceId, descends_from};
 
 use super::process::line;

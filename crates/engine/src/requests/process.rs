@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Tid;
-use wakepath_names::Name;
+use wakepath_loaded::Name;
 use wakepath_spans::{ById, ServiceIndex, SpanId, SpanIndex, Spans, TraceId, descends_from, of_service};
 use wakepath_wait_graph::ThreadIndex;
 

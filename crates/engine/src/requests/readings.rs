@@ -201,7 +201,7 @@ fn is_certain(graph: &Graph, read: Stamp<Reference>, at: Stamp<Reference>) -> bo
 #[cfg(test)]
 mod tests {
     use wakepath_event::{Cpu, Event, EventKind, LostRecords};
-    use wakepath_names::testing::read;
+    use wakepath_loaded::testing::read;
     use wakepath_scenario::{STEP, draw};
 
     use super::*;

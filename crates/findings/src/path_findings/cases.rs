@@ -11,7 +11,7 @@ use crate::{
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{Path, Timeouts, Window, active, active_by, contributors, exact};
 use wakepath_event::Tid;
-use wakepath_names::{Recorded, Sampled, Stacks};
+use wakepath_loaded::{Recorded, Sampled, Stacks};
 use wakepath_scenario::text::{Question, Script, parse};
 use wakepath_wait_graph::ThreadIndex;
 
@@ -88,7 +88,7 @@ fn window(recorded: &Recorded, question: &Question) -> Window {
 }
 
 fn check_case(script: &Script, case: &str) -> usize {
-    let recorded = wakepath_names::testing::read(&script.events);
+    let recorded = wakepath_loaded::testing::read(&script.events);
     let graph = recorded.graph();
     let mut paths = 0;
     for question in &script.questions {

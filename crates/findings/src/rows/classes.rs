@@ -6,7 +6,7 @@ use foldhash::{HashMap, HashMapExt};
 use indexmap::IndexMap;
 use wakepath_critical_path::{Basis, Cause, Responsible, Segment, SegmentKind, Via, WaitId};
 use wakepath_event::Comm;
-use wakepath_names::{CallKey, SiteId};
+use wakepath_loaded::{CallKey, SiteId};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::{EndedBy, Evidence};

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt};
 use indexmap::IndexMap;
 use wakepath_critical_path::{Responsible, Segment, SegmentKind, WaitId};
-use wakepath_names::{CallKey, CallName, Site, Stack};
+use wakepath_loaded::{CallKey, CallName, Site, Stack};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::{CauseTree, Leaf, MAX_DEPTH, Node, Sum};

@@ -4,7 +4,7 @@ use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Hang, SignalSender};
 use wakepath_engine::{Head, Recorded};
-use wakepath_names::call_name;
+use wakepath_loaded::call_name;
 use wakepath_wait_graph::ThreadIndex;
 
 use super::head::since_origin;

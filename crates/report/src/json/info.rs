@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use wakepath_engine::InfoAnswer;
-use wakepath_names::Survey;
+use wakepath_loaded::Survey;
 
 use super::head::{HeadJson, since_origin};
 use super::{text, write};
@@ -150,7 +150,7 @@ mod tests {
         Clocks, CostKind, EventKind, Format, KernelCost, Mark, StackCounts, Tid, UnwindCounts,
     };
     use wakepath_findings::testing::{REALTIME, checkout};
-    use wakepath_names::Recorded;
+    use wakepath_loaded::Recorded;
 
     use crate::json::shape::{document, golden};
     use crate::sample::{trace, trace_with};

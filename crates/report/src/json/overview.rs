@@ -7,7 +7,7 @@ use wakepath_critical_path::Hang;
 use wakepath_engine::{Overview, Scope};
 use wakepath_event::Tid;
 use wakepath_findings::{ThreadTimes, ThreadsHeadline};
-use wakepath_names::call_name;
+use wakepath_loaded::call_name;
 
 use super::hang::{HangJson, WhoseJson, hang_document, whose};
 use super::head::{HeadJson, since_origin};

@@ -15,7 +15,7 @@ use wakepath_critical_path::{Algorithm, Contributor, Hang, JoinedSum, Responsibl
 use wakepath_engine::{Head, IfJoined, PathAnswer, Question};
 use wakepath_event::Comm;
 use wakepath_findings::Blamed;
-use wakepath_names::{Caller, Site, ThreadInfo, call_name};
+use wakepath_loaded::{Caller, Site, ThreadInfo, call_name};
 use wakepath_wait_graph::ThreadIndex;
 
 use super::function::{FunctionJson, function};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use wakepath_critical_path::{Algorithm, Basis, SegmentKind};
 use wakepath_engine::{PathAnswer, Stack};
 use wakepath_findings::Method;
-use wakepath_names::Frame;
+use wakepath_loaded::Frame;
 
 use super::segments::describe;
 use super::{cost, footer, part};

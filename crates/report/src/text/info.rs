@@ -3,7 +3,7 @@
 use wakepath_critical_path::Severity;
 use wakepath_engine::InfoAnswer;
 use wakepath_event::{Comm, Tid};
-use wakepath_names::Survey;
+use wakepath_loaded::Survey;
 
 use super::{cost, footer, when};
 use crate::screen::{Layout, Line, Screen};

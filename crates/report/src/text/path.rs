@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wakepath_engine::{Algorithm, NextQuestion, NextThread, PathAnswer};
 use wakepath_event::Comm;
 use wakepath_findings::{Certainty, Evidence, Finding, PartKey, PathFindings, Row, RowKey, Waits};
-use wakepath_names::{CallName, Object, call_name};
+use wakepath_loaded::{CallName, Object, call_name};
 
 use super::hangs::deadlocks;
 use super::headline::headline;

@@ -6,7 +6,7 @@ use wakepath_findings::{
     Activity, Awaited, Blamed, Blames, CallCausePart, Certainty, Doers, EndedBy, Evidence, Expected, Leaf,
     PartKey, Row, RowKey, ThreadKey, ThreadName,
 };
-use wakepath_names::{CallName, Endpoint, Object, UnitLimit};
+use wakepath_loaded::{CallName, Endpoint, Object, UnitLimit};
 use wakepath_wait_graph::TimerPurpose;
 
 use super::{

@@ -2,7 +2,7 @@
 //! from pack_items checkout.c:88`. Waits: `14 of 14 waits in save_order (checkout), from main checkout.c:88`.
 
 use wakepath_findings::{Code, Tally};
-use wakepath_names::{Caller, Frame};
+use wakepath_loaded::{Caller, Frame};
 use wakepath_symbols::{Found, Function};
 
 use crate::escape::escape;
@@ -102,7 +102,7 @@ fn with_line(caller: &Found) -> String {
 mod tests {
     use super::*;
     use wakepath_findings::testing::function;
-    use wakepath_names::Site;
+    use wakepath_loaded::Site;
 
     fn text(places_and_counts: &[(Found, bool, Option<Found>, u64)]) -> Option<String> {
         let counts = places_and_counts.iter().map(|(leaf, in_kernel, caller, count)| {

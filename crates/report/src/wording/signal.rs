@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{SignalCause, SignalSender};
-use wakepath_names::Recorded;
+use wakepath_loaded::Recorded;
 
 use super::thread;
 

@@ -6,7 +6,7 @@ use wakepath_timeline::Numbering;
 
 use super::*;
 use crate::{Answer, Host, Subject, path};
-use wakepath_names::testing::{event, read, thread};
+use wakepath_loaded::testing::{event, read, thread};
 
 /// Two threads of a process, one of another, which the first one started. The lines give the times.
 const TRACE: &str = "

@@ -12,7 +12,7 @@
 
 use wakepath_clock::{ErrorBound, Line, Reference, Stamp, Transform};
 use wakepath_event::{ClockId, Clocks, Cpu, Description, EventKind, HostIdentity, HostIndex, Tid};
-use wakepath_names::{Host, Recorded, Survey};
+use wakepath_loaded::{Host, Recorded, Survey};
 use wakepath_scenario::{event, text};
 use wakepath_spans::{
     Dropped, Kind, NotedTurns, Operation, OperationIndex, RequestIndex, Service, ServiceIndex, Span, SpanId,

@@ -1,7 +1,7 @@
 //! The processes of services, and what threads say of themselves.
 
 use wakepath_event::{EventKind, NameSpace, ThreadAttribute, ThreadContext};
-use wakepath_names::testing::{event, read, thread};
+use wakepath_loaded::testing::{event, read, thread};
 
 use super::*;
 use crate::requests::join::testing::{Made, at, made};

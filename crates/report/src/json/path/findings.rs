@@ -6,7 +6,7 @@ use wakepath_event::Comm;
 use wakepath_findings::{
     BasisMix, Finding, LargestPart, PartKey, PathFindings, Row, RowKey, Seen, Tally, Who, WindowEnd,
 };
-use wakepath_names::{CallName, Object, call_name};
+use wakepath_loaded::{CallName, Object, call_name};
 
 use super::Documents;
 use crate::json::text;

@@ -5,7 +5,7 @@ use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
     Basis, Cause, LockCause, Responsible, Rule, Segment, SignalCause, SignalSender, Wait, WaitId,
 };
-use wakepath_names::{CallKey, Stack};
+use wakepath_loaded::{CallKey, Stack};
 
 use super::{Documents, WhoseJson};
 use crate::json::head::since_origin;

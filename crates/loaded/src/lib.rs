@@ -1,4 +1,4 @@
-//! The names of what a recording speaks of, and a thread's identity at a moment.
+//! A recording in memory, the names in it, and a thread's identity at a moment.
 //!
 //! [`Recorded`] is a recording that was read once: its graph, and beside it what the graph leaves out, from
 //! which everything gets its name. Nothing here reads a recording; only [`CodeNames`] opens files, those whose
