@@ -1,4 +1,4 @@
-//! The cost of a measured call, tried in our own process.
+//! A measured call's cost, tried in our own process.
 
 use std::arch::x86_64::_rdtsc;
 use std::io;
@@ -7,14 +7,14 @@ use std::ptr;
 use crate::data;
 use crate::stub;
 
-/// Calls of a trial, and trials of which the quickest counts.
+/// Calls per trial, and trials; the quickest trial counts.
 const CALLS: u64 = 20_000;
 const TRIALS: usize = 5;
 
-/// The time that measuring adds to a call, in ticks of the time stamp counter.
+/// The time that measuring adds to a call, ticks of the time stamp counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallCost {
-    /// All of it.
+    /// The whole addition.
     pub whole: u64,
     /// The part between the two stamps, which counts as the callee's time.
     pub inside: u64,
@@ -65,10 +65,10 @@ extern "C" fn nothing() {
     std::hint::black_box(());
 }
 
-/// Measures the cost; the quickest of some trials.
+/// Measures the cost: the quickest trial's.
 ///
 /// # Errors
-/// When no memory may be mapped that is executed.
+/// When the process may not map executable memory.
 pub fn call_cost() -> io::Result<CallCost> {
     let data = Mapped::new(data::BYTES, libc::PROT_READ | libc::PROT_WRITE)?;
     let shared = Mapped::new(data::SHARED_BYTES, libc::PROT_READ | libc::PROT_WRITE)?;
@@ -88,7 +88,7 @@ pub fn call_cost() -> io::Result<CallCost> {
     shared.put(data::KEYS + 8 * index, &thread.to_le_bytes());
     data.put(data::DEADLINE, &u64::MAX.to_le_bytes());
     let site = data::SITES + data::SITE_BYTES;
-    // Below f0 (0), node 1, and whatever its frame is.
+    // Node 1 below f0 (0), with any frame.
     data.put(site + data::SITE_NODE, &1_u32.to_le_bytes());
     data.put(site + data::SITE_FRAME, &2_u32.to_le_bytes());
     let own = state + data::STATE_FRAMES;
@@ -115,7 +115,7 @@ pub fn call_cost() -> io::Result<CallCost> {
 
 /// The time stamp counter of this CPU, which stubs read.
 pub fn ticks() -> u64 {
-    // SAFETY: reads a counter that every CPU of this architecture has.
+    // SAFETY: reads a counter that every x86-64 CPU has.
     unsafe { _rdtsc() }
 }
 
@@ -128,7 +128,7 @@ fn ticks_of(call: extern "C" fn()) -> u64 {
     ticks().saturating_sub(began)
 }
 
-/// The thread's own address. The C library keeps it at its first word.
+/// The thread's own address, which the C library keeps in its first word.
 fn thread_pointer() -> u64 {
     let pointer: u64;
     // SAFETY: reads the first word of the thread's own block, where its address stands.

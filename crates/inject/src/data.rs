@@ -1,6 +1,6 @@
-//! The data of the stubs in the process: the layout that `stub.rs`, `bpf/drill.h` and this crate share.
+//! The stubs' data in the process: the layout for `stub.rs`, `bpf/drill.h` and this crate.
 //!
-//! Memory of the process alone, so that a child that it forks has its own, and returns from the calls that are open:
+//! Private memory: a forked child has a copy, and returns from the open calls:
 //!
 //! ```text
 //! head      magic, deadline, owner, the journal's length; a forked child finds zeroes here, and measures nothing
@@ -9,54 +9,54 @@
 //! journal   the bytes that were changed in the code, for whoever finds this when its owner is dead
 //! ```
 //!
-//! Memory that is shared with whoever begins calls of f0, a BPF program:
+//! Memory shared with the program that begins calls of f0 (BPF):
 //!
 //! ```text
 //! keys      the thread pointer of each thread that has a state
 //! states    by the number of the key: the call of f0, its innermost open node, the times of its nodes
 //! ```
 
-/// The first word of the data.
+/// The first word.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"wakepath");
-/// The second word: another layout has another number.
+/// The second word: the layout's number.
 pub(crate) const LAYOUT: u64 = 2;
 
-/// Where the last moment stands at which stubs measure, in ticks of the time stamp counter; 0: they do not.
+/// Place of the deadline: stubs measure until then, ticks of the time stamp counter; 0: they do not measure.
 pub(crate) const DEADLINE: u64 = 16;
-/// Where the owner's process number and the moment of its start stand.
+/// Place of the owner's process number and start time.
 pub(crate) const OWNER: u64 = 24;
-/// Where the number of entries of the journal stands, which only grows; those of stubs that were taken out are zero.
+/// Place of the journal's length, entries; it only grows, and entries of removed stubs are zero.
 pub(crate) const CHANGES: u64 = 40;
 
-/// A bit for each region whose table the unwinders of the process know.
+/// A bit for each region: the process's unwinders know its table.
 pub(crate) const KNOWN_TABLES: u64 = 128;
-/// The head, which is wiped in a forked child: a page.
+/// The head, a page, which the kernel wipes in a forked child.
 pub(crate) const HEAD_BYTES: u64 = 0x1000;
 
-/// The sites, 32 bytes each; number 0 is none.
+/// The sites, 32 bytes each; number 0 is unused.
 pub(crate) const SITES: u64 = 0x2000;
-/// The most sites, with number 0.
+/// The most sites, number 0 included.
 pub(crate) const MAX_SITES: u64 = 8192;
 pub(crate) const SITE_BYTES: u64 = 32;
-/// The fields of a site.
+/// A site's fields.
 pub(crate) const SITE_PARENT: u64 = 0;
 pub(crate) const SITE_NODE: u64 = 4;
 pub(crate) const SITE_FRAME: u64 = 8;
 pub(crate) const SITE_NEXT: u64 = 12;
 pub(crate) const SITE_DISTANCE: u64 = 16;
-/// The parent of a site that measures nothing.
+/// The parent in a site without a measurement.
 pub(crate) const NO_PARENT: u32 = u32::MAX;
 
 /// Open calls, 64 bytes each.
 pub(crate) const CALLS: u64 = 0x50000;
-/// Places to which the hash leads, a power of two.
+/// The number of hash values, as a power of two (bits).
 pub(crate) const CALL_BITS: u32 = 12;
-/// The places that are tried for a call; as many stand behind the last one to which the hash leads.
+/// Slots tried for a call; the same number of slots follows the last hash value.
 pub(crate) const CALL_WAYS: u64 = 4;
 pub(crate) const CALL_BYTES: u64 = 64;
-/// The factor of the hash (Fibonacci hashing): 2⁶⁴ divided by the golden ratio.
+/// The hash factor (Fibonacci hashing): 2⁶⁴ divided by the golden ratio.
 pub(crate) const CALL_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The fields of an open call.
+/// An open call's fields.
 pub(crate) const CALL_SLOT: u64 = 0;
 pub(crate) const CALL_RETURN: u64 = 8;
 pub(crate) const CALL_BEGAN: u64 = 16;
@@ -65,83 +65,83 @@ pub(crate) const CALL_STATE: u64 = 32;
 pub(crate) const CALL_OF: u64 = 40;
 pub(crate) const CALL_NODE: u64 = 48;
 
-/// The changes of code: address, bytes before, bytes after, 24 bytes each.
+/// The code changes: address, bytes before, bytes after, 24 bytes each.
 pub(crate) const JOURNAL: u64 = 0x91000;
 pub(crate) const CHANGE_BYTES: u64 = 24;
 /// A page for the arguments of system calls that the process makes for us.
 pub(crate) const SCRATCH: u64 = 0xc1000;
-/// Tables for unwinding, and the unwinder's own note of each, for each region.
+/// For each region: the unwinding table, and the unwinder's own note about it.
 pub(crate) const TABLES: u64 = 0xc2000;
 pub(crate) const TABLE_BYTES: u64 = 0x400;
 pub(crate) const TABLE_NOTE: u64 = 0x300;
-/// All of it, whole pages.
+/// The whole data, full pages.
 pub(crate) const BYTES: u64 = 0xc4000;
 
-// None lies within another one.
+// The parts do not overlap.
 const _: () = assert!(SITES + MAX_SITES * SITE_BYTES <= CALLS);
 const _: () = assert!(CALLS + ((1 << CALL_BITS) + CALL_WAYS) * CALL_BYTES <= JOURNAL);
 const _: () = assert!(JOURNAL + MAX_SITES * CHANGE_BYTES <= SCRATCH);
 const _: () = assert!(TABLES + 8 * TABLE_BYTES <= BYTES);
 
-/// In the shared memory: the thread pointers of threads, 8 bytes each.
+/// In the shared memory: the threads' thread pointers, 8 bytes each.
 pub(crate) const KEYS: u64 = 0;
-/// The number of threads that have a place.
+/// The most threads with a state.
 pub(crate) const MAX_THREADS: u64 = 256;
-/// The places that are tried for a thread.
+/// Slots tried for a thread.
 pub(crate) const THREAD_WAYS: u64 = 8;
 
-/// The states of threads, 8 kB each.
+/// The threads' states, 8 kB each.
 pub(crate) const STATES: u64 = 0x1000;
 pub(crate) const STATE_BITS: u32 = 13;
-/// The fields of a state. The number of f0's call is 0 while there is none.
+/// A state's fields. The number of f0's call is 0 while no call is open.
 pub(crate) const STATE_OF: u64 = 0;
 pub(crate) const STATE_INNERMOST: u64 = 8;
 pub(crate) const STATE_THREAD: u64 = 16;
 pub(crate) const STATE_LEFT: u64 = 24;
 pub(crate) const STATE_CROWDED: u64 = 32;
-/// Calls that probes of the kernel see, f0's own the first; they have the fields of an open one.
+/// Calls seen by the kernel's probes, f0's own first, with the fields of an open call.
 pub(crate) const STATE_FRAMES: u64 = 64;
 pub(crate) const NODES: u64 = 4096;
 /// The most nodes, f0 included.
 pub const MAX_NODES: usize = 128;
 pub(crate) const NODE_BYTES: u64 = 32;
 
-/// The bytes of the shared memory.
+/// The shared memory's size, bytes.
 pub const SHARED_BYTES: u64 = STATES + (MAX_THREADS << STATE_BITS);
 
-/// The place of a call's frame, as the tables for unwinding state it: where the return address of the *caller* stands, seen
-/// from the call.
+/// Position of a call's frame by the unwinding tables: where the *caller's* return address stands, relative to the
+/// call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Frame {
-    /// This number of bytes above the call's own return address.
+    /// Distance above the call's own return address, bytes.
     AboveStack(u64),
-    /// This number of bytes above the frame pointer, below for a negative one.
+    /// Distance above the frame pointer, bytes; negative: below.
     AboveFramePointer(i64),
-    /// Not known: a call of the same function further out, by recursion, looks the same.
+    /// Not known: a recursive call further out looks the same.
     Unknown,
 }
 
-/// The times of one node's calls within a call of f0.
+/// A node's times within a call of f0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeTimes {
-    /// Its longest call, ticks.
+    /// The longest call, ticks.
     pub longest: u64,
-    /// All its calls, ticks.
+    /// All calls together, ticks.
     pub sum: u64,
-    /// The number of its calls.
+    /// The number of calls.
     pub count: u64,
 }
 
-/// The times of the nodes within the last call of f0 in a thread.
+/// The nodes' times within a thread's last call of f0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadTimes {
-    /// The number of that call.
+    /// The number of f0's call.
     pub call: u64,
-    /// By the numbers of the nodes; those that were not called are zero.
+    /// By node number; nodes without calls are zero.
     pub nodes: Vec<NodeTimes>,
-    /// Open calls that were left without a return.
+    /// Open calls that were unwound without a return.
     pub left: u64,
-    /// Calls that found no room.
+    /// Calls not measured for lack of room.
     pub crowded: u64,
 }
 

@@ -1,18 +1,18 @@
-//! Errors, and the reasons for which a process or a site is left alone.
+//! Errors, and the reasons to leave a process alone.
 
 use std::io;
 
 use wakepath_process::Kind;
 
-/// The reason why nothing is put into a process. Nothing of it was changed.
+/// The reason why a process gets no stubs. The process is unchanged.
 #[derive(Debug, thiserror::Error, PartialEq, Eq, Clone)]
 pub enum Refusal {
-    /// The clock that stubs read may change its speed or stand still.
+    /// The stubs' clock may change its speed or stand still.
     #[error(
         "the time stamp counter of this CPU does not run at one speed all the time (constant_tsc, nonstop_tsc)"
     )]
     Clock,
-    /// A program of 32 bits.
+    /// A 32-bit program.
     #[error("process {pid} runs 32-bit code")]
     Narrow {
         /// The process.
@@ -21,23 +21,23 @@ pub enum Refusal {
     /// A thread's own address cannot be read without a system call.
     #[error("this CPU or kernel does not let programs read their thread pointer (FSGSBASE, Linux 5.9)")]
     ThreadPointer,
-    /// A debugger.
+    /// A debugger traces the process.
     #[error("process {pid} is traced by process {tracer} already")]
     Traced {
         /// The process.
         pid: u32,
-        /// The one that traces it.
+        /// The tracer.
         tracer: u32,
     },
-    /// Another wakepath.
+    /// Another wakepath measures the process.
     #[error("process {owner} measures process {pid} in this way already")]
     Owned {
         /// The process.
         pid: u32,
-        /// The one that put code into it.
+        /// The process that put code into it.
         owner: u32,
     },
-    /// No thread could run a system call of ours unnoticed.
+    /// No thread could run a system call for us unnoticed.
     #[error(
         "no thread of process {pid} could be asked for memory: each is in a system call that a stop would end early"
     )]
@@ -45,7 +45,7 @@ pub enum Refusal {
         /// The process.
         pid: u32,
     },
-    /// A system call that it made for us failed.
+    /// A system call made for us failed.
     #[error(
         "system call {number}, which process {pid} made for us, failed: {source}",
         source = io::Error::from_raw_os_error(*errno)
@@ -53,12 +53,12 @@ pub enum Refusal {
     SystemCall {
         /// The process.
         pid: u32,
-        /// The number of the call.
+        /// The system call's number.
         number: i64,
         /// The error number, positive.
         errno: i32,
     },
-    /// The process may not get memory.
+    /// The process gets no memory.
     #[error("process {pid} gets no memory from the kernel: {source}", source = io::Error::from_raw_os_error(*errno))]
     NoMemory {
         /// The process.
@@ -66,7 +66,7 @@ pub enum Refusal {
         /// The error number, positive.
         errno: i32,
     },
-    /// System calls of the process are filtered, and the filter cannot be set aside for ours.
+    /// System calls are filtered (seccomp), and the filter cannot be suspended for ours.
     #[error(
         "the system calls of process {pid} are filtered (seccomp), and this kernel does not set a filter aside for a moment"
     )]
@@ -82,10 +82,10 @@ pub enum Refusal {
     },
 }
 
-/// A process could not be changed.
+/// The reason why a process could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is refused.
+    /// The process is refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The process ended.
@@ -120,7 +120,7 @@ impl From<wakepath_process::Error> for Error {
 }
 
 impl Error {
-    /// A failed attempt; a process that is gone is an end.
+    /// A failed attempt; for a process that is gone, [`Error::Ended`].
     pub(crate) fn of(what: &'static str, pid: u32, source: io::Error) -> Self {
         match source.raw_os_error() {
             Some(libc::ESRCH) => Self::Ended { pid },

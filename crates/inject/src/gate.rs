@@ -1,4 +1,4 @@
-//! Break points of the kernel at instructions, while their other bytes are changed.
+//! The kernel's break points at instructions, while the instructions' other bytes are changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The size of `struct perf_event_attr` that has all that is written here.
+/// The size of `struct perf_event_attr` with all fields that are written here.
 const ATTRIBUTE_BYTES: usize = 112;
 /// The size of `union bpf_attr`, as far as it is used.
 const BPF_ATTRIBUTE_BYTES: usize = 80;
@@ -18,18 +18,18 @@ const BPF_TRACE_UPROBE_MULTI: u32 = 48;
 /// `r0 = 0; exit`
 const NOTHING: [u64; 2] = [0xb7, 0x95];
 
-/// Break points that stand while this lives. They are uprobes on which nothing is counted: a thread that comes by goes on as the
-/// instruction says that stands in the *file*, whatever the other bytes are by now.
+/// Break points that stand while this value lives: uprobes that count nothing. A thread that hits a break point
+/// executes the instruction from the *file*, whatever the other bytes in memory are.
 pub(crate) struct Gate {
-    /// In this order they are removed, which waits for a grace period each.
+    /// Removed in this order; each removal waits for a grace period.
     _held: Vec<OwnedFd>,
 }
 
 impl Gate {
-    /// Puts them at places of files, in one process: many at once where the kernel has that (Linux 6.6).
+    /// Puts break points at places in files, in one process: many at once where the kernel can (Linux 6.6).
     ///
     /// # Errors
-    /// When the kernel refuses one; then none is there.
+    /// When the kernel refuses a break point; then none is set.
     pub fn at<'a>(pid: u32, places: impl Iterator<Item = (&'a Path, u64)>) -> io::Result<Self> {
         let mut files: BTreeMap<&Path, Vec<u64>> = BTreeMap::new();
         for (file, offset) in places {
@@ -53,7 +53,7 @@ impl Gate {
     }
 }
 
-/// Fields of a structure of the kernel, at their distances.
+/// Fields of a kernel structure, by offset.
 struct Fields<const BYTES: usize>([u8; BYTES]);
 
 impl<const BYTES: usize> Fields<BYTES> {
@@ -71,21 +71,21 @@ impl<const BYTES: usize> Fields<BYTES> {
     }
 }
 
-/// A system call that gives a descriptor.
+/// The descriptor that a system call returned.
 fn descriptor(result: i64) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+    // SAFETY: the kernel just returned this descriptor, and no other code has it.
     Ok(unsafe { OwnedFd::from_raw_fd(result as i32) })
 }
 
 fn bpf(command: u64, fields: &Fields<BPF_ATTRIBUTE_BYTES>) -> io::Result<OwnedFd> {
-    // SAFETY: the attribute has the size that is stated, and all that it points to lives in the callers.
+    // SAFETY: the attribute has the stated size, and the callers keep alive all that it points to.
     descriptor(unsafe { libc::syscall(libc::SYS_bpf, command, fields.0.as_ptr(), BPF_ATTRIBUTE_BYTES) })
 }
 
-/// A program that does nothing, for many places at once.
+/// A program without effect, for many places at once.
 fn program() -> io::Result<OwnedFd> {
     let license = c"Dual BSD/GPL";
     let fields = Fields([0; BPF_ATTRIBUTE_BYTES])

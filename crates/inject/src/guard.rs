@@ -1,5 +1,5 @@
-//! A process of our own for work that must not end half done: a thread of another process that stands still for us has our
-//! registers until the work is over. If we are killed meanwhile, that process goes on to the end of the work.
+//! A process of our own, for work that must not end half done: a stopped thread of another process holds our
+//! registers until the work is over. If wakepath is killed meanwhile, this process finishes the work.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
 use std::thread;
 
-/// The stack of that process, bytes.
+/// The helper process's stack, bytes.
 const STACK_BYTES: usize = 256 << 10;
-/// Its name: a kill by ours (`pkill wakepath`) leaves it alone.
+/// The helper process's name: a kill by wakepath's name (`pkill wakepath`) misses it.
 const NAME: &std::ffi::CStr = c"wp-stubs";
 
 struct Job<F, T> {
@@ -23,7 +23,7 @@ struct Stack(*mut c_void);
 impl Stack {
     fn new() -> io::Result<Self> {
         let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory, wherever the kernel puts it.
+        // SAFETY: new memory, at an address chosen by the kernel.
         match unsafe { libc::mmap(ptr::null_mut(), STACK_BYTES, rights, kind | libc::MAP_STACK, -1, 0) } {
             libc::MAP_FAILED => Err(io::Error::last_os_error()),
             at => Ok(Self(at)),
@@ -33,41 +33,42 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: the memory that was mapped, which nobody uses any more.
+        // SAFETY: our mapping, which no code uses any more.
         unsafe { libc::munmap(self.0, STACK_BYTES) };
     }
 }
 
-/// The first function of the process. It shares our memory; the thread that began it waits, so that it may use what is that
-/// thread's own.
+/// The helper process's first function. It shares our memory; the thread that began it waits, so it may use
+/// thread-local data.
 extern "C" fn begin<F: FnOnce() -> T, T>(job: *mut c_void) -> c_int {
     // SAFETY: system calls with numbers and a constant.
     unsafe {
-        // A signal to our process group, such as Ctrl-C, or a kill of it, is not for this one.
+        // A signal to wakepath's process group, such as Ctrl-C, or a kill, must not reach this process.
         libc::setsid();
         libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
     }
-    // SAFETY: `outlive` passes a job, and looks at it when this process has ended.
+    // SAFETY: `outlive` passes a job, and reads it only after this process has ended.
     let job = unsafe { &mut *job.cast::<Job<F, T>>() };
     job.done = job.work.take().map(|work| catch_unwind(AssertUnwindSafe(work)));
     0
 }
 
-/// Does some work in a process that shares this one's memory, and is not killed with it. This thread waits for it.
+/// Does work in a process that shares our memory but is not killed with us. This thread waits for it.
 ///
 /// # Errors
-/// When there can be no further process.
+/// When the process cannot be created, or was killed.
 pub(crate) fn outlive<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     fn start<F: FnOnce() -> T, T>(_: &F) -> extern "C" fn(*mut c_void) -> c_int {
         begin::<F, T>
     }
     let (stack, first) = (Stack::new()?, start(&work));
     let mut job = Job { work: Some(work), done: None };
-    // SAFETY: a structure of numbers, for which zero is a value.
+    // SAFETY: a structure of numbers, for which zero is valid.
     let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
-    // Like our thread during `vfork`: its memory, a stack of its own, and no word to us of its end.
+    // Like a `vfork`: our memory, a stack of its own, and no signal to us at its end.
     let flags = libc::CLONE_VM | libc::CLONE_VFORK;
-    // SAFETY: the stack and the job live until the process has ended, since this thread waits for that (CLONE_VFORK).
+    // SAFETY: the stack and the job live until the process has ended, since this thread waits for its end
+    // (CLONE_VFORK).
     let child = unsafe {
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, &raw mut before);
@@ -80,7 +81,7 @@ pub(crate) fn outlive<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T>
         child
     };
     let mut status = 0;
-    // SAFETY: the status is a number of ours.
+    // SAFETY: `status` is a number on our stack.
     while unsafe { libc::waitpid(child, &raw mut status, libc::__WALL) } < 0
         && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
     {}
@@ -106,9 +107,9 @@ mod tests {
         assert_eq!(seen, [1, 2]);
         let failed = catch_unwind(|| outlive(|| panic!("no")).expect("a process"));
         assert!(failed.is_err(), "a panic is ours");
-        // Nobody is left behind.
+        // No process is left behind.
         let mut status = 0;
-        // SAFETY: the status is a number of ours.
+        // SAFETY: `status` is a number on our stack.
         assert_eq!(unsafe { libc::waitpid(-1, &raw mut status, libc::__WCLONE | libc::WNOHANG) }, -1);
     }
 }

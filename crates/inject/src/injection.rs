@@ -20,133 +20,134 @@ use crate::room;
 use crate::send;
 use crate::stub;
 
-/// The bytes of a region: the shared code, and a stub for each site.
+/// A region's size, bytes: the shared code, and a stub for each site.
 const REGION_BYTES: u64 = (stub::STUBS_AT + data::MAX_SITES * stub::STUB_BYTES).next_multiple_of(0x1000);
-/// The most regions: one for each part of the address space that a call reaches.
+/// The most regions: one for each part of the address space within reach of a call.
 const MAX_REGIONS: usize = 8;
-/// Where the regions' addresses stand in the data, behind their number.
+/// Place of the regions' addresses in the data, behind their number.
 const REGIONS: u64 = 48;
-/// Sites further apart get regions of their own.
+/// A site at least this far from each region needs another region.
 const ONE_REGION: u64 = 1 << 30;
-/// Memory that no code has to reach: far from where programs and libraries are.
+/// Memory that no code has to reach: far from programs and libraries.
 const ANYWHERE: Range<u64> = 1 << 40..1 << 40;
 
-/// A call site of the process that is to be measured.
+/// A call site to measure.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// The address of the instruction in the process.
+    /// The instruction's address in the process.
     pub address: u64,
-    /// The file that is mapped there, as it can be opened here.
+    /// The mapped file, by a path that this process can open.
     pub file: PathBuf,
-    /// The offset of the instruction in it, bytes.
+    /// The instruction's offset in the file, bytes.
     pub offset: u64,
-    /// The frame of the function that makes the call.
+    /// The calling function's frame.
     pub frame: Frame,
     /// The nodes whose calls are measured there.
     pub nodes: Vec<Node>,
 }
 
-/// A node of the function tree: calls at a site, if the innermost open node is this parent.
+/// A node of the function tree: calls at a site while the innermost open node is this parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node {
-    /// The node of the function that makes the call; 0 is f0.
+    /// The calling function's node; 0 is f0.
     pub parent: u32,
-    /// The node of the function that is called, below [`MAX_NODES`].
+    /// The called function's node, below [`MAX_NODES`].
     pub node: u32,
 }
 
-/// The functions by which code that is made at run time says how it is unwound: `__register_frame_info` and
-/// `__deregister_frame_info` of the compiler's library, by their addresses in the process.
+/// The functions that register unwinding tables for code made at run time: `__register_frame_info` and
+/// `__deregister_frame_info` in the compiler's library, by their addresses in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unwinder {
-    /// Takes a table, and memory for a note of its own.
+    /// Takes a table, and memory for the unwinder's own note.
     pub register: u64,
     /// Takes the table.
     pub deregister: u64,
 }
 
-/// The reason why a site is left as it is.
+/// The reason why a site is left unchanged.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 pub enum SiteRefusal {
-    /// It was asked for before.
+    /// The request has the site twice.
     #[error("a site that is given twice")]
     Twice,
-    /// Another instruction.
+    /// The instruction there is no such call.
     #[error("not a call that takes the address from its own bytes")]
     NotACall,
-    /// The code is not the file's.
+    /// The code differs from the file's.
     #[error("the code there is not that of its file")]
     Changed,
-    /// There are too many.
+    /// There are too many sites.
     #[error("more than {} sites", data::MAX_SITES - 1)]
     Many,
-    /// No room is near enough.
+    /// No free memory is near enough.
     #[error("no room within 2 GB of it")]
     Far,
     /// The kernel refused a break point there.
     #[error("the kernel refuses a probe there (error {errno})")]
     Kernel {
-        /// The number, positive.
+        /// The error number, positive.
         errno: i32,
     },
 }
 
 /// `int3`
 const BREAK_POINT: u8 = 0xcc;
-/// The time for which break points of somebody else are waited for, at all sites of a request together.
+/// The waiting time for break points from another source, at all sites of a request together.
 const BREAK_POINTS_GO_WITHIN: Duration = Duration::from_secs(1);
 
-/// The traces that are left in the process at the end.
+/// The traces left in the process at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Left {
-    /// Sites whose code is no longer there, or no longer ours.
+    /// Sites whose code is gone, or no longer ours.
     pub gone: usize,
-    /// Calls that are open in stubs and will return through them.
+    /// Calls open in stubs, which will return through them.
     pub open: usize,
 }
 
-/// A change of code.
+/// A code change.
 #[derive(Debug, Clone)]
 struct Change {
     file: PathBuf,
     offset: u64,
-    /// Where the displacement stands in the process.
+    /// The displacement's address in the process.
     at: u64,
     before: [u8; 4],
     after: [u8; 4],
-    /// The function that the stub calls; 0 for a change of somebody else.
+    /// The function that the stub calls; 0 for a change by another process.
     callee: u64,
-    /// The number of the site, and those of its further nodes.
+    /// The site's number, and the numbers of its further nodes.
     numbers: Vec<u32>,
 }
 
-/// The stubs in one process. They are taken out when this is dropped.
+/// The stubs in a process. They are taken out when this value is dropped.
 #[derive(Debug)]
 pub struct Injection {
     process: Process,
     memory: Memory,
     data: u64,
-    /// The memory that is shared with whoever begins calls.
+    /// The memory shared with the program that begins calls of f0.
     states: u64,
     regions: Vec<u64>,
     unwinders: Vec<Unwinder>,
-    /// By the address of the instruction.
+    /// By the instruction's address.
     changes: BTreeMap<u64, Change>,
-    /// The stubs that were taken out, by the address of the instruction: their numbers and callees. A thread preempted
-    /// inside a removed stub may still run it, so its site number and callee are never reused.
+    /// The removed stubs' numbers and callees, by instruction address. A thread preempted inside a removed stub may
+    /// still run it, so its site number and callee are never reused.
     taken_out: BTreeMap<u64, (u32, u64)>,
-    /// The next number of a site, and those that are free again: of further nodes, or never put in.
+    /// The next site number, and the free numbers: from further nodes, or never put in.
     next: u32,
     free: Vec<u32>,
     call: u64,
 }
 
 impl Injection {
-    /// Gets ready to put stubs into a process, whose states stand in `shared`: memory of [`SHARED_BYTES`](crate::SHARED_BYTES) bytes that can be
-    /// mapped. Exceptions that these unwinders handle pass the stubs. Stubs of a wakepath that was killed are taken out first.
+    /// Prepares a process for stubs, with the threads' states in `shared`: mappable memory of
+    /// [`SHARED_BYTES`](crate::SHARED_BYTES) bytes. Exceptions handled by these unwinders pass the stubs. Stubs left
+    /// by a killed wakepath are taken out first.
     ///
     /// # Errors
-    /// When the process is refused, or has ended. Nothing of it was changed then.
+    /// When the process is refused, or has ended. It is unchanged then.
     pub fn begin(pid: u32, shared: BorrowedFd<'_>, unwinders: &[Unwinder]) -> Result<Self, Error> {
         let process = Process::open(pid)?;
         check(&process)?;
@@ -154,7 +155,7 @@ impl Injection {
         let mut found = None;
         for mapping in maps.iter().filter(|it| it.name.is_empty() && it.permissions == *b"rw-p") {
             let at = mapping.addresses.start;
-            // The head stands apart, since a forked child finds it empty.
+            // The head is a page of its own, which a forked child finds empty.
             if memory.word(at)? == data::MAGIC && memory.word(at + 8)? == data::LAYOUT {
                 found = Some(at);
             }
@@ -195,8 +196,8 @@ impl Injection {
         Ok(injection)
     }
 
-    /// Takes over what a dead owner left: its changes are undone. Its memory is used again, since calls that are open in
-    /// its stubs still return through them.
+    /// Takes over a dead owner's data and undoes its changes. The memory is used again, since open calls still return
+    /// through its stubs.
     fn take_over(&mut self, at: u64) -> Result<(), Error> {
         let owner = self.memory.word(at + data::OWNER)? as u32;
         if owner != 0
@@ -221,7 +222,7 @@ impl Injection {
             if address == 0 || !mapping.name.starts_with(b"/") {
                 continue;
             }
-            // The journal has the address of the displacement, and how far before it the instruction begins.
+            // The journal has the displacement's address and its distance from the instruction's first byte.
             let back = before >> 32;
             let change = Change {
                 file: path_through(self.process.pid(), &mapping.addresses),
@@ -238,7 +239,7 @@ impl Injection {
         Ok(())
     }
 
-    /// Maps memory in the process; `None` where there is no room that these addresses reach.
+    /// Maps memory in the process; `None` where no free memory is within reach.
     fn map(&self, near: &Range<u64>, bytes: u64, code: bool) -> Result<Option<u64>, Error> {
         let (pid, maps) = (self.process.pid(), self.process.mappings()?);
         let Some(at) = room::near(&maps, near, bytes) else { return Ok(None) };
@@ -249,7 +250,7 @@ impl Injection {
             let arguments = [at, bytes, protection as u64, flags as u64, u64::MAX, 0];
             let got = thread.make(libc::SYS_mmap, arguments)?;
             if got != at {
-                // An old kernel that does not know the flag.
+                // An old kernel, which does not know the flag.
                 thread.make(libc::SYS_munmap, [got, bytes, 0, 0, 0, 0])?;
                 return Err(Refusal::NoMemory { pid, errno: libc::ENOMEM }.into());
             }
@@ -257,13 +258,13 @@ impl Injection {
         })
     }
 
-    /// Maps the states in the process: it gets the descriptor by a message, and keeps none.
+    /// Maps the states in the process, which receives the descriptor in a message and closes it afterwards.
     fn map_shared(&self, shared: BorrowedFd<'_>) -> Result<u64, Error> {
         let (data, maps) = (self.data, self.process.mappings()?);
         let none = Refusal::NoMemory { pid: self.process.pid(), errno: libc::ENOMEM };
         let at = room::near(&maps, &ANYWHERE, data::SHARED_BYTES).ok_or(none)?;
         with_thread(&self.process, &self.memory, &maps, Work::SystemCalls, |thread| {
-            // So that a child that is forked measures nothing.
+            // A forked child then measures nothing.
             let wipe = [data, data::HEAD_BYTES, libc::MADV_WIPEONFORK as u64, 0, 0, 0];
             thread.make(libc::SYS_madvise, wipe)?;
             let fd = send::to(thread, &self.memory, data + data::SCRATCH, shared)?;
@@ -275,7 +276,7 @@ impl Injection {
         })
     }
 
-    /// Puts stubs at sites; those that have one get these nodes instead. The answers are in the order of the sites.
+    /// Puts stubs at sites; a site with a stub gets these nodes instead. The answers are in the sites' order.
     ///
     /// # Errors
     /// When the process ended, or gets no memory.
@@ -317,13 +318,13 @@ impl Injection {
         };
         let changed: Vec<u64> = new.iter().map(|(address, _)| *address).collect();
         for (address, change) in new {
-            // The journal first: whoever finds it compares the bytes before it changes them.
+            // The journal comes first: a later reader compares the bytes before it changes them.
             self.note(&change, address)?;
             self.memory.write(change.at, &change.after)?;
             self.changes.insert(address, change);
         }
         drop(gate);
-        // While one of its break points still stands, threads go on there as the file says, past the stub.
+        // While one of its break points stands, threads execute the file's instruction there, past the stub.
         let patience = Instant::now() + BREAK_POINTS_GO_WITHIN;
         for address in changed {
             while self.has_break_point(address) && Instant::now() < patience {
@@ -338,12 +339,12 @@ impl Injection {
         self.memory.read(address, &mut code).is_ok() && code == [BREAK_POINT]
     }
 
-    /// Makes a stub, and the change that leads to it.
+    /// Makes a stub, and the change to the site that leads to it.
     fn prepare(&mut self, site: &Site, patience: Instant) -> Result<Result<Change, SiteRefusal>, Error> {
         let Some(code) = self.code_of_file(site, patience) else { return Ok(Err(SiteRefusal::Changed)) };
         let (back, through_pointer) = match code {
             [0xe8, ..] => (1, false),
-            // A linker made it of a call through a pointer: with a prefix, for the length.
+            // A linker's rewrite of a call through a pointer, with a prefix for the same length.
             [0x67, 0xe8, ..] => (2, false),
             [0xff, 0x15, ..] => (2, true),
             _ => return Ok(Err(SiteRefusal::NotACall)),
@@ -363,7 +364,7 @@ impl Injection {
         let pointer = stub_at + stub::POINTER_AT;
         let target = if through_pointer { pointer } else { stub_at };
         let Ok(after) = i32::try_from(target.wrapping_sub(at + 4) as i64) else {
-            // It was never put in.
+            // The stub was never put in.
             self.free.extend(numbers);
             return Ok(Err(SiteRefusal::Far));
         };
@@ -371,8 +372,8 @@ impl Injection {
         Ok(Ok(Change { file, offset, at, before, after, callee, numbers }))
     }
 
-    /// The code at a site, if it is that of its file. A break point of the kernel that was just removed may stand there for a moment: a
-    /// process that is being started has a copy of its descriptor until it runs its program.
+    /// The code at a site, if it equals the file's. A kernel break point that was just removed may still be there for
+    /// a short time: a process between fork and exec holds a copy of its descriptor.
     fn code_of_file(&self, site: &Site, patience: Instant) -> Option<[u8; 6]> {
         loop {
             let mut code = [0; 6];
@@ -387,7 +388,7 @@ impl Injection {
         }
     }
 
-    /// Keeps the stub of a site that has its code back, and frees the numbers of its further nodes.
+    /// Keeps the stub of a restored site, and frees the numbers of its further nodes.
     fn retire(&mut self, address: u64, change: Change) {
         if let Some((&number, further)) = change.numbers.split_first() {
             self.taken_out.insert(address, (number, change.callee));
@@ -395,7 +396,8 @@ impl Injection {
         }
     }
 
-    /// Gives a site its nodes: its own number, and one more for each further node. `None` where there are no more numbers.
+    /// Gives a site its nodes: its own number, and another number for each further node. `None` where no number is
+    /// free.
     fn renumber(&mut self, had: &[u32], site: &Site) -> Result<Option<Vec<u32>>, Error> {
         let mut numbers = had.to_vec();
         while numbers.len() < site.nodes.len().max(1) {
@@ -417,7 +419,7 @@ impl Injection {
             Frame::AboveFramePointer(bytes) => (1, bytes),
             Frame::Unknown => (2, 0),
         };
-        // From the last to the first, which the others hang on; and its parent last of all.
+        // From the last node to the first, which link to it; each node's parent is written last.
         let mut next = 0_u32;
         for (index, &number) in numbers.iter().enumerate().rev() {
             let at = self.data + data::SITES + u64::from(number) * data::SITE_BYTES;
@@ -437,7 +439,7 @@ impl Injection {
         Ok(Some(numbers))
     }
 
-    /// A region that a site reaches.
+    /// A region within the site's reach.
     fn region(&mut self, site: u64) -> Result<Option<u64>, Error> {
         if let Some(&region) = self.regions.iter().find(|region| region.abs_diff(site) < ONE_REGION) {
             return Ok(Some(region));
@@ -455,7 +457,7 @@ impl Injection {
         Ok(Some(region))
     }
 
-    /// Writes a change into the journal, at the place of its number.
+    /// Writes a change into the journal, at its number's place.
     fn note(&self, change: &Change, address: u64) -> Result<(), Error> {
         let number = u64::from(change.numbers.first().copied().unwrap_or_default());
         let entry = self.data + data::JOURNAL + number * data::CHANGE_BYTES;
@@ -467,7 +469,7 @@ impl Injection {
         Ok(self.memory.set_word(changes, self.memory.word(changes)?.max(number + 1))?)
     }
 
-    /// Stubs measure until this number of ticks of the time stamp counter: it has to be set again and again.
+    /// Stubs measure until this time, in ticks of the time stamp counter; the caller has to set it again and again.
     ///
     /// # Errors
     /// When the process ended.
@@ -475,17 +477,17 @@ impl Injection {
         Ok(self.memory.set_word(self.data + data::DEADLINE, ticks)?)
     }
 
-    /// The address of the shared memory in the process.
+    /// The shared memory's address in the process.
     pub fn states(&self) -> u64 {
         self.states
     }
 
-    /// The addresses in which the code of the stubs stands.
+    /// The address ranges with the stubs' code.
     pub fn code(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.regions.iter().map(|&region| region..region + REGION_BYTES)
     }
 
-    /// Sites measure nothing any more, and keep their stubs.
+    /// Sites that are not needed measure nothing any more, and keep their stubs.
     ///
     /// # Errors
     /// When the process ended.
@@ -499,10 +501,11 @@ impl Injection {
         Ok(())
     }
 
-    /// Gives all sites their code back. The number of those whose code is another one by now, or gone: they are left alone.
+    /// Gives all sites their code back. Returns the number of sites whose code is gone or replaced; these are left
+    /// alone.
     ///
     /// # Errors
-    /// When the process ended, or the kernel refused the break points for it.
+    /// When the process ended, or the kernel refused the break points for the change.
     pub fn restore(&mut self) -> Result<usize, Error> {
         if self.changes.is_empty() {
             return Ok(0);
@@ -530,13 +533,13 @@ impl Injection {
         for (address, change) in std::mem::take(&mut self.changes) {
             self.retire(address, change);
         }
-        // Their number stays: the next owner does not use the places of these stubs for others.
+        // Their number stays, so that the next owner does not reuse these stubs' places.
         let noted = self.memory.word(self.data + data::CHANGES)?.min(data::MAX_SITES);
         self.memory.write(self.data + data::JOURNAL, &vec![0; (noted * data::CHANGE_BYTES) as usize])?;
         Ok(gone)
     }
 
-    /// The number of calls that are open in stubs: their return addresses on the stack are ours.
+    /// The number of calls open in stubs: the return addresses on their stacks are ours.
     ///
     /// # Errors
     /// When the process ended.

@@ -1,4 +1,4 @@
-//! Whether stubs may be put into a process, and whether its code is that of its files.
+//! Whether stubs may be put into a process, and whether its code equals its files'.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -8,11 +8,11 @@ use wakepath_process::Process;
 
 use crate::error::{Error, Refusal};
 
-/// The bit of `AT_HWCAP2` for programs that may read their thread pointer.
+/// The bit in `AT_HWCAP2`: programs may read their thread pointer.
 const HAS_THREAD_POINTER: u64 = 1 << 1;
 const AT_HWCAP2: u64 = 26;
 
-/// The reasons for which a process is refused before anything is touched.
+/// Refuses a process, before anything is touched.
 pub(crate) fn check(process: &Process) -> Result<(), Error> {
     let pid = process.pid();
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -35,12 +35,12 @@ pub(crate) fn check(process: &Process) -> Result<(), Error> {
     Ok(())
 }
 
-/// The moment at which a process started, ticks; `None` if there is none.
+/// A process's start time, ticks; `None` without the process.
 pub(crate) fn started(pid: u32) -> Option<u64> {
     Some(Process::open(pid).ok()?.stat().ok()?.started)
 }
 
-/// The code at a site is that of its file, which the kernel's break point takes it for.
+/// Whether the code at a site equals the file's, which the kernel's break point assumes.
 pub(crate) fn is_of_file(file: &Path, offset: u64, code: &[u8]) -> bool {
     let mut stated = vec![0; code.len()];
     let read = File::open(file).and_then(|file| file.read_exact_at(&mut stated, offset));

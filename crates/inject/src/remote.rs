@@ -8,45 +8,46 @@ use wakepath_process::{Mapping, Memory, Process};
 use crate::error::{Error, Refusal};
 use crate::guard::outlive;
 
-/// The time for which threads are tried, and for which one may take to stop.
+/// The time for which threads are tried, and the time in which a thread has to stop.
 const TRY_FOR: Duration = Duration::from_secs(2);
 const STOP_WITHIN: Duration = Duration::from_millis(200);
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
-/// The time that a function of the process may take.
+/// The most time for a function in the process.
 const RETURN_WITHIN: Duration = Duration::from_secs(10);
-/// The bytes below the stack pointer that a function may use, by the calling rules.
+/// Bytes below the stack pointer that a function may use, by the calling convention.
 const RED_ZONE: u64 = 128;
-/// The flag by which string instructions go down, which is clear at a call.
+/// The flag by which string instructions go down; clear at a call.
 const DIRECTION: u64 = 1 << 10;
 const NT_X86_XSTATE: usize = 0x202;
-/// More than the vector registers of any CPU take, bytes.
+/// More than any CPU's vector registers take, bytes.
 const MAX_VECTORS: usize = 16 << 10;
 
 /// The code segment of 64-bit programs.
 const CODE_64: u64 = 0x33;
-/// Requests that the C library's crate does not have.
+/// Requests missing in the `libc` crate.
 const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
 const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
 const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
 const PTRACE_O_SUSPEND_SECCOMP: u64 = 1 << 21;
 
-/// Results of an interrupted system call that the kernel makes anew by itself: `-ERESTARTSYS` to `-ERESTART_RESTARTBLOCK`.
+/// Results of an interrupted system call that the kernel restarts by itself: `-ERESTARTSYS` to
+/// `-ERESTART_RESTARTBLOCK`.
 const RESTARTED: std::ops::RangeInclusive<i64> = -516..=-512;
 
-/// `epoll_wait` and `epoll_pwait`, which a stop ends; we make them anew. With a time-out it would begin anew too.
+/// `epoll_wait` and `epoll_pwait`, which a stop ends; we restart them. A time-out would then begin anew too.
 const EPOLL_WAITS: [i64; 2] = [232, 281];
 const NO_TIME_OUT: &str = "0xffffffff";
 
-/// System calls that go on behind a stop as if nothing had been: read, write, poll, select, accept, recvfrom, recvmsg, sendto,
-/// nanosleep, pause, wait4, flock, futex, clock_nanosleep, waitid, pselect6, ppoll, accept4,
-/// and restart_syscall, by which one of these goes on that was stopped before.
+/// System calls that a stop does not disturb: read, write, poll, select, accept, recvfrom, recvmsg, sendto,
+/// nanosleep, pause, wait4, flock, futex, clock_nanosleep, waitid, pselect6, ppoll, accept4, and restart_syscall,
+/// which continues a call from this list after an earlier stop.
 const GO_ON: [i64; 19] = [0, 1, 7, 23, 43, 45, 47, 44, 35, 34, 61, 73, 202, 219, 230, 247, 270, 271, 288];
 
-/// A thread waits for a lock, perhaps one that a function of ours would take.
+/// The thread waits for a lock, perhaps a lock that our function would take.
 const FUTEX: i64 = 202;
 
-/// A thread of the process that stands still for a moment. It goes on when this is dropped, as if nothing had been.
+/// A stopped thread of the process. It goes on, unchanged, when this value is dropped.
 pub(crate) struct Stopped {
     pub pid: u32,
     tid: libc::pid_t,
@@ -55,9 +56,9 @@ pub(crate) struct Stopped {
     syscall_at: u64,
 }
 
-/// A request of this thread, which traces the other one.
+/// A ptrace request by this thread, the tracer.
 fn ptrace(request: libc::c_uint, tid: libc::pid_t, address: usize, data: usize) -> io::Result<i64> {
-    // SAFETY: the callers pass addresses of values of the size that the request reads or writes, or numbers.
+    // SAFETY: the callers pass numbers, or addresses of values with the size that the request reads or writes.
     match unsafe { libc::ptrace(request, tid, address, data) } {
         -1 => Err(io::Error::last_os_error()),
         result => Ok(result),
@@ -68,15 +69,16 @@ fn ptrace(request: libc::c_uint, tid: libc::pid_t, address: usize, data: usize) 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     SystemCalls,
-    /// Functions of the process, which take locks: only a thread in a system call does it that holds none of these.
+    /// Functions of the process, which take locks: only a thread in a system call that holds none of these locks runs
+    /// them.
     Functions,
 }
 
-/// Lets a thread of the process work for us: `work` gets it, in a process of its own, which goes on to the end of it if we are
+/// Lets a thread of the process work for us. `work` runs in a process of its own, which finishes it if wakepath is
 /// killed in between.
 ///
 /// # Errors
-/// When no thread can be used, or what `work` says.
+/// When no thread can be used, or `work` fails.
 pub(crate) fn with_thread<T: Send>(
     process: &Process,
     memory: &Memory,
@@ -89,7 +91,7 @@ pub(crate) fn with_thread<T: Send>(
     let began = Instant::now();
     loop {
         for tid in candidates(process, kind)? {
-            // The tracer of a thread that does not stop in time has to end for the thread to be free.
+            // A thread that does not stop in time is free only when its tracer ends.
             let tried = outlive(|| {
                 Stopped::at(process, tid, memory, syscall_at)?.map(|mut it| work(&mut it)).transpose()
             });
@@ -106,8 +108,8 @@ pub(crate) fn with_thread<T: Send>(
     }
 }
 
-/// The threads that may be stopped, the best first: those in a system call that goes on by itself, those that run, those that
-/// wait for events without a time-out.
+/// The threads that may be stopped, best first: in a system call that goes on by itself; running; waiting for events
+/// without a time-out.
 fn candidates(process: &Process, kind: Work) -> Result<Vec<i32>, Error> {
     let tasks = process.tasks()?.into_iter();
     let mut found: Vec<(u8, i32)> = tasks
@@ -130,7 +132,7 @@ fn candidates(process: &Process, kind: Work) -> Result<Vec<i32>, Error> {
     Ok(found.into_iter().map(|(_, tid)| tid).collect())
 }
 
-/// The address of a `syscall` instruction of the process: the kernel maps some, with the vDSO.
+/// The address of a `syscall` instruction in the process: the kernel maps some, in the vDSO.
 fn syscall_instruction(pid: u32, memory: &Memory, mappings: &[Mapping]) -> Result<u64, Error> {
     let none = Refusal::NoVdso { pid };
     let vdso = mappings.iter().find(|mapping| mapping.name == b"[vdso]").ok_or(none.clone())?;
@@ -160,7 +162,7 @@ impl Stopped {
         }) {
             return Ok(None);
         }
-        // SAFETY: a plain structure of numbers, for which zero is a value.
+        // SAFETY: a plain structure of numbers, for which zero is valid.
         let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
         let mut mask = 0_u64;
         let read = ptrace(libc::PTRACE_GETREGS, tid, 0, &raw mut registers as usize)
@@ -177,8 +179,8 @@ impl Stopped {
         Ok(Some(stopped))
     }
 
-    /// A system call that our stop ended early (`epoll_wait`) is made anew, with its whole time-out. One that a signal ended
-    /// is not.
+    /// Restarts a system call that our stop ended early (`epoll_wait`), with its whole time-out. A call ended by a
+    /// signal is not restarted.
     fn make_anew(&mut self, process: &Process) {
         let Self { registers, tid, .. } = self;
         let result = registers.rax as i64;
@@ -198,7 +200,7 @@ impl Stopped {
     /// Makes a system call.
     ///
     /// # Errors
-    /// When it fails, or the thread is lost.
+    /// When the call fails, or the thread is lost.
     pub fn make(&mut self, number: i64, arguments: [u64; 6]) -> Result<u64, Error> {
         let pid = self.pid;
         match self.call(number, arguments) {
@@ -230,8 +232,8 @@ impl Stopped {
 }
 
 impl Stopped {
-    /// Calls a function of the process with two arguments; it returns to `trap`, where a break point stands. The registers of the
-    /// floating-point and vector units are kept over it.
+    /// Calls a function in the process with two arguments; it returns to `trap`, where a break point stands. The
+    /// floating-point and vector registers are saved and restored.
     ///
     /// # Errors
     /// When the thread is lost, or the function does not return.
@@ -248,7 +250,7 @@ impl Stopped {
         let mut area = libc::iovec { iov_base: vectors.as_mut_ptr().cast(), iov_len: vectors.len() };
         ptrace(libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, &raw mut area as usize).map_err(failed)?;
         let mut registers = self.registers;
-        // Below what a leaf function may use without moving the stack pointer.
+        // Below the area that a leaf function may use without moving the stack pointer.
         registers.rsp = ((registers.rsp - RED_ZONE - 64) & !0xf) - 8;
         memory.set_word(registers.rsp, trap)?;
         [registers.rdi, registers.rsi] = arguments;
@@ -279,7 +281,7 @@ impl Drop for Stopped {
     }
 }
 
-/// A stop of the thread: whether it is the one that is waited for, and how it goes on if not.
+/// The action at a stop of the thread: the awaited stop, or a way to go on.
 enum Next {
     Done,
     GoOn(i32),
@@ -295,7 +297,7 @@ fn wait_within(time: Duration, tid: i32, next: impl Fn(i32) -> Next) -> bool {
     let began = Instant::now();
     while began.elapsed() < time {
         let mut status = 0;
-        // SAFETY: the status is a number of ours.
+        // SAFETY: `status` is a number on our stack.
         match unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) } {
             0 => std::thread::sleep(LOOK_EVERY),
             it if it == tid && libc::WIFSTOPPED(status) => match next(status) {
@@ -313,19 +315,19 @@ fn wait_within(time: Duration, tid: i32, next: impl Fn(i32) -> Next) -> bool {
     false
 }
 
-/// The thread stands in code that the kernel makes begin anew when the CPU is taken from it (rseq). A system call of ours
-/// would hide from the kernel that it was.
+/// Whether the thread is in a restartable sequence (rseq), which the kernel restarts if the thread is preempted. A
+/// system call of ours would hide the preemption from the kernel.
 fn is_amid_rseq(tid: i32, memory: &Memory) -> bool {
     // pointer, size, signature, flags, padding
     let mut configuration = [0_u64; 3];
     let size = size_of_val(&configuration);
     let read = ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, size, configuration.as_mut_ptr() as usize);
     let [area, ..] = configuration;
-    // The pointer to what runs stands behind two numbers of 32 bits.
+    // The pointer to the running sequence stands behind two 32-bit numbers.
     read.is_ok() && area != 0 && memory.word(area + 8).is_ok_and(|running| running != 0)
 }
 
-/// A number in the status of a thread.
+/// A number from a thread's status file.
 fn status(process: &Process, tid: i32, name: &str) -> Option<u64> {
     process.task(u32::try_from(tid).ok()?).ok()?.status().ok()?.number(name)
 }

@@ -1,21 +1,21 @@
-//! Finds room near the code of a process.
+//! Finds free memory near a process's code.
 
 use std::ops::Range;
 
 use wakepath_process::Mapping;
 
-/// A call reaches this far, with room for the length of what is put there.
+/// The distance that a call reaches, less the length of the memory put there.
 const REACH: u64 = (1 << 31) - (1 << 24);
-/// Room that is left free beside other mappings: a stack or the heap may grow into it, and a stray pointer is caught.
+/// Space left free beside other mappings: a stack or the heap may grow into it, and a stray pointer is caught.
 const APART: u64 = 1 << 20;
-/// Room that is left free behind the heap.
+/// Space left free behind the heap.
 const HEAP_GROWS: u64 = 1 << 30;
 /// Nothing is mapped below: null pointers.
 const LOWEST: u64 = 1 << 20;
-/// The end of what programs may map.
+/// The end of the address space for programs.
 const HIGHEST: u64 = 1 << 47;
 
-/// An address for `bytes` bytes that all of `sites` reach; `None` if there is no such room.
+/// An address for `bytes` bytes within reach of all `sites`; `None` if there is no such room.
 pub(crate) fn near(mappings: &[Mapping], sites: &Range<u64>, bytes: u64) -> Option<u64> {
     let reached = sites.end.saturating_sub(REACH).max(LOWEST)..sites.start.saturating_add(REACH).min(HIGHEST);
     let begins =
@@ -46,11 +46,11 @@ mod tests {
         let maps = [at(program.clone(), "/bin/a"), at(0x5555_0020_0000..0x5555_0040_0000, "[heap]")];
         let found = near(&maps, &program, 0x10000).expect("room");
         assert_eq!(found, 0x5555_0000_0000 - APART - 0x10000);
-        // Below it nothing is free: behind the heap, far from where that grows.
+        // No memory is free below the program; the room is behind the heap, beyond its growth.
         let full = [at(0x10_0000..program.start, "x"), maps[0].clone(), maps[1].clone()];
         let found = near(&full, &program, 0x10000).expect("room");
         assert!(found >= 0x5555_0040_0000 + HEAP_GROWS && found - program.start < REACH, "{found:#x}");
-        // Neither below nor above.
+        // There is no room, neither below nor above.
         let behind = at(0x5555_0040_0000..HIGHEST, "y");
         let full = [full[0].clone(), full[1].clone(), full[2].clone(), behind];
         assert_eq!(near(&full, &program, 0x10000), None);

@@ -11,7 +11,7 @@ use wakepath_process::{Memory, Process};
 use crate::error::Error;
 use crate::remote::Stopped;
 
-/// Where things stand in the page for arguments.
+/// Offsets in the page for arguments.
 const NAME: u64 = 0;
 const NAME_LENGTH: u64 = 128;
 const MESSAGE: u64 = 256;
@@ -19,13 +19,13 @@ const VECTOR: u64 = 384;
 const BYTE: u64 = 448;
 const CONTROL: u64 = 512;
 const CONTROL_BYTES: u64 = 24;
-/// The part of the control message before the descriptor.
+/// The control message's part before the descriptor.
 const HEADER_BYTES: u64 = 16;
 
-/// The number that a descriptor has in the process then. `scratch` is a page of the process's memory.
+/// Passes a descriptor and returns its number in the process. `scratch` is a page of the process's memory.
 ///
 /// # Errors
-/// When one of the two processes may not, or cannot.
+/// When a system call fails in either process.
 pub(crate) fn to(
     thread: &mut Stopped,
     memory: &Memory,
@@ -47,7 +47,7 @@ fn receive(
     what: BorrowedFd<'_>,
 ) -> Result<u64, Error> {
     let (pid, family) = (thread.pid, (libc::AF_UNIX as u16).to_ne_bytes());
-    // A name of the family alone: the kernel chooses one.
+    // The address family alone: the kernel chooses a name.
     memory.write(scratch + NAME, &family)?;
     thread.make(libc::SYS_bind, [socket, scratch + NAME, 2, 0, 0, 0])?;
     memory.write(scratch + NAME_LENGTH, &110_u32.to_ne_bytes())?;
@@ -79,8 +79,8 @@ fn receive(
     Ok(number(16).into())
 }
 
-/// Sends the descriptor to a socket with this name. Names of this kind are those of a network namespace: this thread goes into that of
-/// the process. It ends soon after.
+/// Sends the descriptor to the named socket. Such names belong to a network namespace: this thread, which ends soon,
+/// enters the process's namespace.
 fn send(pid: u32, name: &[u8], what: BorrowedFd<'_>) -> io::Result<()> {
     let (own, other) = (Process::own()?.namespace("net")?, Process::open(pid)?.namespace("net")?);
     let is_same = own.metadata()?.ino() == other.metadata()?.ino();
@@ -102,7 +102,7 @@ fn send(pid: u32, name: &[u8], what: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 fn send_here(name: &[u8], what: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: a system call with numbers; the descriptor that it gives is nobody else's.
+    // SAFETY: a system call with numbers; no other code has the descriptor that it returns.
     let socket = unsafe {
         let fd = libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
         if fd < 0 {
@@ -114,7 +114,7 @@ fn send_here(name: &[u8], what: BorrowedFd<'_>) -> io::Result<()> {
     let mut vector = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
     let mut control = [0_u64; 3];
     let mut name = name.to_vec();
-    // SAFETY: a structure of numbers and pointers, for which zero is a value.
+    // SAFETY: a structure of numbers and pointers, for which zero is valid.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     message.msg_name = name.as_mut_ptr().cast();
     message.msg_namelen = name.len() as u32;

@@ -1,6 +1,6 @@
 //! The machine code that is put into the process.
 //!
-//! A stub is 128 bytes, one for each site:
+//! A stub has 128 bytes, a stub for each site:
 //!
 //! ```text
 //!         endbr64                   a site may lead here through a pointer
@@ -21,25 +21,25 @@
 //! CALLEE: the address of the function, and behind it that of the stub
 //! ```
 //!
-//! All registers stay as they are: a compiler that sees both functions may rely on any of them (`-fipa-ra`). `lea`
-//! changes no flags, which carry what `enter` found.
+//! All registers keep their values: a compiler that sees both functions may rely on any register (`-fipa-ra`). `lea`
+//! leaves the flags, which carry `enter`'s result.
 //!
-//! A signal may come between any two instructions, and its handler may make calls that are measured. A kept return
-//! address is found by its place on the stack, so that the handler's calls, at other places, do not meet it.
+//! A signal may come between any two instructions, and its handler may make measured calls. A kept return address is
+//! found by its place on the stack, so the handler's calls, at other places, do not collide with it.
 
 use std::arch::global_asm;
 
 use crate::data;
 
-/// The bytes of one stub: a cache line of code, and one of addresses.
+/// A stub's size, bytes: a cache line for code, and a cache line for addresses.
 pub(crate) const STUB_BYTES: u64 = 128;
-/// Where the stubs begin, behind the code that all share.
+/// The stubs' offset in a region, behind the code that all share.
 pub(crate) const STUBS_AT: u64 = 0x400;
-/// The instruction that fills what is no code.
+/// The instruction that fills the rest.
 pub(crate) const BREAK_POINT: u8 = 0xcc;
-/// Where the address of the function stands in a stub.
+/// The function address's offset in a stub.
 const CALLEE: usize = 64;
-/// Where the stub's own address stands, for a site that calls through a pointer.
+/// The offset of the stub's own address, for a site that calls through a pointer.
 pub(crate) const POINTER_AT: u64 = 72;
 
 global_asm!(
@@ -48,7 +48,7 @@ global_asm!(
     "wakepath_inject_shared:",
     "wakepath_inject_data: .quad 0",
     "wakepath_inject_states: .quad 0",
-    // ---- enter: CF is set where the call is not measured. The place of the return address is rsp + 72 below.
+    // ---- enter: CF is set where the call is not measured. The return address's place is rsp + 72 below.
     "wakepath_inject_enter:",
     "push rax",
     "push rcx",
@@ -60,7 +60,7 @@ global_asm!(
     "mov rdi, [rip + wakepath_inject_data]",
     "cmp qword ptr [rdi + {DEADLINE}], 0",
     "je 90f",
-    // The state of this thread, in rsi.
+    // This thread's state, in rsi.
     "mov rsi, [rip + wakepath_inject_states]",
     "rdfsbase rax",
     "mov rcx, rax",
@@ -86,7 +86,7 @@ global_asm!(
     "mov r8, [rsi + {STATE_OF}]",
     "test r8, r8",
     "jz 90f",
-    // The innermost open call, in rcx: those at or below this call's place on the stack were left.
+    // The innermost open call, in rcx: calls at or below this call's place on the stack were unwound.
     "lea rdx, [rsp + 72]",
     "mov rcx, [rsi + {STATE_INNERMOST}]",
     "xor r9d, r9d",
@@ -100,7 +100,7 @@ global_asm!(
     "jmp 30b",
     "31:",
     "push r9",
-    // The site that has this call's node as its parent, in rax.
+    // The site with this call's node as its parent, in rax.
     "mov eax, r11d",
     "mov r9d, [rcx + {CALL_NODE}]",
     "40:",
@@ -112,7 +112,7 @@ global_asm!(
     "test eax, eax",
     "jnz 40b",
     "jmp 89f",
-    // Its frame: the innermost call of that function, and not another one above it.
+    // Its frame: the function's innermost call, not another call above it.
     "41:",
     "mov r11d, [rax + {SITE_FRAME}]",
     "mov r9, rdx",
@@ -123,7 +123,7 @@ global_asm!(
     "cmp r9, [rcx + {CALL_SLOT}]",
     "jne 89f",
     "42:",
-    // Room for the return address, in r11.
+    // A slot for the return address, in r11.
     "mov edi, [rax + {SITE_NODE}]",
     "movabs r11, {CALL_FACTOR}",
     "imul r11, rdx",
@@ -165,7 +165,7 @@ global_asm!(
     "ja 88f",
     "clc",
     "jmp 91f",
-    // Whoever put this here looks after it no longer.
+    // The process that put the stub here no longer looks after it.
     "88:",
     "mov [rsi + {STATE_INNERMOST}], rcx",
     "mov qword ptr [r11 + {CALL_SLOT}], 0",
@@ -211,12 +211,12 @@ global_asm!(
     "add r11, 64",
     "dec ecx",
     "jnz 60b",
-    // There is no such call, and so nowhere to return to.
+    // There is no such call, so there is no return address.
     "ud2",
     "61:",
     "mov rcx, [r11 + {CALL_RETURN}]",
     "mov [rdx], rcx",
-    // In a forked child the call was its parent's.
+    // In a forked child, the call was its parent's.
     "mov rdi, [rip + wakepath_inject_data]",
     "cmp qword ptr [rdi + {DEADLINE}], 0",
     "je 63f",
@@ -240,7 +240,7 @@ global_asm!(
     "mov [rcx + 16], rax",
     "mov [rcx + 24], rax",
     "62:",
-    // The stamp counters of CPUs may differ by some ticks.
+    // The CPUs' stamp counters may differ by some ticks.
     "xor eax, eax",
     "sub r9, [r11 + {CALL_BEGAN}]",
     "cmovb r9, rax",
@@ -250,7 +250,7 @@ global_asm!(
     "mov [rcx + 8], rax",
     "add [rcx + 16], r9",
     "inc qword ptr [rcx + 24]",
-    // Calls below this one were left: by an exception, or by a jump.
+    // Calls below this call were unwound: by an exception, or by a jump.
     "cmp [rsi + {STATE_INNERMOST}], r11",
     "je 64f",
     "inc qword ptr [rsi + {STATE_LEFT}]",
@@ -308,7 +308,7 @@ unsafe extern "C" {
     static wakepath_inject_end: u8;
 }
 
-/// The distances of `enter` and `leave` from the beginning of the shared code, and its length.
+/// The offsets of `enter` and `leave` in the shared code, and its length.
 fn shared_layout() -> (usize, usize, usize) {
     let from = &raw const wakepath_inject_shared as usize;
     (
@@ -318,10 +318,10 @@ fn shared_layout() -> (usize, usize, usize) {
     )
 }
 
-/// The code that all stubs share, for data and states at these addresses of the process.
+/// The code that all stubs share, for data and states at these addresses in the process.
 pub(crate) fn shared(data: u64, states: u64) -> Vec<u8> {
     let (.., length) = shared_layout();
-    // SAFETY: the bytes between the two symbols are read-only data of this program, put there by the assembler above.
+    // SAFETY: the bytes between the two symbols are read-only data in this program, put there by the assembler above.
     let bytes = unsafe { std::slice::from_raw_parts(&raw const wakepath_inject_shared, length) };
     let mut code = bytes.to_vec();
     code[..8].copy_from_slice(&data.to_le_bytes());
@@ -329,7 +329,8 @@ pub(crate) fn shared(data: u64, states: u64) -> Vec<u8> {
     code
 }
 
-/// The stub at an address, for a site with this number and a function at `callee`; the shared code stands at `region`.
+/// The stub at an address, for the site with this number and the function at `callee`; the shared code stands at
+/// `region`.
 pub(crate) fn stub(region: u64, at: u64, site: u32, callee: u64) -> [u8; STUB_BYTES as usize] {
     let (enter, leave, _) = shared_layout();
     let mut code = Code { at, bytes: Vec::with_capacity(STUB_BYTES as usize) };
@@ -372,7 +373,7 @@ impl Code {
         self.put(&(target.wrapping_sub(next) as u32).to_le_bytes());
     }
 
-    /// `call` or `jmp` to the address that stands at the end of the stub.
+    /// `call` or `jmp` to the address at the stub's end.
     fn through_callee(&mut self, which: u8) {
         let next = self.bytes.len() + 6;
         self.put(&[0xff, which]);

@@ -1,16 +1,17 @@
 //! Tables for unwinding, by which an exception passes a stub.
 //!
-//! A stub's frame has no memory of its own: its caller's stack pointer is the one that its callee returns with, and its return
-//! address stands among the open calls, found by a hash. The table has that search as an expression (DWARF 5, section 2.5).
+//! A stub's frame has no memory of its own: its caller's stack pointer is its callee's at the return, and its return
+//! address stands among the open calls, found by a hash. The table has that search as an expression (DWARF 5, section
+//! 2.5).
 //!
-//! The unwinder knows frames by their stack pointers, and would take the stub's for its caller's. So the stub's frame
-//! says that it is one of a signal. Where a signal interrupted a function, the address itself counts, and not the call before
-//! it: the expression returns the address within the call.
+//! The unwinder knows frames by their stack pointers, and would take the stub's frame for its caller's. So the table
+//! marks the stub's frame as a signal's. Where a signal interrupted a function, the unwinder looks up the address
+//! itself, not the call before it: the expression returns an address within the call.
 
 use crate::data;
 use crate::stub;
 
-/// The DWARF numbers of the stack pointer and of the return address.
+/// The DWARF numbers: stack pointer, return address.
 const RSP: u8 = 7;
 const RIP: u8 = 16;
 
@@ -31,10 +32,10 @@ const DW_OP_BRA: u8 = 0x28;
 const DW_OP_EQ: u8 = 0x29;
 const DW_OP_LIT0: u8 = 0x30;
 
-/// The table for the stubs of a region (`.eh_frame`, ends with a zero), for calls that are kept in `data`.
+/// The table for a region's stubs (`.eh_frame`, ends with a zero), for calls that are kept at `calls_at`.
 pub(crate) fn table(region: u64, stubs: u64, calls_at: u64) -> Vec<u8> {
     let expression = return_address(calls_at);
-    // Version 1; the length of what "z" announces, the form of addresses for "R" (absolute), and a frame of a signal for "S".
+    // Version 1; the length of the "z" data, the address format for "R" (absolute), and a signal frame for "S".
     let mut common = vec![0, 0, 0, 0, 1];
     common.extend(b"zRS\0");
     common.extend([1, 0x78, RIP, 1, 0]);
@@ -51,7 +52,7 @@ pub(crate) fn table(region: u64, stubs: u64, calls_at: u64) -> Vec<u8> {
     bytes
 }
 
-/// An entry with its length, and filled with `DW_CFA_nop` to whole words.
+/// An entry with its length, padded with `DW_CFA_nop` to whole words.
 fn entry(mut body: Vec<u8>) -> Vec<u8> {
     body.resize((body.len() + 4).next_multiple_of(8) - 4, 0);
     let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
@@ -59,7 +60,7 @@ fn entry(mut body: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The kept return address, less one, from the frame's address: 8 bytes above the place of the return address.
+/// The kept return address, less 1, from the frame's address: 8 bytes above the return address's place.
 fn return_address(calls_at: u64) -> Vec<u8> {
     let mut code = vec![DW_OP_LIT0 + 8, DW_OP_MINUS, DW_OP_DUP, DW_OP_CONST8U];
     code.extend(data::CALL_FACTOR.to_le_bytes());
@@ -118,7 +119,7 @@ mod tests {
     const REGION: u64 = 0x7f00_0001_0000;
     const CALLS_AT: u64 = 0x7f00_0020_0000;
 
-    /// A table as another reader takes it.
+    /// The table as another reader takes it.
     fn read(table: &[u8]) -> EhFrame<EndianSlice<'_, LittleEndian>> {
         let mut read = EhFrame::new(table, LittleEndian);
         read.set_address_size(8);
@@ -150,8 +151,8 @@ mod tests {
         }
     }
 
-    /// The kept return address, less one, that the expression of the table finds for a frame, where the open call stands at the place of this
-    /// number behind the one to which the hash leads; other calls stand at the others.
+    /// The kept return address, less 1, as the table's expression finds it for a frame, with the open call in the
+    /// slot `way` places behind its hash value, and other calls in the other slots.
     fn found(frame: u64, way: u64) -> u64 {
         let table = table(REGION, 4, CALLS_AT);
         let (read, bases) = (read(&table), BaseAddresses::default().set_eh_frame(0));

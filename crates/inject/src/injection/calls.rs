@@ -1,12 +1,12 @@
-//! Calls of f0 that user space begins and ends itself, where no BPF program does.
+//! Calls of f0 that user space begins and ends itself, without a BPF program.
 
 use super::Injection;
 use crate::data::{self, MAX_NODES, NodeTimes, ThreadTimes};
 use crate::error::Error;
 
 impl Injection {
-    /// Begins a call of f0 in a thread, as the probe at f0's entry does: the thread's pointer, and where f0's return address
-    /// stands. Returns the number of the call; `None` where there is no room for the thread.
+    /// Begins a call of f0 in a thread, as the probe at f0's entry does, from the thread pointer and the place of
+    /// f0's return address. Returns the call's number; `None` where no state is free for the thread.
     ///
     /// # Errors
     /// When the process ended.
@@ -26,7 +26,7 @@ impl Injection {
         Ok(Some(self.call))
     }
 
-    /// Ends the call of f0 in a thread: nothing is measured there any more.
+    /// Ends the thread's call of f0: nothing is measured in the thread any more.
     ///
     /// # Errors
     /// When the process ended.
@@ -52,7 +52,7 @@ impl Injection {
         }))
     }
 
-    /// The address of a thread's state, which gets its key if it has none yet.
+    /// The address of a thread's state; a new thread gets a key.
     fn state(&self, thread_pointer: u64) -> Result<Option<u64>, Error> {
         let from = (thread_pointer >> 12 ^ thread_pointer >> 23) % data::MAX_THREADS;
         for way in 0..data::THREAD_WAYS {

@@ -8,7 +8,7 @@ use crate::unwinding;
 use crate::{Unwinder, stub};
 
 impl Injection {
-    /// The process's unwinders get the table for the stubs of a region, if they do not have it.
+    /// Registers the table for a region's stubs with the process's unwinders, if it is not registered.
     pub(super) fn register(&self, index: usize) -> Result<(), Error> {
         let known = self.memory.word(self.data + data::KNOWN_TABLES)?;
         if self.unwinders.is_empty() || known & 1 << index != 0 {
@@ -21,7 +21,7 @@ impl Injection {
         Ok(self.memory.set_word(self.data + data::KNOWN_TABLES, known | 1 << index)?)
     }
 
-    /// The process's unwinders forget the tables.
+    /// Removes the tables from the process's unwinders.
     pub(super) fn deregister(&self) -> Result<(), Error> {
         for index in 0..self.regions.len() {
             let known = self.memory.word(self.data + data::KNOWN_TABLES)?;
@@ -35,7 +35,8 @@ impl Injection {
         Ok(())
     }
 
-    /// A thread of the process calls a function of each unwinder. It returns to a break point behind the shared code of a region.
+    /// A thread of the process calls a function of each unwinder, which returns to a break point behind a region's
+    /// shared code.
     fn run(
         &self,
         index: usize,

@@ -1,4 +1,4 @@
-//! Stubs in a program that runs: nothing of what it computes changes, and no call is missed. Needs root and uprobes.
+//! Stubs in a running program: no result changes, and no call is missed. Needs root and uprobes.
 
 mod owners;
 
@@ -18,7 +18,7 @@ use wakepath_harness::live::skip;
 use wakepath_inject::{Frame, Injection, Node, SHARED_BYTES, Site, Unwinder, needs_its_return_address};
 use wakepath_unwind::{Base, Module, Rule};
 
-/// A program under test, which is killed at the end.
+/// A program under test, killed at the end.
 struct Program {
     child: Child,
     input: ChildStdin,
@@ -83,7 +83,7 @@ fn compiled(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
     program
 }
 
-/// The sites of a function, each with the name of what it calls.
+/// A function's sites, each with the called function's name and address.
 fn sites(code: &mut ProcessCode, address: u64) -> Vec<(String, u64, Site)> {
     let function = code.function_at(address).unwrap_or_else(|why| panic!("{why:?}"));
     let file = function.function.probe.file.clone();
@@ -116,7 +116,8 @@ fn sites(code: &mut ProcessCode, address: u64) -> Vec<(String, u64, Site)> {
         .collect()
 }
 
-/// All bytes of code that the program has mapped from files, by address. A library that it unloads just now is not there.
+/// All code bytes that the program has mapped from files, by address. A library that it is just unloading is left
+/// out.
 fn code_bytes(pid: u32) -> BTreeMap<u64, Vec<u8>> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
     let memory = File::open(format!("/proc/{pid}/mem")).expect("memory");
@@ -130,26 +131,27 @@ fn code_bytes(pid: u32) -> BTreeMap<u64, Vec<u8>> {
     lines.filter_map(of_line).collect()
 }
 
-/// Whether the code is as it was, the program's own and that of the libraries that it has both times.
+/// Whether the code is unchanged: the program's own, and all libraries mapped both times.
 fn is_as_before(before: &BTreeMap<u64, Vec<u8>>, after: &BTreeMap<u64, Vec<u8>>) -> bool {
     let own = before.keys().next().expect("a program has code");
     after.contains_key(own) && before.iter().all(|(at, bytes)| after.get(at).is_none_or(|now| now == bytes))
 }
 
-/// Memory for the states of threads, in place of a BPF map.
+/// Memory for the threads' states, in place of a BPF map.
 fn memory() -> File {
-    // SAFETY: makes a descriptor that nobody else has.
+    // SAFETY: makes a descriptor that no other code has.
     let file = unsafe { File::from_raw_fd(libc::memfd_create(c"states".as_ptr(), libc::MFD_CLOEXEC)) };
     file.set_len(SHARED_BYTES).expect("memory");
     file
 }
 
-/// A moment of the time stamp counter, far from now.
+/// A time of the time stamp counter, far from now.
 fn later() -> u64 {
     u64::MAX
 }
 
-/// One test at a time: some start processes all the time, which keeps the break points of the others in their code longer.
+/// Only one test runs at a time: some start processes all the time, which keeps the other tests' break points in the
+/// code longer.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -214,7 +216,7 @@ fn each_call_is_measured_once_and_nothing_else_changes() {
             for (name, _, mut site) in found.into_iter().filter(|(name, ..)| name != "middle") {
                 let node = Node { parent, node: names.len() as u32 };
                 names.push(format!("{name} below {parent}"));
-                // A function that is called at two places has each of its sites on two paths.
+                // A function with two call sites has each of its own sites on two paths.
                 match all.iter_mut().find(|known: &&mut Site| known.address == site.address) {
                     Some(known) => known.nodes.push(node),
                     None => {
@@ -291,7 +293,7 @@ fn a_busy_program_lives_through_many_insertions_and_removals() {
         for (_, _, mut site) in sites(&mut code, program.functions[name]) {
             site.frame = Frame::Unknown;
             let node = 1 + all.len() as u32 % 60;
-            // Whatever the innermost node is, the call is measured.
+            // The call is measured whatever the innermost node is.
             site.nodes =
                 (0..8).map(|parent| Node { parent, node: if name == "f0" { 1 } else { node % 8 } }).collect();
             all.push(site);
@@ -452,7 +454,7 @@ fn processes_that_are_started_meanwhile_do_not_keep_sites_from_being_changed_aga
     let mut injection = Injection::begin(program.pid(), memory().as_fd(), &[]).expect("it is taken");
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Until it runs its program, a new process has a copy of the descriptor by which the kernel keeps a break point.
+        // Until its exec, a new process has a copy of the descriptor by which the kernel keeps a break point.
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 Command::new("true").status().expect("true");
@@ -460,7 +462,7 @@ fn processes_that_are_started_meanwhile_do_not_keep_sites_from_being_changed_aga
         });
         let changed = (0..50).all(|_| {
             let answers = injection.redirect(&all).expect("there");
-            // Threads would go past a stub where one is left.
+            // A break point left there would lead threads past the stub.
             let stand = all.iter().filter(|site| first_byte(program.pid(), site.address) == 0xcc).count();
             injection.restore().expect("there");
             stand == 0 && answers.into_iter().all(|answer| answer.is_ok())
@@ -478,13 +480,13 @@ fn first_byte(pid: u32, address: u64) -> u8 {
     code[0]
 }
 
-/// A thread that is ready to run gets a CPU within this time.
+/// A runnable thread gets a CPU within this time.
 const MAX_WITHOUT_CPU: Duration = Duration::from_secs(60);
 
-/// A thread has run for a while by then, also where its time is as old as a tick.
+/// By then a thread has run for a while, even where its CPU time is a tick old.
 const MIN_CPU_NS: u64 = 30_000_000;
 
-/// The CPU time of each thread of a process, ns.
+/// The CPU time of each thread in a process, ns.
 fn cpu_times(pid: u32) -> BTreeMap<u32, u64> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process");
     let time = |task: std::io::Result<std::fs::DirEntry>| {
@@ -540,7 +542,7 @@ fn exceptions_pass_stubs() {
             for (thread, slot) in threads {
                 injection.begin_call(thread, slot).expect("there").expect("room");
             }
-            // On a busy machine a thread may have no CPU for longer than that.
+            // On a busy machine a thread may have no CPU for longer than this sleep.
             let began = cpu_times(pid);
             let deadline = Instant::now() + MAX_WITHOUT_CPU;
             let has_run = |(tid, ns): (&u32, &u64)| began.get(tid).is_some_and(|from| ns - from > MIN_CPU_NS);
@@ -552,7 +554,7 @@ fn exceptions_pass_stubs() {
                 threads.map(|(thread, _)| injection.end_call(thread).expect("there").expect("a state"));
             for times in &times {
                 let counts: Vec<u64> = times.nodes[1..6].iter().map(|node| node.count).collect();
-                // Each third call returns; of the others the outermost two do.
+                // Every third call returns; among the others, the outermost two functions do.
                 assert!(counts[0] > 10 && counts[0].abs_diff(counts[1]) <= 1, "{options:?}: {counts:?}");
                 assert!(counts[4].abs_diff(counts[0] / 3) <= 2, "{options:?}: {counts:?}");
                 assert!(
@@ -573,7 +575,7 @@ fn exceptions_pass_stubs() {
         assert_eq!((line[3].as_str(), line[5].as_str()), ("0", "1"), "{options:?}: {line:?}");
         assert!(program.child.wait().expect("ends").success(), "{options:?}");
     }
-    // Without symbols nobody can say by what it throws.
+    // Without symbols the unwinder is not known.
     let path = compiled(folder.path(), "throws.cc", &["-O2", "-static", "-s"]);
     let program = Program::start(&path, &[]);
     let unwinding = ProcessCode::of(program.pid(), true).expect("code").unwinding();

@@ -1,4 +1,4 @@
-//! A process that somebody else changes, or has changed: a debugger, another wakepath, its own loader.
+//! A process that another party changes, or has changed: a debugger, another wakepath, its own loader.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ fn what_a_dead_owner_left_is_taken_out() {
         site.nodes.push(Node { parent: 0, node: 1 });
     }
     let all: Vec<Site> = all.into_iter().map(|(.., site)| site).collect();
-    // A process of our own that puts stubs in and ends without a word.
+    // A child process puts stubs in and ends without removing them.
     // SAFETY: the child makes system calls and ends; no other thread of ours holds a lock that it needs.
     match unsafe { libc::fork() } {
         0 => {
@@ -131,7 +131,7 @@ fn a_process_has_one_owner_at_a_time() {
     if child == 0 {
         let injection = Injection::begin(program.pid(), memory().as_fd(), &[]);
         let byte = [u8::from(injection.is_ok())];
-        // SAFETY: system calls on descriptors that are open; the last one ends this process, and runs nothing else.
+        // SAFETY: system calls on open descriptors; the last call ends this process, and runs nothing else.
         unsafe {
             libc::write(ready[1], byte.as_ptr().cast(), 1);
             libc::read(over[0], [0_u8; 1].as_mut_ptr().cast(), 1);
@@ -175,7 +175,7 @@ fn a_stub_belongs_to_its_site_also_when_it_was_taken_out() {
     let (first, second) = (with(&all[..1]), with(&all[1..]));
     assert_ne!(first, second);
     assert_eq!(with(&all[..1]), first, "it has the same stub again");
-    // In another order too, both have theirs.
+    // In another order, too, each has its own stub.
     all.reverse();
     let both = with(&all);
     let at = |site: &Site, code: &std::collections::BTreeMap<u64, Vec<u8>>| {
@@ -213,7 +213,7 @@ fn a_thread_that_works_for_a_wakepath_that_is_killed_goes_on_as_if_nothing_had_b
                 assert!(began.elapsed() < MAX_TIME, "{how}: it stops no thread");
             }
             let mut status = 0;
-            // SAFETY: a child of ours, which is waited for.
+            // SAFETY: a child of ours, which this process waits for.
             unsafe {
                 libc::kill(child, libc::SIGKILL);
                 libc::waitpid(child, &raw mut status, 0);
@@ -228,10 +228,10 @@ fn a_thread_that_works_for_a_wakepath_that_is_killed_goes_on_as_if_nothing_had_b
     }
 }
 
-/// The time that one attempt may take.
+/// The most time for an attempt.
 const MAX_TIME: Duration = Duration::from_secs(10);
 
-/// The process that traces the first thread of a process; 0 without one.
+/// The tracer of a process's first thread; 0 without a tracer.
 fn tracer(pid: u32) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
     let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).expect("a line");
