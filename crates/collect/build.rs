@@ -1,6 +1,6 @@
-//! Compiles every `bpf/*.bpf.c` and writes three skeletons: one for `bpf/latency.bpf.c`, which counts latencies, one for
-//! `bpf/drill.bpf.c`, which measures the functions below one, and one for all others, which record and are linked into one
-//! object.
+//! Compiles every `bpf/*.bpf.c` and writes three skeletons: for `bpf/latency.bpf.c`, which counts latencies; for
+//! `bpf/drill.bpf.c`, which measures the functions below a function; and for all others, which record and are linked
+//! into a single object.
 
 use std::env;
 use std::error::Error;

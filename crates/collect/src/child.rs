@@ -1,4 +1,4 @@
-//! The command of a session: held before its exec until recording runs, run as the user who called sudo.
+//! A session's command: held before its exec until recording runs, run as the user who called sudo.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::options::DefaultVariable;
 use crate::signals::{self, Signals};
 
-/// The environment from which sudo was called: that of the sudo process. `None` if our parent is no sudo.
+/// The sudo process's environment, from which sudo was called. `None` if our parent is not sudo.
 fn environment_before_sudo() -> Option<Vec<(OsString, OsString)>> {
     let parent = Process::open(std::os::unix::process::parent_id()).ok()?;
     let is_sudo = parent.comm().is_ok_and(|comm| comm == b"sudo");
@@ -32,7 +32,7 @@ fn lacks(environment: &[(OsString, OsString)], names: &[&str]) -> bool {
 /// A command that waits, before its exec, for [`Held::release`].
 pub(crate) struct Held {
     pub(crate) pid: i32,
-    /// Whether it got the default variable.
+    /// Whether the command got the default variable.
     pub(crate) has_default: bool,
     /// A byte written here lets the child exec.
     release: File,
@@ -41,8 +41,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Forks; the child becomes `identity`, if given, and waits. Running the command as root instead would change what is
-    /// measured.
+    /// Forks; the child becomes `identity`, if given, and waits. Running the command as root instead would change
+    /// what is measured.
     pub(crate) fn spawn(
         words: &[OsString],
         identity: Option<&Caller>,
@@ -56,8 +56,7 @@ impl Held {
         let added = variable.filter(|variable| lacks(&environment, variable.unless));
         environment.extend(added.map(|variable| (variable.name.into(), variable.value.clone().into())));
         let program = find(&words[0], &environment)?;
-        // All of the child's memory is made before the fork: after it, only calls that are safe in a
-        // signal handler are allowed.
+        // All the child's memory is made before the fork: after it, only async-signal-safe calls are allowed.
         let program = c_string(program.as_os_str())?;
         let arguments = words.iter().map(|word| c_string(word)).collect::<Result<Vec<_>, _>>()?;
         let mut assignments = Vec::new();
@@ -113,7 +112,7 @@ impl Held {
         })
     }
 
-    /// Lets the child exec. Returns why it could not.
+    /// Lets the child exec. Returns the error if it could not.
     pub(crate) fn release(mut self) -> io::Result<()> {
         let mut errno = [0; 4];
         // The child may be gone already, interrupted for instance: its wait status reports it. An exec closes the pipe.
@@ -125,12 +124,13 @@ impl Held {
 /// A command that outlived its recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Running {
-    /// Its process id.
+    /// The command's process id.
     pub pid: i32,
 }
 
 impl Running {
-    /// Waits for its end and returns its wait status; `None` if it was asked to stop and did not end within `grace`.
+    /// Waits for the command's end and returns its wait status; `None` if it was asked to stop and did not end within
+    /// `grace`.
     pub fn wait(self, stop: &Signals, grace: Duration) -> Option<i32> {
         const POLL: Duration = Duration::from_millis(20);
         let before = stop.asked();
@@ -161,13 +161,13 @@ pub fn exit_code(status: i32) -> i32 {
     if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) }
 }
 
-/// The file of the program that a command will execute.
+/// The program file that a command will execute.
 pub(crate) fn program_of(words: &[OsString], identity: Option<&Caller>) -> Option<PathBuf> {
     let environment = identity.and_then(|_| environment_before_sudo());
     find(words.first()?, &environment.unwrap_or_else(|| std::env::vars_os().collect())).ok()
 }
 
-/// The program that `word` names, found as a shell finds it.
+/// The program that `word` names, found like in a shell.
 fn find(word: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, Error> {
     let not_found = || Error::CommandNotFound { command: word.into() };
     let unusable = || Error::Exec { command: word.into(), source: io::ErrorKind::PermissionDenied.into() };

@@ -1,4 +1,4 @@
-//! The host's clocks, read at one moment, and the total of stolen time.
+//! The host's clocks, read together, and the total stolen time.
 
 use std::fs;
 use std::mem::MaybeUninit;
@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::Clocks;
 
-/// Nanoseconds on one of the kernel's clocks.
+/// Nanoseconds on a kernel clock.
 pub(crate) fn read(clock: libc::clockid_t) -> u64 {
     let mut time = MaybeUninit::<libc::timespec>::zeroed();
     // SAFETY: the kernel fills the timespec; were the clock unknown it would stay zero, which is valid.
@@ -17,12 +17,12 @@ pub(crate) fn read(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Now, on the clock of all records.
+/// Now, on the clock for all records.
 pub(crate) fn now() -> Stamp<Local> {
     Stamp::from_ns(read(libc::CLOCK_MONOTONIC))
 }
 
-/// All clocks at one moment: the reading, out of a few, during which monotonic time moved least.
+/// All clocks at the same time: of a few readings, the reading during which monotonic time moved least.
 pub(crate) fn together() -> (Stamp<Local>, Clocks) {
     let mut best: Option<(u64, Stamp<Local>, Clocks)> = None;
     for _ in 0..4 {
@@ -40,7 +40,7 @@ pub(crate) fn together() -> (Stamp<Local>, Clocks) {
     (at, clocks)
 }
 
-/// The stolen time of all CPUs in `/proc/stat`, ns; the file counts in ticks of 10 ms.
+/// All CPUs' stolen time in `/proc/stat`, ns; the file counts in ticks of 10 ms.
 fn steal_ns(stat: &str) -> u64 {
     let ticks = stat.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse::<u64>().ok());
     ticks.unwrap_or(0).saturating_mul(10_000_000)

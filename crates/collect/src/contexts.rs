@@ -1,6 +1,6 @@
-//! Finds the processes whose threads say in their memory which span they work for (OpenTelemetry's thread-context
-//! record, OTEP 4947), and shows the BPF programs where: `bpf/thread_context.bpf.h`. A thread of its own looks at all
-//! processes at the start, and later at those that map code or are forked.
+//! Finds the processes whose threads name, in their memory, the span they work for (OpenTelemetry's thread-context
+//! record, OTEP 4947), and shows the BPF programs its place: `bpf/thread_context.bpf.h`. A separate thread looks at
+//! all processes at the start, and later at processes that map code or are forked.
 
 mod changes;
 mod open;
@@ -28,37 +28,39 @@ use crate::names::Name;
 use crate::options::KeptAttributes;
 use crate::unwinder::start_stack;
 
-/// The interval at which new processes and libraries are looked for: until then the context of their threads is not known.
+/// The interval at which new processes and libraries are looked for: until then their threads' contexts are not
+/// known.
 const INTERVAL: Duration = Duration::from_millis(20);
-/// How long a library may take from being mapped until the loader has filled in where its words are.
+/// The longest time from a library's mapping until the loader has filled in its words' places.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The interval at which it is looked whether processes have ended.
+/// The interval between checks whether processes have ended.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// The interval after which it is looked again for what a process publishes of itself, where nothing was there. It doubles from the shortest one on.
+/// The interval for another look at a process that had published nothing. It doubles, from the shortest to the
+/// longest.
 const LOOK_INTERVALS: std::ops::Range<Duration> = INTERVAL..Duration::from_secs(60);
-/// The most processes of which it is said that their contexts are not read.
+/// The most processes reported as having unread contexts.
 const MAX_FAILED: usize = 8;
 
-/// A process with the word, but without a place where it can be read.
+/// A process with the word, but without a readable place for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadContexts {
     /// The process.
     pub tgid: u32,
-    /// Its name.
+    /// The process name.
     pub comm: Box<[u8]>,
-    /// Why, as a sentence without its end.
+    /// The reason, as a sentence without its end.
     pub reason: &'static str,
 }
 
-/// The front of the thread.
+/// The thread's front.
 pub(crate) struct Contexts {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<Vec<UnreadContexts>>>,
 }
 
 impl Contexts {
-    /// From now on processes are looked at, with the privileges of this thread; and spans that go on, where `open` is asked. The words of
-    /// processes on themselves go to `said`, of the attributes of their threads those that are kept.
+    /// From now on looks at processes, with this thread's privileges; with `open`, also at spans that go on. Names
+    /// that processes publish go to `said`, with the kept attributes' names.
     pub(crate) fn start(
         words: Words,
         changes: Changes,
@@ -74,10 +76,10 @@ impl Contexts {
         Self { stop: Some(stop), thread: Some(thread) }
     }
 
-    /// No process is looked at any more. Returns those whose words could not be read.
+    /// No process is looked at any more. Returns the processes with unreadable contexts.
     pub(crate) fn finish(mut self) -> Vec<UnreadContexts> {
         self.stop = None;
-        // The thread does not panic; if it did, there is nothing to say.
+        // The thread does not panic; if it did, there would be nothing to report.
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }
@@ -85,21 +87,21 @@ impl Contexts {
 struct Finder {
     words: Words,
     files: Files,
-    /// Processes whose words are in the table, each with where its first stack begins.
+    /// Processes whose words are in the table, each with its first stack's beginning.
     known: HashMap<u32, u64>,
-    /// Their own words on which service they are.
+    /// Each process's published context, or the next look for it.
     published: HashMap<u32, Look>,
     said: Sender<Name>,
     kept: KeptAttributes,
-    /// Processes that have the word in a library whose place the loader has not filled in yet, each with the time from
-    /// which it is so.
+    /// Processes with the word in a library whose place the loader has not filled in yet, each with the time since
+    /// when.
     waiting: HashMap<u32, Instant>,
     unread: Vec<UnreadContexts>,
 }
 
-/// The last look for what a process publishes of itself.
+/// The last look for a process's published context.
 enum Look {
-    /// It was there.
+    /// The context was there.
     Found(Published),
     /// Nothing was there: the time of the next look, and the interval before it.
     Again(Instant, Duration),
@@ -126,7 +128,8 @@ impl Finder {
         stopped: &Receiver<()>,
     ) -> Vec<UnreadContexts> {
         for tgid in processes() {
-            // A command that was just started does not wait for all others: it may end before these have been looked at.
+            // A command that was just started does not wait for all other processes: it may end before these have
+            // been looked at.
             changes.take(|change| self.take(change));
             self.look_for_services(false);
             self.look_at(tgid);
@@ -150,7 +153,7 @@ impl Finder {
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // Those that began a moment ago.
+        // Processes that began just now.
         for look in self.published.values_mut() {
             if let Look::Again(at, _) = look {
                 *at = Instant::now();
@@ -189,7 +192,7 @@ impl Finder {
             Found::Word(word) => {
                 self.waiting.remove(&tgid);
                 if self.words.set(tgid, word) {
-                    // Another program publishes what it is anew.
+                    // Another program publishes a context of its own.
                     if self.known.insert(tgid, word.start_stack) != Some(word.start_stack) {
                         self.forget_service(tgid);
                         self.published.insert(tgid, Look::Again(Instant::now(), LOOK_INTERVALS.start));
@@ -230,8 +233,7 @@ impl Finder {
         gone.into_iter().for_each(|tgid| self.forget_service(tgid));
     }
 
-    /// Looks for what processes publish of themselves, where it is time for that; with `changed` also whether those that published something
-    /// have published something else.
+    /// Looks for published contexts, where it is time; with `changed`, also whether known contexts have changed.
     fn look_for_services(&mut self, changed: bool) {
         let now = Instant::now();
         for (&tgid, look) in &mut self.published {
@@ -258,7 +260,7 @@ impl Finder {
         }
     }
 
-    /// The process of this number has ended, or is another program by now.
+    /// The process with this number has ended, or runs another program by now.
     fn forget_service(&mut self, tgid: u32) {
         if let Some(Look::Found(_)) = self.published.remove(&tgid) {
             for space in [NameSpace::Service, NameSpace::ServiceInstance] {
@@ -269,7 +271,7 @@ impl Finder {
     }
 }
 
-/// The names that say what a process published, without those of attributes that it had published before.
+/// The names in a published context, without attributes that it had before.
 fn names(tgid: u32, now: &Published, before: Option<&Published>) -> Vec<Name> {
     let of_process = |space, name: &str| (space, tgid.into(), name.as_bytes().into());
     let mut names = vec![

@@ -1,18 +1,18 @@
 //! The cost of the recorder's programs in the kernel on this machine, measured before a recording begins.
 //!
-//! 1. Two threads send each other bytes through pipes, then datagrams over the loopback interface, on one CPU: without
-//!    the programs and, once they are attached, with them. The difference is all that the programs add.
-//! 2. The kernel's own statistics of BPF programs, switched on for some more round trips, give the time in each
-//!    program. The difference that they do not explain is the *dispatch*: the cost of being called at all.
+//! 1. Two threads send each other bytes through pipes, then datagrams over the loopback interface, on one CPU:
+//!    without the programs and, once they are attached, with them. The difference is the programs' whole cost.
+//! 2. The kernel's own statistics for BPF programs, switched on during further round trips, give the time in each
+//!    program. The unexplained rest is the *dispatch*: the cost of a call itself.
 //! 3. A record costs its program's time and the dispatch. The programs time each 31st switch, here and while
-//!    recording, which shifts the range of a switch by the difference; the ranges of the others reach up to what the same
-//!    caches would make of them.
-//! 4. The time of stacks that are read anew depends on the load alone, and is many times that of the rest: with `--stacks`
-//!    the programs time each of them, here and while recording. The programs of rare records (disks, kernel locks,
-//!    threads), which the round trips do not meet, time each seventh of their runs while recording.
+//!    recording; the difference shifts the range of a switch, and extends the other ranges upward, since all programs
+//!    meet the same caches.
+//! 4. The time for stacks read anew depends on the load alone, and is many times the rest: with `--stacks` the
+//!    programs time each read, here and while recording. The rare records' programs (disks, kernel locks, threads),
+//!    which the round trips do not meet, time every seventh run while recording.
 //!
-//! Round trips are made in short slices, of which the quick ones count: a neighbour on the same core, or
-//! another thread on this CPU, slows a part of the slices down.
+//! Round trips are made in short slices, and the quick slices count: a neighbour on the same core, or another thread
+//! on this CPU, slows a part of the slices down.
 
 mod arithmetic;
 mod ping_pong;
@@ -31,22 +31,22 @@ use crate::libbpf;
 use crate::programs::Programs;
 use crate::rings::Rings;
 
-/// Round trips of a slice, through pipes and over the loopback interface: some 100 µs.
+/// Round trips in a slice, through pipes and over the loopback interface: some 100 µs.
 const TRIPS: [u64; 2] = [25, 10];
-/// The same with stacks: each place that waits or wakes is met once a round trip, and its stack is read anew each 64th time
-/// (`bpf/stack.h`), once in each slice. In shorter slices the quick ones would be those without.
+/// The same with stacks: each place that waits or wakes is met once per round trip, and its stack is read anew every
+/// 64th time (`bpf/stack.h`), once in each slice. In shorter slices the quick slices would be those without a read.
 const TRIPS_WITH_STACKS: [u64; 2] = [64, 64];
-/// Slices of a load, without the programs and with them.
+/// Slices per load, without the programs and with them.
 const SLICES: [usize; 2] = [80, 40];
 /// Slices before the first that counts, with the programs: stacks are read anew more often at first (`bpf/stack.h`).
 const WARM_SLICES: usize = 20;
-/// How often the statistics are read, and the slices between two readings.
+/// Readings of the statistics, and the slices between two readings.
 const GROUPS: usize = 6;
 const SLICES_OF_GROUP: usize = 5;
 /// A load is cut short after this time, but has some slices in any case.
 const MAX_TIME: Duration = Duration::from_millis(20);
 const MIN_SLICES: usize = 8;
-/// The least size of a ring for a slice of round trips with stacks, bytes.
+/// The least ring size for a slice of round trips with stacks, bytes.
 const MIN_RING_BYTES: usize = 64 << 10;
 
 /// A calibration that has measured the loads without the programs.
@@ -56,8 +56,8 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
-    /// Measures without the programs, for a recording with stacks or without. `None` where the threads cannot be pinned to a
-    /// CPU.
+    /// Measures without the programs, for a recording with stacks or without. `None` where the threads cannot be
+    /// pinned to a CPU.
     pub(crate) fn begin(stacks: bool) -> Option<Self> {
         let pinned = Pinned::new()?;
         let found = [PingPong::through_pipes().ok()?].into_iter().chain(PingPong::over_loopback().ok());
@@ -77,8 +77,8 @@ impl Calibration {
     }
 
     /// Measures with the programs, which are attached now. `None` where the kernel keeps no statistics, or the
-    /// measurement is too noisy to show a cost. The records of all this are dropped. Calls `meanwhile` behind
-    /// each slice.
+    /// measurement is too noisy to show a cost. The calibration's records are dropped. Calls `meanwhile` behind each
+    /// slice.
     pub(crate) fn finish(
         self,
         programs: &Programs<'_>,
@@ -131,7 +131,7 @@ impl Calibration {
     }
 }
 
-/// The times of slices of round trips, ns a round trip.
+/// The times of round-trip slices, ns per round trip.
 fn slices_of(load: &mut PingPong, trips: u64, slices: usize, mut after: impl FnMut()) -> Option<Slices> {
     let began = Instant::now();
     let mut times = Vec::with_capacity(slices);
@@ -148,7 +148,7 @@ pub(crate) fn mean_since(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
     Some(after.1.saturating_sub(before.1) as f64 / count as f64)
 }
 
-/// The kernel's statistics of BPF programs, while this exists.
+/// The kernel's statistics for BPF programs, while this value exists.
 pub(crate) struct Statistics {
     _descriptor: OwnedFd,
 }
@@ -177,7 +177,7 @@ fn interrupts_in(stat: &str) -> Option<Interrupts> {
     Some(Interrupts { hard: total("intr")?, soft: total("softirq")? })
 }
 
-/// The costs to be recorded now: those of the calibration, and the counts and times of what the programs measure
+/// The costs to be recorded now: the calibrated costs, with the counts and times that the programs measure
 /// themselves.
 pub(crate) struct Recorded {
     costs: Costs,
@@ -185,17 +185,17 @@ pub(crate) struct Recorded {
     calls: bool,
 }
 
-/// The counters of the programs, at one time.
+/// The programs' counters at a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Counters {
     interrupts: Option<Interrupts>,
-    /// The number of switches that were timed, and their time, ns.
+    /// The number of timed switches, and their time, ns.
     timed: (u64, u64),
-    /// The numbers of records of switches and of wake-ups, where stacks are recorded.
+    /// The numbers of switch records and of wake-up records, where stacks are recorded.
     records: (u64, u64),
-    /// The time of reading stacks at them, ns.
+    /// The time for reading stacks at switches and wake-ups, ns.
     stacks_ns: (u64, u64),
-    /// The runs of the programs of rare records, those that were timed, and their time, ns.
+    /// The rare records' programs: runs, timed runs, and the timed runs' time, ns.
     rare: (u64, u64, u64),
 }
 
@@ -234,7 +234,7 @@ impl Counters {
 }
 
 impl Recorded {
-    /// Counts from now on. `calls`: calls of functions are recorded, whose cost is not calibrated.
+    /// Counts from now on. `calls`: function calls are recorded, whose cost is not calibrated.
     pub(crate) fn new(costs: Costs, programs: &Programs<'_>, sched: &Rings, calls: bool) -> Self {
         Self { costs, before: Counters::now(programs, sched), calls }
     }

@@ -37,7 +37,7 @@ pub enum Verdict {
     Lacking {
         /// The error.
         why: String,
-        /// The consequence: what answers lack.
+        /// The consequence: the gaps in answers.
         consequence: String,
         /// The next thing to try, as a noun phrase or an imperative.
         hint: String,
@@ -59,7 +59,7 @@ fn lacking(why: impl Into<String>, consequence: &str, hint: impl Into<String>) -
     Verdict::Lacking { why: why.into(), consequence: consequence.into(), hint: hint.into() }
 }
 
-/// The verdict on something whose failure leaves answers without it.
+/// The verdict on a feature whose failure leaves gaps in answers.
 fn works(tried: Result<(), Error>, consequence: &str, hint: &str) -> Verdict {
     tried.map_or_else(|error| lacking(error.to_string(), consequence, hint), |()| WORKS)
 }
@@ -100,7 +100,7 @@ fn type_information() -> Verdict {
         .map_or_else(|error| Verdict::Blocking { why: error.to_string(), hint: hint.into() }, |_| WORKS)
 }
 
-/// The simplest use of BPF, which a process may make if it may use BPF at all.
+/// The simplest use of BPF, allowed to any process that may use BPF at all.
 fn map_creation() -> Verdict {
     // SAFETY: a name that is NUL-terminated and plain numbers; no options.
     let fd = unsafe {
@@ -129,7 +129,7 @@ fn map_creation() -> Verdict {
     }
 }
 
-/// Loads and attaches the programs of a session.
+/// Loads and attaches a session's programs.
 fn programs(options: &Options, checks: &mut Vec<Check>) {
     let mut storage = MaybeUninit::uninit();
     let attached = sampling::possible_cpus().map_err(|source| Error::MapRings { source }).and_then(|cpus| {
@@ -170,7 +170,7 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
     checks.push(check("listing threads", verdict));
 }
 
-/// Loads the programs of `--stacks`, which need more of the kernel than those of a session without it.
+/// Loads the programs for `--stacks`, which need more from the kernel than a session without it.
 fn stacks(options: &Options) -> Verdict {
     let options = Options { stacks: Stacks::Remembered, ..options.clone() };
     let mut storage = MaybeUninit::uninit();
@@ -198,8 +198,8 @@ fn statistics() -> Verdict {
 }
 
 fn other_processes() -> Verdict {
-    // Kernel threads have no command line and no mappings. A single process may refuse for reasons of its
-    // own; if most refuse, we lack a privilege.
+    // Kernel threads have no command line and no mappings. A single process may refuse for reasons of its own; if
+    // most refuse, we lack a privilege.
     let others = processes().into_iter().filter(|&pid| pid != std::process::id()).filter_map(|pid| {
         let process = Process::open(pid).ok()?;
         let words = process.command_line().ok()?;
@@ -224,7 +224,7 @@ fn kernel_symbols() -> Verdict {
     lacking(why, "kernel functions in stacks have no names", grant(SYSLOG))
 }
 
-/// Without statistics a request has no stamps, so that its time in the queue is not known.
+/// Without statistics a request has no stamps, so its time in the queue is not known.
 fn disk_statistics() -> Verdict {
     let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let off: Vec<String> = disks

@@ -1,4 +1,5 @@
-//! A session that measures the functions below one of a process, level by level: `bpf/drill.bpf.c` (T08 chapter 3).
+//! A session that measures the functions below a function of a process, level by level: `bpf/drill.bpf.c` (T08
+//! chapter 3).
 
 mod hand_over;
 mod kernel;
@@ -41,7 +42,7 @@ use stubs::{Stubs, Ticks};
 
 pub use hand_over::{HandOverCounts, HandOverProbes, argument_register};
 pub use kernel::{KernelCallee, KernelPlace, MAX_KERNEL_PLACES, kernel_allows_probes};
-/// The memory that the programs of a drill-down are loaded into.
+/// The memory for a drill-down's loaded programs.
 pub use libbpf_rs::OpenObject as OpenStorage;
 pub use python::{MAX_PYTHON_FUNCTIONS, PythonCall, PythonCounts};
 pub use record::{DrillCall, DrillNode, MAX_DRILL_NODES, MAX_DRILL_SAMPLES};
@@ -51,17 +52,17 @@ const MAX_DETACHING: usize = 16;
 /// Calls of f0 whose records fit into the buffer together, with room to spare.
 const MAX_WANTED_CALLS: u64 = 64;
 
-/// A command that is started for a drill-down.
+/// A command started for a drill-down.
 #[derive(Debug, Clone)]
 pub struct DrillCommand {
     /// The program and its arguments, at least the program.
     pub words: Vec<OsString>,
-    /// The user as whom it runs, if that is another one.
+    /// The user as whom the command runs, if it is another user.
     pub caller: Option<Caller>,
 }
 
 impl DrillCommand {
-    /// Starts it. It runs its program when this returns.
+    /// Starts the command, which has executed its program when this returns.
     ///
     /// # Errors
     /// When there is no such program, or it could not run.
@@ -73,20 +74,20 @@ impl DrillCommand {
     }
 }
 
-/// The loaded programs of a drill-down. Their probes are removed when this is dropped, or by the kernel when this
+/// A drill-down's loaded programs. Their probes are removed when this value is dropped, or by the kernel when this
 /// process ends in whatever way.
 pub struct Drill<'obj> {
     skeleton: DrillSkel<'obj>,
-    /// Probes on functions, in the groups in which they were attached; the numbers of the functions.
+    /// Probes on functions, in the groups in which they were attached, with the functions' numbers.
     groups: Vec<(Vec<u32>, Vec<Link>)>,
-    /// Probes on indirect calls, in the groups in which they were attached; the numbers of the sites.
+    /// Probes on indirect calls, in the groups in which they were attached, with the sites' numbers.
     watched: Vec<(Vec<u32>, Vec<Link>)>,
     tracepoints: Vec<Link>,
-    /// Probes on the functions that begin and end phases, and on those that hand requests over.
+    /// Probes on the functions that begin and end phases, and on functions that hand requests over.
     marks: Vec<Link>,
     /// Probes in the kernel's code.
     kernel: KernelProbes,
-    /// The clocks of CPUs that take samples.
+    /// The CPUs' clocks for samples.
     sampling: Vec<Link>,
     stubs: Option<Stubs>,
     ticks: Rc<Ticks>,
@@ -94,54 +95,54 @@ pub struct Drill<'obj> {
     plan: u64,
     records: RingBuffer<'static>,
     calls: Rc<RefCell<Vec<DrillCall>>>,
-    /// Calls that are wanted and have not come.
+    /// Wanted calls that have not come.
     remaining: u64,
     watch: Watch,
     pid: u32,
-    /// Each change of probes waits for grace periods of the kernel: on a busy machine a search would take minutes.
+    /// Each change of probes waits for the kernel's grace periods: on a busy machine a search would take minutes.
     _priority: RaisedPriority,
 }
 
-/// A call of a function by a node of the tree, which is another node.
+/// A call of a function by a node, which makes another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrillEdge {
-    /// The node that calls.
+    /// The calling node.
     pub parent: u32,
-    /// The number of the function that is called.
+    /// The called function's number.
     pub function: u32,
-    /// Where it returns to in the process; `None`: it is called by a jump.
+    /// The return address in the process; `None`: it is called by a jump.
     pub returns_to: Option<u64>,
-    /// The node that is called.
+    /// The called node.
     pub node: u32,
-    /// The frame of the caller at the call, which is looked at where stubs measure too.
+    /// The caller's frame at the call, which is compared too where stubs measure.
     pub frame: Frame,
 }
 
-/// The nodes that are to be measured.
+/// The nodes to measure.
 #[derive(Debug, Clone, Default)]
 pub struct DrillPlan {
     /// Latencies of f0 within the peak, ns.
     pub peak: Range<u64>,
-    /// The nodes but f0, which is node 0.
+    /// The nodes except f0, which is node 0.
     pub edges: Vec<DrillEdge>,
-    /// The numbers of the functions that call one of them.
+    /// The numbers of functions that call a measured node.
     pub callers: Vec<u32>,
-    /// The number of calls of f0 within the peak that are wanted.
+    /// The number of wanted calls of f0 within the peak.
     pub wanted: u64,
 }
 
 /// The calls of f0 so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrillCounts {
-    /// The calls from 2^i to below 2^(i+1) ns.
+    /// The number of calls from 2^i to below 2^(i+1) ns.
     pub buckets: [u64; 64],
-    /// Their latencies together, ns.
+    /// The sum of these calls' latencies, ns.
     pub sums: [u64; 64],
     /// Calls that were unwound without a return.
     pub left: u64,
     /// Calls that were not measured: too many threads, or calls too deep.
     pub crowded: u64,
-    /// Records that found no room.
+    /// Records lost for lack of room.
     pub lost: u64,
 }
 
@@ -152,8 +153,10 @@ impl Default for DrillCounts {
 }
 
 impl<'obj> Drill<'obj> {
-    /// Loads the programs into `storage`, for functions of one process that have this runtime, and at most for this time. Nothing is measured yet. A process that
-    /// is a `command` of ours is waited for when it ends. With `in_kernel`, so can calls of the kernel's functions. With `stubs`, calls can be measured by code in the process, which these unwinders get to know.
+    /// Loads the programs into `storage`, for functions in a process with this runtime, and for this time at most.
+    /// Nothing is measured yet. If the process is our `command`, it is waited for when it ends. With `in_kernel`,
+    /// calls of kernel functions can be measured too; with `stubs`, code in the process can measure calls, and these
+    /// unwinders get to know it.
     ///
     /// # Errors
     /// When privileges are missing, or the kernel does not take the programs.
@@ -248,10 +251,10 @@ impl<'obj> Drill<'obj> {
         Ok(())
     }
 
-    /// Puts probes on functions; number 0 is f0. Returns come first: one without its entry is left alone.
+    /// Puts probes on functions; number 0 is f0. Returns are probed first: a return without its entry is ignored.
     ///
     /// # Errors
-    /// When the kernel refuses one of them; then none is there.
+    /// When the kernel refuses a probe; then this call's probes are removed again.
     pub fn probe(&mut self, functions: &[(u32, &Probe)]) -> Result<(), Error> {
         // Where each place has a link of its own, each function can be removed alone.
         let at_once = if self.many_at_once { functions.len().max(1) } else { 1 };
@@ -289,7 +292,7 @@ impl<'obj> Drill<'obj> {
         Ok(links)
     }
 
-    /// Attaches a program, by its name for many places and for one, to places of a file.
+    /// Attaches a program to places in a file. It has two names: for many places, and for a single place.
     fn attach(
         &self,
         (many, one): (&'static str, &'static str),
@@ -300,7 +303,7 @@ impl<'obj> Drill<'obj> {
         let failed =
             |offset: u64, source| Error::Probe { file: file.to_owned(), offset, source: into_io(source) };
         let object = self.skeleton.object();
-        // In no other process: a probe in a library is in the way of all that have it mapped.
+        // In no other process: a probe in a library slows all processes that have mapped it.
         let pid = self.pid as i32;
         if self.many_at_once {
             let opts = UprobeMultiOpts {
@@ -321,9 +324,9 @@ impl<'obj> Drill<'obj> {
         places.iter().map(attach_one).collect()
     }
 
-    /// Removes the probes of functions that are not needed. The kernel removes what was attached at once only together:
-    /// needed functions lose their probes with the others of their group, see [`Drill::is_probed`]. Calls that are open
-    /// meanwhile may look as if they were unwound: another plan has to follow.
+    /// Removes probes of functions that are not needed. The kernel removes probes that were attached at once only
+    /// together: needed functions lose their probes with the rest of their group, see [`Drill::is_probed`]. Calls
+    /// open meanwhile may look unwound: another plan has to follow.
     pub fn remove_unneeded(&mut self, is_needed: impl Fn(u32) -> bool) {
         let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.groups)
             .into_iter()
@@ -337,7 +340,7 @@ impl<'obj> Drill<'obj> {
         self.groups.iter().any(|(numbers, _)| numbers.contains(&function))
     }
 
-    /// Watches where indirect calls go: the number of each, its file and offset, and the place of the address.
+    /// Watches where indirect calls go: each site's number, its file and offset, and the place of the address.
     ///
     /// # Errors
     /// When the kernel refuses a probe there.
@@ -364,8 +367,8 @@ impl<'obj> Drill<'obj> {
         self.watch_kernel_no_more();
     }
 
-    /// The targets that watched indirect calls had so far: the number of the site, the address in the process, and how
-    /// often.
+    /// The targets of watched indirect calls so far: the site's number, the address in the process, and the number of
+    /// calls.
     pub fn targets(&self) -> Vec<(u32, u64, u64)> {
         let map = &self.skeleton.maps.targets;
         let of_key = |key: Vec<u8>| {
@@ -375,8 +378,8 @@ impl<'obj> Drill<'obj> {
         map.keys().filter_map(of_key).collect()
     }
 
-    /// The reason why the drill-down is over (the process ended, the time is over, or `stop` was asked), and the wait status
-    /// of a command that ended.
+    /// The reason why the drill-down is over (the process ended, the time is over, or `stop` was asked), and the wait
+    /// status of a command that ended.
     pub fn ended(&mut self, stop: &Signals) -> Option<(EndReason, Option<i32>)> {
         self.watch.sleep(Duration::ZERO, None);
         self.watch.ended(stop)
@@ -387,7 +390,7 @@ impl<'obj> Drill<'obj> {
         self.set(|bss| bss.phase = 1)
     }
 
-    /// Measures by a plan from now on. Calls of f0 that are open now are not of it.
+    /// Measures by a plan from now on. Calls of f0 that are open now are not included.
     ///
     /// # Errors
     /// When the kernel's memory does not hold the plan.
@@ -427,8 +430,8 @@ impl<'obj> Drill<'obj> {
         })
     }
 
-    /// Takes samples of a node's code from now on, this number in each second of a CPU's time. Calls of f0 carry those that
-    /// found this node the innermost one.
+    /// Takes samples of a node's code from now on: this number in each second of a CPU's time. Calls of f0 carry the
+    /// samples that found this node innermost.
     ///
     /// # Errors
     /// When perf events are not allowed, or a CPU has none.
@@ -445,17 +448,18 @@ impl<'obj> Drill<'obj> {
         self.sampling.clear();
     }
 
-    /// Wants more calls by the same plan.
+    /// Asks for more calls by the same plan.
     pub fn want(&mut self, more: u64) {
         self.remaining += more;
     }
 
-    /// The calls of f0 within the peak that returned since the last time; waits for some until `timeout`.
+    /// The calls of f0 within the peak that returned since the last call of this function; waits for some until
+    /// `timeout`.
     pub fn calls(&mut self, timeout: Duration) -> Result<Vec<DrillCall>, Error> {
         if let Some(stubs) = &self.stubs {
             stubs.heard(&self.ticks);
         }
-        // A wait that a signal cuts short is one without calls.
+        // A wait cut short by a signal has no calls.
         let _ = self.records.poll(timeout);
         let mut calls = std::mem::take(&mut *self.calls.borrow_mut());
         calls.retain(|call| call.plan == self.plan);
@@ -470,11 +474,11 @@ impl<'obj> Drill<'obj> {
         Ok(calls)
     }
 
-    /// From now on only calls of f0 are measured that begin after a call of the first function, and before one of the second
-    /// (T08 section 3.10); without the first, from now on. Their files and offsets.
+    /// From now on, measures only calls of f0 that begin after a call of the function `begins` and before a call of
+    /// `ends` (T08 section 3.10); without `begins`, from now on.
     ///
     /// # Errors
-    /// When the kernel refuses a probe on one of them.
+    /// When the kernel refuses a probe on a function.
     pub fn mark_phases(&mut self, begins: Option<&Probe>, ends: Option<&Probe>) -> Result<(), Error> {
         self.set(|bss| {
             (bss.in_phases, bss.in_phase, bss.phases) = (1, begins.is_none().into(), begins.is_none().into())
@@ -488,7 +492,7 @@ impl<'obj> Drill<'obj> {
         Ok(())
     }
 
-    /// Whether a phase of the program is open, and how many began; without phases, all of its time is one.
+    /// Whether a phase of the program is open, and the number of phases so far; without phases, true.
     pub fn phases(&self) -> Result<(bool, u64), Error> {
         let bss = self.skeleton.maps.bss_data.as_deref().ok_or(Error::Skeleton(".bss"))?;
         Ok((bss.in_phases == 0 || bss.in_phase != 0, bss.phases))
@@ -506,7 +510,8 @@ impl<'obj> Drill<'obj> {
         })
     }
 
-    /// The calls of f0 that are open now, at most one in each thread. One that began before its probes came is not known.
+    /// The calls of f0 that are open now, at most one in each thread. A call that began before its probes came is not
+    /// known.
     pub fn open_calls(&self) -> usize {
         let map = &self.skeleton.maps.drilled;
         let is_open = |key: &Vec<u8>| {
@@ -530,8 +535,8 @@ impl Drop for Drill<'_> {
     }
 }
 
-/// Detaches probes. For each link the kernel waits for a grace period, 40 ms long; those that are asked for at the same time
-/// share one.
+/// Detaches probes. For each link the kernel waits for a grace period, 40 ms long; requests at the same time share
+/// it.
 fn detach(mut links: Vec<Link>) {
     let each = links.len().div_ceil(MAX_DETACHING).max(1);
     std::thread::scope(|scope| {
@@ -542,7 +547,7 @@ fn detach(mut links: Vec<Link>) {
     });
 }
 
-/// The addresses in a process at which the kernel catches the returns of its functions; none before the first one.
+/// The address range at which the kernel catches function returns in a process; empty before the first return probe.
 fn trampoline(pid: u32) -> Range<u64> {
     let mappings = Process::open(pid).and_then(|process| process.mappings()).unwrap_or_default();
     let found = mappings.into_iter().find(|mapping| mapping.name == b"[uprobes]");

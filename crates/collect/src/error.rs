@@ -1,4 +1,4 @@
-//! The errors of a session.
+//! A session's errors.
 
 use std::ffi::OsString;
 use std::io;
@@ -54,8 +54,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether this kernel's verifier refused one of the programs, which no right changes. Without the rights to load
-    /// programs the error would be EPERM.
+    /// Whether this kernel's verifier refused a program, which no right changes. Without the rights to load programs
+    /// the error would be EPERM.
     pub fn is_refusal_of_a_program(&self) -> bool {
         matches!(self, Self::Load { source } if source.raw_os_error() == Some(libc::EACCES))
     }

@@ -1,5 +1,4 @@
-//! The flight recorder in the thread that writes: it keeps records in memory, and writes a recording when something
-//! triggers.
+//! The flight recorder in the writing thread: it keeps records in memory, and writes a recording at a trigger.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,40 +17,41 @@ use crate::signals::KeepAsked;
 use crate::write_behind::WriteCommand;
 use crate::{clocks, names, signals};
 
-/// A recording that was kept, or why none could be.
+/// A kept recording, or the reason why it could not be kept.
 #[derive(Debug)]
 pub struct KeptRecording {
-    /// Its directory.
+    /// The recording's directory.
     pub path: PathBuf,
     /// The cause.
     pub cause: Cause,
-    /// Its window, if it was written.
+    /// The recording's window, if it was written.
     pub window: Result<KeptWindow, WriteError>,
-    /// Whether spans of the window were dropped for want of memory.
+    /// Whether spans in the window were dropped for lack of memory.
     pub spans_short: bool,
-    /// Triggers that came too soon since the last one.
+    /// The number of triggers that came too soon after the last.
     pub ignored: u64,
 }
 
-/// The options of a flight recorder.
+/// A flight recorder's options.
 pub struct FlightOptions {
-    /// Its limits.
+    /// The recorder's limits.
     pub limits: FlightLimits,
-    /// Which triggers count.
+    /// The triggers that count.
     pub triggers: Triggers,
     /// Where recordings are kept.
     pub directory: FlightDirectory,
-    /// Triggers from elsewhere in this process.
+    /// Triggers from other parts of this process.
     pub causes: Receiver<Cause>,
     /// The trigger by spans that go on.
     pub open_spans: Option<OpenSpans>,
-    /// The spans of the last seconds, where spans come.
+    /// The last seconds' spans, where spans come.
     pub spans: Option<Arc<Mutex<FlightSpans>>>,
-    /// The release of this kernel.
+    /// This kernel's release.
     pub release: String,
-    /// Is called with the moment, ns since 1970, of each trigger for which a recording will be kept, unless a linked recorder asked for it.
+    /// Called with the time, ns since 1970, of each trigger for which a recording will be kept, unless a linked
+    /// recorder asked for it.
     pub taken: Box<dyn FnMut(u64) + Send>,
-    /// Is called with each recording that was kept.
+    /// Called with each kept recording.
     pub kept: Box<dyn FnMut(KeptRecording) + Send>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct FlightRecorder {
     options: FlightOptions,
     /// The signals that asked for a recording so far.
     signals: KeepAsked,
-    /// Up to where rare records are there.
+    /// Rare records are complete up to this time.
     flushed: Stamp<Local>,
 }
 
@@ -125,7 +125,7 @@ impl FlightRecorder {
         triggers.into_iter().try_for_each(|(cause, at)| self.ask(cause, at, now))
     }
 
-    /// Takes a trigger for the moment `at`, ns on the monotonic clock; `None`: now.
+    /// Takes a trigger for the time `at`, ns on the monotonic clock; `None`: now.
     fn ask(&mut self, cause: Cause, at: Option<u64>, now: ClockReading) -> Result<(), WriteError> {
         let at = moment(at, self.flight.begin(), now.monotonic_ns);
         let linked = cause.linked;
@@ -143,7 +143,7 @@ impl FlightRecorder {
         Ok(())
     }
 
-    /// Writes the recordings whose windows are over, where all records up to `settled` are there.
+    /// Writes the recordings whose windows are over, once all records up to `settled` are there.
     fn keep_what_is_due(&mut self, settled: u64, at_once: bool) {
         while let Some((cause, end)) = self.options.triggers.due(settled, at_once) {
             let mut path = PathBuf::new();
@@ -177,7 +177,7 @@ impl FlightRecorder {
     }
 }
 
-/// The causes of the signals that came since `before`, each with its moment; `None`: now.
+/// The causes for the signals since `before`, each with its time; `None`: now.
 fn by_signals(before: KeepAsked, now: KeepAsked) -> Vec<(Cause, Option<u64>)> {
     let KeepAsked { signals, linked, sender, earliest, latest } = now;
     if signals == before.signals {
@@ -196,13 +196,13 @@ fn by_signals(before: KeepAsked, now: KeepAsked) -> Vec<(Cause, Option<u64>)> {
     moments.into_iter().map(|at| (cause.clone(), at)).collect()
 }
 
-/// The moment that is kept where `at` is asked for: nothing is there of an earlier one than `begin`, or of one to come.
+/// The time that is kept when `at` is requested: no records exist before `begin`, or after `now`.
 fn moment(at: Option<u64>, begin: Option<u64>, now: u64) -> u64 {
     at.unwrap_or(now).clamp(begin.unwrap_or(0).min(now), now)
 }
 
 fn lock(spans: &Mutex<FlightSpans>) -> MutexGuard<'_, FlightSpans> {
-    // Each change of the memory is whole before anything can panic.
+    // Each change to the memory is complete before anything can panic.
     spans.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// A recorder of a machine with one CPU, which keeps 10 s before a trigger and 2 s behind it.
+    /// A recorder for a machine with a single CPU, which keeps 10 s before a trigger and 2 s behind it.
     struct Machine {
         recorder: FlightRecorder,
         causes: SyncSender<Cause>,
@@ -298,7 +298,7 @@ mod tests {
         Cause { text: "slow".to_owned(), word: "span", since: None, asked, linked }
     }
 
-    /// The switches of a recording, and the names in it.
+    /// A recording's switches, and the number of names in it.
     fn read(path: &std::path::Path) -> (Vec<u64>, usize) {
         let (mut switches, mut names) = (Vec::new(), 0);
         let count = |event: &Event| match event.kind {
@@ -315,7 +315,7 @@ mod tests {
         for linked in [false, true] {
             let mut machine = Machine::new(1 << 20, None);
             let now = clocks::now().ns();
-            // The first one is older than the window.
+            // The first run is older than the window.
             [now - 20 * SECOND, now - 5 * SECOND, now].into_iter().for_each(|at| machine.runs(at));
             machine.flush(now - 4 * SECOND);
             machine.causes.send(cause(false, linked)).expect("room");
@@ -332,7 +332,7 @@ mod tests {
             assert!(window.from < now - 5 * SECOND && window.from > now - 20 * SECOND, "{window:?}");
             assert_eq!((&kept.cause, kept.spans_short, kept.ignored), (&cause(false, linked), false, 0));
             let (mut switches, _) = read(&kept.path);
-            // The state of the thread at the beginning is said anew.
+            // The thread's state at the beginning is restated.
             switches.retain(|at| *at > window.from);
             let expected = [now - 5 * SECOND, now, seen + SECOND].map(|at| [at, at + 1]).concat();
             assert_eq!(switches, expected);
@@ -357,7 +357,7 @@ mod tests {
         let (switches, named) = read(&kept.path);
         let expected: Vec<u64> =
             (6..12).rev().flat_map(|ago| [at - ago * SECOND, at - ago * SECOND + 1]).collect();
-        // The second record of the last one is behind the window.
+        // The last pair's second record is behind the window.
         assert_eq!((switches, named), (expected[..expected.len() - 1].to_vec(), interfaces));
         assert_eq!(machine.taken.try_iter().collect::<Vec<_>>(), [now.realtime_ns - 8 * SECOND]);
     }
@@ -443,7 +443,7 @@ mod tests {
             (Some(5), Some(10), 90, 10),
             (Some(95), Some(10), 90, 90),
             (Some(50), None, 90, 50),
-            // Nothing has a stamp before now.
+            // No record has a stamp before now.
             (Some(50), Some(100), 90, 90),
         ] {
             assert_eq!(moment(at, begin, now), expected, "{at:?} from {begin:?}");

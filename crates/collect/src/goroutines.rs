@@ -1,4 +1,4 @@
-//! Probes on the schedulers of Go programs: `bpf/goroutine.bpf.c`.
+//! Probes on Go programs' schedulers: `bpf/goroutine.bpf.c`.
 
 mod probes;
 mod started;
@@ -23,7 +23,7 @@ pub(crate) use probes::{GoProbes, Way};
 pub use started::GoStarted;
 pub(crate) use started::{GoWatch, Started};
 
-/// The BPF programs, by the step that each sees.
+/// The BPF programs, each with the step that it sees.
 const PROGRAMS: [(GoSite, &str); 6] = [
     (GoSite::Park, "go_park"),
     (GoSite::Ready, "go_ready"),
@@ -33,15 +33,16 @@ const PROGRAMS: [(GoSite, &str); 6] = [
     (GoSite::Span, "go_span"),
 ];
 
-/// Whether this is the name of one of the BPF programs.
+/// Whether a BPF program has this name.
 pub(crate) fn is_program(name: &str) -> bool {
     PROGRAMS.iter().any(|(_, one)| *one == name)
 }
 
-/// The number of programs that are probed at most, the first ones found: `go_programs` of `bpf/goroutine.bpf.c` has as many places.
+/// The most programs that are probed, the first ones found: `go_programs` of `bpf/goroutine.bpf.c` has as many
+/// places.
 const MAX_PROGRAMS: usize = 256;
 
-/// A Go program, and its file: the process that led there may end.
+/// A Go program, and its open file: the process whose executable it was may end.
 pub(crate) struct GoFile {
     path: PathBuf,
     file: File,
@@ -49,7 +50,7 @@ pub(crate) struct GoFile {
 }
 
 impl GoFile {
-    /// The same, whose goroutines are not seen.
+    /// The same program, as refused: its goroutines are not seen.
     pub(crate) fn refused(&self, why: &impl ToString) -> GoRefused {
         GoRefused { path: self.path.clone(), why: why.to_string() }
     }
@@ -58,13 +59,13 @@ impl GoFile {
 /// A Go program whose goroutines are not seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GoRefused {
-    /// The path of its file.
+    /// The path of the program's file.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// Says of a process, by its number, whether it is to be explained.
+/// Whether a process, by its number, is a target.
 pub type IsAsked = Box<dyn Fn(u32) -> bool + Send>;
 
 /// The Go programs among the command and the processes that run now.
@@ -73,64 +74,64 @@ pub struct GoFound {
     pub(crate) probed: Vec<GoFile>,
     refused: Vec<GoRefused>,
     left_alone: Vec<PathBuf>,
-    /// Those that start later; `None` where no goroutines are recorded.
+    /// The question about programs that start later; `None` where no goroutines are recorded.
     pub(crate) later: Option<Later>,
 }
 
 /// The question about Go programs that start later.
 pub(crate) struct Later {
-    /// All of them are to be recorded.
+    /// All Go programs are recorded.
     all: bool,
-    /// Those that the command starts.
+    /// The command's programs are recorded.
     of_command: bool,
-    /// Those that these processes start, and their own.
+    /// These processes' programs are recorded, with those that they start.
     of: Vec<u32>,
-    /// Those of further processes.
+    /// Further target processes.
     is_asked: Option<IsAsked>,
-    /// When this was asked.
+    /// The time of the question.
     since: Stamp<Local>,
-    /// The files that were looked at.
+    /// The files looked at so far.
     seen: HashMap<FileId, Seen>,
 }
 
-/// A file: its device and its inode.
+/// A file: device and inode.
 type FileId = (u64, u64);
 
-/// A file that was looked at.
+/// A file's state after a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
-    /// A Go program that nobody asked about so far.
+    /// A Go program outside the question so far.
     LeftAlone,
-    /// Another program, one whose goroutines are recorded, or one whose cannot be.
+    /// Not a Go program, or probed, or refused.
     Settled,
 }
 
 impl GoFound {
-    /// Whether goroutines are recorded, or may be of programs that start later.
+    /// Whether goroutines are recorded, or may be in programs that start later.
     pub(crate) fn may_be_recorded(&self) -> bool {
         let is_asked =
             |later: &Later| later.all || later.of_command || !later.of.is_empty() || later.is_asked.is_some();
         !self.probed.is_empty() || self.later.as_ref().is_some_and(is_asked)
     }
 
-    /// The files of those whose goroutines are recorded: in all processes that run them.
+    /// The files of programs whose goroutines are recorded, in all processes that run them.
     pub fn probed(&self) -> impl Iterator<Item = &Path> {
         self.probed.iter().map(|file| file.path.as_path())
     }
 
-    /// Those that were to be recorded and cannot be.
+    /// Programs that should be recorded and cannot be.
     pub fn refused(&self) -> &[GoRefused] {
         &self.refused
     }
 
-    /// The files of those that run and are not recorded, since only others are asked about.
+    /// The files of running programs that are not recorded, since the question is about others.
     pub fn left_alone(&self) -> &[PathBuf] {
         &self.left_alone
     }
 }
 
-/// Looks for the Go programs of a recording with these options. `is_asked` says of further processes whether they are to be
-/// explained; where there is a command, its number is not known yet.
+/// Looks for the Go programs to record with these options. `further` marks further target processes; a command's
+/// process number is not known yet.
 pub fn find_go(options: &Options, further: Option<IsAsked>) -> GoFound {
     let mut found = GoFound::default();
     if options.goroutines == Goroutines::None {
@@ -142,9 +143,9 @@ pub fn find_go(options: &Options, further: Option<IsAsked>) -> GoFound {
     let is_asked =
         |pid| options.targets.contains(&pid) || further.as_ref().is_some_and(|is_asked| is_asked(pid));
     let mut processes: Vec<_> = processes().into_iter().map(|pid| (!is_asked(pid), pid)).collect();
-    // Those that are asked about first: a file is looked at once.
+    // Target processes first: a file is looked at only once.
     processes.sort_unstable();
-    // A process may have ended, and one of the kernel has no file.
+    // A process may have ended, and kernel threads have no file.
     let files = processes.iter().filter_map(|(others, pid)| {
         let exe = Process::open(*pid).and_then(|process| process.exe()).ok()?;
         Some((!others, exe))
@@ -158,7 +159,7 @@ pub fn find_go(options: &Options, further: Option<IsAsked>) -> GoFound {
             continue;
         }
         let by_descriptor = by_descriptor(&file);
-        // The link of a process says nothing later: that of our descriptor does.
+        // The process's link may be gone later; our descriptor's link stays.
         let path = by_descriptor.read_link().unwrap_or_else(|_| by_descriptor.clone());
         if !asked && options.goroutines == Goroutines::Asked {
             if is_go_program(&by_descriptor) {
@@ -189,17 +190,17 @@ pub fn find_go(options: &Options, further: Option<IsAsked>) -> GoFound {
     found
 }
 
-/// A path to an open file that stays when its name goes.
+/// A path to an open file that stays valid when its name goes.
 fn by_descriptor(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// The names of the reasons for which the goroutines of these programs wait.
+/// The names of the reasons for which these programs' goroutines park.
 pub(crate) fn all_reasons(go: &[GoFile]) -> impl Iterator<Item = Name> {
     (0..).zip(go).flat_map(|(number, go)| reasons(number, go.program.reasons.clone()))
 }
 
-/// The names of the reasons for which the goroutines of the program with this number wait.
+/// The names of the park reasons in the program with this number.
 fn reasons(number: u32, names: Vec<String>) -> impl Iterator<Item = Name> {
     let named = (0..).zip(names).filter(|(_, name)| !name.is_empty());
     named.map(move |(reason, name)| {
@@ -234,10 +235,10 @@ mod tests {
         fn wakepath_test_step();
     }
 
-    /// Behind the end of any file: the kernel refuses a probe there.
+    /// Behind any file's end: the kernel refuses a probe there.
     const NOWHERE: u64 = 1 << 40;
 
-    /// The offset in this program's file of the function that stands for the scheduler's.
+    /// The file offset of the function in this program that stands for a scheduler function.
     fn place() -> u64 {
         let address = wakepath_test_step as *const () as u64;
         let mappings = Process::own().and_then(|own| own.mappings()).expect("its mappings");
@@ -249,8 +250,8 @@ mod tests {
         place
     }
 
-    /// The number of steps that are recorded of a program with these places while it runs all the time and is being probed, the number that it makes
-    /// meanwhile, and whether it is said to be refused; `None` where nothing can be loaded.
+    /// For a program with these places that runs while it is probed: the number of recorded steps, the number of
+    /// steps made meanwhile, and whether it is reported as refused; `None` where nothing can be loaded.
     fn recorded(sites: Vec<(GoSite, u64)>) -> Option<(u64, u64, bool)> {
         let options = Options { goroutines: Goroutines::Asked, ..Options::default() };
         let mut storage = MaybeUninit::uninit();
@@ -278,7 +279,7 @@ mod tests {
                 }
             });
             let attached = programs.attach(&options, &go);
-            // The later steps of a refused program count as well.
+            // A refused program's later steps count as well.
             let until = steps.load(Ordering::Relaxed) + 1000;
             while steps.load(Ordering::Relaxed) < until {
                 std::thread::yield_now();
@@ -308,7 +309,7 @@ mod tests {
         let there: Vec<_> = all.into_iter().map(|site| (site, place)).collect();
         let Some((seen, steps, is_refused)) = recorded(there.clone()) else { return };
         assert!(seen >= 1000 && !is_refused, "with all probes its steps are seen: {seen} of {steps}");
-        // The first five are there for a while, and the last one is refused.
+        // The first five probes exist for a while, and the last is refused.
         let partly = [there, vec![(GoSite::Span, NOWHERE)]].concat();
         let (seen, steps, is_refused) = recorded(partly).expect("the programs that loaded before");
         assert!(is_refused && seen == 0, "{seen} of {steps}, refused: {is_refused}");

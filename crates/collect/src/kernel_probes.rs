@@ -1,4 +1,4 @@
-//! Probes on functions of the kernel: `bpf/kernel_function.bpf.h`.
+//! Probes on kernel functions: `bpf/kernel_function.bpf.h`.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -12,23 +12,23 @@ use crate::error::Error;
 use crate::libbpf::{kernel_types, load_error, owned, program, program_info};
 use crate::probes::NEVER;
 
-/// The kernel's own function for trying such programs: it does nothing, and nothing else calls it.
+/// The kernel's own function for testing such programs: it does nothing, and nothing else calls it.
 const TEST_FUNCTION: &str = "bpf_fentry_test1";
 
-/// The programs of which each function gets a copy.
+/// The programs that are copied for each function.
 const PROGRAMS: [&str; 2] = ["kernel_leave", "kernel_enter"];
 
-/// A function of the kernel whose calls are seen.
+/// A kernel function whose calls are seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelFunction {
-    /// Its name, as the kernel's type information has it.
+    /// The name, as in the kernel's type information.
     pub name: String,
-    /// It never returns, since it ends a thread or for other reasons: only the beginning of a call is seen.
+    /// The function never returns, since it ends a thread or for other reasons: only a call's beginning is seen.
     pub never_returns: bool,
 }
 
 impl KernelFunction {
-    /// The function on which the kernel tries such programs.
+    /// The kernel's test function for such programs.
     pub(crate) fn for_tests() -> Self {
         Self { name: TEST_FUNCTION.into(), never_returns: false }
     }
@@ -39,7 +39,7 @@ impl KernelFunction {
 pub struct KernelTypes(HashMap<String, u32>);
 
 impl KernelTypes {
-    /// Reads them.
+    /// Reads the functions.
     ///
     /// # Errors
     /// When the kernel has no type information, or it may not be read.
@@ -52,7 +52,7 @@ impl KernelTypes {
         Ok(Self(functions.collect()))
     }
 
-    /// Whether it describes the parameters of a function, without which the function cannot be probed.
+    /// Whether a function's parameters are described; without them it cannot be probed.
     pub fn describes(&self, function: &str) -> bool {
         self.0.contains_key(function)
     }
@@ -68,22 +68,22 @@ pub(crate) fn prepare(object: &mut OpenObject) -> Result<(), Error> {
     Ok(())
 }
 
-/// A copy of a program for one function.
+/// A program's copy for a function.
 struct Copy {
     target: u32,
     returns: bool,
-    /// `None` once it is detached.
+    /// `None` once the copy is detached.
     link: Option<OwnedFd>,
     program: OwnedFd,
 }
 
-/// Probes on functions of the kernel, until they are detached or dropped.
+/// Probes on kernel functions, until they are detached or dropped.
 #[derive(Default)]
 pub(crate) struct KernelProbes(Vec<Copy>);
 
 impl KernelProbes {
-    /// Puts probes on one target. Returns first: one without its entry is left alone, an entry without
-    /// its return is not.
+    /// Puts probes on a target. Returns are probed first: a return without its entry is ignored, an entry without its
+    /// return is not.
     pub fn attach(
         &mut self,
         object: &Object,
@@ -109,14 +109,14 @@ impl KernelProbes {
         Ok(())
     }
 
-    /// Detaches them, the last one first.
+    /// Detaches the probes in reverse order.
     pub fn detach(&mut self) {
         self.0.iter_mut().rev().for_each(|copy| copy.link = None);
     }
 
-    /// The number of calls of some targets whose beginning or return was missed: the entries that the kernel skipped,
-    /// and the returns that it skipped or, if they are more, the missed returns that the programs counted
-    /// (`returned`), since both may be of the same calls.
+    /// The number of calls of some targets whose beginning or return was missed: the skipped entries, and the skipped
+    /// returns or, if larger, the missed returns that the programs counted (`returned`), since both may concern the
+    /// same calls.
     pub fn unseen(&self, is_asked: impl Fn(u32) -> bool, returned: u64) -> u64 {
         let skipped = |returns| -> u64 {
             let copies = self.0.iter().filter(|copy| is_asked(copy.target) && copy.returns == returns);
@@ -125,7 +125,7 @@ impl KernelProbes {
         skipped(false) + skipped(true).max(returned)
     }
 
-    /// How often the kernel skipped a program because it was already running on that CPU.
+    /// The number of times that the kernel skipped a program because it was already running on that CPU.
     pub fn skipped(&self) -> u64 {
         self.0.iter().map(|copy| program_info(copy.program.as_fd()).recursion_misses).sum()
     }
@@ -145,8 +145,8 @@ fn load(
         attach_btf_id: function,
         ..Default::default()
     };
-    // SAFETY: names that are NUL-terminated, the length of the live instructions, and options of the size that
-    // they state, which outlive the call.
+    // SAFETY: names that are NUL-terminated, the length of the live instructions, and options with their stated size,
+    // which outlive the call.
     owned(unsafe {
         libbpf_sys::bpf_prog_load(
             libbpf_sys::BPF_PROG_TYPE_TRACING,
@@ -165,18 +165,18 @@ fn link(program: BorrowedFd<'_>, kind: libbpf_sys::bpf_attach_type, cookie: u64)
         ..Default::default()
     };
     options.__bindgen_anon_1.tracing.cookie = cookie;
-    // SAFETY: a program of that kind, and options of the size that they state, which outlive the call.
+    // SAFETY: a program with that attach type, and options with their stated size, which outlive the call.
     owned(unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), 0, kind, &raw const options) })
 }
 
-/// Makes the kernel call its test functions once each, the one for these programs among them.
+/// Makes the kernel call each of its test functions once, these programs' function included.
 pub(crate) fn call_test_functions(object: &Object) -> io::Result<()> {
     let program = program(object, PROGRAMS[1]).map_err(io::Error::other)?;
     let mut options = libbpf_sys::bpf_test_run_opts {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
         ..Default::default()
     };
-    // SAFETY: a loaded program, and options of the size that they state, which outlive the call.
+    // SAFETY: a loaded program, and options with their stated size, which outlive the call.
     let failed = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_fd().as_raw_fd(), &raw mut options) };
     if failed < 0 { Err(io::Error::from_raw_os_error(-failed)) } else { Ok(()) }
 }

@@ -26,25 +26,25 @@ use options::{Counted, LatencyOptions};
 /// The outcome of counting.
 #[derive(Debug)]
 pub struct LatencyOutcome {
-    /// When counting began, by the clock on the wall.
+    /// When counting began, on the wall clock.
     pub began: SystemTime,
-    /// The reason why it ended.
+    /// The reason why counting ended.
     pub reason: EndReason,
     /// The command's wait status, if it ran and ended.
     pub status: Option<i32>,
     /// The command, if it goes on without being counted.
     pub running: Option<Running>,
-    /// The counts by group, target by target; empty if groups are not asked for.
+    /// The counts by group, target by target; empty without grouping.
     pub groups: Vec<Groups>,
     /// The cost of each target's probes, measured before; `None` for no probes or an unknown cost.
     pub calibrations: Vec<Option<Calibration>>,
 }
 
-/// The interval at which the end of the command is checked.
+/// The interval between checks whether the command has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Counts until the command ends, the time is over or `stop` asks for it. `take` gets each reading of the counts in order,
-/// the last one at the end; counting goes on meanwhile.
+/// Counts until the command ends, the time is over or `stop` asks for it. `take` gets the counts' readings in order,
+/// the last at the end; counting goes on meanwhile.
 ///
 /// # Errors
 /// When counting could not begin, or the command could not run.
@@ -80,7 +80,7 @@ pub fn count(
     let detached = std::thread::Builder::new().spawn(move || drop(probes)).ok();
     let (began, began_at) = (Instant::now(), SystemTime::now());
     let mut watch = Watch::new(command, &options.processes, options.duration);
-    // There are several readings only at an interval.
+    // There are several readings only with an interval.
     let mut parts = Parts::new(options.by.is_some() && options.every.is_some());
     let mut next = options.every;
     let (reason, status) = loop {
@@ -98,7 +98,7 @@ pub fn count(
             break ended;
         }
     };
-    // Before probes are detached, which takes longer than some commands: others count on meanwhile.
+    // Before probes are detached, which takes longer than some commands: other processes count on meanwhile.
     let (mut last, mut groups) = counters.read(options, began.elapsed())?;
     last.parts = parts.since(&groups);
     counters.detach();
@@ -111,7 +111,7 @@ pub fn count(
     Ok(LatencyOutcome { began: began_at, reason, status, running, groups, calibrations })
 }
 
-/// Probes a function of the kernel that does nothing, and detaches the probes.
+/// Probes a kernel function that does nothing, and detaches the probes.
 ///
 /// # Errors
 /// When privileges are missing, or the kernel does not allow probes on its functions.

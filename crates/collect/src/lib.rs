@@ -1,9 +1,8 @@
 //! Loads the BPF programs, drains their buffers, runs a session.
 //!
-//! The only crate that loads BPF. It writes what the kernel does into a recording on disk and draws
-//! no conclusion from it. One thread sleeps, wakes rarely, takes the bytes of the rings and sleeps again; no
-//! record wakes it. Work that may wait for a disk has threads of its own: writing the recording, and reading
-//! which files processes have mapped.
+//! The only crate that loads BPF. It writes the kernel's events into a recording on disk and draws no conclusion from
+//! them. A thread sleeps, wakes rarely, takes the rings' bytes and sleeps again; no record wakes it. Work that may
+//! wait for a disk has separate threads: writing the recording, and reading the files that processes have mapped.
 
 mod child;
 mod clocks;

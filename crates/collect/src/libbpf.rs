@@ -1,4 +1,4 @@
-//! Calls of libbpf that several sessions make: finding and running programs, reading maps, errors.
+//! libbpf calls that several sessions make: finding and running programs, reading maps, errors.
 
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -9,7 +9,7 @@ use libbpf_rs::{Iter, IterOpts, MapCore, MapFlags, Object, Program, ProgramMut, 
 
 use crate::error::Error;
 
-/// An error of libbpf-rs with the kind that callers test for.
+/// A libbpf-rs error with the kind that callers test for.
 pub(crate) fn into_io(error: libbpf_rs::Error) -> io::Error {
     let kind = match error.kind() {
         libbpf_rs::ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
@@ -17,16 +17,16 @@ pub(crate) fn into_io(error: libbpf_rs::Error) -> io::Error {
         libbpf_rs::ErrorKind::NotFound => io::ErrorKind::NotFound,
         _ => io::ErrorKind::Other,
     };
-    // With what the kernel said below it.
+    // With the kernel's message below it.
     io::Error::new(kind, format!("{error:#}"))
 }
 
-/// [`Error::Load`] with an error of libbpf-rs.
+/// [`Error::Load`] with a libbpf-rs error.
 pub(crate) fn load_error(source: libbpf_rs::Error) -> Error {
     Error::Load { source: into_io(source) }
 }
 
-/// Stops libbpf from printing to stderr: the errors that we return hold what went wrong.
+/// Stops libbpf from printing to stderr: our returned errors hold the cause.
 pub(crate) fn silence() {
     libbpf_rs::set_print(None);
 }
@@ -39,24 +39,24 @@ pub(crate) fn kernel_types() -> Result<Btf<'static>, Error> {
     Btf::from_vmlinux().map_err(|source| Error::NoBtf { source: into_io(source) })
 }
 
-/// Whether the kernel has a tracepoint of this name.
+/// Whether the kernel has a tracepoint with this name.
 pub(crate) fn has_tracepoint(kernel: &Btf<'_>, name: &str) -> bool {
     kernel.type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
 }
 
-/// Whether the kernel has a function of this name that BPF programs can name.
+/// Whether the kernel has a function with this name that BPF programs can name.
 pub(crate) fn has_function(kernel: &Btf<'_>, name: &str) -> bool {
     kernel.type_by_name::<Func<'_>>(name).is_some()
 }
 
-/// Whether the kernel has a helper function of this name for BPF programs (`BPF_FUNC_loop`).
+/// Whether the kernel has a BPF helper with this name (`BPF_FUNC_loop`).
 pub(crate) fn has_helper(kernel: &Btf<'_>, name: &str) -> bool {
     let helpers = kernel.type_by_name::<Enum<'_>>("bpf_func_id");
     helpers.is_some_and(|helpers| helpers.iter().any(|helper| helper.name.is_some_and(|it| it == name)))
 }
 
-/// Whether the kernel attaches one program to many places of a process at once, for all of its threads. Before Linux 6.10 that
-/// was for one thread; a kernel that knows what is asked for here (6.13) is past that.
+/// Whether the kernel attaches a program to many places in a process at once, for all its threads. Before Linux 6.10
+/// this worked for a single thread; a kernel with the tested feature (6.13) is past that.
 pub(crate) fn has_uprobe_sessions(kernel: &Btf<'_>) -> bool {
     let kinds = kernel.type_by_name::<Enum<'_>>("bpf_attach_type");
     kinds.is_some_and(|kinds| {
@@ -64,7 +64,7 @@ pub(crate) fn has_uprobe_sessions(kernel: &Btf<'_>) -> bool {
     })
 }
 
-/// The program of this name.
+/// The program with this name.
 pub(crate) fn program<'a>(object: &'a Object, name: &'static str) -> Result<Program<'a>, Error> {
     object.progs().find(|program| program.name() == name).ok_or(Error::Skeleton(name))
 }
@@ -83,35 +83,35 @@ pub(crate) fn run_iterator(object: &Object, name: &'static str) -> io::Result<Ve
     Ok(written)
 }
 
-/// A 64-bit word at a byte of a value; 0 where the value is too short.
+/// A 64-bit word at a byte offset in a value; 0 where the value is too short.
 pub(crate) fn word(value: &[u8], at: usize) -> u64 {
     value.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_ne_bytes(*word))
 }
 
-/// The values of an entry of a per-CPU map, by CPU; none where there is no such entry.
+/// A per-CPU map entry's values, by CPU; empty without such an entry.
 pub(crate) fn per_cpu(map: &impl MapCore, entry: u32) -> Result<Vec<Vec<u8>>, libbpf_rs::Error> {
     Ok(map.lookup_percpu(&entry.to_ne_bytes(), MapFlags::ANY)?.unwrap_or_default())
 }
 
-/// The sum over all CPUs of a counter in a per-CPU map.
+/// The sum over all CPUs for a counter in a per-CPU map.
 pub(crate) fn sum_per_cpu(map: &impl MapCore, entry: u32) -> Result<u64, libbpf_rs::Error> {
     Ok(per_cpu(map, entry)?.iter().map(|value| word(value, 0)).sum())
 }
 
-/// The kernel's counts of a program, all 0 where it does not give them: how often it skipped the program because it was
-/// already running on that CPU (`recursion_misses`); while statistics are on, how often it ran and for how long.
+/// The kernel's counts for a program, all 0 where it does not give them: how often it skipped the program because it
+/// was already running on that CPU (`recursion_misses`); while statistics are on, how often it ran and for how long.
 pub(crate) fn program_info(program: BorrowedFd<'_>) -> libbpf_sys::bpf_prog_info {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
-    // SAFETY: `info` is plain data of `len` bytes that the call fills; its array fields are zero,
-    // which asks for none of them.
+    // SAFETY: `info` is plain data with `len` bytes that the call fills; its array fields are zero, which asks for
+    // none of them.
     let failed = unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut len)
     };
     if failed == 0 { info } else { libbpf_sys::bpf_prog_info::default() }
 }
 
-/// Takes ownership of the descriptor that a call of libbpf returned; a negative one is an error number.
+/// Takes ownership of a descriptor returned by libbpf; a negative value is an error number.
 pub(crate) fn owned(descriptor: libc::c_int) -> io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(io::Error::from_raw_os_error(-descriptor));

@@ -1,5 +1,5 @@
-//! CPU limits that are set while a recording runs. One that is lifted again before the end is there neither at the beginning of
-//! the recording nor at its end, so each is read when it hands out time.
+//! CPU limits that are set while a recording runs. A limit that is lifted before the end is there neither at the
+//! recording's beginning nor at its end, so each is read when it hands out time.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,16 +11,15 @@ use wakepath_kernel_records::{Header, Kind};
 
 use crate::names::{Hierarchy, MAX_CGROUPS, Name, cpu_limit, folders, path_within};
 
-/// The shortest time between two readings of one limit: reading takes some 20 µs, in which nothing is drained.
+/// The shortest time between two readings of a limit: reading takes some 20 µs, in which nothing is drained.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
-/// The number of cgroups among which one that was not there at the beginning is looked for: 10 ms, a tenth of the time after which a
-/// ring is full.
+/// The most cgroups among which a new cgroup is searched for: 10 ms, a tenth of the time after which a ring is full.
 const MAX_SEARCHED: usize = 500;
 
-/// The number of cgroups that are remembered, so that memory is bounded where many come and go.
+/// The most cgroups remembered, so that memory is bounded where many come and go.
 const MAX_KNOWN: usize = 2 * MAX_CGROUPS;
 
-/// The cgroups of the hierarchy that has the CPU controller, by inode, and their limits as they were last read.
+/// The cgroups in the hierarchy with the CPU controller, by inode, and their limits at the last reading.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     root: PathBuf,
@@ -29,15 +28,15 @@ pub(crate) struct Limits {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The path; `None` where there is no such cgroup any more.
+    /// The path; `None` where the cgroup is gone.
     path: Option<Box<[u8]>>,
     read: Option<Instant>,
-    /// The last limit that it had.
+    /// The last limit.
     limit: Option<String>,
 }
 
 impl Limits {
-    /// Knows the cgroups that were named when recording began.
+    /// Starts from the cgroups that were named when recording began.
     pub(crate) fn new(names: &[Name]) -> Self {
         Self::below(Hierarchy::Cpu.root().unwrap_or_default(), names)
     }
@@ -56,8 +55,8 @@ impl Limits {
         Self { root, known }
     }
 
-    /// The names that became known, if this record says that a limit handed out time: the limit where it is another one than
-    /// before, and the cgroup where it is new.
+    /// The new names, if this record shows that a limit handed out time: the limit where it has changed, and the
+    /// cgroup where it is new.
     pub(crate) fn see(&mut self, record: &[u8]) -> Vec<Name> {
         handed_out(record).map_or(Vec::new(), |inode| self.read(inode, Instant::now()))
     }
@@ -89,12 +88,12 @@ impl Limits {
     }
 }
 
-/// The folder of a cgroup whose path begins with a slash.
+/// A cgroup's folder, from a path that begins with a slash.
 fn folder(root: &Path, path: &[u8]) -> PathBuf {
     root.join(std::ffi::OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path)))
 }
 
-/// The cgroup that a record of `struct wp_refill` names; `None` for other records.
+/// The cgroup in a `struct wp_refill` record; `None` for other records.
 fn handed_out(record: &[u8]) -> Option<u64> {
     (Header::read(record)?.kind == Kind::Refill.number())
         .then(|| record.get(16..)?.first_chunk().copied().map(u64::from_le_bytes))?
@@ -107,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// A hierarchy of v2 in which `/shop` is known, and its inode.
+    /// A v2 hierarchy in which `/shop` is known, and its inode.
     fn hierarchy() -> (tempfile::TempDir, Limits, u64) {
         let root = tempfile::tempdir().expect("a folder");
         let inode = add(root.path(), "shop", "max 100000");

@@ -1,6 +1,6 @@
-//! The code that processes map, as the kernel reports it: a perf event for each CPU that counts nothing has a record of
-//! each file that is mapped to be executed. The list of its mappings is gone when a process ends, a few milliseconds after its
-//! start perhaps, and samples of it would have no names.
+//! The code that processes map, as the kernel reports it: a perf event on each CPU counts nothing, and has a record
+//! for each file mapped as code. The list of a process's mappings is gone at its end, a few milliseconds after its
+//! start perhaps, and its samples would have no names.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +13,7 @@ use wakepath_event::{Mapping, Tid};
 
 use crate::{rings, sampling};
 
-/// Mappings that were made lately, the latest ones of all processes.
+/// All processes' latest mappings.
 pub(crate) struct MappedCode {
     rings: Vec<Ring>,
     made: VecDeque<Made>,
@@ -29,14 +29,14 @@ pub(crate) struct Made {
     pub(crate) inode: Inode,
 }
 
-/// The most mappings that are kept, some 150 bytes each: those of 10 000 short processes.
+/// The most mappings kept, some 150 bytes each: enough for 10 000 short processes.
 const MAX_MADE: usize = 65_536;
 
 /// `PERF_RECORD_MMAP2`.
 const MMAP2: u32 = 10;
 
 impl MappedCode {
-    /// From now on the kernel reports what is mapped.
+    /// From now on the kernel reports new mappings.
     ///
     /// # Errors
     /// When perf events are not allowed, or a CPU has none.
@@ -47,7 +47,7 @@ impl MappedCode {
         Ok(Self { rings, made: VecDeque::new() })
     }
 
-    /// Takes what was reported since the last call, and passes each on to `see`.
+    /// Takes the reports since the last call, and passes each on to `see`.
     pub(crate) fn take(&mut self, mut see: impl FnMut(&Made)) {
         let Self { rings, made } = self;
         for ring in rings {
@@ -63,13 +63,13 @@ impl MappedCode {
         }
     }
 
-    /// The mappings that a process made, the latest first.
+    /// A process's mappings, the latest first.
     pub(crate) fn of(&self, tgid: u32) -> impl Iterator<Item = &Made> {
         self.made.iter().rev().filter(move |made| made.mapping.tgid == Tid(tgid))
     }
 }
 
-/// An event that counts nothing, and reports what is mapped to be executed.
+/// An event that counts nothing, and reports files mapped as code.
 pub(crate) fn attributes() -> libbpf_sys::perf_event_attr {
     let mut attributes = libbpf_sys::perf_event_attr {
         type_: libbpf_sys::PERF_TYPE_SOFTWARE,
@@ -80,12 +80,12 @@ pub(crate) fn attributes() -> libbpf_sys::perf_event_attr {
     attributes.set_mmap(1);
     attributes.set_mmap2(1);
     attributes.set_watermark(1);
-    // Nobody is woken: the records are looked for.
+    // No thread is woken: the records are polled.
     attributes.__bindgen_anon_2.wakeup_watermark = u32::MAX;
     attributes
 }
 
-/// The mapping of a record; `None` unless it is of a file, or the `[vdso]`.
+/// A record's mapping; `None` unless it is a file's, or the `[vdso]`.
 pub(crate) fn decode(record: &[u8]) -> Option<Made> {
     let u32_at = |at: usize| Some(u32::from_le_bytes(*record.get(at..)?.first_chunk()?));
     let u64_at = |at: usize| Some(u64::from_le_bytes(*record.get(at..)?.first_chunk()?));
@@ -110,11 +110,11 @@ pub(crate) fn decode(record: &[u8]) -> Option<Made> {
     Some(Made { mapping, inode: (u32_at(40)?, u32_at(44)?, u64_at(48)?) })
 }
 
-/// The records of one CPU, in memory that the kernel writes.
+/// A CPU's records, in memory that the kernel writes.
 pub(crate) struct Ring {
-    /// The kernel writes while it is open.
+    /// The kernel writes while the event is open.
     _event: OwnedFd,
-    /// A page of positions, then [`DATA_BYTES`].
+    /// A page with positions, then [`DATA_BYTES`].
     memory: NonNull<u8>,
     page: usize,
     record: Vec<u8>,
@@ -123,7 +123,7 @@ pub(crate) struct Ring {
 /// Bytes of records that a CPU keeps until they are taken: more than 1000 mappings.
 const DATA_BYTES: usize = 256 << 10;
 
-// SAFETY: the memory is a mapping of its own, which belongs to this alone.
+// SAFETY: the memory is a separate mapping, which belongs to this value alone.
 unsafe impl Send for Ring {}
 
 impl Ring {
@@ -137,7 +137,8 @@ impl Ring {
     /// Passes on each record since the last call.
     pub(crate) fn drain(&mut self, mut each: impl FnMut(&[u8])) {
         let positions = self.memory.cast::<libbpf_sys::perf_event_mmap_page>().as_ptr();
-        // SAFETY: the first page holds this structure. The kernel writes the head and reads the tail, both 8 bytes, aligned.
+        // SAFETY: the first page holds this structure. The kernel writes the head and reads the tail, both 8 bytes,
+        // aligned.
         let (head, tail) = unsafe {
             (
                 AtomicU64::from_ptr(&raw mut (*positions).data_head),
@@ -158,14 +159,14 @@ impl Ring {
         tail.store(end, Ordering::Release);
     }
 
-    /// Copies `size` bytes from a position on, which may go around the end.
+    /// Copies `size` bytes from a position on, which may wrap around the end.
     fn copy(&mut self, at: u64, size: usize) {
         let from = (at % DATA_BYTES as u64) as usize;
         let first = size.min(DATA_BYTES - from);
         self.record.clear();
         for (from, length) in [(from, first), (0, size - first)] {
-            // SAFETY: the range lies within the mapping, behind its first page; the kernel does not write there before the
-            // tail has moved past it.
+            // SAFETY: the range lies within the mapping, behind its first page; the kernel does not write there
+            // before the tail has moved past it.
             let part =
                 unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(self.page + from), length) };
             self.record.extend_from_slice(part);
@@ -175,7 +176,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made, which nothing else refers to.
+        // SAFETY: the mapping made by `new`, which nothing else refers to.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), self.page + DATA_BYTES) };
     }
 }

@@ -1,5 +1,5 @@
-//! The files that processes have mapped as code, read while a process lives, so that sampled addresses keep
-//! their meaning after its end.
+//! The files that processes have mapped as code, read while a process lives, so that sampled addresses keep their
+//! meaning after its end.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
@@ -17,31 +17,31 @@ use wakepath_process::Process;
 use crate::mapped_code::{Inode, Made, MappedCode};
 use crate::raw_records::{goroutines_function, sampled_address};
 
-/// A program file that was mapped, and that this process may open through its mapping alone: its path leads through a
-/// directory of another user, or belongs to a container.
+/// A mapped program file that this process may open through its mapping alone: its path leads through another user's
+/// directory, or belongs to a container.
 #[derive(Debug)]
 pub struct MappedFile {
     /// The path, as the mapping has it.
     pub path: Box<[u8]>,
-    /// Its build id.
+    /// The file's build id.
     pub build_id: Box<[u8]>,
     /// The file, opened for reading.
     pub file: fs::File,
 }
 
-/// The most files that are kept open.
+/// The most files kept open.
 const MAX_KEPT_FILES: usize = 256;
 
-/// The most functions of goroutines that are kept as asked for; with more, some are asked for again.
+/// The most goroutine functions remembered; with more, some are asked for again.
 const MAX_FUNCTIONS: usize = 4096;
 
-/// Reads mappings in a thread of its own: a build id is read from a disk, which may be slow, and the thread that
-/// drains the rings must not wait for it.
+/// Reads mappings in a separate thread: a build id is read from a disk, which may be slow, and the draining thread
+/// must not wait for it.
 pub(crate) struct Mappings {
     questions: Sender<(u32, u64)>,
     answers: Receiver<Mapping>,
     reader: Reader,
-    /// The functions of goroutines that were asked for.
+    /// The goroutine functions that were asked for.
     functions: HashSet<(u32, u64)>,
 }
 
@@ -57,8 +57,8 @@ impl Mappings {
         Self { questions, answers, reader: Reader::Idle(asked, found), functions: HashSet::new() }
     }
 
-    /// From now on questions are answered, with the privileges of this thread and at normal priority. `code` has what
-    /// processes mapped that are gone by then; each of its mappings is passed on to `see`.
+    /// From now on questions are answered, with this thread's privileges and at normal priority. `code` has the
+    /// mappings of processes that are gone by then; each of its mappings is passed on to `see`.
     pub(crate) fn start(self, code: Option<MappedCode>, see: impl Fn(&Made) + Send + 'static) -> Self {
         let Self { questions, answers, reader, functions } = self;
         let reader = match reader {
@@ -79,7 +79,7 @@ impl Mappings {
         Self { questions, answers, reader, functions }
     }
 
-    /// Asks for the mappings of the addresses in a record: of a sample, and of the function in which a goroutine began.
+    /// Asks for the mappings of a record's addresses: a sample's, and the function in which a goroutine began.
     pub(crate) fn see(&mut self, record: &[u8]) {
         if let Some((tgid, address)) = sampled_address(record) {
             self.sampled(tgid, address);
@@ -95,8 +95,8 @@ impl Mappings {
         let _ = self.questions.send((tgid, address));
     }
 
-    /// Asks for the mapping of the function at `address` in which goroutines of process `tgid` begin. Each step of one has
-    /// it: a function is asked for once.
+    /// Asks for the mapping of the function at `address` in which goroutines of process `tgid` begin. Each goroutine
+    /// step has it, so a function is asked for once.
     fn begins_goroutines(&mut self, tgid: u32, address: u64) {
         if self.functions.len() >= MAX_FUNCTIONS {
             self.functions.clear();
@@ -106,7 +106,7 @@ impl Mappings {
         }
     }
 
-    /// The mappings that were found since the last call.
+    /// The mappings found since the last call.
     pub(crate) fn found(&self) -> Vec<Mapping> {
         self.answers.try_iter().collect()
     }
@@ -117,15 +117,15 @@ impl Mappings {
         drop(questions);
         if let Reader::At(thread) = reader {
             let rest = answers.iter().collect();
-            // The thread does not panic; if it did, what it found before is here.
+            // The thread does not panic; if it did, the mappings that it found before would be here.
             return (rest, thread.join().unwrap_or_default());
         }
         (Vec::new(), Vec::new())
     }
 }
 
-/// Questions that wait for an answer. Those about the youngest processes go first: such processes may end
-/// soon, and with stacks of all switches there are questions about every process.
+/// Questions without an answer yet. Those about the youngest processes go first: such processes may end soon, and
+/// with stacks at all switches there are questions about every process.
 #[derive(Default)]
 struct Pending(BTreeMap<u32, VecDeque<u64>>);
 
@@ -157,8 +157,8 @@ impl Pending {
     }
 }
 
-/// The mappings of sampled processes: read once, and again if an address is outside of the known ones (a library
-/// was loaded later).
+/// The sampled processes' mappings: read once, and again if an address is outside the known mappings (a library was
+/// loaded later).
 #[derive(Default)]
 struct Mapped {
     known: HashMap<u32, Known>,
@@ -172,7 +172,7 @@ struct Known {
     reads: u32,
 }
 
-/// How often a process is read at most: addresses of generated code stay unknown.
+/// How often a process is read at most: addresses in generated code stay unknown.
 const MAX_READS: u32 = 20;
 
 impl Mapped {
@@ -182,7 +182,7 @@ impl Mapped {
         }
     }
 
-    /// The new mappings that a sample of process `tgid` at `address` leads to.
+    /// The new mappings for a sample of process `tgid` at `address`.
     fn sampled(&mut self, tgid: u32, address: u64) -> Vec<Mapping> {
         let Self { known, build_ids, code } = self;
         let known = known.entry(tgid).or_default();
@@ -203,7 +203,7 @@ impl Mapped {
         for (mapping, inode) in mappings.iter().filter_map(|mapping| code_of_file(tgid, mapping)) {
             add(known, mapping, inode);
         }
-        // It ended meanwhile, or runs another program now.
+        // The process ended meanwhile, or runs another program now.
         if let Some(code) = code.as_ref().filter(|_| !known.covers(address)) {
             code.of(tgid).for_each(|made| add(known, made.mapping.clone(), made.inode));
         }
@@ -217,7 +217,7 @@ impl Known {
     }
 }
 
-/// The build ids of files that were read.
+/// The build ids of the files read so far.
 #[derive(Default)]
 struct BuildIds {
     known: HashMap<Inode, Box<[u8]>>,
@@ -225,15 +225,15 @@ struct BuildIds {
 }
 
 impl BuildIds {
-    /// The build id of a mapped file, empty if it has none; `None` if the file cannot be read, as when the process
-    /// ended meanwhile. Another process may have the same file mapped, so `None` is not remembered.
+    /// A mapped file's build id, empty if it has none; `None` if the file cannot be read, as when the process ended
+    /// meanwhile. Another process may have the same file mapped, so `None` is not remembered.
     fn of(&mut self, tgid: u32, mapping: &Mapping, inode: Inode) -> Option<Box<[u8]>> {
         if let Some(known) = self.known.get(&inode) {
             return Some(known.clone());
         }
         let through_mapping = open_mapping(tgid, mapping);
         let named = open_named(mapping, inode);
-        // The names of its code are read later, with fewer rights.
+        // The file's function names are read later, with fewer rights.
         let to_keep =
             through_mapping.as_ref().filter(|_| named.is_none()).and_then(|file| file.try_clone().ok());
         let found = build_id(through_mapping.or(named)?);
@@ -245,17 +245,17 @@ impl BuildIds {
     }
 }
 
-/// The file that a process has mapped; `None` if it cannot be read, as when the process ended meanwhile.
+/// A mapping's file; `None` if it cannot be read, as when the process ended meanwhile.
 pub(crate) fn open_mapped(tgid: u32, mapping: &Mapping, inode: Inode) -> Option<fs::File> {
     open_mapping(tgid, mapping).or_else(|| open_named(mapping, inode))
 }
 
-/// Through the mapping itself: by now the path may name another file, or a file of another mount namespace.
+/// Through the mapping itself: by now the path may name another file, or a file in another mount namespace.
 fn open_mapping(tgid: u32, mapping: &Mapping) -> Option<fs::File> {
     Process::open(tgid).and_then(|process| process.mapped_file(&(mapping.from..mapping.to))).ok()
 }
 
-/// By the path, if it names that file.
+/// By the path, if it names the mapped file.
 fn open_named(mapping: &Mapping, inode: Inode) -> Option<fs::File> {
     let path = Path::new(OsStr::from_bytes(&mapping.path));
     let data = path.metadata().ok().filter(|data| path.is_absolute() && data.is_file())?;
@@ -264,8 +264,8 @@ fn open_named(mapping: &Mapping, inode: Inode) -> Option<fs::File> {
     if is_it { fs::File::open(path).ok() } else { None }
 }
 
-/// The mapping and the file, if it is one of a file as code, or the `[vdso]`. A file without a path keeps its mark ` (deleted)`: whoever opens
-/// it later must not take another file for it.
+/// The mapping and its file, if it is code from a file, or the `[vdso]`. A file without a path keeps its mark `
+/// (deleted)`, so that a later reader does not take another file for it.
 pub(crate) fn code_of_file(tgid: u32, mapping: &wakepath_process::Mapping) -> Option<(Mapping, Inode)> {
     let is_file = mapping.path().is_some() || mapping.name == b"[vdso]";
     let found = Mapping {
@@ -279,7 +279,7 @@ pub(crate) fn code_of_file(tgid: u32, mapping: &wakepath_process::Mapping) -> Op
     (is_file && mapping.is_code()).then_some((found, mapping.file))
 }
 
-/// The GNU build id of an ELF file, empty if it has none.
+/// An ELF file's GNU build id, empty if it has none.
 fn build_id(file: fs::File) -> Box<[u8]> {
     use object::Object;
 

@@ -1,4 +1,4 @@
-//! The names of what records hold as numbers: cgroups (with their CPU limits), interrupts, disks, interfaces.
+//! Names for the numbers in records: cgroups (with their CPU limits), interrupts, disks, interfaces.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +11,7 @@ use wakepath_event::NameSpace;
 /// A name: its kind, the number that it stands for, its bytes.
 pub(crate) type Name = (NameSpace, u64, Box<[u8]>);
 
-/// The number of cgroups that are named at most, to bound the time and the space that names take.
+/// The most cgroups that are named, to bound the time and space for names.
 pub(crate) const MAX_CGROUPS: usize = 20_000;
 
 /// All names as of now.
@@ -23,7 +23,7 @@ pub(crate) fn all() -> Vec<Name> {
     names
 }
 
-/// The paths of all cgroups as of now, in the hierarchies that a recording names.
+/// The current paths of all cgroups, in the hierarchies that a recording names.
 pub fn cgroup_paths() -> Vec<Box<[u8]>> {
     let names = all_cgroups().into_iter();
     names.filter(|(space, ..)| *space != NameSpace::CpuLimit).map(|(_, _, path)| path).collect()
@@ -35,11 +35,11 @@ fn all_cgroups() -> Vec<Name> {
     names
 }
 
-/// A hierarchy of cgroups.
+/// A cgroup hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hierarchy {
     V2,
-    /// The hierarchy that has the CPU controller.
+    /// The hierarchy with the CPU controller.
     Cpu,
 }
 
@@ -63,13 +63,12 @@ impl Hierarchy {
     }
 }
 
-/// The paths of all cgroups as of now, by inode; empty if there is no such hierarchy.
+/// The current paths of all cgroups, by inode; empty without such a hierarchy.
 pub(crate) fn cgroup_names(hierarchy: Hierarchy) -> HashMap<u64, Box<[u8]>> {
     cgroups(hierarchy, NameSpace::Cgroup).into_iter().map(|(_, inode, path)| (inode, path)).collect()
 }
 
-/// The path of every cgroup of a hierarchy, by its inode, and the CPU limit of those that have one; none where there is
-/// no such hierarchy.
+/// Every cgroup's path in a hierarchy, by its inode, and its CPU limit if it has one; empty without such a hierarchy.
 fn cgroups(hierarchy: Hierarchy, space: NameSpace) -> Vec<Name> {
     let Some(root) = hierarchy.root() else { return Vec::new() };
     let mut names = Vec::new();
@@ -84,7 +83,7 @@ fn cgroups(hierarchy: Hierarchy, space: NameSpace) -> Vec<Name> {
     names
 }
 
-/// A folder and those below it, each with its inode, in no order. Those that are gone meanwhile are left out.
+/// A folder and all below it, each with its inode, in no order. Folders that disappear meanwhile are left out.
 pub(crate) fn folders(root: PathBuf) -> impl Iterator<Item = (PathBuf, u64)> {
     let mut folders = vec![root];
     std::iter::from_fn(move || {
@@ -99,13 +98,13 @@ pub(crate) fn folders(root: PathBuf) -> impl Iterator<Item = (PathBuf, u64)> {
     })
 }
 
-/// The path of a cgroup in its hierarchy, with a slash in front.
+/// A cgroup's path in its hierarchy, with a slash in front.
 pub(crate) fn path_within(root: &Path, folder: &Path) -> Box<[u8]> {
     let path = folder.strip_prefix(root).unwrap_or(folder);
     [b"/", path.as_os_str().as_bytes()].concat().into()
 }
 
-/// `quota period` in microseconds, of a v1 or v2 cgroup that has a CPU limit.
+/// `quota period` in microseconds, for a v1 or v2 cgroup with a CPU limit.
 pub(crate) fn cpu_limit(folder: &Path) -> Option<String> {
     let number = |file| fs::read_to_string(folder.join(file)).ok()?.trim().parse::<i64>().ok();
     if let (Some(quota), Some(period)) = (number("cpu.cfs_quota_us"), number("cpu.cfs_period_us")) {
@@ -115,7 +114,8 @@ pub(crate) fn cpu_limit(folder: &Path) -> Option<String> {
     (!limit.starts_with("max")).then(|| limit.trim().to_owned())
 }
 
-/// Device interrupts in `/proc/interrupts`: lines such as ` 36:  0  821  PCI-MSIX-0000:00:02.0  1-edge  virtio1-req.0`.
+/// Device interrupts in `/proc/interrupts`: lines such as ` 36:  0  821  PCI-MSIX-0000:00:02.0  1-edge
+/// virtio1-req.0`.
 fn interrupts(text: &[u8], names: &mut Vec<Name>) {
     let text = String::from_utf8_lossy(text);
     for line in text.lines() {
@@ -132,7 +132,7 @@ fn interrupts(text: &[u8], names: &mut Vec<Name>) {
     }
 }
 
-/// Adds the names of a class in sysfs, whose numbers stand in a file of each entry.
+/// Adds the names in a sysfs class, whose numbers stand in a file of each entry.
 fn numbered(class: &str, file: &str, space: NameSpace, names: &mut Vec<Name>) {
     for entry in fs::read_dir(class).into_iter().flatten().flatten() {
         let Ok(text) = fs::read_to_string(entry.path().join(file)) else { continue };

@@ -1,4 +1,4 @@
-//! The options of a recording session.
+//! The options for a recording session.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,59 +9,60 @@ use wakepath_functions::Probe;
 
 use crate::kernel_probes::KernelFunction;
 
-/// The options of recording.
+/// The options for recording.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Size of each CPU's ring for switches and wake-ups, bytes; a power of two.
+    /// The size of each CPU's ring for switches and wake-ups, bytes; a power of two.
     pub sched_ring_bytes: usize,
-    /// Size of each CPU's ring for packets, bytes; a power of two.
+    /// The size of each CPU's ring for packets, bytes; a power of two.
     pub net_ring_bytes: usize,
-    /// Size of the ring buffer for rare records of all CPUs, bytes; a power of two and a multiple of the page size.
+    /// The size of the ring buffer for all CPUs' rare records, bytes; a power of two and a multiple of the page size.
     pub life_bytes: usize,
-    /// Record the system call, its first argument and futex words of threads that begin to wait.
+    /// Record waiting threads' system calls, with their first argument and futex words.
     pub calls: bool,
-    /// Stacks of running threads on each CPU, per second; 0 for none.
+    /// Samples of running threads' stacks on each CPU, per second; 0 for none.
     pub samples_per_second: u32,
-    /// Stacks where threads begin to wait, and where threads wake others.
+    /// Stacks where threads begin to wait, and where they wake others.
     pub stacks: Stacks,
-    /// How the callers in stacks and samples are found.
+    /// How callers are found in stacks and samples.
     pub callers: Callers,
     /// User functions whose calls are recorded, with their names.
     pub functions: Vec<(String, Probe)>,
-    /// Functions of the kernel whose calls are recorded, with their names as targets.
+    /// Kernel functions whose calls are recorded, with their names as targets.
     pub kernel_functions: Vec<(String, KernelFunction)>,
     /// The Go programs whose goroutines are recorded.
     pub goroutines: Goroutines,
-    /// Put each probe on a Go program by an event of its own, as before Linux 6.6, also where one link can hold all of them: to measure the
-    /// difference.
+    /// Attach each probe on a Go program by an event of its own, as before Linux 6.6, even where a single link can
+    /// hold them all: to measure the difference.
     pub single_probes: bool,
-    /// The attributes beside the spans that threads work for which are recorded.
+    /// The attributes recorded beside the spans that threads work for.
     pub attributes: KeptAttributes,
-    /// Measure the cost of the programs before the recording begins: some 60 ms.
+    /// Measure the programs' cost before the recording begins: some 60 ms.
     pub calibrate: bool,
-    /// Stop after this long.
+    /// The time after which recording stops.
     pub duration: Option<Duration>,
-    /// The command to run, with its arguments; without one, recording lasts until the duration ends or a signal comes.
+    /// The command to run, with its arguments; without a command, recording lasts until the duration ends or a signal
+    /// comes.
     pub command: Vec<OsString>,
-    /// A variable that the command gets, unless it has one of its own.
+    /// A variable for the command, unless it sets its own.
     pub variable: Option<DefaultVariable>,
     /// The processes to explain.
     pub targets: Vec<u32>,
-    /// The user who called sudo: the command runs as that user, and so does the recorder once it is attached.
+    /// The user who called sudo: the command runs as this user, and so does the recorder once it is attached.
     pub caller: Option<wakepath_caller::Caller>,
     /// Run the command as root nevertheless.
     pub as_root: bool,
 }
 
-/// The attributes that are recorded, by their names; by default none.
+/// The attributes to record, by name; by default none.
 #[derive(Clone, Default)]
 pub struct KeptAttributes(Option<AreKept>);
 
-/// Whether an attribute of this name is kept.
+/// Whether an attribute with this name is kept.
 type AreKept = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl KeptAttributes {
-    /// Those of which this is true.
+    /// The attributes with names for which `are_kept` is true.
     pub fn new(are_kept: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(are_kept)))
     }
@@ -77,14 +78,14 @@ impl fmt::Debug for KeptAttributes {
     }
 }
 
-/// A variable for the environment of a command.
+/// A variable for a command's environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefaultVariable {
-    /// Its name.
+    /// The variable's name.
     pub name: &'static str,
-    /// Its value.
+    /// The variable's value.
     pub value: String,
-    /// Where the command has a variable of one of these names, it does not get this one.
+    /// The command does not get the variable if it has one with any of these names.
     pub unless: &'static [&'static str],
 }
 
@@ -93,27 +94,28 @@ pub struct DefaultVariable {
 pub enum Goroutines {
     /// None.
     None,
-    /// The command, if it is a Go program itself, those of the processes to explain, and those that these start.
+    /// The command, if it is a Go program itself, the Go programs among the target processes, and those that these
+    /// start.
     Asked,
-    /// All, also those that start meanwhile.
+    /// All Go programs, also those that start meanwhile.
     All,
 }
 
-/// The stacks that are taken at switch-outs and wake-ups.
+/// The stacks taken at switch-outs and wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stacks {
     /// None.
     None,
-    /// All, but a stack that looks as before is assumed to be the same, which is checked now and then.
+    /// All; a stack that looks as before is assumed to be the same, which is checked now and then.
     Remembered,
     /// All, each read anew, at many times the cost.
     Each,
 }
 
-/// How the callers of the innermost function of a stack are found.
+/// How the callers of a stack's innermost function are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Callers {
-    /// By the tables for unwinding of the files. Where a table was not looked up yet, parts of a stack pass through memory.
+    /// By the files' unwinding tables. Where a table was not looked up yet, parts of the stack pass through memory.
     ByTables,
     /// By frame pointers, and by the words on the stack.
     ByFramePointers,
@@ -149,8 +151,9 @@ impl Options {
     /// The sizes that [`Self::set_buffer`] accepts, bytes for each CPU.
     pub const BUFFER: std::ops::RangeInclusive<usize> = 16 << 10..=1 << 30;
 
-    /// Sets the sizes of all buffers, given that of each CPU's ring for switches and wake-ups, bytes. Returns that
-    /// size rounded up to a power of two. The rings for packets get half of it, the ring buffer of all CPUs as much.
+    /// Sets all buffers' sizes, given the size of each CPU's ring for switches and wake-ups, bytes. Returns this size
+    /// rounded up to a power of two. The rings for packets get half of it; the ring buffer that all CPUs share gets
+    /// as much.
     pub fn set_buffer(&mut self, bytes: usize) -> usize {
         let bytes = bytes.clamp(*Self::BUFFER.start(), *Self::BUFFER.end()).next_power_of_two();
         self.sched_ring_bytes = bytes;
@@ -164,12 +167,12 @@ impl Options {
         self.stacks != Stacks::None || self.samples_per_second > 0
     }
 
-    /// Whether calls of functions are recorded in all processes.
+    /// Whether function calls are recorded in all processes.
     pub(crate) fn everyone(&self) -> bool {
         self.targets.is_empty() && self.command.is_empty()
     }
 
-    /// Whether calls of any functions are recorded.
+    /// Whether any function calls are recorded.
     pub(crate) fn records_functions(&self) -> bool {
         !self.functions.is_empty() || !self.kernel_functions.is_empty()
     }

@@ -1,8 +1,8 @@
-//! The priority of the recorder's threads.
+//! The recorder's thread priority.
 
-/// Gives this thread, and the writing thread that it starts, priority over others until it is dropped: people record
-/// when CPUs are busy, and a recorder that waits for a CPU lets the rings overflow. It needs a few hundredths of
-/// a CPU. The command was started before and keeps its own priority.
+/// Gives this thread, and the writing thread that it starts, priority over others until this value is dropped:
+/// recordings are made when CPUs are busy, and a recorder that waits for a CPU lets the rings overflow. It needs a
+/// few hundredths of a CPU. The command was started before and keeps its own priority.
 pub(crate) struct RaisedPriority {
     before: libc::c_int,
 }
@@ -10,7 +10,7 @@ pub(crate) struct RaisedPriority {
 impl RaisedPriority {
     /// Without the privilege, nothing changes.
     pub(crate) fn new() -> Self {
-        // SAFETY: reads and sets one number of this thread.
+        // SAFETY: reads and sets a number for this thread.
         unsafe {
             let before = libc::getpriority(libc::PRIO_PROCESS, 0);
             libc::setpriority(libc::PRIO_PROCESS, 0, -20);
@@ -21,7 +21,7 @@ impl RaisedPriority {
 
 impl Drop for RaisedPriority {
     fn drop(&mut self) {
-        // SAFETY: sets one number of this thread.
+        // SAFETY: sets a number for this thread.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, self.before) };
     }
 }

@@ -15,10 +15,10 @@ const SWITCHES: u64 = 1 << 34;
 /// `WP_NEVER`.
 pub(crate) const NEVER: u64 = 1 << 33;
 
-/// Attaches the programs of `object` to all places of one target, in whichever process has the file mapped:
-/// the kernel takes a probe that is for one process out of those that it forks, which are asked about too.
+/// Attaches `object`'s programs to all places of a target, in whichever process has the file mapped: the kernel
+/// removes a probe for a single process from the processes that it forks, which are targets too.
 pub(crate) fn attach(object: &Object, target: usize, probe: &Probe) -> Result<Vec<Link>, Error> {
-    // Returns first: one without its entry is left alone, an entry without its return is not.
+    // Returns first: a return without its entry is ignored, an entry without its return is not.
     let leaves = match &probe.returns {
         Return::ReturnProbe => vec![("function_return", probe.offset)],
         Return::AtInstructions(places) => places.iter().map(|&place| ("function_leave", place)).collect(),
@@ -33,13 +33,13 @@ pub(crate) fn attach(object: &Object, target: usize, probe: &Probe) -> Result<Ve
     places.map(|(program, offset)| attach_one(object, program, -1, cookie, (&probe.file, offset))).collect()
 }
 
-/// Detaches programs, the last one first. The kernel takes tens of milliseconds for each probe: an entry that is seen
-/// meanwhile without its return would look like a call that was unwound.
+/// Detaches programs in reverse order. The kernel takes tens of milliseconds for each probe: an entry seen meanwhile
+/// without its return would look like an unwound call.
 pub(crate) fn detach<L>(links: &mut Vec<L>) {
     while links.pop().is_some() {}
 }
 
-/// Attaches one program at a byte of a file, in one process, or (`pid` -1) in all that have the file mapped.
+/// Attaches a program at a byte offset in a file, in one process, or (`pid` -1) in all that have the file mapped.
 pub(crate) fn attach_one(
     object: &Object,
     program: &'static str,
@@ -54,8 +54,8 @@ pub(crate) fn attach_one(
     link.map_err(|source| Error::Probe { file: file.to_owned(), offset, source: into_io(source) })
 }
 
-/// Makes programs see the calls of a process and of those that it starts. The value in the map of `bpf/calls.bpf.h`
-/// is when a process began; 0 is for those that are asked about.
+/// Makes programs see the calls in a process and in those that it starts. The value in the map of `bpf/calls.bpf.h`
+/// is a process's start time; 0 marks target processes.
 pub(crate) fn follow(followed: &impl MapCore, pid: u32) -> Result<(), Error> {
     followed.update(&pid.to_ne_bytes(), &[0; 8], MapFlags::ANY).map_err(load_error)
 }
@@ -66,7 +66,7 @@ pub(crate) struct OpenCall {
     pub target: u32,
     /// The thread; `None` for a goroutine, which stays in no thread for long.
     pub thread: Option<u32>,
-    /// When it began, ns.
+    /// The call's beginning, ns.
     pub from: u64,
 }
 
@@ -79,10 +79,10 @@ pub(crate) fn open_calls(map: &impl MapCore) -> Vec<OpenCall> {
     for key in map.keys() {
         let Ok(Some(value)) = map.lookup(&key, MapFlags::ANY) else { continue };
         let depth = word(&value, 0).min(value.len() as u64 / OPEN_CALL);
-        // The upper half is the process of a goroutine.
+        // The upper half is a goroutine's process.
         let (target, process) = (word(&key, 8) as u32, word(&key, 8) >> 32);
         let place = |call: usize| 8 + OPEN_CALL as usize * call;
-        // The key of a function of the kernel is a task.
+        // A kernel function's key is a task.
         let thread = |call: usize| {
             let thread = u32::try_from(word(&key, 0)).unwrap_or(word(&value, place(call) + 16) as u32);
             (process == 0).then_some(thread)

@@ -1,4 +1,4 @@
-//! The BPF programs of a recording session: those that the kernel and the options allow are loaded and attached.
+//! A recording session's BPF programs: the programs that the kernel and the options allow are loaded and attached.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -30,22 +30,22 @@ use crate::unwind_rules::UnwindRules;
 /// The programs without which no wait can be explained.
 const REQUIRED: [&str; 3] = ["sched_switch", "sched_waking", "sched_wakeup_new"];
 
-/// Programs at a function of the kernel, each with the tracepoint that newer kernels have in that function. Such a
-/// program is loaded only where the tracepoint is missing.
+/// Programs at a kernel function, each with the tracepoint that newer kernels have in the function. Such a program is
+/// loaded only where the tracepoint is missing.
 const STAND_INS: [(&str, &str); 1] = [("sock_def_readable", "sk_data_ready")];
 
-/// Entries of each CPU's cache of stacks: `STACK_CACHE` of `bpf/stack.bpf.h`.
+/// Entries in each CPU's stack cache: `STACK_CACHE` of `bpf/stack.bpf.h`.
 const STACK_CACHE: u32 = 4096;
 
-/// Size of the ring buffer for copies of stacks, bytes: some 220 of them.
+/// The size of the ring buffer for stack copies, bytes: some 220 copies.
 const COPY_BYTES: u32 = 2 << 20;
 
-/// Something that this kernel does not let us record, and its consequence for an answer.
+/// A facility that this kernel lacks, and the consequence for an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// The tracepoint or facility.
     pub what: String,
-    /// The consequence, as a sentence: what an answer lacks.
+    /// The consequence, as a sentence about an answer's limits.
     pub consequence: &'static str,
 }
 
@@ -71,8 +71,8 @@ fn consequence(program: &str) -> &'static str {
     }
 }
 
-/// Whether stacks are unwound by the tables of the files, and what is missing if they are not though they could be: the
-/// programs walk in a loop of the kernel's, `bpf_loop`.
+/// Whether stacks are unwound by the files' tables, and the missing facility if the kernel prevents it: the programs
+/// walk in the kernel's loop, `bpf_loop`.
 fn unwinding(options: &Options, has_loop: bool) -> (bool, Option<Missing>) {
     let wanted = options.takes_stacks() && options.callers == Callers::ByTables;
     let missing = Missing {
@@ -100,7 +100,7 @@ fn is_wanted(program: &str, options: &Options, goroutines_wanted: bool) -> bool 
     }
 }
 
-/// A program's runs, and the time that they took, ns; the part of that for stacks that were read anew.
+/// A program's runs, their time, ns, and the part for stacks that were read anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Runs {
     pub(crate) program: String,
@@ -109,20 +109,20 @@ pub(crate) struct Runs {
     pub(crate) stacks_ns: u64,
 }
 
-/// The loaded programs. They record until this is dropped.
+/// The loaded programs. They record until this value is dropped.
 pub(crate) struct Programs<'obj> {
     skeleton: WakepathSkel<'obj>,
     links: Vec<Link>,
     kernel_probes: KernelProbes,
     pub(crate) missing: Vec<Missing>,
-    /// Go programs to which the kernel lets none of our programs be attached.
+    /// Go programs in which the kernel refused our probes.
     pub(crate) go_refused: Vec<GoRefused>,
     go_way: Way,
     /// The probes on Go programs.
     go_links: Vec<OwnedFd>,
-    /// The means to put probes on further ones; where goroutines are recorded.
+    /// The means to put probes on further Go programs, where goroutines are recorded.
     pub(crate) go_probes: Option<GoProbes>,
-    /// Stacks are unwound by the tables of the files.
+    /// Stacks are unwound by the files' tables.
     unwinds: bool,
 }
 
@@ -202,7 +202,7 @@ impl<'obj> Programs<'obj> {
         Ok(Self { skeleton, links, kernel_probes, missing, go_refused, go_way, go_links, go_probes, unwinds })
     }
 
-    /// Maps the rings: those for switches and wake-ups, and those for packets.
+    /// Maps the rings: for switches and wake-ups, and for packets.
     pub(crate) fn rings(&self, options: &Options, cpus: usize) -> Result<(Rings, Rings), Error> {
         let map = |fd, size| Rings::map(fd, cpus, size).map_err(|source| Error::MapRings { source });
         Ok((
@@ -217,20 +217,20 @@ impl<'obj> Programs<'obj> {
         self.unwinds.then(map).transpose().map_err(|source| Error::MapRings { source })
     }
 
-    /// Maps the table with the places of the words that point to threads' contexts.
+    /// Maps the table with the addresses of the words that point to threads' contexts.
     pub(crate) fn words(&self) -> Result<Words, Error> {
         let maps = &self.skeleton.maps;
         Words::map(maps.word_sets.as_fd(), maps.word_count.as_fd())
             .map_err(|source| Error::MapRings { source })
     }
 
-    /// Maps the hashes of the contexts that threads had last.
+    /// Maps the hashes of the threads' last contexts.
     pub(crate) fn open_spans(&self, asked: OpenSpans) -> Result<OpenSpanWatch, Error> {
         OpenSpanWatch::map(asked, self.skeleton.maps.contexts_told.as_fd())
             .map_err(|source| Error::MapRings { source })
     }
 
-    /// A reader of the rare records and of the copies of stacks, which passes each to `take`.
+    /// A reader for the rare records and the stack copies, which passes each to `take`.
     pub(crate) fn life<'cb>(&self, take: impl Fn(&[u8]) + 'cb) -> Result<RingBuffer<'cb>, Error> {
         let take = Rc::new(take);
         let mut builder = RingBufferBuilder::new();
@@ -248,12 +248,12 @@ impl<'obj> Programs<'obj> {
         builder.build().map_err(load_error)
     }
 
-    /// A descriptor that can be read while copies of stacks wait.
+    /// A descriptor that is readable while stack copies wait.
     pub(crate) fn copies(&self) -> BorrowedFd<'_> {
         self.skeleton.maps.stack_copies.as_fd()
     }
 
-    /// The number of rare records that were lost so far for want of room, by CPU.
+    /// The number of rare records lost so far for lack of room, by CPU.
     pub(crate) fn life_lost(&self) -> Vec<u64> {
         let values = per_cpu(&self.skeleton.maps.life_lost, 0).unwrap_or_default();
         values.iter().map(|value| word(value, 0)).collect()
@@ -272,7 +272,7 @@ impl<'obj> Programs<'obj> {
         sum
     }
 
-    /// The time of reading stacks anew so far, over all CPUs, at switch-outs and at wake-ups, ns.
+    /// The time spent reading stacks anew so far, over all CPUs: at switch-outs and at wake-ups, ns.
     pub(crate) fn stacks_ns(&self) -> (u64, u64) {
         let values = per_cpu(&self.skeleton.maps.stack_counters, 0).unwrap_or_default();
         let (all, wakings) =
@@ -280,7 +280,7 @@ impl<'obj> Programs<'obj> {
         (all.saturating_sub(wakings), wakings)
     }
 
-    /// The runs so far of the programs of rare records, over all CPUs; the number of those that were timed, and their time, ns.
+    /// The rare records' programs, over all CPUs so far: runs, timed runs, and the timed runs' time, ns.
     pub(crate) fn rare(&self) -> (u64, u64, u64) {
         let values = per_cpu(&self.skeleton.maps.rare, 0).unwrap_or_default();
         values.iter().fold((0, 0, 0), |sum, value| {
@@ -288,7 +288,7 @@ impl<'obj> Programs<'obj> {
         })
     }
 
-    /// Begins to record. The programs for the interrupt context come first, so that the first wake-up has it right.
+    /// Begins to record. The programs for the interrupt context come first, so that it is right at the first wake-up.
     pub(crate) fn attach(&mut self, options: &Options, go: &GoFound) -> Result<(), Error> {
         let object = self.skeleton.object();
         let mut programs: Vec<_> = object.progs_mut().filter(|program| program.autoload()).collect();
@@ -312,7 +312,7 @@ impl<'obj> Programs<'obj> {
                 },
             }
         }
-        // Calls last: their waits are then recorded from the beginning of each call.
+        // Calls last: their waits are then recorded from each call's beginning.
         for (target, (_, probe)) in options.functions.iter().enumerate() {
             self.links.extend(probes::attach(self.skeleton.object(), target, probe)?);
         }
@@ -336,7 +336,7 @@ impl<'obj> Programs<'obj> {
         Ok(())
     }
 
-    /// From now on, calls of this process and of those that it starts are recorded.
+    /// From now on, records calls in this process and in processes that it starts.
     pub(crate) fn follow(&self, pid: u32) -> Result<(), Error> {
         probes::follow(&self.skeleton.maps.followed, pid)
     }
@@ -351,7 +351,7 @@ impl<'obj> Programs<'obj> {
         sum_per_cpu(&self.skeleton.maps.calls_untold, 0).unwrap_or(0)
     }
 
-    /// The number of calls of kernel functions whose beginning or return was missed.
+    /// The number of kernel function calls whose beginning or return was missed.
     pub(crate) fn calls_unseen(&self) -> u64 {
         let returned = sum_per_cpu(&self.skeleton.maps.calls_untold, 1).unwrap_or(0);
         self.kernel_probes.unseen(|_| true, returned)
@@ -362,20 +362,20 @@ impl<'obj> Programs<'obj> {
         run_iterator(self.skeleton.object(), "threads").map_err(|source| Error::Snapshot { source })
     }
 
-    /// The system calls that threads are blocked in, as `WP_BLOCKED` records end to end. The files behind their descriptors come
-    /// as rare records.
+    /// The system calls that threads are blocked in, as `WP_BLOCKED` records end to end. Their descriptors' files
+    /// come as rare records.
     pub(crate) fn blocked(&self) -> Result<Vec<u8>, Error> {
         run_iterator(self.skeleton.object(), "blocked").map_err(|source| Error::Snapshot { source })
     }
 
-    /// The start of each thread that a signal ends and that has not ended yet, ns on the clock of all records. None where the
+    /// The start time of each thread that is being ended by a signal, ns on the records' clock. Empty where the
     /// kernel refuses to say.
     pub(crate) fn dying(&self) -> Vec<u64> {
         let starts = run_iterator(self.skeleton.object(), "dying").unwrap_or_default();
         starts.as_chunks().0.iter().map(|start| u64::from_ne_bytes(*start)).collect()
     }
 
-    /// How often the kernel skipped our programs so far.
+    /// The number of times that the kernel skipped our programs so far.
     pub(crate) fn skipped(&self) -> Skipped {
         let mut skipped = Skipped::default();
         for program in self.skeleton.object().progs().filter(|program| program.autoload()) {
@@ -386,7 +386,7 @@ impl<'obj> Programs<'obj> {
         skipped
     }
 
-    /// The runs of each program so far and their time, as far as the kernel's statistics were on.
+    /// Each program's runs so far and their time, as far as the kernel's statistics were on.
     pub(crate) fn runs(&self) -> Vec<Runs> {
         let loaded = self.skeleton.object().progs().filter(|program| program.autoload());
         let runs = loaded.map(|program| {
@@ -414,8 +414,8 @@ impl<'obj> Programs<'obj> {
     }
 }
 
-/// Whether this kernel has the target of a program's section: a single program without one would make the load of all
-/// programs fail.
+/// Whether this kernel has the target of a program's section: a single program without its target would make the
+/// whole load fail.
 fn has_target(kernel: &Btf<'_>, section: &str) -> bool {
     match section.split_once('/') {
         Some(("tp_btf", tracepoint)) => has_tracepoint(kernel, tracepoint),

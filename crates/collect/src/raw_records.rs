@@ -1,14 +1,13 @@
-//! Parts of records as they come from the kernel, for a session that does not decode them.
+//! Fields from the kernel's raw records, for a session that does not decode them.
 
 use wakepath_kernel_records::{Header, Kind};
 
 /// Size of `struct wp_thread`, a thread in the snapshot, bytes.
 pub(crate) const THREAD_BYTES: usize = 88;
-/// Size of `struct wp_blocked`, what a thread is blocked in, bytes.
+/// Size of `struct wp_blocked`, a thread's blocked call, bytes.
 pub(crate) const BLOCKED_BYTES: usize = 48;
 
-/// The process and the innermost user address of a stack, at the offsets of `struct wp_sample`; `None` for other
-/// records.
+/// A stack's process and innermost user address, at the offsets in `struct wp_sample`; `None` for other records.
 pub(crate) fn sampled_address(record: &[u8]) -> Option<(u32, u64)> {
     let kind = Header::read(record)?.kind;
     if kind != Kind::Sample.number() && kind != Kind::Stack.number() {
@@ -20,19 +19,19 @@ pub(crate) fn sampled_address(record: &[u8]) -> Option<(u32, u64)> {
     Some((tgid, address))
 }
 
-/// The process of a goroutine that leaves its thread, and the address of the function in which that goroutine began.
+/// The process and first function's address of a goroutine that leaves its thread.
 pub(crate) fn goroutines_function(record: &[u8]) -> Option<(u32, u64)> {
     if Header::read(record)?.kind != Kind::Goroutine.number() {
         return None;
     }
     let tgid = u32::from_le_bytes(*record.get(16..)?.first_chunk()?);
-    // WP_GO_PARKS, WP_GO_YIELDS, WP_GO_ENDS: the other steps have something else there.
+    // WP_GO_PARKS, WP_GO_YIELDS, WP_GO_ENDS: the other steps have another field there.
     let leaves = matches!(record.get(20)?, 0 | 3 | 4);
     let address = u64::from_le_bytes(*record.get(32..)?.first_chunk()?);
     (leaves && address != 0).then_some((tgid, address))
 }
 
-/// Each CPU with the thread that serves its softirqs, from the records of a snapshot.
+/// Each CPU with its softirq thread, from a snapshot's records.
 pub(crate) fn softirq_threads(snapshot: &[u8]) -> Vec<(usize, u32)> {
     const COMM: usize = 72;
     let threads = snapshot.chunks_exact(THREAD_BYTES);
@@ -69,7 +68,7 @@ mod tests {
             assert_eq!(goroutines_function(&record(step, 0x40_1000)), Some((7, 0x40_1000)), "{step:?}");
             assert_eq!(goroutines_function(&record(step, 0)), None, "{step:?}");
         }
-        // They have another goroutine's number in its place.
+        // These steps have another goroutine's number in its place.
         for step in [GoStep::Ready(5), GoStep::Runs(5)] {
             assert_eq!(goroutines_function(&record(step, 0)), None, "{step:?}");
         }

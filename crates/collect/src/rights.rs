@@ -7,7 +7,7 @@ use std::io;
 
 use wakepath_caller::Caller;
 
-/// `_LINUX_CAPABILITY_VERSION_3`: two words of 32 bits each.
+/// `_LINUX_CAPABILITY_VERSION_3`: two 32-bit words.
 const VERSION: u32 = 0x2008_0522;
 
 #[repr(C)]
@@ -27,9 +27,9 @@ struct Word {
 /// A capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capability {
-    /// Its number in the kernel.
+    /// The capability's number in the kernel.
     number: u32,
-    /// Its name.
+    /// The capability's name.
     pub(crate) name: &'static str,
 }
 
@@ -49,7 +49,7 @@ impl Capability {
         1 << self.number
     }
 
-    /// Whether this process has it in effect. `CAP_SYS_ADMIN` includes those that were split from it.
+    /// Whether this process has the capability in effect. `CAP_SYS_ADMIN` includes those that were split from it.
     pub(crate) fn is_held(self) -> bool {
         let held = get().map_or(0, |sets| sets.effective);
         let split = [PERFMON, BPF, CHECKPOINT_RESTORE].contains(&self);
@@ -62,14 +62,14 @@ pub(crate) fn may_load_programs() -> bool {
     BPF.is_held() && PERFMON.is_held()
 }
 
-/// Drops all privileges but those of a running session: becomes `owner`, if one called sudo, and keeps two
-/// capabilities; `CAP_KILL` too, for passing signals on, if the command stays root's.
+/// Drops all privileges but a running session's: becomes `owner`, if given, and keeps two capabilities; `CAP_KILL`
+/// too, for passing signals on, if the command stays root's.
 pub(crate) fn keep_for_session(owner: Option<&Caller>, command_is_roots: bool) -> io::Result<()> {
     keep(&WHILE_RECORDING, owner, command_is_roots)
 }
 
-/// Drops all privileges: becomes `owner`, if one called sudo. Only `CAP_KILL` stays, where the command is root's and
-/// signals still have to be passed on to it.
+/// Drops all privileges: becomes `owner`, if given. Only `CAP_KILL` stays, where the command is root's and signals
+/// still have to be passed on to it.
 ///
 /// # Errors
 /// When the kernel refuses, which it has no reason to.
@@ -94,7 +94,7 @@ fn keep(few: &[Capability], owner: Option<&Caller>, command_is_roots: bool) -> i
     set(keep)
 }
 
-/// The capabilities of this thread, a bit for each.
+/// This thread's capabilities, a bit for each.
 struct Sets {
     effective: u64,
     permitted: u64,
@@ -128,7 +128,7 @@ fn set(bits: u64) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Runs `check` in a process of its own, which loses its privileges; returns its result.
+    /// Runs `check` in a separate process, which loses its privileges; returns its result.
     fn in_a_process(check: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child runs `check`, which neither takes locks of other threads nor returns.
         match unsafe { libc::fork() } {

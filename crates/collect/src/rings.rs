@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use wakepath_kernel_records::record_length;
 
-/// Offset of the records in a ring, bytes; `WP_RING_DATA` in `bpf/ring.h`.
+/// The records' offset in a ring, bytes; `WP_RING_DATA` in `bpf/ring.h`.
 pub(crate) const DATA: usize = 128;
 /// Room behind a ring's end, bytes; `WP_RING_SLACK` in `bpf/ring.h`.
 pub(crate) const SLACK: usize = 128;
@@ -23,22 +23,22 @@ const SWITCHES: usize = 104;
 const WAKINGS: usize = 112;
 const LIMITS: usize = 120;
 
-/// All rings of one class, one a CPU, in memory shared with the kernel.
+/// All rings in a class, a ring for each CPU, in memory shared with the kernel.
 pub(crate) struct Rings {
     base: NonNull<u8>,
     mapped: usize,
     stride: usize,
     size: usize,
     cpus: usize,
-    /// The number of records that each CPU had lost when its ring was last discarded.
+    /// Each CPU's number of lost records when its ring was last discarded.
     lost_before: Vec<AtomicU64>,
 }
 
-// SAFETY: the mapping is owned by this value and reached through atomics and through slices that
-// the kernel does not write while they are borrowed; no thread-bound state is involved.
+// SAFETY: the mapping is owned by this value and reached through atomics and through slices that the kernel does not
+// write while they are borrowed; no thread-bound state is involved.
 unsafe impl Send for Rings {}
 
-/// Bytes of one array element that holds a ring of `size` data bytes.
+/// The size of an array element that holds a ring with `size` data bytes.
 pub(crate) const fn value_size(size: usize) -> usize {
     (DATA + size + SLACK).next_multiple_of(64)
 }
@@ -46,7 +46,7 @@ pub(crate) const fn value_size(size: usize) -> usize {
 /// Maps memory to read and write.
 pub(crate) fn map(bytes: usize, flags: libc::c_int, fd: libc::c_int) -> io::Result<NonNull<u8>> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a fresh mapping at an address of the kernel's choosing; nothing of ours is replaced.
+    // SAFETY: a fresh mapping at an address chosen by the kernel; nothing of ours is replaced.
     let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, 0) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
@@ -68,20 +68,19 @@ impl Rings {
         self.cpus
     }
 
-    /// Capacity of a ring, bytes.
+    /// A ring's capacity, bytes.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
 
     fn word(&self, cpu: usize, offset: usize) -> &AtomicU64 {
         assert!(cpu < self.cpus && offset + 8 <= DATA);
-        // SAFETY: in bounds by the assertion, 8-aligned because stride and offsets are multiples of
-        // 8, and only ever accessed as an atomic from this side.
+        // SAFETY: in bounds by the assertion, 8-aligned because stride and offsets are multiples of 8, and only ever
+        // accessed as an atomic from this side.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(cpu * self.stride + offset).cast()) }
     }
 
-    /// The number of records that `cpu` lost so far since its ring was full, without those that would have been
-    /// discarded.
+    /// The number of records that `cpu` lost so far since its ring was full, without losses before the last discard.
     pub(crate) fn lost(&self, cpu: usize) -> u64 {
         let before = self.lost_before[cpu].load(Ordering::Relaxed);
         self.word(cpu, LOST).load(Ordering::Relaxed).wrapping_sub(before)
@@ -92,12 +91,12 @@ impl Rings {
         (self.sum(TIMED), self.sum(TIMED_NS))
     }
 
-    /// The number of records of switches and of wake-ups on all CPUs, where stacks are recorded.
+    /// The numbers of switch and wake-up records on all CPUs, where stacks are recorded.
     pub(crate) fn counted(&self) -> (u64, u64) {
         (self.sum(SWITCHES), self.sum(WAKINGS))
     }
 
-    /// How often on all CPUs a switch left a thread that a CPU limit throttles, or a limit handed out time.
+    /// The number of CPU-limit events on all CPUs: a switch left a throttled thread, or a limit handed out time.
     pub(crate) fn limits(&self) -> u64 {
         self.sum(LIMITS)
     }
@@ -107,7 +106,7 @@ impl Rings {
         words.fold(0, u64::wrapping_add)
     }
 
-    /// Drops what the rings hold.
+    /// Drops the rings' contents.
     pub(crate) fn discard(&self) {
         for cpu in 0..self.cpus {
             let head = self.word(cpu, HEAD).load(Ordering::Acquire);
@@ -125,10 +124,10 @@ impl Rings {
         word.store(tid, Ordering::Relaxed);
     }
 
-    /// Moves what `cpu`'s ring holds, whole records in order, to the end of `taken`.
+    /// Moves the records in `cpu`'s ring, whole and in order, to the end of `taken`.
     pub(crate) fn drain(&self, cpu: usize, taken: &mut Vec<u8>) {
-        // Acquire pairs with the program's store of the head after the record (x86 keeps stores in
-        // order; the program has a compiler barrier between them).
+        // Acquire pairs with the program's store of the head after the record (x86 keeps stores in order; the program
+        // has a compiler barrier between them).
         let head = self.word(cpu, HEAD).load(Ordering::Acquire);
         let tail = self.word(cpu, TAIL).load(Ordering::Relaxed);
         let used = head.wrapping_sub(tail) as usize;
@@ -136,8 +135,8 @@ impl Rings {
             return;
         }
         let from = tail as usize & (self.size - 1);
-        // SAFETY: the ring's data and slack lie inside the mapping, and the program never writes
-        // between tail and head, which is all that is read below.
+        // SAFETY: the ring's data and slack lie inside the mapping, and the program never writes between tail and
+        // head, the only part read below.
         let data = unsafe {
             std::slice::from_raw_parts(
                 self.base.as_ptr().add(cpu * self.stride + DATA).cast_const(),
@@ -147,8 +146,8 @@ impl Rings {
         let runs = if from + used < self.size {
             [&data[from..from + used], &[][..]]
         } else {
-            // The record that crosses the end continues in the slack, and as many bytes at the ring's
-            // start are skipped.
+            // The record that crosses the end continues in the slack, and as many bytes at the ring's start are
+            // skipped.
             let over = overrun(data, from, self.size);
             let rest = (from + used).saturating_sub(self.size);
             [&data[from..self.size + over], &data[over.min(rest)..rest]]
@@ -261,7 +260,7 @@ mod tests {
 
     #[test]
     fn records_come_out_as_they_went_in_however_they_meet_the_end_of_the_ring() {
-        // Switches of 32 bytes, with a call 48, with a lock 64; wakings of 24.
+        // Switch records with 32 bytes, with a call 48, with a lock 64; wake-up records with 24.
         let kinds = [(1, 32), (2, 48), (4, 24), (3, 64), (4, 24), (4, 24)];
         let producer = Producer::new(1024);
         let (mut put, mut next) = (0, 0);

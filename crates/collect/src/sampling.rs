@@ -1,11 +1,11 @@
-//! perf events of CPUs: the CPU-clock timer behind samples; and the lists of CPUs.
+//! CPUs' perf events: the CPU-clock timer behind samples; and the lists of CPUs.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{Link, ProgramMut, libbpf_sys};
 
-/// Opens a CPU-clock event of `per_second` on every online CPU and attaches `program` to each.
+/// Opens a CPU-clock event with `per_second` samples on every online CPU and attaches `program` to each.
 ///
 /// # Errors
 /// When perf events are not allowed, or a CPU has none.
@@ -32,10 +32,10 @@ fn cpu_clock(cpu: usize, per_second: u32) -> io::Result<OwnedFd> {
     event(cpu, &attributes)
 }
 
-/// Opens a perf event of a CPU, for all processes.
+/// Opens a perf event on a CPU, for all processes.
 pub(crate) fn event(cpu: usize, attributes: &libbpf_sys::perf_event_attr) -> io::Result<OwnedFd> {
-    // SAFETY: the attributes live across the call and carry their own size; the other arguments are
-    // plain numbers: any process (-1), this CPU, no group, close-on-exec.
+    // SAFETY: the attributes live across the call and carry their own size; the other arguments are plain numbers:
+    // any process (-1), this CPU, no group, close-on-exec.
     let fd = unsafe {
         libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(attributes), -1, cpu as i32, -1, 8u64)
     };
@@ -51,13 +51,13 @@ pub(crate) fn online_cpus() -> io::Result<Vec<usize>> {
     cpu_list(&std::fs::read_to_string("/sys/devices/system/cpu/online")?)
 }
 
-/// The number of CPUs that the machine may ever have, which is also that of the rings.
+/// The most CPUs that the machine may ever have, also the number of rings.
 pub(crate) fn possible_cpus() -> io::Result<usize> {
     let last = cpu_list(&std::fs::read_to_string("/sys/devices/system/cpu/possible")?)?.pop();
     last.map(|cpu| cpu + 1).ok_or_else(|| io::Error::other("the kernel lists no CPU"))
 }
 
-/// The CPUs of a list such as `0-3,6`.
+/// The CPUs in a list such as `0-3,6`.
 fn cpu_list(text: &str) -> io::Result<Vec<usize>> {
     let bad = |_| io::Error::other(format!("not a list of CPUs: `{}`", text.trim()));
     let mut cpus = Vec::new();

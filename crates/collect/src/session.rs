@@ -40,56 +40,56 @@ use crate::write_behind::{Destination, WriteBehind, WriteCommand};
 use crate::{clocks, names, rights, sampling};
 
 /// The longest sleep between drains, when little happens. At the highest rate measured (354,000 semaphore round trips
-/// a second of 176 bytes each) a ring of 8 MiB is full after 135 ms, at that of packets (330,000 a second
-/// sent and received, of 80 bytes) one of 4 MiB after 160 ms, and a burst comes unannounced.
+/// a second, 176 bytes each) a ring of 8 MiB is full after 135 ms; at the highest packet rate (330,000 a second sent
+/// and received, 80 bytes each) a ring of 4 MiB after 160 ms. A burst comes unannounced.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
 /// The shortest sleep between drains, when a ring was more than a quarter full.
 const MIN_SLEEP: Duration = Duration::from_millis(5);
 /// The shortest sleep between drains while stacks are copied.
 const COPY_SLEEP: Duration = Duration::from_millis(2);
-/// Bytes that may always wait to be written: several seconds of a busy machine, since a busy disk makes even a write
+/// Bytes that may always wait to be written: several seconds on a busy machine, since a busy disk makes even a write
 /// to memory wait that long.
 const MIN_WAITING_BYTES: usize = 64 << 20;
 /// The interval at which clocks and losses are recorded, and the room on the disk is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// The interval at which it is looked whether the kernel skipped programs: such a loss may be anywhere since the last look. A look takes 70 µs on
-/// 2 CPUs.
+/// The interval at which programs skipped by the kernel are counted: such a loss may be anywhere since the last
+/// count. A count takes 70 µs on 2 CPUs.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// The longest time that recording goes on after the command has ended, for threads that a signal ends as well. They only
-/// need a CPU, unless they wait for a disk or write a core dump.
+/// The longest time that recording goes on after the command has ended, for threads that a signal ends as well. They
+/// only need a CPU, unless they wait for a disk or write a core dump.
 const MAX_DYING: Duration = Duration::from_millis(100);
-/// The interval at which it is looked whether they have ended.
+/// The interval between checks whether they have ended.
 const DYING_INTERVAL: Duration = Duration::from_millis(1);
-/// How long a rare record is held back so that an earlier one can still come before it, ns: far
-/// longer than a tracepoint's program runs, though a virtual CPU may be stopped for as long.
+/// How long a rare record is held back for earlier records to come before it, ns: far longer than a tracepoint's
+/// program runs, though a virtual CPU may be stopped for as long.
 const HOLD_NS: u64 = 200_000_000;
 
-/// The outcome of a session.
+/// A session's outcome.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Where the recording is; `None` of a flight recorder.
+    /// Where the recording is; `None` for a flight recorder.
     pub place: Option<Place>,
     /// Whether the command got [`Options::variable`].
     pub variable_given: bool,
-    /// Why it ended.
+    /// Why the session ended.
     pub reason: EndReason,
     /// The command's wait status, if it ran and ended.
     pub status: Option<i32>,
-    /// How long it recorded.
+    /// The time recorded.
     pub elapsed: Duration,
     /// The command, if it goes on without being recorded.
     pub running: Option<Running>,
-    /// The limit that was reached, if it ended for want of room.
+    /// The limit that was reached, if the session ended for lack of room.
     pub out_of_room: Option<WriteError>,
     /// The facilities that this kernel lacks.
     pub missing: Vec<Missing>,
-    /// Go programs of which the kernel refused a probe: their goroutines are not seen.
+    /// Go programs in which the kernel refused a probe: their goroutines are not seen.
     pub go_refused: Vec<GoRefused>,
     /// Go programs that started meanwhile.
     pub go_started: GoStarted,
     /// The number of calls that were not recorded since too many were open or recursion was too deep.
     pub calls_overflowed: u64,
-    /// The number of calls of kernel functions that were not recorded since their beginning or return was missed.
+    /// The number of kernel function calls that were not recorded since their beginning or return was missed.
     pub calls_unseen: u64,
     /// CPU time of this process while recording.
     pub consumer: Duration,
@@ -97,14 +97,14 @@ pub struct Outcome {
     pub kernel_names: Option<File>,
     /// Program files that may be read, but not by their paths.
     pub mapped_files: Vec<MappedFile>,
-    /// Processes whose threads say for which spans they work, where it cannot be read.
+    /// Processes that publish thread contexts which cannot be read.
     pub unread_contexts: Vec<UnreadContexts>,
 }
 
-/// Runs a session: records until the command ends, the time is over or `stop` asks for it. `go` are the Go programs whose
-/// goroutines are recorded. `open` creates the recording, and is called when all is ready: an impossible question, missing
-/// privileges or a missing command leave the disk as it was. `beside` is called when the command runs and this process has no more rights than it needs: to
-/// start threads of other kinds.
+/// Runs a session: records until the command ends, the time is over or `stop` asks for it. `go` has the Go programs
+/// whose goroutines are recorded. `open` creates the recording, and is called when all is ready: an impossible
+/// question, missing privileges or a missing command leave the disk unchanged. `beside` is called when the command
+/// runs and this process has no more rights than it needs, to start threads for other work.
 ///
 /// # Errors
 /// When recording could not start, the command could not run, or the recording could not be written.
@@ -184,9 +184,9 @@ pub fn record(
     session.begin(options, held.as_ref())?;
     let named = goroutines::all_reasons(&go.probed).collect();
     session.add_names(named);
-    // Without it, processes that end at once have no names of code.
+    // Without it, short-lived processes have no function names.
     let code = if options.takes_stacks() { MappedCode::watch().ok() } else { None };
-    // Without them, no process is found whose threads say for which span they work.
+    // Without it, processes with thread contexts are not found.
     let changes = Changes::watch().ok();
     let words = session.programs.words()?;
     let command = held.as_ref().map(|held| held.pid);
@@ -196,7 +196,7 @@ pub fn record(
     }
     let priority = RaisedPriority::new();
     let command_is_roots = options.as_root && !options.command.is_empty();
-    // The kernel decides at its opening whether it shows addresses. Names are read later, without rights.
+    // The kernel decides when the file is opened whether it shows addresses. Names are read later, without rights.
     let kernel_names = File::open("/proc/kallsyms").ok();
     rights::keep_for_session(options.caller.as_ref(), command_is_roots)
         .map_err(|source| Error::Rights { source })?;
@@ -220,7 +220,7 @@ pub fn record(
     };
     let elapsed = began.elapsed();
     let unread_contexts = contexts.map(Contexts::finish).unwrap_or_default();
-    // For those who read the recording: nothing of these processes was read at any time.
+    // For the recording's readers: these processes' contexts were never read.
     for unread in &unread_contexts {
         session.add_unread_context(Tid(unread.tgid));
     }
@@ -264,38 +264,38 @@ struct Session<'a, 'obj> {
     /// The commands that were not passed to `out` yet.
     commands: Vec<WriteCommand>,
     mappings: Mappings,
-    /// Files that only their mappings lead to; there at the end.
+    /// Files that only their mappings lead to; complete at the end.
     mapped_files: Vec<MappedFile>,
-    /// The cost of the programs, where it could be measured.
+    /// The programs' cost, where it could be measured.
     costs: Option<cost::Recorded>,
     unwinder: Unwinder,
-    /// Looks at the programs that start.
+    /// Looks at programs that start.
     go: GoWatch,
-    /// The services that processes say they are.
+    /// Service names published by processes.
     services: mpsc::Receiver<names::Name>,
-    /// The Go programs among them; there at the end.
+    /// The Go programs that started meanwhile; complete at the end.
     go_started: GoStarted,
     /// Each CPU's number of lost rare records at the last check.
     life_lost: Vec<u64>,
-    /// How often the kernel had skipped programs at the last looks.
+    /// The programs' skip counts at the last looks.
     skips: Skips,
     limits: Limits,
     /// Whether stacks are taken.
     stacks: bool,
     /// When clocks and losses were last recorded.
     last_check: Stamp<Local>,
-    /// When it was last looked whether programs were skipped.
+    /// When skipped programs were last counted.
     last_look: Stamp<Local>,
     /// When the command was let go.
     released: Stamp<Local>,
 }
 
 impl Session<'_, '_> {
-    /// Records what a recording begins with: clocks, threads, names, and the question.
+    /// Records the beginning: clocks, threads, names, and the question.
     fn begin(&mut self, options: &Options, held: Option<&Held>) -> Result<(), Error> {
         self.add_clocks();
         let snapshot = self.programs.threads()?;
-        // Without calls (`--path-only`), these are not recorded either.
+        // Without calls (`--path-only`), blocked calls are not recorded either.
         let blocked = if options.calls { self.programs.blocked()? } else { Vec::new() };
         let existing = snapshot.chunks_exact(THREAD_BYTES).chain(blocked.chunks_exact(BLOCKED_BYTES));
         self.commands.extend(existing.map(|record| WriteCommand::Record(record.into())));
@@ -324,7 +324,7 @@ impl Session<'_, '_> {
             let words = words.join(&0).into();
             let tid = Tid(held.pid as u32);
             self.add_event(EventKind::Mark(Mark::Command { tgid: tid, words }));
-            // It has our name until its exec, whose record may come after an early end.
+            // The command has our name until its exec, whose record may come after an early end.
             if let Some(name) = options.command.first().and_then(|word| Path::new(word).file_name()) {
                 self.add_event(EventKind::Rename { tid, comm: Comm::new(name.as_bytes()) });
             }
@@ -333,8 +333,8 @@ impl Session<'_, '_> {
         let started = clocks::now();
         self.add_event_at(started, Cpu::UNKNOWN, EventKind::Mark(Mark::Started));
         self.drain()?;
-        // The threads and the question are written at once, so that even a recording that is cut off in its first
-        // moments has them.
+        // The threads and the question are written at once, so that even a recording cut off at its very beginning
+        // has them.
         self.commands.push(WriteCommand::Flush { until: started, lost: 0 });
         self.hand_over()
     }
@@ -394,7 +394,7 @@ impl Session<'_, '_> {
 
     /// Stops recording and writes the rest.
     fn end(&mut self, status: Option<i32>) -> Result<(), Error> {
-        // Detaching makes interrupts of its own, which no program sees any more.
+        // Detaching causes interrupts of its own, which no program sees any more.
         self.add_costs();
         while !self.go.is_over() {
             std::thread::sleep(DYING_INTERVAL);
@@ -405,7 +405,7 @@ impl Session<'_, '_> {
         probes::detach(&mut go_links);
         self.programs.detach();
         let detached = clocks::now();
-        // The rest of the rings must not take the room that was kept for the end.
+        // The rest of the rings must not take the room reserved for the end.
         self.drain_rings();
         let drained = self.hand_over();
         let drained = drained.and(self.out.stop().map_err(Error::Write));
@@ -448,7 +448,7 @@ impl Session<'_, '_> {
         let now = clocks::now();
         self.take_rare();
         let lost = self.life_lost.iter().sum();
-        // A sample keeps its stamp, so that what came after it waits for it.
+        // A sample keeps its stamp, so later records wait for it.
         let until = now.minus(HOLD_NS).ns().min(self.unwinder.oldest_sample().unwrap_or(u64::MAX));
         self.commands.push(WriteCommand::Flush { until: Stamp::from_ns(until), lost });
         self.hand_over()?;
@@ -463,8 +463,8 @@ impl Session<'_, '_> {
         let mut fullest = 0.0f64;
         for cpu in 0..self.sched.cpus() {
             for (buffer, rings) in [(Buffer::Sched, &self.sched), (Buffer::Net, &self.net)] {
-                // The counter is read before the position: a loss that it counts then lies before the end of
-                // this packet or right behind it.
+                // The counter is read before the position: a counted loss then lies before this packet's end or right
+                // behind it.
                 let lost = rings.lost(cpu);
                 let mut bytes = self.out.buffer();
                 rings.drain(cpu, &mut bytes);
@@ -481,7 +481,7 @@ impl Session<'_, '_> {
 
     /// Takes the rare records that arrived, and the mappings that were found.
     fn take_rare(&mut self) {
-        // Errors would be those of the callback, which has none.
+        // The only errors would be the callback's, which has none.
         self.buffer.consume_raw();
         let arrived = self.arrived.take();
         arrived.iter().for_each(|record| self.mappings.see(record));
@@ -536,9 +536,9 @@ impl Session<'_, '_> {
         self.last_check = clocks::now();
     }
 
-    /// Records the losses since the last look that are due to programs which the kernel skipped.
+    /// Records the losses since the last look that are due to programs skipped by the kernel.
     fn look_for_skips(&mut self) {
-        // Before the counts are read: what they do not have yet is in the next look.
+        // Before the counts are read: a skip that they miss is in the next look.
         let before = std::mem::replace(&mut self.last_look, clocks::now());
         for (records, missing) in self.skips.look(self.programs.skipped()) {
             self.add_loss(Cpu::UNKNOWN, before, missing, records);
@@ -556,7 +556,7 @@ impl Session<'_, '_> {
         self.add_event_at(at, Cpu::UNKNOWN, EventKind::Clocks(clocks));
     }
 
-    /// Records the costs of the programs, and how often they did what leaves no record.
+    /// Records the programs' costs, and the counts of their work that leaves no record.
     fn add_costs(&mut self) {
         let costs = self.costs.as_ref();
         let costs = costs.map_or_else(Vec::new, |costs| costs.now(&self.programs, &self.sched));
@@ -588,7 +588,7 @@ impl Session<'_, '_> {
     }
 }
 
-/// CPU time of this process so far, user and kernel.
+/// This process's CPU time so far, user and kernel.
 fn cpu_time() -> Duration {
     Duration::from_nanos(clocks::read(libc::CLOCK_PROCESS_CPUTIME_ID))
 }

@@ -1,8 +1,7 @@
 //! Signals that ask to stop, and their passing on to the command.
 //!
-//! Ctrl-C on a terminal goes to every process in the foreground, the command included; a signal that
-//! another process sent goes to us alone. The second kind is passed on, so that the command gets what it
-//! would have got without us.
+//! Ctrl-C on a terminal goes to every process in the foreground, the command included; a signal from another process
+//! goes to us alone. The second kind is passed on, so that the command gets the signals that it would get without us.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,26 +11,27 @@ const WATCHED: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 /// The number of signals that came.
 static ASKED: AtomicU32 = AtomicU32::new(0);
-/// The signals that are to be passed on to the command, a bit for each.
+/// The signals to pass on to the command, a bit for each.
 static TO_PASS_ON: AtomicU32 = AtomicU32::new(0);
 
-/// The number of signals that asked to keep what a flight recorder has, and the process that sent the last one.
+/// The number of signals that asked a flight recorder to keep its records, and the last signal's sender.
 static ASKED_TO_KEEP: AtomicU32 = AtomicU32::new(0);
 static SENDER: AtomicU32 = AtomicU32::new(0);
-/// How many of them were of a linked recorder, and the earliest and the latest moment that they named since this was last asked.
+/// The number of these signals from linked recorders, and the earliest and latest time that signals named since the
+/// last look, ns.
 static LINKED: AtomicU32 = AtomicU32::new(0);
 static EARLIEST: AtomicU64 = AtomicU64::new(NO_MOMENT);
 static LATEST: AtomicU64 = AtomicU64::new(0);
-/// A signal without a moment: it means the time at which it is seen, which is later than any moment.
+/// A signal without a time: it means the time at which it is seen, which is later than any named time.
 const NO_MOMENT: u64 = u64::MAX;
 
-/// The signals of this process that ask it to stop, from [`Signals::watch`] on.
+/// The signals that ask this process to stop, from [`Signals::watch`] on.
 #[derive(Debug)]
 pub struct Signals(());
 
 impl Signals {
-    /// From now on Ctrl-C, SIGTERM and SIGHUP ask to stop and do not end the process. Beside a command, signals that
-    /// are ignored (as by `nohup`) stay ignored, for both.
+    /// From now on Ctrl-C, SIGTERM and SIGHUP ask to stop and do not end the process. Beside a command, ignored
+    /// signals (as by `nohup`) stay ignored, for both.
     ///
     /// # Errors
     /// When the kernel refuses, which it has no reason to.
@@ -44,7 +44,7 @@ impl Signals {
         Ok(Self(()))
     }
 
-    /// From now on SIGUSR1 asks a flight recorder to keep what it has.
+    /// From now on SIGUSR1 asks a flight recorder to keep its records.
     ///
     /// # Errors
     /// When the kernel refuses, which it has no reason to.
@@ -67,17 +67,17 @@ impl Signals {
     }
 }
 
-/// A moment that a flight recorder is asked to keep.
+/// A time that a flight recorder is asked to keep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// Its time, ns on the monotonic clock; 0: when the recorder sees it.
+    /// The time, ns on the monotonic clock; 0: when the recorder sees the request.
     pub at: u64,
-    /// Another recorder asks, which asks all that it is linked with.
+    /// Another recorder asks, which asks all recorders linked with it.
     pub linked: bool,
 }
 
 impl Moment {
-    /// The word that a signal carries.
+    /// The word in the signal.
     fn word(self) -> u64 {
         self.at.min(u64::MAX >> 1) << 1 | u64::from(self.linked)
     }
@@ -90,19 +90,20 @@ impl Moment {
 /// The signals that asked to keep a recording.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct KeepAsked {
-    /// Their number so far.
+    /// The number so far.
     pub(crate) signals: u32,
-    /// How many of them were of linked recorders.
+    /// The number from linked recorders.
     pub(crate) linked: u32,
-    /// The process that sent the last one; 0 where it is not known.
+    /// The last signal's sender; 0 where it is not known.
     pub(crate) sender: u32,
-    /// The earliest moment that they named since this was last asked, ns on the monotonic clock.
+    /// The earliest time that signals named since the last look, ns on the monotonic clock.
     pub(crate) earliest: Option<u64>,
-    /// The latest one; `None` where one of them named none.
+    /// The latest time; `None` where a signal named none.
     pub(crate) latest: Option<u64>,
 }
 
-/// The signals that asked so far; without a moment where there are no more of them than `before`, so that none is lost that comes meanwhile.
+/// The signals that asked so far. Without a new signal since `before`, no time is taken, so that a signal that comes
+/// meanwhile is not lost.
 pub(crate) fn keep_asked(before: KeepAsked) -> KeepAsked {
     let signals = ASKED_TO_KEEP.load(Ordering::Acquire);
     if signals == before.signals {
@@ -118,13 +119,13 @@ pub(crate) fn keep_asked(before: KeepAsked) -> KeepAsked {
     }
 }
 
-/// Asks the flight recorder in this process to keep what it has of a moment.
+/// Asks the flight recorder in a process to keep the records around a time.
 ///
 /// # Errors
 /// When there is no such process, or it is another user's.
 pub fn ask_to_keep(pid: i32, moment: Moment) -> io::Result<()> {
     let value = libc::sigval { sival_ptr: std::ptr::without_provenance_mut(moment.word() as usize) };
-    // SAFETY: plain numbers; nobody follows the value as a pointer.
+    // SAFETY: plain numbers; no code follows the value as a pointer.
     let failed = unsafe { libc::sigqueue(pid, libc::SIGUSR1, value) };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -140,8 +141,7 @@ pub(crate) fn unwatch() {
 /// Whether a signal is ignored now. Safe in a signal handler.
 fn is_ignored(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: `now` is filled by the call, which changes nothing without a new action; zero is a valid value of
-    // every field.
+    // SAFETY: `now` is filled by the call, which changes nothing without a new action; zero is valid for every field.
     unsafe {
         libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) == 0
             && now.assume_init().sa_sigaction == libc::SIG_IGN
@@ -163,8 +163,7 @@ pub(crate) fn hold(held: bool) {
 }
 
 fn set(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
-    // SAFETY: zero is a valid value of every field; the handler has the form that SA_SIGINFO asks for and
-    // touches nothing but atomics.
+    // SAFETY: zero is valid for every field; the handler has the form for SA_SIGINFO and touches nothing but atomics.
     let failed = unsafe {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
         action.sa_sigaction = handler;
@@ -185,10 +184,10 @@ extern "C" fn arrived(signal: i32, info: *const libc::siginfo_t, _: *const libc:
 }
 
 extern "C" fn asked_to_keep(_: i32, info: *const libc::siginfo_t, _: *const libc::c_void) {
-    // SAFETY: the kernel hands a valid pointer to a handler with SA_SIGINFO; a signal of a process (code 0 or below) has
-    // the field of its sender.
+    // SAFETY: the kernel hands a valid pointer to a handler with SA_SIGINFO; a process's signal (code 0 or below) has
+    // the sender field.
     let sender = unsafe { if (*info).si_code <= 0 { (*info).si_pid() } else { 0 } };
-    // SAFETY: as above; a signal of `sigqueue` carries a value, which is a number here.
+    // SAFETY: as above; a `sigqueue` signal carries a value, which is a number here.
     let word =
         unsafe { if (*info).si_code == libc::SI_QUEUE { (*info).si_value().sival_ptr as u64 } else { 0 } };
     let moment = Moment::of_word(word);
@@ -209,7 +208,7 @@ mod tests {
         Signals(()).watch_keep().expect("a handler");
         let own = std::process::id() as i32;
         let mut before = keep_asked(KeepAsked::default());
-        // The moments that signals name, 0 where one names none; how many are of linked recorders.
+        // The times that signals name, 0 for none; the number from linked recorders.
         for (moments, linked, earliest, latest) in [
             (&[500][..], 1, Some(500), Some(500)),
             (&[0], 0, None, None),
@@ -220,7 +219,7 @@ mod tests {
             for (place, at) in moments.iter().enumerate() {
                 let moment = Moment { at: *at, linked: place < linked };
                 ask_to_keep(own, moment).expect("our own process");
-                // Another thread may take it, a moment later.
+                // Another thread may take the signal, a little later.
                 while ASKED_TO_KEEP.load(Ordering::Acquire) == before.signals + place as u32 {
                     std::thread::yield_now();
                 }
@@ -242,7 +241,7 @@ mod tests {
                 assert_eq!(Moment::of_word(moment.word()), moment);
             }
         }
-        // A signal's value of anybody else is no moment to come.
+        // The value from another sender names no future time.
         assert_eq!(Moment { at: u64::MAX, linked: true }.word(), u64::MAX);
     }
 }

@@ -1,4 +1,4 @@
-//! The Rust interfaces of the BPF objects, which the build generates from `bpf/`.
+//! The BPF objects' Rust interfaces, which the build generates from `bpf/`.
 #![allow(
     missing_docs,
     unused_imports,

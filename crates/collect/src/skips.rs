@@ -1,19 +1,19 @@
-//! The records that may be missing because the kernel skipped a program: it does so where an interrupt comes while the program
-//! runs on that CPU, and meets the same tracepoint. The kernel does not say which CPU it was.
+//! Records that may be missing because the kernel skipped a program: it does so where an interrupt comes while the
+//! program runs on that CPU, and meets the same tracepoint. The kernel does not report the CPU.
 //!
-//! Such a loss may be anywhere since the last look, so that there are many looks, and each loss says which records it may be of: a
-//! socket that is missing makes no state of a thread doubtful. Seen under many packets: `sk_data_ready`, which the kernel meets with
-//! interrupts on, where a thread that sends takes what came meanwhile.
+//! Such a loss may be anywhere since the last look, so looks are frequent, and each loss names the records that it
+//! may concern: a missing socket makes no thread state doubtful. Seen under many packets: `sk_data_ready`, which the
+//! kernel meets with interrupts on, where a sending thread takes packets that came meanwhile.
 //!
-//! Skips which cannot have cost a record must not count:
+//! Skips that cannot have cost a record must not count:
 //!
-//! - Locks: an interrupt only spins, and waits of threads that spin are not recorded.
-//! - Timers: only those of CPU limits are recorded, and only while a limit throttles threads. The program is met twice where an
-//!   interrupt comes while it looks at a timer of a softirq, seen some times a minute under many packets.
+//! - Locks: an interrupt only spins, and spinning threads' waits are not recorded.
+//! - Timers: only CPU limits' timers are recorded, and only while a limit throttles threads. The program is met twice
+//!   where an interrupt comes while it looks at a softirq's timer, seen some times a minute under many packets.
 
 use wakepath_event::LostRecords;
 
-/// The records that a program makes; `None` where none is missing if it is skipped.
+/// A program's records; `None` where none is missing if it is skipped.
 fn records_of(program: &str) -> Option<LostRecords> {
     Some(match program {
         "contention_begin" | "contention_end" => return None,
@@ -43,24 +43,24 @@ fn records_of(program: &str) -> Option<LostRecords> {
     })
 }
 
-/// How often the kernel skipped programs, by the records that they make.
+/// The numbers of times that the kernel skipped programs, by the programs' records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Skipped([u64; LostRecords::ALL.len()]);
 
 impl Skipped {
-    /// Adds the count of a program.
+    /// Adds a program's count.
     pub(crate) fn add(&mut self, program: &str, skipped: u64) {
         if let Some(records) = records_of(program) {
             self.0[records as usize] += skipped;
         }
     }
 
-    /// Adds the count of the copies of programs at kernel functions.
+    /// Adds the count for the program copies at kernel functions.
     pub(crate) fn add_kernel_probes(&mut self, skipped: u64) {
         self.0[LostRecords::Calls as usize] += skipped;
     }
 
-    /// The count for records of a kind.
+    /// The count for a kind of record.
     const fn of(&self, records: LostRecords) -> u64 {
         self.0[records as usize]
     }
@@ -72,12 +72,12 @@ pub(crate) struct Skips {
     skipped: Skipped,
     /// The skipped looks at timers by the last check.
     timers: u64,
-    /// The number of events of CPU limits at the last check and at the one before it.
+    /// The number of CPU-limit events at the last check and at the check before it.
     limits: [Option<u64>; 2],
 }
 
 impl Skips {
-    /// The numbers of records that may be missing since the last look, by their kind; without those of CPU limits.
+    /// The numbers of records that may be missing since the last look, by kind; without CPU-limit records.
     pub(crate) fn look(&mut self, skipped: Skipped) -> Vec<(LostRecords, u64)> {
         let before = std::mem::replace(&mut self.skipped, skipped);
         let kinds = LostRecords::ALL.into_iter().filter(|records| *records != LostRecords::Limits);
@@ -85,11 +85,11 @@ impl Skips {
         since.filter(|(_, missing)| *missing > 0).collect()
     }
 
-    /// The number of records of CPU limits that may be missing since the last check, by the last look. `limits` is the number of
-    /// events of CPU limits so far.
+    /// The number of CPU-limit records that may be missing since the last check, by the last look. `limits` is the
+    /// number of CPU-limit events so far.
     ///
-    /// A limit that throttles has such an event in each of its periods, of 1 s at most, as checks are. Where none was seen since
-    /// the check before the last one, no limit had time to hand out.
+    /// A throttling limit has such an event in each of its periods, which last at most 1 s, like the time between
+    /// checks. If none was seen since the check before the last, no limit had time to hand out.
     pub(crate) fn check_limits(&mut self, limits: u64) -> u64 {
         let now = self.skipped.of(LostRecords::Limits);
         let since = now.saturating_sub(std::mem::replace(&mut self.timers, now));
@@ -103,7 +103,7 @@ impl Skips {
 mod tests {
     use super::*;
 
-    /// The records that are missing by a look at the counts of these programs.
+    /// The missing records after a look at these programs' counts.
     fn look(skips: &mut Skips, programs: &[(&str, u64)]) -> Vec<(LostRecords, u64)> {
         let mut skipped = Skipped::default();
         programs.iter().for_each(|(program, count)| skipped.add(program, *count));
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(check(1, 0), 1);
         assert_eq!(check(3, 0), 2);
         assert_eq!(check(4, 0), 0);
-        // A thread is throttled, and its limit may hand out time in this second or in the next one.
+        // A thread is throttled, and its limit may hand out time in this second or in the next.
         assert_eq!(check(5, 1), 1);
         assert_eq!(check(6, 1), 1);
         assert_eq!(check(7, 1), 0);

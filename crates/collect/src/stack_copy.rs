@@ -8,19 +8,19 @@ use wakepath_unwind::{Registers, Unwound};
 const KIND: u8 = 63;
 /// Bytes of `struct wp_header`.
 const HEADER: usize = 16;
-/// Where the `struct wp_sample` begins.
+/// Offset of the `struct wp_sample`.
 const SAMPLE: usize = 80;
-/// Where its frames begin.
+/// Offset of its frames.
 const FRAMES: usize = SAMPLE + 32;
-/// Where the memory begins.
+/// Offset of the memory.
 const MEMORY: usize = FRAMES + MAX_FRAMES * 8;
 
-/// A stack that was handed over.
+/// A handed-over stack.
 pub(crate) struct StackCopy(Box<[u8]>);
 
 impl StackCopy {
-    /// `record`, if it is of this kind, or `None` if it is not whole; else the record itself. No record of this kind
-    /// is returned, since it would get onto a disk.
+    /// The copy, if `record` has this kind, or `None` if it is cut; else the record itself. A record with this kind
+    /// is never returned, since it would get onto a disk.
     pub(crate) fn new(record: Box<[u8]>) -> Result<Option<Self>, Box<[u8]>> {
         match record.get(8) {
             Some(&KIND) => Ok((record.len() >= MEMORY).then_some(Self(record))),
@@ -40,17 +40,17 @@ impl StackCopy {
         self.0[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// When it was taken, ns.
+    /// When the copy was taken, ns.
     pub(crate) fn stamp(&self) -> u64 {
         self.u64(0)
     }
 
-    /// It is of a sample, not of a wait.
+    /// Whether the copy is a sample, not a wait.
     pub(crate) fn is_sample(&self) -> bool {
         self.u64(16) == 0
     }
 
-    /// The number of the address space.
+    /// The address space's number.
     pub(crate) fn space(&self) -> u64 {
         self.u64(24)
     }
@@ -65,12 +65,12 @@ impl StackCopy {
         Registers { ip: self.u64(40), sp: self.u64(48), bp: self.u64(56) }
     }
 
-    /// The thread stands at the address in the registers.
+    /// Whether the thread stands at the address in the registers.
     pub(crate) fn stands(&self) -> bool {
         self.u32(64) != 0
     }
 
-    /// The registers are proved.
+    /// Whether the registers are proved.
     pub(crate) fn certain(&self) -> bool {
         self.u32(68) != 0
     }
@@ -95,18 +95,18 @@ impl StackCopy {
         usize::from(self.u16(SAMPLE + 20)).min(MAX_FRAMES - 1)
     }
 
-    /// The frames of the program up to where the walk goes on; without those that were guessed.
+    /// The number of user frames up to where the walk goes on, without guessed frames.
     fn user_frames(&self) -> usize {
         let found = (self.u32(76) as usize).min(usize::from(self.u16(SAMPLE + 22)));
         found.min(MAX_FRAMES - self.kernel_frames())
     }
 
-    /// The number of frames that it has room for.
+    /// The number of further frames for which there is room.
     pub(crate) fn room(&self) -> usize {
         MAX_FRAMES - self.kernel_frames() - self.user_frames()
     }
 
-    /// The record with what the programs themselves found, for want of something better. `now`: when it is written.
+    /// The record with the frames that the programs themselves found, for lack of better. `now`: when it is written.
     pub(crate) fn unfinished(&self, now: u64) -> Box<[u8]> {
         let (kernel, user) = (self.kernel_frames(), usize::from(self.u16(SAMPLE + 22)));
         let user = user.min(MAX_FRAMES - kernel);
@@ -116,10 +116,10 @@ impl StackCopy {
         self.record(kernel, scanned, proved, &frames, now)
     }
 
-    /// The record with the frames that were found.
+    /// The record with the frames found here.
     pub(crate) fn finished(&self, unwound: &Unwound, now: u64) -> Box<[u8]> {
         let (kernel, user) = (self.kernel_frames(), self.user_frames());
-        // Nothing was found: a guess is better, and marked as one.
+        // Nothing was found: a guess is better, and marked as a guess.
         if unwound.frames.is_empty() && self.stands() && !unwound.complete {
             return self.unfinished(now);
         }
@@ -188,7 +188,7 @@ pub(crate) mod tests {
         StackCopy::new(bytes.into()).ok().flatten().expect("a copy")
     }
 
-    /// A copy of a thread of this process with these registers.
+    /// A copy of a thread in this process with these registers.
     pub(crate) fn of_this_process(registers: Registers, start_stack: u64, memory: &[u8]) -> StackCopy {
         let mut bytes = copy(9, true, &[1], &[registers.ip], 0, 1).0.into_vec();
         bytes.truncate(MEMORY);
@@ -229,19 +229,19 @@ pub(crate) mod tests {
             decoded(&first.unfinished(66)),
             (66, EventKind::StackLater(StackId(9), stack(&[0x10, 0xbad], 1, 1)))
         );
-        // Nothing was found; the outermost function was.
+        // Nothing was found; then the outermost function was.
         let nothing = Unwound::default();
         assert_eq!(first.finished(&nothing, 66), first.unfinished(66));
         let outermost = Unwound { complete: true, ..nothing.clone() };
         let alone = EventKind::StackLater(StackId(9), stack(&[0x10], 0, 1));
         assert_eq!(decoded(&first.finished(&outermost, 66)).1, alone);
-        // Further up: what leads there stays. A sample keeps its time.
+        // Further up: the frames before it stay. A sample keeps its time.
         let further = copy(0, false, &[1, 2], &[0x10, 0x20], 0, 2);
         assert_eq!(
             decoded(&further.finished(&unwound, 66)),
             (5, EventKind::Sample(stack(&[0x10, 0x20, 0x11, 0x12], 0, 3)))
         );
-        // The first return address has no rule: what was guessed behind the first function is dropped all the same.
+        // The first return address has no rule: the guesses behind the first function are dropped all the same.
         let guessed = copy(0, false, &[1, 2], &[0x10, 0xbad], 1, 1);
         assert_eq!(
             decoded(&guessed.finished(&unwound, 66)).1,
@@ -267,7 +267,7 @@ pub(crate) mod tests {
         assert_eq!((stack.user.len(), stack.proved), (80, 80));
         assert_eq!((full.memory(), full.registers().bp, full.address()), (&[3; 16][..], 0x3000, 2));
         assert_eq!((full.space(), full.start_stack(), full.tgid()), (77, 88, 7));
-        // Another kind; and too short, which must not get onto a disk either.
+        // Another kind; and a cut copy, which must not get onto a disk either.
         assert!(StackCopy::new(vec![0; MEMORY].into()).is_err());
         assert!(StackCopy::new(vec![KIND; 8].into()).is_err());
         for bytes in [9, MEMORY - 1] {

@@ -9,7 +9,7 @@ use crate::libbpf::has_function;
 /// The kernel's account of the CPU time that a hypervisor took from this machine.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StealTime {
-    /// The total of all CPUs since boot, ns; and for each CPU, when it was taken.
+    /// All CPUs' total since boot, ns; the kernel also reports for each CPU when it was taken.
     WithMoments { total_ns: u64 },
     /// The total alone.
     Total { total_ns: u64 },
@@ -17,19 +17,19 @@ pub(crate) enum StealTime {
     None,
 }
 
-/// This kernel's report of stolen time.
+/// This kernel's report on stolen time.
 pub(crate) fn steal_time(kernel: &Btf<'_>) -> StealTime {
     let total_ns = clocks::together().1.steal_ns;
     match offset_from_run_queue(kernel) {
         _ if total_ns == 0 => StealTime::None,
-        // The program reads memory whose type is not known.
+        // The program reads memory without a known type.
         Some(_) if has_function(kernel, "bpf_rdonly_cast") => StealTime::WithMoments { total_ns },
         _ => StealTime::Total { total_ns },
     }
 }
 
-/// Bytes from a CPU's run queue to KVM's count of that CPU's stolen time. `None` where no time was ever taken (there
-/// is no hypervisor, or it does not report it), and where the kernel does not describe its place.
+/// The distance from a CPU's run queue to KVM's stolen-time counter for this CPU, bytes. `None` where no time was
+/// ever taken (there is no hypervisor, or it does not report it), and where the kernel does not describe its place.
 pub(crate) fn offset_from_run_queue(kernel: &Btf<'_>) -> Option<i64> {
     if clocks::together().1.steal_ns == 0 {
         return None;

@@ -1,5 +1,4 @@
-//! The table of rules for unwinding, in memory that is shared with the BPF programs: `unwind_rules` of
-//! `bpf/unwind.bpf.h`.
+//! The table with the unwinding rules, in memory shared with the BPF programs: `unwind_rules` of `bpf/unwind.bpf.h`.
 
 use std::io;
 use std::ops::Range;
@@ -13,15 +12,15 @@ use crate::rings;
 
 const WORDS: usize = RULE_SETS * RULE_WAYS;
 
-/// `WP_QUIET_ADDRESS`: the address whose rule says that nothing is copied.
+/// `WP_QUIET_ADDRESS`: a rule at this address stops all copies from its address space.
 const QUIET_ADDRESS: u64 = 0;
 
 /// The mapped table.
 pub(crate) struct UnwindRules {
     base: NonNull<u8>,
-    /// The address space and address of each word.
+    /// Each word's address space and address.
     owners: Vec<(u64, u64)>,
-    /// The word of a full set that is replaced next.
+    /// The word that is replaced next in a full set.
     next: usize,
 }
 
@@ -46,11 +45,11 @@ impl UnwindRules {
 
     fn word(&self, number: usize) -> &AtomicU64 {
         assert!(number < WORDS);
-        // SAFETY: in bounds of the mapping by the assertion, 8-aligned, and only ever accessed as an atomic from this side.
+        // SAFETY: in bounds by the assertion, 8-aligned, and only ever accessed as an atomic from this side.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(number * 8).cast()) }
     }
 
-    /// The numbers of the words of a hash's set.
+    /// The word numbers in a hash's set.
     fn set_of(hash: u64) -> Range<usize> {
         let first = (hash as usize & (RULE_SETS - 1)) * RULE_WAYS;
         first..first + RULE_WAYS
@@ -78,7 +77,7 @@ impl UnwindRules {
         self.word(number).store(entry(hash, place.rule.bits(library, place.called)), Ordering::Relaxed);
     }
 
-    /// Forgets the places of an address space in these ranges.
+    /// Forgets an address space's places in these ranges.
     pub(crate) fn forget(&self, space: u64, ranges: &[Range<u64>]) {
         for (number, &(of, address)) in self.owners.iter().enumerate() {
             if of == space && ranges.iter().any(|range| range.contains(&address)) {
@@ -87,17 +86,17 @@ impl UnwindRules {
         }
     }
 
-    /// From now on no stack of an address space is copied.
+    /// From now on no stack in an address space is copied.
     pub(crate) fn silence(&mut self, space: u64) {
         self.set(space, QUIET_ADDRESS, true, Place { rule: Rule::NoTable, called: true }, false);
     }
 
-    /// Its stacks are copied again.
+    /// The address space's stacks are copied again.
     pub(crate) fn listen(&self, space: u64) {
         self.forget(space, std::slice::from_ref(&(QUIET_ADDRESS..QUIET_ADDRESS + 1)));
     }
 
-    /// Nothing of an address space is copied.
+    /// Whether no stack in an address space is copied.
     pub(crate) fn is_silent(&self, space: u64) -> bool {
         self.get(space, QUIET_ADDRESS, true).is_some()
     }
@@ -129,14 +128,14 @@ mod tests {
         for (words, &at) in (1..).zip(&alike[..4]) {
             rules.set(7, at, false, place(words), false);
         }
-        // A known one is replaced in its own place.
+        // A known address is replaced in its own place.
         rules.set(7, alike[0], false, place(9), false);
         let found = |rules: &UnwindRules, at| rules.get(7, at, false);
         assert_eq!(found(&rules, alike[0]), Some(place(9)));
         assert!((2..).zip(&alike[1..4]).all(|(words, &at)| found(&rules, at) == Some(place(words))));
         rules.set(7, alike[4], false, place(5), false);
         assert_eq!(found(&rules, alike[4]), Some(place(5)));
-        // Another one is replaced each time.
+        // Another address is replaced each time.
         rules.set(7, alike[5], false, place(6), false);
         assert_eq!([found(&rules, alike[4]), found(&rules, alike[5])], [Some(place(5)), Some(place(6))]);
         assert_eq!(alike.iter().filter(|&&at| found(&rules, at).is_some()).count(), 4);

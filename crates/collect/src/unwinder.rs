@@ -1,5 +1,5 @@
-//! Finishes the stacks that the BPF programs could not unwind, in a thread of its own: it reads files, and the thread
-//! that drains the rings must not wait for a disk.
+//! Finishes the stacks that the BPF programs could not unwind, in a separate thread: it reads files, and the draining
+//! thread must not wait for a disk.
 
 mod spaces;
 
@@ -19,21 +19,21 @@ use crate::clocks;
 use crate::mapped_code::Made;
 use crate::stack_copy::StackCopy;
 
-/// Most copies that wait, of some 9 KiB each.
+/// The most waiting copies, some 9 KiB each.
 const MAX_WAITING: usize = 1024;
-/// Most copies that wait, if others wait that stopped at the same addresses.
+/// With more waiting copies, a copy from an already known address is refused, unless its process is a target.
 const MAX_ALIKE: usize = MAX_WAITING / 2;
-/// Most processes that are asked about and remembered.
+/// The most target processes remembered.
 const MAX_ASKED: usize = 65_536;
-/// Most addresses at which copies stopped that are remembered.
+/// The most addresses remembered at which copies stopped.
 const MAX_STOPPED: usize = 65_536;
-/// The priority of the thread: until a rule is there, each stack that needs it is copied, and where CPUs are short, that is
-/// long. Below that of the thread that drains the rings.
+/// The thread's nice value: until a rule is there, each stack that needs it is copied, and where CPUs are short, this
+/// takes long. Its priority is below the draining thread's.
 const NICE: libc::c_int = -10;
-/// The longest time after which the thread looks at what processes have mapped, and at processes that are not copied.
+/// The longest time between looks at processes' new mappings, and at silenced processes.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The front of the thread.
+/// The thread's front.
 pub(crate) struct Unwinder {
     copies: SyncSender<Waiting>,
     /// The code that processes map, on its way to the thread.
@@ -41,20 +41,20 @@ pub(crate) struct Unwinder {
     finished: Receiver<Box<[u8]>>,
     thread: Thread,
     counts: Arc<Counts>,
-    /// The stamps of samples that are on their way, ns, each with their number.
+    /// The stamps of samples on their way, ns, each with the number of samples.
     samples: BTreeMap<u64, u32>,
-    /// Copies that are on their way.
+    /// The number of copies on their way.
     waiting: usize,
-    /// Where they stopped, since the last time that none was on its way: the address spaces and addresses.
+    /// Address spaces and addresses where copies stopped, since none was last on its way.
     stopped: HashSet<(u64, u64)>,
-    /// The processes that the recording is asked about: their stacks come before those of others.
+    /// The target processes: their stacks come before others.
     asked: HashSet<u32>,
 }
 
 /// A copy on its way.
 struct Waiting {
     copy: StackCopy,
-    /// It is of a process that the recording is asked about.
+    /// Whether its process is a target.
     is_asked: bool,
 }
 
@@ -64,7 +64,7 @@ enum Thread {
     Ended,
 }
 
-/// The ends of the channels that the thread takes over when it begins, and its address spaces.
+/// The channel ends that the thread takes over when it begins, and its address spaces.
 struct Idle {
     copies: Receiver<Waiting>,
     seen: Receiver<Made>,
@@ -72,7 +72,7 @@ struct Idle {
     spaces: Option<Spaces>,
 }
 
-/// Counts of [`wakepath_event::UnwindCounts`].
+/// Counts for [`wakepath_event::UnwindCounts`].
 #[derive(Debug, Default)]
 struct Counts {
     copied: AtomicU64,
@@ -100,16 +100,16 @@ impl Unwinder {
         }
     }
 
-    /// The recording is asked about this process, and about those that it starts.
+    /// Makes this process a target, with the processes that it starts.
     pub(crate) fn asks_about(&mut self, tgid: u32) {
         if self.asked.len() < MAX_ASKED {
             self.asked.insert(tgid);
         }
     }
 
-    /// Notes a process that is being started, if the record is that of a fork.
+    /// Notes a new process, if the record is a fork.
     pub(crate) fn see(&mut self, record: &[u8]) {
-        /// Where `struct wp_thread` has the process of the thread, and that which started it.
+        /// Offsets in `struct wp_thread`: the thread's process, and the process that started it.
         const TGID: usize = 20;
         const PARENT: usize = 24;
         if Header::read(record).is_none_or(|header| header.kind != Kind::Fork.number()) {
@@ -123,7 +123,7 @@ impl Unwinder {
         }
     }
 
-    /// From now on copies are finished, with the privileges of this thread.
+    /// From now on copies are finished, with this thread's privileges.
     pub(crate) fn start(mut self) -> Self {
         if let Thread::Idle(idle) = self.thread {
             let Idle { copies, seen, found, spaces } = *idle;
@@ -131,7 +131,7 @@ impl Unwinder {
                 Some(spaces) => {
                     let counts = Arc::clone(&self.counts);
                     Thread::At(std::thread::spawn(move || {
-                        // SAFETY: sets one number of this thread, which may have inherited a higher priority.
+                        // SAFETY: sets a number for this thread, which may have inherited a higher priority.
                         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
                         finish_all(spaces, &copies, &seen, &found, &counts);
                     }))
@@ -142,9 +142,9 @@ impl Unwinder {
         self
     }
 
-    /// Takes a copy. Returns the unfinished record if too many wait. Where many do, those come first that the recording is asked
-    /// about, and those that stopped at an address of their own: one of a kind is enough to find the rule, and all processes shall have
-    /// their turn.
+    /// Takes a copy. Returns the unfinished record if too many wait. Where many do, target processes' copies take
+    /// precedence, and copies that stopped at new addresses: a single copy for an address is enough to find the rule,
+    /// and all processes shall have their turn.
     pub(crate) fn take(&mut self, copy: StackCopy) -> Option<Box<[u8]>> {
         self.counts.copied.fetch_add(1, Ordering::Relaxed);
         let is_first = self.stopped.insert((copy.space(), copy.registers().ip));
@@ -169,9 +169,9 @@ impl Unwinder {
         }
     }
 
-    /// Passes on what a process mapped, without waiting.
+    /// Passes on a process's new mapping, without waiting.
     pub(crate) fn mapped(&self) -> impl Fn(&Made) + Send + 'static {
-        // Nobody takes it where no stack is unwound.
+        // The thread takes none where no stack is unwound.
         let unwinds = !matches!(&self.thread, Thread::Idle(idle) if idle.spaces.is_none());
         let mapped = unwinds.then(|| self.mapped.clone());
         move |made| {
@@ -181,7 +181,7 @@ impl Unwinder {
         }
     }
 
-    /// The records that were finished since the last call.
+    /// The records finished since the last call.
     pub(crate) fn finished(&mut self) -> Vec<Box<[u8]>> {
         let finished: Vec<_> = self.finished.try_iter().collect();
         self.waiting = self.waiting.saturating_sub(finished.len());
@@ -199,12 +199,12 @@ impl Unwinder {
         finished
     }
 
-    /// The stamp of the earliest sample that is on its way, ns.
+    /// The stamp of the earliest sample on its way, ns.
     pub(crate) fn oldest_sample(&self) -> Option<u64> {
         self.samples.first_key_value().map(|(stamp, _)| *stamp)
     }
 
-    /// The number of copies, of those that were not finished, and the CPU time of the thread, ns.
+    /// The numbers of copies and unfinished copies, and the thread's CPU time, ns.
     pub(crate) fn counts(&self) -> [u64; 3] {
         let Counts { copied, refused, ns } = &*self.counts;
         [copied, refused, ns].map(|count| count.load(Ordering::Relaxed))
@@ -218,7 +218,7 @@ impl Unwinder {
         match std::mem::replace(&mut self.thread, Thread::Ended) {
             Thread::At(thread) => {
                 let rest = self.finished.iter().collect();
-                // The thread does not panic; if it did, what it finished before is here.
+                // The thread does not panic; if it did, the records that it finished before are here.
                 let _ = thread.join();
                 rest
             }
@@ -229,7 +229,7 @@ impl Unwinder {
         }
     }
 }
-/// Finishes copies until there will be no more.
+/// Finishes copies until no more will come.
 fn finish_all(
     mut spaces: Spaces,
     copies: &Receiver<Waiting>,
@@ -301,15 +301,15 @@ fn next(pending: &mut VecDeque<Waiting>, turn: Turn) -> Option<StackCopy> {
     pending.remove(at).map(|waiting| waiting.copy)
 }
 
-/// During the calibration: finds the rules for the stacks of its own threads, since it measures what a stack costs
-/// whose rules are known. The stacks themselves are dropped, as all records from then that only it needs.
+/// During the calibration: finds the rules for its own threads' stacks, since it measures a stack's cost with known
+/// rules. The stacks themselves are dropped, like all records that only the calibration needs.
 pub(crate) fn learn_own_stacks(
     spaces: Option<&mut Spaces>,
     buffer: &RingBuffer<'_>,
     arrived: &RefCell<Vec<Box<[u8]>>>,
 ) {
     let Some(spaces) = spaces else { return };
-    // Errors would be those of the callback, which has none.
+    // The only errors would be the callback's, which has none.
     buffer.consume_raw();
     let own = std::process::id();
     let mut others = Vec::new();
@@ -348,7 +348,7 @@ mod tests {
             let copy = of_this_process(Registers { sp, ..REGISTERS }, 0, &[]);
             Waiting { copy, is_asked }
         };
-        // All of one process: the last one is as young as the others.
+        // All in one process: the last copy is as young as the others.
         let made = [(1, false), (2, false), (3, true), (4, false), (5, true), (6, false)];
         let mut pending: VecDeque<Waiting> = made.map(|(sp, is_asked)| waiting(sp, is_asked)).into();
         let mut turn = Turn::Oldest;
@@ -372,7 +372,7 @@ mod tests {
         // By the layout that the decoder shares with the programs.
         let fork = |parent: u32, child: u32| {
             let identity = ThreadIdentity {
-                // Another number than that of the process, as a thread has.
+                // Another number than the process's, as a thread has.
                 tid: Tid(8),
                 tgid: Tid(child),
                 parent: Tid(parent),

@@ -1,4 +1,4 @@
-//! The end of a session: its command or processes ended, its time is over, or it was asked to stop.
+//! A session's end: its command or processes ended, its time is over, or it was asked to stop.
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 use crate::child;
 use crate::signals::Signals;
 
-/// How long an interrupted command has to end before recording, or waiting for it, stops without it.
+/// The time that an interrupted command has to end before recording, or waiting for it, stops without it.
 pub const GRACE: Duration = Duration::from_secs(2);
 
 /// The reason why a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndReason {
-    /// The command, or all processes asked about, ended.
+    /// The command, or all target processes, ended.
     Ended,
     /// The requested time was over.
     Duration,
     /// A signal asked to stop.
     Interrupted,
-    /// The recording reached its maximum size, or the disk its minimum of free space.
+    /// The recording reached its maximum size, or the disk its minimum free space.
     OutOfRoom,
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches a session that begins now. It ends with its command, or else with the last of these processes, if there
-    /// are any, or when the time is over.
+    /// Watches a session that begins now. It ends with its command, or else with the last of these processes, if
+    /// there are any, or when the time is over.
     pub fn new(command: Option<i32>, processes: &[u32], duration: Option<Duration>) -> Self {
         let watched = match command {
             Some(pid) => vec![pid as u32],
@@ -56,7 +56,7 @@ impl Watch {
         self.duration.map(|duration| duration.saturating_sub(self.began.elapsed()))
     }
 
-    /// Sleeps until one of the events may have come, or `input` can be read; `at_most` this long. Returns whether nothing
+    /// Sleeps until an event may have come, or `input` is readable; `at_most` this long. Returns whether nothing
     /// came.
     pub fn sleep(&mut self, at_most: Duration, input: Option<BorrowedFd<'_>>) -> bool {
         let time = self.remaining().map_or(at_most, |remaining| remaining.min(at_most));
@@ -78,7 +78,7 @@ impl Watch {
             return Some((EndReason::Duration, None));
         }
         if stop.asked() > 0 {
-            // The command got the signal as well, and how it ends belongs to its time.
+            // The command got the signal as well, and its ending belongs to its time.
             let since = *self.interrupted.get_or_insert_with(Instant::now);
             if let Some(pid) = self.command {
                 stop.pass_on(pid);
@@ -91,7 +91,7 @@ impl Watch {
     }
 }
 
-/// A descriptor of a process; `None` if there is no such process.
+/// A process's descriptor; `None` if there is no such process.
 pub(crate) fn pidfd(pid: u32) -> Option<OwnedFd> {
     // SAFETY: plain numbers; the result is checked.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -99,8 +99,8 @@ pub(crate) fn pidfd(pid: u32) -> Option<OwnedFd> {
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Sleeps until a process ends, `input` can be read, a signal comes or the time is over, and returns whether it is over;
-/// removes processes that ended.
+/// Sleeps until a process ends, `input` is readable, a signal comes or the time is over; returns whether the time is
+/// over. Removes processes that ended.
 fn wait(processes: &mut Vec<OwnedFd>, input: Option<BorrowedFd<'_>>, at_most: Duration) -> bool {
     let descriptors = processes.iter().map(AsRawFd::as_raw_fd).chain(input.map(|fd| fd.as_raw_fd()));
     let mut polled: Vec<libc::pollfd> =
@@ -109,7 +109,7 @@ fn wait(processes: &mut Vec<OwnedFd>, input: Option<BorrowedFd<'_>>, at_most: Du
         tv_sec: at_most.as_secs() as libc::time_t,
         tv_nsec: libc::c_long::from(at_most.subsec_nanos() as i32),
     };
-    // SAFETY: `polled` and `time` live across the call, the count is that of `polled`; no signal mask.
+    // SAFETY: `polled` and `time` live across the call, the count is `polled`'s; no signal mask.
     let ready = unsafe {
         libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null())
     };

@@ -1,5 +1,5 @@
-//! Writing in a thread of its own: a write to a busy disk can take a second, and the thread that drains the rings
-//! must not wait that long.
+//! Writing in a separate thread: a write to a busy disk can take a second, and the draining thread must not wait that
+//! long.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,23 +14,23 @@ use wakepath_recording::WriteError;
 use crate::clocks;
 use crate::flight::{FlightOptions, FlightRecorder};
 
-/// A command to the writer of a recording; they are carried out in order.
+/// A command to a recording's writer. Commands are carried out in order.
 #[derive(Debug)]
 pub(crate) enum WriteCommand {
-    /// Write the records of a CPU's ring, which had lost `lost` records before.
+    /// Write the records from a CPU's ring, which had lost `lost` records before.
     Packet { buffer: Buffer, cpu: Cpu, bytes: Vec<u8>, lost: u64 },
-    /// Write a record of the buffer that all CPUs share.
+    /// Write a record from the buffer that all CPUs share.
     Record(Box<[u8]>),
     /// Write a record of our own.
     Event(Event),
-    /// Write the rare records up to this moment: no earlier one will come. Their buffer lost `lost` records so far.
+    /// Write the rare records up to this time: no earlier one will come. Their buffer has lost `lost` records so far.
     Flush { until: Stamp<Local>, lost: u64 },
     /// Check whether the disk has room.
     CheckSpace,
     /// Use the room that was kept for the end.
     UseAllRoom,
-    /// Write all that waits; if there is no room for it, at least how the recording ended. The rings were drained up to
-    /// `complete`, where nothing of them was dropped.
+    /// Write everything that waits; without room for it, at least how the recording ended. The rings were drained up
+    /// to `complete`, if no drained record was dropped.
     End { lost: u64, complete: Option<Stamp<Local>> },
 }
 
@@ -44,20 +44,20 @@ impl WriteCommand {
     }
 }
 
-/// The place that the records of a session go to.
+/// The destination of a session's records.
 #[derive(Debug)]
 pub enum Destination {
     /// A recording on disk.
     Recording(Box<wakepath_recording::Writer>),
-    /// The memory of a flight recorder.
+    /// A flight recorder's memory.
     Flight(Box<FlightOptions>),
 }
 
-/// Writes a recording, or keeps it in memory: directly, or in a thread of its own.
+/// Writes a recording, or keeps it in memory: directly, or in a separate thread.
 #[derive(Debug)]
 pub(crate) struct WriteBehind {
     mode: Mode,
-    /// Bytes that may wait to be written before a caller with more has to wait.
+    /// The most bytes that may wait before a caller with more has to wait.
     max_waiting_bytes: usize,
     /// Emptied buffers, to be filled again.
     spare: Vec<Vec<u8>>,
@@ -67,15 +67,15 @@ pub(crate) struct WriteBehind {
 enum Mode {
     Direct(Box<Target>),
     Thread(Arc<Queue>, JoinHandle<Box<Target>>),
-    /// Between the two, while it changes.
+    /// Between the two, during a change.
     Changing,
 }
 
-/// The number of empty buffers that are kept.
+/// The most empty buffers kept.
 const MAX_SPARE: usize = 64;
-/// The capacity of a buffer that is kept, bytes.
+/// The largest capacity of a kept buffer, bytes.
 const MAX_SPARE_BYTES: usize = 1 << 20;
-/// The time between two checks that the thread still runs, while there is no room.
+/// The time between two checks whether the thread still runs, while there is no room.
 const CHECK_THREAD_EVERY: Duration = Duration::from_millis(100);
 
 impl WriteBehind {
@@ -93,7 +93,7 @@ impl WriteBehind {
         Self { mode: Mode::Direct(Box::new(target)), max_waiting_bytes, spare: Vec::new() }
     }
 
-    /// From now on a thread writes, with the privileges and the priority of the calling thread.
+    /// From now on a thread writes, with the calling thread's privileges and priority.
     pub(crate) fn start(&mut self) {
         self.mode = match std::mem::replace(&mut self.mode, Mode::Changing) {
             Mode::Direct(mut target) => {
@@ -114,13 +114,13 @@ impl WriteBehind {
     /// Waits until all is written; from now on writes directly.
     ///
     /// # Errors
-    /// The first error of the thread that no call has returned so far.
+    /// The thread's first error that no call has returned so far.
     pub(crate) fn stop(&mut self) -> Result<(), WriteError> {
         let Mode::Thread(queue, thread) = std::mem::replace(&mut self.mode, Mode::Changing) else {
             return Ok(());
         };
         queue.close();
-        // Only a bug ends the thread early, and no recording is better than half of one.
+        // Only a bug ends the thread early, and no recording is better than half a recording.
         let mut target = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         if let Target::Recording(writer) = &mut *target {
             writer.failed = false;
@@ -143,11 +143,11 @@ impl WriteBehind {
     /// the lost records.
     ///
     /// # Errors
-    /// When something cannot be written. While the thread runs, the error is that of an earlier call; what came
-    /// since then is dropped, but for the records that wait for a flush.
+    /// When something cannot be written. While the thread runs, the error is an earlier call's; later commands are
+    /// dropped, except records that wait for a flush.
     pub(crate) fn put(&mut self, commands: impl IntoIterator<Item = WriteCommand>) -> Result<(), WriteError> {
         match &mut self.mode {
-            // All commands, even if one fails: how the recording ended comes last.
+            // All commands, even if a command fails: how the recording ended comes last.
             Mode::Direct(target) => {
                 let mut first = Ok(());
                 for command in commands {
@@ -186,19 +186,19 @@ impl Target {
     }
 }
 
-/// Carries out commands, and remembers what it needs to go on after a failure.
+/// Carries out commands, with the state it needs to go on after a failure.
 #[derive(Debug)]
 struct Writer {
     recording: wakepath_recording::Writer,
-    /// Up to where rare records were written.
+    /// Rare records are written up to this time.
     flushed: Stamp<Local>,
     failed: bool,
-    /// Bytes of packets since the room on the disk was checked.
+    /// Packet bytes since the room on the disk was checked.
     unchecked_bytes: usize,
 }
 
-/// Bytes that are written between two checks of the room on the disk: a session asks for one only once a second, in
-/// which much can come.
+/// Bytes written between two checks of the room on the disk: a session asks for a check only once a second, and much
+/// can come in between.
 const CHECK_EVERY_BYTES: usize = 256 << 10;
 
 impl Writer {
@@ -223,7 +223,7 @@ impl Writer {
                     life.shed().and_then(|()| life.flush(u64::MAX, *lost))?;
                 }
                 if let (Ok(()), Some(at)) = (&flushed, complete) {
-                    // Without room no stream has its end, and a reader concludes nothing from that.
+                    // Without room no stream has its end, and a reader concludes nothing from the absence.
                     let _ = self.recording.close_streams(*at);
                 }
                 flushed
@@ -250,8 +250,8 @@ impl Writer {
         self.recording.check_space().map(drop)
     }
 
-    /// Writes records of a ring. If one is malformed, which is a bug of ours, the records before it are kept; the rest
-    /// is dropped, and shows as a gap in the sequence numbers.
+    /// Writes a ring's records. If a record is malformed, which is a bug of ours, the records before it are kept; the
+    /// rest is dropped, and shows as a gap in the sequence numbers.
     fn packet(&mut self, buffer: Buffer, cpu: Cpu, bytes: &[u8], lost: u64) -> Result<(), WriteError> {
         self.unchecked_bytes += bytes.len();
         if self.unchecked_bytes > CHECK_EVERY_BYTES {
@@ -270,7 +270,7 @@ impl Writer {
     }
 }
 
-/// The loss of one rare record since `from`.
+/// The loss of a rare record since `from`.
 fn loss_since(from: Stamp<Local>) -> Event {
     Event {
         at: clocks::now(),
@@ -292,7 +292,7 @@ struct Queue {
 #[derive(Debug, Default)]
 struct State {
     commands: VecDeque<WriteCommand>,
-    /// Size of `commands` and of those that are being carried out.
+    /// The size of waiting and running commands, bytes.
     bytes: usize,
     closed: bool,
     /// The first error, until it is returned.
@@ -302,7 +302,7 @@ struct State {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Each change of the state is whole before anything can panic.
+        // Each change to the state is complete before anything can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -338,7 +338,7 @@ impl Queue {
         self.filled.notify_one();
     }
 
-    /// Carries out what comes, until the queue is closed and empty.
+    /// Carries out commands until the queue is closed and empty.
     fn serve(&self, target: &mut Target) {
         let mut state = self.lock();
         loop {

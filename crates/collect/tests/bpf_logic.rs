@@ -1,11 +1,11 @@
-//! The decisions of BPF programs that a live test cannot bring about at will, compiled for the host: the descriptor that ended
-//! a wait in `epoll_wait`, and the waits that are page faults.
+//! BPF programs' decisions that a live test cannot bring about at will, compiled for the host: the descriptor that
+//! ended a wait in `epoll_wait`, and the waits that are page faults.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The kernel's answers that `bpf/epoll.bpf.h` needs, from memory of this program. Its types are those of `bpf/kernel.h`,
-/// in the layout that they have there.
+/// The kernel's answers for `bpf/epoll.bpf.h`, from this program's memory. Its types are those in `bpf/kernel.h`,
+/// with the layout they have there.
 const KERNEL: &str = r#"
     #include <assert.h>
     #define __always_inline inline __attribute__((always_inline))
@@ -34,7 +34,7 @@ const KERNEL: &str = r#"
     #include "fault.h"
 "#;
 
-/// Descriptor 3 is a set, with the entries of descriptors 4 and 5. A task waits in it.
+/// Descriptor 3 is a set, with entries for descriptors 4 and 5. A task waits in it.
 const EPOLL: &str = r#"
     static struct file files[6];
     static struct file *open_files[6] = {0, 0, 0, &files[3], &files[4], &files[5]};
@@ -165,7 +165,7 @@ const FAULTS: &str = r#"
     }
 "#;
 
-/// Compiles and runs a program, whose assertions must hold.
+/// Compiles and runs a program whose assertions must hold.
 fn check(name: &str, main: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let (source, program) = (folder.path().join(format!("{name}.c")), folder.path().join(name));

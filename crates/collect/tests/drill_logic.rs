@@ -1,14 +1,15 @@
-//! The rules by which `bpf/drill.bpf.c` assigns calls to nodes, compiled for the host: a thread whose calls a test makes one by one.
-//! Interrupts amid a call, returns that nobody saw and jumps in place of calls are there at will, and no kernel is needed that allows probes.
+//! The rules by which `bpf/drill.bpf.c` assigns calls to nodes, compiled for the host: a thread whose calls a test
+//! makes step by step. Interrupts during a call, unseen returns and jumps in place of calls are there at will, and no
+//! kernel with probes is needed.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Compiles and runs a program, whose expectations must hold.
+/// Compiles and runs a program whose expectations must hold.
 fn check(name: &str) {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drill_logic");
     let folder = tempfile::tempdir().expect("a folder");
-    // In place of libbpf's, whose helpers are calls of the kernel.
+    // In place of libbpf's headers, whose helpers call the kernel.
     std::fs::create_dir(folder.path().join("bpf")).expect("room");
     for header in ["bpf_core_read.h", "bpf_helpers.h", "bpf_tracing.h"] {
         std::fs::write(folder.path().join("bpf").join(header), "").expect("room");

@@ -1,21 +1,20 @@
-//! The code that processes map and the processes that are forked, as the kernel reports them to perf events that count
-//! nothing.
+//! Newly mapped code and forked processes, as the kernel reports them to perf events that count nothing.
 
 use std::io;
 
 use crate::mapped_code::{self, Made, Ring};
 use crate::sampling;
 
-/// A change that a context may come with.
+/// A change that may bring a context.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// A process mapped code of a file.
+    /// A process mapped a file's code.
     Mapped(Made),
-    /// A process has a copy of the memory of another.
+    /// A process has a copy of another's memory.
     Forked {
-        /// The process that forked.
+        /// The forking process.
         parent: u32,
-        /// The new one.
+        /// The new process.
         child: u32,
     },
 }
@@ -52,14 +51,14 @@ impl Changes {
     }
 }
 
-/// The change of a record.
+/// A record's change.
 fn change(record: &[u8]) -> Option<Change> {
     let u32_at = |at: usize| Some(u32::from_le_bytes(*record.get(at..)?.first_chunk()?));
     if u32_at(0)? != FORK {
         return mapped_code::decode(record).map(Change::Mapped);
     }
     let (child, parent) = (u32_at(8)?, u32_at(12)?);
-    // A thread of the same process has the same words.
+    // A thread in the same process has the same words.
     (child != parent).then_some(Change::Forked { parent, child })
 }
 

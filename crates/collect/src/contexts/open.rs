@@ -1,8 +1,8 @@
-//! Spans that a thread works for too long: a trigger without any span that came.
+//! Spans that a thread works for too long: a trigger before any finished span arrives.
 //!
-//! A thread's context is read where it leaves the CPU, wakes another one or sends a packet, and its hash is kept:
-//! `contexts_told` of `bpf/thread_context.bpf.h`. A thread that waits has the context that it left the CPU with, so a hash that stays the same is a span
-//! that goes on.
+//! A thread's context is read where it leaves the CPU, wakes another thread or sends a packet, and its hash is kept:
+//! `contexts_told` of `bpf/thread_context.bpf.h`. A waiting thread has the context with which it left the CPU, so an
+//! unchanged hash means a span that goes on.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,9 +19,9 @@ use crate::{clocks, rings};
 
 /// `CONTEXTS_TOLD` of `bpf/thread_context.bpf.h`.
 const PLACES: usize = 16384;
-/// The bit of a hash that is set where the thread works for a span.
+/// The bit that is set in a hash where the thread works for a span.
 const IS_SPAN: u64 = 1;
-/// The interval at which hashes are looked at: by so much later than asked for a span may trigger.
+/// The interval at which hashes are looked at: a span may trigger this much later than requested.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// A trigger by spans that go on.
@@ -33,13 +33,13 @@ pub struct OpenSpans {
     pub causes: SyncSender<Cause>,
 }
 
-/// The context of the threads of a place, as it was seen.
+/// The context last seen at a place.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     hash: u64,
     /// The first time, ns on the monotonic clock.
     since: u64,
-    /// It has triggered.
+    /// The span has triggered.
     told: bool,
 }
 
@@ -66,11 +66,11 @@ impl OpenSpanWatch {
 
     fn hash(&self, place: usize) -> &AtomicU64 {
         assert!(place < PLACES);
-        // SAFETY: in bounds of the mapping by the assertion, 8-aligned, and only ever accessed as an atomic from this side.
+        // SAFETY: in bounds by the assertion, 8-aligned, and only ever accessed as an atomic from this side.
         unsafe { AtomicU64::from_ptr(self.told.as_ptr().add(8 * place).cast()) }
     }
 
-    /// Looks whether a thread of the known processes works too long for one span.
+    /// Looks for threads in the known processes that work too long for the same span.
     pub(crate) fn look(&mut self, known: &HashMap<u32, u64>) {
         if self.looked.elapsed() < INTERVAL {
             return;
@@ -84,13 +84,13 @@ impl OpenSpanWatch {
                 let longest = self.asked.longest.as_millis();
                 let text = format!("{comm} ({tid}) works for one span for more than {longest} ms");
                 let cause = Cause { text, word: "open", since: Some(since), asked: false, linked: false };
-                // Where many wait already, one of them keeps these seconds.
+                // Where many causes wait already, one of them keeps these seconds.
                 let _ = self.asked.causes.try_send(cause);
             }
         }
     }
 
-    /// The places whose threads work for one span for too long at this time, each once, and since when.
+    /// The places whose threads have worked too long for the same span now, each once, and since when.
     fn too_long(&mut self, now: u64) -> Vec<(u32, u64)> {
         let longest = u64::try_from(self.asked.longest.as_nanos()).unwrap_or(u64::MAX);
         let mut found = Vec::new();
@@ -112,14 +112,14 @@ impl OpenSpanWatch {
 
 impl Drop for OpenSpanWatch {
     fn drop(&mut self) {
-        // SAFETY: the mapping that was made with this value, which nothing else refers to.
+        // SAFETY: the mapping made with this value, which nothing else refers to.
         unsafe {
             libc::munmap(self.told.as_ptr().cast(), PLACES * 8);
         }
     }
 }
 
-/// The threads of these processes that have this place, each behind its process.
+/// The threads at this place in these processes, each behind its process.
 fn threads<'a>(processes: impl Iterator<Item = &'a u32>, place: u32) -> Vec<(u32, u32)> {
     let of = |&tgid: &u32| {
         let tids = Process::open(tgid).and_then(|process| process.tasks()).unwrap_or_default().into_iter();

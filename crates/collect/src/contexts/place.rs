@@ -1,5 +1,5 @@
-//! Where a process has the word, by its files and by what the loader wrote into its memory. Both are input from elsewhere:
-//! what is read is checked, and a wrong place leads to reads that fail or find no context.
+//! The place of the word in a process, by its files and by the loader's entries in its memory. Both are foreign
+//! input: all reads are checked, and a wrong place leads to reads that fail or find no context.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -17,32 +17,32 @@ use super::words::Word;
 use crate::mapped_code::Inode;
 use crate::mappings::{code_of_file, open_mapped};
 
-/// The most files that are remembered.
+/// The most files remembered.
 const MAX_FILES: usize = 16_384;
-/// The largest distance of a word from the thread pointer, or from the beginning of its module's memory, bytes.
+/// The largest distance from a word to the thread pointer, or to the beginning of its module's memory, bytes.
 const MAX_DISTANCE: i64 = 1 << 31;
-/// The largest number of a module.
+/// The largest module number.
 const MAX_MODULE: u64 = 1 << 16;
-/// Where processes have memory.
+/// The address range for user memory.
 const USER: std::ops::Range<u64> = 0x1000..1 << 47;
 
 /// The outcome of looking at a process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// It has no such word, or is gone.
+    /// The process has no such word, or is gone.
     None,
-    /// It has one in a library, and the loader has not written where.
+    /// A library has the word, and the loader has not written its place.
     NotYet,
-    /// It has one, which cannot be read.
+    /// The process has the word, which cannot be read.
     Unreadable(&'static str),
-    /// It has one here.
+    /// The place of the word.
     Word(Word),
 }
 
-/// A file as it was when it was read: a number of an inode is used again, and a file can be written to.
+/// A file's version when it was read: an inode number is used again, and a file can be written to.
 type Version = (Inode, i64, i64, u64);
 
-/// The files that were looked at.
+/// The files looked at so far.
 #[derive(Default)]
 pub(super) struct Files {
     known: HashMap<Version, Option<Arc<Symbol>>>,
@@ -55,7 +55,7 @@ impl Files {
     }
 
     fn symbol(&mut self, tgid: u32, mapping: &Mapping, inode: Inode) -> Option<Arc<Symbol>> {
-        // It is no file that could have one.
+        // Not a file that could have the word.
         if !mapping.path.starts_with(b"/") {
             return None;
         }
@@ -71,7 +71,7 @@ impl Files {
         found
     }
 
-    /// Looks for the word of a process.
+    /// Looks for the word in a process.
     pub(super) fn find(&mut self, tgid: u32) -> Found {
         let Ok(process) = Process::open(tgid) else { return Found::None };
         let start_stack = || process.stat().ok().map(|stat| stat.start_stack);
@@ -108,7 +108,7 @@ fn place(
     program: &Path,
     is_musl: bool,
 ) -> Result<(i64, u64), Found> {
-    // The program's own word comes before those of libraries, for all of them.
+    // The program's own word takes precedence over the libraries' words, for all of them.
     let own = users.iter().find(|(mapping, symbol)| {
         symbol.offset.is_some()
             && (symbol.is_program || Path::new(OsStr::from_bytes(&mapping.path)) == program)
@@ -135,7 +135,7 @@ fn place(
     Err(Found::NotYet)
 }
 
-/// The place of the word by one slot; `None` where nothing that can be one is there yet.
+/// The place of the word by a slot; `None` where no valid place is there yet.
 fn resolve(memory: &Memory, bias: u64, slot: Slot, own: Option<u64>) -> Option<(i64, u64)> {
     let word = |address: u64| USER.contains(&address).then(|| memory.word(address).ok())?;
     let at = |address: u64| word(bias.wrapping_add(address));
@@ -149,14 +149,14 @@ fn resolve(memory: &Memory, bias: u64, slot: Slot, own: Option<u64>) -> Option<(
         Slot::Module(address) => module(at(address)?, own?),
         Slot::ModuleAndOffset(address) => {
             let offset = second(address)?;
-            // The loader has written the one and not yet the other.
+            // The loader has written the module and not yet the offset.
             if own.is_some_and(|own| own != offset) && offset == 0 {
                 return None;
             }
             module(at(address)?, offset)
         }
         Slot::Descriptor(address) => {
-            // Its function is there once it is resolved.
+            // A descriptor's function is there once it is resolved.
             at(address).filter(|function| USER.contains(function))?;
             let argument = second(address)?;
             distance(argument).or_else(|| module(word(argument)?, word(argument.checked_add(8)?)?))
@@ -164,7 +164,7 @@ fn resolve(memory: &Memory, bias: u64, slot: Slot, own: Option<u64>) -> Option<(
     }
 }
 
-/// On this machine all words with a fixed place lie before the thread pointer.
+/// On x86-64 all words with a fixed place lie before the thread pointer.
 fn distance(value: u64) -> Option<(i64, u64)> {
     let value = value as i64;
     (-MAX_DISTANCE..0).contains(&value).then_some((value, 0))

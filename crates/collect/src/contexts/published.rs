@@ -1,50 +1,51 @@
-//! The service that a process says it is, and the names of the attributes that its threads have beside their spans, in the memory where tracing
-//! libraries publish what holds for the whole process: OpenTelemetry's process context (OTEP 4719). It is input from elsewhere: sizes are bounded,
-//! reads are checked, and a context that changed meanwhile is none.
+//! The service name that a process publishes, and the names of the attributes that its threads have beside their
+//! spans, in OpenTelemetry's process context (OTEP 4719): memory with facts about the whole process. It is foreign
+//! input: sizes are bounded, reads are checked, and a context that changed meanwhile is ignored.
 
 use prost::Message;
 use wakepath_process::{Mapping, Process};
 
 use crate::options::KeptAttributes;
 
-/// The beginnings of the names of its mapping.
+/// The prefixes of the context mapping's name.
 const NAMES: [&[u8]; 3] = [b"/memfd:OTEL_CTX", b"[anon_shmem:OTEL_CTX]", b"[anon:OTEL_CTX]"];
 const SIGNATURE: &[u8; 8] = b"OTEL_CTX";
 const VERSION: u32 = 2;
-/// The header: signature, version, bytes of the payload, the time at which it was published (0 while it is written), address of the payload.
+/// The header: signature, version, payload bytes, time of publication (0 while it is written), payload address.
 const HEADER_BYTES: usize = 32;
 /// The largest payload that is read, bytes.
 const MAX_PAYLOAD_BYTES: usize = 64 << 10;
-/// The longest name of a service, of an instance of one and of an attribute, bytes.
+/// The longest name of a service, instance or attribute, bytes.
 const MAX_NAME_BYTES: usize = 256;
-/// The attributes of the process that say how its threads keep their contexts, and the names of the attributes in them, in the order of their
-/// keys (OTEP 4947).
+/// The process attributes that describe the threads' contexts: their schema, and the attribute names in the order of
+/// their keys (OTEP 4947).
 const SCHEMA: &str = "threadlocal.schema_version";
 const KEYS: &str = "threadlocal.attribute_key_map";
-/// The beginning of the schemas of records that the word `otel_thread_ctx_v1` points to: others have their keys for records elsewhere.
+/// The prefix of schemas for the records that the word `otel_thread_ctx_v1` points to: other schemas' keys belong to
+/// other records.
 const SCHEMA_OF_WORDS: &str = "tls";
-/// The number of keys that there can be.
+/// The most keys that can exist.
 const MAX_KEYS: usize = 256;
-/// The most attributes of a process that are recorded.
+/// The most attributes recorded for a process.
 const MAX_KEPT_KEYS: usize = 32;
 
-/// A context that a process published.
+/// A process's published context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Published {
-    /// Where its header is.
+    /// The header's address.
     address: u64,
-    /// When it was published, as the process says: another time is another context.
+    /// When it was published, by the process: another time is another context.
     at: u64,
-    /// The name of the service; empty where it says none.
+    /// The service name; empty if not published.
     pub(super) service: Box<str>,
-    /// Which of those of this name it is; empty where it says nothing of it.
+    /// The service's instance id; empty if not published.
     pub(super) instance: Box<str>,
-    /// The attributes of threads that are recorded: their keys, and their names.
+    /// The recorded thread attributes: keys and names.
     pub(super) keys: Vec<(u8, Box<str>)>,
 }
 
 impl Published {
-    /// Looks for the context of a process.
+    /// Looks for a process's context.
     pub(super) fn find(tgid: u32, kept: &KeptAttributes) -> Option<Self> {
         let process = Process::open(tgid).ok()?;
         let (mappings, memory) = (process.mappings().ok()?, memory_of(&process)?);
@@ -52,7 +53,7 @@ impl Published {
         named.find_map(|mapping| Self::read(&memory, mapping.addresses.start, kept))
     }
 
-    /// The keys of the attributes that are recorded, a bit for each.
+    /// The recorded attributes' keys, a bit for each.
     pub(super) fn key_bits(&self) -> [u64; 4] {
         let mut bits = [0; 4];
         for (key, _) in &self.keys {
@@ -61,19 +62,19 @@ impl Published {
         bits
     }
 
-    /// Whether the process has published another one since, or none is there any more.
+    /// Whether the process has published another context since, or withdrawn it.
     pub(super) fn is_outdated(&self, tgid: u32) -> bool {
         let memory = Process::open(tgid).ok().and_then(|process| memory_of(&process));
         let header = memory.and_then(|memory| Header::read(&memory, self.address));
         header.is_none_or(|header| header.at != self.at)
     }
 
-    /// Reads the context whose header is at this address of a memory.
+    /// Reads the context whose header is at this address in a memory.
     fn read(memory: Memory<'_>, address: u64, kept: &KeptAttributes) -> Option<Self> {
         let header = Header::read(memory, address)?;
         let mut payload = vec![0; header.bytes];
         memory(header.payload, &mut payload)?;
-        // The payload is that of this header if it still stands.
+        // The payload belongs to this header if the header is unchanged.
         if Header::read(memory, address)? != header {
             return None;
         }
@@ -98,13 +99,13 @@ fn value<'a>(attributes: &'a [Attribute], key: &str) -> Option<&'a Value> {
     attributes.iter().find(|one| one.key == key)?.value.as_ref()
 }
 
-/// The text of an attribute; empty where it has none, or one that is too long.
+/// An attribute's text; empty where it has none, or is too long.
 fn text(attributes: &[Attribute], key: &str) -> Box<str> {
     let text = value(attributes, key).and_then(|value| value.text.as_deref());
     text.filter(|text| text.len() <= MAX_NAME_BYTES).unwrap_or_default().into()
 }
 
-/// Reads the memory of a process at an address; `None` where it has none there.
+/// Reads a process's memory at an address; `None` where nothing is mapped.
 type Memory<'a> = &'a dyn Fn(u64, &mut [u8]) -> Option<()>;
 
 fn memory_of(process: &Process) -> Option<impl Fn(u64, &mut [u8]) -> Option<()> + use<>> {
@@ -112,7 +113,7 @@ fn memory_of(process: &Process) -> Option<impl Fn(u64, &mut [u8]) -> Option<()> 
     Some(move |address, bytes: &mut [u8]| memory.read(address, bytes).ok())
 }
 
-/// Whether the name is that of a context.
+/// Whether a mapping's name is a context's.
 fn is_context(mapping: &Mapping) -> bool {
     NAMES.iter().any(|name| mapping.name.starts_with(name))
 }
@@ -125,7 +126,7 @@ struct Header {
 }
 
 impl Header {
-    /// `None` where there is none, or it is being written.
+    /// `None` where there is no header, or it is being written.
     fn read(memory: Memory<'_>, address: u64) -> Option<Self> {
         let mut bytes = [0; HEADER_BYTES];
         memory(address, &mut bytes)?;
@@ -137,7 +138,7 @@ impl Header {
     }
 }
 
-/// `ProcessContext`: the part of it that is read.
+/// `ProcessContext`: the fields that are read.
 #[derive(Clone, PartialEq, Message)]
 struct Context {
     #[prost(message, optional, tag = "1")]
@@ -197,7 +198,7 @@ mod tests {
         Context { resource: Some(Resource { attributes: resource }), attributes }.encode_to_vec()
     }
 
-    /// With these names of attributes, by this schema.
+    /// A payload with these attribute names, by this schema.
     fn payload_of_keys(schema: &str, names: Vec<Value>) -> Vec<u8> {
         let names = Value { text: None, array: Some(Array { values: names }) };
         payload_with(&[], vec![attribute(SCHEMA, of_text(schema)), attribute(KEYS, names)])
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(service(&memory(SIGNATURE, 2, 7, length, &good)).as_deref(), Some("shop"));
         let nameless = payload(&[("telemetry.sdk.name", "x")]);
         assert_eq!(service(&memory(SIGNATURE, 2, 7, nameless.len() as u32, &nameless)).as_deref(), Some(""));
-        // Another signature, another version, one that is being written, one that is too large, one that is not there.
+        // Another signature, another version, a context being written, one too large, and one that is missing.
         assert_eq!(service(&memory(b"OTEL_CTY", 2, 7, length, &good)), None);
         assert_eq!(service(&memory(SIGNATURE, 1, 7, length, &good)), None);
         assert_eq!(service(&memory(SIGNATURE, 2, 0, length, &good)), None);
@@ -271,7 +272,7 @@ mod tests {
             }
             found.keys.into_iter().map(|(key, name)| format!("{key} {name}")).collect::<Vec<_>>()
         };
-        // One that is no text has its number too.
+        // An attribute without a text has its number too.
         let number = Value { text: None, array: None };
         let three =
             || vec![of_text("user.id"), of_text("http.route"), number.clone(), of_text("http.method")];
@@ -280,7 +281,7 @@ mod tests {
         for other in ["nodejs_v1", "go_pprof_labels_v1", ""] {
             assert_eq!(keys(other, three()), [""; 0], "{other}");
         }
-        // More than there can be, of which no more than a few are recorded.
+        // More than can exist, and no more than a few are recorded.
         let many = |from: usize| {
             let name = |place| if place < from { of_text("x") } else { of_text(&format!("http.{place}")) };
             (0..300).map(name).collect::<Vec<_>>()
@@ -340,7 +341,7 @@ mod tests {
             Published::read(&read, 0, &KeptAttributes::default()).map(|published| published.service)
         };
         assert_eq!(read(&at(7), &at(7)).as_deref(), Some("shop"));
-        // Another one, one that is being written, one that is gone.
+        // Another context, a context being written, and a withdrawn context.
         for then in [at(8), at(0), Vec::new()] {
             assert_eq!(read(&at(7), &then), None);
         }

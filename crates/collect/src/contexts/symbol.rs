@@ -1,5 +1,5 @@
-//! The word that points to a thread's context, in an ELF file: where the file itself says that it is, and where the loader
-//! writes it. A file is input from elsewhere: all sizes are bounded, and all reads checked.
+//! The word that points to a thread's context, in an ELF file: its place by the file itself, and the slots where the
+//! loader writes its place. A file is foreign input: all sizes are bounded, and all reads checked.
 
 use std::fs::File;
 
@@ -13,46 +13,46 @@ use object::read::elf::{
 };
 use object::{Endianness, ReadCache, ReadRef};
 
-/// The name of the word.
+/// The word's name.
 const NAME: &[u8] = b"otel_thread_ctx_v1";
-/// The size of the word, bytes.
+/// The word's size, bytes.
 const WORD_BYTES: u64 = 8;
-/// The largest table of symbols, names or relocations that is read, bytes.
+/// The largest symbol, name or relocation table that is read, bytes.
 const MAX_TABLE_BYTES: u64 = 128 << 20;
-/// The most places in which the loader writes where the word is.
+/// The most slots.
 const MAX_SLOTS: usize = 16;
 const PAGE: u64 = 4096;
 
 /// The word in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Symbol {
-    /// Its offset in the file's thread-local memory, if the file has it; other files only use it.
+    /// The word's offset in the file's thread-local memory, if the file defines it; other files only use it.
     pub(super) offset: Option<u64>,
-    /// Bytes from the beginning of that memory to the thread pointer, if the file is the program.
+    /// Bytes from the beginning of this memory to the thread pointer, if the file is the program.
     pub(super) block: u64,
     /// The file says that it is a program.
     pub(super) is_program: bool,
-    /// Where the loader writes the place of the word, by addresses in the file.
+    /// The slots where the loader writes the word's place, by addresses in the file.
     pub(super) slots: Vec<Slot>,
-    /// The parts of the file that are code: offset in the file, bytes, address.
+    /// The file's code parts: offset in the file, bytes, address.
     code: Vec<(u64, u64, u64)>,
 }
 
-/// A place in which the loader writes where the word is.
+/// A slot where the loader writes the word's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
-    /// The distance of the word from the thread pointer.
+    /// The word's distance from the thread pointer.
     Distance(u64),
     /// A function and its argument: a descriptor.
     Descriptor(u64),
-    /// The number of the module, and behind it the offset in its memory.
+    /// The module number, and behind it the offset in the module's memory.
     ModuleAndOffset(u64),
     /// The number of the file's own module.
     Module(u64),
 }
 
 impl Symbol {
-    /// The word in a file; `None` if the file does not name it, or is no ELF file of this machine.
+    /// The word in a file; `None` if the file does not name it, or is no ELF file for this machine.
     pub(super) fn find(file: File) -> Option<Self> {
         let cache = ReadCache::new(file);
         Self::read(&cache)
@@ -61,7 +61,7 @@ impl Symbol {
     fn read<'data>(data: impl ReadRef<'data>) -> Option<Self> {
         let header = FileHeader64::<Endianness>::parse(data).ok()?;
         let endian = header.endian().ok()?;
-        // Without a number here the number of sections would be any.
+        // Without this number, the section count would be unbounded.
         if header.e_machine(endian) != EM_X86_64 || header.e_shnum(endian) == 0 {
             return None;
         }
@@ -89,7 +89,7 @@ impl Symbol {
         let segment = |kind| segments.iter().find(|segment| segment.p_type(endian) == kind);
         let offset = own.map(|own| own.st_value(endian));
         let block = segment(PT_TLS).map_or(Some(0), |tls| block_bytes(tls, endian))?;
-        // The word lies within that memory.
+        // The word lies within the thread-local memory.
         if offset.is_some_and(|offset| offset.checked_add(WORD_BYTES).is_none_or(|end| end > block)) {
             return None;
         }
@@ -104,8 +104,8 @@ impl Symbol {
         })
     }
 
-    /// The distance of the file's addresses in memory from those in the file, where a mapping of its code begins at this
-    /// address with this offset in the file.
+    /// The distance between the file's addresses in memory and in the file, from a mapping of its code: the mapping's
+    /// first address and its offset in the file.
     pub(super) fn bias(&self, from: u64, offset: u64) -> Option<u64> {
         let down = |at: u64| at & !(PAGE - 1);
         let (begins, _, address) = self.code.iter().copied().find(|&(begins, bytes, _)| {
@@ -115,7 +115,7 @@ impl Symbol {
     }
 }
 
-/// The tables of a file.
+/// A file's tables.
 struct Tables<'data, R> {
     endian: Endianness,
     data: R,
@@ -138,14 +138,14 @@ impl<'data, R: ReadRef<'data>> Tables<'data, R> {
     }
 }
 
-/// Whether a table of names has one. Some are megabytes long, and all files of all processes are looked at.
+/// Whether a name table contains a name. Some tables have megabytes, and all processes' files are looked at.
 fn contains(names: &[u8], name: &[u8]) -> bool {
-    // SAFETY: both are slices, given with their lengths, which the call only reads.
+    // SAFETY: both are slices, passed with their lengths; the call only reads them.
     let found = unsafe { libc::memmem(names.as_ptr().cast(), names.len(), name.as_ptr().cast(), name.len()) };
     !found.is_null()
 }
 
-/// The bytes from the beginning of a program's thread-local memory to the thread pointer, to which its end is aligned.
+/// Bytes from the beginning of a program's thread-local memory to the thread pointer, to which its end is aligned.
 fn block_bytes(tls: &ProgramHeader64<Endianness>, endian: Endianness) -> Option<u64> {
     let (from, bytes, align) = (tls.p_vaddr(endian), tls.p_memsz(endian), tls.p_align(endian).max(1));
     if !align.is_power_of_two() || align > 1 << 20 || bytes > 1 << 31 {
@@ -169,7 +169,7 @@ fn is_pie<'data, R: ReadRef<'data>>(
     })
 }
 
-/// The slots of the symbols with these numbers in the table at `place`.
+/// The slots for the symbols with these numbers in the table at `place`.
 fn slots<'data, R: ReadRef<'data>>(
     tables: &Tables<'data, R>,
     place: usize,
@@ -185,7 +185,7 @@ fn slots<'data, R: ReadRef<'data>>(
     let tables: Vec<&[Rela64<Endianness>]> = sections.filter_map(|section| tables.array(section)).collect();
     let all = || tables.iter().copied().flatten();
     let is_named = |rela: &Rela64<Endianness>| numbers.contains(&rela.r_sym(endian, false));
-    // The linker writes none for a symbol of the file itself that no other file can replace.
+    // The linker leaves the symbol number 0 for the file's own symbol, if no other file can replace it.
     let is_own = |rela: &Rela64<Endianness>| {
         rela.r_sym(endian, false) == 0 && own == u64::try_from(rela.r_addend(endian)).ok() && own.is_some()
     };
@@ -236,7 +236,7 @@ mod tests {
         Some(std::fs::read(&to).expect("a file"))
     }
 
-    /// The file that a C compiler makes of this text in a folder; `None` without a compiler.
+    /// The file that a C compiler makes from this text in a folder; `None` without a compiler.
     fn compiled_in(folder: &Path, text: &str, options: &[&str]) -> Option<PathBuf> {
         let (source, to) = (folder.join("word.c"), folder.join("word.so"));
         std::fs::write(&source, text).expect("a file");
@@ -264,7 +264,7 @@ mod tests {
             assert!(symbol.slots.iter().any(|slot| matches!(slot, Slot::ModuleAndOffset(_))), "{symbol:?}");
         }
         if let Some(symbol) = with("-mtls-dialect=gnu2") {
-            // The other word of the library has a descriptor too.
+            // The library's other word has a descriptor too.
             assert!(matches!(symbol.slots[..], [Slot::Descriptor(_)]), "{symbol:?}");
         }
         // No other file can replace it: the linker leaves its name out.
@@ -315,11 +315,11 @@ mod tests {
             (0x1000, 8, 64, Some(64)),
             (0x1000, 64, 64, Some(64)),
             (0x1000, 65, 64, Some(128)),
-            // It begins amid a line, which ends with it.
+            // The memory begins inside a 64-byte line; the thread pointer is at a line's end.
             (0x1010, 8, 64, Some(48)),
             (0x1010, 48, 64, Some(48)),
             (0x1010, 49, 64, Some(112)),
-            // No honest file is like this.
+            // No honest file has such sizes.
             (0x1000, 8, 24, None),
             (0x1000, 8, 1 << 20, Some(0xf_f000)),
             (0x1000, 8, 1 << 21, None),
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_program_has_the_word_where_its_file_says() {
-        // Odd sizes and large alignments move the word away from the ends of the memory.
+        // Odd sizes and large alignments move the word away from the memory's ends.
         let text = "#include <stdio.h>\n\
                     static __thread char odd[13] __attribute__((aligned(64))) = {1};\n\
                     __thread void *otel_thread_ctx_v1;\n\
@@ -360,7 +360,7 @@ mod tests {
         let code = vec![(0x1040, 0x2000, 0x5040)];
         let symbol = Symbol { offset: None, block: 0, is_program: false, slots: Vec::new(), code };
         assert_eq!(symbol.bias(0x7f00_0000_1000, 0x1000), Some(0x7f00_0000_1000 - 0x5000));
-        // The second page of the same.
+        // The second page of the same mapping.
         assert_eq!(symbol.bias(0x7f00_0000_2000, 0x2000), Some(0x7f00_0000_1000 - 0x5000));
         assert_eq!(symbol.bias(0x7f00_0000_0000, 0x0), None);
         assert_eq!(symbol.bias(0x7f00_0000_0000, 0x4000), None);

@@ -1,4 +1,4 @@
-//! The table with the places of words, in memory that is shared with the BPF programs: `word_sets` and `word_count` of
+//! The table with the words' places, in memory shared with the BPF programs: `word_sets` and `word_count` of
 //! `bpf/thread_context.bpf.h`.
 
 use std::io;
@@ -14,9 +14,9 @@ const SETS: usize = 1024;
 const SET_BYTES: usize = 320;
 /// The size of `struct wp_word`.
 const WORD_BYTES: usize = 64;
-/// The words begin here in their set.
+/// The words' offset in their set, bytes.
 const WORDS_AT: usize = 64;
-/// The keys of a word begin at this field of 8 bytes; behind them is the number of loads.
+/// The field (8 bytes each) where a word's keys begin; the load counter follows them.
 const KEYS_AT: usize = 3;
 const LOADS_AT: usize = 7;
 const PAGE: usize = 4096;
@@ -26,9 +26,9 @@ const PAGE: usize = 4096;
 pub(crate) struct Word {
     /// Where the process's first stack begins.
     pub(crate) start_stack: u64,
-    /// From the thread pointer, or within the block of the module.
+    /// The distance from the thread pointer, or within the module's block, bytes.
     pub(crate) offset: i64,
-    /// The number of the library among those with thread-local memory; 0: the word has a fixed place.
+    /// The library's number among those with thread-local memory; 0: the word has a fixed place.
     pub(crate) module: u64,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Words {
 unsafe impl Send for Words {}
 
 impl Words {
-    /// Maps the array maps behind these descriptors: of the sets, and of their count.
+    /// Maps the array maps behind these descriptors: the sets, and their count.
     pub(crate) fn map(sets: BorrowedFd<'_>, count: BorrowedFd<'_>) -> io::Result<Self> {
         Ok(Self {
             sets: rings::map(SETS * SET_BYTES, libc::MAP_SHARED, sets.as_raw_fd())?,
@@ -59,24 +59,24 @@ impl Words {
 
     /// The number of known processes.
     fn count(&self) -> &AtomicU64 {
-        // SAFETY: the first word of a page that is mapped, and only ever accessed as an atomic from this side.
+        // SAFETY: the first word of a mapped page, and only ever accessed as an atomic from this side.
         unsafe { AtomicU64::from_ptr(self.count.as_ptr().cast()) }
     }
 
     fn tgid(&self, set: usize, way: usize) -> &AtomicU32 {
         assert!(set < SETS && way < WAYS);
-        // SAFETY: in bounds of the mapping by the assertion, 4-aligned, and only ever accessed as an atomic from this side.
+        // SAFETY: in bounds by the assertion, 4-aligned, and only ever accessed as an atomic from this side.
         unsafe { AtomicU32::from_ptr(self.sets.as_ptr().add(set * SET_BYTES + 4 * way).cast()) }
     }
 
     fn field(&self, set: usize, way: usize, field: usize) -> &AtomicU64 {
         assert!(set < SETS && way < WAYS && field < WORD_BYTES / 8);
         let at = set * SET_BYTES + WORDS_AT + WORD_BYTES * way + 8 * field;
-        // SAFETY: in bounds of the mapping by the assertion, 8-aligned, and only ever accessed as an atomic from this side.
+        // SAFETY: in bounds by the assertion, 8-aligned, and only ever accessed as an atomic from this side.
         unsafe { AtomicU64::from_ptr(self.sets.as_ptr().add(at).cast()) }
     }
 
-    /// The way of a process in its set, or where `tgid` is 0 a free one.
+    /// A process's way in its set, or for `tgid` 0 a free way.
     fn way(&self, set: usize, tgid: u32) -> Option<usize> {
         (0..WAYS).find(|&way| self.tgid(set, way).load(Ordering::Relaxed) == tgid)
     }
@@ -110,7 +110,7 @@ impl Words {
         true
     }
 
-    /// Sets the attributes of a known process that are recorded, by their keys: a bit for each, the lowest first.
+    /// Sets a known process's recorded attributes, by key: a bit for each, the lowest first.
     pub(crate) fn set_keys(&self, tgid: u32, keys: [u64; 4]) {
         let set = tgid as usize & (SETS - 1);
         let Some(way) = self.way(set, tgid).filter(|_| tgid != 0) else { return };
@@ -119,7 +119,8 @@ impl Words {
         }
     }
 
-    /// Notes that a known process has loaded a library with the word: blocks that were found before may be those of another one.
+    /// Notes that a known process has loaded a library with the word: blocks found before may belong to another
+    /// library.
     pub(crate) fn note_load(&self, tgid: u32) {
         let set = tgid as usize & (SETS - 1);
         if let Some(way) = self.way(set, tgid).filter(|_| tgid != 0) {
@@ -139,7 +140,7 @@ impl Words {
 
 impl Drop for Words {
     fn drop(&mut self) {
-        // SAFETY: the mappings that were made with this value, which nothing else refers to.
+        // SAFETY: the mappings made with this value, which nothing else refers to.
         unsafe {
             libc::munmap(self.sets.as_ptr().cast(), SETS * SET_BYTES);
             libc::munmap(self.count.as_ptr().cast(), PAGE);

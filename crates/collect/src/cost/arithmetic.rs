@@ -1,4 +1,4 @@
-//! From the times of a calibration to the cost of each kind of work.
+//! From a calibration's times to each kind of work's cost.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use wakepath_event::{CostKind, KernelCost};
 
 use crate::programs::Runs;
 
-/// The share of a cost by which the range begins below it, and ends above it: what differs from one load to the next, and
-/// above also what the programs do to the caches and branch predictors of the code around them, which no calibration sees.
+/// The share of a cost by which the range extends below and above it: differences between loads, and above also the
+/// programs' effect on the caches and branch predictors for the code around them, which no calibration sees.
 const BELOW: f64 = 0.1;
 const ABOVE: f64 = 0.3;
-/// The factors of a range around the mean of a program that ran only now and then while calibrating: its caches were as
-/// cold or warm as it happened.
+/// The factors for a range around the mean when a program ran only now and then while calibrating: whether its caches
+/// were cold or warm is chance.
 const RARE: (f64, f64) = (0.5, 2.0);
-/// The range of a cost that the calibration did not meet, in costs of a switch record: the least and the most of what
-/// other kinds were seen to cost.
+/// The range for a work kind that the calibration did not meet, in switch record costs: the lowest and highest cost
+/// observed for other kinds.
 const UNSEEN: (f64, f64) = (0.5, 10.0);
-/// The same of a sample, which walks two stacks.
+/// The same for a sample, which walks two stacks.
 const UNSEEN_SAMPLE: (f64, f64) = (10.0, 150.0);
-/// Runs of a program in one group of slices from which its mean is worth a median.
+/// The number of a program's runs in a slice group from which its mean counts for the median.
 const MANY_RUNS: u64 = 20;
 
-/// Times of slices, ns a round trip, in order.
+/// Slice times, ns per round trip, sorted.
 #[derive(Debug)]
 pub(super) struct Slices(Vec<f64>);
 
@@ -31,20 +31,20 @@ impl Slices {
         Self(times)
     }
 
-    /// The time that this share of the slices stays below.
+    /// The time below which this share of the slices stays.
     fn quantile(&self, share: f64) -> f64 {
         let place = (self.0.len() as f64 * share) as usize;
         self.0.get(place).or(self.0.last()).copied().unwrap_or(0.0)
     }
 }
 
-/// The runs of programs in several groups of slices.
+/// The programs' runs in several slice groups.
 #[derive(Debug, Default)]
 pub(super) struct Deltas {
     trips: u64,
-    /// The runs in each group and their time, without stacks that were read anew, ns.
+    /// The runs in each group and their time without stacks read anew, ns.
     programs: BTreeMap<String, Vec<(u64, u64)>>,
-    /// The time of those in all groups.
+    /// The time for stacks read anew in all groups, ns.
     stacks_ns: u64,
 }
 
@@ -62,13 +62,13 @@ impl Deltas {
         }
     }
 
-    /// Runs in a round trip.
+    /// Runs per round trip.
     fn per_trip(&self, program: &str) -> f64 {
         let runs = self.programs.get(program).map_or(0, |groups| groups.iter().map(|(runs, _)| runs).sum());
         runs as f64 / self.trips.max(1) as f64
     }
 
-    /// The time of one run of a program that runs in each group, ns: the median of the groups' means.
+    /// The time of a run, ns, for a program that runs in each group: the median of the groups' means.
     fn steady(&self, program: &str) -> Option<f64> {
         let groups = self.programs.get(program)?.iter().filter(|(runs, _)| *runs >= MANY_RUNS);
         let means = Slices::new(groups.map(|(runs, ns)| *ns as f64 / *runs as f64).collect());
@@ -76,7 +76,7 @@ impl Deltas {
     }
 }
 
-/// A load of the calibration: without the programs, with them, and with their times.
+/// A calibration load: without the programs, with them, and with their times.
 #[derive(Debug)]
 pub(super) struct Load {
     pub(super) bare: Slices,
@@ -85,8 +85,8 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// The cost of calling a program at all, ns a run, by the quick slices and by the usual ones: what the programs
-    /// add to a round trip and their own times do not explain. `None` if noise hides that they add anything.
+    /// The cost of a program's call itself, ns per run, by the quick slices and by the usual slices: the time that
+    /// the programs add to a round trip, less their own times. `None` if noise hides that they add anything.
     fn dispatch(&self) -> Option<(f64, f64)> {
         let (mut runs, mut explained) = (0.0, self.deltas.stacks_ns as f64 / self.deltas.trips.max(1) as f64);
         for program in self.deltas.programs.keys() {
@@ -103,7 +103,7 @@ impl Load {
     }
 }
 
-/// A number of interrupts.
+/// Numbers of interrupts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Interrupts {
     pub(crate) hard: u64,
@@ -121,31 +121,31 @@ impl Interrupts {
 pub(crate) struct Measured {
     /// The number of interrupts.
     pub(super) interrupts: Option<Interrupts>,
-    /// The mean of the switches that were timed, ns.
+    /// The timed switches' mean, ns.
     pub(super) switch: Option<f64>,
-    /// The mean time of reading stacks anew for a record of a switch, whether its stack was read or not, ns.
+    /// The mean time for reading stacks anew per switch record, whether its stack was read or not, ns.
     pub(super) stacks_of_switch: f64,
-    /// The same for a record of a wake-up.
+    /// The same per wake-up record.
     pub(super) stacks_of_waking: f64,
-    /// The number of runs of the programs of rare records.
+    /// The number of runs of the rare records' programs.
     pub(super) rare: u64,
-    /// Those that were timed.
+    /// The timed runs among these.
     pub(super) rare_timed: u64,
-    /// And their mean, ns.
+    /// The timed runs' mean, ns.
     pub(super) rare_ns: Option<f64>,
 }
 
-/// The cost of each kind of work done once, ns, without stacks that are read anew.
+/// The cost of each kind of work done once, ns, without stacks read anew.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Costs {
     ranges: BTreeMap<CostKind, (f64, f64)>,
-    /// The cost of calling a program.
+    /// The cost of a program's call itself, ns.
     dispatch: (f64, f64),
-    /// The mean time of a switch's program while calibrating, ns, as the program itself timed it.
+    /// The mean time of the switch program while calibrating, ns, timed by itself.
     timed: f64,
 }
 
-/// The program that begins, or is, one piece of work of a kind; the others belong to it.
+/// For each kind of work, the programs that begin it, and further programs that belong to it.
 const PROGRAMS: [(CostKind, &[&str], &[&str]); 6] = [
     (CostKind::Switch, &["sched_switch"], &[]),
     (CostKind::Waking, &["sched_waking"], &[]),
@@ -175,11 +175,12 @@ const PROGRAMS: [(CostKind, &[&str], &[&str]); 6] = [
 ];
 
 impl Costs {
-    /// `timed`: the mean of the switches that the program timed. `None` if no load has the time of a switch.
+    /// `timed`: the mean of the switches timed by the program, ns. `None` if no load has a switch's time.
     pub(super) fn new(loads: &[Load], timed: f64) -> Option<Self> {
         let dispatches = loads.iter().filter_map(Load::dispatch);
         let dispatch = dispatches.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        // Where noise hides it, it is between nothing and the longest program's own time, which it was never seen to exceed.
+        // Where noise hides the dispatch, it lies between 0 and the longest program's own time, which no measured
+        // dispatch exceeded.
         let longest = loads.iter().filter_map(|load| load.deltas.steady("sched_switch")).fold(0.0, f64::max);
         let dispatch = dispatch.unwrap_or((0.0, longest));
         let mut ranges = BTreeMap::new();
@@ -224,15 +225,15 @@ impl Costs {
             };
             let from_ns = (from.max(0.0) * (1.0 - BELOW)) as u64;
             let to_ns = (to.max(0.0) * (1.0 + ABOVE)).ceil() as u64;
-            // The kernel's statistics do not count the time of the exception that a probe raises.
+            // The kernel's statistics do not count the time of a probe's exception.
             let is_known = kind != CostKind::Call || !calls;
             costs.push(KernelCost { kind, count, from_ns, to_ns: is_known.then_some(to_ns.max(from_ns)) });
         }
         costs
     }
 
-    /// A run of a program of rare records: the mean of those that were timed and a dispatch; in a wide range where these
-    /// are few, since the programs differ.
+    /// A run of a rare record's program: the timed runs' mean plus a dispatch; in a wide range where they are few,
+    /// since the programs differ.
     fn rare(&self, measured: &Measured) -> Option<(f64, f64)> {
         let ns = measured.rare_ns?;
         let (below, above) = if measured.rare_timed < MANY_RUNS { RARE } else { (1.0, 1.0) };
@@ -240,8 +241,8 @@ impl Costs {
     }
 }
 
-/// The cost of one piece of work: the programs that begin it, with their share of the others, and a dispatch for each.
-/// By the loads in which it is usual; else by all runs together, in a wide range.
+/// The cost of a piece of work: the programs that begin it, with their share of the others, and a dispatch for each.
+/// Taken from the loads in which the work is usual; else from all runs together, in a wide range.
 fn range_of(loads: &[Load], first: &[&str], others: &[&str], dispatch: (f64, f64)) -> Option<(f64, f64)> {
     let all = || first.iter().chain(others);
     let mut range: Option<(f64, f64)> = None;
@@ -288,12 +289,12 @@ mod tests {
         figures.iter().map(of).collect()
     }
 
-    /// Slices of round trips that take `usual` ns, a quarter of them `quick` less.
+    /// Slices with round trips that take `usual` ns, a quarter of them `quick` less.
     fn slices(usual: f64, quick: f64) -> Slices {
         Slices::new((0..40).map(|n| if n % 4 == 0 { usual - quick } else { usual }).collect())
     }
 
-    /// 100 round trips in each of three groups, with these runs and ns of each program in a group.
+    /// 100 round trips in each of three groups, with each program's runs and ns per group.
     fn deltas(of_group: &[(&str, u64, u64)]) -> Deltas {
         let nothing: Vec<_> = of_group.iter().map(|&(program, ..)| (program, 5, 70)).collect();
         let then: Vec<_> = of_group.iter().map(|&(program, runs, ns)| (program, 5 + runs, 70 + ns)).collect();
@@ -304,7 +305,8 @@ mod tests {
         deltas
     }
 
-    /// Two switches of 100 ns and two wake-ups of 80 ns a round trip, which takes 480 ns longer: 30 ns of dispatch each.
+    /// Two switches at 100 ns and two wake-ups at 80 ns per round trip, which takes 480 ns longer: 30 ns dispatch
+    /// each.
     fn pipes() -> Load {
         let of_group =
             [("sched_switch", 200, 20_000), ("sched_waking", 200, 16_000), ("local_timer_entry", 2, 1_400)];
@@ -325,7 +327,7 @@ mod tests {
 
     #[test]
     fn the_dispatch_is_a_range_where_quick_slices_and_usual_ones_disagree() {
-        // The quick quarter of the slices adds 440 ns, the usual ones 480 ns.
+        // The quick quarter of the slices adds 440 ns, the usual slices 480 ns.
         let load = Load { attached: slices(4480.0, 40.0), ..pipes() };
         assert_eq!(load.dispatch(), Some((20.0, 30.0)));
         let costs = Costs::new(&[load], 60.0).expect("costs");
@@ -362,12 +364,12 @@ mod tests {
             ("softirq_entry", 200, 16_000),
             ("softirq_exit", 200, 16_000),
         ];
-        // 1400 ns explained, 14 runs: 40 ns of dispatch each.
+        // 1400 ns explained, 14 runs: 40 ns dispatch each.
         let packets =
             Load { bare: slices(9000.0, 0.0), attached: slices(10_960.0, 0.0), deltas: deltas(&of_group) };
         let costs = Costs::new(&[pipes(), packets], 60.0).expect("costs");
         assert_eq!(range(&costs, CostKind::Switch), (100 + 30, 120 + 40));
-        // A packet has half of the search for the socket, and one and a half dispatches.
+        // A packet has half a socket search, and one and a half dispatches.
         assert_eq!(range(&costs, CostKind::Packet), (140 + 30 + 45, 140 + 30 + 60));
         assert_eq!(range(&costs, CostKind::Softirq), (160 + 60, 160 + 80));
     }
@@ -375,7 +377,7 @@ mod tests {
     #[test]
     fn a_program_that_ran_now_and_then_has_a_wide_range_and_one_that_never_ran_a_wider_one() {
         let costs = Costs::new(&[pipes()], 60.0).expect("costs");
-        // 700 ns each, and a dispatch of 30 ns.
+        // 700 ns each, and a dispatch at 30 ns.
         assert_eq!(range(&costs, CostKind::Interrupt), (365, 1460));
         assert_eq!(range(&costs, CostKind::Other), (65, 1300));
         assert_eq!(range(&costs, CostKind::Sample), (1300, 19_500));
@@ -404,7 +406,7 @@ mod tests {
         for (switch, of_switch, of_waking) in [
             (None, (130.0, 130.0), (110.0, 110.0)),
             (Some(60.0), (130.0, 130.0), (110.0, 110.0)),
-            // 65 ns more: half of a switch.
+            // 65 ns more: half a switch.
             (Some(125.0), (195.0, 195.0), (110.0, 165.0)),
             // Quicker than while calibrating.
             (Some(50.0), (120.0, 120.0), (110.0, 110.0)),
@@ -417,14 +419,14 @@ mod tests {
 
     #[test]
     fn stacks_that_are_read_anew_are_no_part_of_the_calibrated_cost_and_added_as_they_were_timed() {
-        // 10,000 ns in each of three groups of 100 round trips: 100 ns a round trip.
+        // 10,000 ns in each of three groups with 100 round trips: 100 ns per round trip.
         let group = |runs, ns, stacks_ns| Runs { program: "sched_switch".to_owned(), runs, ns, stacks_ns };
         let mut deltas = Deltas::default();
         for _ in 0..3 {
             deltas.add(&[group(5, 70, 3)], &[group(205, 30_070, 10_003)], 100);
         }
         assert_eq!(deltas.steady("sched_switch"), Some(100.0));
-        // 200 ns of programs, 100 ns of stacks and two dispatches a round trip.
+        // A round trip: 200 ns in programs, 100 ns for stacks, and two dispatches.
         let load = Load { bare: slices(4000.0, 0.0), attached: slices(4360.0, 0.0), deltas };
         assert_eq!(load.dispatch(), Some((30.0, 30.0)));
         let costs = Costs::new(&[load], 60.0).expect("costs");

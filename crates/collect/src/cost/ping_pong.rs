@@ -1,4 +1,4 @@
-//! Two threads of this process that wait for each other, on one CPU.
+//! Two threads in this process that wait for each other, on the same CPU.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -12,7 +12,7 @@ use crate::priority::RaisedPriority;
 /// A datagram that does not come back within this time never will.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// This thread on the CPU where it runs, with raised priority, until this is dropped. Threads that it starts
+/// Keeps this thread on its current CPU, with raised priority, until this value is dropped. Threads that it starts
 /// inherit both.
 pub(super) struct Pinned {
     before: libc::cpu_set_t,
@@ -21,10 +21,10 @@ pub(super) struct Pinned {
 
 impl Pinned {
     pub(super) fn new() -> Option<Self> {
-        // SAFETY: an empty set is a valid one.
+        // SAFETY: an empty set is valid.
         let (mut before, mut one) =
             unsafe { (std::mem::zeroed::<libc::cpu_set_t>(), std::mem::zeroed::<libc::cpu_set_t>()) };
-        // SAFETY: the kernel fills a set of that size, or refuses.
+        // SAFETY: the kernel fills a set with that size, or refuses.
         let read = unsafe { libc::sched_getaffinity(0, size_of_val(&before), &raw mut before) };
         // SAFETY: takes nothing.
         let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
@@ -33,7 +33,7 @@ impl Pinned {
         }
         // SAFETY: the number lies within the set.
         unsafe { libc::CPU_SET(cpu, &mut one) };
-        // SAFETY: reads a set of that size.
+        // SAFETY: reads a set with that size.
         let set = unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) };
         (set == 0).then(|| Self { before, _priority: RaisedPriority::new() })
     }
@@ -41,12 +41,12 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: reads a set of that size, which the kernel filled.
+        // SAFETY: reads a set with that size, which the kernel filled.
         unsafe { libc::sched_setaffinity(0, size_of_val(&self.before), &raw const self.before) };
     }
 }
 
-/// Two threads that wait for each other: this one, and one that answers.
+/// Two threads that wait for each other: this thread, and an answering thread.
 pub(super) struct PingPong {
     way: Way,
     ended: Arc<AtomicBool>,
@@ -68,7 +68,8 @@ impl PingPong {
         })
     }
 
-    /// By datagrams over the loopback interface. A round trip has two packets, each sent and received, in two softirqs.
+    /// By datagrams over the loopback interface. A round trip has two packets, each sent and received, in two
+    /// softirqs.
     pub(super) fn over_loopback() -> io::Result<Self> {
         let own = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         let other = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -80,7 +81,7 @@ impl PingPong {
             let mut message = [0; 32];
             while !ended.load(Ordering::Relaxed) {
                 if let Ok(1..) = other.recv(&mut message) {
-                    // One that is not sent is missed by the other side.
+                    // The other side misses a datagram that was not sent.
                     let _ = other.send(&message);
                 }
             }
@@ -94,7 +95,7 @@ impl PingPong {
         Ok(Self { way, ended, answers: Some(thread) })
     }
 
-    /// The time of some round trips; `None` if one of them failed.
+    /// The time for some round trips; `None` if a trip failed.
     pub(super) fn slice(&mut self, trips: u64) -> Option<Duration> {
         let began = Instant::now();
         for _ in 0..trips {

@@ -1,18 +1,19 @@
-//! Requests that one thread hands over to another (T08 section 3.13): `bpf/drill_hand_over.bpf.h`.
+//! Requests handed over from a thread to another (T08 section 3.13): `bpf/drill_hand_over.bpf.h`.
 
 use wakepath_functions::{Probe, Return, Runtime};
 
 use super::Drill;
 use crate::error::Error;
 
-/// The functions between which requests go, with the registers of their arguments as x86 numbers them ([`argument_register`]).
+/// The functions between which requests go, with their arguments' registers as x86 numbers them
+/// ([`argument_register`]).
 #[derive(Debug, Clone, Copy)]
 pub struct HandOverProbes<'a> {
-    /// The function that hands a request over, and the register in which it has the request.
+    /// The function that hands a request over, and the request's register there.
     pub submit: (&'a Probe, u8),
-    /// The register in which f0 has it.
+    /// The request's register at f0's entry.
     pub request: u8,
-    /// Only requests count that are handed over within a call of this function.
+    /// Only requests handed over within a call of this function count.
     pub within: Option<&'a Probe>,
 }
 
@@ -21,30 +22,30 @@ pub struct HandOverProbes<'a> {
 pub struct HandOverCounts {
     /// Calls of the function that hands over.
     pub submitted: u64,
-    /// Those outside of the function within which they count.
+    /// Calls outside the function within which they count.
     pub outside: u64,
-    /// Those whose argument was 0.
+    /// Calls whose argument was 0.
     pub null: u64,
-    /// Those that found no room: too many requests had not begun.
+    /// Calls without room: too many requests had not begun.
     pub crowded: u64,
-    /// Calls of f0 that began with a request that was handed over.
+    /// Calls of f0 that began with a handed-over request.
     pub begun: u64,
-    /// The time between the two, together, ns.
+    /// The total time between hand-over and beginning, ns.
     pub queued_ns: u64,
     /// Calls of f0 that began with another argument. They are not measured.
     pub others: u64,
 }
 
 impl HandOverCounts {
-    /// Requests that were handed over where they count.
+    /// The requests handed over where they count.
     pub fn handed_over(&self) -> u64 {
         // The counters are read while they count.
         self.submitted.saturating_sub(self.outside).saturating_sub(self.null)
     }
 }
 
-/// The register in which a function has its argument of this number, counted from 1, as x86 numbers it; `None` for one on the
-/// stack, and where arguments are in no registers. Arguments are pointers and integers (System V ABI for x86-64, section
+/// The register with a function's argument, counted from 1, as x86 numbers it; `None` for an argument on the stack,
+/// and where arguments are in no registers. Arguments are pointers and integers (System V ABI for x86-64, section
 /// 3.2.3; Go's internal ABI).
 pub fn argument_register(runtime: Runtime, argument: u32) -> Option<u8> {
     let registers: &[u8] = match runtime {
@@ -58,11 +59,11 @@ pub fn argument_register(runtime: Runtime, argument: u32) -> Option<u8> {
 }
 
 impl Drill<'_> {
-    /// From now on only calls of f0 are measured whose request was handed over since f0 was first counted. To be called before
-    /// that.
+    /// From now on, measures only calls of f0 whose request was handed over since f0 was first counted. To be called
+    /// before the first count.
     ///
     /// # Errors
-    /// When the kernel refuses a probe on one of the functions.
+    /// When the kernel refuses a probe on a function.
     pub fn follow_requests(&mut self, probes: HandOverProbes<'_>) -> Result<(), Error> {
         let HandOverProbes { submit: (submit, register), request, within } = probes;
         self.set(|bss| {

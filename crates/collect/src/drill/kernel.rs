@@ -18,16 +18,16 @@ use crate::error::Error;
 use crate::latency::calibrate::Calibration;
 use crate::libbpf::{into_io, load_error, owned, program, program_mut};
 
-/// Places at once, at most: `WP_DRILL_PLACES`.
+/// The most places at once: `WP_DRILL_PLACES`.
 pub const MAX_KERNEL_PLACES: usize = 1024;
-/// The kernel's number for probes of this kind.
+/// The file with the kernel's number for this kind of probe.
 const KIND: &str = "/sys/bus/event_source/devices/kprobe/type";
 /// The bit that asks for a return probe (`/sys/bus/event_source/devices/kprobe/format/retprobe`).
 const RETURN_PROBE: u64 = 1;
 
 /// Threads that remove probes at the same time.
 const MAX_REMOVING: usize = 8;
-/// Rounds of system calls by which the cost is measured, and the calls in each.
+/// Rounds of system calls for measuring the cost, and the calls in each.
 const ROUNDS: usize = 15;
 const CALLS: u64 = 32;
 /// `WP_DRILL_IDLE` and `WP_DRILL_COUNT`.
@@ -43,36 +43,36 @@ const INDIRECT: u8 = 32;
 /// `WP_DRILL_ALWAYS`.
 const ALWAYS: u8 = 16;
 
-/// A place in the kernel's code that gets a probe, with what it is there. One place can be several things.
+/// A place in the kernel's code that gets a probe, with its roles. A place can have several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KernelPlace {
-    /// A call returns to it.
+    /// A call returns to this place.
     pub closes: bool,
     /// A function returns there.
     pub returns: bool,
-    /// A function begins there, by its number.
+    /// A function begins there; its number.
     pub enters: Option<u32>,
-    /// The same, and its callers are known by their return addresses.
+    /// The same for a function whose callers are known by their return addresses.
     pub called: Option<u32>,
     /// A call is made there.
     pub opens: Option<KernelCallee>,
     /// The condition of the jump there: the lower half of its opcode.
     pub condition: Option<u8>,
-    /// Where the call there returns to; `None`: it is a jump.
+    /// The return address of the call there; `None`: it is a jump.
     pub returns_to: Option<u64>,
 }
 
-/// The function that is called.
+/// The called function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelCallee {
     /// By its number.
     Function(u32),
-    /// By its address, which stands there when the call is made.
+    /// By its address, which the operand holds when the call is made.
     At(Operand),
 }
 
 impl KernelPlace {
-    /// A place that is both.
+    /// A place with both places' roles.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -119,21 +119,21 @@ impl KernelPlace {
 /// The probes in the kernel's code.
 #[derive(Default)]
 pub(super) struct KernelProbes {
-    /// By address: the number of the place, what it is, and its probe.
+    /// By address: the place's number, its roles, and its probe.
     places: BTreeMap<u64, (u32, KernelPlace, Probe)>,
-    /// Numbers that no place has.
+    /// Free numbers.
     free: Vec<u32>,
-    /// Numbers that were given out so far.
+    /// Numbers given out so far.
     used: u32,
-    /// The return probe of f0.
+    /// The return probe on f0.
     returns: Option<Probe>,
     /// The programs at system calls.
     system_calls: Vec<Link>,
-    /// The probes of indirect calls.
+    /// The probes on indirect calls.
     watched: Vec<Probe>,
     /// Probes are being added.
     adding: Arc<AtomicBool>,
-    /// Probes that are being removed: each takes the kernel a grace period.
+    /// Probes in removal: each takes the kernel a grace period.
     removing: Vec<JoinHandle<Vec<u32>>>,
 }
 
@@ -141,7 +141,7 @@ pub(super) struct KernelProbes {
 struct Probe(#[expect(dead_code, reason = "held")] OwnedFd, #[expect(dead_code, reason = "held")] OwnedFd);
 
 impl Drill<'_> {
-    /// Probes these places and no others. Returns those that the kernel refuses, with its reason.
+    /// Probes these places and no others. Returns the places that the kernel refuses, with its reason.
     ///
     /// # Errors
     /// When the kernel's memory does not hold a place.
@@ -159,7 +159,7 @@ impl Drill<'_> {
             }
         }
         let mut refused = Vec::new();
-        // Each that is removed has the kernel's lock for a grace period: new ones go first.
+        // Each removal holds the kernel's lock for a grace period: new probes go first.
         self.kernel.adding.store(true, Relaxed);
         for (&address, place) in wanted {
             if let Some((number, known, _)) = self.kernel.places.get_mut(&address) {
@@ -198,8 +198,8 @@ impl Drill<'_> {
         Ok(refused)
     }
 
-    /// Sees the returns of the function at this address by a return probe. The kernel has few of those for a function, and
-    /// misses returns beyond that.
+    /// Sees the returns of the function at this address by a return probe. The kernel has few return probe instances
+    /// for a function, and misses returns beyond that.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -210,7 +210,7 @@ impl Drill<'_> {
         Ok(())
     }
 
-    /// Where a function of the kernel is called indirectly, it is this one.
+    /// Makes indirect calls to this address in the kernel count as calls of this function.
     ///
     /// # Errors
     /// When the kernel's memory does not hold it.
@@ -219,11 +219,11 @@ impl Drill<'_> {
         map.update(&address.to_ne_bytes(), &function.to_ne_bytes(), MapFlags::ANY).map_err(load_error)
     }
 
-    /// Watches where indirect calls of the kernel go: the number of each, its address, and the place of the target. Returns the numbers
-    /// of those that the kernel refuses.
+    /// Watches where the kernel's indirect calls go: each site's number, its address, and the place of the target.
+    /// Returns the numbers that the kernel refuses.
     ///
     /// # Errors
-    /// When the kernel's memory does not hold one.
+    /// When the kernel's memory does not hold a site.
     pub fn watch_kernel(&mut self, sites: &[(u32, u64, Operand)]) -> Result<Vec<u32>, Error> {
         let mut refused = Vec::new();
         for (number, address, operand) in sites {
@@ -237,8 +237,8 @@ impl Drill<'_> {
         Ok(refused)
     }
 
-    /// Follows system calls into the kernel from now on: all of them become slower by some 100 ns, in all processes. One whose number is known as
-    /// a target is a call of that function.
+    /// Follows system calls into the kernel from now on: all system calls become some 100 ns slower, in all
+    /// processes. A system call whose number is a known target counts as a call of that function.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -256,8 +256,8 @@ impl Drill<'_> {
         Ok(())
     }
 
-    /// Watches which system calls are made where: the number of each place, and the address behind its instruction. Targets are
-    /// numbers of system calls then.
+    /// Watches which system calls are made where: each site's number, and the address behind its instruction. Targets
+    /// are then system call numbers.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -290,7 +290,7 @@ impl Drill<'_> {
         Ok(Probe(link, event))
     }
 
-    /// Removes probes while the search goes on. Their numbers are free when none of them can run any more.
+    /// Removes probes while the search goes on. Their numbers become free when none of them can run any more.
     fn remove_later(&mut self, removed: Vec<(u32, Probe)>) {
         if removed.is_empty() {
             return;
@@ -309,7 +309,7 @@ impl Drill<'_> {
         self.kernel.removing.push(std::thread::spawn(remove));
     }
 
-    /// Stops watching indirect calls of the kernel.
+    /// Stops watching the kernel's indirect calls.
     pub(super) fn watch_kernel_no_more(&mut self) {
         let map = &self.skeleton.maps.watched_calls;
         for key in map.keys().collect::<Vec<_>>() {
@@ -326,8 +326,8 @@ impl Drill<'_> {
         }
     }
 
-    /// The cost of such probes, by those of a system call that does next to nothing: the places of the function that
-    /// `SYS_getppid` goes to, as for f0. `None` where they cannot be put there, or this thread is interrupted too often.
+    /// The cost of such probes, measured on a system call that does next to nothing: the places in `SYS_getppid`'s
+    /// function, as for f0. `None` where they cannot be put there, or this thread is interrupted too often.
     ///
     /// # Errors
     /// When the kernel's memory does not hold a place.
@@ -360,7 +360,7 @@ impl Drill<'_> {
 
     /// Removes all probes in the kernel's code, and waits until they are gone.
     pub(super) fn end_kernel(&mut self) {
-        // Where adding some failed midway, those that are being removed would wait for ever.
+        // If adding failed midway, removals would wait for ever.
         self.kernel.adding.store(false, Relaxed);
         self.watch_kernel_no_more();
         let KernelProbes { places, returns, removing, .. } = std::mem::take(&mut self.kernel);
@@ -372,7 +372,7 @@ impl Drill<'_> {
     }
 }
 
-/// Whether this kernel allows a probe at an address of its code.
+/// Whether this kernel allows a probe at an address in its code.
 pub fn kernel_allows_probes(address: u64) -> bool {
     kprobe(address, false).is_ok()
 }
@@ -397,7 +397,7 @@ fn remove(probes: Vec<Probe>, adding: &AtomicBool) {
     });
 }
 
-/// The time of a system call that does next to nothing, ns: the median of rounds.
+/// The time for a system call that does next to nothing, ns: the median over rounds.
 fn round() -> u64 {
     let mut rounds = [0; ROUNDS];
     for time in &mut rounds {
@@ -412,7 +412,7 @@ fn round() -> u64 {
     rounds[ROUNDS / 2]
 }
 
-/// An event at an address of the kernel.
+/// An event at an address in the kernel.
 fn kprobe(address: u64, returns: bool) -> io::Result<OwnedFd> {
     let kind = std::fs::read_to_string(KIND)?;
     let kind = kind.trim().parse().map_err(io::Error::other)?;
@@ -422,11 +422,11 @@ fn kprobe(address: u64, returns: bool) -> io::Result<OwnedFd> {
         config: if returns { RETURN_PROBE } else { 0 },
         ..Default::default()
     };
-    // No name of a function: the address stands in the second word.
+    // No function name: the address stands in the second word.
     attributes.__bindgen_anon_3.kprobe_func = 0;
     attributes.__bindgen_anon_4.kprobe_addr = address;
-    // SAFETY: the attributes live across the call and carry their own size; the other arguments are plain numbers: any process, the first CPU,
-    // no group, close-on-exec. A program at such an event runs on each CPU.
+    // SAFETY: the attributes live across the call and carry their own size; the other arguments are plain numbers:
+    // any process, the first CPU, no group, close-on-exec. A program at such an event runs on each CPU.
     let fd =
         unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(&attributes), -1, 0, -1, 8u64) };
     if fd < 0 {
@@ -442,7 +442,7 @@ fn link(program: BorrowedFd<'_>, event: BorrowedFd<'_>, cookie: u64) -> io::Resu
         ..Default::default()
     };
     options.__bindgen_anon_1.perf_event.bpf_cookie = cookie;
-    // SAFETY: a program and an event that live across the call, and options of the size that they state.
+    // SAFETY: a program and an event that live across the call, and options with their stated size.
     owned(unsafe {
         libbpf_sys::bpf_link_create(
             program.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! Calls of Python functions: `bpf/drill_python.bpf.h`.
+//! Python function calls: `bpf/drill_python.bpf.h`.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -15,41 +15,41 @@ use crate::latency::calibrate::Calibration;
 use crate::latency::empty::Empty;
 use crate::libbpf::{into_io, load_error, program_mut, word};
 
-/// Functions that are known by a number, at most: `WP_PYTHON_FUNCTIONS`.
+/// The most functions known by a number: `WP_PYTHON_FUNCTIONS`.
 pub const MAX_PYTHON_FUNCTIONS: usize = 4096;
 /// `WP_DRILL_IDLE`, `WP_DRILL_COUNT` and `WP_DRILL_LOOK`.
 const IDLE: u32 = 0;
 const COUNT: u32 = 1;
 const LOOK: u32 = 3;
 
-/// A call of a Python function that was seen, by the code objects of both.
+/// A Python call, by the caller's and callee's code objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PythonCall {
-    /// The code object of the caller; 0 while f0 is looked for.
+    /// The caller's code object; 0 while f0 is looked for.
     pub caller: u64,
-    /// That of the function that was called.
+    /// The callee's code object.
     pub callee: u64,
-    /// The caller's instruction, bytes from its first one.
+    /// The caller's instruction, bytes from its first instruction.
     pub place: u64,
 }
 
-/// The counts of calls of Python functions so far.
+/// The counts of Python calls so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PythonCounts {
     /// Functions and generators that began or went on.
     pub entries: u64,
-    /// Calls of f0 in which a generator was ended or thrown into, which nothing shows to begin.
+    /// Calls of f0 in which a generator was ended or thrown into, without a visible beginning.
     pub unbalanced: u64,
-    /// Calls below f0 that found no room in the list of different ones.
+    /// Calls below f0 that found no room in the list of different calls.
     pub full: u64,
 }
 
 impl Drill<'_> {
-    /// Puts the pair of probes on the interpreter that sees all Python functions, and looks for those that are called. A call that belongs to
-    /// no node takes this number of ns longer, which is taken off.
+    /// Puts the pair of probes on the interpreter that sees all Python functions, and looks for called functions. A
+    /// call outside all nodes takes `cost` ns longer, which is taken off.
     ///
     /// # Errors
-    /// When the kernel refuses one of them.
+    /// When the kernel refuses a probe.
     pub fn probe_python(&mut self, python: &Python, cost: u64) -> Result<(), Error> {
         self.set(|bss| {
             (bss.python_thread, bss.python_cost, bss.phase) = (python.thread, cost, LOOK);
@@ -63,16 +63,17 @@ impl Drill<'_> {
         )?;
         let names = ("drill_enter_python", "drill_enter_python_one");
         links.extend(self.attach_python(self.pid, names, &python.file, &python.begins, 0)?);
-        // They are those of f0, number 0, and stay as long as these would.
+        // The probes belong to f0, number 0, and stay as long as its probes would.
         self.groups.push((vec![0], links));
         Ok(())
     }
 
-    /// The cost of the pair of probes on this machine, by the same programs and a frame of Python that this process makes up: how much longer a
-    /// call takes, and the latency that an empty one has. Before others are put. `None` where it cannot be measured.
+    /// The cost of the pair of probes on this machine, by the same programs and a made-up Python frame in this
+    /// process: how much longer a call takes, and the latency counted for an empty call. To be called before other
+    /// probes are put. `None` where it cannot be measured.
     ///
     /// # Errors
-    /// When the kernel's memory does not hold what it needs.
+    /// When the kernel's memory does not hold the calibration's entries.
     pub fn calibrate_python(&mut self) -> Result<Option<Calibration>, Error> {
         let Some([begins, ends]) = Empty::pair() else { return Ok(None) };
         let mut made_up = MadeUp::new();
@@ -86,7 +87,7 @@ impl Drill<'_> {
         let at = made_up.current();
         self.know_python(made_up.outer_code(), 0)?;
         self.set(|bss| (bss.process, bss.phase, bss.python_thread, bss.python_cost) = (own, COUNT, at, 0))?;
-        // An empty call of f0, and then empty calls in one that is open.
+        // An empty call of f0, and then empty calls in an open call.
         let counted = |drill: &Self| Ok::<u64, Error>(drill.counts()?.sums.iter().sum());
         let mut latencies = Vec::new();
         for _ in 0..ROUNDS {
@@ -113,8 +114,8 @@ impl Drill<'_> {
         Ok((shift > 0).then_some(Calibration { per_call_ns, other_process_ns: 0, shift }))
     }
 
-    /// Takes this time off for each call from now on that belongs to no node, ns. Returns it; or less, where calls of the process showed that its
-    /// probes cannot take as long.
+    /// From now on, takes this time off for each call outside all nodes, ns. Returns it; or less, where the process's
+    /// calls showed that its probes cannot take as long.
     ///
     /// # Errors
     /// None is known.
@@ -125,7 +126,7 @@ impl Drill<'_> {
         Ok(bss.python_cost)
     }
 
-    /// Knows no function and no call any more.
+    /// Forgets all functions and calls.
     fn forget_python(&self) -> Result<(), Error> {
         let maps = &self.skeleton.maps;
         for key in maps.python_functions.keys().collect::<Vec<_>>() {
@@ -166,7 +167,7 @@ impl Drill<'_> {
         offsets.iter().map(attach).collect()
     }
 
-    /// Counts the calls of f0 from now on, which is known by a number.
+    /// Counts the calls of f0 from now on, which has its number.
     ///
     /// # Errors
     /// None is known.
@@ -179,7 +180,7 @@ impl Drill<'_> {
         self.set(|bss| bss.phase = COUNT)
     }
 
-    /// Knows a Python function by a number, whose code object this is.
+    /// Gives the Python function with this code object a number.
     ///
     /// # Errors
     /// When there is no room for it.
@@ -188,7 +189,7 @@ impl Drill<'_> {
         functions.update(&code.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY).map_err(load_error)
     }
 
-    /// The different calls of Python functions that were seen below f0, or, while f0 is looked for, functions; with how often.
+    /// The different Python calls seen below f0, or, while f0 is looked for, the functions; each with its count.
     pub fn python_calls(&self) -> Vec<(PythonCall, u64)> {
         let calls = &self.skeleton.maps.python_calls;
         let of_key = |key: Vec<u8>| {
@@ -201,7 +202,7 @@ impl Drill<'_> {
         all
     }
 
-    /// The counts of calls of Python functions so far.
+    /// The counts of Python calls so far.
     ///
     /// # Errors
     /// None is known.
@@ -215,7 +216,7 @@ impl Drill<'_> {
     }
 }
 
-/// Calls in a round, and rounds, by which the cost is measured. The shortest counts: an interrupt makes others longer.
+/// Calls in a round, and rounds, for measuring the cost. The shortest counts: an interrupt makes others longer.
 const CALLS: u64 = 32;
 const ROUNDS: usize = 41;
 
@@ -223,7 +224,7 @@ fn shortest(mut round: impl FnMut() -> u64) -> u64 {
     (0..ROUNDS).map(|_| round()).min().unwrap_or(0)
 }
 
-/// The time of `calls` calls of both functions, one behind the other, ns.
+/// The time for `calls` calls of both functions, in turn, ns.
 fn call_both(begins: &Empty, ends: &Empty, calls: u64) -> u64 {
     let began = Instant::now();
     for _ in 0..calls {
@@ -233,14 +234,15 @@ fn call_both(begins: &Empty, ends: &Empty, calls: u64) -> u64 {
     u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The state of a thread of Python, with two frames, as CPython 3.11 has them where `bpf/drill_python.bpf.h` looks. The numbers are
-/// addresses in `words`, each counted in words.
+/// A Python thread's state with two frames, laid out as in CPython 3.11 where `bpf/drill_python.bpf.h` looks. The
+/// numbers are addresses in `words`, counted in words.
 struct MadeUp {
     words: Box<[AtomicU64; WORDS]>,
 }
 
 const WORDS: usize = 128;
-/// The word that points to the state of the current thread; that state; its C frame; the two frames; and their code objects, each with one instruction.
+/// The word that points to the current thread's state; the state; its C frame; the two frames; and their code
+/// objects, each with a single instruction.
 const CURRENT: usize = 0;
 const THREAD: usize = 1;
 const C_FRAME: usize = 30;

@@ -1,8 +1,8 @@
-//! The record of a call of f0: a `struct wp_drill_thread` of `bpf/drill.h`.
+//! The record for a call of f0: a `struct wp_drill_thread` of `bpf/drill.h`.
 
 use crate::libbpf::word;
 
-/// Nodes of the function tree that are measured at once, at most: `WP_DRILL_NODES`.
+/// The most nodes measured at once: `WP_DRILL_NODES`.
 pub const MAX_DRILL_NODES: usize = 128;
 
 // Offsets in `struct wp_drill_thread`; the test below holds them against the header.
@@ -21,32 +21,32 @@ const STUBS: usize = 12_128;
 /// Bytes of `struct wp_stub_node`.
 const STUB: usize = 32;
 const QUEUED: usize = 16_264;
-/// Samples of a call that are kept: `WP_DRILL_SAMPLES`.
+/// The most samples kept for a call: `WP_DRILL_SAMPLES`.
 pub const MAX_DRILL_SAMPLES: usize = 64;
 
 /// A call of f0 within the peak.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DrillCall {
-    /// The plan that it was measured by, counted from 1.
+    /// The plan by which the call was measured, counted from 1.
     pub plan: u64,
     /// The thread.
     pub tid: u32,
-    /// Its latency, ns.
+    /// The call's latency, ns.
     pub latency: u64,
-    /// The time from the hand-over of its request to its beginning, ns; 0 where requests are not followed.
+    /// The time from the request's hand-over to the call's beginning, ns; 0 where requests are not followed.
     pub queued: u64,
     /// Calls within it that were unwound without a return.
     pub left: u32,
-    /// The nodes that were called, with the latencies of their calls; node 0 is f0.
+    /// The called nodes, with their calls' latencies; node 0 is f0.
     pub nodes: Vec<DrillNode>,
-    /// Addresses in the process where samples found the code of the sampled node, or what that called; 0 in the kernel.
+    /// Addresses in the process where samples found the sampled node's code, or code that it called; 0 in the kernel.
     pub samples: Vec<u64>,
 }
 
-/// The calls of a node within a call of f0. All times in ns.
+/// A node's calls within a call of f0. All times in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DrillNode {
-    /// Which node.
+    /// The node.
     pub node: u32,
     /// The longest call.
     pub max: u64,
@@ -54,20 +54,20 @@ pub struct DrillNode {
     pub sum: u64,
     /// The number of calls.
     pub count: u64,
-    /// The thread waited to be woken while this was the innermost node.
+    /// The thread was blocked while this was the innermost node.
     pub blocked: u64,
-    /// It was ready to run, and had no CPU.
+    /// The thread was runnable, and had no CPU.
     pub waited: u64,
-    /// Interrupts ran in its place.
+    /// Interrupts ran in the thread's place.
     pub interrupted: u64,
-    /// The hypervisor had its CPU.
+    /// The hypervisor had the thread's CPU.
     pub stolen: u64,
-    /// The longest of these, and its number: 236 for the local timer, else an interrupt line.
+    /// The longest interrupt: its number (236 for the local timer, else an interrupt line), and its time.
     pub longest: (u32, u64),
 }
 
 impl DrillCall {
-    /// Reads a `struct wp_drill_thread`. A tick of stubs takes this number of ns.
+    /// Reads a `struct wp_drill_thread`. A stubs' tick takes this number of ns.
     pub(super) fn read(record: &[u8], tick: f64) -> Option<Self> {
         let half = |at: usize| word(record, at) as u32;
         let (call, stub_call) = (word(record, CALL), word(record, STUB_CALL));

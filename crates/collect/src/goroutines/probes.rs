@@ -15,15 +15,15 @@ use crate::error::Error;
 use crate::libbpf::{has_function, load_error, owned, program};
 use crate::sampling;
 
-/// The number of the kernel's perf events that are probes on user functions.
+/// The file with the kernel's perf event type for user function probes.
 const KIND: &str = "/sys/bus/event_source/devices/uprobe/type";
 
-/// The way in which this kernel puts probes on user functions.
+/// This kernel's way to attach user function probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// All places of a BPF program at once, by whoever may use the program: from Linux 6.6 on.
+    /// All places of a BPF program at once, by any process that may use the program: from Linux 6.6 on.
     Links,
-    /// Each by a perf event of its own, which needs the rights to that.
+    /// Each by a perf event of its own, which needs the rights for perf events.
     PerfEvents,
 }
 
@@ -33,7 +33,7 @@ impl Way {
     }
 }
 
-/// The loaded BPF programs, and the table with what they read.
+/// The loaded BPF programs, and the table with the offsets that they read.
 pub(crate) struct GoProbes {
     programs: Vec<(GoSite, OwnedFd)>,
     offsets: MapHandle,
@@ -41,7 +41,7 @@ pub(crate) struct GoProbes {
 }
 
 impl GoProbes {
-    /// Those of an object that was loaded for this way.
+    /// The programs in an object that was loaded for this way.
     pub(crate) fn new(object: &Object, offsets: &Map<'_>, way: Way) -> Result<Self, Error> {
         let failed = |source| Error::Load { source };
         let of =
@@ -50,16 +50,17 @@ impl GoProbes {
         Ok(Self { programs, offsets: MapHandle::try_from(offsets).map_err(load_error)?, way })
     }
 
-    /// Whether probes can still be put on a program when the rights to load programs were dropped.
+    /// Whether probes can still be attached after the rights to load programs were dropped.
     pub(crate) fn need_no_rights(&self) -> bool {
         self.way == Way::Links
     }
 
-    /// Attaches the BPF programs to all places of a program, in whichever process has the file mapped, now or later. Its steps are recorded
-    /// from the moment on at which all are there: a goroutine that is seen to park, and is not seen to run on, would be taken to wait.
+    /// Attaches the BPF programs to all places in a program, in whichever process has the file mapped, now or later.
+    /// Its steps are recorded only once all probes are there: a goroutine seen to park, and not seen to run on, would
+    /// be taken to wait.
     ///
     /// # Errors
-    /// When the kernel refuses one of them.
+    /// When the kernel refuses a probe.
     pub(crate) fn attach(&self, number: u32, go: &GoFile) -> Result<Vec<OwnedFd>, Error> {
         let GoOffsets { goid, m, curg, birth } = go.program.offsets;
         let birth = birth.map_or([0; 3], |birth| [birth.parent, birth.start_pc, birth.pc]);
@@ -68,7 +69,7 @@ impl GoProbes {
             let value: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
             self.offsets.update(&number.to_ne_bytes(), &value, MapFlags::ANY).map_err(load_error)
         };
-        // No number is at the beginning of a `g`: with 0 there the BPF programs do nothing.
+        // No goroutine id is at the beginning of a `g`: with 0 there the BPF programs do nothing.
         set(0)?;
         let file = by_descriptor(&go.file);
         let failed = |offset, source| Error::Probe { file: go.path.clone(), offset, source };
@@ -102,7 +103,7 @@ fn link_options() -> libbpf_sys::bpf_link_create_opts {
     }
 }
 
-/// Attaches a BPF program to these places of a file, in all processes.
+/// Attaches a BPF program to these places in a file, in all processes.
 fn link(program: &OwnedFd, cookie: u32, file: &Path, places: &[u64]) -> io::Result<OwnedFd> {
     let file = path_of(file)?;
     let cookies = vec![u64::from(cookie); places.len()];
@@ -115,8 +116,8 @@ fn link(program: &OwnedFd, cookie: u32, file: &Path, places: &[u64]) -> io::Resu
         ..Default::default()
     };
     options.__bindgen_anon_1.uprobe_multi = multi;
-    // SAFETY: a program that is open, and options of the size that they state, which outlive the call, as do the name and the lists of that
-    // length in them.
+    // SAFETY: an open program, and options with their stated size, which outlive the call, as do the name and the
+    // lists with that length in them.
     owned(unsafe {
         libbpf_sys::bpf_link_create(
             program.as_raw_fd(),
@@ -127,7 +128,7 @@ fn link(program: &OwnedFd, cookie: u32, file: &Path, places: &[u64]) -> io::Resu
     })
 }
 
-/// The same for one place, on kernels without such links.
+/// The same for a single place, on kernels without such links.
 fn perf_link(program: &OwnedFd, cookie: u32, file: &Path, place: u64) -> io::Result<OwnedFd> {
     let kind = std::fs::read_to_string(KIND)?;
     let file = path_of(file)?;
@@ -138,12 +139,12 @@ fn perf_link(program: &OwnedFd, cookie: u32, file: &Path, place: u64) -> io::Res
     };
     attributes.__bindgen_anon_3.uprobe_path = file.as_ptr() as u64;
     attributes.__bindgen_anon_4.probe_offset = place;
-    // One of a single CPU, like those of libbpf: the BPF program runs on each, whichever the event is of.
+    // An event on a single CPU, like libbpf's: the BPF program runs on each CPU, whichever the event names.
     let event = sampling::event(0, &attributes)?;
     let mut options = link_options();
     options.__bindgen_anon_1.perf_event.bpf_cookie = cookie.into();
-    // SAFETY: a program and an event that are open, and options of the size that they state, which outlive the call. The link keeps its own
-    // reference to the event.
+    // SAFETY: an open program and an open event, and options with their stated size, which outlive the call. The link
+    // keeps its own reference to the event.
     owned(unsafe {
         libbpf_sys::bpf_link_create(
             program.as_raw_fd(),

@@ -1,9 +1,9 @@
-//! Go programs that start while a session records, or while it was being prepared.
+//! Go programs that start while a session records, or during its preparation.
 //!
-//! The record of an exec leads to the file. A thread of its own looks at it, since the one that drains must not wait for a disk, and attaches
-//! the probes. The kernel then has them in all processes that run the file, also in those that start later. So
-//! the first process of a file runs for some 10 to 100 ms unseen: what its goroutines did is not known until each takes its first step
-//! behind that, and a span that began there belongs to none.
+//! An exec record leads to the file. A separate thread looks at it, since the draining thread must not wait for a
+//! disk, and attaches the probes. The kernel then has them in all processes that run the file, also in later ones. So
+//! a file's first process runs unseen for some 10 to 100 ms: its goroutines are unknown until each takes its first
+//! step after that, and a span that began before belongs to no goroutine.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -28,32 +28,33 @@ use super::{
 use crate::clocks;
 use crate::names::Name;
 
-/// More files than this are not remembered: they are looked at again.
+/// The most files remembered; with more, files are looked at again.
 const MAX_SEEN: usize = 65_536;
-/// More Go programs than this are not named.
+/// The most Go programs named.
 const MAX_NAMED: usize = 256;
 
-/// The Go programs that started while a session recorded, and were not there before.
+/// New Go programs that started while a session recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GoStarted {
-    /// The files of those whose goroutines are recorded, each with the time from its start to its probes: before, they are not known.
+    /// The files of recorded programs, each with the time from its start to its probes: earlier goroutine steps are
+    /// not known.
     pub probed: Vec<(PathBuf, Duration)>,
-    /// Those that were to be recorded and cannot be.
+    /// Programs that should be recorded and cannot be.
     pub refused: Vec<GoRefused>,
-    /// The files of those that are not recorded, since only others are asked about.
+    /// The files of programs that are not recorded, since the question is about others.
     pub left_alone: Vec<PathBuf>,
-    /// The files of those that had ended, or had become another program, before there were probes.
+    /// The files of programs whose process ended, or executed another program, before there were probes.
     pub ended: Vec<PathBuf>,
 }
 
-/// Where `struct wp_thread` and `struct wp_exec` have their fields, bytes.
+/// Field offsets in `struct wp_thread` and `struct wp_exec`, bytes.
 const TID: usize = 16;
 const TGID: usize = 20;
 const PARENT_TGID: usize = 24;
 const EXEC_TGID: usize = 20;
 const EXEC_PATH: usize = 40;
 
-/// A change in the life of a process.
+/// A change to a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Change {
     Forked { parent: u32, child: u32 },
@@ -61,7 +62,7 @@ enum Change {
 }
 
 impl Change {
-    /// The change that a record is of; `None` for all others, and for a birth of a thread in a process.
+    /// A record's change; `None` for other records, and for a new thread in a process.
     fn of(record: &[u8]) -> Option<Self> {
         let header = Header::read(record)?;
         let word = |at: usize| Some(u32::from_le_bytes(*record.get(at..)?.first_chunk()?));
@@ -80,28 +81,28 @@ impl Change {
     }
 }
 
-/// The outcome of the thread.
+/// The thread's outcome.
 #[derive(Default)]
 pub(crate) struct Started {
-    /// The programs.
+    /// The Go programs.
     pub(crate) programs: GoStarted,
-    /// Their probes: they are there until these are dropped.
+    /// Their probes, which stay until these are dropped.
     pub(crate) links: Vec<OwnedFd>,
 }
 
-/// The front of the thread; without one where no goroutines are recorded.
+/// The thread's front; without a thread where no goroutines are recorded.
 #[derive(Default)]
 pub(crate) struct GoWatch {
     changes: Option<Sender<Change>>,
     named: Option<Receiver<Vec<Name>>>,
     thread: Option<JoinHandle<Started>>,
-    /// The changes that wait are left.
+    /// Waiting changes are skipped.
     is_over: Arc<AtomicBool>,
 }
 
 impl GoWatch {
-    /// From now on programs are looked at, with the rights of this thread. Where `probes` are there, those that are asked about get them.
-    /// `command` is the number of the command's process, `count` that of the programs with probes.
+    /// From now on programs are looked at, with this thread's rights; with `probes`, programs in question get them.
+    /// `command` is the command's process number, `count` the number of programs with probes.
     pub(crate) fn start(
         later: Option<Later>,
         probes: Option<GoProbes>,
@@ -133,32 +134,32 @@ impl GoWatch {
         Self { changes: Some(changes), named: Some(named), thread: Some(thread), is_over }
     }
 
-    /// Passes a record on, if it is of a process that was forked or runs another program.
+    /// Passes a record on, if it is a process's fork or exec.
     pub(crate) fn see(&self, record: &[u8]) {
         if let Some(changes) = &self.changes
             && let Some(change) = Change::of(record)
         {
-            // The thread does not end before this is dropped.
+            // The thread does not end before this value is dropped.
             let _ = changes.send(change);
         }
     }
 
-    /// The names that became known of reasons for which goroutines wait.
+    /// The newly known names of park reasons.
     pub(crate) fn named(&self) -> Vec<Name> {
         self.named.iter().flat_map(Receiver::try_iter).flatten().collect()
     }
 
-    /// From now on no further program is looked at. Returns whether the last one has been.
+    /// From now on no further program is looked at. Returns whether the last look is over.
     pub(crate) fn is_over(&mut self) -> bool {
         self.is_over.store(true, Ordering::Relaxed);
         self.changes = None;
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Waits until the last program has been looked at. Call [`Self::named`] once more.
+    /// Waits until the last look is over. Call [`Self::named`] once more.
     pub(crate) fn finish(&mut self) -> Started {
         self.is_over();
-        // The thread does not panic; if it did, there is nothing to say.
+        // The thread does not panic; if it did, there would be nothing to report.
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }
@@ -167,10 +168,10 @@ struct Watcher {
     probes: Option<GoProbes>,
     all: bool,
     is_asked: Option<IsAsked>,
-    /// The processes whose programs are asked about: those, and all that they start.
+    /// The processes in question, and all that they start.
     asked: HashSet<u32>,
     seen: HashMap<FileId, Seen>,
-    /// The number of the next program.
+    /// The next program's number.
     next: u32,
     programs: GoStarted,
     links: Vec<OwnedFd>,
@@ -184,11 +185,11 @@ impl Watcher {
         Self { probes, all, is_asked, asked, seen, next: count as u32, programs, links }
     }
 
-    /// Takes a change. Returns the names of reasons that a program brings along.
+    /// Takes a change. Returns the park reasons' names for a new program.
     fn take(&mut self, change: Change) -> Option<Vec<Name>> {
         match change {
             Change::Forked { parent, child } => {
-                // The number may have been that of another one.
+                // The number may have belonged to an earlier process.
                 match self.asked.contains(&parent) {
                     true => self.asked.insert(child),
                     false => self.asked.remove(&child),
@@ -208,10 +209,10 @@ impl Watcher {
         self.all || self.asked.contains(&tgid) || is_further()
     }
 
-    /// Looks at the program that a process runs, which it has run since then or later.
+    /// Looks at a process's program, which it has run since `at` or later.
     fn looks_at(&mut self, tgid: u32, at: Stamp<Local>) -> Option<Vec<Name>> {
         let file = Process::open(tgid).and_then(|process| process.exe()).ok()?;
-        // The link of the process says nothing later, and it may have ended already: that of our descriptor does.
+        // The process may have ended already, and its link with it; our descriptor's link stays.
         let path = by_descriptor(&file).read_link().ok()?;
         self.runs(Named::new(path, file)?, self.is_asked(tgid), at)
     }
@@ -269,14 +270,14 @@ impl Watcher {
         }
     }
 
-    /// A process ran the file of this path, and may run another one by now.
+    /// A process ran the file with this path, and may run another by now.
     fn ran(&mut self, path: &Path, is_asked: bool) {
-        // From which directory another one began is not known.
+        // The directory for a relative path is not known.
         let Some(named) = path.is_absolute().then(|| Named::open(path)).flatten() else { return };
         if !self.seen.contains_key(&named.id) {
             if is_go_program(&by_descriptor(&named.file)) {
                 match is_asked {
-                    // It may run again: then it is probed.
+                    // The program may run again: then it is probed.
                     true => name(&mut self.programs.ended, named.path),
                     false => self.leave_alone(named.path, named.id),
                 }
@@ -307,7 +308,7 @@ struct Named {
 }
 
 impl Named {
-    /// `None` where it is gone, is no file, or may not be read.
+    /// `None` where the file is gone, is not regular, or may not be read.
     fn open(path: &Path) -> Option<Self> {
         Self::new(path.to_owned(), File::open(path).ok()?)
     }
@@ -373,7 +374,7 @@ mod tests {
         let expected = Change::Ran { tgid: 8, at: Stamp::from_ns(500), path: PathBuf::from("/bin/go") };
         assert_eq!(Change::of(&ran), Some(expected));
         for cut in 0..ran.len() {
-            // A path that is cut off is another one.
+            // A cut path is another path.
             let _ = Change::of(&ran[..cut]);
         }
         assert_eq!(Change::of(&record(Kind::Exit, &[("tgid", 8)])), None);
@@ -384,12 +385,12 @@ mod tests {
         let mut watcher = watcher(true, &[], None);
         let own = std::env::current_exe().expect("its file");
         let tgid = std::process::id();
-        // From which directory that one began is not known: it is found by the process.
+        // The directory for a relative path is not known: the file is found by the process.
         for path in [PathBuf::from("a/relative/one"), own.clone()] {
             watcher.take(Change::Ran { tgid, at: clocks::now(), path });
             assert_eq!(watcher.seen.values().collect::<Vec<_>>(), [&Seen::Settled]);
         }
-        // The cost of programs that Go did not make.
+        // The cost of other languages' programs.
         let cost = |watcher: &mut Watcher, is_new: bool| {
             let began = clocks::read(libc::CLOCK_THREAD_CPUTIME_ID);
             for _ in 0..1000 {
@@ -404,7 +405,7 @@ mod tests {
         println!(
             "a program of a file that was looked at costs {again} ns of CPU time, one of a new file {new} ns"
         );
-        // One that has gone.
+        // A process that has ended.
         watcher.take(Change::Ran {
             tgid: u32::MAX,
             at: clocks::now(),

@@ -1,12 +1,12 @@
 //! The cost of probes on this machine, and how much they add to the latencies that they count.
 //!
-//! The cost is measured, since it is 0.6 µs on one machine and 40 µs on another: on empty functions of this program
-//! that begin like the probed functions, with the same BPF programs attached in the same way, for this
-//! process alone. The latency that is counted for an empty function is what the probes add to the latency of
-//! any function (T08 section 8.2); the time that its call takes longer is what they cost its caller.
+//! The cost is measured, since it is 0.6 µs on one machine and 40 µs on another: on empty functions in this program
+//! that begin like the probed functions, with the same BPF programs attached in the same way, for this process alone.
+//! The latency counted for an empty function is the probes' share in any function's latency (T08 section 8.2); the
+//! extra time for its call is the probes' cost to its caller.
 //!
-//! Calls are measured in rounds, of which the median counts: an interrupted round does not matter. Rounds in which this
-//! thread loses its CPU do not count at all: on a busy machine, most of them do.
+//! Calls are measured in rounds, and the median counts: an interrupted round does not matter. Rounds in which this
+//! thread loses its CPU do not count at all: on a busy machine, most rounds do.
 
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -24,34 +24,34 @@ use crate::kernel_probes::{KernelFunction, KernelTypes, call_test_functions};
 use crate::priority::RaisedPriority;
 use crate::probes::{GO, attach_one};
 
-/// The target whose counters calibration uses: the one behind all others.
+/// Calibration's own target: the number behind all others.
 const TARGET: u32 = MAX_TARGETS as u32;
-/// Calls of a user function in a round: the first one comes after system calls, and takes half as long again.
+/// Calls of a user function in a round: the first comes after system calls, and takes half as long again.
 const CALLS: u64 = 32;
-/// The same where the kernel single-steps each call: a round of 32 would take a millisecond, and on a busy machine most would be
-/// interrupted.
+/// The same where the kernel single-steps each call: a round with 32 calls would take a millisecond, and on a busy
+/// machine most would be interrupted.
 const STEPPED_CALLS: u64 = 8;
 /// Calls of a kernel function in a round. Each takes a system call, which takes longer than the probes.
 const KERNEL_CALLS: u64 = 8;
 /// The number of rounds: with fewer, an interrupted round might be the median.
 const ROUNDS: std::ops::RangeInclusive<usize> = 5..=41;
-/// The time after which no more rounds than the least number are made.
+/// The time after which only the least number of rounds is still made.
 const MAX_TIME: Duration = Duration::from_millis(2);
-/// The time after which rounds count in which the CPU was lost, if there are no others.
+/// The time after which rounds with a lost CPU count, if there are no others.
 const MAX_PATIENCE: Duration = Duration::from_millis(200);
 
-/// The cost of probes of a kind on this machine.
+/// The cost of a kind of probe on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calibration {
-    /// The time that a probed call takes longer, ns.
+    /// The extra time for a probed call, ns.
     pub per_call_ns: u64,
-    /// The time that a call takes longer in a process whose latencies are not counted, ns.
+    /// The extra time for a call in a process whose latencies are not counted, ns.
     pub other_process_ns: u64,
-    /// The latency that is counted for an empty function, ns or cycles.
+    /// The latency counted for an empty function, ns or cycles.
     pub shift: u64,
 }
 
-/// The measured cost of probes such as these; `None` where the kernel refuses them.
+/// The measured cost of this kind of probe; `None` where the kernel refuses it.
 pub fn calibrate(probe: &Probe) -> Option<Calibration> {
     let options = LatencyOptions {
         targets: vec![Counted::Function(probe.clone())],
@@ -98,7 +98,7 @@ impl Counters<'_> {
         self.measure(calls, |_| Some(empty.round(calls)), |counters| counters.probe(&empty))
     }
 
-    /// The cost of the probes of a kernel function; `None` if it cannot be measured.
+    /// The cost of a kernel function's probes; `None` if it cannot be measured.
     fn calibrate_kernel(&mut self) -> Option<Calibration> {
         let types = KernelTypes::read().ok()?;
         let round = |counters: &Self| {
@@ -112,12 +112,12 @@ impl Counters<'_> {
             let Self { skeleton, calibration_probes: (_, probes), .. } = counters;
             probes.attach(skeleton.object(), &types, TARGET, &KernelFunction::for_tests()).ok()
         })?;
-        // The time of the system calls varies: a result below the counted latency is noise.
+        // The system calls' time varies: a result below the counted latency is noise.
         let is_known = found.per_call_ns > 0 && (self.in_cycles() || found.per_call_ns > found.shift);
         is_known.then_some(found)
     }
 
-    /// Measures rounds of `calls` calls: without probes, with probes, and with their latencies counted.
+    /// Measures rounds with `calls` calls: without probes, with probes, and with their latencies counted.
     fn measure(
         &mut self,
         calls: u64,
@@ -126,13 +126,13 @@ impl Counters<'_> {
     ) -> Option<Calibration> {
         let bare = median(rounds(cpu_losses, || round(self))?)?;
         probe(self)?;
-        // The kernel prepares the place of a probe at the first call.
+        // The kernel prepares a probe's place at the first call.
         round(self)?;
         let other_process = median(rounds(cpu_losses, || round(self))?)?;
         let own = std::process::id();
         self.follow(own).ok()?;
         let found = self.counted(calls, || round(self));
-        // Processes that this one starts later are not to be followed unless asked for.
+        // Processes that this process starts later are not to be followed unless requested.
         self.skeleton.maps.followed.delete(&own.to_ne_bytes()).ok()?;
         groups::clear(&self.skeleton);
         let (times, latencies): (Vec<u64>, Vec<u64>) = found?.into_iter().unzip();
@@ -143,14 +143,14 @@ impl Counters<'_> {
         })
     }
 
-    /// The time of each round of `calls` calls, ns, and the sum of their counted latencies.
+    /// Each round's time for `calls` calls, ns, and the sum of their counted latencies.
     fn counted(&self, calls: u64, mut round: impl FnMut() -> Option<u64>) -> Option<Vec<(u64, u64)>> {
         rounds(cpu_losses, || {
             let before = self.total(TARGET).ok()?;
             let time = round()?;
             let after = self.total(TARGET).ok()?;
             let sum = |counts: &[u64; 64]| counts.iter().sum::<u64>();
-            // If not all calls of a round are counted, the probes are not of the assumed kind.
+            // If not all calls in a round are counted, the probes are not of the assumed kind.
             if sum(&after.buckets).checked_sub(sum(&before.buckets)) != Some(calls) {
                 return None;
             }
@@ -175,8 +175,8 @@ impl Counters<'_> {
     }
 }
 
-/// The results of the rounds that fit into [`MAX_TIME`], within [`ROUNDS`], and in which `losses` stays the same; of the others,
-/// if there are none within [`MAX_PATIENCE`].
+/// The results of the rounds that fit into [`MAX_TIME`], within [`ROUNDS`], and in which `losses` stays the same; the
+/// other rounds' results, if there are none within [`MAX_PATIENCE`].
 fn rounds<T>(losses: impl Fn() -> i64, mut round: impl FnMut() -> Option<T>) -> Option<Vec<T>> {
     let began = Instant::now();
     let (mut kept, mut interrupted) = (Vec::new(), Vec::new());
@@ -194,7 +194,7 @@ fn rounds<T>(losses: impl Fn() -> i64, mut round: impl FnMut() -> Option<T>) -> 
 
 /// How often this thread lost its CPU so far, by the kernel's count.
 fn cpu_losses() -> i64 {
-    // SAFETY: plain numbers, for which zeroes are values; the call fills them.
+    // SAFETY: plain numbers, for which zero is valid; the call fills them.
     unsafe {
         let mut used: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &mut used);
@@ -226,7 +226,7 @@ mod tests {
         let found = rounds(|| count.get(), next).expect("rounds");
         assert!(found.len() > 5 && began.elapsed() >= MAX_PATIENCE, "{found:?}");
         let fast = rounds(|| 0, || Some(())).expect("rounds");
-        // It is that number, unless the machine stops this thread for longer than the time.
+        // All rounds fit, unless the machine stops this thread for longer than the time.
         assert!(ROUNDS.contains(&fast.len()), "{}", fast.len());
         assert_eq!(rounds(|| 0, || None::<()>), None);
     }

@@ -1,4 +1,4 @@
-//! The BPF programs that count: loaded, attached, and their counts read.
+//! The counting BPF programs: loaded, attached, and their counts read.
 
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
@@ -20,15 +20,15 @@ use crate::probes;
 use crate::sampling::possible_cpus;
 use crate::skeleton::latency::{LatencySkel, LatencySkelBuilder};
 
-/// The loaded programs. They count until this is dropped.
+/// The loaded programs. They count until this value is dropped.
 pub(super) struct Counters<'obj> {
     pub(super) skeleton: LatencySkel<'obj>,
     links: Vec<Link>,
     kernel_probes: KernelProbes,
     grouping: Option<Grouping>,
-    /// The events of the cycle counters, kept open.
+    /// The cycle counters' events, kept open.
     cycles: Option<Cycles>,
-    /// The probes of calibration, on user functions and on the kernel's.
+    /// Calibration's probes, on user functions and on the kernel's.
     pub(super) calibration_probes: (Vec<Link>, KernelProbes),
 }
 
@@ -68,7 +68,7 @@ impl<'obj> Counters<'obj> {
         kernel_probes::prepare(open.open_object_mut())?;
         let rodata = open.maps.rodata_data.as_deref_mut().ok_or(Error::Skeleton(".rodata"))?;
         rodata.everyone = options.everyone();
-        // Functions have the numbers of their targets.
+        // Functions have their targets' numbers.
         rodata.function_targets =
             if functions || kernel_functions { options.targets.len() as u32 } else { 0 };
         let no_cycles = |source| Error::Cycles { source };
@@ -126,7 +126,7 @@ impl<'obj> Counters<'obj> {
         Ok(counters)
     }
 
-    /// From now on, latencies of this process and of those that it starts are counted.
+    /// From now on, counts latencies in this process and in processes that it starts.
     pub(super) fn follow(&self, pid: u32) -> Result<(), Error> {
         probes::follow(&self.skeleton.maps.followed, pid)
     }
@@ -149,7 +149,7 @@ impl<'obj> Counters<'obj> {
         self.attach_to_kernel(options)
     }
 
-    /// Attaches the programs of kernel functions.
+    /// Attaches the kernel functions' programs.
     pub(super) fn attach_to_kernel(&mut self, options: &LatencyOptions) -> Result<(), Error> {
         let mut types = None;
         for (index, target) in (0..).zip(&options.targets) {
@@ -181,7 +181,7 @@ impl<'obj> Counters<'obj> {
         }
     }
 
-    /// Reads the counts of all targets, and of their groups. `at` is the time since the beginning.
+    /// Reads the counts by target and by group. `at` is the time since the beginning.
     pub(super) fn read(
         &self,
         options: &LatencyOptions,
@@ -209,7 +209,7 @@ impl<'obj> Counters<'obj> {
         if self.grouping.is_some() { groups::read(&self.skeleton) } else { Ok(HashMap::new()) }
     }
 
-    /// All counts of a target, without the open and the unseen calls.
+    /// All counts for a target, without the open and the unseen calls.
     pub(super) fn total(&self, target: u32) -> Result<Counts, Error> {
         let mut total = self.others(target)?;
         for group in self.groups()?.remove(&target.into()).unwrap_or_default() {
@@ -218,7 +218,7 @@ impl<'obj> Counters<'obj> {
         Ok(total)
     }
 
-    /// The counts of a target that belong to no group.
+    /// A target's counts outside all groups.
     fn others(&self, target: u32) -> Result<Counts, Error> {
         let values = per_cpu(&self.skeleton.maps.distributions, target);
         let values = values.map_err(|source| Error::Counts { source: into_io(source) })?;
@@ -232,7 +232,7 @@ impl<'obj> Counters<'obj> {
         Ok(self.kernel_probes.unseen(|other| other == target, returned))
     }
 
-    /// The number of calls, waits and requests of each target that have not ended.
+    /// Each target's number of calls, waits and requests that have not ended.
     fn open(&self) -> HashMap<u64, u64> {
         let maps = &self.skeleton.maps;
         let mut open = HashMap::new();

@@ -1,4 +1,4 @@
-//! Counts of latencies: histograms, their groups, and what came between two readings.
+//! Latency counts: histograms, their groups, and the differences between two readings.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use wakepath_distribution::MAX_GROUP_SLICES;
 
 use crate::libbpf::word;
 
-/// The counts of a target since the beginning.
+/// A target's counts since the beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
     /// Bucket i: latencies from 2^i to below 2^(i+1) ns or cycles.
     pub buckets: [u64; 64],
     /// The sum of all latencies, ns or cycles.
     pub sum: u64,
-    /// Calls that an exception, `longjmp` or the end of their thread unwound: they never returned.
+    /// Calls unwound by an exception, `longjmp` or their thread's end: they never returned.
     pub unwound: u64,
     /// Calls that were not counted since too many were open or recursion was too deep.
     pub overflowed: u64,
     /// Calls that have not ended.
     pub open: u64,
-    /// Calls of a function of the kernel whose beginning or return was missed; not known by group.
+    /// Kernel function calls whose beginning or return was missed; not known by group.
     pub unseen: u64,
 }
 
@@ -51,7 +51,7 @@ impl Counts {
         }
     }
 
-    /// Adds the counts of `other`, but not its open or unseen calls.
+    /// Adds the counts in `other`, but not its open or unseen calls.
     pub(super) fn add(&mut self, other: &Self) {
         for (count, more) in self.buckets.iter_mut().zip(other.buckets) {
             *count = count.saturating_add(more);
@@ -65,52 +65,52 @@ impl Counts {
 /// A process, a thread or a cgroup with its counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// The number of the process or thread, or the inode of the cgroup.
+    /// The process or thread number, or the cgroup's inode.
     pub id: u64,
-    /// When it started, ns of the monotonic clock; 0 for a cgroup.
+    /// The group's start, ns on the monotonic clock; 0 for a cgroup.
     pub start_ns: u64,
-    /// The process that a thread belongs to.
+    /// A thread's process.
     pub process: Option<u32>,
-    /// The last name of the process or thread, or the path of the cgroup; `None` if it is gone.
+    /// The process's or thread's last name, or the cgroup's path; `None` if it is gone.
     pub name: Option<Box<[u8]>>,
-    /// Its counts, without `open` and `unseen`, which are not known by group.
+    /// The group's counts, without `open` and `unseen`, which are not known by group.
     pub counts: Counts,
 }
 
-/// The counts of a target by group, at the end.
+/// A target's counts by group, at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Groups {
     /// In no order.
     pub groups: Vec<Group>,
-    /// The sum of the groups for which there was no room. Together with `groups` it is the whole.
+    /// The sum over the groups without room. Together with `groups` it is the whole.
     pub others: Counts,
 }
 
-/// A reading of the counts of all targets.
+/// A reading of all targets' counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// When it was made, since the beginning.
+    /// The time of the reading, since the beginning.
     pub at: Duration,
-    /// The counts, in the order of the targets.
+    /// The counts, in the targets' order.
     pub counts: Vec<Counts>,
-    /// The counts since the previous reading, by target and group; `None` if groups are not asked for, and once there
-    /// were more than `MAX_GROUP_SLICES` parts in all.
+    /// The counts since the previous reading, by target and group; `None` without grouping, and once there were more
+    /// than `MAX_GROUP_SLICES` parts in all.
     pub parts: Option<Vec<Vec<Part>>>,
 }
 
-/// The counts of a group between two readings.
+/// A group's counts between two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// The group: its number and when it started; `None` for the groups for which there was no room.
+    /// The group: its number and its start; `None` for the groups without room.
     pub whose: Option<(u64, u64)>,
-    /// Its counts.
+    /// The group's counts.
     pub counts: Counts,
 }
 
-/// The counts of groups at the last reading, from which the parts are computed.
+/// The groups' counts at the last reading, from which the parts are computed.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    /// Whether parts are asked for, and there is room for them.
+    /// Whether parts are requested, and there is room for them.
     wanted: bool,
     /// The number of parts so far.
     kept: usize,

@@ -14,12 +14,12 @@ use crate::skeleton::latency::LatencySkel;
 /// The directory in which perf describes the event.
 const SOURCE: &str = "/sys/bus/event_source/devices/msr";
 
-/// The event of each CPU; they count until this is dropped.
+/// Each CPU's event; they count until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Cycles(Vec<(u32, OwnedFd)>);
 
 impl Cycles {
-    /// Opens the event of each CPU.
+    /// Opens each CPU's event.
     ///
     /// # Errors
     /// When the processor or the kernel has no such event, or it may not be opened.

@@ -1,4 +1,4 @@
-//! Empty functions of this program, one for each kind of probe whose cost is measured.
+//! Empty functions in this program, for each kind of probe whose cost is measured.
 
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
@@ -6,19 +6,19 @@ use std::time::Instant;
 use wakepath_functions::{Probe, ProbeMethod, Return, Runtime};
 use wakepath_process::Process;
 
-/// The properties of a function's probes on which their cost depends.
+/// The properties of a function's probes that determine their cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProbeKind {
     entry: ProbeMethod,
     pub(super) exit: Exit,
-    /// The function is Go's, so that the goroutine is read.
+    /// The function is Go's, so the goroutine is read.
     pub(super) go: bool,
 }
 
 /// The place where a return is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// By a probe in the place of the return address.
+    /// By a probe in place of the return address.
     ReturnAddress,
     /// At the return instruction, which is single-stepped.
     Instruction,
@@ -40,22 +40,23 @@ impl ProbeKind {
     }
 }
 
-/// An empty function of this program.
+/// An empty function in this program.
 pub(crate) struct Empty {
     pub(super) kind: ProbeKind,
     pub(super) code: &'static [u8],
     call: unsafe extern "C" fn(),
-    /// Its offset in this program's file, bytes.
+    /// The function's offset in this program's file, bytes.
     pub(crate) offset: u64,
 }
 
 impl Empty {
-    /// The empty function for a kind of probe; `None` if there is none on this architecture.
+    /// The empty function for a kind of probe; `None` if this architecture has none.
     pub(super) fn of(kind: ProbeKind) -> Option<Self> {
         Self::with_code(kind, functions::of(kind)?)
     }
 
-    /// Two functions that begin with a no-operation of one byte, which the kernel emulates, as the places in an interpreter.
+    /// Two functions that begin with a one-byte no-operation, which the kernel emulates, like the places in an
+    /// interpreter.
     pub(crate) fn pair() -> Option<[Self; 2]> {
         let kind = ProbeKind { entry: ProbeMethod::Emulated, exit: Exit::ReturnAddress, go: false };
         let [begins, ends] = functions::pair()?.map(|function| Self::with_code(kind, function));
@@ -67,31 +68,31 @@ impl Empty {
         let mut there = [0; 16];
         let there = there.get_mut(..code.len())?;
         Process::own().ok()?.exe().ok()?.read_exact_at(there, offset).ok()?;
-        // A probe at any other place would do harm, in the mapping of another file for instance.
+        // A probe at any other place would do harm, in another file's mapping for instance.
         (there == code).then_some(Self { kind, code, call, offset })
     }
 
-    /// Calls it once.
+    /// Calls the function.
     pub(crate) fn call(&self) {
-        // SAFETY: it is one of the functions below, which take nothing, change no register that the caller keeps, and return.
+        // SAFETY: a function from below, which takes nothing, changes no register that the caller keeps, and returns.
         unsafe { functions::call(self.call, None) };
     }
 
-    /// The time of `calls` calls, ns.
+    /// The time for `calls` calls, ns.
     pub(super) fn round(&self, calls: u64) -> u64 {
-        // A goroutine's record begins with the bounds of its stack, which are not those of this stack.
+        // A goroutine's record begins with its stack bounds, which differ from this stack's.
         let goroutine = [0_u64; 2];
         let began = Instant::now();
         for _ in 0..calls {
-            // SAFETY: it is one of the functions below, which take nothing, change no register that the
-            // caller keeps, and return.
+            // SAFETY: a function from below, which takes nothing, changes no register that the caller keeps, and
+            // returns.
             unsafe { functions::call(self.call, self.kind.go.then_some(&goroutine)) };
         }
         u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
-/// The offset in its file of an address of this process.
+/// The file offset for an address in this process.
 fn offset(address: u64) -> Option<u64> {
     Process::own().ok()?.mappings().ok()?.iter().find_map(|mapping| mapping.offset_of(address))
 }
@@ -100,9 +101,9 @@ fn offset(address: u64) -> Option<u64> {
 mod functions {
     use super::{Exit, ProbeKind, ProbeMethod};
 
-    // A kind's entry and, where it returns at an instruction, that of a function that has no other probe.
-    // Each begins at a multiple of 16, so that a 5-byte no-operation lies in one page; none keeps anything
-    // below its stack pointer.
+    // A kind's entry and, where it returns at an instruction, a function without other probes for it. Each begins at
+    // a multiple of 16, so that a 5-byte no-operation lies in a single page; none keeps anything below its stack
+    // pointer.
     std::arch::global_asm!(
         ".pushsection .text.wakepath_empty, \"ax\", @progbits",
         ".macro wakepath_empty name:req, code:vararg",
@@ -152,12 +153,12 @@ mod functions {
     /// `nop`, `ret`.
     const NOP1: &[u8] = &[0x90, 0xc3];
 
-    /// Two functions that begin with a no-operation of one byte.
+    /// Two functions that begin with a one-byte no-operation.
     pub fn pair() -> Option<[(&'static [u8], unsafe extern "C" fn()); 2]> {
         Some([(NOP1, wakepath_empty_begins), (NOP1, wakepath_empty_ends)])
     }
 
-    /// The code of a function, whose last byte is the return, and its address.
+    /// A function's code, whose last byte is the return, and its address.
     pub fn of(kind: ProbeKind) -> Option<(&'static [u8], unsafe extern "C" fn())> {
         Some(match (kind.entry, kind.exit, kind.go) {
             (ProbeMethod::Optimised, Exit::ReturnAddress, false) => (NOP, wakepath_empty_nop),
@@ -169,20 +170,21 @@ mod functions {
             (ProbeMethod::SingleStepped, Exit::ReturnAddress, false) => (LEA, wakepath_empty_lea),
             (ProbeMethod::SingleStepped, Exit::Instruction, false) => (LEA, wakepath_empty_lea_leave),
             (ProbeMethod::SingleStepped, Exit::Instruction, true) => (LEA, wakepath_empty_lea_go),
-            // The return address of a Go function is never replaced.
+            // A Go function's return address is never replaced.
             (_, Exit::ReturnAddress, true) => return None,
         })
     }
 
-    /// Calls one of the functions, as the goroutine at this address if one is given.
+    /// Calls a function from above, as the goroutine at this address if given.
     ///
     /// # Safety
-    /// `function` is one of the functions above.
+    /// `function` is a function from above.
     pub unsafe fn call(function: unsafe extern "C" fn(), goroutine: Option<&[u64; 2]>) {
         match goroutine {
-            // SAFETY: as the caller promises.
+            // SAFETY: by this function's own contract.
             None => unsafe { function() },
-            // SAFETY: as the caller promises; the registers that a function may change by its ABI are listed.
+            // SAFETY: by this function's own contract; the registers that a function may change by its ABI are
+            // listed.
             Some(place) => unsafe {
                 std::arch::asm!(
                     "call {function}",
@@ -208,7 +210,7 @@ mod functions {
     /// # Safety
     /// Never called: there are no functions.
     pub unsafe fn call(function: unsafe extern "C" fn(), _: Option<&[u64; 2]>) {
-        // SAFETY: there are none.
+        // SAFETY: never called, since there are no functions.
         unsafe { function() };
     }
 }

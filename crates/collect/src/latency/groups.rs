@@ -11,7 +11,7 @@ use crate::libbpf::{into_io, word};
 use crate::names::{Hierarchy, cgroup_names};
 use crate::skeleton::latency::LatencySkel;
 
-/// The grouping of the counts, and what names its cgroups.
+/// The grouping for the counts, with the cgroups' names.
 #[derive(Debug)]
 pub(super) struct Grouping {
     by: GroupBy,
@@ -34,7 +34,7 @@ impl Grouping {
         Self { by, hierarchy, cgroups }
     }
 
-    /// The number of this grouping in `enum wp_by`.
+    /// This grouping's number in `enum wp_by`.
     pub const fn number(&self) -> u32 {
         match (self.by, self.hierarchy) {
             (GroupBy::Process, _) => 1,
@@ -66,7 +66,7 @@ impl Grouping {
     }
 }
 
-/// The groups of each target. They are read one after another: while counting goes on, some later than others.
+/// Each target's groups. They are read in sequence: while counting goes on, some later than others.
 pub(super) fn read(skeleton: &LatencySkel<'_>) -> Result<HashMap<u64, Vec<Group>>, Error> {
     let mut groups: HashMap<u64, Vec<Group>> = HashMap::new();
     let map = &skeleton.maps.groups;
@@ -82,7 +82,7 @@ pub(super) fn read(skeleton: &LatencySkel<'_>) -> Result<HashMap<u64, Vec<Group>
     Ok(groups)
 }
 
-/// Removes all groups: those of calls that were made to measure probes.
+/// Removes all groups, which come from calls that were made to measure probes.
 pub(super) fn clear(skeleton: &LatencySkel<'_>) {
     for map in [&skeleton.maps.groups, &skeleton.maps.group_names] {
         for key in map.keys() {

@@ -1,4 +1,4 @@
-//! The address spaces of processes, the files that are mapped there, and the stacks that are walked with them.
+//! Processes' address spaces, the files mapped there, and the stacks walked with them.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -16,31 +16,31 @@ use crate::mappings::{code_of_file, open_mapped};
 use crate::stack_copy::StackCopy;
 use crate::unwind_rules::UnwindRules;
 
-/// How often the mappings of a process are read at once, and the interval at which they are read after that: a process
-/// may make code, or load libraries, for as long as it runs.
+/// How often a process's mappings are read at once, and the interval for later reads: a process may make code, or
+/// load libraries, for as long as it runs.
 const MAX_READS: u32 = 20;
 const READ_INTERVAL: Duration = Duration::from_millis(250);
-/// Most copies of one process in [`COPIES_INTERVAL`]; then none for as long. A process whose registers and stacks lead to
-/// other words each time has no end of them.
+/// The most copies for a process in [`COPIES_INTERVAL`]; then none for as long. A process whose registers and stacks
+/// lead to other words each time has no end of them.
 const MAX_COPIES: u32 = 1000;
 const COPIES_INTERVAL: Duration = Duration::from_secs(1);
-/// Most processes that are remembered.
+/// The most processes remembered.
 const MAX_PROCESSES: usize = 4096;
-/// Most files that are open. There may be no more than 1024 descriptors.
+/// The most open files. There may be no more than 1024 descriptors.
 const MAX_MODULES: usize = 256;
-/// Most bytes of tables that are kept, if none is added.
+/// The most bytes kept in tables, if none is added.
 const MAX_TABLE_BYTES: usize = 256 << 20;
 
-/// The address spaces that were seen.
+/// The known address spaces.
 pub(crate) struct Spaces {
     pub(super) rules: UnwindRules,
     spaces: HashMap<u64, Space>,
-    /// The last address space of each process.
+    /// Each process's last address space.
     latest: HashMap<u32, u64>,
     modules: HashMap<Inode, Arc<Module>>,
-    /// Bytes of the tables in `modules`.
+    /// The size of the tables in `modules`, bytes.
     table_bytes: usize,
-    /// Address spaces of which nothing is copied, each with the time until which.
+    /// Address spaces without copies for now, each with the end of that time.
     silent: VecDeque<(Instant, u64)>,
 }
 
@@ -48,15 +48,15 @@ pub(crate) struct Spaces {
 struct Space {
     /// The files, in order of address.
     mapped: Vec<Mapped>,
-    /// All code, also that of no file.
+    /// All code, with or without a file.
     code: Vec<Range<u64>>,
     reads: u32,
     last_read: Option<Instant>,
-    /// It was gone, or ran another program, whenever it was looked for.
+    /// At each look so far, the process was gone or ran another program.
     gone: bool,
-    /// A stack was walked with it.
+    /// A stack was walked with this address space.
     used: bool,
-    /// The number of copies since a time.
+    /// The start of a counting interval, and the copies since.
     copies: Option<(Instant, u32)>,
 }
 
@@ -68,7 +68,7 @@ struct Mapped {
 /// A finished copy.
 pub(crate) struct Finished {
     pub(crate) record: Box<[u8]>,
-    /// The process was gone: only what the programs themselves found is in the record.
+    /// The process was gone: the record has only what the programs themselves found.
     pub(crate) refused: bool,
 }
 
@@ -84,14 +84,14 @@ impl Spaces {
         }
     }
 
-    /// The rule of the address at which a copy's walk stopped is known by now.
+    /// Whether the rule is known by now for the address at which a copy's walk stopped.
     pub(crate) fn knows(&self, copy: &StackCopy) -> bool {
         self.rules.get(copy.space(), copy.registers().ip, copy.stands()).is_some()
     }
 
-    /// Reads the mappings of the process of a stack, if it is new.
+    /// Reads the mappings of a stack's process, if it is new.
     pub(super) fn look_at(&mut self, copy: &StackCopy) {
-        // A program that is just being started may look like another one: it is looked at again.
+        // A program that is just being started may look like another program: it is looked at again.
         let known = self.spaces.remove(&copy.space());
         let mut space = known.unwrap_or(Space { gone: true, ..Space::default() });
         if space.gone && space.may_be_read() {
@@ -101,7 +101,7 @@ impl Spaces {
         self.spaces.insert(copy.space(), space);
     }
 
-    /// A process mapped code: rules of what was there before are forgotten.
+    /// A process mapped code: rules for the code there before are forgotten.
     pub(super) fn mapped(&mut self, Made { mapping, inode }: Made) {
         let Some(id) = self.latest.get(&mapping.tgid.0) else { return };
         let Some(space) = self.spaces.get_mut(id).filter(|space| !space.gone) else { return };
@@ -117,7 +117,7 @@ impl Spaces {
         self.rules.forget(*id, std::slice::from_ref(&range));
     }
 
-    /// Address spaces whose time is over are listened to again. Returns whether others are left.
+    /// Listens again to address spaces whose time is over. Returns whether others are left.
     pub(super) fn listen(&mut self) -> bool {
         let now = Instant::now();
         while self.silent.front().is_some_and(|(until, _)| *until <= now) {
@@ -136,7 +136,7 @@ impl Spaces {
         self.silent.push_back((Instant::now() + time, space));
     }
 
-    /// Forgets what is too much.
+    /// Forgets everything when the tables are too large.
     fn forget(&mut self) {
         let tables = self.table_bytes > MAX_TABLE_BYTES || self.modules.len() > MAX_MODULES;
         if self.spaces.len() > MAX_PROCESSES || tables {
@@ -147,7 +147,7 @@ impl Spaces {
         }
     }
 
-    /// Finishes a stack, and adds the rules of its addresses.
+    /// Finishes a stack, and adds its addresses' rules.
     pub(crate) fn finish(&mut self, copy: &StackCopy) -> Finished {
         self.forget();
         self.look_at(copy);
@@ -181,7 +181,7 @@ impl Spaces {
                 let Some(mapped) = space.find(address) else {
                     let rule = if is_code(&space) || !certain { Rule::NoTable } else { Rule::NoCode };
                     let place = Place { rule, called: stands };
-                    // Code may be there since the mappings were read: it is looked for again.
+                    // Code may have been mapped since the mappings were read: it is looked for again.
                     if is_code(&space) || certain {
                         self.rules.set(id, address, stands, place, false);
                     }
@@ -199,8 +199,8 @@ impl Spaces {
         Finished { record: copy.finished(&unwound, clocks::now().ns()), refused: false }
     }
 
-    /// The place of an address in a file, and whether that is the C library; `None` if there is no room for the file's
-    /// table.
+    /// The place of an address in a file, and whether the file is the C library; `None` if there is no room for the
+    /// file's table.
     fn place(&mut self, tgid: u32, mapped: &Mapped, address: u64, stands: bool) -> Option<(Place, bool)> {
         let Mapped { mapping, inode } = mapped;
         let module = match self.modules.get(inode) {
@@ -214,7 +214,7 @@ impl Spaces {
         let Some(module) = module else {
             return Some((Place { rule: Rule::NoTable, called: stands }, false));
         };
-        // One stack may lead through as many files as it has frames.
+        // A single stack may lead through as many files as it has frames.
         if !module.is_read() && self.table_bytes > MAX_TABLE_BYTES {
             return None;
         }
@@ -224,7 +224,7 @@ impl Spaces {
         Some((place, module.library))
     }
 
-    /// Reads the mappings of the process; false if it is gone, or runs another program by now.
+    /// Reads the process's mappings; false if it is gone, or runs another program by now.
     fn read(&mut self, space: &mut Space, copy: &StackCopy) -> bool {
         space.reads = space.reads.saturating_add(1);
         space.last_read = Some(Instant::now());
@@ -234,7 +234,7 @@ impl Spaces {
         let code: Vec<_> = mappings.iter().filter(|it| it.is_code()).map(|it| it.addresses.clone()).collect();
         let mapped = mappings.iter().filter_map(|mapping| code_of_file(tgid, mapping));
         let mapped: Vec<_> = mapped.map(|(mapping, inode)| Mapped { mapping, inode }).collect();
-        // Only after the mappings: then they are those of this program.
+        // Checked only after the mappings are read: then they belong to this program.
         if !process.stat().is_ok_and(|stat| stat.start_stack == copy.start_stack()) || code.is_empty() {
             return false;
         }
@@ -243,7 +243,7 @@ impl Spaces {
         true
     }
 
-    /// How often the mappings of an address space were read.
+    /// How often an address space's mappings were read.
     #[cfg(test)]
     pub(super) fn reads(&self, space: u64) -> u32 {
         self.spaces[&space].reads
@@ -255,7 +255,7 @@ impl Space {
         self.reads < MAX_READS || self.last_read.is_none_or(|at| at.elapsed() >= READ_INTERVAL)
     }
 
-    /// Counts a copy; true if that was one more than a process may have.
+    /// Counts a copy; true if it is the first beyond the limit.
     fn is_too_much(&mut self) -> bool {
         let (since, copies) = self
             .copies
@@ -270,7 +270,7 @@ impl Space {
         self.mapped[..behind].last().filter(|mapped| address < mapped.mapping.to)
     }
 
-    /// Where other code is by now than at the last time: rules from then are of no use.
+    /// Where the code differs from the last time: rules from then are of no use.
     fn changes(&self, mapped: &[Mapped], code: &[Range<u64>]) -> Vec<Range<u64>> {
         let new = mapped.iter().filter(|new| !self.mapped.iter().any(|old| old.is_same(new)));
         let gone = self.mapped.iter().filter(|old| !mapped.iter().any(|new| new.is_same(old)));
@@ -293,7 +293,7 @@ impl Mapped {
     }
 }
 
-/// Where the first stack of a process begins: another one is another program.
+/// Where a process's first stack begins: a different start is a different program.
 pub(crate) fn start_stack(tgid: u32) -> Option<u64> {
     Some(Process::open(tgid).ok()?.stat().ok()?.start_stack)
 }
@@ -313,19 +313,19 @@ mod tests {
     use super::*;
     use crate::stack_copy::tests::{decoded, of_this_process};
 
-    /// The address space of the copies here.
+    /// The address space for copies in these tests.
     const SPACE: u64 = 77;
 
     fn spaces() -> Spaces {
         Spaces::new(UnwindRules::own().expect("memory"))
     }
 
-    /// The registers here, and the stack above them.
+    /// The current registers, and the stack above them.
     #[inline(never)]
     pub(in crate::unwinder) fn here() -> (Registers, Vec<u8>) {
         let (ip, sp, bp): (u64, u64, u64);
-        // SAFETY: reads registers alone. The stack of a test's thread is megabytes long, and this many bytes of it
-        // are in use.
+        // SAFETY: reads registers alone. A test thread's stack is megabytes long, and at least this many bytes are in
+        // use.
         let memory = unsafe {
             std::arch::asm!("lea {0}, [rip]", "mov {1}, rsp", "mov {2}, rbp", out(reg) ip, out(reg) sp, out(reg) bp);
             std::slice::from_raw_parts(sp as *const u8, 1024).to_vec()
@@ -333,7 +333,7 @@ mod tests {
         (Registers { ip, sp, bp }, memory)
     }
 
-    /// Where the stack of this process begins.
+    /// Where this process's stack begins.
     fn start() -> u64 {
         start_stack(std::process::id()).expect("this process")
     }
@@ -360,7 +360,7 @@ mod tests {
         assert!(spaces.knows(&copy));
         assert!(spaces.rules.get(SPACE, caller, false).is_some());
         assert!(spaces.rules.get(SPACE, caller, true).is_none());
-        // The process is not read again for addresses that are known.
+        // The process is not read again for known addresses.
         assert_eq!(stack(spaces.finish(&copy)), found);
         assert_eq!(spaces.reads(SPACE), 1, "all was known");
         assert!(spaces.modules.len() <= 3, "only files that an address needs are opened");
@@ -424,13 +424,13 @@ mod tests {
         let mut spaces = spaces();
         let value = Box::new(7_u64);
         let no_code = &raw const *value as u64;
-        // Code of no file.
+        // Code without a file.
         let made = crate::rings::map(4096, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1).expect("memory");
         // SAFETY: the page that was just made.
         let failed = unsafe { libc::mprotect(made.as_ptr().cast(), 4096, libc::PROT_READ | libc::PROT_EXEC) };
         assert_eq!(failed, 0);
         for (word, frames) in [(no_code, 1), (made.as_ptr() as u64 + 64, 2)] {
-            // The thread stands in code of no file, which has a frame pointer.
+            // The thread stands in code without a file, which has a frame pointer.
             let at = Registers { ip: made.as_ptr() as u64, sp: 0x7000, bp: 0x7000 };
             let memory = [0x7010, word, 0, 0].map(u64::to_le_bytes).concat();
             let found = stack(spaces.finish(&of_this_process(at, start(), &memory)));
@@ -477,7 +477,7 @@ mod tests {
             [mapped(0x1000, 0x2000, 0, 9), mapped(0x3000, 0x4000, 0x1000, 2), mapped(0x7000, 0x8000, 0, 4)];
         let all = [0x1000..0x2000, 0x3000..0x4000, 0x5000..0x6000, 0x7000..0x8000];
         assert_eq!(changes(&now, &space.code), all);
-        // Code of no file.
+        // Code without a file.
         let made = 0xa000..0xb000;
         assert_eq!(changes(&space.mapped, &[&space.code[..], std::slice::from_ref(&made)].concat()), [made]);
     }
