@@ -29,7 +29,7 @@ fn lacks(environment: &[(OsString, OsString)], names: &[&str]) -> bool {
     !environment.iter().any(|(name, _)| names.iter().any(|unless| name == unless))
 }
 
-/// A command that waits, before its exec, for [`Held::release`].
+/// A command waiting, before its exec, for [`Held::release`].
 pub(crate) struct Held {
     pub(crate) pid: i32,
     /// Whether the command got the default variable.
@@ -161,13 +161,13 @@ pub fn exit_code(status: i32) -> i32 {
     if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) }
 }
 
-/// The program file that a command will execute.
+/// The program file for a command's exec.
 pub(crate) fn program_of(words: &[OsString], identity: Option<&Caller>) -> Option<PathBuf> {
     let environment = identity.and_then(|_| environment_before_sudo());
     find(words.first()?, &environment.unwrap_or_else(|| std::env::vars_os().collect())).ok()
 }
 
-/// The program that `word` names, found like in a shell.
+/// The program for the name `word`, found like in a shell.
 fn find(word: &OsStr, environment: &[(OsString, OsString)]) -> Result<PathBuf, Error> {
     let not_found = || Error::CommandNotFound { command: word.into() };
     let unusable = || Error::Exec { command: word.into(), source: io::ErrorKind::PermissionDenied.into() };

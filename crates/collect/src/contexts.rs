@@ -35,7 +35,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval between checks whether processes have ended.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// The interval for another look at a process that had published nothing. It doubles, from the shortest to the
+/// The interval for another look at a process without a published context. It doubles, from the shortest to the
 /// longest.
 const LOOK_INTERVALS: std::ops::Range<Duration> = INTERVAL..Duration::from_secs(60);
 /// The most processes reported as having unread contexts.
@@ -59,8 +59,8 @@ pub(crate) struct Contexts {
 }
 
 impl Contexts {
-    /// From now on looks at processes, with this thread's privileges; with `open`, also at spans that go on. Names
-    /// that processes publish go to `said`, with the kept attributes' names.
+    /// From now on looks at processes, with this thread's privileges; with `open`, also at ongoing spans. The
+    /// processes' published names go to `said`, with the kept attributes' names.
     pub(crate) fn start(
         words: Words,
         changes: Changes,
@@ -128,8 +128,8 @@ impl Finder {
         stopped: &Receiver<()>,
     ) -> Vec<UnreadContexts> {
         for tgid in processes() {
-            // A command that was just started does not wait for all other processes: it may end before these have
-            // been looked at.
+            // A command that was just started does not wait for all other processes: it may end before they have been
+            // looked at.
             changes.take(|change| self.take(change));
             self.look_for_services(false);
             self.look_at(tgid);
@@ -153,7 +153,7 @@ impl Finder {
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // Processes that began just now.
+        // The newest processes too.
         for look in self.published.values_mut() {
             if let Look::Again(at, _) = look {
                 *at = Instant::now();
@@ -271,7 +271,7 @@ impl Finder {
     }
 }
 
-/// The names in a published context, without attributes that it had before.
+/// The names in a published context, without attributes from the context before.
 fn names(tgid: u32, now: &Published, before: Option<&Published>) -> Vec<Name> {
     let of_process = |space, name: &str| (space, tgid.into(), name.as_bytes().into());
     let mut names = vec![

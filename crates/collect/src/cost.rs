@@ -33,12 +33,14 @@ use crate::rings::Rings;
 
 /// Round trips in a slice, through pipes and over the loopback interface: some 100 µs.
 const TRIPS: [u64; 2] = [25, 10];
-/// The same with stacks: each place that waits or wakes is met once per round trip, and its stack is read anew every
-/// 64th time (`bpf/stack.h`), once in each slice. In shorter slices the quick slices would be those without a read.
+/// The same with stacks: each place where a thread waits or wakes is met once per round trip, and its stack is read
+/// anew every 64th time (`bpf/stack.h`), once in each slice. In shorter slices the quick slices would be those
+/// without a read.
 const TRIPS_WITH_STACKS: [u64; 2] = [64, 64];
 /// Slices per load, without the programs and with them.
 const SLICES: [usize; 2] = [80, 40];
-/// Slices before the first that counts, with the programs: stacks are read anew more often at first (`bpf/stack.h`).
+/// Slices before the first counted slice, with the programs: stacks are read anew more often at first
+/// (`bpf/stack.h`).
 const WARM_SLICES: usize = 20;
 /// Readings of the statistics, and the slices between two readings.
 const GROUPS: usize = 6;
@@ -49,7 +51,7 @@ const MIN_SLICES: usize = 8;
 /// The least ring size for a slice of round trips with stacks, bytes.
 const MIN_RING_BYTES: usize = 64 << 10;
 
-/// A calibration that has measured the loads without the programs.
+/// A calibration after its measurement without the programs.
 pub(crate) struct Calibration {
     loads: Vec<(PingPong, u64, Slices)>,
     pinned: Pinned,
@@ -101,7 +103,7 @@ impl Calibration {
                 load.slice(trips);
                 discard();
             }
-            // Packets that are slow once on a busy machine do not spoil the rest.
+            // A late packet on a busy machine does not spoil the rest.
             if let Some(attached) = slices_of(&mut load, trips, slices, &mut discard) {
                 measured.push((load, trips, bare, attached));
             }
@@ -177,8 +179,7 @@ fn interrupts_in(stat: &str) -> Option<Interrupts> {
     Some(Interrupts { hard: total("intr")?, soft: total("softirq")? })
 }
 
-/// The costs to be recorded now: the calibrated costs, with the counts and times that the programs measure
-/// themselves.
+/// The costs to be recorded now: the calibrated costs, with the programs' own counts and times.
 pub(crate) struct Recorded {
     costs: Costs,
     before: Counters,

@@ -19,7 +19,7 @@ use crate::rights::{BPF, Capability, PERFMON, SYS_ADMIN, SYS_PTRACE, SYSLOG};
 use crate::sampling;
 use crate::steal::{StealTime, steal_time};
 
-/// A feature that was tried.
+/// A tried feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// The feature.
@@ -102,7 +102,7 @@ fn type_information() -> Verdict {
 
 /// The simplest use of BPF, allowed to any process that may use BPF at all.
 fn map_creation() -> Verdict {
-    // SAFETY: a name that is NUL-terminated and plain numbers; no options.
+    // SAFETY: a NUL-terminated name and plain numbers; no options.
     let fd = unsafe {
         libbpf_sys::bpf_map_create(
             libbpf_sys::BPF_MAP_TYPE_RINGBUF,
@@ -186,7 +186,7 @@ fn kernel_functions() -> Verdict {
     works(try_kernel_functions(), consequence, "syscall:NAME, lock:kernel or disk, which need no such probes")
 }
 
-/// The time that each program takes, from which the cost of recording is calibrated.
+/// Each program's time, the basis for calibrating the cost of recording.
 fn statistics() -> Verdict {
     let Err(error) = Statistics::enable() else { return WORKS };
     let hint = if SYS_ADMIN.is_held() {

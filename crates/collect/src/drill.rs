@@ -95,7 +95,7 @@ pub struct Drill<'obj> {
     plan: u64,
     records: RingBuffer<'static>,
     calls: Rc<RefCell<Vec<DrillCall>>>,
-    /// Wanted calls that have not come.
+    /// Wanted calls still to come.
     remaining: u64,
     watch: Watch,
     pid: u32,
@@ -125,9 +125,9 @@ pub struct DrillPlan {
     pub peak: Range<u64>,
     /// The nodes except f0, which is node 0.
     pub edges: Vec<DrillEdge>,
-    /// The numbers of functions that call a measured node.
+    /// The measured functions' callers, by number.
     pub callers: Vec<u32>,
-    /// The number of wanted calls of f0 within the peak.
+    /// The number of wanted calls within the peak.
     pub wanted: u64,
 }
 
@@ -138,9 +138,9 @@ pub struct DrillCounts {
     pub buckets: [u64; 64],
     /// The sum of these calls' latencies, ns.
     pub sums: [u64; 64],
-    /// Calls that were unwound without a return.
+    /// Calls unwound without a return.
     pub left: u64,
-    /// Calls that were not measured: too many threads, or calls too deep.
+    /// Calls without a measurement: too many threads, or calls too deep.
     pub crowded: u64,
     /// Records lost for lack of room.
     pub lost: u64,
@@ -303,7 +303,7 @@ impl<'obj> Drill<'obj> {
         let failed =
             |offset: u64, source| Error::Probe { file: file.to_owned(), offset, source: into_io(source) };
         let object = self.skeleton.object();
-        // In no other process: a probe in a library slows all processes that have mapped it.
+        // In no other process: a library's probe slows all processes with the library.
         let pid = self.pid as i32;
         if self.many_at_once {
             let opts = UprobeMultiOpts {
@@ -324,9 +324,9 @@ impl<'obj> Drill<'obj> {
         places.iter().map(attach_one).collect()
     }
 
-    /// Removes probes of functions that are not needed. The kernel removes probes that were attached at once only
-    /// together: needed functions lose their probes with the rest of their group, see [`Drill::is_probed`]. Calls
-    /// open meanwhile may look unwound: another plan has to follow.
+    /// Removes the probes that are not needed. The kernel removes probes that were attached at once only together:
+    /// needed functions lose their probes with the rest of their group, see [`Drill::is_probed`]. Calls open
+    /// meanwhile may look unwound: another plan has to follow.
     pub fn remove_unneeded(&mut self, is_needed: impl Fn(u32) -> bool) {
         let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.groups)
             .into_iter()
@@ -367,7 +367,7 @@ impl<'obj> Drill<'obj> {
         self.watch_kernel_no_more();
     }
 
-    /// The targets of watched indirect calls so far: the site's number, the address in the process, and the number of
+    /// The watched indirect calls' targets so far: the site's number, the address in the process, and the number of
     /// calls.
     pub fn targets(&self) -> Vec<(u32, u64, u64)> {
         let map = &self.skeleton.maps.targets;
@@ -378,8 +378,8 @@ impl<'obj> Drill<'obj> {
         map.keys().filter_map(of_key).collect()
     }
 
-    /// The reason why the drill-down is over (the process ended, the time is over, or `stop` was asked), and the wait
-    /// status of a command that ended.
+    /// The reason why the drill-down is over (the process ended, the time is over, or `stop` was asked), and the
+    /// command's wait status if it ended.
     pub fn ended(&mut self, stop: &Signals) -> Option<(EndReason, Option<i32>)> {
         self.watch.sleep(Duration::ZERO, None);
         self.watch.ended(stop)
@@ -390,7 +390,7 @@ impl<'obj> Drill<'obj> {
         self.set(|bss| bss.phase = 1)
     }
 
-    /// Measures by a plan from now on. Calls of f0 that are open now are not included.
+    /// Measures by a plan from now on, without calls of f0 that are open now.
     ///
     /// # Errors
     /// When the kernel's memory does not hold the plan.
@@ -430,7 +430,7 @@ impl<'obj> Drill<'obj> {
         })
     }
 
-    /// Takes samples of a node's code from now on: this number in each second of a CPU's time. Calls of f0 carry the
+    /// Takes samples in a node's code from now on: this number in each second of a CPU's time. Calls of f0 carry the
     /// samples that found this node innermost.
     ///
     /// # Errors
@@ -453,8 +453,7 @@ impl<'obj> Drill<'obj> {
         self.remaining += more;
     }
 
-    /// The calls of f0 within the peak that returned since the last call of this function; waits for some until
-    /// `timeout`.
+    /// The calls of f0 within the peak that returned since this function's last call; waits for some until `timeout`.
     pub fn calls(&mut self, timeout: Duration) -> Result<Vec<DrillCall>, Error> {
         if let Some(stubs) = &self.stubs {
             stubs.heard(&self.ticks);
@@ -510,7 +509,7 @@ impl<'obj> Drill<'obj> {
         })
     }
 
-    /// The calls of f0 that are open now, at most one in each thread. A call that began before its probes came is not
+    /// The currently open calls of f0, at most one in each thread. A call that began before its probes came is not
     /// known.
     pub fn open_calls(&self) -> usize {
         let map = &self.skeleton.maps.drilled;

@@ -36,13 +36,13 @@ pub struct KeptRecording {
 pub struct FlightOptions {
     /// The recorder's limits.
     pub limits: FlightLimits,
-    /// The triggers that count.
+    /// The accepted triggers.
     pub triggers: Triggers,
     /// Where recordings are kept.
     pub directory: FlightDirectory,
     /// Triggers from other parts of this process.
     pub causes: Receiver<Cause>,
-    /// The trigger by spans that go on.
+    /// The trigger by ongoing spans.
     pub open_spans: Option<OpenSpans>,
     /// The last seconds' spans, where spans come.
     pub spans: Option<Arc<Mutex<FlightSpans>>>,
@@ -134,7 +134,7 @@ impl FlightRecorder {
                 let ago = now.monotonic_ns - at;
                 (self.options.taken)(now.realtime_ns.saturating_sub(ago));
             }
-            // The names of cgroups, disks and interfaces that appeared meanwhile. The window may end long before now.
+            // The names of new cgroups, disks and interfaces. The window may end long before now.
             for (space, key, name) in names::all() {
                 let named = own(EventKind::Name(space, key, name));
                 self.flight.event(&Event { at: Stamp::from_ns(at), ..named })?;
@@ -196,7 +196,7 @@ fn by_signals(before: KeepAsked, now: KeepAsked) -> Vec<(Cause, Option<u64>)> {
     moments.into_iter().map(|at| (cause.clone(), at)).collect()
 }
 
-/// The time that is kept when `at` is requested: no records exist before `begin`, or after `now`.
+/// The kept time for the request `at`: no records exist before `begin`, or after `now`.
 fn moment(at: Option<u64>, begin: Option<u64>, now: u64) -> u64 {
     at.unwrap_or(now).clamp(begin.unwrap_or(0).min(now), now)
 }

@@ -38,8 +38,7 @@ pub(crate) fn is_program(name: &str) -> bool {
     PROGRAMS.iter().any(|(_, one)| *one == name)
 }
 
-/// The most programs that are probed, the first ones found: `go_programs` of `bpf/goroutine.bpf.c` has as many
-/// places.
+/// The most probed programs, the first ones found: `go_programs` of `bpf/goroutine.bpf.c` has as many places.
 const MAX_PROGRAMS: usize = 256;
 
 /// A Go program, and its open file: the process whose executable it was may end.
@@ -68,7 +67,7 @@ pub struct GoRefused {
 /// Whether a process, by its number, is a target.
 pub type IsAsked = Box<dyn Fn(u32) -> bool + Send>;
 
-/// The Go programs among the command and the processes that run now.
+/// The Go programs among the command and the running processes.
 #[derive(Default)]
 pub struct GoFound {
     pub(crate) probed: Vec<GoFile>,
@@ -114,7 +113,7 @@ impl GoFound {
         !self.probed.is_empty() || self.later.as_ref().is_some_and(is_asked)
     }
 
-    /// The files of programs whose goroutines are recorded, in all processes that run them.
+    /// The files of programs with recorded goroutines; all processes that run them are recorded.
     pub fn probed(&self) -> impl Iterator<Item = &Path> {
         self.probed.iter().map(|file| file.path.as_path())
     }
@@ -124,7 +123,7 @@ impl GoFound {
         &self.refused
     }
 
-    /// The files of running programs that are not recorded, since the question is about others.
+    /// The files of running programs left out, since the question is about others.
     pub fn left_alone(&self) -> &[PathBuf] {
         &self.left_alone
     }
@@ -238,7 +237,7 @@ mod tests {
     /// Behind any file's end: the kernel refuses a probe there.
     const NOWHERE: u64 = 1 << 40;
 
-    /// The file offset of the function in this program that stands for a scheduler function.
+    /// The file offset of this program's stand-in for a scheduler function.
     fn place() -> u64 {
         let address = wakepath_test_step as *const () as u64;
         let mappings = Process::own().and_then(|own| own.mappings()).expect("its mappings");
@@ -250,8 +249,8 @@ mod tests {
         place
     }
 
-    /// For a program with these places that runs while it is probed: the number of recorded steps, the number of
-    /// steps made meanwhile, and whether it is reported as refused; `None` where nothing can be loaded.
+    /// For a running program whose places are being probed: the number of recorded steps, the number of steps made
+    /// meanwhile, and whether it is reported as refused; `None` where nothing can be loaded.
     fn recorded(sites: Vec<(GoSite, u64)>) -> Option<(u64, u64, bool)> {
         let options = Options { goroutines: Goroutines::Asked, ..Options::default() };
         let mut storage = MaybeUninit::uninit();
@@ -273,7 +272,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
-                    // SAFETY: a function without arguments that does nothing.
+                    // SAFETY: a function without arguments and without effect.
                     unsafe { wakepath_test_step() };
                     steps.fetch_add(1, Ordering::Relaxed);
                 }

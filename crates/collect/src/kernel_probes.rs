@@ -15,7 +15,7 @@ use crate::probes::NEVER;
 /// The kernel's own function for testing such programs: it does nothing, and nothing else calls it.
 const TEST_FUNCTION: &str = "bpf_fentry_test1";
 
-/// The programs that are copied for each function.
+/// The programs copied for each function.
 const PROGRAMS: [&str; 2] = ["kernel_leave", "kernel_enter"];
 
 /// A kernel function whose calls are seen.
@@ -115,7 +115,7 @@ impl KernelProbes {
     }
 
     /// The number of calls of some targets whose beginning or return was missed: the skipped entries, and the skipped
-    /// returns or, if larger, the missed returns that the programs counted (`returned`), since both may concern the
+    /// returns or, if larger, the missed returns counted by the programs (`returned`), since both may concern the
     /// same calls.
     pub fn unseen(&self, is_asked: impl Fn(u32) -> bool, returned: u64) -> u64 {
         let skipped = |returns| -> u64 {
@@ -125,7 +125,7 @@ impl KernelProbes {
         skipped(false) + skipped(true).max(returned)
     }
 
-    /// The number of times that the kernel skipped a program because it was already running on that CPU.
+    /// The number of runs that the kernel skipped because the program was already running on the CPU.
     pub fn skipped(&self) -> u64 {
         self.0.iter().map(|copy| program_info(copy.program.as_fd()).recursion_misses).sum()
     }
@@ -145,8 +145,8 @@ fn load(
         attach_btf_id: function,
         ..Default::default()
     };
-    // SAFETY: names that are NUL-terminated, the length of the live instructions, and options with their stated size,
-    // which outlive the call.
+    // SAFETY: NUL-terminated names, the length of the live instructions, and options with their stated size, which
+    // outlive the call.
     owned(unsafe {
         libbpf_sys::bpf_prog_load(
             libbpf_sys::BPF_PROG_TYPE_TRACING,
@@ -165,7 +165,7 @@ fn link(program: BorrowedFd<'_>, kind: libbpf_sys::bpf_attach_type, cookie: u64)
         ..Default::default()
     };
     options.__bindgen_anon_1.tracing.cookie = cookie;
-    // SAFETY: a program with that attach type, and options with their stated size, which outlive the call.
+    // SAFETY: a program with this attach type, and options with their stated size, which outlive the call.
     owned(unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), 0, kind, &raw const options) })
 }
 

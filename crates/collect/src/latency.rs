@@ -1,4 +1,4 @@
-//! A session that counts latencies in the kernel (T08 chapter 2) with `bpf/latency.bpf.c`.
+//! The latency session, which counts in the kernel (T08 chapter 2) with `bpf/latency.bpf.c`.
 
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant, SystemTime};
@@ -111,7 +111,7 @@ pub fn count(
     Ok(LatencyOutcome { began: began_at, reason, status, running, groups, calibrations })
 }
 
-/// Probes a kernel function that does nothing, and detaches the probes.
+/// Probes an empty kernel function, and detaches the probes.
 ///
 /// # Errors
 /// When privileges are missing, or the kernel does not allow probes on its functions.

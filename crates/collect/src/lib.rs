@@ -2,7 +2,7 @@
 //!
 //! The only crate that loads BPF. It writes the kernel's events into a recording on disk and draws no conclusion from
 //! them. A thread sleeps, wakes rarely, takes the rings' bytes and sleeps again; no record wakes it. Work that may
-//! wait for a disk has separate threads: writing the recording, and reading the files that processes have mapped.
+//! wait for a disk has separate threads: writing the recording, and reading the processes' mapped files.
 
 mod child;
 mod clocks;

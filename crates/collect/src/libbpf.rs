@@ -1,4 +1,4 @@
-//! libbpf calls that several sessions make: finding and running programs, reading maps, errors.
+//! libbpf calls for several sessions: finding and running programs, reading maps, errors.
 
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -31,7 +31,7 @@ pub(crate) fn silence() {
     libbpf_rs::set_print(None);
 }
 
-/// The types that the running kernel describes.
+/// The running kernel's type information.
 ///
 /// # Errors
 /// When the kernel was built without them, or they may not be read.
@@ -56,7 +56,7 @@ pub(crate) fn has_helper(kernel: &Btf<'_>, name: &str) -> bool {
 }
 
 /// Whether the kernel attaches a program to many places in a process at once, for all its threads. Before Linux 6.10
-/// this worked for a single thread; a kernel with the tested feature (6.13) is past that.
+/// this worked for a single thread; a kernel with the tested feature (6.13) is newer.
 pub(crate) fn has_uprobe_sessions(kernel: &Btf<'_>) -> bool {
     let kinds = kernel.type_by_name::<Enum<'_>>("bpf_attach_type");
     kinds.is_some_and(|kinds| {
@@ -98,8 +98,8 @@ pub(crate) fn sum_per_cpu(map: &impl MapCore, entry: u32) -> Result<u64, libbpf_
     Ok(per_cpu(map, entry)?.iter().map(|value| word(value, 0)).sum())
 }
 
-/// The kernel's counts for a program, all 0 where it does not give them: how often it skipped the program because it
-/// was already running on that CPU (`recursion_misses`); while statistics are on, how often it ran and for how long.
+/// The kernel's counts for a program, all 0 where it does not give them: the runs skipped because the program was
+/// already running on the CPU (`recursion_misses`); while statistics are on, the runs and their time.
 pub(crate) fn program_info(program: BorrowedFd<'_>) -> libbpf_sys::bpf_prog_info {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;

@@ -1,5 +1,5 @@
-//! CPU limits that are set while a recording runs. A limit that is lifted before the end is there neither at the
-//! recording's beginning nor at its end, so each is read when it hands out time.
+//! CPU limits set while a recording runs. A limit lifted before the end is there neither at the recording's beginning
+//! nor at its end, so each is read when it hands out time.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -36,7 +36,7 @@ struct Known {
 }
 
 impl Limits {
-    /// Starts from the cgroups that were named when recording began.
+    /// Starts from the cgroups named when recording began.
     pub(crate) fn new(names: &[Name]) -> Self {
         Self::below(Hierarchy::Cpu.root().unwrap_or_default(), names)
     }

@@ -41,7 +41,7 @@ pub(crate) struct Mappings {
     questions: Sender<(u32, u64)>,
     answers: Receiver<Mapping>,
     reader: Reader,
-    /// The goroutine functions that were asked for.
+    /// The goroutine functions asked for so far.
     functions: HashSet<(u32, u64)>,
 }
 
@@ -172,7 +172,7 @@ struct Known {
     reads: u32,
 }
 
-/// How often a process is read at most: addresses in generated code stay unknown.
+/// The most readings of a process's mappings: addresses in generated code stay unknown.
 const MAX_READS: u32 = 20;
 
 impl Mapped {

@@ -11,7 +11,7 @@ use wakepath_event::NameSpace;
 /// A name: its kind, the number that it stands for, its bytes.
 pub(crate) type Name = (NameSpace, u64, Box<[u8]>);
 
-/// The most cgroups that are named, to bound the time and space for names.
+/// The most named cgroups, to bound the time and space for names.
 pub(crate) const MAX_CGROUPS: usize = 20_000;
 
 /// All names as of now.

@@ -24,7 +24,7 @@ pub struct Options {
     pub samples_per_second: u32,
     /// Stacks where threads begin to wait, and where they wake others.
     pub stacks: Stacks,
-    /// How callers are found in stacks and samples.
+    /// The method for finding callers in stacks and samples.
     pub callers: Callers,
     /// User functions whose calls are recorded, with their names.
     pub functions: Vec<(String, Probe)>,
@@ -35,7 +35,7 @@ pub struct Options {
     /// Attach each probe on a Go program by an event of its own, as before Linux 6.6, even where a single link can
     /// hold them all: to measure the difference.
     pub single_probes: bool,
-    /// The attributes recorded beside the spans that threads work for.
+    /// The attributes recorded beside the threads' spans.
     pub attributes: KeptAttributes,
     /// Measure the programs' cost before the recording begins: some 60 ms.
     pub calibrate: bool,
@@ -94,10 +94,10 @@ pub struct DefaultVariable {
 pub enum Goroutines {
     /// None.
     None,
-    /// The command, if it is a Go program itself, the Go programs among the target processes, and those that these
+    /// The command, if it is a Go program itself, the Go programs among the target processes, and the programs these
     /// start.
     Asked,
-    /// All Go programs, also those that start meanwhile.
+    /// All Go programs, also later ones.
     All,
 }
 
@@ -112,7 +112,7 @@ pub enum Stacks {
     Each,
 }
 
-/// How the callers of a stack's innermost function are found.
+/// The method for finding the callers above a stack's innermost function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Callers {
     /// By the files' unwinding tables. Where a table was not looked up yet, parts of the stack pass through memory.

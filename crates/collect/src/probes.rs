@@ -60,7 +60,7 @@ pub(crate) fn follow(followed: &impl MapCore, pid: u32) -> Result<(), Error> {
     followed.update(&pid.to_ne_bytes(), &[0; 8], MapFlags::ANY).map_err(load_error)
 }
 
-/// A call that has not ended.
+/// A call without an end so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OpenCall {
     pub target: u32,

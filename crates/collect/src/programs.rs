@@ -100,7 +100,7 @@ fn is_wanted(program: &str, options: &Options, goroutines_wanted: bool) -> bool 
     }
 }
 
-/// A program's runs, their time, ns, and the part for stacks that were read anew.
+/// A program's runs, their time, ns, and the part for reading stacks anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Runs {
     pub(crate) program: String,
@@ -217,7 +217,7 @@ impl<'obj> Programs<'obj> {
         self.unwinds.then(map).transpose().map_err(|source| Error::MapRings { source })
     }
 
-    /// Maps the table with the addresses of the words that point to threads' contexts.
+    /// Maps the table with the places of the words for threads' contexts.
     pub(crate) fn words(&self) -> Result<Words, Error> {
         let maps = &self.skeleton.maps;
         Words::map(maps.word_sets.as_fd(), maps.word_count.as_fd())
@@ -288,7 +288,8 @@ impl<'obj> Programs<'obj> {
         })
     }
 
-    /// Begins to record. The programs for the interrupt context come first, so that it is right at the first wake-up.
+    /// Begins to record. The programs for the interrupt context come first, so the context is right at the first
+    /// wake-up.
     pub(crate) fn attach(&mut self, options: &Options, go: &GoFound) -> Result<(), Error> {
         let object = self.skeleton.object();
         let mut programs: Vec<_> = object.progs_mut().filter(|program| program.autoload()).collect();
@@ -341,12 +342,12 @@ impl<'obj> Programs<'obj> {
         probes::follow(&self.skeleton.maps.followed, pid)
     }
 
-    /// The calls that have not ended.
+    /// The open calls.
     pub(crate) fn open_calls(&self) -> Vec<OpenCall> {
         probes::open_calls(&self.skeleton.maps.open_functions)
     }
 
-    /// The number of calls that were not recorded since too many were open or recursion was too deep.
+    /// The number of calls not recorded since too many were open or recursion was too deep.
     pub(crate) fn calls_overflowed(&self) -> u64 {
         sum_per_cpu(&self.skeleton.maps.calls_untold, 0).unwrap_or(0)
     }
@@ -357,25 +358,25 @@ impl<'obj> Programs<'obj> {
         self.kernel_probes.unseen(|_| true, returned)
     }
 
-    /// The threads that exist now, as `WP_THREAD` records end to end.
+    /// The existing threads, as `WP_THREAD` records end to end.
     pub(crate) fn threads(&self) -> Result<Vec<u8>, Error> {
         run_iterator(self.skeleton.object(), "threads").map_err(|source| Error::Snapshot { source })
     }
 
-    /// The system calls that threads are blocked in, as `WP_BLOCKED` records end to end. Their descriptors' files
-    /// come as rare records.
+    /// The threads' blocked system calls, as `WP_BLOCKED` records end to end. Their descriptors' files come as rare
+    /// records.
     pub(crate) fn blocked(&self) -> Result<Vec<u8>, Error> {
         run_iterator(self.skeleton.object(), "blocked").map_err(|source| Error::Snapshot { source })
     }
 
-    /// The start time of each thread that is being ended by a signal, ns on the records' clock. Empty where the
-    /// kernel refuses to say.
+    /// The start time of each thread that a signal is ending, ns on the records' clock. Empty where the kernel
+    /// refuses to say.
     pub(crate) fn dying(&self) -> Vec<u64> {
         let starts = run_iterator(self.skeleton.object(), "dying").unwrap_or_default();
         starts.as_chunks().0.iter().map(|start| u64::from_ne_bytes(*start)).collect()
     }
 
-    /// The number of times that the kernel skipped our programs so far.
+    /// The counts of our programs' runs that the kernel skipped so far.
     pub(crate) fn skipped(&self) -> Skipped {
         let mut skipped = Skipped::default();
         for program in self.skeleton.object().progs().filter(|program| program.autoload()) {

@@ -49,7 +49,7 @@ impl Capability {
         1 << self.number
     }
 
-    /// Whether this process has the capability in effect. `CAP_SYS_ADMIN` includes those that were split from it.
+    /// Whether this process has the capability in effect. `CAP_SYS_ADMIN` includes the capabilities split from it.
     pub(crate) fn is_held(self) -> bool {
         let held = get().map_or(0, |sets| sets.effective);
         let split = [PERFMON, BPF, CHECKPOINT_RESTORE].contains(&self);

@@ -80,13 +80,13 @@ impl Rings {
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(cpu * self.stride + offset).cast()) }
     }
 
-    /// The number of records that `cpu` lost so far since its ring was full, without losses before the last discard.
+    /// The records lost by `cpu` so far since its ring was full, without losses before the last discard.
     pub(crate) fn lost(&self, cpu: usize) -> u64 {
         let before = self.lost_before[cpu].load(Ordering::Relaxed);
         self.word(cpu, LOST).load(Ordering::Relaxed).wrapping_sub(before)
     }
 
-    /// The number of switches on all CPUs whose program was timed, and the sum of these times, ns.
+    /// The timed switches on all CPUs: their number, and the sum of their program times, ns.
     pub(crate) fn timed(&self) -> (u64, u64) {
         (self.sum(TIMED), self.sum(TIMED_NS))
     }
@@ -115,7 +115,7 @@ impl Rings {
         }
     }
 
-    /// Names `cpu`'s softirq thread, so that its own work is not counted as interruption.
+    /// Names `cpu`'s softirq thread, whose own work then does not count as interruption.
     pub(crate) fn set_ksoftirqd(&self, cpu: usize, tid: u32) {
         assert!(cpu < self.cpus);
         // SAFETY: inside the ring's head, 4-aligned, an atomic from this side.

@@ -46,12 +46,12 @@ pub(crate) fn event(cpu: usize, attributes: &libbpf_sys::perf_event_attr) -> io:
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// The CPUs that are online now.
+/// The online CPUs.
 pub(crate) fn online_cpus() -> io::Result<Vec<usize>> {
     cpu_list(&std::fs::read_to_string("/sys/devices/system/cpu/online")?)
 }
 
-/// The most CPUs that the machine may ever have, also the number of rings.
+/// The most CPUs this machine may ever have, also the number of rings.
 pub(crate) fn possible_cpus() -> io::Result<usize> {
     let last = cpu_list(&std::fs::read_to_string("/sys/devices/system/cpu/possible")?)?.pop();
     last.map(|cpu| cpu + 1).ok_or_else(|| io::Error::other("the kernel lists no CPU"))

@@ -47,21 +47,21 @@ const MAX_SLEEP: Duration = Duration::from_millis(50);
 const MIN_SLEEP: Duration = Duration::from_millis(5);
 /// The shortest sleep between drains while stacks are copied.
 const COPY_SLEEP: Duration = Duration::from_millis(2);
-/// Bytes that may always wait to be written: several seconds on a busy machine, since a busy disk makes even a write
-/// to memory wait that long.
+/// Bytes that may always wait to be written: several seconds on a busy machine, since on a busy disk even a write to
+/// memory takes this long.
 const MIN_WAITING_BYTES: usize = 64 << 20;
 /// The interval at which clocks and losses are recorded, and the room on the disk is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The interval at which programs skipped by the kernel are counted: such a loss may be anywhere since the last
 /// count. A count takes 70 µs on 2 CPUs.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// The longest time that recording goes on after the command has ended, for threads that a signal ends as well. They
-/// only need a CPU, unless they wait for a disk or write a core dump.
+/// The longest time for recording after the command's end, for other threads being ended by a signal. They only need
+/// a CPU, unless they wait for a disk or write a core dump.
 const MAX_DYING: Duration = Duration::from_millis(100);
 /// The interval between checks whether they have ended.
 const DYING_INTERVAL: Duration = Duration::from_millis(1);
-/// How long a rare record is held back for earlier records to come before it, ns: far longer than a tracepoint's
-/// program runs, though a virtual CPU may be stopped for as long.
+/// The time for which a rare record is held back, so that earlier records can still come before it, ns: far longer
+/// than a tracepoint's program runs, though a virtual CPU may be stopped for as long.
 const HOLD_NS: u64 = 200_000_000;
 
 /// A session's outcome.
@@ -79,25 +79,25 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// The command, if it goes on without being recorded.
     pub running: Option<Running>,
-    /// The limit that was reached, if the session ended for lack of room.
+    /// The reached limit, if the session ended for lack of room.
     pub out_of_room: Option<WriteError>,
-    /// The facilities that this kernel lacks.
+    /// This kernel's missing facilities.
     pub missing: Vec<Missing>,
     /// Go programs in which the kernel refused a probe: their goroutines are not seen.
     pub go_refused: Vec<GoRefused>,
     /// Go programs that started meanwhile.
     pub go_started: GoStarted,
-    /// The number of calls that were not recorded since too many were open or recursion was too deep.
+    /// The number of calls not recorded since too many were open or recursion was too deep.
     pub calls_overflowed: u64,
-    /// The number of kernel function calls that were not recorded since their beginning or return was missed.
+    /// The number of kernel function calls not recorded since their beginning or return was missed.
     pub calls_unseen: u64,
     /// CPU time of this process while recording.
     pub consumer: Duration,
     /// `/proc/kallsyms`, opened while this process had the right to see the kernel's addresses.
     pub kernel_names: Option<File>,
-    /// Program files that may be read, but not by their paths.
+    /// Program files readable, but not by their paths.
     pub mapped_files: Vec<MappedFile>,
-    /// Processes that publish thread contexts which cannot be read.
+    /// Processes with thread contexts that cannot be read.
     pub unread_contexts: Vec<UnreadContexts>,
 }
 
@@ -257,19 +257,19 @@ struct Session<'a, 'obj> {
     programs: Programs<'obj>,
     sched: Rings,
     net: Rings,
-    /// Rare records that the ring buffer passed to us.
+    /// Rare records from the ring buffer.
     arrived: Rc<RefCell<Vec<Box<[u8]>>>>,
     buffer: RingBuffer<'a>,
     out: WriteBehind,
-    /// The commands that were not passed to `out` yet.
+    /// Commands not yet passed to `out`.
     commands: Vec<WriteCommand>,
     mappings: Mappings,
-    /// Files that only their mappings lead to; complete at the end.
+    /// Files reached through their mappings alone; complete at the end.
     mapped_files: Vec<MappedFile>,
     /// The programs' cost, where it could be measured.
     costs: Option<cost::Recorded>,
     unwinder: Unwinder,
-    /// Looks at programs that start.
+    /// Looks at starting programs.
     go: GoWatch,
     /// Service names published by processes.
     services: mpsc::Receiver<names::Name>,
@@ -423,7 +423,7 @@ impl Session<'_, '_> {
             self.add_event(EventKind::Function(call));
         }
         self.add_event(EventKind::Mark(Mark::Stopped));
-        // Without a flush, which could take or lack the room that the end needs.
+        // Without a flush, which could take or lack the end's room.
         self.take_rare();
         let (mappings, files) = std::mem::replace(&mut self.mappings, Mappings::new()).finish();
         self.mapped_files = files;
@@ -431,7 +431,7 @@ impl Session<'_, '_> {
         for mapping in mappings {
             self.add_event(EventKind::Mapping(mapping));
         }
-        // The names of cgroups, disks and interfaces that appeared meanwhile.
+        // The names of new cgroups, disks and interfaces.
         self.add_names(names::all());
         self.check();
         let lost = self.life_lost.iter().sum();
@@ -479,7 +479,7 @@ impl Session<'_, '_> {
         fullest
     }
 
-    /// Takes the rare records that arrived, and the mappings that were found.
+    /// Takes the newly arrived rare records, and the newly found mappings.
     fn take_rare(&mut self) {
         // The only errors would be the callback's, which has none.
         self.buffer.consume_raw();
@@ -536,9 +536,9 @@ impl Session<'_, '_> {
         self.last_check = clocks::now();
     }
 
-    /// Records the losses since the last look that are due to programs skipped by the kernel.
+    /// Records the losses since the last look, due to programs skipped by the kernel.
     fn look_for_skips(&mut self) {
-        // Before the counts are read: a skip that they miss is in the next look.
+        // Before the counts are read: a later skip is in the next look.
         let before = std::mem::replace(&mut self.last_look, clocks::now());
         for (records, missing) in self.skips.look(self.programs.skipped()) {
             self.add_loss(Cpu::UNKNOWN, before, missing, records);
@@ -556,7 +556,7 @@ impl Session<'_, '_> {
         self.add_event_at(at, Cpu::UNKNOWN, EventKind::Clocks(clocks));
     }
 
-    /// Records the programs' costs, and the counts of their work that leaves no record.
+    /// Records the programs' costs, and the counts of their work without records.
     fn add_costs(&mut self) {
         let costs = self.costs.as_ref();
         let costs = costs.map_or_else(Vec::new, |costs| costs.now(&self.programs, &self.sched));

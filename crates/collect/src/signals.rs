@@ -1,7 +1,7 @@
 //! Signals that ask to stop, and their passing on to the command.
 //!
 //! Ctrl-C on a terminal goes to every process in the foreground, the command included; a signal from another process
-//! goes to us alone. The second kind is passed on, so that the command gets the signals that it would get without us.
+//! goes to us alone. The second kind is passed on, so that the command gets the same signals as without us.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const WATCHED: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// The number of signals that came.
+/// The number of signals so far.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 /// The signals to pass on to the command, a bit for each.
 static TO_PASS_ON: AtomicU32 = AtomicU32::new(0);
 
-/// The number of signals that asked a flight recorder to keep its records, and the last signal's sender.
+/// The number of requests to a flight recorder to keep its records, and the last request's sender.
 static ASKED_TO_KEEP: AtomicU32 = AtomicU32::new(0);
 static SENDER: AtomicU32 = AtomicU32::new(0);
-/// The number of these signals from linked recorders, and the earliest and latest time that signals named since the
-/// last look, ns.
+/// The number of requests from linked recorders, and the earliest and latest time named in requests since the last
+/// look, ns.
 static LINKED: AtomicU32 = AtomicU32::new(0);
 static EARLIEST: AtomicU64 = AtomicU64::new(NO_MOMENT);
 static LATEST: AtomicU64 = AtomicU64::new(0);
@@ -52,12 +52,12 @@ impl Signals {
         set(libc::SIGUSR1, asked_to_keep as *const () as libc::sighandler_t)
     }
 
-    /// The number of signals that came so far.
+    /// The number of signals so far.
     pub fn asked(&self) -> u32 {
         ASKED.load(Ordering::Relaxed)
     }
 
-    /// Sends a process the signals that only we got. A process that is gone, or another user's, gets none.
+    /// Sends a process the signals that only we got. A dead process, or another user's, gets none.
     pub(crate) fn pass_on(&self, pid: i32) {
         let signals = TO_PASS_ON.swap(0, Ordering::Relaxed);
         for signal in WATCHED.into_iter().filter(|signal| signals & 1 << signal != 0) {
@@ -67,7 +67,7 @@ impl Signals {
     }
 }
 
-/// A time that a flight recorder is asked to keep.
+/// A time for a flight recorder to keep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moment {
     /// The time, ns on the monotonic clock; 0: when the recorder sees the request.
@@ -96,14 +96,14 @@ pub(crate) struct KeepAsked {
     pub(crate) linked: u32,
     /// The last signal's sender; 0 where it is not known.
     pub(crate) sender: u32,
-    /// The earliest time that signals named since the last look, ns on the monotonic clock.
+    /// The earliest time named since the last look, ns on the monotonic clock.
     pub(crate) earliest: Option<u64>,
     /// The latest time; `None` where a signal named none.
     pub(crate) latest: Option<u64>,
 }
 
-/// The signals that asked so far. Without a new signal since `before`, no time is taken, so that a signal that comes
-/// meanwhile is not lost.
+/// The requests so far. Without a new request since `before`, no time is taken, so that a signal in between is not
+/// lost.
 pub(crate) fn keep_asked(before: KeepAsked) -> KeepAsked {
     let signals = ASKED_TO_KEEP.load(Ordering::Acquire);
     if signals == before.signals {
@@ -208,7 +208,7 @@ mod tests {
         Signals(()).watch_keep().expect("a handler");
         let own = std::process::id() as i32;
         let mut before = keep_asked(KeepAsked::default());
-        // The times that signals name, 0 for none; the number from linked recorders.
+        // The times named in signals, 0 for none; the number from linked recorders.
         for (moments, linked, earliest, latest) in [
             (&[500][..], 1, Some(500), Some(500)),
             (&[0], 0, None, None),

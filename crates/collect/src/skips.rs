@@ -1,5 +1,5 @@
 //! Records that may be missing because the kernel skipped a program: it does so where an interrupt comes while the
-//! program runs on that CPU, and meets the same tracepoint. The kernel does not report the CPU.
+//! program runs on the CPU, and meets the same tracepoint. The kernel does not report the CPU.
 //!
 //! Such a loss may be anywhere since the last look, so looks are frequent, and each loss names the records that it
 //! may concern: a missing socket makes no thread state doubtful. Seen under many packets: `sk_data_ready`, which the
@@ -43,7 +43,7 @@ fn records_of(program: &str) -> Option<LostRecords> {
     })
 }
 
-/// The numbers of times that the kernel skipped programs, by the programs' records.
+/// The kernel's skip counts, by the programs' records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Skipped([u64; LostRecords::ALL.len()]);
 

@@ -95,18 +95,18 @@ impl StackCopy {
         usize::from(self.u16(SAMPLE + 20)).min(MAX_FRAMES - 1)
     }
 
-    /// The number of user frames up to where the walk goes on, without guessed frames.
+    /// The number of user frames up to the end of the BPF walk, without guessed frames.
     fn user_frames(&self) -> usize {
         let found = (self.u32(76) as usize).min(usize::from(self.u16(SAMPLE + 22)));
         found.min(MAX_FRAMES - self.kernel_frames())
     }
 
-    /// The number of further frames for which there is room.
+    /// The room for further frames.
     pub(crate) fn room(&self) -> usize {
         MAX_FRAMES - self.kernel_frames() - self.user_frames()
     }
 
-    /// The record with the frames that the programs themselves found, for lack of better. `now`: when it is written.
+    /// The record with the BPF programs' own frames, for lack of better. `now`: when it is written.
     pub(crate) fn unfinished(&self, now: u64) -> Box<[u8]> {
         let (kernel, user) = (self.kernel_frames(), usize::from(self.u16(SAMPLE + 22)));
         let user = user.min(MAX_FRAMES - kernel);

@@ -100,7 +100,7 @@ impl Unwinder {
         }
     }
 
-    /// Makes this process a target, with the processes that it starts.
+    /// Makes this process a target, with the processes it starts.
     pub(crate) fn asks_about(&mut self, tgid: u32) {
         if self.asked.len() < MAX_ASKED {
             self.asked.insert(tgid);
@@ -218,7 +218,7 @@ impl Unwinder {
         match std::mem::replace(&mut self.thread, Thread::Ended) {
             Thread::At(thread) => {
                 let rest = self.finished.iter().collect();
-                // The thread does not panic; if it did, the records that it finished before are here.
+                // The thread does not panic; if it did, its finished records would be here.
                 let _ = thread.join();
                 rest
             }
@@ -302,7 +302,7 @@ fn next(pending: &mut VecDeque<Waiting>, turn: Turn) -> Option<StackCopy> {
 }
 
 /// During the calibration: finds the rules for its own threads' stacks, since it measures a stack's cost with known
-/// rules. The stacks themselves are dropped, like all records that only the calibration needs.
+/// rules. The stacks themselves are dropped, like all records for the calibration alone.
 pub(crate) fn learn_own_stacks(
     spaces: Option<&mut Spaces>,
     buffer: &RingBuffer<'_>,

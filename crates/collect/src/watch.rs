@@ -25,7 +25,7 @@ pub enum EndReason {
 /// The events that a session waits for.
 pub(crate) struct Watch {
     command: Option<i32>,
-    /// The processes that have not ended.
+    /// The processes still running.
     processes: Vec<OwnedFd>,
     until_ended: bool,
     began: Instant,

@@ -1,5 +1,4 @@
-//! Writing in a separate thread: a write to a busy disk can take a second, and the draining thread must not wait that
-//! long.
+//! Writing in a separate thread: a write to a busy disk can take a second, too long for the draining thread.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,7 +26,7 @@ pub(crate) enum WriteCommand {
     Flush { until: Stamp<Local>, lost: u64 },
     /// Check whether the disk has room.
     CheckSpace,
-    /// Use the room that was kept for the end.
+    /// Use the room reserved for the end.
     UseAllRoom,
     /// Write everything that waits; without room for it, at least how the recording ended. The rings were drained up
     /// to `complete`, if no drained record was dropped.
@@ -114,7 +113,7 @@ impl WriteBehind {
     /// Waits until all is written; from now on writes directly.
     ///
     /// # Errors
-    /// The thread's first error that no call has returned so far.
+    /// The thread's first error not yet returned by a call.
     pub(crate) fn stop(&mut self) -> Result<(), WriteError> {
         let Mode::Thread(queue, thread) = std::mem::replace(&mut self.mode, Mode::Changing) else {
             return Ok(());
@@ -134,7 +133,7 @@ impl WriteBehind {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes back a buffer that stayed empty.
+    /// Takes back an empty buffer.
     pub(crate) fn give_back(&mut self, buffer: Vec<u8>) {
         self.spare.push(buffer);
     }
@@ -237,7 +236,7 @@ impl Writer {
     }
 
     /// Does the same as [`Self::execute`], but after a failure only accepts records that can still wait: the disk is
-    /// full, and the room that was kept for the end must stay.
+    /// full, and the room reserved for the end must stay.
     fn execute_behind(&mut self, command: &WriteCommand) -> Result<(), WriteError> {
         if self.failed && !matches!(command, WriteCommand::Record(_) | WriteCommand::Event(_)) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! BPF programs' decisions that a live test cannot bring about at will, compiled for the host: the descriptor that
-//! ended a wait in `epoll_wait`, and the waits that are page faults.
+//! BPF programs' decisions that a live test cannot bring about at will, compiled for the host: which descriptor ended
+//! a wait in `epoll_wait`, and which waits are page faults.
 
 use std::path::Path;
 use std::process::Command;

@@ -2,7 +2,7 @@
 //!
 //! A thread's context is read where it leaves the CPU, wakes another thread or sends a packet, and its hash is kept:
 //! `contexts_told` of `bpf/thread_context.bpf.h`. A waiting thread has the context with which it left the CPU, so an
-//! unchanged hash means a span that goes on.
+//! unchanged hash means an ongoing span.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,12 +19,12 @@ use crate::{clocks, rings};
 
 /// `CONTEXTS_TOLD` of `bpf/thread_context.bpf.h`.
 const PLACES: usize = 16384;
-/// The bit that is set in a hash where the thread works for a span.
+/// A hash's bit for a thread that works for a span.
 const IS_SPAN: u64 = 1;
 /// The interval at which hashes are looked at: a span may trigger this much later than requested.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// A trigger by spans that go on.
+/// A trigger by ongoing spans.
 #[derive(Debug, Clone)]
 pub struct OpenSpans {
     /// The time after which a span triggers.

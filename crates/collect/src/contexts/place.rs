@@ -49,7 +49,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Whether a file that a process has mapped names the word.
+    /// Whether a process's mapped file names the word.
     pub(super) fn has_symbol(&mut self, tgid: u32, mapping: &Mapping, inode: Inode) -> bool {
         self.symbol(tgid, mapping, inode).is_some()
     }

@@ -13,7 +13,7 @@ const SIGNATURE: &[u8; 8] = b"OTEL_CTX";
 const VERSION: u32 = 2;
 /// The header: signature, version, payload bytes, time of publication (0 while it is written), payload address.
 const HEADER_BYTES: usize = 32;
-/// The largest payload that is read, bytes.
+/// The largest payload to read, bytes.
 const MAX_PAYLOAD_BYTES: usize = 64 << 10;
 /// The longest name of a service, instance or attribute, bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -24,7 +24,7 @@ const KEYS: &str = "threadlocal.attribute_key_map";
 /// The prefix of schemas for the records that the word `otel_thread_ctx_v1` points to: other schemas' keys belong to
 /// other records.
 const SCHEMA_OF_WORDS: &str = "tls";
-/// The most keys that can exist.
+/// The most possible keys.
 const MAX_KEYS: usize = 256;
 /// The most attributes recorded for a process.
 const MAX_KEPT_KEYS: usize = 32;
@@ -138,7 +138,7 @@ impl Header {
     }
 }
 
-/// `ProcessContext`: the fields that are read.
+/// `ProcessContext`: the fields to read.
 #[derive(Clone, PartialEq, Message)]
 struct Context {
     #[prost(message, optional, tag = "1")]
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(service(&memory(SIGNATURE, 2, 7, length, &good)).as_deref(), Some("shop"));
         let nameless = payload(&[("telemetry.sdk.name", "x")]);
         assert_eq!(service(&memory(SIGNATURE, 2, 7, nameless.len() as u32, &nameless)).as_deref(), Some(""));
-        // Another signature, another version, a context being written, one too large, and one that is missing.
+        // Another signature, another version, a context being written, a context too large, and a missing context.
         assert_eq!(service(&memory(b"OTEL_CTY", 2, 7, length, &good)), None);
         assert_eq!(service(&memory(SIGNATURE, 1, 7, length, &good)), None);
         assert_eq!(service(&memory(SIGNATURE, 2, 0, length, &good)), None);
@@ -281,7 +281,7 @@ mod tests {
         for other in ["nodejs_v1", "go_pprof_labels_v1", ""] {
             assert_eq!(keys(other, three()), [""; 0], "{other}");
         }
-        // More than can exist, and no more than a few are recorded.
+        // More keys than possible; only a few are recorded.
         let many = |from: usize| {
             let name = |place| if place < from { of_text("x") } else { of_text(&format!("http.{place}")) };
             (0..300).map(name).collect::<Vec<_>>()

@@ -17,7 +17,7 @@ use object::{Endianness, ReadCache, ReadRef};
 const NAME: &[u8] = b"otel_thread_ctx_v1";
 /// The word's size, bytes.
 const WORD_BYTES: u64 = 8;
-/// The largest symbol, name or relocation table that is read, bytes.
+/// The largest symbol, name or relocation table to read, bytes.
 const MAX_TABLE_BYTES: u64 = 128 << 20;
 /// The most slots.
 const MAX_SLOTS: usize = 16;
@@ -30,7 +30,7 @@ pub(super) struct Symbol {
     pub(super) offset: Option<u64>,
     /// Bytes from the beginning of this memory to the thread pointer, if the file is the program.
     pub(super) block: u64,
-    /// The file says that it is a program.
+    /// Whether the file declares itself a program.
     pub(super) is_program: bool,
     /// The slots where the loader writes the word's place, by addresses in the file.
     pub(super) slots: Vec<Slot>,
@@ -67,7 +67,7 @@ impl Symbol {
         }
         let sections = header.section_headers(endian, data).ok()?;
         let tables = Tables { endian, data, sections };
-        // A program that loads no library has only the other table.
+        // A program without libraries has only the other table.
         let (place, symbols) = tables.of_type(SHT_DYNSYM).or_else(|| tables.of_type(SHT_SYMTAB))?;
         let names = tables.bytes(sections.get(symbols.sh_link(endian) as usize)?)?;
         if !contains(names, NAME) {
@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// A library with the word and a function that uses it, compiled with these options; `None` without a compiler.
+    /// A library with the word and a function for it, compiled with these options; `None` without a compiler.
     fn compiled(options: &[&str]) -> Option<Vec<u8>> {
         let folder = tempfile::tempdir().expect("a folder");
         let text = "static __thread long other = 5;\n\
@@ -236,7 +236,7 @@ mod tests {
         Some(std::fs::read(&to).expect("a file"))
     }
 
-    /// The file that a C compiler makes from this text in a folder; `None` without a compiler.
+    /// The file made by a C compiler from this text in a folder; `None` without a compiler.
     fn compiled_in(folder: &Path, text: &str, options: &[&str]) -> Option<PathBuf> {
         let (source, to) = (folder.join("word.c"), folder.join("word.so"));
         std::fs::write(&source, text).expect("a file");

@@ -13,12 +13,12 @@ const ABOVE: f64 = 0.3;
 /// The factors for a range around the mean when a program ran only now and then while calibrating: whether its caches
 /// were cold or warm is chance.
 const RARE: (f64, f64) = (0.5, 2.0);
-/// The range for a work kind that the calibration did not meet, in switch record costs: the lowest and highest cost
-/// observed for other kinds.
+/// The range for a kind of work that the calibration did not meet, in switch record costs: the lowest and highest
+/// cost observed for other kinds.
 const UNSEEN: (f64, f64) = (0.5, 10.0);
 /// The same for a sample, which walks two stacks.
 const UNSEEN_SAMPLE: (f64, f64) = (10.0, 150.0);
-/// The number of a program's runs in a slice group from which its mean counts for the median.
+/// A program's least number of runs in a slice group for a mean that counts for the median.
 const MANY_RUNS: u64 = 20;
 
 /// Slice times, ns per round trip, sorted.
@@ -68,7 +68,7 @@ impl Deltas {
         runs as f64 / self.trips.max(1) as f64
     }
 
-    /// The time of a run, ns, for a program that runs in each group: the median of the groups' means.
+    /// The time per run, ns, for a program that runs in each group: the median over the groups' means.
     fn steady(&self, program: &str) -> Option<f64> {
         let groups = self.programs.get(program)?.iter().filter(|(runs, _)| *runs >= MANY_RUNS);
         let means = Slices::new(groups.map(|(runs, ns)| *ns as f64 / *runs as f64).collect());
@@ -85,8 +85,8 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// The cost of a program's call itself, ns per run, by the quick slices and by the usual slices: the time that
-    /// the programs add to a round trip, less their own times. `None` if noise hides that they add anything.
+    /// The cost of a program's call itself, ns per run, by the quick slices and by the usual slices: the programs'
+    /// extra time per round trip, less their own times. `None` if noise hides the extra time.
     fn dispatch(&self) -> Option<(f64, f64)> {
         let (mut runs, mut explained) = (0.0, self.deltas.stacks_ns as f64 / self.deltas.trips.max(1) as f64);
         for program in self.deltas.programs.keys() {
@@ -127,7 +127,7 @@ pub(crate) struct Measured {
     pub(super) stacks_of_switch: f64,
     /// The same per wake-up record.
     pub(super) stacks_of_waking: f64,
-    /// The number of runs of the rare records' programs.
+    /// The rare records' programs: the number of runs.
     pub(super) rare: u64,
     /// The timed runs among these.
     pub(super) rare_timed: u64,
@@ -145,7 +145,7 @@ pub(crate) struct Costs {
     timed: f64,
 }
 
-/// For each kind of work, the programs that begin it, and further programs that belong to it.
+/// For each kind of work, the programs that begin it, and its further programs.
 const PROGRAMS: [(CostKind, &[&str], &[&str]); 6] = [
     (CostKind::Switch, &["sched_switch"], &[]),
     (CostKind::Waking, &["sched_waking"], &[]),
@@ -175,7 +175,7 @@ const PROGRAMS: [(CostKind, &[&str], &[&str]); 6] = [
 ];
 
 impl Costs {
-    /// `timed`: the mean of the switches timed by the program, ns. `None` if no load has a switch's time.
+    /// `timed`: the switches' mean time, ns, by the program itself. `None` if no load has a switch's time.
     pub(super) fn new(loads: &[Load], timed: f64) -> Option<Self> {
         let dispatches = loads.iter().filter_map(Load::dispatch);
         let dispatch = dispatches.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
@@ -241,7 +241,7 @@ impl Costs {
     }
 }
 
-/// The cost of a piece of work: the programs that begin it, with their share of the others, and a dispatch for each.
+/// The cost for a piece of work: the programs that begin it, with their share in the others, and a dispatch for each.
 /// Taken from the loads in which the work is usual; else from all runs together, in a wide range.
 fn range_of(loads: &[Load], first: &[&str], others: &[&str], dispatch: (f64, f64)) -> Option<(f64, f64)> {
     let all = || first.iter().chain(others);

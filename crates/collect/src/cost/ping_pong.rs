@@ -1,4 +1,4 @@
-//! Two threads in this process that wait for each other, on the same CPU.
+//! Two alternating threads in this process, on the same CPU.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -24,7 +24,7 @@ impl Pinned {
         // SAFETY: an empty set is valid.
         let (mut before, mut one) =
             unsafe { (std::mem::zeroed::<libc::cpu_set_t>(), std::mem::zeroed::<libc::cpu_set_t>()) };
-        // SAFETY: the kernel fills a set with that size, or refuses.
+        // SAFETY: the kernel fills a set with this size, or refuses.
         let read = unsafe { libc::sched_getaffinity(0, size_of_val(&before), &raw mut before) };
         // SAFETY: takes nothing.
         let cpu = usize::try_from(unsafe { libc::sched_getcpu() }).ok()?;
@@ -33,7 +33,7 @@ impl Pinned {
         }
         // SAFETY: the number lies within the set.
         unsafe { libc::CPU_SET(cpu, &mut one) };
-        // SAFETY: reads a set with that size.
+        // SAFETY: reads a set with this size.
         let set = unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) };
         (set == 0).then(|| Self { before, _priority: RaisedPriority::new() })
     }
@@ -41,12 +41,12 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: reads a set with that size, which the kernel filled.
+        // SAFETY: reads a set with this size, which the kernel filled.
         unsafe { libc::sched_setaffinity(0, size_of_val(&self.before), &raw const self.before) };
     }
 }
 
-/// Two threads that wait for each other: this thread, and an answering thread.
+/// Two alternating threads: this thread, and an answering thread.
 pub(super) struct PingPong {
     way: Way,
     ended: Arc<AtomicBool>,
@@ -81,7 +81,7 @@ impl PingPong {
             let mut message = [0; 32];
             while !ended.load(Ordering::Relaxed) {
                 if let Ok(1..) = other.recv(&mut message) {
-                    // The other side misses a datagram that was not sent.
+                    // A datagram not sent is missed by the other side.
                     let _ = other.send(&message);
                 }
             }

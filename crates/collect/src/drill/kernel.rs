@@ -25,7 +25,7 @@ const KIND: &str = "/sys/bus/event_source/devices/kprobe/type";
 /// The bit that asks for a return probe (`/sys/bus/event_source/devices/kprobe/format/retprobe`).
 const RETURN_PROBE: u64 = 1;
 
-/// Threads that remove probes at the same time.
+/// The number of threads for removing probes.
 const MAX_REMOVING: usize = 8;
 /// Rounds of system calls for measuring the cost, and the calls in each.
 const ROUNDS: usize = 15;
@@ -141,7 +141,7 @@ pub(super) struct KernelProbes {
 struct Probe(#[expect(dead_code, reason = "held")] OwnedFd, #[expect(dead_code, reason = "held")] OwnedFd);
 
 impl Drill<'_> {
-    /// Probes these places and no others. Returns the places that the kernel refuses, with its reason.
+    /// Probes these places and no others. Returns the refused places, with the kernel's reason.
     ///
     /// # Errors
     /// When the kernel's memory does not hold a place.
@@ -220,7 +220,7 @@ impl Drill<'_> {
     }
 
     /// Watches where the kernel's indirect calls go: each site's number, its address, and the place of the target.
-    /// Returns the numbers that the kernel refuses.
+    /// Returns the refused sites' numbers.
     ///
     /// # Errors
     /// When the kernel's memory does not hold a site.
@@ -442,7 +442,7 @@ fn link(program: BorrowedFd<'_>, event: BorrowedFd<'_>, cookie: u64) -> io::Resu
         ..Default::default()
     };
     options.__bindgen_anon_1.perf_event.bpf_cookie = cookie;
-    // SAFETY: a program and an event that live across the call, and options with their stated size.
+    // SAFETY: a program and an event, both live across the call, and options with their stated size.
     owned(unsafe {
         libbpf_sys::bpf_link_create(
             program.as_raw_fd(),

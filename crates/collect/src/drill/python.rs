@@ -40,7 +40,7 @@ pub struct PythonCounts {
     pub entries: u64,
     /// Calls of f0 in which a generator was ended or thrown into, without a visible beginning.
     pub unbalanced: u64,
-    /// Calls below f0 that found no room in the list of different calls.
+    /// Calls below f0 without room in the list of different calls.
     pub full: u64,
 }
 
@@ -115,7 +115,7 @@ impl Drill<'_> {
     }
 
     /// From now on, takes this time off for each call outside all nodes, ns. Returns it; or less, where the process's
-    /// calls showed that its probes cannot take as long.
+    /// calls show shorter probes.
     ///
     /// # Errors
     /// None is known.

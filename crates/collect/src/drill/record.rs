@@ -35,11 +35,11 @@ pub struct DrillCall {
     pub latency: u64,
     /// The time from the request's hand-over to the call's beginning, ns; 0 where requests are not followed.
     pub queued: u64,
-    /// Calls within it that were unwound without a return.
+    /// Calls within it, unwound without a return.
     pub left: u32,
     /// The called nodes, with their calls' latencies; node 0 is f0.
     pub nodes: Vec<DrillNode>,
-    /// Addresses in the process where samples found the sampled node's code, or code that it called; 0 in the kernel.
+    /// Addresses in the process where samples found the sampled node's code, or code called by it; 0 in the kernel.
     pub samples: Vec<u64>,
 }
 
@@ -67,7 +67,7 @@ pub struct DrillNode {
 }
 
 impl DrillCall {
-    /// Reads a `struct wp_drill_thread`. A stubs' tick takes this number of ns.
+    /// Reads a `struct wp_drill_thread`, with a stub clock's tick in ns.
     pub(super) fn read(record: &[u8], tick: f64) -> Option<Self> {
         let half = |at: usize| word(record, at) as u32;
         let (call, stub_call) = (word(record, CALL), word(record, STUB_CALL));

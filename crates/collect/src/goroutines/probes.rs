@@ -33,7 +33,7 @@ impl Way {
     }
 }
 
-/// The loaded BPF programs, and the table with the offsets that they read.
+/// The loaded BPF programs, and the table with the offsets for them.
 pub(crate) struct GoProbes {
     programs: Vec<(GoSite, OwnedFd)>,
     offsets: MapHandle,
@@ -41,7 +41,7 @@ pub(crate) struct GoProbes {
 }
 
 impl GoProbes {
-    /// The programs in an object that was loaded for this way.
+    /// The programs in an object loaded for this way.
     pub(crate) fn new(object: &Object, offsets: &Map<'_>, way: Way) -> Result<Self, Error> {
         let failed = |source| Error::Load { source };
         let of =
@@ -117,7 +117,7 @@ fn link(program: &OwnedFd, cookie: u32, file: &Path, places: &[u64]) -> io::Resu
     };
     options.__bindgen_anon_1.uprobe_multi = multi;
     // SAFETY: an open program, and options with their stated size, which outlive the call, as do the name and the
-    // lists with that length in them.
+    // equally long lists in them.
     owned(unsafe {
         libbpf_sys::bpf_link_create(
             program.as_raw_fd(),

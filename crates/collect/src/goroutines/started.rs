@@ -41,7 +41,7 @@ pub struct GoStarted {
     pub probed: Vec<(PathBuf, Duration)>,
     /// Programs that should be recorded and cannot be.
     pub refused: Vec<GoRefused>,
-    /// The files of programs that are not recorded, since the question is about others.
+    /// The files of programs left out, since the question is about others.
     pub left_alone: Vec<PathBuf>,
     /// The files of programs whose process ended, or executed another program, before there were probes.
     pub ended: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! The cost of probes on this machine, and how much they add to the latencies that they count.
+//! The cost of probes on this machine, and their share in the latencies they count.
 //!
 //! The cost is measured, since it is 0.6 µs on one machine and 40 µs on another: on empty functions in this program
 //! that begin like the probed functions, with the same BPF programs attached in the same way, for this process alone.
@@ -192,7 +192,7 @@ fn rounds<T>(losses: impl Fn() -> i64, mut round: impl FnMut() -> Option<T>) -> 
     Some(if kept.is_empty() { interrupted } else { kept })
 }
 
-/// How often this thread lost its CPU so far, by the kernel's count.
+/// The number of times so far that this thread lost its CPU, by the kernel's count.
 fn cpu_losses() -> i64 {
     // SAFETY: plain numbers, for which zero is valid; the call fills them.
     unsafe {

@@ -232,7 +232,7 @@ impl<'obj> Counters<'obj> {
         Ok(self.kernel_probes.unseen(|other| other == target, returned))
     }
 
-    /// Each target's number of calls, waits and requests that have not ended.
+    /// Each target's number of unfinished calls, waits and requests.
     fn open(&self) -> HashMap<u64, u64> {
         let maps = &self.skeleton.maps;
         let mut open = HashMap::new();

@@ -18,7 +18,7 @@ pub struct Counts {
     pub unwound: u64,
     /// Calls that were not counted since too many were open or recursion was too deep.
     pub overflowed: u64,
-    /// Calls that have not ended.
+    /// Unfinished calls.
     pub open: u64,
     /// Kernel function calls whose beginning or return was missed; not known by group.
     pub unseen: u64,

@@ -82,7 +82,7 @@ pub(super) fn read(skeleton: &LatencySkel<'_>) -> Result<HashMap<u64, Vec<Group>
     Ok(groups)
 }
 
-/// Removes all groups, which come from calls that were made to measure probes.
+/// Removes all groups, which come from the calibration's calls.
 pub(super) fn clear(skeleton: &LatencySkel<'_>) {
     for map in [&skeleton.maps.groups, &skeleton.maps.group_names] {
         for key in map.keys() {

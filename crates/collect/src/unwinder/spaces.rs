@@ -16,8 +16,8 @@ use crate::mappings::{code_of_file, open_mapped};
 use crate::stack_copy::StackCopy;
 use crate::unwind_rules::UnwindRules;
 
-/// How often a process's mappings are read at once, and the interval for later reads: a process may make code, or
-/// load libraries, for as long as it runs.
+/// The number of immediate readings of a process's mappings, and the interval for later readings: a process may make
+/// code, or load libraries, for as long as it runs.
 const MAX_READS: u32 = 20;
 const READ_INTERVAL: Duration = Duration::from_millis(250);
 /// The most copies for a process in [`COPIES_INTERVAL`]; then none for as long. A process whose registers and stacks
@@ -136,7 +136,7 @@ impl Spaces {
         self.silent.push_back((Instant::now() + time, space));
     }
 
-    /// Forgets everything when the tables are too large.
+    /// Forgets everything if there are too many processes, files or table bytes.
     fn forget(&mut self) {
         let tables = self.table_bytes > MAX_TABLE_BYTES || self.modules.len() > MAX_MODULES;
         if self.spaces.len() > MAX_PROCESSES || tables {
@@ -243,7 +243,7 @@ impl Spaces {
         true
     }
 
-    /// How often an address space's mappings were read.
+    /// The number of readings of an address space's mappings.
     #[cfg(test)]
     pub(super) fn reads(&self, space: u64) -> u32 {
         self.spaces[&space].reads
