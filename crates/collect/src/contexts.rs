@@ -93,8 +93,8 @@ struct Finder {
     published: HashMap<u32, Look>,
     said: Sender<Name>,
     kept: KeptAttributes,
-    /// Processes with the word in a library whose place the loader has not filled in yet, each with the time since
-    /// when.
+    /// Processes with the word in a library whose place the loader has not filled in yet, each with the beginning of
+    /// its wait.
     waiting: HashMap<u32, Instant>,
     unread: Vec<UnreadContexts>,
 }

@@ -103,7 +103,7 @@ pub struct Drill<'obj> {
     _priority: RaisedPriority,
 }
 
-/// A call of a function by a node, which makes another node.
+/// A node's call of a function, which is a node of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrillEdge {
     /// The calling node.

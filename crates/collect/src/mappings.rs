@@ -264,8 +264,8 @@ fn open_named(mapping: &Mapping, inode: Inode) -> Option<fs::File> {
     if is_it { fs::File::open(path).ok() } else { None }
 }
 
-/// The mapping and its file, if it is code from a file, or the `[vdso]`. A file without a path keeps its mark `
-/// (deleted)`, so that a later reader does not take another file for it.
+/// The mapping and its file, if it is code from a file, or the `[vdso]`. A file without a path keeps its mark ` (deleted)`,
+/// so that a later reader does not take another file for it.
 pub(crate) fn code_of_file(tgid: u32, mapping: &wakepath_process::Mapping) -> Option<(Mapping, Inode)> {
     let is_file = mapping.path().is_some() || mapping.name == b"[vdso]";
     let found = Mapping {

@@ -114,8 +114,7 @@ pub(crate) fn cpu_limit(folder: &Path) -> Option<String> {
     (!limit.starts_with("max")).then(|| limit.trim().to_owned())
 }
 
-/// Device interrupts in `/proc/interrupts`: lines such as ` 36:  0  821  PCI-MSIX-0000:00:02.0  1-edge
-/// virtio1-req.0`.
+/// Device interrupts in `/proc/interrupts`: lines such as ` 36:  0  821  PCI-MSIX-0000:00:02.0  1-edge  virtio1-req.0`.
 fn interrupts(text: &[u8], names: &mut Vec<Name>) {
     let text = String::from_utf8_lossy(text);
     for line in text.lines() {

@@ -44,7 +44,7 @@ pub struct Options {
     /// The command to run, with its arguments; without a command, recording lasts until the duration ends or a signal
     /// comes.
     pub command: Vec<OsString>,
-    /// A variable for the command, unless it sets its own.
+    /// A default variable for the command's environment.
     pub variable: Option<DefaultVariable>,
     /// The processes to explain.
     pub targets: Vec<u32>,

@@ -45,7 +45,7 @@ pub(crate) struct Unwinder {
     samples: BTreeMap<u64, u32>,
     /// The number of copies on their way.
     waiting: usize,
-    /// Address spaces and addresses where copies stopped, since none was last on its way.
+    /// Address spaces and addresses where copies stopped, since the last time without waiting copies.
     stopped: HashSet<(u64, u64)>,
     /// The target processes: their stacks come before others.
     asked: HashSet<u32>,

@@ -90,7 +90,7 @@ impl OpenSpanWatch {
         }
     }
 
-    /// The places whose threads have worked too long for the same span now, each once, and since when.
+    /// The places whose threads have worked too long for the same span now, each once, with its first time.
     fn too_long(&mut self, now: u64) -> Vec<(u32, u64)> {
         let longest = u64::try_from(self.asked.longest.as_nanos()).unwrap_or(u64::MAX);
         let mut found = Vec::new();

@@ -1,12 +1,12 @@
-//! The cost of probes on this machine, and their share in the latencies they count.
+//! The cost of probes on this machine, and their addition to the latencies they count.
 //!
 //! The cost is measured, since it is 0.6 µs on one machine and 40 µs on another: on empty functions in this program
 //! that begin like the probed functions, with the same BPF programs attached in the same way, for this process alone.
-//! The latency counted for an empty function is the probes' share in any function's latency (T08 section 8.2); the
+//! The latency counted for an empty function is the probes' addition to any function's latency (T08 section 8.2); the
 //! extra time for its call is the probes' cost to its caller.
 //!
 //! Calls are measured in rounds, and the median counts: an interrupted round does not matter. Rounds in which this
-//! thread loses its CPU do not count at all: on a busy machine, most rounds do.
+//! thread loses its CPU do not count at all; on a busy machine, these are most rounds.
 
 use std::mem::MaybeUninit;
 use std::path::Path;
