@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Drift, NoSites, NodeId};
 
-/// How far a drill-down has come (Traeger 2008, section 3.6).
+/// A drill-down's progress (Traeger 2008, section 3.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Status {
     /// No peak is chosen yet: calls to f₀ are counted.

@@ -51,7 +51,7 @@ pub struct MeasuredNode {
     pub parent: NodeId,
     /// The call site.
     pub site: SiteId,
-    /// How the site calls.
+    /// The site's kind.
     pub kind: SiteKind,
     /// The called function.
     ///

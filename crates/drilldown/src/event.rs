@@ -28,7 +28,7 @@ pub struct SiteId {
     pub address: u64,
 }
 
-/// How a call site calls.
+/// The way in which a call site calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SiteKind {
     /// A call to a known function.
@@ -57,7 +57,7 @@ impl SiteKind {
 pub struct Site {
     /// The site's address; no function has two sites at the same address.
     pub id: SiteId,
-    /// How the site calls.
+    /// The site's kind.
     pub kind: SiteKind,
     /// The reason why the site cannot be probed, if so. The time of its calls counts as the caller's own; if this may
     /// change an answer, the answer has a doubt.

@@ -33,9 +33,9 @@ pub struct Probe {
     /// The entry probe's place, bytes from the file's beginning. The stack pointer there still points to the return
     /// address.
     pub offset: u64,
-    /// How the kernel executes the instruction there. For the returns, this follows from [`Return`].
+    /// The kernel's method to execute the instruction there. For the returns, it follows from [`Return`].
     pub method: ProbeMethod,
-    /// How returns are seen.
+    /// The way to see returns.
     pub returns: Return,
     /// The rules that the function's stack obeys.
     pub runtime: Runtime,
@@ -43,7 +43,7 @@ pub struct Probe {
     pub switches: bool,
 }
 
-/// How a function's return is seen.
+/// The way to see a function's return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Return {
     /// By a return probe at the entry probe's offset, which replaces the return address on the stack.

@@ -74,7 +74,7 @@ pub struct GoOffsets {
     pub m: u64,
     /// The address of the running `g` in a thread's `m`.
     pub curg: u64,
-    /// How a goroutine's beginning is seen, in its `g`: from Go 1.21 on.
+    /// The fields that show a goroutine's beginning, in its `g`: from Go 1.21 on.
     pub birth: Option<GoBirth>,
 }
 

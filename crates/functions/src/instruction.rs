@@ -14,7 +14,7 @@ pub(crate) const MAX_BYTES: usize = 15;
 
 const PAGE: u64 = 4096;
 
-/// How the kernel executes a probed instruction, from cheap to dear; times are per hit.
+/// The kernel's method to execute a probed instruction, from cheap to dear; times are per hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProbeMethod {
     /// A call replaces a 5-byte no-operation from Linux 6.18 on (0.25 µs where this was measured). On earlier kernels,
@@ -29,7 +29,7 @@ pub enum ProbeMethod {
 /// An instruction as a uprobe sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Probed {
-    /// How the kernel executes it; `None` if the kernel refuses a probe there.
+    /// The kernel's method to execute it; `None` if the kernel refuses a probe there.
     pub method: Option<ProbeMethod>,
     /// Its length, bytes.
     pub length: usize,

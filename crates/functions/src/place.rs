@@ -171,10 +171,10 @@ fn refused(image: &Image, address: u64, length: usize) -> RefusalReason {
     RefusalReason::Instruction { instruction }
 }
 
-/// How the return is seen. A return probe replaces the return address on the stack: code that walks the stack to move
-/// it (Go) or to unwind it (an exception) then finds an address outside all functions, and ends the program. And the
-/// kernel keeps a thread's replaced addresses on a single stack: where another call returns first, on another stack,
-/// the kernel ends the program, or goes on behind the wrong call.
+/// The way to see the return. A return probe replaces the return address on the stack: code that walks the stack to
+/// move it (Go) or to unwind it (an exception) then finds an address outside all functions, and ends the program. And
+/// the kernel keeps a thread's replaced addresses on a single stack: where another call returns first, on another
+/// stack, the kernel ends the program, or goes on behind the wrong call.
 fn returns(image: &Image, body: &Body, wanted: &ProbeRequest<'_>) -> Result<Return, RefusalReason> {
     // The next function's beginning does not show the code in between.
     let stated = wanted.main.stated;

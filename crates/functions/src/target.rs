@@ -16,7 +16,7 @@ pub struct Target {
     pub function: Pattern,
 }
 
-/// How a file is named.
+/// A file's name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FileName {
     /// By its path: there is a slash in it.

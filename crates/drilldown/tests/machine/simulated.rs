@@ -71,7 +71,7 @@ struct Program {
     refused: bool,
 }
 
-/// How a program's times scatter.
+/// The scatter in a program's times.
 fn scatter(chance: &mut Chance, ns: f64) -> u64 {
     (ns * chance.between(0.8, 1.25)) as u64
 }

@@ -1,4 +1,4 @@
-//! How returns are seen.
+//! The ways to see returns.
 
 use std::path::Path;
 use std::process::Command;
