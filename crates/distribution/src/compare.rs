@@ -1,54 +1,50 @@
-//! How far apart two profiles are: the six measures of Traeger 2008, chapter 9.
+//! The distance between two profiles: the six measures in Traeger 2008, chapter 9.
 //!
-//! A score is 0 for a profile and itself, and grows with the difference. The paper calls all of them
-//! percentages; what they are percentages of differs, and so do their limits: see [`Measure`]. None says by
-//! itself whether the condition of the system changed: that takes a threshold, and thresholds differ by
-//! measure ([`crate::evaluation`]).
+//! A score is 0 for a profile and itself, and grows with the difference. The paper calls all scores percentages; their
+//! bases differ, and so do their limits: see [`Measure`]. No score alone shows whether the system's condition changed:
+//! this takes a threshold, and thresholds differ by measure ([`crate::evaluation`]).
 //!
-//! The first profile is the reference: TOTOPS, TOTLAT and the two GROUP measures
-//! divide by its content, as in the paper, so they change when the profiles change places. There are no
-//! percentages of zero: against a first profile without calls these are infinite, like the formula's limit,
-//! unless the other has no calls either.
+//! The first profile is the reference: TOTOPS, TOTLAT and the two GROUP measures divide by its content, as in the
+//! paper, so they change when the profiles change places. Percentages of zero do not exist: against a first profile
+//! without calls these scores are infinite, like the formula's limit, unless the other has no calls either.
 //!
-//! A call counts, as in the paper, with the average latency of its bucket (equation 8.1), also where the exact
-//! sum is known: the parts of GROUPLAT then add up to TOTLAT, and a single call of hours within the last
-//! bucket weighs no more than its bucket.
+//! As in the paper, a call counts with its bucket's average latency (equation 8.1), also where the exact sum is known:
+//! the parts of GROUPLAT then add up to TOTLAT, and a single call of hours within the last bucket weighs no more than
+//! its bucket.
 
 use statrs::function::gamma::checked_gamma_ur;
 
 use crate::histogram::{BUCKETS, Histogram, MismatchError, average_latency};
 use crate::peaks::{Peak, peaks};
 
-/// A way to say how far apart two profiles are.
+/// A measure for the distance between two profiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Measure {
-    /// TOTOPS: by how much the numbers of calls differ, in percent of the first. From 0 without limit.
+    /// TOTOPS: the difference in the number of calls, in percent of the first. From 0 without limit.
     TotalOperations,
-    /// TOTLAT: by how much the latencies of all calls together differ, in percent of the first. From 0
-    /// without limit.
+    /// TOTLAT: the difference in the latency of all calls together, in percent of the first. From 0 without limit.
     ///
-    /// The paper prints the latency of bucket i as 3/2 × 2^(n_i), n_i being its count. That cannot be meant:
-    /// it is n_i × 3/2 × 2^i, by the paper's own equation 8.1.
+    /// The paper prints bucket i's latency as 3/2 × 2^(n_i), with its count n_i. This cannot be meant: by the paper's
+    /// own equation 8.1, it is n_i × 3/2 × 2^i.
     TotalLatency,
-    /// CHISQUARE: how sure the chi-square test is that the counts are not of the same rates, in percent: 100
-    /// less the probability of counts at least so far apart. From 0 to 100.
+    /// CHISQUARE: the chi-square test's certainty that the counts have different rates, in percent: 100 less the
+    /// probability of counts at least so far apart. From 0 to 100.
     ///
-    /// χ² = Σ (n − m)² / (n + m), over buckets where either has calls: each is a degree of freedom. None is
-    /// taken away, for the totals are not made equal by the formula nor by how calls are counted (Press et
-    /// al., Numerical Recipes, "Are two distributions different?", says the same of unconstrained
-    /// totals). So profiles of unlike numbers of calls are different here, whatever their shapes.
+    /// χ² = Σ (n − m)² / (n + m), over buckets where either has calls: each is a degree of freedom. None is taken away,
+    /// for neither the formula nor the counting makes the totals equal (Press et al., Numerical Recipes, "Are two
+    /// distributions different?", says the same about unconstrained totals). So profiles with different numbers of
+    /// calls are different here, whatever their shapes.
     ChiSquare,
-    /// EARTHMOVER: how far the calls of one profile have to be moved to make the other, after both are taken
-    /// for the same number of calls: in percent of all calls, times buckets. A doubling of each latency is
-    /// 100, and so is one call in ten that takes 2^10 times as long. From 0 to 6300.
+    /// EARTHMOVER: the distance by which a profile's calls have to be moved to make the other, after scaling both to
+    /// the same number of calls: in percent of all calls, times buckets. Twice each latency is 100, and so is 2^10
+    /// times the latency for one call in ten. From 0 to 6300.
     ///
     /// Infinite if just one profile has no calls: nothing can be moved.
     EarthMover,
-    /// GROUPOPS: 100 if the peaks are unlike (see [`alike`]), else by how much the calls of each peak differ,
-    /// summed over peaks, in percent of the calls of the first profile's peaks. From 0 to 100: more than all
-    /// is as unlike as can be.
+    /// GROUPOPS: 100 if the peaks are unlike (see [`alike`]), else the difference in each peak's calls, summed over
+    /// peaks, in percent of the calls in the first profile's peaks. From 0 to 100: larger sums count as 100.
     GroupOperations,
-    /// GROUPLAT: as GROUPOPS, with the latency of the calls in place of their number.
+    /// GROUPLAT: as GROUPOPS, with the calls' latency in place of their number.
     GroupLatency,
 }
 
@@ -75,8 +71,8 @@ impl Measure {
         }
     }
 
-    /// The score of a profile held against another of the same unit. Never negative, and always a number,
-    /// though it may be infinite: see the module's text.
+    /// A profile's score against another with the same unit. Never negative, and always a number, though it may be
+    /// infinite: see the module's text.
     pub fn score(self, first: &Histogram, second: &Histogram) -> Result<f64, MismatchError> {
         first.same_unit(second)?;
         Ok(match self {
@@ -97,7 +93,7 @@ impl std::fmt::Display for Measure {
 }
 
 fn percent_of_first(first: f64, second: f64) -> f64 {
-    // Equal ones first: 0 of 0 is no difference.
+    // Equal sums first: without calls on both sides there is no difference.
     if first == second { 0.0 } else { (first - second).abs() / first * 100.0 }
 }
 
@@ -122,7 +118,7 @@ fn chi_square(first: &[u64; BUCKETS], second: &[u64; BUCKETS]) -> f64 {
     if chi_square == 0.0 {
         return 0.0;
     }
-    // Half the degrees of freedom and half of χ² are above zero and finite here, which is all it asks for.
+    // Both arguments are above zero and finite here, as the function requires.
     let probability = checked_gamma_ur(degrees / 2.0, chi_square / 2.0).unwrap_or(0.0);
     ((1.0 - probability) * 100.0).clamp(0.0, 100.0)
 }
@@ -138,17 +134,16 @@ fn earth_mover(first: &Histogram, second: &Histogram) -> f64 {
     for (&n, &m) in first.counts().iter().zip(second.counts()) {
         of_first += n as f64;
         of_second += m as f64;
-        // The amount that is carried to the next bucket, or missing there.
+        // The amount carried to the next bucket, or missing there.
         work += (of_first / all_first - of_second / all_second).abs();
     }
     work * 100.0
 }
 
-/// Whether two profiles have the same peaks: as many, and each where its like is.
+/// Whether two profiles have the same peaks: the same number, each at its counterpart's place.
 ///
-/// Where a peak is, is the mean bucket of its calls, since the highest bar and the ends of a hump move by
-/// chance. It may differ by less than one bucket: latencies that doubled are elsewhere, and less is left to
-/// the score.
+/// A peak's place is its calls' mean bucket, since the highest bar and a hump's ends move by chance. It may differ by
+/// less than one bucket: doubled latencies are at another place, and smaller differences are left to the score.
 pub fn alike(first: &Histogram, second: &Histogram) -> bool {
     let (peaks_first, peaks_second) = (peaks(first), peaks(second));
     alike_peaks(first, &peaks_first, second, &peaks_second)

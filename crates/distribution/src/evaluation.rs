@@ -1,29 +1,29 @@
-//! How often each measure errs, on pairs of profiles of which it is known whether the condition changed
-//! (Traeger 2008, section 9.2). Where pairs come from does not matter here.
+//! Each measure's error rates, on pairs of profiles for which it is known whether the condition changed (Traeger 2008,
+//! section 9.2). The pairs' source does not matter here.
 //!
-//! The paper's labels are by eye, and its thresholds are read from the same pairs that its error rates are
-//! of. Here labels are by construction, and a threshold that was chosen on some pairs is judged on others.
+//! The paper labels pairs by eye, and reads its thresholds from the same pairs as its error rates. Here labels are by
+//! construction, and a threshold chosen on some pairs is judged on others.
 
 use crate::compare::Measure;
 use crate::histogram::{Histogram, MismatchError};
 
-/// The share of pairs of one condition that the default may report as different, on the pairs it is chosen on.
+/// The share of same-condition pairs that the default may report as different, on the pairs for its choice.
 ///
-/// A user who compares two runs looks at dozens of operations, and few of them changed (chapter 9). Most of the reported
-/// ones should have changed, so that at most one in twenty of the others may be reported too.
+/// A user who compares two runs looks at dozens of operations, and few changed (chapter 9). Most reported operations
+/// should have changed, so that at most one in twenty of the others may be reported too.
 pub const LEVEL: f64 = 0.05;
 
-/// The measure to compare by when none is asked for: the one that misses least at [`LEVEL`], on profiles that
-/// were measured under conditions that are known, of runs of unlike lengths. A test chooses it again.
+/// The default measure for a comparison: it misses least at [`LEVEL`], on profiles measured under known conditions,
+/// from runs with different lengths. A test chooses it again.
 pub const DEFAULT_MEASURE: Measure = Measure::EarthMover;
 
-/// Above this score of [`DEFAULT_MEASURE`], two profiles are said to be of different conditions.
+/// Above this score by [`DEFAULT_MEASURE`], two profiles are reported as different conditions.
 ///
-/// Chosen with it: two runs of one condition differ by what else the machine does, which is far more than
-/// chance. Profiles of a made-up service, where chance is all, would have it at 14.
+/// Chosen with it: two runs in the same condition differ by the machine's other work, which is far more than chance.
+/// Profiles from a made-up service, with chance alone, would have it at 14.
 pub const DEFAULT_THRESHOLD: f64 = 58.0;
 
-/// With fewer calls than these in either profile, chance alone may pass the threshold.
+/// With fewer calls in either profile, chance alone may pass the threshold.
 pub const MIN_CALLS: u64 = 1000;
 
 /// Two profiles of one operation.
@@ -33,32 +33,32 @@ pub struct Pair {
     pub first: Histogram,
     /// The other.
     pub second: Histogram,
-    /// Whether the condition of the system was another one: load, state of the machine, version.
+    /// Whether the system's condition changed: load, machine state, version.
     pub changed: bool,
 }
 
-/// How often a measure errs at a threshold: a score above it says that the condition changed.
+/// A measure's errors at a threshold: a score above it means a changed condition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Errors {
-    /// The threshold, in the unit of the measure's scores.
+    /// The threshold, in the measure's unit.
     pub threshold: f64,
-    /// Pairs of one condition, and how many of them were said to differ (type I).
+    /// The number of same-condition pairs.
     pub same: u64,
-    /// The number of these that were reported as different.
+    /// Those reported as different (type I errors).
     pub false_positives: u64,
-    /// Pairs of two conditions.
+    /// The number of pairs with two conditions.
     pub changed: u64,
-    /// The number of these that were reported as the same (type II).
+    /// Those reported as the same (type II errors).
     pub false_negatives: u64,
 }
 
 impl Errors {
-    /// The share of pairs of one condition that were said to differ; none of no such pairs.
+    /// The reported share among same-condition pairs; `None` without such pairs.
     pub fn false_positive_rate(&self) -> Option<f64> {
         rate(self.false_positives, self.same)
     }
 
-    /// The share of pairs of two conditions that were said to be the same; none of no such pairs.
+    /// The unreported share among two-condition pairs; `None` without such pairs.
     pub fn false_negative_rate(&self) -> Option<f64> {
         rate(self.false_negatives, self.changed)
     }
@@ -68,7 +68,7 @@ fn rate(errors: u64, pairs: u64) -> Option<f64> {
     (pairs > 0).then(|| errors as f64 / pairs as f64)
 }
 
-/// The scores of labelled pairs by one measure: what error rates are counted from.
+/// Labelled pairs' scores by a measure, from which error rates are counted.
 #[derive(Debug, Clone)]
 pub struct Scores {
     /// In ascending order.
@@ -106,9 +106,9 @@ impl Scores {
         }
     }
 
-    /// The errors at the lowest threshold that reports at most this share of the pairs of one condition.
+    /// The errors at the lowest threshold that reports at most this share of the same-condition pairs.
     ///
-    /// None if pairs of either kind are missing.
+    /// `None` if pairs with either label are missing.
     pub fn at_level(&self, false_positive_rate: f64) -> Option<Errors> {
         if self.changed.is_empty() {
             return None;
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::histogram::{BUCKETS, Unit};
 
-    /// Pairs that EARTHMOVER gives these scores, in hundreds.
+    /// Pairs with these EARTHMOVER scores, in hundreds.
     fn scores(same: &[usize], changed: &[usize]) -> Scores {
         let at = |bucket: usize| {
             let mut counts = [0; BUCKETS];
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn errors_are_counted_on_the_wrong_side_of_the_threshold() {
         let scores = scores(&[0, 3, 1, 2], &[5, 2, 4]);
-        // Threshold, false positives of four, false negatives of three.
+        // Threshold, false positives out of four, false negatives out of three.
         for (threshold, positives, negatives) in [
             (-1.0, 4, 0),
             (0.0, 3, 0),

@@ -1,4 +1,4 @@
-//! Grouping of latencies by process, thread or cgroup, and how many groups are kept.
+//! Grouping of latencies by process, thread or cgroup, and the maximum number of groups.
 
 /// The key by which latencies are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,13 +7,12 @@ pub enum GroupBy {
     Process,
     /// Thread id and start time.
     Thread,
-    /// Cgroup: of the v2 hierarchy, or of the CPU controller where v2 has only its root.
+    /// Cgroup: in the v2 hierarchy, or in the CPU controller's where v2 has only its root.
     Cgroup,
 }
 
-/// The most groups that are kept over all targets: `WP_GROUPS` in `bpf/latency.h`. Later ones are counted
-/// together.
+/// The maximum number of groups over all targets: `WP_GROUPS` in `bpf/latency.h`. Later groups are counted together.
 pub const MAX_GROUPS: usize = 16384;
 
-/// The most time slices of groups that are kept over all targets: some 35 MB.
+/// The maximum number of the groups' time slices over all targets: some 35 MB.
 pub const MAX_GROUP_SLICES: usize = 65536;

@@ -1,16 +1,16 @@
-//! Histograms of latencies in buckets of a factor of two (Traeger 2008, chapter 2).
+//! Latency histograms in buckets by factors of two (Traeger 2008, chapter 2).
 
 use std::ops::RangeInclusive;
 
-/// The number of buckets of a histogram: one for each bit of a latency.
+/// The number of buckets in a histogram: one per bit in a latency.
 pub const BUCKETS: usize = 64;
 
-/// The unit of latencies.
+/// The latencies' unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unit {
-    /// Nanoseconds of some clock.
+    /// Nanoseconds on some clock.
     Nanoseconds,
-    /// Cycles of the processor's counter.
+    /// Cycles on the processor's counter.
     Cycles,
 }
 
@@ -29,8 +29,8 @@ pub enum MismatchError {
     /// Their latencies are in different units.
     #[error("one histogram counts {0}, the other {1}; record both in one unit")]
     Unit(Unit, Unit),
-    /// A counter was higher in the earlier reading: it was reset between the two, or
-    /// they are readings of different counters.
+    /// A counter was higher in the earlier reading: it was reset in between, or the readings are from different
+    /// counters.
     #[error("bucket {bucket} held {earlier} calls in the earlier reading and {later} in the later one")]
     BackwardsCount {
         /// The bucket.
@@ -50,12 +50,12 @@ pub enum MismatchError {
     },
 }
 
-/// The bucket of a latency: the position of its highest bit, 0 for a latency of 0.
+/// A latency's bucket: its highest bit's position, 0 for a latency of 0.
 pub const fn bucket_of(latency: u64) -> usize {
     (latency | 1).ilog2() as usize
 }
 
-/// The latencies that a bucket holds, first and last: 2^i to 2^(i+1) − 1, and 0 in bucket 0.
+/// A bucket's latencies, first and last: 2^i to 2^(i+1) − 1, and 0 in bucket 0.
 ///
 /// An index past the last bucket is taken for the last bucket.
 pub const fn bounds(bucket: usize) -> RangeInclusive<u64> {
@@ -64,7 +64,7 @@ pub const fn bounds(bucket: usize) -> RangeInclusive<u64> {
     if bucket == 0 { 0..=1 } else { first..=(first - 1) + first }
 }
 
-/// The latency that stands for a bucket, 3/2 × 2^i: the middle of its range (Traeger 2008, equation 8.1).
+/// The latency that stands for a bucket, 3/2 × 2^i: its range's middle (Traeger 2008, equation 8.1).
 ///
 /// Exact as `f64`. An index past the last bucket is taken for the last bucket.
 pub fn average_latency(bucket: usize) -> f64 {
@@ -73,9 +73,9 @@ pub fn average_latency(bucket: usize) -> f64 {
 
 /// Counts of calls by latency, and the exact sum of their latencies.
 ///
-/// Nothing here panics: what would overflow stays at its greatest value. Counts are `u64`, as they are
-/// where they are counted. The sum is `u128`: in nanoseconds, a `u64` is full after 584 years of waiting,
-/// which ten thousand sleeping threads have together in three weeks; and one absurd latency would fill it.
+/// Nothing here panics: on overflow, a value stays at its maximum. Counts are `u64`, like the counters that they are
+/// read from. The sum is `u128`: in nanoseconds, a `u64` is full after 584 years' waiting, which ten thousand sleeping
+/// threads have together in three weeks; and a single absurd latency would fill it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
     unit: Unit,
@@ -84,15 +84,15 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// A histogram of no calls.
+    /// A histogram without calls.
     pub const fn new(unit: Unit) -> Self {
         Self { unit, counts: [0; BUCKETS], sum: 0 }
     }
 
-    /// A histogram from a reading of counters.
+    /// A histogram from counters.
     ///
-    /// They are taken as they are: counters that are read while they are being counted may hold a call
-    /// whose latency is not in the sum yet, or the other way round.
+    /// They are taken as they are: counters read during counting may hold a call whose latency is not in the sum yet,
+    /// or the other way round.
     pub const fn from_counters(unit: Unit, counts: [u64; BUCKETS], sum: u128) -> Self {
         Self { unit, counts, sum }
     }
@@ -104,7 +104,7 @@ impl Histogram {
         self.sum = self.sum.saturating_add(u128::from(latency));
     }
 
-    /// Adds the calls of another histogram of the same unit, of another CPU or thread say.
+    /// Adds the calls in another histogram with the same unit, from another CPU or thread say.
     pub fn merge(&mut self, other: &Histogram) -> Result<(), MismatchError> {
         self.same_unit(other)?;
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
@@ -116,7 +116,7 @@ impl Histogram {
 
     /// The counts since an earlier reading of the same counters.
     ///
-    /// Counters that went backwards are an error: the counts since are unknown then, which is not zero.
+    /// Counters that went backwards are an error: the counts in between are unknown then, which is not zero.
     pub fn minus(&self, earlier: &Histogram) -> Result<Histogram, MismatchError> {
         self.same_unit(earlier)?;
         let mut counts = [0; BUCKETS];
@@ -134,7 +134,7 @@ impl Histogram {
         if self.unit == other.unit { Ok(()) } else { Err(MismatchError::Unit(self.unit, other.unit)) }
     }
 
-    /// The unit of its latencies.
+    /// The latencies' unit.
     pub const fn unit(&self) -> Unit {
         self.unit
     }

@@ -1,12 +1,12 @@
-//! Latency distributions: the latencies that a function, system call, lock or device has.
+//! Latency distributions for a function, system call, lock or device.
 //!
-//! - [`Histogram`]: exact counts in buckets of a factor of two (OSprof; Traeger 2008, chapter 2).
-//! - [`peaks`]: the humps that a person sees in one on log scales (section 3.2).
-//! - [`Measure`]: how far apart two profiles are (chapter 9), with [`evaluation`] of how often each errs.
+//! - [`Histogram`]: exact counts in buckets by factors of two (OSprof; Traeger 2008, chapter 2).
+//! - [`peaks`]: the humps that a person sees in a histogram on log scales (section 3.2).
+//! - [`Measure`]: the distance between two profiles (chapter 9), with an [`evaluation`] of each measure's errors.
 //! - [`watch`]: whether a distribution changes while it is counted.
 //!
-//! Data in, data out: this crate knows no probe, no file and no clock. A latency is a number in the
-//! [`Unit`] of its histogram.
+//! Data in, data out: this crate knows no probe, no file and no clock. A latency is a number in its histogram's
+//! [`Unit`].
 
 mod compare;
 pub mod evaluation;

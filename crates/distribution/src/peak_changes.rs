@@ -1,12 +1,12 @@
-//! The peaks of two distributions, matched: which came, went, moved or stayed.
+//! The peaks in two distributions, matched: each came, went, moved or stayed.
 
 use crate::compare::mean_bucket;
 use crate::histogram::Histogram;
 use crate::peaks::{Peak, peaks};
 
-/// A peak of one distribution, with that of another one that it is like.
+/// A peak in a distribution, with its counterpart in another.
 ///
-/// Numbers of peaks count from 1, in the order of their latencies, in the distribution that has them.
+/// Peaks are numbered from 1, by latency, in their own distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeakChange {
     /// Both have it.
@@ -18,7 +18,7 @@ pub enum PeakChange {
         /// Its number in the second.
         number: usize,
     },
-    /// Peaks between the same neighbours, as many in either, but not at the same latencies.
+    /// Peaks between the same neighbours, the same number in both, but at other latencies.
     Moved {
         /// The peak in the first.
         before: Peak,
@@ -41,14 +41,14 @@ pub enum PeakChange {
     },
 }
 
-/// Peaks whose mean buckets differ by less than this are at the same place, as in [`crate::alike`].
+/// Peaks with mean buckets closer than this are at the same place, as in [`crate::alike`].
 const MAX_BUCKETS_APART: f64 = 1.0;
 
-/// The peaks of two distributions, in the order of their latencies.
+/// The peaks' changes from one distribution to another, by latency.
 pub fn peak_changes(first: &Histogram, second: &Histogram) -> Vec<PeakChange> {
     let (before, after) = (peaks(first), peaks(second));
     let mut changes = Vec::new();
-    // The first peak of each that is in no change yet.
+    // The first peak in each that is in no change yet.
     let (mut from_before, mut from_after) = (0, 0);
     let (mut i, mut j) = (0, 0);
     while i < before.len() && j < after.len() {
@@ -68,7 +68,7 @@ pub fn peak_changes(first: &Histogram, second: &Histogram) -> Vec<PeakChange> {
     changes
 }
 
-/// The changes of peaks that have no like ones, between two that have: as many of either moved.
+/// The changes between two matched peaks: equal numbers of unmatched peaks moved.
 fn unlike(before: &[Peak], after: &[Peak], first_number: usize, changes: &mut Vec<PeakChange>) {
     let numbered = after.iter().zip(first_number + 1..);
     if before.len() == after.len() {
@@ -80,8 +80,8 @@ fn unlike(before: &[Peak], after: &[Peak], first_number: usize, changes: &mut Ve
     }
 }
 
-/// The number of the peak of the second distribution that explains the change best: the slowest that came, else the slowest
-/// that moved, else the one whose share of the calls grew most. `None` for a distribution without calls.
+/// The number of the second distribution's peak that explains the change best: the slowest new peak, else the slowest
+/// moved peak, else the peak whose share of the calls grew most. `None` if the second distribution has no calls.
 pub fn peak_to_explain(first: &Histogram, second: &Histogram) -> Option<usize> {
     let changes = peak_changes(first, second);
     let came = changes.iter().filter_map(|change| match change {
@@ -152,7 +152,7 @@ mod tests {
         let (higher, highest) = ((28, 100), (34, 100));
         for (before, after, expected) in [
             (&[low][..], &[low, high][..], Some(2)),
-            // Two came, and one moved that is slower than these.
+            // Two came, and a slower peak moved.
             (&[low, highest], &[low, middle, high, highest], Some(3)),
             (&[middle, higher, (40, 100)], &[low, high, higher, (46, 100)], Some(2)),
             (&[low, high], &[low, middle], Some(2)),

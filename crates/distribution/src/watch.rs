@@ -1,30 +1,32 @@
-//! When the latencies of a target change while they are counted: a rule over slices of time, in bounded memory
+//! The rule that notices a change in a target's latencies while they are counted: over time slices, in bounded memory
 //! (Traeger 2008, section 12.1, names the problem: which changes over time are worth a person's attention).
 //!
 //! **Slices become pieces.** Consecutive slices are gathered into a piece until it has [`MIN_CALLS`] calls: with fewer,
-//! chance alone may pass the threshold. A busy target has a piece in each slice, a quiet one a piece in several.
+//! chance alone may pass the threshold. A busy target has a piece in each slice, a quiet target a piece in several
+//! slices.
 //!
 //! **Pieces are held against a reference.** The first pieces are the reference, until it has [`MAX_REFERENCE_CALLS`]
-//! calls. From then on it stays as it is, so that a slow drift is noticed when it has become large enough. A piece that
-//! differs is never added to it.
+//! calls. From then on it stays as it is, so that a slow drift is noticed when it has become large enough. A differing
+//! piece is never added to it.
 //!
-//! **One piece is no change.** The threshold lets up to [`crate::evaluation::LEVEL`] of the pairs of one condition
-//! differ, and a disturbance may be short. So a piece that differs is a candidate. The next piece decides:
+//! **A single piece is no change.** The threshold lets up to [`crate::evaluation::LEVEL`] of the same-condition pairs
+//! differ, and a disturbance may be short. So a differing piece is a candidate. The next piece decides:
 //!
 //! | the next piece | meaning |
 //! |---|---|
 //! | is like the reference | *short*: counted and reported, and the reference stays |
-//! | differs, and is like the candidate | *changed*, since the beginning of the first piece that differed; both are the new reference |
-//! | differs from both | it is the candidate now; the third piece in a row that differs is a change anyway |
+//! | differs, and is like the candidate | *changed*, since the beginning of the first differing piece; both are the new reference |
+//! | differs from both | it is the candidate now; the third differing piece in a row is a change anyway |
 //!
-//! For example, a slice has 1000 calls of a kind, and the change comes in the middle of the sixth: `aaaaa½bbb`. The sixth
-//! piece may differ, and the seventh is not like it; the eighth is like the seventh. The change is noticed there,
-//! since the beginning of the sixth.
+//! For example, a slice has 1000 similar calls, and the change comes amid the sixth: `aaaaa½bbb`. The sixth piece may
+//! differ, and the seventh is not like it; the eighth is like the seventh. The change is noticed there, since the
+//! beginning of the sixth.
 //!
-//! **It may have been like that before.** A changed condition is held against earlier references too.
+//! **The condition may have returned.** A changed condition is held against earlier references too.
 //!
-//! **Calls that stop change no distribution.** Where a time without calls has [`MIN_EXPECTED_CALLS`] by the reference's rate, and is longer than
-//! the pauses in the reference's time, calls have stopped. Some targets are called in bursts: their pauses are known from the reference.
+//! **A stop changes no distribution.** Calls have stopped where a time without calls should have had
+//! [`MIN_EXPECTED_CALLS`] by the reference's rate, and is longer than the pauses in the reference's time. Some targets
+//! are called in bursts: their pauses are known from the reference.
 
 mod history;
 #[cfg(test)]
@@ -37,33 +39,33 @@ use crate::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, MIN_CALLS};
 use crate::histogram::{Histogram, MismatchError};
 use history::History;
 
-/// The calls from which on a reference takes no more: ten pieces, so that chance in it is small beside that in a piece,
-/// and a drift cannot become part of it.
+/// The number of calls at which a reference is complete: ten pieces, so that chance in it is small beside chance in a
+/// piece, and a drift cannot become part of it.
 pub const MAX_REFERENCE_CALLS: u64 = 10 * MIN_CALLS;
-/// The earlier references that are kept: two kinds of day and of night, and some disturbances.
+/// The maximum number of earlier references: two kinds of day and of night, and some disturbances.
 pub const MAX_EARLIER_REFERENCES: usize = 8;
-/// The pieces in a row that may differ from the reference without being a change: a piece in which a condition begins is like
-/// neither, and the next one decides.
+/// The number of differing pieces in a row that is always a change: a piece in which a condition begins is like
+/// neither, and the next piece decides.
 pub const MAX_DIFFERING_PIECES: u32 = 3;
-/// The calls that a time without any would have by the reference's rate, before it is a stop. Where calls come
-/// independently of each other, chance does this once in e^100 times.
+/// The calls that the reference's rate predicts for a time without any, before it is a stop. Where calls come
+/// independently, chance does this once in e^100 times.
 pub const MIN_EXPECTED_CALLS: f64 = 100.0;
 
-/// The calls of a part of the time.
+/// The calls in a part of the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
-    /// Its beginning, since the beginning of counting.
+    /// Its beginning, since counting began.
     pub from: Duration,
     /// Its end.
     pub to: Duration,
-    /// The time within it that was counted.
+    /// The counted time within it.
     pub counted: Duration,
-    /// The latencies of its calls.
+    /// Its calls' latencies.
     pub histogram: Histogram,
 }
 
 impl Stretch {
-    /// A part of the time that was counted as a whole.
+    /// A part of the time, counted as a whole.
     pub fn new(from: Duration, to: Duration, histogram: Histogram) -> Self {
         Self { from, to, counted: to.saturating_sub(from), histogram }
     }
@@ -105,15 +107,15 @@ pub enum Notice {
 /// A change that lasts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// The beginning of the first piece that differed.
+    /// The beginning of the first differing piece.
     pub since: Duration,
     /// The reference until then.
     pub before: Stretch,
     /// The calls since, by which the change was noticed.
     pub after: Stretch,
-    /// The score of these two.
+    /// The score between these two.
     pub score: f64,
-    /// The time of the latest earlier reference that is like the new one.
+    /// The time of the latest earlier reference that is like the new reference.
     pub as_it_was: Option<(Duration, Duration)>,
 }
 
@@ -122,24 +124,24 @@ pub struct Change {
 pub struct Short {
     /// Its beginning.
     pub from: Duration,
-    /// The last piece that differed.
+    /// The last differing piece.
     pub piece: Stretch,
-    /// The score of this piece.
+    /// The piece's score.
     pub score: f64,
 }
 
-/// The end of calls.
+/// A time without calls in which calls were expected.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stop {
     /// The beginning of the first slice without calls.
     pub since: Duration,
-    /// The calls that were to be expected since then, by the reference's rate.
+    /// The calls expected since then, by the reference's rate.
     pub expected: f64,
     /// The calls that have not ended.
     pub open: u64,
 }
 
-/// The number of each kind of news so far.
+/// The number of notices so far, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NoticeCounts {
     /// Changes.
@@ -167,16 +169,16 @@ struct Silence {
     noticed: bool,
 }
 
-/// Notices when the latencies of one target change. Its memory does not grow with time.
+/// Notices changes in a target's latencies. Its memory does not grow with time.
 #[derive(Debug, Clone, Default)]
 pub struct ChangeDetector {
     reference: Option<Stretch>,
-    /// The piece that is being gathered.
+    /// The piece being gathered.
     piece: Option<Stretch>,
     candidate: Option<Candidate>,
     earlier: VecDeque<Stretch>,
     silence: Option<Silence>,
-    /// The longest time without calls that is usual.
+    /// The longest usual time without calls.
     usual_pause: Duration,
     now: Option<Stretch>,
     history: History,
@@ -184,10 +186,10 @@ pub struct ChangeDetector {
 }
 
 impl ChangeDetector {
-    /// Takes the calls of the next slice of time, and returns the news. `open` calls have not ended.
+    /// Takes the calls in the next time slice, and returns the news. `open` calls have not ended.
     ///
     /// # Errors
-    /// When this slice has another unit than the earlier ones.
+    /// When this slice has another unit than the earlier slices.
     pub fn observe(&mut self, slice: &Stretch, open: u64) -> Result<Vec<Notice>, MismatchError> {
         let mut news = Vec::new();
         // The time before the first call is no pause, and has no rate.
@@ -197,7 +199,7 @@ impl ChangeDetector {
         news.extend(self.hear(slice, open));
         extend_or_begin(&mut self.now, slice)?;
         self.history.add(slice)?;
-        // A piece that reaches across a stop would have a rate of neither side.
+        // A piece across a stop would have neither side's rate.
         if self.silence.is_some_and(|silence| silence.noticed) {
             self.piece = None;
             return Ok(news);
@@ -257,7 +259,7 @@ impl ChangeDetector {
         };
         let mut both = candidate.last.clone();
         both.extend(&piece)?;
-        // Two pieces that are alike may differ from the reference each in its way, and together less.
+        // Two similar pieces may each differ from the reference in another way, and together less.
         let lasts = distance(&candidate.last, &piece)? <= DEFAULT_THRESHOLD
             && distance(reference, &both)? > DEFAULT_THRESHOLD;
         let pieces = candidate.pieces + 1;
@@ -270,7 +272,7 @@ impl ChangeDetector {
         self.change(candidate.from, before, after).map(|change| Some(Notice::Changed(Box::new(change))))
     }
 
-    /// Makes the calls of `after` the reference.
+    /// Makes `after` the reference.
     fn change(&mut self, since: Duration, before: Stretch, after: Stretch) -> Result<Change, MismatchError> {
         let mut as_it_was = None;
         for earlier in self.earlier.iter().rev() {
@@ -295,28 +297,28 @@ impl ChangeDetector {
         self.now.as_ref()
     }
 
-    /// The number of each kind of news so far.
+    /// The number of notices so far, by kind.
     pub fn counts(&self) -> NoticeCounts {
         self.counts
     }
 
-    /// The beginning of pieces that differ from the reference, and are not yet a change.
+    /// The beginning of the pieces that differ from the reference, and are not yet a change.
     pub fn differs_since(&self) -> Option<Duration> {
         self.candidate.as_ref().map(|candidate| candidate.from)
     }
 
-    /// The beginning of a stop that goes on.
+    /// When the current stop began.
     pub fn stopped_since(&self) -> Option<Duration> {
         self.silence.filter(|silence| silence.noticed).map(|silence| silence.since)
     }
 
-    /// All slices so far in order; each element may be several of them.
+    /// All slices so far in order; an element may hold several.
     pub fn history(&self) -> &[Stretch] {
         self.history.parts()
     }
 }
 
-/// Whether a reference takes no more calls.
+/// Whether a reference is complete.
 fn is_whole(reference: &Stretch) -> bool {
     reference.histogram.calls() >= MAX_REFERENCE_CALLS
 }

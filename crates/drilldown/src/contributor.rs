@@ -1,21 +1,21 @@
-//! The things that a node's time can go to.
+//! The consumers of a node's time.
 
 use serde::{Deserialize, Serialize};
 
 use crate::event::NodeId;
 
-/// A contributor to the latency of a node.
+/// A contributor to a node's latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Contributor {
-    /// The function itself, with all calls of each callee but the longest one.
+    /// The function itself, with all calls to each callee except the longest.
     Itself,
-    /// The longest call of a callee.
+    /// The longest call to a callee.
     Callee(NodeId),
-    /// Something that took the CPU from it.
+    /// An activity that took the CPU from the function.
     Foreign(Foreign),
 }
 
-/// Something that takes the CPU from a thread (Traeger 2008, section 3.12).
+/// An activity that takes the CPU from a thread (Traeger 2008, section 3.12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Foreign {
     /// Another thread ran.

@@ -1,9 +1,9 @@
-//! The arithmetic of one call of f₀: the latency that each contributor of a node has in it.
+//! The arithmetic of one call to f₀: the latency of each contributor to a node.
 //!
-//! Latencies are additive (Traeger 2008, chapter 3): a function's own latency is its latency less those of its callees.
-//! The text of equation 3.1 lost its minuend; section 3.3 describes it. The *longest* call of each callee is taken
-//! away, so that a loop of many short calls stays with the function that has the loop (section 3.4). Time that
-//! something else took from the node while it was the innermost open one is a contributor of its own (section 3.12).
+//! Latencies are additive (Traeger 2008, chapter 3): a function's own latency is its latency less its callees'. The
+//! text of equation 3.1 lost its minuend; section 3.3 describes it. Each callee's *longest* call is taken away, so that
+//! a loop with many short calls stays with the function that has the loop (section 3.4). Time that another activity
+//! took from the node while it was the innermost open node is a contributor by itself (section 3.12).
 
 use std::collections::BTreeMap;
 
@@ -13,54 +13,54 @@ use crate::contributor::{Contributor, Foreign};
 use crate::event::{CallRecord, NodeId, NodeRecord, OwnTime, ProbeCost};
 use crate::tree::Tree;
 
-/// The times of one node within one call of f₀.
+/// A node's times within one call to f₀.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeTimes {
-    /// The latency of its longest call with probes, ns.
+    /// The longest call's latency with probes, ns.
     with_probes_ns: u64,
-    /// The same without the time of probes, ns.
+    /// The longest call's latency without the probes' time, ns.
     pub latency_ns: u64,
-    /// The latencies of all its calls without the time of probes, ns.
+    /// The latencies of all calls without the probes' time, ns.
     sum_ns: u64,
-    /// The number of its calls.
+    /// The number of calls.
     pub count: u64,
-    /// The time that was taken while it was the innermost open node.
+    /// The time taken while the node was the innermost open node.
     own: OwnTime,
-    /// The time that was taken from it and the nodes below it, by what took it.
+    /// The time taken from the node and the nodes below it, by its taker.
     subtree: BTreeMap<Foreign, u64>,
-    /// The time that its probes add to a call.
+    /// The time that the node's probes add to a call.
     cost: ProbeCost,
-    /// The time of the probes of all measured calls below it, ns.
+    /// The probe time in all measured calls below it, ns.
     probes_below_ns: u64,
 }
 
-/// The times of all nodes in one call of f₀.
+/// The times of all nodes in one call to f₀.
 #[derive(Debug)]
 pub(crate) struct CallTimes {
     nodes: BTreeMap<NodeId, NodeTimes>,
 }
 
-/// The latencies of the contributors of one node, in one call of f₀.
+/// The latencies of a node's contributors in one call to f₀.
 #[derive(Debug)]
 pub(crate) struct Latencies {
-    /// Each contributor with its latency, ns, without the time of probes.
+    /// Each contributor with its latency without the probes' time, ns.
     pub contributors: Vec<(Contributor, u64)>,
-    /// Those that are among the largest.
+    /// The contributors among the largest.
     pub largest: Vec<Contributor>,
-    /// Whether `largest` depends on the time of probes.
+    /// Whether `largest` depends on the probes' time.
     pub unsure: bool,
-    /// The part of the node's own latency that is the largest: its own code (`None`), or the other calls of a callee.
+    /// The largest part of the node's own latency: its own code (`None`), or the other calls to a callee.
     pub largest_own_part: Option<NodeId>,
-    /// The thing that took more than half of the node's time, anywhere below it.
+    /// The activity that took more than half of the node's time, anywhere below it.
     pub majority: Option<Foreign>,
-    /// The time that was taken from the node and the nodes below it, ns.
+    /// The time taken from the node and the nodes below it, ns.
     pub taken: BTreeMap<Foreign, u64>,
     /// The time in which the node was blocked itself, ns.
     pub blocked_ns: u64,
 }
 
 impl CallTimes {
-    /// Takes the time of probes off a record. Nodes that the tree does not hold are passed over.
+    /// Takes the probes' time off a record. Nodes missing in the tree are passed over.
     pub fn new(record: &CallRecord, tree: &Tree, cost: ProbeCost) -> Self {
         let mut nodes: BTreeMap<NodeId, NodeTimes> = BTreeMap::new();
         for entry in record.nodes.iter().filter(|entry| tree.get(entry.node).is_some()) {
@@ -76,7 +76,7 @@ impl CallTimes {
             times.take_probes_off(node);
             let (below, subtree) = (times.probes_ns(), times.subtree.clone());
             let Some(parent) = tree.get(node).and_then(|it| it.parent) else { continue };
-            // A caller without a record of its own passes on what its callees took.
+            // A caller without a record passes on the time taken by its callees.
             next = next.max(Some(parent));
             let parent = nodes.entry(parent).or_default();
             parent.probes_below_ns = parent.probes_below_ns.saturating_add(below);
@@ -87,18 +87,18 @@ impl CallTimes {
         Self { nodes }
     }
 
-    /// The latency of f₀ without the time of probes, ns.
+    /// The latency of f₀ without the probes' time, ns.
     pub fn f0_ns(&self) -> u64 {
         self.nodes.get(&NodeId::F0).map_or(0, |f0| f0.latency_ns)
     }
 
-    /// The times of a node, if it was called.
+    /// A node's times, if it was called.
     pub fn get(&self, node: NodeId) -> Option<&NodeTimes> {
         self.nodes.get(&node).filter(|times| times.count > 0)
     }
 
-    /// The contributors of a node, given the callees of it that are measured now, and the time per call that callees
-    /// take that are not, ns. `None` if the node was not called.
+    /// A node's contributors, given its callees measured now, and the time per call taken by unmeasured callees, ns.
+    /// `None` if the node was not called.
     pub fn of(
         &self,
         node: NodeId,
@@ -126,7 +126,7 @@ impl CallTimes {
         with_probes.extend(foreign.iter().map(|(&foreign, &ns)| (Contributor::Foreign(foreign), ns)));
 
         let largest = largest(&contributors);
-        // The cost of a probe is known to a part of itself: where it is more than what is left, so may its error be.
+        // Probe costs are known only roughly: where the cost exceeds the time left, so may its error.
         let mostly_probes = |&(contributor, ns): &(Contributor, u64)| {
             let raw = with_probes.iter().find(|(other, _)| *other == contributor).map_or(ns, |(_, ns)| *ns);
             largest.contains(&contributor) && raw.saturating_sub(ns) > ns
@@ -161,7 +161,7 @@ impl NodeTimes {
         }
     }
 
-    /// The time of the probes of all its calls, and of those below them, ns.
+    /// The probe time in all calls and in the calls below them, ns.
     fn probes_ns(&self) -> u64 {
         let both = self.cost.inside_ns.saturating_add(self.cost.outside_ns);
         both.saturating_mul(self.count).saturating_add(self.probes_below_ns)
@@ -178,7 +178,7 @@ impl NodeTimes {
 }
 
 impl OwnTime {
-    /// The time that was taken from the node, by what took it; without entries of 0 ns.
+    /// The time taken from the node, by its taker; without entries of 0 ns.
     fn foreign(&self) -> BTreeMap<Foreign, u64> {
         let mut foreign = BTreeMap::new();
         add(&mut foreign, Foreign::Preemption, self.preempted_ns);
@@ -201,14 +201,14 @@ fn total(ns: impl Iterator<Item = u64>) -> u64 {
     ns.fold(0, u64::saturating_add)
 }
 
-/// Those whose latency has the same logarithm as the largest one (section 3.3), or is at most an eighth below it: two of one time
-/// near the bound of a bucket would else take turns.
+/// The contributors with the same logarithm as the largest latency (section 3.3), or at most an eighth below it: two
+/// equal times near a bucket's bound would else take turns.
 fn largest(contributors: &[(Contributor, u64)]) -> Vec<Contributor> {
     let most = contributors.iter().map(|(_, ns)| *ns).max().unwrap_or(0);
     contributors
         .iter()
         .filter(|(contributor, ns)| {
-            // Nothing contributed anything: what is left is below the resolution of the clock, and the node's own.
+            // Nothing contributed anything: the rest is below the clock's resolution, and the node's own.
             if most == 0 {
                 *contributor == Contributor::Itself
             } else {
@@ -219,10 +219,10 @@ fn largest(contributors: &[(Contributor, u64)]) -> Vec<Contributor> {
         .collect()
 }
 
-/// Which part of a node's own latency is the largest: the calls of one callee beside its longest one, or its own code.
+/// The largest part of a node's own latency: the calls to one callee beside its longest, or the node's code (`None`).
 fn largest_own_part(own_ns: u64, count: u64, callees: &[(NodeId, &NodeTimes)]) -> Option<NodeId> {
     let others = callees.iter().map(|&(id, callee)| {
-        // A node that was called several times had them in several calls: their mean is taken.
+        // A node called several times divided them between its calls: their mean is taken.
         let per_call = callee.sum_ns / count.max(1);
         (id, per_call.saturating_sub(callee.latency_ns))
     });
@@ -277,10 +277,10 @@ mod tests {
         assert_eq!(latencies.contributors, expected);
         // 500 ns and 400 ns are in the bucket from 256 to 511 ns.
         assert_eq!(latencies.largest, [Contributor::Itself, callee(1)]);
-        // 300 ns are the other calls of 1, and 200 ns the function's code.
+        // 300 ns are the other calls to 1, and 200 ns the function's code.
         assert_eq!(latencies.largest_own_part, Some(NodeId(1)));
         assert!(!latencies.unsure);
-        // A callee that is not measured belongs to the function, also if a record names it.
+        // An unmeasured callee belongs to the function, also if a record names it.
         assert_eq!(of(&times, 0, &[2], FREE).contributors[0], (Contributor::Itself, 900));
         assert!(times.of(NodeId(3), &[], 0, FREE).is_none());
     }
@@ -312,14 +312,14 @@ mod tests {
 
     #[test]
     fn the_time_of_probes_is_taken_off_where_it_counts() {
-        // One call of 1 with two calls of 3, and one of 2: four calls, of 15 ns each.
+        // A call to 1 with two calls to 3, and a call to 2: four calls, 15 ns each.
         let nodes = [node(1, 400, 400, 1), node(3, 100, 150, 2), node(2, 50, 50, 1)];
         let times = times(1000, &nodes, COST);
         assert_eq!(times.f0_ns(), 1000 - 4 * 15);
         let latency = |node| times.get(NodeId(node)).unwrap().latency_ns;
         assert_eq!((latency(1), latency(2), latency(3)), (400 - 10 - 2 * 15, 50 - 10, 100 - 10));
         assert_eq!(of(&times, 0, &[1, 2], COST).contributors[0], (Contributor::Itself, 940 - 360 - 40));
-        // 1 has 360 ns: 90 ns in the longest call of 3, and 40 ns in the other one.
+        // 1 has 360 ns: 90 ns in the longest call to 3, and 40 ns in the other.
         let latencies = of(&times, 1, &[3], COST);
         assert_eq!(latencies.contributors, [(Contributor::Itself, 270), (callee(3), 90)]);
         assert_eq!(latencies.largest_own_part, None);
@@ -327,14 +327,14 @@ mod tests {
 
     #[test]
     fn each_node_has_the_cost_of_its_own_probes() {
-        // 3 is single-stepped: two calls of it take 2 × 250 ns longer, of which 2 × 200 ns count as its own.
+        // 3 is single-stepped: two calls take 2 × 250 ns longer, 2 × 200 ns of it inside 3.
         let stepped = Some(ProbeCost { inside_ns: 200, outside_ns: 50 });
         let below = NodeRecord { cost: stepped, ..node(3, 300, 550, 2) };
         let times = times(2000, &[node(1, 900, 900, 1), below, node(2, 50, 50, 1)], COST);
         assert_eq!(times.f0_ns(), 2000 - 2 * 15 - 2 * 250);
         let latency = |node| times.get(NodeId(node)).unwrap().latency_ns;
         assert_eq!((latency(1), latency(2), latency(3)), (900 - 10 - 2 * 250, 50 - 10, 300 - 200));
-        // 390 ns: 100 ns in the longest call of 3, and 50 ns in the other one.
+        // 390 ns: 100 ns in the longest call to 3, and 50 ns in the other.
         assert_eq!(of(&times, 1, &[3], COST).contributors, [(Contributor::Itself, 290), (callee(3), 100)]);
     }
 
@@ -344,7 +344,7 @@ mod tests {
         let latency = |node| times.get(NodeId(node)).unwrap().latency_ns;
         assert_eq!(latency(1), 1000 - 10 - 2 * 15);
         assert_eq!(times.f0_ns(), 10_000 - 12 * 15);
-        // Each call of 1 has two calls of 3: one is the longest, the other takes 90 ns as well.
+        // Each call to 1 has two calls to 3: the longest, and another which takes 90 ns as well.
         assert_eq!(of(&times, 1, &[3], FREE).largest_own_part, None);
         assert_eq!(of(&times, 0, &[1], COST).largest_own_part, None);
     }
@@ -408,13 +408,13 @@ mod tests {
         let latencies = of(&calls(300), 0, &[1, 2], COST);
         assert_eq!(latencies.largest, [Contributor::Itself, callee(1)]);
         assert!(latencies.unsure);
-        // 5 ms of its own: probes change nothing.
+        // The function has 5 ms itself: probes change nothing.
         assert!(!of(&calls(5000), 0, &[1, 2], COST).unsure);
         // The function alone has most of the time, with probes and without; but most of it is probes.
         let probes = |own: u64| times(own + 200 * 15, &[node(1, 10, 2000, 200)], COST);
         assert!(of(&probes(2600), 0, &[1], COST).unsure);
         assert!(!of(&probes(9000), 0, &[1], COST).unsure);
-        // 2990 ns of probes are outside of the longest call.
+        // 2990 ns of probes are outside the longest call.
         assert!(of(&probes(2989), 0, &[1], COST).unsure);
         assert!(!of(&probes(2990), 0, &[1], COST).unsure);
         assert!(!of(&probes(2600), 0, &[1], FREE).unsure, "without a cost nothing is taken off");
@@ -424,7 +424,7 @@ mod tests {
     fn where_nothing_took_any_time_it_is_the_functions_own() {
         let latencies = of(&times(0, &[node(1, 0, 0, 1)], FREE), 0, &[1], FREE);
         assert_eq!(latencies.largest, [Contributor::Itself]);
-        // 1 ns and 0 ns are one bucket, but 0 ns are no contribution.
+        // 1 ns and 0 ns share a bucket, but 0 ns are no contribution.
         let latencies = of(&times(1, &[node(1, 1, 1, 1)], FREE), 0, &[1], FREE);
         assert_eq!(latencies.largest, [callee(1)]);
     }

@@ -21,26 +21,25 @@ use crate::tree::{Ending, NodeState, Tree};
 pub use answers::TreeNode;
 use round::{Round, SavedRound};
 
-/// The maximum number of targets of an indirect site that become nodes of their own. The calls of all others stay with
-/// the site.
+/// The maximum number of targets of an indirect site that become nodes. All other calls stay with the site.
 pub(crate) const MAX_TARGETS: usize = 256;
 
-/// The error for an event that cannot be. The machine stays as it was.
+/// The error for an impossible event. The machine stays as it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
-    /// There is no node with this number.
+    /// No node has this number.
     #[error("there is no node {}", .0.0)]
     UnknownNode(NodeId),
-    /// The function was not asked about, or was answered already.
+    /// The function's sites were not asked for, or were answered already.
     #[error("the call sites of function {} were not asked for", .0.0)]
     NotAsked(FunctionId),
-    /// Two call sites have one address.
+    /// Two call sites have the same address.
     #[error("two call sites have the address {:#x}", .0.address)]
     SiteTwice(SiteId),
     /// The node's function has no indirect site there.
     #[error("node {} has no indirect call site at {:#x}", .node.0, .site.address)]
     NotIndirect {
-        /// The node of the caller.
+        /// The caller's node.
         node: NodeId,
         /// The site.
         site: SiteId,
@@ -48,7 +47,7 @@ pub enum EventError {
     /// The node is not measured.
     #[error("node {} is not measured", .0.0)]
     NotMeasured(NodeId),
-    /// The histogram counts something else than nanoseconds.
+    /// The histogram counts another unit than nanoseconds.
     #[error("the histogram counts {0}; a drill-down needs nanoseconds")]
     Unit(Unit),
     /// A peak was chosen before.
@@ -57,7 +56,7 @@ pub enum EventError {
     /// There is no save to go on with, or it goes on already.
     #[error("there is no save to go on with")]
     NotResuming,
-    /// The range of a peak ends before it begins.
+    /// The peak's range ends before it begins.
     #[error("a peak from {} ns to {} ns holds no latency", .0.from_ns, .0.to_ns)]
     EmptyPeak(LatencyRange),
     /// A decision was asked for, and no call within the peak has been measured.
@@ -65,7 +64,7 @@ pub enum EventError {
     NoCalls,
 }
 
-/// A drill-down: the search for the function path behind one peak.
+/// A drill-down: the search for the function path behind a peak.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Drilldown {
     pub(crate) parameters: Parameters,
@@ -73,17 +72,17 @@ pub struct Drilldown {
     pub(crate) tree: Tree,
     status: Status,
     pub(crate) histogram: Option<Histogram>,
-    /// The histogram of the run that is resumed, to compare those of this run with.
+    /// The resumed run's histogram, to compare this run's histograms with.
     pub(crate) earlier: Option<Histogram>,
     pub(crate) peak: Option<LatencyRange>,
     sites: BTreeMap<FunctionId, Result<Vec<Site>, NoSites>>,
     asked: BTreeSet<FunctionId>,
-    /// The targets that each indirect site of a function was seen to call, in that order.
+    /// The targets seen at each indirect site of a function, in this order.
     pub(crate) targets: BTreeMap<(FunctionId, SiteId), Vec<FunctionId>>,
     /// Chosen nodes whose callees are not measured yet.
     pub(crate) waiting: VecDeque<NodeId>,
     round: Option<Round>,
-    /// The votes of a round that a save holds, or that was stopped.
+    /// The votes in a saved round, or in a stopped one.
     pub(crate) saved_round: Option<SavedRound>,
     measured: BTreeSet<NodeId>,
     removing: BTreeSet<NodeId>,
@@ -93,23 +92,23 @@ pub struct Drilldown {
     calls: Calls,
 }
 
-/// The calls of f₀ that were handed in since a peak was chosen.
+/// The calls to f₀ handed in since a peak was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Calls {
-    /// They were within the peak and had votes.
+    /// The calls within the peak, with votes.
     pub used: u64,
-    /// They were outside of the peak.
+    /// The calls outside the peak.
     pub outside_peak: u64,
-    /// They began before all probes were in place, or came while nothing was measured.
+    /// The calls that began before all probes were in place, or came while nothing was measured.
     pub outdated: u64,
-    /// Their records overflowed.
+    /// The calls with overflowed records.
     pub overflowed: u64,
-    /// Their records were lost.
+    /// The calls with lost records.
     pub lost: u64,
 }
 
 impl Drilldown {
-    /// A drill-down that begins at f₀, with the time that the probes of a measured call take.
+    /// A drill-down that begins at f₀, with the time taken by a measured call's probes.
     ///
     /// It has no effect to begin with: it waits for a histogram or a peak.
     ///
@@ -147,7 +146,7 @@ impl Drilldown {
     /// Handles an event. Once the search has finished, events have no effect.
     ///
     /// # Errors
-    /// An event that cannot be; it changes nothing.
+    /// An impossible event; it changes nothing.
     pub fn handle(&mut self, event: Event) -> Result<Vec<Effect>, EventError> {
         let mut effects = Vec::new();
         if let Event::Removed { nodes } = &event {
@@ -189,7 +188,7 @@ impl Drilldown {
         Ok(effects)
     }
 
-    /// How far the search has come.
+    /// The progress of the search.
     pub fn status(&self) -> Status {
         self.status
     }
@@ -199,23 +198,23 @@ impl Drilldown {
         self.peak
     }
 
-    /// The last histogram of f₀ that was handed in.
+    /// The last histogram of f₀ handed in.
     pub fn f0_histogram(&self) -> Option<&Histogram> {
         self.histogram.as_ref()
     }
 
-    /// The calls of f₀ that were handed in since the peak was chosen.
+    /// The calls to f₀ handed in since the peak was chosen.
     pub fn calls(&self) -> Calls {
         self.calls
     }
 
-    /// The nodes whose probes are to be removed and are not removed yet.
+    /// The nodes with probes to be removed, not yet removed.
     pub fn removing(&self) -> impl Iterator<Item = NodeId> {
         self.removing.iter().copied()
     }
 
-    /// The number of calls within the peak until the next decision or batch; `None` if none is measured, or in
-    /// manual mode.
+    /// The number of calls within the peak until the next decision or batch; `None` if none is measured, or in manual
+    /// mode.
     pub fn calls_to_decision(&self) -> Option<u64> {
         let round = self.round.as_ref().filter(|_| self.parameters.mode == Mode::Automatic)?;
         Some(self.parameters.decision_calls.saturating_sub(round.calls))
@@ -225,7 +224,7 @@ impl Drilldown {
         !matches!(self.status, Status::Counting | Status::InProgress)
     }
 
-    /// The votes that are not decided, for a save.
+    /// The undecided votes, for a save.
     pub(crate) fn undecided(&self) -> Option<SavedRound> {
         self.round.as_ref().map_or_else(|| self.saved_round.clone(), Round::save)
     }
@@ -271,7 +270,7 @@ impl Drilldown {
         Ok(())
     }
 
-    /// Compares the distribution of now with that of the run that is resumed.
+    /// Compares the current distribution with the resumed run's.
     fn compare(&mut self) {
         let (Some(earlier), Some(now)) = (&self.earlier, &self.histogram) else { return };
         if !alike(earlier, now) {
@@ -379,12 +378,12 @@ impl Drilldown {
         }
     }
 
-    /// Ends the search: all nodes that are not decided end here.
+    /// Ends the search: all undecided nodes end here.
     fn finish(&mut self, stopped: Option<StopReason>, effects: &mut Vec<Effect>) {
         self.saved_round = self.round.take().and_then(|round| round.save());
         for node in &mut self.tree.0 {
             if matches!(node.state, NodeState::Chosen | NodeState::Examined) {
-                // An ending of which nothing is known is one that was stopped.
+                // An ending without any other information is a stopped one.
                 node.endings.push(Ending::default());
             }
         }
@@ -402,8 +401,8 @@ impl Drilldown {
         effects.push(Effect::Finished(self.status));
     }
 
-    /// Whether a cause says where the time went, given the reason for which the path ends: the time of a function whose
-    /// callees were never measured may be theirs.
+    /// Whether a cause explains the time, given the reason why the path ends: a function's time may be its callees', if
+    /// they were never measured.
     fn is_known(cause: Cause, end: End) -> bool {
         let examined = matches!(end, End::Itself | End::NoCallees(NoSites::Leaf));
         !matches!(cause, Cause::Itself | Cause::Loop { .. }) || examined

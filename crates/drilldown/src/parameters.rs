@@ -1,4 +1,4 @@
-//! The parameters of a drill-down, and the file that holds them (Traeger 2008, figure 4.2, under today's names).
+//! A drill-down's parameters, and the file that holds them (Traeger 2008, figure 4.2, under today's names).
 
 use std::collections::BTreeMap;
 
@@ -24,24 +24,24 @@ pub enum Mode {
     Manual,
 }
 
-/// The parameters of a drill-down.
+/// A drill-down's parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parameters {
     /// When decisions are made.
     pub mode: Mode,
-    /// The calls of f₀ within the peak from one decision to the next; `decision_time` in the paper.
+    /// The calls to f₀ within the peak from one decision to the next; `decision_time` in the paper.
     pub decision_calls: u64,
     /// The number of calls after which a path ends.
     pub max_depth: u32,
-    /// How close the votes of a contributor have to come to the largest number of votes for it to be chosen, percent.
+    /// The votes needed for a contributor's choice, as a percentage of the largest number of votes.
     pub maxcount_percentage: u32,
-    /// The lowest bucket, log2 of ns, in which a contributor's latency matters: its callees are not examined below it.
+    /// The lowest bucket, log2 of ns, in which a contributor's latency matters: below it, callees are not examined.
     pub min_bucket: usize,
-    /// The number of calls of f₀ in its histogram before `start_peak` is looked for.
+    /// The number of calls to f₀ in its histogram before the search for `start_peak`.
     pub start_ops: u64,
-    /// The number of the peak, counted from 1; `None` if the user chooses it later.
+    /// The peak's number, counted from 1; `None` if the user chooses it later.
     pub start_peak: Option<u32>,
-    /// The maximum number of nodes that are measured at a time.
+    /// The maximum number of nodes measured at a time.
     pub max_nodes: usize,
 }
 
@@ -60,7 +60,7 @@ impl Default for Parameters {
     }
 }
 
-/// The error for parameters that cannot be used.
+/// The error for unusable parameters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
     /// A value is out of its range.
@@ -75,12 +75,12 @@ pub enum ParameterError {
         /// The highest value.
         to: u64,
     },
-    /// Not even one path and two call sites could be measured at a time.
+    /// There is no room for even one path and two call sites at a time.
     #[error("`max_nodes` is {max_nodes}; a path of `max_depth` {max_depth} needs at least {}", max_depth + 1)]
     TooFewNodes {
         /// The number of nodes.
         max_nodes: u64,
-        /// The length of a path.
+        /// The path's length.
         max_depth: u64,
     },
     /// A line is no comment, and has no `=`.
@@ -98,7 +98,7 @@ pub enum ParameterError {
         line: usize,
         /// The key.
         key: String,
-        /// All keys that are known.
+        /// All known keys.
         known: Vec<String>,
     },
     /// A key stands twice in the file.
@@ -108,10 +108,10 @@ pub enum ParameterError {
         line: usize,
         /// The key.
         key: String,
-        /// The line in which it stands first.
+        /// The line of its first use.
         first: usize,
     },
-    /// A value is not one of the parameter's values.
+    /// The parameter has no such value.
     #[error("line {line}: `{key}` is `{value}`; it has to be {needed}")]
     Value {
         /// The line, counted from 1.
@@ -120,16 +120,16 @@ pub enum ParameterError {
         key: String,
         /// The value.
         value: String,
-        /// The values that it may have.
+        /// The possible values.
         needed: &'static str,
     },
 }
 
-/// A file of parameters.
+/// A parameter file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ParametersFile {
-    /// The parameters: those of the file, and the defaults of all others. Their ranges are not checked yet, since
-    /// flags may still change them: [`Parameters::check`].
+    /// The parameters: from the file, and the defaults for all others. Their ranges are not checked yet, since flags
+    /// may still change them: [`Parameters::check`].
     pub parameters: Parameters,
     /// The values of the driver's own keys (the target, say), as they stand in the file.
     pub others: BTreeMap<String, String>,
@@ -163,7 +163,7 @@ impl Parameters {
         range("start_ops", self.start_ops, 1, u64::MAX)?;
         range("start_peak", self.start_peak.unwrap_or(1).into(), 1, BUCKETS as u64)?;
         range("max_nodes", self.max_nodes as u64, 2, MAX_NODES as u64)?;
-        // A node of depth `max_depth - 1` has as many measured nodes on its path, and two of its sites have to fit.
+        // A node at depth `max_depth - 1` has as many measured nodes on its path, and two of its sites have to fit.
         if self.max_nodes <= self.max_depth as usize {
             let (max_nodes, max_depth) = (self.max_nodes as u64, self.max_depth.into());
             return Err(ParameterError::TooFewNodes { max_nodes, max_depth });
@@ -173,9 +173,9 @@ impl Parameters {
 }
 
 impl ParametersFile {
-    /// Reads lines of the form `key = value`. Empty lines, and what follows a `#`, are passed over.
+    /// Reads lines with the form `key = value`. Empty lines, and text behind a `#`, are passed over.
     ///
-    /// `own_keys` are the keys that the driver reads itself.
+    /// `own_keys` are the keys read by the driver itself.
     pub fn parse(text: &str, own_keys: &[&str]) -> Result<Self, ParameterError> {
         let mut file = ParametersFile::default();
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -205,7 +205,7 @@ impl ParametersFile {
         let wrong =
             |needed| ParameterError::Value { line, key: key.to_owned(), value: value.to_owned(), needed };
         let number = || value.parse::<u64>().map_err(|_| wrong("a number"));
-        // A number that does not fit is out of its range, which is reported with that range.
+        // A number that does not fit is out of its range, and reported with the range.
         let small = || number().map(|number| u32::try_from(number).unwrap_or(u32::MAX));
         let parameters = &mut self.parameters;
         match key {

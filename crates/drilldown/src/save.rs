@@ -1,7 +1,7 @@
 //! Saves: a search as data, to be resumed in another run (Traeger 2008, section 3.10).
 //!
-//! A save is input from elsewhere: no number in it is believed before it is checked. The votes of a round that was not
-//! decided are in it, unless it was one in batches: its node is examined again.
+//! A save is outside input: each number in it is checked before its use. The votes of an undecided round are in it,
+//! unless the round was in batches: then its node is examined again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::parameters::{MAX_DEPTH, ParameterError, Parameters};
 use crate::tally::Tally;
 use crate::tree::{Ending, NodeState, Tree};
 
-/// The version of the saves that this crate writes, and the only one that it reads.
+/// The version written by this crate, and the only version it reads.
 pub const SAVE_VERSION: u32 = 1;
 
 /// A search as data. Functions are numbered by their place in [`Save::functions`].
@@ -27,13 +27,13 @@ pub const SAVE_VERSION: u32 = 1;
 pub struct Save {
     /// [`SAVE_VERSION`].
     pub version: u32,
-    /// The driver's word for f₀ and the code that it is in (a name and a build id, say).
+    /// The driver's name for f₀ and its code (a function name and a build id, say).
     pub identity: String,
     /// The peak.
     peak: LatencyRange,
-    /// The calls of f₀ in each bucket, ns.
+    /// The calls to f₀ in each bucket, ns.
     histogram: Option<SavedHistogram>,
-    /// The driver's names of all functions: no two alike.
+    /// The driver's names for all functions: no two alike.
     functions: Vec<String>,
     nodes: Vec<SavedNode>,
     targets: Vec<SavedTargets>,
@@ -67,15 +67,15 @@ struct SavedTargets {
 /// The error for a save that cannot be resumed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SaveError {
-    /// It has another version.
+    /// The save has another version.
     #[error("the save has version {0}; this program reads version {SAVE_VERSION}")]
     Version(u32),
-    /// It is about another f₀, or other code.
+    /// The save is about another f₀, or other code.
     #[error("the save is about `{saved}`, not about `{now}`")]
     Identity {
         /// The identity in the save.
         saved: String,
-        /// The identity of now.
+        /// The current identity.
         now: String,
     },
     /// The driver does not know a function.
@@ -84,12 +84,12 @@ pub enum SaveError {
     /// The parameters cannot be used.
     #[error(transparent)]
     Parameters(#[from] ParameterError),
-    /// Something in it contradicts something else in it.
+    /// Two parts of the save contradict each other.
     #[error("the save is broken: {what} {index} {why}")]
     Broken {
-        /// The kind of the broken thing.
+        /// The broken part's kind.
         what: &'static str,
-        /// Its place among those of its kind, counted from 0.
+        /// Its place within its kind, counted from 0.
         index: usize,
         /// The contradiction.
         why: &'static str,
@@ -97,8 +97,8 @@ pub enum SaveError {
 }
 
 impl Drilldown {
-    /// The search as data; `None` before a peak is chosen. `name` gives each function a name of its own, by which
-    /// another run finds it.
+    /// The search as data; `None` before a peak is chosen. `name` gives each function a unique name, by which another
+    /// run finds it.
     pub fn save(&self, identity: &str, name: impl Fn(FunctionId) -> String) -> Option<Save> {
         let peak = self.peak?;
         let mut functions = Functions { numbers: BTreeMap::new(), names: Vec::new(), name };
@@ -133,14 +133,14 @@ impl Drilldown {
         })
     }
 
-    /// The search that a save holds. It goes on at [`crate::Event::Resume`], or at an [`crate::Event::Histogram`] that
-    /// is compared first.
+    /// The search in a save. It goes on at [`crate::Event::Resume`], or at an [`crate::Event::Histogram`] with a
+    /// comparison first.
     ///
-    /// Paths that ended only because they were stopped, were not called, were as deep as allowed or too short for
-    /// `min_bucket`, go on as far as the parameters of now allow. `function` finds a function by its name.
+    /// Paths go on as far as the current parameters allow, if they ended only because they were stopped, were not
+    /// called, were as deep as allowed or too short for `min_bucket`. `function` finds a function by its name.
     ///
     /// # Errors
-    /// A save of another version or identity, or one that is broken.
+    /// A save with another version or identity, or a broken save.
     pub fn resume(
         save: Save,
         identity: &str,
@@ -172,7 +172,7 @@ impl Drilldown {
         Ok(machine)
     }
 
-    /// Has all nodes examined that are not decided under the parameters of now.
+    /// Has all nodes examined that are undecided under the current parameters.
     fn open_again(&mut self) {
         let latencies: Vec<u64> = self.tree.iter().map(|(id, _)| self.latency_when_chosen(id)).collect();
         let (max_depth, min_bucket) = (self.parameters.max_depth, self.parameters.min_bucket);
@@ -195,12 +195,12 @@ impl Drilldown {
 }
 
 impl Save {
-    /// The driver's names of the functions in it.
+    /// The driver's names for the save's functions.
     pub fn functions(&self) -> &[String] {
         &self.functions
     }
 
-    /// The peak that is explained.
+    /// The explained peak.
     pub fn peak(&self) -> LatencyRange {
         self.peak
     }
@@ -381,7 +381,7 @@ impl<N: Fn(FunctionId) -> String> Functions<N> {
     }
 }
 
-/// The functions of a save, as the driver knows them.
+/// The functions in a save, as the driver knows them.
 struct Known(Vec<FunctionId>);
 
 impl Known {

@@ -1,4 +1,4 @@
-//! The votes that the calls of f₀ cast on one node, from one decision to the next.
+//! The votes on a node by the calls to f₀, from one decision to the next.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use crate::contributor::{Contributor, Foreign};
 use crate::event::NodeId;
 use crate::latencies::{CallTimes, Latencies};
 
-/// The maximum number of values that a median is taken of: the first ones.
+/// The maximum number of values for a median: the first values.
 const MAX_SAMPLE: usize = 1024;
 
-/// The votes on one node.
+/// The votes on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tally {
-    /// The calls of f₀ in which the node was called.
+    /// The calls to f₀ in which the node was called.
     pub calls: u64,
-    /// The calls whose vote depends on the time of probes.
+    /// The calls with votes that depend on the probes' time.
     pub unsure: u64,
-    /// The contributors that were seen.
+    /// The contributors seen.
     #[serde(with = "pairs")]
     pub contributors: BTreeMap<Contributor, Votes>,
-    /// The calls in which something took more than half of the node's time, anywhere below it, with that time.
+    /// The calls in which an activity took more than half of the node's time, anywhere below it, with its time.
     #[serde(with = "pairs")]
     pub majority: BTreeMap<Foreign, Votes>,
-    /// The calls in which the node's own latency was among the largest, by the part of it that was the largest:
-    /// its code (`None`), or the calls of a callee.
+    /// The calls in which the node's own latency was among the largest, by its largest part: the node's code (`None`),
+    /// or the calls to a callee.
     #[serde(with = "pairs")]
     pub own_parts: BTreeMap<Option<NodeId>, OwnPart>,
     /// The latencies of f₀ in these calls, ns.
@@ -34,16 +34,16 @@ pub(crate) struct Tally {
     pub blocked_ns: u64,
 }
 
-/// The votes for one contributor.
+/// The votes for a contributor.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Votes {
-    /// The calls in which it was among the largest: `maxcount`.
+    /// The calls in which the contributor was among the largest: `maxcount`.
     pub maxcount: u64,
-    /// The calls in which it took any time.
+    /// The calls in which the contributor took any time.
     pub calls: u64,
-    /// The sum of its latencies, ns.
+    /// The sum of the latencies, ns.
     pub ns: u64,
-    /// Its latencies in the calls in which it was among the largest, ns.
+    /// The latencies in the calls in which the contributor was among the largest, ns.
     latencies: Sample,
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct Votes {
 pub(crate) struct OwnPart {
     /// The calls in which it was the largest part.
     pub maxcount: u64,
-    /// The number of calls of the callee in each of them.
+    /// The number of calls to the callee in each of them.
     counts: Sample,
 }
 
-/// Values to take a median of.
+/// Values for a median.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Sample(Vec<u64>);
 
@@ -76,12 +76,12 @@ impl Sample {
 }
 
 impl Votes {
-    /// The median latency of the calls in which it was among the largest, ns.
+    /// The median latency over the calls in which the contributor was among the largest, ns.
     pub fn median_ns(&self) -> u64 {
         self.latencies.median()
     }
 
-    /// The mean over `calls` calls, also over those in which it took no time, ns.
+    /// The mean over `calls` calls, with 0 for calls without the contributor, ns.
     pub fn mean_ns(&self, calls: u64) -> u64 {
         mean(self.ns, calls)
     }
@@ -96,13 +96,13 @@ impl Votes {
     }
 }
 
-/// A mean in ns, 0 for that of nothing.
+/// A mean in ns, 0 without calls.
 pub(crate) fn mean(ns: u64, calls: u64) -> u64 {
     ns.checked_div(calls).unwrap_or(0)
 }
 
 impl OwnPart {
-    /// The median number of the callee's calls per call of f₀.
+    /// The median number of calls to the callee per call to f₀.
     pub fn median_count(&self) -> u64 {
         self.counts.median()
     }
@@ -114,7 +114,7 @@ impl Sample {
     }
 }
 
-/// A map as a list of pairs: its keys are no texts, as those of a map in JSON have to be.
+/// A map as a list of pairs: its keys are no strings, as a JSON map needs.
 mod pairs {
     use std::collections::BTreeMap;
 
@@ -140,7 +140,7 @@ mod pairs {
 }
 
 impl Tally {
-    /// Whether a tally that was read can be one of a node with these callees.
+    /// Whether a tally read from a save can belong to a node with these callees.
     pub fn is_sound(&self, is_callee: impl Fn(NodeId) -> bool) -> bool {
         let is_contributor = |contributor: &Contributor| match contributor {
             Contributor::Callee(callee) => is_callee(*callee),
@@ -157,7 +157,7 @@ impl Tally {
             })
     }
 
-    /// Counts one call of f₀ in which the node was called (`process_latencies` in figure 3.5).
+    /// Counts a call to f₀ in which the node was called (`process_latencies` in figure 3.5).
     pub fn add(&mut self, latencies: &Latencies, times: &CallTimes) {
         self.calls += 1;
         self.unsure += u64::from(latencies.unsure);
@@ -179,12 +179,12 @@ impl Tally {
         }
     }
 
-    /// The votes for a contributor; none if it was not seen.
+    /// The votes for a contributor; 0 if it was not seen.
     pub fn maxcount(&self, contributor: Contributor) -> u64 {
         self.contributors.get(&contributor).map_or(0, |votes| votes.maxcount)
     }
 
-    /// The largest number of votes for one contributor.
+    /// The largest number of votes for a contributor.
     pub fn largest_maxcount(&self) -> u64 {
         self.contributors.values().map(|votes| votes.maxcount).max().unwrap_or(0)
     }
@@ -200,8 +200,9 @@ impl Tally {
             .collect()
     }
 
-    /// Something that took most of the node's time in the calls, and hit several places below it: no contributor has
-    /// half as many votes. With two places, one has half of them; then they are the answer, and not their caller.
+    /// An activity that took most of the node's time in the calls, and hit several places below it: no contributor has
+    /// half as many votes. With two places, one place has half of the votes; then the places are the answer, and not
+    /// their caller.
     pub fn spread(&self) -> Option<Foreign> {
         let (foreign, votes) = self.majority.iter().max_by_key(|(_, votes)| votes.maxcount)?;
         (self.largest_maxcount() < votes.maxcount.div_ceil(2)).then_some(*foreign)

@@ -1,4 +1,4 @@
-//! The function tree: nodes that are calls in the context of their path (Traeger 2008, section 3.1).
+//! The function tree: its nodes are calls in the context of their path (Traeger 2008, section 3.1).
 
 use serde::{Deserialize, Serialize};
 
@@ -7,33 +7,33 @@ use crate::event::{FunctionId, NodeId, Refusal, SiteId, SiteKind};
 use crate::parameters::MAX_NODES;
 use crate::tally::Tally;
 
-/// A node of the tree.
+/// A node in the tree.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
-    /// Its caller's node; `None` for f₀.
+    /// The caller's node; `None` for f₀.
     pub parent: Option<NodeId>,
-    /// Its call site and how that calls; `None` for f₀.
+    /// The call site and its kind; `None` for f₀.
     pub site: Option<(SiteId, SiteKind)>,
-    /// Its function; `None` for all targets of an indirect site that are no nodes.
+    /// The function; `None` for all targets of an indirect site that are no nodes.
     pub callee: Option<FunctionId>,
-    /// The number of calls from f₀ to it.
+    /// The number of calls from f₀ to the node.
     pub depth: u32,
-    /// The nodes of its callees, when they are known.
+    /// The callees' nodes, when they are known.
     pub children: Vec<NodeId>,
-    /// The place of the node in the search.
+    /// The node's place in the search.
     pub state: NodeState,
-    /// The reason for which it cannot be measured.
+    /// The reason why the node cannot be measured.
     pub refused: Option<Refusal>,
-    /// The votes of the calls in which it was measured and its callees were not.
+    /// The votes from the calls in which the node was measured and its callees were not.
     pub unexamined: Tally,
-    /// The decisions on it in which it was chosen as an end of a path.
+    /// The decisions on the node that chose it as the end of a path.
     pub endings: Vec<Ending>,
 }
 
-/// The place of a node in the search.
+/// A node's place in the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NodeState {
-    /// A callee of a node that is examined, or was left with it.
+    /// A callee of an examined node, or left with it.
     Candidate,
     /// Chosen; its callees are not measured yet.
     Chosen,
@@ -45,16 +45,16 @@ pub enum NodeState {
     Dropped,
 }
 
-/// An end of a path.
+/// A path's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Ending {
     pub cause: Option<Cause>,
     pub end: End,
-    /// The mean time of the cause in a call of f₀, ns.
+    /// The cause's mean time in a call to f₀, ns.
     pub ns: u64,
     /// The mean time in which the node was blocked itself, ns.
     pub blocked_ns: u64,
-    /// The mean latency of those calls, ns.
+    /// The mean latency of f₀ in these calls, ns.
     pub f0_ns: u64,
     /// The votes for the cause; no calls if it was not voted on.
     pub votes: LevelVotes,
@@ -91,7 +91,7 @@ impl Tree {
         self.0.get_mut(node.0 as usize)
     }
 
-    /// Adds a callee to a node that is there.
+    /// Adds a callee to an existing node.
     pub fn add(
         &mut self,
         parent: NodeId,

@@ -1,4 +1,4 @@
-//! The decoded code of a function: its returns, jumps and calls.
+//! A function's decoded code: its returns, jumps and calls.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,28 +10,28 @@ use crate::instruction::decode;
 /// The facts from decoding a function from its first byte to its last.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Body {
-    /// Whether every byte was decoded. Data amid the code, or code that was not read, make it false.
+    /// Whether every byte was decoded. Data amid the code, or unread code, make it false.
     pub whole: bool,
-    /// Where a `ret` stands.
+    /// The addresses of the `ret` instructions.
     pub returns: Vec<u64>,
-    /// Where direct jumps lead that stay inside.
+    /// The targets of direct jumps inside the function.
     pub targets: BTreeSet<u64>,
-    /// Where direct jumps lead that leave the function.
+    /// The targets of direct jumps out of the function.
     pub leaves: BTreeSet<u64>,
-    /// Where a jump to a computed place stands: into the function by a table, or out of it, a call in the
-    /// last place. And whether it takes the place from a table, by an index.
+    /// The jumps to computed places: into the function by a table, or out of it, a call in the last place. The flag:
+    /// whether the jump takes the place from a table, by an index.
     pub computed: Vec<(u64, bool)>,
-    /// Whether it calls anything.
+    /// Whether the function calls anything.
     pub calls: bool,
     /// Whether code may run past its last byte.
     pub falls_out: bool,
-    /// In order of the parts, and within a part of the address.
+    /// In the order of the parts, and by address within a part.
     instructions: Vec<Instruction>,
 }
 
 impl Body {
-    /// Decodes the parts of a function: the one with its entry first, then those that are seldom run
-    /// and stand elsewhere. `whole`: this is all of it.
+    /// Decodes a function's parts: the part with its entry first, then the seldom run parts elsewhere. `whole`: these
+    /// are all parts.
     pub fn of(parts: &[(u64, Vec<u8>)], whole: bool) -> Self {
         let mut body = Self { whole, ..Self::default() };
         let ranges: Vec<Range<u64>> =
@@ -53,7 +53,7 @@ impl Body {
                 self.whole = false;
                 return true;
             };
-            // Go puts one behind a last call that never returns.
+            // Go puts a no-operation behind a last call that never returns.
             let padding = !falls_on && instruction.mnemonic() == Mnemonic::Nop;
             falls_on = !padding && falls_through(&instruction);
             match instruction.flow_control() {
@@ -77,13 +77,12 @@ impl Body {
         falls_on
     }
 
-    /// Its instructions, in order of the parts, and within a part of the address.
+    /// The function's instructions, in the order of the parts, and by address within a part.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }
 
-    /// Whether no call of it ever returns to its caller: nothing in it returns, or leaves it to where
-    /// something could.
+    /// Whether no call ever returns to its caller: nothing in the function returns, or leaves it to code that could.
     pub fn never_returns(&self) -> bool {
         self.whole
             && !self.falls_out
@@ -93,8 +92,8 @@ impl Body {
             && !self.instructions.is_empty()
     }
 
-    /// The obstacle to seeing each of its returns at a `ret`, if there is one. `inside` decides for
-    /// jumps to computed places whether they stay inside; `name` returns the name of the code at an address.
+    /// The obstacle to seeing each return at a `ret`, if there is an obstacle. `inside` decides for jumps to computed
+    /// places whether they stay inside; `name` returns the name of the code at an address.
     pub fn unseen_returns(
         &self,
         inside: impl Fn(u64, bool) -> bool,
@@ -113,8 +112,8 @@ impl Body {
         }
     }
 
-    /// Whether it leaves alone what Go keeps in r14: compiled code does, but that it loads it anew behind a
-    /// call of assembler code, from a place that is known or that it loads before into the same register.
+    /// Whether the function leaves alone the goroutine that Go keeps in r14: compiled code does, except for loading it
+    /// anew behind a call to assembler code, from a known place or from a place loaded before into the same register.
     pub fn keeps_goroutine(&self) -> bool {
         let mut factory = InstructionInfoFactory::new();
         let mut called = false;
@@ -132,15 +131,15 @@ impl Body {
         })
     }
 
-    /// Where each call of a Go function passes once: behind the check of its stack's size.
+    /// A place passed once by each call to a Go function: behind the check of its stack's size.
     ///
-    /// A Go function begins by comparing the stack pointer with its goroutine's limit; if there is too
-    /// little room it jumps to a call of `runtime.morestack`, behind which it jumps back to its first
-    /// instruction, which therefore sees such a call twice. Nothing if that is not what is found.
+    /// A Go function begins by comparing the stack pointer with its goroutine's limit; if there is too little room it
+    /// jumps to a call to `runtime.morestack`, behind which it jumps back to its first instruction, which therefore
+    /// sees such a call twice. `None` if the code has another form.
     pub fn behind_stack_check(&self) -> Option<u64> {
         let entry = self.instructions.first()?.ip();
         let mut behind = None;
-        // Big frames take two comparisons, of up to six instructions in all.
+        // Big frames take two comparisons, in all up to six instructions.
         for instruction in self.instructions.iter().take(8) {
             match instruction.flow_control() {
                 FlowControl::Next if !writes_stack_pointer(instruction) => {}
@@ -157,7 +156,8 @@ impl Body {
         })
     }
 
-    /// Where a Go function saves the frame pointer, behind nothing but a check of the stack's size that makes no room.
+    /// The place where a Go function saves the frame pointer, behind at most a check of the stack's size that makes no
+    /// room.
     pub fn frame_push(&self) -> Option<u64> {
         let mut first = self.instructions.iter().take(4).skip_while(|instruction| {
             let compares = matches!(instruction.mnemonic(), Mnemonic::Cmp)
@@ -192,15 +192,15 @@ impl Body {
 fn falls_through(instruction: &Instruction) -> bool {
     match instruction.flow_control() {
         FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => false,
-        // A call in the last place is of a function that never returns: compilers know which do not.
+        // A call in the last place goes to a function that never returns: compilers know these functions.
         FlowControl::Call | FlowControl::IndirectCall => is_system_call(instruction),
         FlowControl::Exception => false,
-        // Padding behind what never returns; a trap that was meant would end the program too.
+        // Padding behind code that never returns; an intended trap would end the program too.
         _ => !matches!(instruction.code(), Code::Hlt | Code::Int3),
     }
 }
 
-/// The decoder counts them among the calls.
+/// The decoder counts system calls among the calls.
 pub(crate) fn is_system_call(instruction: &Instruction) -> bool {
     matches!(instruction.code(), Code::Syscall | Code::Sysenter)
 }
@@ -241,7 +241,8 @@ mod tests {
         assert_eq!((cut.whole, cut.falls_out), (false, false), "half an instruction");
     }
 
-    /// `cmp 0x10(%r14),%rsp`, `jbe` to the code that makes room, and what comes behind; arguments are saved around the call.
+    /// `cmp 0x10(%r14),%rsp`, `jbe` to the code that makes room, and the code behind it; arguments are saved around the
+    /// call.
     #[test]
     fn the_place_behind_a_stack_check_is_passed_once_by_each_call() {
         const CHECK: [u8; 10] = [0x49, 0x3b, 0x66, 0x10, 0x0f, 0x86, 0xf6, 0x0f, 0, 0];

@@ -1,4 +1,4 @@
-//! The separate file that holds the symbols and the debug information of a stripped one.
+//! A stripped file's separate file with its symbols and debug information.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::image::Image;
 
-/// The debug file that belongs to an image, if it is installed: by its build id, else by the name the
-/// image gives, with the checksum it gives. `root` is that of the processes that run it.
+/// An image's debug file, if it is installed: by its build id, else by the name in the image, with the checksum in the
+/// image. `root` is the root folder of the processes that run it.
 pub(crate) fn debug_file(image: &Image, shown: &Path, root: &Path) -> Option<Image> {
     let mut roots = vec![root];
     if root != Path::new("/") {
@@ -33,7 +33,7 @@ fn by_build_id(image: &Image, debug: &Path) -> Option<Image> {
 
 fn by_link(image: &Image, shown: &Path, root: &Path, debug: &Path) -> Option<Image> {
     let (name, checksum) = image.debug_link.as_ref()?;
-    // A name, not a path: a file must not lead us elsewhere.
+    // A name, not a path: a file must not lead to other folders.
     if name.contains(&b'/') || name.len() > 255 {
         return None;
     }
@@ -53,7 +53,7 @@ fn same_file(a: &Path, b: &Path) -> bool {
     a.canonicalize().ok().is_some_and(|a| b.canonicalize().ok() == Some(a))
 }
 
-/// The CRC-32 of zlib, as the link states it.
+/// The CRC-32 of zlib, as in the link.
 fn checksum_of(path: &Path) -> Option<u32> {
     let mut file = flate2::CrcReader::new(File::open(path).ok()?);
     io::copy(&mut file, &mut io::sink()).ok()?;
@@ -90,12 +90,12 @@ mod tests {
         let found = debug_file(&image, &app, &root).expect("it is where its build id says");
         assert!(found.path == debug && found.symbols.full);
         assert!(debug_file(&image, &app, Path::new("/")).is_none(), "below another root there is none");
-        // In its place the debug file of another build.
+        // Another build's debug file in its place.
         run(Command::new("cc").arg("-Wl,--build-id=0x0123456780").arg(&source).arg("-o").arg(&debug));
         assert!(debug_file(&image, &app, &root).is_none());
     }
 
-    /// A file below a folder that may not be there yet.
+    /// Writes a file into a folder that may not exist yet.
     fn put(path: &Path, elf: &Elf) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, elf.bytes()).unwrap();
@@ -152,16 +152,16 @@ mod tests {
         let image = Image::open(&app).unwrap();
         let found = || debug_file(&image, Path::new("/opt/shop/app"), root.path()).map(|found| found.path);
         assert_eq!(found(), None);
-        // The last one that is put is the first that is looked for.
+        // The last file written is the first in the search.
         for place in ["usr/lib/debug/opt/shop/app.debug", "opt/shop/.debug/app.debug", "opt/shop/app.debug"] {
             let place = root.path().join(place);
             put(&place, &elf);
             assert_eq!(found(), Some(place));
         }
-        // Those of the machine are of use in a container that has none.
+        // The machine's debug files serve a container without any.
         let empty = tempfile::tempdir().unwrap();
         assert_eq!(debug_file(&image, &app, empty.path()).unwrap().path, folder.join("app.debug"));
-        // One that is no file is passed over.
+        // A folder is passed over.
         fs::remove_file(folder.join("app.debug")).unwrap();
         fs::create_dir(folder.join("app.debug")).unwrap();
         assert_eq!(found(), Some(folder.join(".debug/app.debug")));

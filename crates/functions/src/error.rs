@@ -5,21 +5,21 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// The error for a file that has no functions to probe.
+/// The error for a file without functions to probe.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("cannot read {path}: {source}")]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// The error of the kernel.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A directory, a device, a pipe.
     #[error("{path} is not a regular file: name a program or a library")]
     NotRegular {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// A script, run by another program.
@@ -27,36 +27,36 @@ pub enum FileError {
         "{path} is a script, which {interpreter} runs: its functions are not machine code; probe {interpreter}, or a program that the script calls"
     )]
     Script {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// The interpreter in its first line.
         interpreter: String,
     },
-    /// Something else.
+    /// Another kind of file.
     #[error("{path} is not an ELF file: name a program or a library")]
     NotElf {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// A program for another machine, or of 32 bits.
+    /// A program for another machine, or for 32 bits.
     #[error("{path} holds code for {machine}; only x86-64 is supported")]
     Machine {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which machine.
+        /// The machine.
         machine: String,
     },
-    /// Its own parts contradict each other.
+    /// The file's own parts contradict each other.
     #[error("{path} is damaged: {what}")]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which part.
+        /// The damaged part.
         what: String,
     },
 }
 
-/// The error for a name that no file has.
+/// The error for a name without a file.
 #[derive(Debug, Error)]
 pub enum LibraryError {
     /// No file has the name.
@@ -64,10 +64,10 @@ pub enum LibraryError {
     Unknown {
         /// The name in the request.
         name: String,
-        /// Where it was looked for.
+        /// The places searched.
         looked: String,
     },
-    /// Several files go by it.
+    /// Several files have the name.
     #[error("`{name}` may mean any of {}: name one of them", .candidates.join(", "))]
     Several {
         /// The name in the request.
@@ -75,12 +75,12 @@ pub enum LibraryError {
         /// The possible meanings.
         candidates: Vec<String>,
     },
-    /// A process is not there, or not for us to look at.
+    /// The process does not exist, or may not be read.
     #[error("cannot read what process {pid} has mapped: {source}")]
     Process {
-        /// Which process.
+        /// The process.
         pid: u32,
-        /// The error of the kernel.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The code was made at run time.
@@ -93,7 +93,7 @@ pub enum LibraryError {
     },
 }
 
-/// The error for a target without a function that can be probed.
+/// The error for a target without a function to probe.
 #[derive(Debug, Error)]
 pub enum FindError {
     /// The file's name.
@@ -105,17 +105,17 @@ pub enum FindError {
     /// No such function.
     #[error(transparent)]
     NotFound(#[from] FunctionNotFound),
-    /// There, but not to be probed: the first such one of what was asked for.
+    /// There, but not to be probed: the first such function among the target's.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A pattern that means more than anyone can want.
+    /// A pattern with more functions than anyone can want.
     #[error("`{target}` matches {count} functions, more than {most}: narrow the pattern")]
     TooMany {
-        /// The target of the request.
+        /// The request's target.
         target: String,
-        /// How many there are.
+        /// The number of functions.
         count: usize,
-        /// How many may be.
+        /// The maximum.
         most: usize,
     },
 }
@@ -124,9 +124,9 @@ pub enum FindError {
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 #[error("no function `{function}` in {}{}{}", .files.join(" or "), self.because(), self.hint())]
 pub struct FunctionNotFound {
-    /// The function of the request.
+    /// The request's function.
     pub function: String,
-    /// Where it was looked for.
+    /// The files searched.
     pub files: Vec<String>,
     /// The explanation.
     pub why: AbsenceReason,
@@ -137,29 +137,29 @@ pub struct FunctionNotFound {
 /// The explanation why a function is not in its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AbsenceReason {
-    /// Nothing: it is simply not there.
+    /// No explanation: it is simply not there.
     Plain,
-    /// The file calls it, and another one has it.
+    /// The file calls the function from another file.
     Imported,
     /// It is data, not code.
     Data,
-    /// Only the names of what it exports are left in the file.
+    /// The file has only the names of its exported functions left.
     Stripped {
-        /// How many those are.
+        /// The number of exported functions.
         exported: usize,
     },
     /// A table of names contradicts itself, and was left out.
     Damaged {
         /// The file, or its debug file.
         file: PathBuf,
-        /// Which table of it.
+        /// The damaged table.
         table: &'static str,
     },
-    /// The file has no debug information, which would show it where its code stands in its callers alone.
+    /// The file has no debug information, which would show an inlined function without code outside its callers.
     NoDebug,
-    /// Every call of it was replaced by its code.
+    /// Every call to it was replaced by its code.
     Inlined {
-        /// In how many places; at least one.
+        /// The number of places; at least one.
         places: usize,
     },
 }
@@ -217,11 +217,11 @@ impl FunctionNotFound {
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
 #[error("cannot probe `{name}` in {file}: {why}")]
 pub struct Refusal {
-    /// Which function.
+    /// The function.
     pub name: String,
-    /// In which file.
+    /// Its file.
     pub file: String,
-    /// Why not.
+    /// The reason.
     pub why: RefusalReason,
 }
 
@@ -237,7 +237,7 @@ pub enum RefusalReason {
     /// Its address is in no executable part of the file.
     #[error("its address {address:#x} is outside the code of the file")]
     NotCode {
-        /// Where it would be.
+        /// The address in its symbol.
         address: u64,
     },
     /// The bytes at its entry are no instruction.
@@ -245,7 +245,7 @@ pub enum RefusalReason {
         "the bytes at its entry {address:#x} are not an instruction: the file may be damaged, or this is not code"
     )]
     NoInstruction {
-        /// Where.
+        /// The entry's address.
         address: u64,
     },
     /// The kernel refuses a uprobe on its first instruction.
@@ -253,10 +253,10 @@ pub enum RefusalReason {
         "the kernel does not allow a probe on its first instruction ({instruction}); probe a caller, or a function that it calls"
     )]
     Instruction {
-        /// Its bytes.
+        /// The instruction's bytes.
         instruction: String,
     },
-    /// A loop jumps to the place where the probe would be.
+    /// A loop jumps to the place for the probe.
     #[error("a loop jumps back to its entry, so that each iteration would count as a call; probe a caller")]
     LoopToEntry,
     /// A 5-byte no-operation, not at the entry.
@@ -264,10 +264,10 @@ pub enum RefusalReason {
         "its entry probe would be on a 5-byte no-operation, where Linux 6.18 puts a call that may overwrite data below the function's stack pointer; probe a caller"
     )]
     InnerNop,
-    /// A function of the kernel that has to be left alone.
+    /// A kernel function that has to be left alone.
     #[error("{why}; probe a caller, or a function that it calls")]
     Kernel {
-        /// For this reason.
+        /// The reason.
         why: &'static str,
     },
     /// The symbol is a place inside another function.
@@ -276,10 +276,10 @@ pub enum RefusalReason {
         /// The function around it.
         outer: String,
     },
-    /// The part of a function that was put elsewhere, for it is seldom run.
+    /// The seldom run part of a function, stored elsewhere.
     #[error("it is the cold part of `{of}`, which is jumped to and never called; probe `{of}`")]
     ColdPart {
-        /// The function it belongs to.
+        /// The whole function.
         of: String,
     },
     /// It returns twice, and keeps its return address.
@@ -287,7 +287,7 @@ pub enum RefusalReason {
         "it keeps its return address for a second return, as setjmp does, which a return probe would break; probe a caller"
     )]
     ReturnsTwice,
-    /// A Go function whose every return cannot be probed.
+    /// A Go function with a return that cannot be probed.
     #[error(
         "the returns of a Go function can be probed only at its RET instructions, but {why}; probe a caller"
     )]
@@ -295,16 +295,16 @@ pub enum RefusalReason {
         /// The obstacle.
         why: String,
     },
-    /// A Go function of which it is not known at a probe which goroutine calls it.
+    /// A Go function that does not show a probe which goroutine calls it.
     #[error(
         "calls of Go functions are matched by goroutine, but {}; probe a caller",
         if *.old { "Go before 1.18 does not keep it in r14" } else { "this function does not keep it in r14" }
     )]
     NoGoroutine {
-        /// It is Go that is too old; else the function is written in assembler.
+        /// Whether Go itself is too old; else the function is written in assembler.
         old: bool,
     },
-    /// A function through which an exception may pass, and whose every return cannot be probed.
+    /// A function that exceptions may pass, with a return that cannot be probed.
     #[error(
         "a return probe would crash the program if an exception passes it, so its returns can be probed only at its RET instructions, but {why}; probe a caller, or use --no-exceptions if no exception passes it"
     )]
@@ -312,7 +312,7 @@ pub enum RefusalReason {
         /// The obstacle.
         why: String,
     },
-    /// A function of a file that switches stacks, and whose every return cannot be probed.
+    /// A function in a file that switches stacks, with a return that cannot be probed.
     #[error(
         "a return probe would crash the program if the stack is switched within it, so its returns can be probed only at its RET instructions, but {why}; probe a caller, or use --no-exceptions if no stack is switched within it"
     )]

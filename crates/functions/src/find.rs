@@ -15,7 +15,7 @@ use crate::similar::similar;
 use crate::symbols::{Symbol, SymbolKind};
 use crate::target::Target;
 
-/// How many functions a pattern may stand for.
+/// The maximum number of functions for a pattern.
 pub const MAX_FOUND: usize = 1024;
 
 /// Finds functions in files.
@@ -28,28 +28,28 @@ pub struct Finder {
 /// The result of a search: at least one function.
 #[derive(Debug)]
 pub struct Found {
-    /// The functions, in order of file and address.
+    /// The functions, in the order of their files and addresses.
     pub functions: Vec<Function>,
-    /// The functions that match a pattern and cannot be probed. For an exact name that is an error.
+    /// The functions that match a pattern and cannot be probed. For an exact name they are an error.
     pub refused: Vec<Refusal>,
 }
 
 impl Finder {
-    /// For probes on these processes, whose files are then the ones that short names stand for; on all
-    /// processes if there are none.
+    /// A finder for probes on these processes, whose files the short names then stand for; on all processes if there
+    /// are none.
     pub fn new(processes: &[u32]) -> Self {
         Self { processes: processes.to_vec(), exceptions: true }
     }
 
-    /// Uses return probes where an exception might pass too, or a stack be switched. A person must have
-    /// promised that none is: the first that was would end the program.
+    /// Uses return probes also where an exception might pass, or a stack be switched. The user must have promised that
+    /// this never happens: its first time would end the program.
     pub fn without_exceptions(mut self) -> Self {
         self.exceptions = false;
         self
     }
 
-    /// The functions that are meant, each once whatever the number of its names. A name without a
-    /// version stands for all its versions.
+    /// The target's functions, each once whatever the number of its names. A name without a version stands for all its
+    /// versions.
     pub fn find(&self, target: &Target) -> Result<Found, FindError> {
         let places = library::locations(&target.file, &self.processes)?;
         let mut found = Found { functions: Vec::new(), refused: Vec::new() };
@@ -65,7 +65,7 @@ impl Finder {
                 absent.get_or_insert(not_found);
             }
         }
-        // A user who names one function and gets only its obsolete version would take that for the function.
+        // A user who names a function and gets only its obsolete version would take it for the function.
         let all_or_none = target.function.is_exact() && !found.refused.is_empty();
         if !found.functions.is_empty() && !all_or_none {
             return Ok(found);
@@ -82,9 +82,9 @@ impl Finder {
     }
 }
 
-/// A file that is searched.
+/// A file in a search.
 pub(crate) struct OpenFile<'a> {
-    /// With the symbols of its debug file.
+    /// With its debug file's symbols.
     pub image: &'a Image,
     pub debug: Option<&'a Image>,
     pub place: &'a FileLocation,
@@ -92,7 +92,7 @@ pub(crate) struct OpenFile<'a> {
 }
 
 impl OpenFile<'_> {
-    /// Adds what is meant; or says why nothing is.
+    /// Adds the target's functions; or returns the reason why there are none.
     fn add(&self, target: &Target, found: &mut Found) -> Result<Result<(), FunctionNotFound>, FindError> {
         let meant = meant(self.image, &target.function);
         if meant.is_empty() {
@@ -104,7 +104,7 @@ impl OpenFile<'_> {
         }
         let neighbours = FunctionMap::of(self.image);
         let budget = Budget::of(self.image);
-        // A pattern's count of copies would be that of all its functions together.
+        // A pattern's count of copies would belong to all its functions together.
         let copies = match target.function.is_exact() && meant.len() == 1 {
             true => self.inlined(&target.function).filter(|&places| places > 0),
             false => None,
@@ -185,7 +185,7 @@ impl OpenFile<'_> {
         })
     }
 
-    /// In how many places the compiler put the code of what is meant into its callers.
+    /// The number of places where the compiler put a matching function's code into its callers.
     fn inlined(&self, pattern: &Pattern) -> Option<usize> {
         inlined::places(self.image, pattern).or_else(|| inlined::places(self.debug?, pattern))
     }
@@ -256,7 +256,7 @@ fn notes(name: &str, returns: &Return, wanted: &ProbeRequest<'_>) -> Vec<Functio
     notes
 }
 
-/// How far a function reaches, and its parts that stand elsewhere.
+/// A function's extent, and its parts elsewhere.
 pub(crate) fn extents(
     image: &Image,
     address: u64,
@@ -273,7 +273,7 @@ pub(crate) fn extents(
     (Extent { address, end, stated: size != 0 }, cold.flatten().copied().collect())
 }
 
-/// The symbols that are meant, by address.
+/// The matching symbols, by address.
 fn meant<'a>(image: &'a Image, pattern: &Pattern) -> BTreeMap<u64, Vec<&'a Symbol>> {
     let meaning = names::NameMatcher::of(pattern);
     let mut meant: BTreeMap<u64, Vec<&Symbol>> = BTreeMap::new();
@@ -281,7 +281,7 @@ fn meant<'a>(image: &'a Image, pattern: &Pattern) -> BTreeMap<u64, Vec<&'a Symbo
         let name = image.symbols.name(symbol);
         let may_be = match symbol.kind {
             SymbolKind::Function | SymbolKind::Ifunc => true,
-            // Assembler code seldom says that it is a function; a pattern would catch every label.
+            // Assembler code seldom marks its functions; a pattern would catch every label.
             SymbolKind::Label => pattern.is_exact() && image.offset(symbol.address).is_some(),
             SymbolKind::Data => false,
         };
@@ -300,12 +300,12 @@ fn meant<'a>(image: &'a Image, pattern: &Pattern) -> BTreeMap<u64, Vec<&'a Symbo
     meant
 }
 
-/// All names of a function: first those that were asked for.
+/// All names of a function: first the requested names.
 pub(crate) fn names_of<'a>(image: &Image, asked: &[&'a Symbol], others: &[&'a Symbol]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for symbol in asked.iter().chain(others) {
         let versioned = image.symbols.versioned_name(symbol);
-        // The default version goes without saying.
+        // The default version is left out.
         let name = versioned.split("@@").next().unwrap_or_default().to_owned();
         if !name.is_empty() && !names.contains(&name) {
             names.push(name);
@@ -314,7 +314,7 @@ pub(crate) fn names_of<'a>(image: &Image, asked: &[&'a Symbol], others: &[&'a Sy
     names
 }
 
-/// Names of what an IFUNC may choose: `__memcpy_avx_unaligned` for `memcpy`, `f.avx2` for `f`.
+/// Names of an IFUNC's candidates: `__memcpy_avx_unaligned` for `memcpy`, `f.avx2` for `f`.
 fn implementations(image: &Image, name: &str) -> Vec<String> {
     let mut names: Vec<String> = image
         .symbols
@@ -343,18 +343,18 @@ fn without_version(name: &str) -> &str {
     name.split('@').next().unwrap_or_default()
 }
 
-/// Where the functions of a file begin, and how far they reach.
+/// The beginnings and extents of a file's functions.
 pub(crate) struct FunctionMap<'a> {
-    /// In order of address.
+    /// By address.
     functions: Vec<&'a Symbol>,
-    /// The parts of functions that are seldom run and stand elsewhere.
+    /// The seldom run parts of functions, stored elsewhere.
     cold: HashMap<&'a str, Vec<Extent>>,
     /// The file's code throws exceptions, or lets them pass.
     unwinds: bool,
-    /// It goes from one stack to another.
+    /// The file's code goes from one stack to another.
     switches: bool,
     pub frames: LazyFrames,
-    /// Where Go's code is, if the file says.
+    /// The range of Go's code, if the file states it.
     go: Option<(u64, u64)>,
 }
 
@@ -402,13 +402,13 @@ impl<'a> FunctionMap<'a> {
         &self.functions[start..end]
     }
 
-    /// Where the next function begins.
+    /// The next function's address.
     fn next(&self, address: u64) -> Option<u64> {
         let next = self.functions.partition_point(|symbol| symbol.address <= address);
         self.functions.get(next).map(|symbol| symbol.address)
     }
 
-    /// Whether the code at an address is Go's own, in a file that Go's linker made: C may be linked in.
+    /// Whether the code at an address is Go's own, in a file from Go's linker: C may be linked in.
     pub fn is_go(&self, address: u64) -> bool {
         self.go.is_none_or(|(start, end)| (start..end).contains(&address))
     }

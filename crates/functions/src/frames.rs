@@ -11,17 +11,17 @@ use crate::image::Image;
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
-/// The table for unwinding, and the pieces of code that it lists.
+/// The table for unwinding, and the pieces of code in it.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     address: u64,
     section: Vec<u8>,
-    /// In order of address: where a piece is, and where in the table it is listed.
+    /// By address: a piece's range, and its entry's offset in the table.
     pieces: Vec<(Range<u64>, usize)>,
 }
 
 impl Frames {
-    /// Reads the table; what makes no sense in it is left out, and all that follows.
+    /// Reads the table. A function entry that cannot be parsed is skipped; a malformed table is read up to the fault.
     pub fn of(image: &Image) -> Self {
         let Some((address, section)) = image.frame_table() else { return Self::default() };
         let mut pieces = Vec::new();
@@ -38,15 +38,15 @@ impl Frames {
         Self { address, section, pieces }
     }
 
-    /// The piece around an address, if it is none that a call could begin: a part of a function that the
-    /// compiler put elsewhere, in the middle of which the stack is in use already.
+    /// The piece around an address, unless a call could begin it: a function's part that the compiler put elsewhere,
+    /// entered with the stack in use already.
     pub fn part_around(&self, address: u64) -> Option<Range<u64>> {
         let (range, _) = self.piece(address)?;
         self.is_amid(range.start).then(|| range.clone())
     }
 
-    /// Whether the function has something on the stack beside its return address when it comes to an
-    /// instruction: it is amid its work, neither at its entry nor leaving it.
+    /// Whether the function has something on the stack beside its return address when it comes to an instruction: it is
+    /// amid its work, neither at its entry nor leaving it.
     pub fn is_amid(&self, address: u64) -> bool {
         self.returns_at_top(address) == Some(false)
     }

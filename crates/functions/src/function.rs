@@ -5,17 +5,17 @@ use std::path::PathBuf;
 
 use crate::instruction::ProbeMethod;
 
-/// A function of a file, at one address.
+/// A function in a file, at one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// The path of the file as its processes see it.
+    /// The file's path as its processes see it.
     pub shown: PathBuf,
-    /// Its names in the symbol table, at least one, first those that were asked for; with the version of those
-    /// that are not the default (`memcpy@GLIBC_2.2.5`).
+    /// Its names in the symbol table, at least one, the requested names first; with the version if it is not the
+    /// default (`memcpy@GLIBC_2.2.5`).
     pub names: Vec<String>,
     /// The first name as its language writes it: `foo::bar(int)`.
     pub readable: String,
-    /// Its address as the file states it, before it is loaded anywhere.
+    /// Its address in the file, before any loading.
     pub address: u64,
     /// Its size, bytes; 0 if its symbol does not state it.
     pub size: u64,
@@ -25,18 +25,17 @@ pub struct Function {
     pub notes: Vec<FunctionNote>,
 }
 
-/// The probes of a function: where its calls are seen to begin and end.
+/// A function's probes: the places where its calls are seen to begin and end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// The file to give to the kernel; below `/proc/PID` if a process has another root, or has a file
-    /// mapped that is deleted.
+    /// The file to give to the kernel; below `/proc/PID` if a process has another root, or has a deleted file mapped.
     pub file: PathBuf,
-    /// The place of the entry probe, bytes from the beginning of the file. The stack pointer there still
-    /// points to the return address.
+    /// The entry probe's place, bytes from the file's beginning. The stack pointer there still points to the return
+    /// address.
     pub offset: u64,
-    /// How the kernel executes the instruction there. That of the returns follows from [`Return`].
+    /// The kernel's method to execute the instruction there. For the returns, it follows from [`Return`].
     pub method: ProbeMethod,
-    /// How returns are seen.
+    /// The way to see returns.
     pub returns: Return,
     /// The rules that the function's stack obeys.
     pub runtime: Runtime,
@@ -44,13 +43,12 @@ pub struct Probe {
     pub switches: bool,
 }
 
-/// How a function's return is seen.
+/// The way to see a function's return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Return {
     /// By a return probe at the entry probe's offset, which replaces the return address on the stack.
     ReturnProbe,
-    /// By probes at these offsets in the file, each a `ret`, of which each costs
-    /// [`ProbeMethod::SingleStepped`].
+    /// By probes at these offsets in the file, each a `ret`, at a cost of [`ProbeMethod::SingleStepped`] each.
     AtInstructions(Vec<u64>),
     /// Never: it does not return.
     Never,
@@ -59,14 +57,15 @@ pub enum Return {
 /// The rules that a function's stack obeys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Runtime {
-    /// Those of C: a thread has a stack, and a call returns in its thread.
+    /// C's rules: a thread has a stack, and a call returns in its thread.
     Native,
     /// Go's: stacks move, so that a return address must not be replaced; and a call may return in another
     /// thread, so that entry and return are joined by goroutine (`r14` at both, in Go's own functions).
     Go,
-    /// The kernel's: calls are seen in the code of the caller, and a place on a kernel stack is none of a user stack.
+    /// The kernel's: calls are seen in the caller's code, and a place on a kernel stack is no place on a user stack.
     Kernel,
-    /// The interpreter's of Python: one pair of places sees all calls, and a call is that of a frame of the interpreter.
+    /// The Python interpreter's: the same pair of places sees all calls, and a call belongs to a frame in the
+    /// interpreter.
     Python,
 }
 
@@ -77,8 +76,8 @@ pub enum FunctionNote {
     CalledOnce,
     /// It does not return: calls have a beginning alone.
     NeverReturns,
-    /// An exception may pass through it, so that its returns are seen at its `ret` instructions, which
-    /// cost more than a return probe; a call that an exception ends is seen to be over only later.
+    /// An exception may pass through it, so that its returns are seen at its `ret` instructions, which cost more than a
+    /// return probe; the end of a call by an exception is seen only later.
     ExceptionsPass,
     /// A thread may go on on another stack within it, so that its returns are seen at its `ret` instructions.
     StacksSwitch,
@@ -86,7 +85,7 @@ pub enum FunctionNote {
     AlsoInlined(usize),
     /// The compiler made this copy for some callers; others may call another copy.
     Copy,
-    /// The compiler put the beginning of the function into its callers: calls that end there are unseen.
+    /// The compiler put the function's beginning into its callers: calls that end there are unseen.
     PartlyInlined,
 }
 

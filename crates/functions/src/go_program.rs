@@ -1,7 +1,8 @@
-//! The places in a Go program where probes see its goroutines park, become ready and run, and where its data has what they read.
+//! The places in a Go program where probes see its goroutines park, become ready and run, and the places in its data
+//! that the probes read.
 //!
 //! The scheduler's functions are found by name, the offsets in the runtime's structures from the program's own debug
-//! information, else by the version of Go that the file states. Another version is not guessed.
+//! information, else by the Go version in the file. Another version is not guessed.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,32 +18,33 @@ use crate::image::Image;
 use crate::instruction::{MAX_BYTES, ProbeMethod, probed};
 use crate::symbols::{Symbol, SymbolKind};
 
-/// More debug information than this is not read, bytes.
+/// The maximum size of debug information to read, bytes.
 const MAX_DEBUG_BYTES: usize = 512 << 20;
-/// The most reasons to wait that a runtime has; Go 1.26 has 43.
+/// The maximum number of a runtime's reasons to wait; Go 1.26 has 43.
 const MAX_REASONS: usize = 256;
-/// The longest name of a reason, bytes.
+/// The maximum length of a reason's name, bytes.
 const MAX_REASON_BYTES: usize = 64;
 
-/// A step of a goroutine that a probe sees.
+/// A goroutine's step that a probe sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GoSite {
-    /// It waits from now on.
+    /// The goroutine waits from now on.
     Park,
-    /// It is made ready.
+    /// The goroutine is made ready.
     Ready,
-    /// A thread runs it from now on.
+    /// A thread runs the goroutine from now on.
     Run,
-    /// It goes back into a queue.
+    /// The goroutine goes back into a queue.
     Yield,
-    /// It ends.
+    /// The goroutine ends.
     End,
-    /// A span of OpenTelemetry's SDK begins.
+    /// A span in OpenTelemetry's SDK begins.
     Span,
 }
 
 impl GoSite {
-    /// The functions at whose beginning it is seen, and whether goroutines make no sense without it. Their names differ by version.
+    /// The functions with the step at their beginning, and whether goroutines make no sense without it. Their names
+    /// differ by version.
     const ALL: [(Self, &'static [&'static str], bool); 6] = [
         (Self::Park, &["runtime.gopark"], true),
         (Self::Ready, &["runtime.ready"], true),
@@ -63,20 +65,20 @@ impl GoSite {
     ];
 }
 
-/// Where the runtime's structures have what probes read, bytes from their beginnings.
+/// The offsets of the fields that probes read in the runtime's structures, bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoOffsets {
-    /// The number of a goroutine in its `g`.
+    /// The goroutine's number in its `g`.
     pub goid: u64,
     /// The address of the thread's `m` in a `g`.
     pub m: u64,
-    /// The address of the `g` that a thread runs in its `m`.
+    /// The address of the running `g` in a thread's `m`.
     pub curg: u64,
-    /// How the beginning of a goroutine is seen, in its `g`: from Go 1.21 on.
+    /// The fields that show a goroutine's beginning, in its `g`: from Go 1.21 on.
     pub birth: Option<GoBirth>,
 }
 
-/// Where a `g` has what shows that the goroutine has not run yet, and which one started it.
+/// The offsets of a `g`'s fields that show whether the goroutine has run yet, and its starter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoBirth {
     /// The number of the goroutine that started it.
@@ -90,11 +92,11 @@ pub struct GoBirth {
 /// A Go program that can be probed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GoProgram {
-    /// The offsets in the file of the instructions to probe, each of which the kernel executes itself.
+    /// The file offsets of the instructions to probe, each executed by the kernel itself.
     pub sites: Vec<(GoSite, u64)>,
     /// The offsets in the runtime's structures.
     pub offsets: GoOffsets,
-    /// The names of the reasons for which goroutines wait, by number; empty where the file does not have them.
+    /// The names of the goroutines' reasons to wait, by number; empty where the file does not have them.
     pub reasons: Vec<String>,
 }
 
@@ -104,13 +106,13 @@ pub enum GoFault {
     /// Its registers hold no goroutine.
     #[error("Go 1.17 or an older version made it")]
     Old,
-    /// No table of symbols, and no table of Go's, has it.
+    /// The function is neither in a symbol table nor in Go's own table.
     #[error("`{0}` is not in it")]
     NoFunction(&'static str),
     /// Every call must be seen, at an instruction that need not be single-stepped.
     #[error("there is no place for a probe in `{0}`")]
     NoPlace(&'static str),
-    /// Without debug information, and of a version that is not in the table.
+    /// There is no debug information, and the version is not in the table.
     #[error("it has no debug information, and the layout of {0} is not known")]
     UnknownVersion(String),
 }
@@ -118,9 +120,9 @@ pub enum GoFault {
 /// Looks at a file: `None` where Go did not make it.
 ///
 /// # Errors
-/// When the file cannot be read, or is no program of this machine.
+/// When the file cannot be read, or is no program for this machine.
 pub fn go_program(path: &Path) -> Result<Option<Result<GoProgram, GoFault>>, FileError> {
-    // The tables of most programs are large, and not needed to see that Go did not make them.
+    // Most programs' tables are large, and not needed to see that Go did not make them.
     if !is_go_program(path) {
         return Ok(None);
     }
@@ -128,7 +130,7 @@ pub fn go_program(path: &Path) -> Result<Option<Result<GoProgram, GoFault>>, Fil
     Ok(image.go.then(|| of_image(&image)))
 }
 
-/// Whether Go made the program in a file: whether it has the section in which Go's linker says how. Reads its headers alone.
+/// Whether Go made the program in a file: by the section with Go's build information. Reads its headers alone.
 pub fn is_go_program(path: &Path) -> bool {
     has_go_section(path).unwrap_or(false)
 }
@@ -175,7 +177,7 @@ fn named<'i>(image: &'i Image, name: &str, kind: SymbolKind) -> Option<&'i Symbo
         .find(|symbol| symbol.kind == kind && !symbol.imported && image.symbols.name(symbol) == name)
 }
 
-/// The place in the file that each call of a function passes once, with its arguments still in the registers.
+/// The place in the file passed once by each call to a function, with its arguments still in the registers.
 fn entry(image: &Image, function: &Symbol) -> Option<u64> {
     let end = function.address.checked_add(function.size)?;
     let code = image.code(function.address..end).ok()?;
@@ -190,12 +192,12 @@ fn entry(image: &Image, function: &Symbol) -> Option<u64> {
     emulated.then(|| image.offset(place))?
 }
 
-/// The version as Go's linker writes it behind the mark of its section: `go1.26.8`.
+/// The version as Go's linker writes it behind its section's mark: `go1.26.8`.
 fn version(image: &Image) -> Option<String> {
     const MARK: &[u8] = b"\xff Go buildinf:";
     let info = image.read_range(image.build_info.as_ref()?)?;
     let header = info.strip_prefix(MARK)?;
-    // The size of a pointer and flags, then 16 bytes that Go 1.18 and later leave empty.
+    // A pointer's size and flags, then 16 bytes that Go 1.18 and later leave empty.
     let inline = header.get(1)? & 2 != 0;
     let text = header.get(18..).filter(|_| inline)?;
     let (length, text) = text.split_first().filter(|(length, _)| **length < 0x80)?;
@@ -203,20 +205,20 @@ fn version(image: &Image) -> Option<String> {
     text.starts_with(b"go").then(|| String::from_utf8_lossy(text).into_owned())
 }
 
-/// The offsets in versions that were looked at; patch releases keep them.
+/// The offsets in the examined versions; patch releases keep them.
 fn by_version(version: &str) -> Option<GoOffsets> {
     let mut parts = version.strip_prefix("go1.")?.split(|c: char| !c.is_ascii_digit());
     let minor: u32 = parts.next()?.parse().ok()?;
     KNOWN.iter().find(|(known, _)| *known == minor).map(|(_, offsets)| *offsets)
 }
 
-/// The offsets by minor version of Go 1, as the debug information of a program of each has them (x86-64).
+/// The offsets by Go 1's minor version, from the debug information in a program built with it (x86-64).
 const KNOWN: [(u32, GoOffsets); 1] = [(
     26,
     GoOffsets { goid: 152, m: 48, curg: 184, birth: Some(GoBirth { parent: 280, start_pc: 304, pc: 64 }) },
 )];
 
-/// The names that the runtime has for its reasons to wait, by number.
+/// The runtime's names for its reasons to wait, by number.
 fn reasons(image: &Image) -> Option<Vec<String>> {
     let table = named(image, "runtime.waitReasonStrings", SymbolKind::Data)?;
     let count = usize::try_from(table.size / 16).ok()?.min(MAX_REASONS);
@@ -234,7 +236,7 @@ fn reasons(image: &Image) -> Option<Vec<String>> {
     strings.as_chunks().0.iter().map(reason).collect()
 }
 
-/// The bytes of data at an address, as the file has them before it is loaded; `None` where it has none.
+/// The data bytes at an address, as the file has them before loading; `None` where it has none.
 fn data(image: &Image, address: u64, length: usize) -> Option<Vec<u8>> {
     let segment = image.data.iter().find(|segment| segment.addresses.contains(&address))?;
     let end = address.checked_add(length as u64)?;
@@ -245,7 +247,7 @@ fn data(image: &Image, address: u64, length: usize) -> Option<Vec<u8>> {
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
-/// The offsets as the debug information of the runtime states them.
+/// The offsets in the runtime's debug information.
 fn from_debug_information(image: &Image) -> Option<GoOffsets> {
     if image.debug_bytes() > MAX_DEBUG_BYTES as u64 {
         return None;
@@ -260,7 +262,7 @@ fn from_debug_information(image: &Image) -> Option<GoOffsets> {
         if unit.name.is_none_or(|name| name.slice() != b"runtime") {
             continue;
         }
-        // Go's own code and each file of assembler code have a unit, all of this name. One has the types.
+        // Go's own code and each assembler file have a unit, all with this name. Only one unit has the types.
         let offsets = of_unit(&dwarf, &unit);
         if offsets.is_some() {
             return offsets;
@@ -273,7 +275,7 @@ fn of_unit(dwarf: &Dwarf<Reader<'_>>, unit: &Unit<Reader<'_>>) -> Option<GoOffse
     let (mut goid, mut m, mut curg) = (None, None, None);
     let (mut parent, mut start_pc, mut sched, mut pc) = (None, None, None, None);
     let mut entries = unit.entries();
-    // The structure whose members come, and where they stand.
+    // The structure around the next members, and its depth.
     let mut structure: Option<(Vec<u8>, isize)> = None;
     while let Ok(Some(entry)) = entries.next_dfs() {
         let depth = entry.depth();
@@ -316,7 +318,7 @@ mod tests {
 
     use super::*;
 
-    /// A program that the Go of this machine made; `None`, with a line that says so, without one.
+    /// A program made by this machine's Go; `None`, with a printed note, if the machine has no Go.
     fn built(folder: &Path) -> Option<Image> {
         let (source, program) = (folder.join("main.go"), folder.join("program"));
         std::fs::write(&source, "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println() }\n")

@@ -1,40 +1,40 @@
-//! The names of functions that Go's runtime keeps for its own tracebacks, which stripping leaves: the table
-//! in `.gopclntab` (`src/runtime/symtab.go` of Go).
+//! The function names that Go's runtime keeps for its own tracebacks, and that stripping leaves: the table in
+//! `.gopclntab` (Go's `src/runtime/symtab.go`).
 //!
-//! A header, then names, files and lines, then for each function in order of address how far it is from the
-//! beginning of Go's code, and where the rest of what is known of it stands, its name among it. Where Go's
-//! code begins, the header says up to Go 1.25, later another table; and in a program that may be loaded
-//! anywhere, neither does. So a beginning is believed where functions are seen to stand behind it.
+//! A header, then names, files and lines, then for each function in address order its distance from the beginning of
+//! Go's code, and the place of its other data, its name among it. The beginning of Go's code is in the header up to Go
+//! 1.25, later in another table; and in a program that may be loaded anywhere, in neither. So a beginning is believed
+//! where functions are seen to stand behind it.
 
-/// The table as it has been since Go 1.18, by its first word.
+/// The table's form since Go 1.18, by its first word.
 const MAGICS: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
-/// Those before: Go 1.16 and 1.17, and up to 1.15.
+/// The forms before: Go 1.16 and 1.17, and up to 1.15.
 const OLD_MAGICS: [u32; 2] = [0xffff_fffa, 0xffff_fffb];
 
-/// `cmp 0x10(%r14),%rsp`: how most Go functions begin, those with small frames.
+/// `cmp 0x10(%r14),%rsp`: the beginning of most Go functions, those with small frames.
 pub(crate) const STACK_CHECK: [u8; 4] = [0x49, 0x3b, 0x66, 0x10];
 
-/// Whether Go 1.17 or an older one made the table.
+/// Whether Go 1.17 or an older version made the table.
 pub(crate) fn is_old(table: &[u8]) -> bool {
     word(table, 0).is_some_and(|magic| OLD_MAGICS.contains(&magic))
 }
 
-/// The part of the table that has names.
+/// The part of the table with names.
 #[derive(Debug)]
 pub(crate) struct GoTable<'t> {
     /// Each ends with a NUL.
     pub names: &'t [u8],
-    /// Where each function is, from the beginning of Go's code, and where in `names` its name is; at least one,
+    /// Each function's offset from the beginning of Go's code, and its name's offset in `names`; at least one function,
     /// in order.
     pub functions: Vec<(u32, u32)>,
-    /// Where the last one ends, from the beginning of Go's code.
+    /// The end of the last function, from the beginning of Go's code.
     pub end: u32,
-    /// Where Go's code begins, if the header says; 0 else.
+    /// The address of Go's code, if the header states it; 0 else.
     pub text: u64,
 }
 
 impl<'t> GoTable<'t> {
-    /// Nothing where it is none, or contradicts itself.
+    /// `None` for another kind of table, or a contradictory one.
     pub fn of(table: &'t [u8]) -> Option<Self> {
         let made_for_64_bits = table.get(7) == Some(&8);
         if !MAGICS.contains(&word(table, 0)?) || !made_for_64_bits {
@@ -58,14 +58,14 @@ impl<'t> GoTable<'t> {
         (last <= end).then_some(Self { names, functions, end, text })
     }
 
-    /// The first of the places where Go's code may begin behind which functions stand. `code` gives the four
-    /// bytes at an address.
+    /// The first of these places with functions behind it: there Go's code begins. `code` gives the four bytes at an
+    /// address.
     pub fn text(
         &self,
         places: impl IntoIterator<Item = u64>,
         code: impl Fn(u64) -> Option<[u8; 4]>,
     ) -> Option<u64> {
-        // Some from all over. Two thirds of a program's begin so; of other places next to none.
+        // Samples from all over. Two thirds of a program's functions begin so; at other places, next to none.
         let step = self.functions.len().div_ceil(256);
         let sample = || self.functions.iter().step_by(step);
         let begins = |text: u64| {
@@ -77,8 +77,8 @@ impl<'t> GoTable<'t> {
     }
 }
 
-/// Where Go's code begins as the table of a module says: the address of the table of functions, six slices,
-/// a table to find functions by, the least and the greatest address of code, and the beginning.
+/// The beginning of Go's code in a module's table: the address of the function table, six slices, a table for finding
+/// functions, the least and the greatest code address, and the beginning.
 pub(crate) fn text_of_module(module: &[u8]) -> Option<u64> {
     long(module, 8 + 6 * 24 + 3 * 8)
 }
@@ -140,7 +140,7 @@ mod tests {
             let table = go_table(0x1000, &functions, count * 16);
             let found = GoTable::of(&table).expect("a table");
             assert_eq!((found.functions.len(), found.end), (count as usize, count * 16));
-            // Each third of 600 is tried.
+            // Every third function out of 600 is tried.
             let tried = if count == 600 { 200 } else { count as usize };
             for checks in [0, tried.div_ceil(4) - 1, tried.div_ceil(4), tried] {
                 let left = std::cell::Cell::new(checks);

@@ -1,4 +1,4 @@
-//! A file with code: which parts of it are code, and its symbols.
+//! A file with code: its code's parts, and its symbols.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,14 +15,14 @@ use crate::error::FileError;
 use crate::go_table::{self, GoTable};
 use crate::symbols::Symbols;
 
-/// Most bytes of one function that are decoded. The biggest that compilers make are smaller.
+/// The maximum size of a function to decode, bytes. The biggest functions from compilers are smaller.
 const MAX_BODY_BYTES: u64 = 1 << 20;
 
 /// A part of the file that is mapped to be executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub addresses: Range<u64>,
-    /// Where its first byte stands in the file.
+    /// Its first byte's offset in the file.
     pub offset: u64,
 }
 
@@ -31,9 +31,9 @@ pub(crate) struct Segment {
 pub(crate) struct Image {
     pub path: PathBuf,
     file: File,
-    /// Where its code is; in order of address.
+    /// The code's parts, by address.
     segments: Vec<Segment>,
-    /// Where its data is.
+    /// The data's parts.
     pub data: Vec<Segment>,
     pub symbols: Symbols,
     /// The note that names this build; empty if there is none.
@@ -42,29 +42,28 @@ pub(crate) struct Image {
     pub debug_link: Option<(Vec<u8>, u32)>,
     /// Whether Go's linker made it.
     pub go: bool,
-    /// Whether it was Go 1.17 or an older one.
+    /// Whether its Go is 1.17 or older.
     pub old_go: bool,
-    /// Tables that contradict themselves and were left out.
+    /// Tables left out because they contradict themselves.
     pub damaged: Vec<&'static str>,
     debug_sections: Vec<DebugSection>,
-    /// The table for unwinding: its address, and where it stands in the file.
+    /// The table for unwinding: its address, and its range in the file.
     frame_table: Option<(u64, Range<u64>)>,
-    /// Where Go's linker says how it made the file.
+    /// The section with Go's build information.
     pub build_info: Option<Range<u64>>,
 }
 
-/// A section of debug information.
+/// A debug section.
 #[derive(Debug)]
 struct DebugSection {
     name: &'static str,
-    /// Where in the file, bytes.
+    /// Its range in the file, bytes.
     range: Range<u64>,
-    /// Whether a header and a zlib stream stand there.
+    /// Whether it holds a header and a zlib stream.
     compressed: bool,
 }
 
-/// The sections of debug information that names of functions are in, and two without which no unit of
-/// it is opened.
+/// The debug sections with function names, and two sections without which no unit can be opened.
 const DEBUG_SECTIONS: [&str; 7] = [
     ".debug_info",
     ".debug_abbrev",
@@ -130,7 +129,7 @@ impl Image {
         Ok(())
     }
 
-    /// Reads the names that Go keeps where the linker's are stripped.
+    /// Reads Go's own names where the linker's are stripped.
     fn read_go_table<'data, R: ReadRef<'data>>(
         &mut self,
         sections: &SectionTable<'data, elf::FileHeader64<Endianness>, R>,
@@ -200,14 +199,13 @@ impl Image {
         self.debug_sections.push(DebugSection { name, range, compressed });
     }
 
-    /// How much debug information there is, bytes in the file.
+    /// The size of the debug information in the file, bytes.
     pub fn debug_bytes(&self) -> u64 {
         let sizes = self.debug_sections.iter().map(|section| section.range.end - section.range.start);
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// A section of debug information; empty if there is none, or it cannot be read, or it is longer
-    /// than `most` bytes.
+    /// A debug section; empty if there is none, or it cannot be read, or it is longer than `most` bytes.
     pub fn debug_section(&self, name: &str, most: usize) -> Vec<u8> {
         self.debug_sections
             .iter()
@@ -222,7 +220,7 @@ impl Image {
         self.read_range(range).map(|bytes| (*address, bytes))
     }
 
-    /// Bytes of the file, if it holds them all.
+    /// Bytes from the file, if it holds them all.
     pub fn read_range(&self, range: &Range<u64>) -> Option<Vec<u8>> {
         let held = self.file.metadata().ok()?.len();
         if range.end > held {
@@ -238,7 +236,7 @@ impl Image {
         if !section.compressed {
             return (raw.len() <= most).then_some(raw);
         }
-        // The kind, a word left free, the size when unpacked, the alignment.
+        // The kind, a word left free, the unpacked size, the alignment.
         let (header, stream) = raw.split_at_checked(24)?;
         if u32::from_le_bytes(*header.first_chunk()?) != elf::ELFCOMPRESS_ZLIB {
             return None;
@@ -249,14 +247,14 @@ impl Image {
         (unpacked.len() <= most).then_some(unpacked)
     }
 
-    /// Whether its code throws exceptions, or lets them pass: it is of C++, or of Rust.
+    /// Whether its code throws exceptions, or lets them pass: it is C++ or Rust code.
     pub fn unwinds(&self) -> bool {
         let marks = ["__gxx_personality_v0", "rust_eh_personality", "_Unwind_RaiseException", "__cxa_throw"];
         self.symbols.iter().any(|symbol| marks.contains(&self.symbols.name(symbol)))
     }
 
-    /// Whether its code goes from one stack of a thread to another: it calls or holds what does. Code that
-    /// switches by itself, without a symbol, is not known to.
+    /// Whether its code moves a thread from one stack to another: it calls or holds a function for it. Code that
+    /// switches by itself, without a symbol, is not recognized.
     pub fn switches_stacks(&self) -> bool {
         let of_c = ["swapcontext", "makecontext"];
         let others = [
@@ -268,7 +266,7 @@ impl Image {
             "qemu_coroutine_switch",
             "co_switch",
         ];
-        // C's library has them for others; in a program they are since it calls them.
+        // C's library has them for others; a program has them because it calls them.
         let is_program = self.symbols.iter().any(|symbol| self.symbols.name(symbol) == "main");
         self.symbols.iter().any(|symbol| {
             let name = self.symbols.name(symbol);
@@ -276,13 +274,13 @@ impl Image {
         })
     }
 
-    /// Where the byte at an address stands in the file, if it is code.
+    /// The file offset of the byte at an address, if it is code.
     pub fn offset(&self, address: u64) -> Option<u64> {
         let segment = self.segment(address)?;
         segment.offset.checked_add(address - segment.addresses.start)
     }
 
-    /// The address of a byte of the file, if it is code.
+    /// The address of the byte at a file offset, if it is code.
     pub fn address(&self, offset: u64) -> Option<u64> {
         let address =
             |segment: &Segment| segment.addresses.start.checked_add(offset.checked_sub(segment.offset)?);
@@ -298,7 +296,7 @@ impl Image {
         self.segment(address).map(|segment| segment.addresses.end)
     }
 
-    /// How many bytes of the file may be code, as it says.
+    /// The stated size of the file's code, at most the file's length, bytes.
     pub fn code_bytes(&self) -> u64 {
         let stated = self
             .segments
@@ -307,7 +305,7 @@ impl Image {
         stated.min(self.file.metadata().map_or(0, |metadata| metadata.len()))
     }
 
-    /// The code of `addresses`, as much of it as the file holds, and of one segment.
+    /// The code at `addresses`, as far as the file and the segment hold it, at most 1 MiB.
     pub fn code(&self, addresses: Range<u64>) -> io::Result<Vec<u8>> {
         let (Some(offset), Some(end)) = (self.offset(addresses.start), self.end_of_code(addresses.start))
         else {
@@ -321,7 +319,7 @@ impl Image {
     }
 }
 
-/// Refuses what is not a 64-bit little-endian ELF file for x86, and says what it is.
+/// Refuses all files but 64-bit little-endian ELF for x86, with an error that names the kind found.
 fn check_kind(path: &Path, file: &File) -> Result<(), FileError> {
     let mut start = Vec::new();
     file.take(256)
@@ -357,7 +355,7 @@ fn check_kind(path: &Path, file: &File) -> Result<(), FileError> {
     Err(FileError::Machine { path: path.to_owned(), machine })
 }
 
-/// A file's name, a NUL, padding to four bytes, and the checksum of that file.
+/// A file's name, a NUL, padding to four bytes, and the file's checksum.
 fn debug_link(section: &[u8]) -> Option<(Vec<u8>, u32)> {
     let end = section.iter().position(|&byte| byte == 0)?;
     let checksum = section.get((end + 4) & !3..)?.first_chunk::<4>()?;
@@ -441,7 +439,7 @@ mod tests {
         assert_eq!(image.code(CODE + 0x10_0000..CODE + 0x10_0008).unwrap(), [], "behind the end of the file");
     }
 
-    /// A note of an owner and a kind, with four bytes.
+    /// A note with an owner and a kind, and four bytes.
     fn note(owner: &[u8; 4], kind: u32, bytes: [u8; 4]) -> Vec<u8> {
         let head = [4, 4, kind].map(u32::to_le_bytes).concat();
         [&head, &owner[..], &bytes].concat()

@@ -8,13 +8,13 @@ use crate::image::Image;
 use crate::names::NameMatcher;
 use crate::pattern::Pattern;
 
-/// More debug information than this is not searched, bytes: it takes about a second.
+/// The maximum size of debug information to search, bytes: it takes about a second.
 const MAX_BYTES: usize = 256 << 20;
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
-/// In how many places the code of functions that are meant stands inside others. Nothing if there is no
-/// debug information, or too much of it.
+/// The number of places where the code of matching functions stands inside others. `None` without debug information, or
+/// with too much.
 pub(crate) fn places(image: &Image, pattern: &Pattern) -> Option<usize> {
     if image.debug_bytes() > MAX_BYTES as u64 {
         return None;
@@ -27,8 +27,8 @@ pub(crate) fn places(image: &Image, pattern: &Pattern) -> Option<usize> {
     }
     let meaning = NameMatcher::of(pattern);
     let mut meant: HashSet<DebugInfoOffset> = HashSet::new();
-    // A method's name stands at its declaration, to which its definition refers, to which its copies
-    // do; a reference may lead forward.
+    // A method's name stands at its declaration; its definition refers to the declaration, and its copies refer to the
+    // definition; a reference may lead forward.
     for_each(&dwarf, |unit, entry| {
         if entry.tag() == gimli::DW_TAG_subprogram && is_meant(&dwarf, unit, entry, &meaning) {
             meant.extend(entry.offset().to_debug_info_offset(&unit.header));
@@ -56,7 +56,7 @@ pub(crate) fn places(image: &Image, pattern: &Pattern) -> Option<usize> {
 
 type Entry<'a> = gimli::DebuggingInformationEntry<Reader<'a>>;
 
-/// Visits all entries; stops in a unit at the first that makes no sense.
+/// Visits all entries; stops in a unit at the first entry that makes no sense.
 fn for_each<'a>(dwarf: &Dwarf<Reader<'a>>, mut visit: impl FnMut(&Unit<Reader<'a>>, &Entry<'a>)) {
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn so_much_debug_information_that_it_takes_a_second_is_not_searched() {
-        // Nothing is meant in a unit that makes no sense; what is stated of the other section is not there.
+        // A unit that makes no sense has no matching function; the other section states a size it does not have.
         let of_bytes = |bytes: u64| {
             let line = Section { stated: Some(bytes - 4), ..Section::new(".debug_line", &[]) };
             let image =

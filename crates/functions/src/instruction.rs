@@ -1,11 +1,11 @@
 //! Predicts how the kernel executes an instruction under a uprobe.
 //!
-//! A uprobe replaces the first byte of an instruction by a breakpoint. When it is hit, the kernel
-//! must also do what the instruction would have done. It does a few itself; the others run out of line
-//! with the trap flag set, which costs a second exception, and on a virtual machine often a way through
-//! the hypervisor. On a 5-byte no-operation, Linux 6.18 and later put a call instead of a breakpoint.
-//! The rules are those of Linux 6.18 for 64-bit code (`arch/x86/kernel/uprobes.c`), each tried there: what
-//! it refuses, and what takes as long as a single step. Later kernels know more no-operations.
+//! A uprobe replaces an instruction's first byte by a breakpoint. When it is hit, the kernel must also do the
+//! instruction's work. It does a few itself; the others run out of line with the trap flag set, which costs a second
+//! exception, and on a virtual machine often a way through the hypervisor. On a 5-byte no-operation, Linux 6.18 and
+//! later put a call instead of a breakpoint. The rules are from Linux 6.18 for 64-bit code
+//! (`arch/x86/kernel/uprobes.c`), each tried there: the instructions it refuses, and those that take as long as a
+//! single step. Later kernels know more no-operations.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
 
@@ -14,13 +14,13 @@ pub(crate) const MAX_BYTES: usize = 15;
 
 const PAGE: u64 = 4096;
 
-/// How the kernel executes an instruction that has a probe, from cheap to dear; times are per hit.
+/// The kernel's method to execute a probed instruction, from cheap to dear; times are per hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProbeMethod {
-    /// A call replaces a 5-byte no-operation from Linux 6.18 on (0.25 µs where this was measured). On
-    /// kernels before, and where the call cannot reach, it is as [`ProbeMethod::Emulated`].
+    /// A call replaces a 5-byte no-operation from Linux 6.18 on (0.25 µs where this was measured). On earlier kernels,
+    /// and out of the call's reach, it is as [`ProbeMethod::Emulated`].
     Optimised,
-    /// A breakpoint, and the kernel does what the instruction does (0.7 µs).
+    /// A breakpoint, and the kernel does the instruction's work (0.7 µs).
     Emulated,
     /// A breakpoint, and a copy of the instruction is single-stepped (20 µs on a virtual machine).
     SingleStepped,
@@ -29,7 +29,7 @@ pub enum ProbeMethod {
 /// An instruction as a uprobe sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Probed {
-    /// How the kernel executes it; `None` if the kernel refuses a probe there.
+    /// The kernel's method to execute it; `None` if the kernel refuses a probe there.
     pub method: Option<ProbeMethod>,
     /// Its length, bytes.
     pub length: usize,
@@ -42,7 +42,7 @@ struct Parts<'a> {
     bytes: &'a [u8],
     prefixes: &'a [u8],
     rex: Option<u8>,
-    /// Opcode onwards.
+    /// From the opcode on.
     rest: &'a [u8],
     vex: bool,
 }
@@ -68,8 +68,8 @@ impl<'a> Parts<'a> {
         Some(Self { bytes, prefixes, rex, rest, vex })
     }
 
-    /// The no-operations that Linux 6.18 does itself: the ones it would write, of up to 8 bytes, and the
-    /// one-byte opcode with whatever prefixes.
+    /// The no-operations that Linux 6.18 does itself: its own, up to 8 bytes long, and the one-byte opcode with
+    /// whatever prefixes.
     fn is_nop(&self) -> bool {
         match (self.vex, self.rest, self.bytes) {
             (true, _, _) => false,
@@ -88,8 +88,7 @@ impl<'a> Parts<'a> {
             && matches!(self.rest, [0x90] | [0x0f, 0x1f, 0x00..=0x07 | 0x40..=0x47 | 0x80..=0x87 | 0xc0..=0xc7, ..])
     }
 
-    /// `xchg %r8,%rax` has the opcode of a no-operation, and the kernel takes it for one: probed, it
-    /// does not exchange.
+    /// `xchg %r8,%rax` has the opcode of a no-operation, and the kernel takes it for one: probed, it does not exchange.
     fn is_taken_for_nop(&self) -> bool {
         !self.vex && self.rest[0] == 0x90 && self.rex.is_some_and(|rex| rex & 1 != 0)
     }
@@ -98,7 +97,7 @@ impl<'a> Parts<'a> {
         // Segments that 64-bit code does not need, and bus locks.
         let prefix = self.prefixes.iter().any(|byte| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0xf0));
         let opcode = match self.rest[0] {
-            // Not of 64-bit code, privileged, a trap; and EVEX.
+            // Not 64-bit code, privileged, a trap; and EVEX.
             0x06 | 0x07 | 0x0e | 0x16 | 0x17 | 0x1e | 0x1f | 0x27 | 0x2f | 0x37 | 0x3f => true,
             0x60..=0x62 | 0x6c..=0x6f | 0x82 | 0x9a | 0xcc..=0xcf | 0xd4..=0xd6 | 0xe4..=0xe7 => true,
             0xea | 0xec..=0xef | 0xf1 | 0xf4 | 0xfa | 0xfb => true,
@@ -140,7 +139,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The instruction at the beginning of `code`, which stands at `address`; nothing if there is none.
+/// The instruction at the beginning of `code`, which stands at `address`; `None` if there is none.
 pub(crate) fn probed(code: &[u8], address: u64) -> Option<Probed> {
     let instruction = decode(code, address)?;
     let parts = Parts::of(&code[..instruction.len()])?;
@@ -151,7 +150,7 @@ pub(crate) fn probed(code: &[u8], address: u64) -> Option<Probed> {
     })
 }
 
-/// Decodes one instruction.
+/// Decodes an instruction.
 pub(crate) fn decode(code: &[u8], address: u64) -> Option<Instruction> {
     let code = &code[..code.len().min(MAX_BYTES)];
     let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();

@@ -1,8 +1,8 @@
-//! The functions of the running kernel, and the calls in their code.
+//! The running kernel's functions, and the calls in their code.
 //!
-//! The code is read from memory (`/proc/kcore`), not from a file: at boot the kernel replaces instructions for this machine, and
-//! joins the calls of pointers that do not change (alternatives, static calls, return thunks). It is read once for each function, before
-//! any probe of ours is in it.
+//! The code is read from memory (`/proc/kcore`), not from a file: at boot the kernel replaces instructions for this
+//! machine, and joins calls through constant pointers (alternatives, static calls, return thunks). It is read once for
+//! each function, before it contains any probe from wakepath.
 
 mod calls;
 mod memory;
@@ -24,15 +24,15 @@ use symbols::{Symbols, Text};
 
 pub use calls::{KernelCall, KernelExit};
 
-/// The most bytes of a function that are decoded.
+/// The maximum size of a function to decode, bytes.
 const MAX_FUNCTION_BYTES: u64 = 1 << 20;
-/// The most functions that a call goes on in by jumps, whose returns are its own.
+/// The maximum number of functions in which a call goes on by jumps, so that their returns are its own.
 const MAX_GOES_ON_IN: usize = 32;
-/// The most return instructions that are probed for one function: each costs its other callers a trap.
+/// The maximum number of probed return instructions per function: each costs its other callers a trap.
 const MAX_EXITS: usize = 64;
-/// Numbers of system calls are below this.
+/// System call numbers are below this.
 const MAX_SYSTEM_CALLS: u32 = 512;
-/// The most names that an error lists.
+/// The maximum number of names in an error.
 const MAX_LISTED: usize = 5;
 
 /// Functions that never return to their callers: they end a thread or the system, or report that it is broken.
@@ -55,7 +55,7 @@ const NEVER: [&str; 16] = [
     "rewind_stack_and_make_dead",
 ];
 
-/// The scheduler's own functions: a call of them is the wait, and below them other threads run.
+/// The scheduler's own functions: a call to them is the wait, and below them other threads run.
 const SCHEDULER: [&str; 8] = [
     "__cond_resched",
     "__schedule",
@@ -67,8 +67,8 @@ const SCHEDULER: [&str; 8] = [
     "schedule_idle",
 ];
 
-/// The beginnings of the names of functions that programs of BPF and probes call: a probe in these is skipped while one runs, so
-/// that calls would be missed.
+/// Name prefixes of functions called by BPF programs and probes: a probe in them is skipped while a probe runs, so that
+/// calls would be missed.
 const OF_PROBES: [&str; 20] = [
     "__bpf_",
     "__htab_",
@@ -92,12 +92,12 @@ const OF_PROBES: [&str; 20] = [
     "uprobe",
 ];
 
-/// The addresses of the kernel: the upper half.
+/// The kernel's addresses: the upper half.
 pub(crate) const fn is_of_kernel(address: u64) -> bool {
     address >> 63 == 1
 }
 
-/// The error for a name that is not a function of the kernel that calls can be followed of.
+/// The error for a name without a kernel function whose calls can be followed.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum KernelCodeError {
@@ -123,12 +123,12 @@ pub enum KernelCodeError {
     Refused(Refusal),
 }
 
-/// The code of the running kernel and of its modules.
+/// The code of the running kernel and its modules.
 #[derive(Debug)]
 pub struct KernelCode {
     symbols: Symbols,
     memory: Memory,
-    /// The build of the kernel, in hexadecimal; empty if it does not say.
+    /// The kernel's build, in hexadecimal; empty if it states none.
     build: String,
     decoded: HashMap<u64, Option<Calls>>,
 }
@@ -182,7 +182,8 @@ impl KernelCode {
         }
     }
 
-    /// The function that begins at an address. Its calls are seen where it is called, so that it need not allow a probe.
+    /// The function that begins at an address. Its calls are seen where it is called, so that it need not allow a
+    /// probe.
     ///
     /// # Errors
     /// When no function begins there.
@@ -256,7 +257,7 @@ impl KernelCode {
     /// The calls in a function's code.
     ///
     /// # Errors
-    /// When no probe may be put into it.
+    /// When the code may not contain a probe.
     pub fn sites(&mut self, of: &ProcessFunction) -> Result<ProcessSites, Refusal> {
         if let Some(why) = self.forbidden(of.address) {
             return Err(self.refusal(of.address, why));
@@ -283,14 +284,14 @@ impl KernelCode {
         })
     }
 
-    /// The call at an address in code of which [`KernelCode::sites`] was asked for.
+    /// The call at an address in code for which [`KernelCode::sites`] was asked.
     pub fn call_at(&self, function: u64, address: u64) -> Option<&KernelCall> {
         let calls = self.decoded.get(&function)?.as_ref()?;
         calls.calls.iter().find(|call| call.address == address)
     }
 
-    /// The instructions at which a call of a function returns, in its own code or in that of functions that it leaves to by a jump. `None`: not
-    /// all of them are known.
+    /// The instructions at which a call to a function returns, in its own code or in functions that it leaves to by a
+    /// jump. `None`: some are not known.
     pub fn exits(&mut self, function: u64) -> Option<Vec<KernelExit>> {
         let mut seen = BTreeSet::from([function]);
         let (mut todo, mut exits) = (vec![function], Vec::new());
@@ -312,7 +313,7 @@ impl KernelCode {
         (!exits.is_empty() && exits.len() <= MAX_EXITS).then_some(exits)
     }
 
-    /// Decodes a function, with the part of it that is seldom run and stands elsewhere.
+    /// Decodes a function, with its seldom run part elsewhere.
     fn decode(&mut self, address: u64) {
         if self.decoded.contains_key(&address) {
             return;
@@ -336,7 +337,7 @@ impl KernelCode {
         self.decoded.insert(address, found);
     }
 
-    /// The function of the kernel that a system call with this number goes to.
+    /// The kernel function for a system call number.
     pub fn system_call(&self, number: u32) -> Option<ProcessFunction> {
         let table = self.symbols.data("sys_call_table")?;
         let at = table.checked_add(u64::from(number) * 8)?;
@@ -344,13 +345,13 @@ impl KernelCode {
         self.function_at(u64::from_le_bytes(bytes.try_into().ok()?)).ok()
     }
 
-    /// The number of the system call that goes to the function at an address.
+    /// The number of the system call whose function is at an address.
     pub fn number_of_system_call(&self, address: u64) -> Option<u32> {
         (0..MAX_SYSTEM_CALLS).find(|&number| self.system_call(number).is_some_and(|it| it.address == address))
     }
 
-    /// A name for a function by which another run finds it; `None` where it is not the only one with its name, or the kernel names
-    /// no build.
+    /// A name for a function by which another run finds it; `None` where its name is not unique, or the kernel names no
+    /// build.
     pub(crate) fn place_of(&self, function: &ProcessFunction) -> Option<String> {
         let name = function.function.names.first()?;
         let is_only = self.symbols.named(name).len() == 1;

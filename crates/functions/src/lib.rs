@@ -1,4 +1,4 @@
-//! Which functions a binary file holds, and where probes see every call of them begin and end.
+//! The functions in a binary file, and the places where probes see every call to them begin and end.
 //!
 //! ```no_run
 //! use wakepath_functions::{Finder, Target};
@@ -11,10 +11,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Files are only read: the symbol tables of the file and of its separate debug file, the code of the
-//! functions asked for, the mappings of processes to learn which file a library's short name means, and their memory to
-//! learn which function a process calls through a pointer of its linkage table. Names in
-//! them may come from anywhere; no size that a file states is believed beyond the file's own length.
+//! Files are only read: the symbol tables in the file and in its separate debug file, the requested functions' code,
+//! the mappings of processes to find the file behind a library's short name, and their memory to find the function that
+//! a process calls through a pointer in its linkage table. Names in them may come from anywhere; no size in a file is
+//! believed beyond the file's own length.
 //!
 //! Only x86-64 is understood; other machines are refused by name.
 

@@ -1,4 +1,4 @@
-//! The search for the file that a name means.
+//! The search for the file behind a name.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -15,14 +15,14 @@ use crate::target::FileName;
 const FOLDERS: [&str; 6] =
     ["/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib", "/usr/lib"];
 
-/// A file that a name means.
+/// A file with a name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FileLocation {
     /// The path to open and to give to the kernel.
     pub open: PathBuf,
     /// The path to show: as the processes see it.
     pub shown: PathBuf,
-    /// The root folder of those processes.
+    /// The root folder of the processes.
     pub root: PathBuf,
 }
 
@@ -32,10 +32,10 @@ impl FileLocation {
     }
 }
 
-/// The files that a name stands for: several, where processes have different ones mapped.
+/// The files for a name: several, where processes have different files mapped.
 ///
-/// Files that the processes have mapped come first; a library that none has yet may still be loaded, and is
-/// looked for where the loader would.
+/// Files that the processes have mapped come first; a library not mapped yet may still be loaded, and is looked for
+/// where the loader would.
 pub(crate) fn locations(name: &FileName, processes: &[u32]) -> Result<Vec<FileLocation>, LibraryError> {
     refuse_runtime_map(name)?;
     let wanted = match name {
@@ -76,7 +76,7 @@ fn refuse_runtime_map(name: &FileName) -> Result<(), LibraryError> {
     }
 }
 
-/// Whether a mapped file is the one of this name.
+/// Whether a mapped file has this name.
 fn is_meant(name: &FileName, mapped: &Path) -> bool {
     match name {
         FileName::Path(path) => path == mapped,
@@ -86,7 +86,7 @@ fn is_meant(name: &FileName, mapped: &Path) -> bool {
     }
 }
 
-/// `libc`, `libc.so`, `libc.so.6` are names of `libc.so.6`; `libc` was one of `libc-2.31.so` too.
+/// `libc`, `libc.so`, `libc.so.6` are names of `libc.so.6`; `libc` was a name for `libc-2.31.so` too.
 fn is_called(file: &str, name: &str) -> bool {
     let Some(rest) = file.strip_prefix(name) else { return false };
     let continues = |rest: &str| rest.is_empty() || rest.starts_with('.');
@@ -108,8 +108,8 @@ pub(crate) fn code_files(process: &Process) -> Result<Vec<Mapping>, Error> {
     Ok(mappings)
 }
 
-/// The way to a mapped file: by its own path if that leads there from here, else by the process's root,
-/// else, if it was deleted or replaced, by the mapping itself.
+/// The way to a mapped file: by its own path if that leads there from here, else by the process's root, else, if it was
+/// deleted or replaced, by the mapping itself.
 pub(crate) fn of_mapping(pid: u32, mapping: &Mapping) -> FileLocation {
     let (root, shown) = (root_of(pid), mapping.path().unwrap_or(Path::new("")).to_owned());
     let inside = root.join(shown.strip_prefix("/").unwrap_or(&shown));
@@ -137,11 +137,11 @@ fn by_name(name: &str, among_processes: bool) -> Result<Vec<FileLocation>, Libra
     })
 }
 
-/// The files of the libraries that go by a name, if those have one name among themselves.
+/// The files of the libraries with a name, if they all have the same file name.
 fn of_one_name(name: &str, libraries: Vec<(String, PathBuf)>) -> Result<Vec<FileLocation>, LibraryError> {
     let mut names: Vec<&String> = libraries.iter().map(|(name, _)| name).collect();
     names.dedup();
-    // One library in builds for several processors has one name.
+    // A library's builds for several processors have the same name.
     if names.len() > 1 {
         let candidates = names.into_iter().cloned().collect();
         return Err(LibraryError::Several { name: name.to_owned(), candidates });
@@ -149,21 +149,20 @@ fn of_one_name(name: &str, libraries: Vec<(String, PathBuf)>) -> Result<Vec<File
     Ok(libraries.into_iter().map(|(_, path)| FileLocation::ours(path)).collect())
 }
 
-/// Names and paths of the libraries that go by a name, each file once: those in the loader's cache, else those in
-/// the folders.
+/// Names and paths of the matching libraries, each file once: from the loader's cache, else from the folders.
 fn libraries(name: &str, cache: &[u8], folders: &[&Path]) -> Vec<(String, PathBuf)> {
     let mut all = loader_cache::entries(cache);
     all.retain(|(library, _)| is_called(library, name));
     if all.is_empty() {
         all = in_folders(name, folders);
     }
-    // `libssl.so`, for those who link, is another name of `libssl.so.3`.
+    // `libssl.so`, for linking, is another name of `libssl.so.3`.
     all.sort_by(|(a, _), (b, _)| b.len().cmp(&a.len()).then(a.cmp(b)));
     let mut seen = BTreeSet::new();
     all.retain(|(_, path)| {
         path.metadata().is_ok_and(|found| found.is_file() && seen.insert((found.dev(), found.ino())))
     });
-    // A whole name means that library, even if other names begin with it.
+    // A whole name means this library, even if other names begin with it.
     if all.iter().any(|(library, _)| library == name) {
         all.retain(|(library, _)| library == name);
     }
@@ -365,7 +364,7 @@ mod tests {
         let found = code_files(&Process::own().unwrap()).unwrap();
         let program = std::env::current_exe().unwrap();
         assert!(found.iter().any(|it| it.path() == Some(&program)));
-        // Its data is mapped too, and code that no file has.
+        // Its data is mapped too, and code without a file.
         assert!(found.iter().all(|it| it.permissions[2] == b'x' && it.name.starts_with(b"/")), "{found:?}");
     }
 

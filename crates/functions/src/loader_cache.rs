@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Where the form that all glibcs of this century read begins; an older one may stand before it.
+/// The beginning of the form read by every glibc of this century; an older form may stand before it.
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 /// The magic, two counts, flags, an offset, and three words left free.
 const HEADER: usize = 48;
-/// Flags, two places of strings, a version, and what the processor must be able to do.
+/// Flags, two string places, a version, and the required processor features.
 const ENTRY: usize = 24;
 /// An ELF library for glibc, for x86-64.
 pub(crate) const X86_64: u32 = 0x0303;

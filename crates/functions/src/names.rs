@@ -1,4 +1,4 @@
-//! The names a function goes by: as the linker has it, and as its language writes it.
+//! A function's names: as the linker has it, and as its language writes it.
 
 use std::borrow::Cow;
 
@@ -6,22 +6,21 @@ use wakepath_symbols::demangle;
 
 use crate::pattern::Pattern;
 
-/// The suffixes that compilers put on a copy of a function: `foo.constprop.0` is called where the
-/// source calls `foo`.
+/// The suffixes that compilers put on a copy of a function: `foo.constprop.0` is called where the source calls `foo`.
 const CLONES: [&str; 5] = [".constprop.", ".isra.", ".part.", ".lto_priv.", ".llvm."];
 
-/// Words that mangling writes by a letter or two, so that they do not stand in what it makes.
+/// Words that mangling writes by a letter or two, so that they are missing in a mangled name.
 const ABBREVIATED: &str = "std allocator basic_string basic_istream basic_ostream basic_iostream operator \
     unsigned signed char wchar_t char8_t char16_t char32_t bool short int long __int128 float double __float128 \
     decimal32 decimal64 decimal128 half void auto const volatile restrict decltype nullptr_t noexcept throw \
     anonymous namespace lambda unnamed type clone vtable typeinfo guard variable reference temporary \
     thunk virtual non covariant return new delete sizeof alignof true false closure impl shim usize isize str dyn";
 
-/// A pattern that is held against many names.
+/// A pattern to compare with many names.
 pub(crate) struct NameMatcher<'a> {
     pattern: &'a Pattern,
-    /// An identifier that each matching mangled name contains, if the pattern has one:
-    /// writing a name out takes a thousand times longer than seeing that it cannot be meant.
+    /// An identifier in each matching mangled name, if the pattern has one: demangling a name takes a thousand times
+    /// longer than seeing that it cannot match.
     identifier: Option<&'a str>,
 }
 
@@ -32,14 +31,14 @@ impl<'a> NameMatcher<'a> {
         let name = text.split(['(', '<']).next().unwrap_or_default();
         let other = |c: char| !c.is_ascii_alphanumeric() && c != '_';
         let identifier = name.rsplit(other).find(|run| !run.is_empty());
-        // A name that a wildcard cuts may or may not be one of those.
+        // A name cut by a wildcard may or may not be such a word.
         let may_be_written_otherwise =
             |run: &&str| ABBREVIATED.split_whitespace().any(|word| word.contains(*run));
         Self { pattern, identifier: identifier.filter(|run| !may_be_written_otherwise(run)) }
     }
 
-    /// Whether a symbol's name, without its version, is meant: as it stands, without what a compiler
-    /// appended to it, or written as C++ or Rust with or without parameters.
+    /// Whether a symbol's name, without its version, matches: as it stands, without the compiler's suffix, or written
+    /// as C++ or Rust with or without parameters.
     pub fn includes(&self, name: &str) -> bool {
         let base = without_clone(name);
         if self.pattern.matches(name) || base != name && self.pattern.matches(base) {
@@ -54,14 +53,14 @@ impl<'a> NameMatcher<'a> {
     }
 }
 
-/// A name without the suffixes of copies that a compiler made.
+/// A name without the compiler's suffixes for copies.
 pub(crate) fn without_clone(name: &str) -> &str {
     let end = CLONES.iter().filter_map(|suffix| name.find(suffix)).filter(|&at| at > 0).min();
     &name[..end.unwrap_or(name.len())]
 }
 
-/// A name without the number that LLVM puts behind that of a function which other parts of the program call too, although its
-/// source made it their own: it is no copy.
+/// A name without the number that LLVM appends to a function's name when other parts of the program call it too,
+/// although its source made it local: it is no copy.
 pub(crate) fn without_number(name: &str) -> &str {
     name.find(".llvm.").filter(|&at| at > 0).map_or(name, |at| &name[..at])
 }
@@ -72,8 +71,7 @@ pub(crate) fn is_copy(name: &str) -> bool {
     without_clone(name) != name
 }
 
-/// The function of which this is the part that is seldom run (`foo.cold`), which is jumped to, never
-/// called.
+/// The function to which this seldom run part belongs (`foo.cold`): the part is jumped to, never called.
 pub(crate) fn cold_part_of(name: &str) -> Option<&str> {
     let at = name.find(".cold")?;
     let rest = &name[at + 5..];
@@ -132,7 +130,7 @@ mod tests {
     fn people_read_parameters_and_what_the_compiler_appended() {
         assert_eq!(readable("_ZN3foo3barEi.isra.0"), "foo::bar(int).isra.0");
         assert_eq!(readable("malloc"), "malloc");
-        // Nobody types the number.
+        // No user types the number.
         assert_eq!(readable("_ZN3app6handle17h0123456789abcdefE.llvm.14417284344463585056"), "app::handle");
         assert_eq!(readable("_RNvC3app6handle.llvm.144"), "app::handle");
         assert_eq!(readable("helper.llvm.144"), "helper");
@@ -197,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_name_that_would_fill_memory_is_left_as_it_stands() {
-        // Each level doubles what the one before it stands for.
+        // Each level doubles the text of the level before.
         let mut name = String::from("_Z1fI1a");
         for level in 0..60 {
             let twice = match level {

@@ -1,5 +1,5 @@
-//! The number of processes that have a probed file mapped without having been asked about: a probe stands in the
-//! file, so that it slows down their calls too.
+//! The number of processes that have a probed file mapped and are not targets: a probe stands in the file, so that it
+//! slows down their calls too.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,11 +8,11 @@ use wakepath_process::{Mapping, Process, processes};
 
 use crate::library::code_files;
 
-/// For each file, the number of processes that have it mapped as executable, except those that were asked about
-/// and this one. A file is given by the path to open and the path that its processes see.
+/// For each file, the number of processes that have it mapped as executable, except the targets and this process. A
+/// file is given by the path to open and the path that its processes see.
 ///
-/// The count is of one moment: processes come and go. A process that cannot be read is not counted. Reads
-/// the mappings of each process once, some 50 µs each.
+/// The count holds for a moment: processes come and go. A process that cannot be read is not counted. Reads each
+/// process's mappings once, some 50 µs each.
 pub fn other_processes(files: &[(&Path, &Path)], asked: &[u32]) -> Vec<usize> {
     let mut counts = vec![0; files.len()];
     let files: Vec<File> = files.iter().map(|&(open, shown)| File::of(open, shown)).collect();
@@ -26,7 +26,7 @@ pub fn other_processes(files: &[(&Path, &Path)], asked: &[u32]) -> Vec<usize> {
     counts
 }
 
-/// A file, by what identifies it among mappings.
+/// A file, by its identity in mappings.
 struct File {
     inode: Option<u64>,
     /// Its major and minor number.
@@ -44,15 +44,15 @@ impl File {
         }
     }
 
-    /// Some filesystems (btrfs, overlays) state another device among mappings than they do of a file: there
-    /// the path has to do.
+    /// Some filesystems (btrfs, overlays) state another device in mappings than in a file's metadata: there the path
+    /// has to do.
     fn is_mapped(&self, mapping: &Mapping) -> bool {
         let (major, minor, inode) = mapping.file;
         self.inode == Some(inode) && (self.device == (major, minor) || mapping.path() == Some(&self.shown))
     }
 }
 
-/// The major and minor number of a device, which C's library packs into one.
+/// A device's major and minor number, which C's library packs into one.
 fn numbers(device: u64) -> (u32, u32) {
     let major = (device >> 8) & 0xfff | (device >> 32) & !0xfff;
     let minor = device & 0xff | (device >> 12) & !0xff;
@@ -76,7 +76,7 @@ mod tests {
         let other = folder.path().join("nobody's");
         std::fs::copy("/bin/sleep", &other).unwrap();
         let files = [(sleep.as_path(), sleep.as_path()), (other.as_path(), other.as_path())];
-        // Spawned is not yet run, and a process has its new program's name before that is mapped.
+        // A spawned process does not run yet, and has its new program's name before the program is mapped.
         let runs = |child: &std::process::Child| {
             let mappings =
                 Process::open(child.id()).and_then(|process| process.mappings()).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Names with `*` and `?` in them.
 
-/// A function's name as a person writes it: exact, or with `*` (any run) and `?` (any one character).
+/// A function's name as a user writes it: exact, or with `*` (any run) and `?` (any single character).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Pattern(String);
 
@@ -10,20 +10,20 @@ impl Pattern {
         Self(text.to_owned())
     }
 
-    /// The text of the pattern.
+    /// The pattern's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it names one thing, so that not finding it is worth an explanation.
+    /// Whether the pattern is a single name, so that not finding it is worth an explanation.
     pub fn is_exact(&self) -> bool {
         !self.0.contains(['*', '?'])
     }
 
-    /// Whether `name` is meant, wholly.
+    /// Whether the whole `name` matches.
     ///
-    /// The text between two stars is taken where it first fits, which leaves the most for what comes behind it:
-    /// the time is at most the product of the two lengths.
+    /// The text between two stars is taken where it first fits, which leaves the most for the rest: the time is at most
+    /// the product of the two lengths.
     pub fn matches(&self, name: &str) -> bool {
         let name = name.as_bytes();
         let mut runs = self.0.as_bytes().split(|&byte| byte == b'*');
@@ -39,7 +39,7 @@ impl Pattern {
     }
 }
 
-/// Whether a text is what a pattern without a star says.
+/// Whether a text fits a pattern without a star.
 fn fits(run: &[u8], text: &[u8]) -> bool {
     run.len() == text.len() && run.iter().zip(text).all(|(&byte, other)| byte == b'?' || byte == *other)
 }

@@ -1,4 +1,4 @@
-//! The choice of the places in a function where its probes are put.
+//! The choice of the places for a function's probes.
 
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
@@ -10,21 +10,21 @@ use crate::function::{Return, Runtime};
 use crate::image::Image;
 use crate::instruction::{MAX_BYTES, ProbeMethod, Probed, probed};
 
-/// A function has few parts; a hostile table may lead from one to the next for ever.
+/// A function has few parts; a hostile table may lead from part to part for ever.
 const MAX_PARTS: usize = 16;
 
-/// A function's extent as it is known.
+/// A function's known extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub address: u64,
     /// Behind the last byte.
     pub end: u64,
-    /// Whether a symbol states it; else it is where the next function begins.
+    /// Whether a symbol states it; else it reaches to the next function.
     pub stated: bool,
 }
 
-/// How much of a file is still decoded. Functions that do not overlap are decoded within it; symbols
-/// that state they do would else make a small file take hours.
+/// The number of bytes that may still be decoded in a file. Functions without overlap are decoded within it; symbols
+/// that claim overlaps would else make a small file take hours.
 pub(crate) struct Budget(Cell<u64>);
 
 impl Budget {
@@ -32,7 +32,7 @@ impl Budget {
         Self(Cell::new(image.code_bytes().saturating_mul(2).max(MAX_BYTES as u64)))
     }
 
-    /// Code of a function, and whether it is all of it.
+    /// A function's code, and whether it is complete.
     fn code(&self, image: &Image, extent: Extent) -> (Vec<u8>, bool) {
         let stated = extent.end.saturating_sub(extent.address);
         let allowed = stated.min(self.0.get());
@@ -43,12 +43,12 @@ impl Budget {
     }
 }
 
-/// A function whose probes are to be placed.
+/// A function for which to place probes.
 #[derive(Clone, Copy)]
 pub(crate) struct ProbeRequest<'a> {
     /// The part with the entry.
     pub main: Extent,
-    /// Parts that are seldom run and stand elsewhere.
+    /// The seldom run parts elsewhere.
     pub cold: &'a [Extent],
     pub runtime: Runtime,
     /// Whether an exception may pass through the function's callees into it.
@@ -69,7 +69,7 @@ impl ProbeRequest<'_> {
     }
 }
 
-/// The table for unwinding, read when it is first asked for.
+/// The table for unwinding, read at its first use.
 #[derive(Debug, Default)]
 pub(crate) struct LazyFrames(OnceCell<Frames>);
 
@@ -79,15 +79,15 @@ impl LazyFrames {
     }
 }
 
-/// Chooses where calls of a function are seen to begin (the offset in the file, and how the kernel executes
+/// Chooses the places where a function's calls are seen to begin (the offset in the file, and how the kernel executes
 /// the instruction there) and to end.
 ///
-/// The entry's own instruction, but for two kinds of it. `endbr64` is single-stepped: the instruction
-/// behind it is taken if that is cheaper, unless a loop jumps there, or not all of the function could
-/// be decoded to know. It is not taken if it is a 5-byte no-operation, although nothing of use is below
-/// the stack pointer yet at that place: the call that Linux 6.18 puts there pushes onto the stack, and
-/// where that overwrites something, the program is corrupted; a rule that needs no further argument is
-/// worth the 20 µs. And a Go function may jump back to its entry when its stack has grown.
+/// The place is the entry's own instruction, with two exceptions. `endbr64` is single-stepped: the instruction behind
+/// it is taken if it is cheaper, unless a loop jumps there, or not all of the function could be decoded to know. It is
+/// not taken if it is a 5-byte no-operation, although nothing useful is below the stack pointer yet at this place: the
+/// call that Linux 6.18 puts there pushes onto the stack, and where this overwrites something, the program is
+/// corrupted; a rule without further argument is worth the 20 µs. And a Go function may jump back to its entry when its
+/// stack has grown.
 pub(crate) fn place(
     image: &Image,
     wanted: &ProbeRequest<'_>,
@@ -115,8 +115,8 @@ pub(crate) fn place(
     Ok((offset, method, returns(image, &body, wanted)?))
 }
 
-/// Decodes a function with its parts that stand elsewhere: those that symbols name, and those that only
-/// the table for unwinding lists.
+/// Decodes a function with its parts elsewhere: the parts named by symbols, and the parts only in the table for
+/// unwinding.
 pub(crate) fn body(image: &Image, wanted: &ProbeRequest<'_>, budget: &Budget) -> Body {
     let mut extents: Vec<Extent> = [wanted.main].iter().chain(wanted.cold).copied().collect();
     let mut parts = Vec::new();
@@ -134,7 +134,7 @@ pub(crate) fn body(image: &Image, wanted: &ProbeRequest<'_>, budget: &Budget) ->
         let elsewhere = body.leaves.iter().filter_map(|&target| wanted.frames.get(image).part_around(target));
         let is_new = |range: &Range<u64>| extents.iter().all(|extent| extent.address != range.start);
         let mut new: Vec<_> = elsewhere.filter(is_new).collect();
-        // Several jumps may lead into one part; they come in order.
+        // Several jumps may lead into the same part; they come in order.
         new.dedup();
         if new.is_empty() {
             return body;
@@ -171,20 +171,20 @@ fn refused(image: &Image, address: u64, length: usize) -> RefusalReason {
     RefusalReason::Instruction { instruction }
 }
 
-/// How the return is seen. A return probe replaces the return address on the stack: what walks the stack
-/// to move it (Go) or to unwind it (an exception) then finds an address that is nobody's, and ends the
-/// program. And the kernel keeps the addresses that it replaced as a thread's one stack of them: where another
-/// call returns first, on another stack, it ends the program, or goes on where that one was called.
+/// The way to see the return. A return probe replaces the return address on the stack: code that walks the stack to
+/// move it (Go) or to unwind it (an exception) then finds an address outside all functions, and ends the program. And
+/// the kernel keeps a thread's replaced addresses on a single stack: where another call returns first, on another
+/// stack, the kernel ends the program, or goes on behind the wrong call.
 fn returns(image: &Image, body: &Body, wanted: &ProbeRequest<'_>) -> Result<Return, RefusalReason> {
-    // Where the next function begins says nothing about what lies between.
+    // The next function's beginning does not show the code in between.
     let stated = wanted.main.stated;
     if wanted.uncalled || stated && body.never_returns() {
         return Ok(Return::Never);
     }
-    // A function that calls nothing, and leaves only by returning, is passed by no exception, and no other
-    // call comes between.
+    // A function that calls nothing, and leaves only by returning, is passed by no exception, and no other call comes
+    // between.
     let inside = |jump, indexed| match wanted.runtime {
-        // Its compiler makes no other use of an index.
+        // Go's compiler makes no other use of an index.
         Runtime::Go => indexed,
         Runtime::Native | Runtime::Kernel | Runtime::Python => {
             wanted.every_return() && wanted.frames.get(image).is_amid(jump)
@@ -203,7 +203,7 @@ fn returns(image: &Image, body: &Body, wanted: &ProbeRequest<'_>) -> Result<Retu
             Runtime::Native | Runtime::Kernel | Runtime::Python => RefusalReason::ExceptionReturns { why },
         });
     }
-    // All of it is known, and nothing in it returns: its jumps to computed places stay inside (`_Unwind_Resume`).
+    // All code is known, and nothing in it returns: its jumps to computed places stay inside (`_Unwind_Resume`).
     if body.returns.is_empty() {
         return Ok(Return::Never);
     }
@@ -223,7 +223,7 @@ mod tests {
             // 32 bytes: two whole functions of 16.
             (&[0x90; 16][..], [(16, true), (16, true), (0, false), (0, false)]),
             (&[0x90; 10], [(10, false), (10, false), (0, false), (0, false)]),
-            // No less than one instruction may take.
+            // At least the bytes that an instruction may take.
             (&[0x90; 4], [(4, false), (4, false), (4, false), (3, false)]),
         ] {
             let image = Elf::default().code(CODE, code).write().image();

@@ -1,4 +1,4 @@
-//! The functions of a running process by address, and the calls in their code.
+//! A running process's functions by address, and the calls in their code.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,12 +20,12 @@ mod unwinding;
 
 pub use unwinding::Unwinding;
 
-/// Entries of linkage tables that lead to each other are followed this far.
+/// The maximum number of linkage table entries to follow in a chain.
 const MAX_PASSED_ON: usize = 4;
-/// The most bytes of an entry of a linkage table: `endbr64` and a jump with a prefix.
+/// The maximum size of a linkage table entry: `endbr64` and a jump with a prefix, bytes.
 const LINKAGE_BYTES: u64 = 16;
 
-/// The code that a process has mapped from files. Read once, and again when code is asked for that is not there.
+/// The code that a process has mapped from files. Read once, and again when missing code is asked for.
 #[derive(Debug)]
 pub struct ProcessCode {
     process: Process,
@@ -34,7 +34,7 @@ pub struct ProcessCode {
     mappings: Vec<Mapping>,
     /// `None` for a file that cannot be read as code.
     files: HashMap<FileId, Option<CodeFile>>,
-    /// The code of the kernel below it, where that is followed too.
+    /// The kernel code below it, where calls are followed into the kernel.
     kernel: Option<KernelCode>,
 }
 
@@ -45,7 +45,7 @@ struct CodeFile {
     debug: Option<Image>,
 }
 
-/// A function of a process: where it stands, and its probes.
+/// A function in a process: its address, and its probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessFunction {
     /// Its address in the process.
@@ -54,50 +54,50 @@ pub struct ProcessFunction {
     pub function: Function,
 }
 
-/// A place in a process where a function calls another one.
+/// A place in a process where a function calls another function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessSite {
-    /// The address of the instruction in the process.
+    /// The instruction's address in the process.
     pub address: u64,
-    /// The offset of the instruction in its file.
+    /// The instruction's offset in its file.
     pub offset: u64,
-    /// Where the call returns to in the process; `None` for a jump in place of a call and a return.
+    /// The return address in the process; `None` for a jump in place of a call and a return.
     pub returns_to: Option<u64>,
-    /// The function that is called.
+    /// The called function.
     pub callee: ProcessCallee,
 }
 
-/// The function that a site of a process calls.
+/// The function that a process's site calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessCallee {
-    /// This one.
+    /// A known function.
     Function(Box<ProcessFunction>),
-    /// One that no probe sees, with the reason.
+    /// A function that no probe sees, with the reason.
     Refused(Refusal),
-    /// One of a library that the process has not called from there so far: the loader binds it at the first call.
+    /// A library function that the process has not called from there so far: the loader binds it at the first call.
     Unbound,
-    /// One that the program computes when it calls it.
+    /// A function whose address the program computes for the call.
     Computed(Operand),
-    /// One of the kernel, by the number of the system call that is made there. Only where calls are followed into the kernel.
+    /// A kernel function, by the number of the system call there. Only where calls are followed into the kernel.
     OfKernel,
 }
 
-/// The calls of a function in a process.
+/// A function's calls in a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessSites {
-    /// In order of the address within each part of the function.
+    /// By address within each part of the function.
     pub sites: Vec<ProcessSite>,
     /// Whether every byte of the function was decoded.
     pub whole: bool,
-    /// The number of jumps to computed places: tables of a `switch`, or calls in the last place.
+    /// The number of jumps to computed places: by `switch` tables, or calls in the last place.
     pub computed_jumps: usize,
 }
 
 impl ProcessCode {
-    /// The code of a process. With `exceptions`, functions that an exception may pass get no return probes.
+    /// A process's code. With `exceptions`, functions that an exception may pass get no return probes.
     ///
     /// # Errors
-    /// When the process is not there, or its memory may not be read.
+    /// When the process does not exist, or its memory may not be read.
     pub fn of(pid: u32, exceptions: bool) -> io::Result<Self> {
         let process = Process::open(pid)?;
         let (memory, mappings) = (process.memory()?, code_files(&process)?);
@@ -110,20 +110,20 @@ impl ProcessCode {
         Self { kernel: Some(kernel), ..self }
     }
 
-    /// The code of the kernel, where it is followed.
+    /// The kernel's code, where calls are followed into it.
     pub fn kernel(&mut self) -> Option<&mut KernelCode> {
         self.kernel.as_mut()
     }
 
-    /// The address in the process of a function of one of its files; `None` if the process has not mapped it.
+    /// The address in the process of a function in a file; `None` if the process has not mapped it.
     pub fn address_of(&mut self, function: &Function) -> Option<u64> {
         let offset = self.offset_of(function)?;
         let mut mappings = self.mappings.iter().filter(|it| it.path() == Some(&function.shown));
         mappings.find_map(|mapping| mapping.address_of(offset))
     }
 
-    /// A name for a function by which another run of the same code finds it: its file, the build of that, and its address there.
-    /// `None` where the file names no build, so that nothing would notice another one.
+    /// A name for a function by which another run of the same code finds it: its file, the file's build, and its
+    /// address there. `None` where the file names no build, so that another build would go unnoticed.
     pub fn place_of(&mut self, function: &ProcessFunction) -> Option<String> {
         if is_of_kernel(function.address) {
             return self.kernel.as_ref()?.place_of(function);
@@ -135,7 +135,8 @@ impl ProcessCode {
         (!build.is_empty()).then(|| format!("{build} {file_address:#x} {path}"))
     }
 
-    /// The function with this name, by [`ProcessCode::place_of`]; `None` if the process has not mapped that build of its file.
+    /// The function with this name, by [`ProcessCode::place_of`]; `None` if the process has not mapped this build of
+    /// its file.
     pub fn at_place(&mut self, place: &str) -> Option<ProcessFunction> {
         if let Some(found) = self.kernel.as_ref().and_then(|kernel| kernel.at_place(place)) {
             return Some(found);
@@ -158,17 +159,17 @@ impl ProcessCode {
         self.files.get(&key)?.as_ref()?.image.offset(function.address)
     }
 
-    /// The first of these functions whose code the process no longer has where it was: its file was unloaded, perhaps to be
-    /// loaded again elsewhere.
+    /// The first of these functions whose code the process no longer has at its address: its file was unloaded, perhaps
+    /// to be loaded again at another address.
     ///
     /// # Errors
-    /// When the process is not there any more.
+    /// When the process does not exist any more.
     pub fn moved<'a>(
         &self,
         mut functions: impl Iterator<Item = &'a ProcessFunction>,
     ) -> io::Result<Option<&'a ProcessFunction>> {
         let now = code_files(&self.process)?;
-        // A process that has ended, and is not waited for yet.
+        // The process has ended, and its parent has not waited for it yet.
         if now.is_empty() {
             return Ok(None);
         }
@@ -185,8 +186,8 @@ impl ProcessCode {
         }))
     }
 
-    /// The file of a place in the process's code, by a path that leads to it, its path in the process's view, and the place
-    /// in it, bytes; `None` where there is no code of a file.
+    /// The file behind an address in the process's code: a path that leads to it, its path in the process's view, and
+    /// the offset in it, bytes; `None` for code without a file.
     pub fn place_in_file(&mut self, address: u64) -> Option<(PathBuf, PathBuf, u64)> {
         let (key, _) = self.locate(address).ok()?;
         let (_, offset) = self.mapped(address)?;
@@ -194,10 +195,10 @@ impl ProcessCode {
         Some((place.open.clone(), place.shown.clone(), offset))
     }
 
-    /// The function that begins at an address of the process.
+    /// The function that begins at an address in the process.
     ///
     /// # Errors
-    /// When there is no code of a file, or no probe can see its calls.
+    /// When there is no code from a file, or no probe can see its calls.
     pub fn function_at(&mut self, address: u64) -> Result<ProcessFunction, Refusal> {
         if let Some(kernel) = self.kernel.as_ref().filter(|_| is_of_kernel(address)) {
             return kernel.function_at(address);
@@ -208,8 +209,8 @@ impl ProcessCode {
         Ok(ProcessFunction { address, function })
     }
 
-    /// The calls in a function's code. The callees of one that the linker or the loader joined are looked up in the
-    /// process's memory.
+    /// The calls in a function's code. Callees joined by the linker or the loader are looked up in the process's
+    /// memory.
     ///
     /// # Errors
     /// When the function's file is mapped no longer.
@@ -222,7 +223,7 @@ impl ProcessCode {
         let Sites { sites, whole, computed_jumps, system_calls } = file.sites(file_address);
         let offsets: Vec<u64> =
             sites.iter().map(|site| file.image.offset(site.address).unwrap_or_default()).collect();
-        // The process's addresses are that much above those that the file states.
+        // The distance of the process's addresses from the file's.
         let above = of.address.wrapping_sub(file_address);
         let mut callees: HashMap<u64, ProcessCallee> = HashMap::new();
         let sites = sites.into_iter().zip(offsets).map(|(site, offset)| {
@@ -264,7 +265,7 @@ impl ProcessCode {
         found
     }
 
-    /// The function behind an address that is called: behind entries of linkage tables, if it is one of these.
+    /// The function behind a called address: behind linkage table entries, if the address is such an entry.
     fn look_up(&mut self, mut target: u64) -> ProcessCallee {
         for _ in 0..MAX_PASSED_ON {
             let (key, file_address) = match self.locate(target) {
@@ -275,7 +276,7 @@ impl ProcessCode {
                 return ProcessCallee::Refused(unmapped(target));
             };
             let code = file.image.code(file_address..file_address.saturating_add(LINKAGE_BYTES));
-            // A function of this file that begins with a jump is one all the same.
+            // A function in this file that begins with a jump is a function all the same.
             let slot = (!file.begins_function(file_address))
                 .then(|| passed_on_by(&code.unwrap_or_default(), file_address))
                 .flatten();
@@ -299,7 +300,7 @@ impl ProcessCode {
         ProcessCallee::Unbound
     }
 
-    /// Whether an entry of a linkage table leads to an address of the same file where no function begins.
+    /// Whether a linkage table's entry leads to an address in the same file where no function begins.
     fn is_bound_later(&mut self, next: u64, entry: u64) -> bool {
         let (Ok((own, _)), Ok((key, file_address))) = (self.locate(entry), self.locate(next)) else {
             return false;
@@ -308,7 +309,7 @@ impl ProcessCode {
         own == key && file.is_some_and(|file| !file.begins_function(file_address))
     }
 
-    /// The file of an address of the process, open, and the address as the file states it.
+    /// The file behind an address in the process, open, and the address in the file.
     fn locate(&mut self, address: u64) -> Result<(FileId, u64), Refusal> {
         if self.mapped(address).is_none() {
             // A library may have been loaded since.
@@ -321,7 +322,7 @@ impl ProcessCode {
         Ok((key, stated))
     }
 
-    /// The file that is mapped at an address, and the place in it, bytes.
+    /// The file mapped at an address, and the offset in it, bytes.
     fn mapped(&self, address: u64) -> Option<(FileId, u64)> {
         self.mappings.iter().find_map(|it| it.offset_of(address).map(|offset| (it.file, offset)))
     }
@@ -335,7 +336,7 @@ impl ProcessCode {
         self.files.insert(*key, file);
     }
 
-    /// A word of the process's memory.
+    /// A word in the process's memory.
     fn word(&self, address: u64) -> Option<u64> {
         self.memory.word(address).ok()
     }
@@ -381,7 +382,7 @@ impl CodeFile {
             main,
             cold: &cold,
             runtime: if is_go { Runtime::Go } else { Runtime::Native },
-            // So that parts that stand elsewhere are found in the table for unwinding.
+            // So that parts elsewhere are found in the table for unwinding.
             unwinds: true,
             switches: false,
             uncalled: false,

@@ -1,8 +1,9 @@
-//! CPython in a process: the places in the interpreter where functions of Python begin and end.
+//! CPython in a process: the places in the interpreter where Python functions begin and end.
 //!
-//! The interpreter's built-in probe `function__return` is passed at each end. Its counterpart `function__entry` is passed only while
-//! a profiler of Python's own is on (CPython 3.11), so that a function is seen to begin in the interpreter's code for the instruction
-//! RESUME. That is found by the interpreter's table of instructions: 256 addresses of its code, one behind the other.
+//! The interpreter's built-in probe `function__return` is passed at each end. Its counterpart `function__entry` is
+//! passed only while a Python profiler is on (CPython 3.11), so that a function is seen to begin in the interpreter's
+//! code for the instruction RESUME. This code is found by the interpreter's instruction table: 256 code addresses, one
+//! behind the other.
 
 mod code;
 mod layout;
@@ -22,29 +23,29 @@ pub use code::PythonCode;
 use crate::instruction::{ProbeMethod, decode, probed};
 use crate::library::{code_files, of_mapping};
 
-/// The largest file that is read as an interpreter, bytes.
+/// The maximum size of an interpreter's file, bytes.
 const MAX_FILE: u64 = 512 << 20;
-/// Instructions of the table.
+/// The number of instructions in the table.
 const INSTRUCTIONS: usize = 256;
 /// At least this number of them are in the interpreter's main function; the others were put aside as rarely used.
 const MANY: usize = 64;
-/// A place for a probe is at most this number of machine instructions behind the beginning of an instruction's code.
+/// The maximum number of machine instructions from the beginning of an instruction's code to a place for a probe.
 const MAX_AWAY: usize = 24;
 
-/// The interpreter of a process.
+/// A process's interpreter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Python {
     /// Its file, to be given to the kernel.
     pub file: PathBuf,
-    /// The same as the process sees it.
+    /// The file's path as the process sees it.
     pub shown: PathBuf,
-    /// Where functions begin or go on, bytes from the beginning of the file.
+    /// The places where functions begin or go on, bytes from the file's beginning.
     pub begins: Vec<u64>,
-    /// Where they end.
+    /// The place where they end.
     pub ends: u64,
-    /// Where the counter of the probe stands that ends are seen by: the interpreter passes it where that is not 0.
+    /// The place of the end probe's counter: the interpreter passes the probe where the counter is not 0.
     pub semaphore: u64,
-    /// Where the process keeps the state of the thread that has the interpreter's lock.
+    /// The address at which the process keeps the state of the thread with the interpreter's lock.
     pub thread: u64,
 }
 
@@ -72,10 +73,10 @@ pub enum PythonError {
     NoPlace { file: PathBuf },
 }
 
-/// The interpreter of a process.
+/// A process's interpreter.
 ///
 /// # Errors
-/// When it has none, or one that shows too little.
+/// When it has none, or an interpreter that shows too little.
 pub fn python_of(pid: u32) -> Result<Python, PythonError> {
     let of_process = |error: Error| PythonError::Process { pid, source: error.into() };
     let process = Process::open(pid).map_err(of_process)?;
@@ -99,9 +100,9 @@ pub fn python_of(pid: u32) -> Result<Python, PythonError> {
     Err(PythonError::NoPython { pid })
 }
 
-/// The parts of an interpreter's file that are looked at.
+/// The parts read from an interpreter's file.
 struct Interpreter {
-    /// Parts of the file that are mapped: addresses, the offset in the file, and whether they are code.
+    /// The mapped parts of the file: addresses, the offset in the file, and whether they are code.
     segments: Vec<(Range<u64>, u64, bool)>,
     /// The function that interprets.
     main: Range<u64>,
@@ -133,7 +134,7 @@ impl Interpreter {
                 .find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))
                 .map(|symbol| symbol.address()..symbol.address().saturating_add(symbol.size()))
         };
-        // The second one is that of Python 2.
+        // The second name is Python 2's.
         let main = symbol("_PyEval_EvalFrameDefault").or_else(|| symbol("PyEval_EvalFrameEx"));
         let Some(main) = main else { return Ok(None) };
         let runtime = symbol("_PyRuntime").map(|at| at.start);
@@ -157,7 +158,7 @@ impl Interpreter {
         Ok(Some(Self { main, runtime, release, ends, segments, bytes }))
     }
 
-    /// The distance of the process's addresses from those in the file.
+    /// The distance of the process's addresses from the file's.
     fn bias(&self, offset: u64, address: u64) -> Option<u64> {
         let of = |(addresses, at, is_code): &(Range<u64>, u64, bool)| {
             let into = at.wrapping_sub(addresses.start);
@@ -192,7 +193,7 @@ impl Interpreter {
         Ok(Python { file: open.to_owned(), shown: file(), begins, ends, semaphore, thread })
     }
 
-    /// The addresses of the code for each instruction, as they are in the file. The process has them with its own addresses, put there by
+    /// The addresses of the code for each instruction, as in the file. The process has its own addresses there, from
     /// the loader.
     fn table(&self, memory: &Memory, bias: u64) -> Option<Vec<u64>> {
         let is_code =
@@ -211,7 +212,8 @@ impl Interpreter {
         None
     }
 
-    /// The first place from an address on that always comes next and that the kernel need not single-step, as an offset in the file.
+    /// The first place from an address on that always comes next and need not be single-stepped, as an offset in the
+    /// file.
     fn place_behind(&self, address: u64) -> Option<u64> {
         let mut at = address;
         for _ in 0..MAX_AWAY {
@@ -220,7 +222,7 @@ impl Interpreter {
             let code = &code[..code.len().min(64)];
             let found = probed(code, at)?;
             match found.method {
-                // Not a no-operation of 5 bytes amid a function: a call in its place would write below the stack pointer.
+                // No 5-byte no-operation amid a function: a call in its place would write below the stack pointer.
                 Some(ProbeMethod::Emulated) => return Some(offset),
                 Some(_) if decode(code, at)?.flow_control() == iced_x86::FlowControl::Next => {}
                 _ => return None,
@@ -231,7 +233,7 @@ impl Interpreter {
     }
 }
 
-/// The first table of instructions among these words.
+/// The first instruction table among these words.
 fn table_in<'a>(words: &'a [u64], is_code: impl Fn(u64) -> bool, main: &Range<u64>) -> Option<&'a [u64]> {
     let mut run = 0;
     for (at, word) in words.iter().enumerate() {
@@ -241,7 +243,8 @@ fn table_in<'a>(words: &'a [u64], is_code: impl Fn(u64) -> bool, main: &Range<u6
         }
         let table = &words[at + 1 - INSTRUCTIONS..=at];
         let of_main = table.iter().filter(|word| main.contains(word)).count();
-        // Other addresses of code may stand before or behind it: the last instruction and the first one are of the function too.
+        // Other code addresses may stand before or behind it: the last instruction and the first are in the function
+        // too.
         let is_whole = [table[layout::RESUME], table[layout::RESUME_QUICK], table[INSTRUCTIONS - 1]]
             .iter()
             .all(|word| main.contains(word));
@@ -266,7 +269,7 @@ mod tests {
         let main = 1000..2000;
         let is_code = |at: u64| (500..5000).contains(&at);
         let mut words = vec![7; 50];
-        // A table of others stands before it.
+        // Another table stands before it.
         words.extend(vec![3000; 300]);
         words.push(0);
         words.extend((0..256).map(|number| if number % 2 == 0 { 1000 + number } else { 4000 }));

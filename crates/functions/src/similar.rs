@@ -1,14 +1,14 @@
-//! Names that are similar to one that was not found.
+//! Names similar to a missing name.
 
 use std::borrow::Cow;
 
-/// The most names that are suggested.
+/// The maximum number of suggested names.
 const MAX_NAMES: usize = 5;
 
 /// The most similar of `names` to `wanted`, best first, each once; at most five.
 ///
-/// A name that contains the wanted one, or is contained in it, comes before one that differs by a few letters
-/// only if it is not much longer; names that have too little in common are left out.
+/// A name that contains the wanted name, or is contained in it, comes before a name with a few other letters only if it
+/// is not much longer; names with too little in common are left out.
 pub fn similar<'a>(wanted: &str, names: impl Iterator<Item = Cow<'a, str>>) -> Vec<String> {
     let wanted = wanted.trim_matches(['*', '?']).to_lowercase();
     if wanted.is_empty() {
@@ -26,8 +26,8 @@ pub fn similar<'a>(wanted: &str, names: impl Iterator<Item = Cow<'a, str>>) -> V
     best.into_iter().map(|(_, name)| name.into_owned()).collect()
 }
 
-/// The distance of a name from the wanted one, which is in lower case, in edits; text added around it counts a
-/// quarter of its length. `None` if they have too little in common.
+/// A name's distance from the wanted name, which is in lower case, in edits; text added around it counts a quarter of
+/// its length. `None` if they have too little in common.
 fn distance(wanted: &str, name: &str) -> Option<usize> {
     // A name of a kilobyte is not a typing error.
     if name.is_empty() || name.len() > 1024 || wanted.len() > 1024 {
@@ -44,7 +44,7 @@ fn distance(wanted: &str, name: &str) -> Option<usize> {
         return Some(1 + (wanted.len() - lower.len()) / 4);
     }
     let max_edits = wanted.len().div_ceil(4);
-    // Names whose lengths differ by more need more edits.
+    // Names with a larger difference in length need more edits.
     let close = wanted.len().abs_diff(lower.len()) <= max_edits;
     close.then(|| strsim::osa_distance(wanted, &lower)).filter(|&edits| edits <= max_edits)
 }
@@ -108,7 +108,7 @@ mod tests {
             ("handle_put_xy", "handle", None),
             ("get_ab", "get", None),
             ("handle_x", "malloc", None),
-            // One edit in four letters.
+            // An edit per four letters.
             ("abc", "xyz", None),
             ("abcd", "abdc", Some(1)),
             ("abcd", "abcdx", Some(1)),

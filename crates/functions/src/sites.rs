@@ -4,56 +4,57 @@ use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAcc
 
 use crate::body::{Body, is_system_call};
 
-/// The number of instructions before a jump among which the one is that computes its place.
+/// The number of instructions before a jump in which to find the computation of its target.
 const MAX_RUN: usize = 8;
 
-/// A place where a function calls another one, or jumps to it in place of a call and a return.
+/// A place where a function calls another function, or jumps to it in place of a call and a return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallSite {
-    /// The address of the instruction, as the file states it.
+    /// The instruction's address in the file.
     pub address: u64,
-    /// Where the call returns to; `None` for a jump (a tail call), behind which nothing of the caller runs.
+    /// The return address; `None` for a jump (a tail call), behind which nothing in the caller runs.
     pub returns_to: Option<u64>,
-    /// The function that is called.
+    /// The called function.
     pub callee: Callee,
 }
 
 /// The function that a site calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Callee {
-    /// The code at this address of the same file.
+    /// The code at this address in the same file.
     At(u64),
-    /// The function whose address stands in memory at this address of the same file.
+    /// The function whose address stands in memory at this address in the same file.
     Slot(u64),
     /// The function whose address the program computes: a pointer, a virtual function.
     Computed(Operand),
 }
 
-/// Where the address of a function stands when an instruction calls it.
+/// The place of a function's address when an instruction calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Operand {
-    /// The register that holds it or is part of its place, as x86 numbers them (0 `rax`, 1 `rcx`, …, 4 `rsp`, …, 15 `r15`).
+    /// The register that holds it or is part of its place, as x86 numbers them (0 `rax`, 1 `rcx`, …, 4 `rsp`, …, 15
+    /// `r15`).
     pub base: Option<u8>,
-    /// A register that is multiplied by `scale` and added to the place.
+    /// A register multiplied by `scale` and added to the place.
     pub index: Option<u8>,
     /// 1, 2, 4 or 8.
     pub scale: u8,
-    /// Bytes that are added to the place.
+    /// Bytes added to the place.
     pub displacement: u64,
-    /// Whether the address stands in memory at that place; else the base register holds it.
+    /// Whether the address stands in memory at the place; else the base register holds it.
     pub in_memory: bool,
 }
 
 /// The calls in a function's code.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sites {
-    /// In order of the address within each part of the function.
+    /// By address within each part of the function.
     pub sites: Vec<CallSite>,
     /// Whether every byte of the function was decoded.
     pub whole: bool,
-    /// The number of jumps by tables of a `switch`, which stay inside.
+    /// The number of jumps by `switch` tables, which stay inside.
     pub computed_jumps: usize,
-    /// The addresses of instructions that make system calls, and those behind them.
+    /// The addresses of system call instructions, and the addresses behind them.
     pub system_calls: Vec<(u64, u64)>,
 }
 
@@ -82,7 +83,7 @@ fn site(instruction: &Instruction, body: &Body, place: usize) -> Option<CallSite
         FlowControl::Call if is_system_call(instruction) => return None,
         FlowControl::Call => {
             let target = instruction.near_branch_target();
-            // `call` of the next instruction only reads where it stands.
+            // A `call` to the next instruction only reads its own address.
             if target == instruction.next_ip() {
                 return None;
             }
@@ -111,11 +112,12 @@ fn site(instruction: &Instruction, body: &Body, place: usize) -> Option<CallSite
     Some(CallSite { address: instruction.ip(), returns_to, callee })
 }
 
-/// Whether the last instruction, a jump to a computed place, takes that from the table of a `switch`, and not from a pointer to a
-/// function: an index chooses it, a distance is added to the table's place, or the compiler says so (`notrack`).
+/// Whether the last instruction, a jump to a computed place, takes its target from a `switch` table, and not from a
+/// function pointer: an index chooses it, a distance is added to the table's place, or the compiler marked it
+/// (`notrack`).
 fn is_by_table(instructions: &[Instruction]) -> bool {
     let Some((jump, before)) = instructions.split_last() else { return false };
-    // Compilers that mark what may be jumped to write the prefix of `ds` there.
+    // Compilers that mark permitted jump targets write the prefix of `ds` there.
     if jump.segment_prefix() == Register::DS || jump.memory_index() != Register::None {
         return true;
     }
@@ -129,14 +131,14 @@ fn is_by_table(instructions: &[Instruction]) -> bool {
                 && !matches!(used.access(), OpAccess::Read | OpAccess::CondRead)
         })
     };
-    // Compilers compute it right before, in one run of instructions.
+    // Compilers compute it right before, in a single run of instructions.
     let run = before.iter().rev().take_while(|it| it.flow_control() == FlowControl::Next).take(MAX_RUN);
     run.into_iter().find(|it| writes(it)).is_some_and(|it| {
         matches!(it.mnemonic(), Mnemonic::Add | Mnemonic::Sub) || it.memory_index() != Register::None
     })
 }
 
-/// The operand of an indirect call; `None` for one that depends on more than registers and memory.
+/// An indirect call's operand; `None` if it depends on more than registers and memory.
 pub(crate) fn operand(instruction: &Instruction) -> Option<Operand> {
     let number = |register: Register| {
         (register != Register::None && register.is_gpr64()).then(|| register.number() as u8)
@@ -145,7 +147,7 @@ pub(crate) fn operand(instruction: &Instruction) -> Option<Operand> {
         let base = number(instruction.op0_register())?;
         return Some(Operand { base: Some(base), index: None, scale: 1, displacement: 0, in_memory: false });
     }
-    // A place relative to `%fs` is another one in each thread.
+    // A place relative to `%fs` differs by thread.
     let is_plain = !matches!(instruction.memory_segment(), Register::FS | Register::GS);
     let (base, index) = (instruction.memory_base(), instruction.memory_index());
     let is_read = |register: Register| register == Register::None || register.is_gpr64();
@@ -158,8 +160,8 @@ pub(crate) fn operand(instruction: &Instruction) -> Option<Operand> {
     })
 }
 
-/// The place in memory from which code that only passes a call on (an entry of a procedure linkage table) takes
-/// its target; `code` begins at `address`.
+/// The place in memory from which code that only passes a call on (an entry in a procedure linkage table) takes its
+/// target; `code` begins at `address`.
 pub(crate) fn passed_on_by(code: &[u8], address: u64) -> Option<u64> {
     let mut at = 0;
     // `endbr64` may come before the jump.

@@ -1,4 +1,4 @@
-//! The symbol tables of a file.
+//! A file's symbol tables.
 
 use std::collections::HashMap;
 
@@ -10,22 +10,22 @@ use crate::go_table::GoTable;
 
 type Elf = elf::FileHeader64<Endianness>;
 
-/// Longer names are taken for damage, bytes.
+/// The maximum length of a name, bytes: longer names are taken for damage.
 const MAX_NAME_BYTES: usize = 64 << 10;
 
-/// The longest version that is kept, bytes.
+/// The maximum length of a kept version, bytes.
 const MAX_VERSION_BYTES: usize = 256;
 
-/// The kind of thing that a symbol names.
+/// A symbol's kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SymbolKind {
     /// A function.
     Function,
-    /// A function that chooses which function the name stands for.
+    /// A function that chooses the function for the name.
     Ifunc,
-    /// A place: assembler code that says no more.
+    /// A place: assembler code without more information.
     Label,
-    /// Data, of threads too.
+    /// Data, also thread-local.
     Data,
 }
 
@@ -36,24 +36,23 @@ pub(crate) struct Symbol {
     /// Bytes; 0 is unknown.
     pub size: u64,
     pub kind: SymbolKind,
-    /// It is another file's: only named here.
+    /// Whether another file defines it: here is only its name.
     pub imported: bool,
-    /// Which of [`Symbols::strings`], and where in it.
+    /// The index in [`Symbols::strings`], and the offset in that table.
     name: (u32, u32),
-    /// Which of [`Symbols::versions`], and whether it is hidden behind a newer default.
+    /// The index in [`Symbols::versions`], and whether it is hidden behind a newer default.
     version: Option<(u32, bool)>,
 }
 
-/// All symbols of one file or of several that belong together.
+/// All symbols in a file, or in several files that belong together.
 ///
-/// Names stay in the tables they were read from: a hostile table may give every symbol the same long
-/// name.
+/// Names stay in the tables they were read from: a hostile table may give every symbol the same long name.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     strings: Vec<Vec<u8>>,
     versions: Vec<String>,
     entries: Vec<Symbol>,
-    /// Whether there was a table of all symbols, beside that of exported ones.
+    /// Whether there was a table of all symbols, beside the exported ones.
     pub full: bool,
 }
 
@@ -66,7 +65,7 @@ impl Symbols {
     ) -> (Self, Vec<&'static str>) {
         let mut symbols = Self::default();
         let mut damaged = Vec::new();
-        // One of each kind is what files have; a thousand would be read a thousand times.
+        // Files have one table per kind; a thousand would be read a thousand times.
         let find = |kind: u32| sections.iter().find(|section| section.sh_type(endian) == kind);
         for (kind, name) in [(elf::SHT_SYMTAB, ".symtab"), (elf::SHT_DYNSYM, ".dynsym")] {
             let Some(section) = find(kind) else { continue };
@@ -80,7 +79,7 @@ impl Symbols {
         (symbols, damaged)
     }
 
-    /// Adds what one table names, and returns whether that is empty; nothing where it contradicts itself.
+    /// Adds a table's symbols, and returns whether it is empty; `None` where it contradicts itself.
     fn add<'data, R: ReadRef<'data>>(
         &mut self,
         section: &SectionHeader64<Endianness>,
@@ -142,7 +141,7 @@ impl Symbols {
         self.full |= other.full;
     }
 
-    /// Takes in what Go's runtime knows of a stripped program, whose Go code begins at `text`.
+    /// Adds a stripped program's functions from Go's runtime; its Go code begins at `text`.
     pub fn add_go(&mut self, table: &GoTable<'_>, text: u64) {
         let Ok(which) = u32::try_from(self.strings.len()) else { return };
         self.strings.push(table.names.to_vec());
@@ -165,13 +164,13 @@ impl Symbols {
         self.entries.iter()
     }
 
-    /// A symbol's name, without its version; empty if it has none that makes sense.
+    /// A symbol's name, without its version; empty if it has no name that makes sense.
     pub fn name(&self, symbol: &Symbol) -> &str {
         self.raw_name(symbol).split('@').next().unwrap_or_default()
     }
 
-    /// A symbol's name with its version if it has one: one `@` before one that is hidden behind a newer
-    /// default, two before the default. Linkers write it so into the table of all symbols.
+    /// A symbol's name with its version if it has one: an `@` before a version hidden behind a newer default, two
+    /// before the default. Linkers write it so into the table of all symbols.
     pub fn versioned_name(&self, symbol: &Symbol) -> String {
         let raw = self.raw_name(symbol);
         match symbol.version {

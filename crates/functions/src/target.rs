@@ -1,4 +1,4 @@
-//! The target of a search: `FILE:FUNCTION`.
+//! A search's target: `FILE:FUNCTION`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,16 +7,16 @@ use thiserror::Error;
 
 use crate::pattern::Pattern;
 
-/// A function, or several by a pattern, of a file.
+/// A function, or several by a pattern, in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// In which file.
+    /// The file.
     pub file: FileName,
-    /// Which functions of it.
+    /// Its functions.
     pub function: Pattern,
 }
 
-/// How a file is named.
+/// A file's name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FileName {
     /// By its path: there is a slash in it.
@@ -25,7 +25,7 @@ pub enum FileName {
     Short(String),
 }
 
-/// The error for a text that is not a target.
+/// The error for a text other than a target.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TargetError {
     /// There is no colon between a file and a function.
@@ -45,8 +45,8 @@ pub enum TargetError {
 impl Target {
     /// Reads `FILE:FUNCTION`.
     ///
-    /// The file ends at the first single colon that has a file's name before it: C++ and Rust names hold
-    /// colons in pairs, and a path may hold none (write it by another path if it does).
+    /// The file ends at the first single colon behind a file name: C++ and Rust names hold colons in pairs, and a path
+    /// may hold none (write it by another path if it does).
     pub fn parse(text: &str) -> Result<Self, TargetError> {
         let shown = || text.escape_debug().to_string();
         if text.chars().any(char::is_control) {

@@ -1,4 +1,4 @@
-//! Small ELF files that tests write byte by byte, and what is found in them.
+//! Small ELF files that tests write byte by byte, and searches in them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ use crate::function::Function;
 use crate::image::Image;
 use crate::target::Target;
 
-/// Where the code of most tests begins.
+/// The address of most tests' code.
 pub(crate) const CODE: u64 = 0x1000;
 
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 
-/// A file for x86-64, before it is written.
+/// A file for x86-64, before its writing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Elf {
     segments: Vec<Segment>,
@@ -25,7 +25,7 @@ pub(crate) struct Elf {
     symbols: Vec<Symbol>,
 }
 
-/// A part of the file that is mapped, by its header.
+/// A mapped part of the file, by its header.
 #[derive(Debug, Clone)]
 struct Segment {
     kind: u32,
@@ -42,13 +42,13 @@ pub(crate) struct Section {
     pub flags: u64,
     pub address: u64,
     pub bytes: Vec<u8>,
-    /// The size that its header states, if that is another one.
+    /// The size in its header, if that differs.
     pub stated: Option<u64>,
     pub link: u32,
     pub entry: u64,
 }
 
-/// A symbol, of the table of all or of that of exported ones.
+/// A symbol, for the table of all symbols or the table of exported ones.
 #[derive(Debug, Clone)]
 struct Symbol {
     name: Vec<u8>,
@@ -67,7 +67,7 @@ impl Section {
 }
 
 impl Elf {
-    /// A part of the file that is mapped to an address.
+    /// Adds a part of the file that is mapped to an address.
     pub fn segment(mut self, kind: u32, flags: u32, address: u64, bytes: &[u8]) -> Self {
         self.segments.push(Segment { kind, flags, address, bytes: bytes.to_vec() });
         self
@@ -88,14 +88,14 @@ impl Elf {
         self.symbol(name, elf::STT_FUNC, address, size)
     }
 
-    /// Anything in the table of all symbols.
+    /// Any symbol in the table of all symbols.
     pub fn symbol(mut self, name: &str, kind: u8, address: u64, size: u64) -> Self {
         let (name, imported, exported) = (name.as_bytes().to_vec(), false, false);
         self.symbols.push(Symbol { name, kind, address, size, imported, exported });
         self
     }
 
-    /// Anything in the table of all symbols that another file has; `address` is where this one calls it by.
+    /// Another file's symbol, in the table of all symbols; this file calls it by `address`.
     pub fn imported(mut self, name: &str, kind: u8, address: u64) -> Self {
         let name = name.as_bytes().to_vec();
         self.symbols.push(Symbol { name, kind, address, size: 0, imported: true, exported: false });
@@ -110,7 +110,7 @@ impl Elf {
         self.section(Section { kind: elf::SHT_NOTE, ..Section::new(".note.gnu.build-id", &note) })
     }
 
-    /// The name and the checksum of its debug file.
+    /// Its debug file's name and checksum.
     pub fn debug_link(self, name: &str, checksum: u32) -> Self {
         let mut link = name.as_bytes().to_vec();
         link.resize((name.len() + 1).next_multiple_of(4), 0);
@@ -124,7 +124,7 @@ impl Elf {
         self
     }
 
-    /// Where the byte at an address of code stands in the file.
+    /// The file offset of the byte at a code address.
     pub fn offset(&self, address: u64) -> u64 {
         let mut at = (HEADER + self.segments.len() * PROGRAM_HEADER) as u64;
         for segment in &self.segments {
@@ -137,7 +137,7 @@ impl Elf {
         panic!("{address:#x} is in no segment")
     }
 
-    /// The sections with those for the symbols, and the names of all.
+    /// The sections with the symbols' sections, and their names.
     fn all_sections(&self) -> Vec<Section> {
         let mut sections = vec![Section::default()];
         sections.extend(self.sections.iter().cloned());
@@ -171,7 +171,7 @@ impl Elf {
         sections
     }
 
-    /// The file: its header, those of the segments, their bytes, those of the sections, and their headers.
+    /// The file: its header, the segments' headers, their bytes, the sections' bytes, and their headers.
     pub fn bytes(&self) -> Vec<u8> {
         let mut sections = self.all_sections();
         let names_at = sections.len();
@@ -234,7 +234,7 @@ impl Elf {
         file
     }
 
-    /// Writes it into a folder of its own.
+    /// Writes it into its own folder.
     pub fn write(&self) -> Made {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("app");
@@ -243,7 +243,7 @@ impl Elf {
     }
 }
 
-/// A file on the disk, as long as this is there.
+/// A file on the disk, removed with this value.
 #[derive(Debug)]
 pub(crate) struct Made {
     pub path: PathBuf,
@@ -259,7 +259,7 @@ impl Made {
         find(&self.path, function)
     }
 
-    /// The one function that is meant.
+    /// The only matching function.
     pub fn only(&self, function: &str) -> Function {
         let found = self.find(function).unwrap_or_else(|error| panic!("{function}: {error}"));
         assert!(found.functions.len() == 1 && found.refused.is_empty(), "{function}: {found:?}");
@@ -280,8 +280,8 @@ pub(crate) fn find(file: &Path, function: &str) -> Result<Found, FindError> {
     Finder::new(&[]).find(&target)
 }
 
-/// The table that Go's runtime keeps, as Go 1.20 writes it: functions, each by how far it is from where Go's code
-/// begins, up to the end of the last.
+/// Go's runtime table, as Go 1.20 writes it: functions, each by its distance from the beginning of Go's code, up to the
+/// end of the last.
 pub(crate) fn go_table(text: u64, functions: &[(u32, &str)], end: u32) -> Vec<u8> {
     let mut table = vec![0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8];
     let names: Vec<u8> = functions.iter().flat_map(|(_, name)| name.bytes().chain([0])).collect();
@@ -289,7 +289,7 @@ pub(crate) fn go_table(text: u64, functions: &[(u32, &str)], end: u32) -> Vec<u8
         table.extend(long.to_le_bytes());
     }
     table.extend(&names);
-    // The places of all functions and the end, then for each the place once more and that of its name.
+    // The places of all functions and the end, then for each the place once more and its name's place.
     let (mut places, mut rest, mut name_at) = (Vec::new(), Vec::new(), 0);
     for (number, (offset, name)) in functions.iter().enumerate() {
         places

@@ -1,17 +1,17 @@
-//! The names of functions as their language writes them, from the names that the linker has.
+//! Function names as their language writes them, from the linker's names.
 
 use std::fmt::{self, Write};
 
-/// Longer names stay as they are, bytes. A short mangled name can stand for a text that is exponentially longer, and a file
-/// from elsewhere may hold such a name.
+/// The maximum length of a name, bytes: longer names stay as they are. A short mangled name can stand for an
+/// exponentially longer text, and a file from elsewhere may hold such a name.
 pub const MAX_BYTES: usize = 4 << 10;
 
-/// A C++ or Rust name with its parameters; `None` for a name that is not mangled.
+/// A C++ or Rust name with its parameters; `None` for an unmangled name.
 pub fn with_parameters(name: &str) -> Option<String> {
     rust(name).or_else(|| cpp(name, &options()))
 }
 
-/// A C++ or Rust name without parameters and type; `None` for a name that is not mangled.
+/// A C++ or Rust name without parameters and type; `None` for an unmangled name.
 pub fn without_parameters(name: &str) -> Option<String> {
     rust(name).or_else(|| cpp(name, &options().no_params().no_return_type()))
 }
@@ -19,7 +19,7 @@ pub fn without_parameters(name: &str) -> Option<String> {
 fn rust(name: &str) -> Option<String> {
     let rust = rustc_demangle::try_demangle(name).ok()?;
     let mut text = Bounded(String::new());
-    // `#` leaves out the hash, which nobody types.
+    // `#` leaves out the hash, which no user types.
     write!(text, "{rust:#}").ok().map(|()| text.0)
 }
 

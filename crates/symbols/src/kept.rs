@@ -1,5 +1,5 @@
-//! Files that were opened while this process had the rights to: names of the kernel's functions, and program files that
-//! it may no longer open by their paths.
+//! Files opened while this process had the rights to: the kernel functions' names, and program files that it may no
+//! longer open by their paths.
 //!
 //! The rights are dropped before a recording is read, since its content is not trusted. An open file stays readable.
 
@@ -15,7 +15,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 /// A recorded path, and the build id of its file.
 type FileKey = (Box<[u8]>, Box<[u8]>);
 
-/// Files that were opened while this process had the rights to. Clones share them.
+/// Files opened while this process had the rights to. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Kept {
     kernel: Option<Arc<File>>,
@@ -35,16 +35,16 @@ impl Kept {
         Copied::new(self.kernel.as_ref()?).ok()
     }
 
-    /// A copy of the file that was kept for this path and build id.
+    /// A copy of the file kept for this path and build id.
     pub(crate) fn file(&self, path: &[u8], build_id: &[u8]) -> Option<Copied> {
         Copied::new(self.files.get(&(path.into(), build_id.into()))?).ok()
     }
 }
 
-/// The largest file that is copied, bytes. A copy is in memory.
+/// The maximum size of a copied file, bytes. A copy is in memory.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// A copy of a file, which this process may open by a path: it may not do so with a file that only its descriptor reaches.
+/// A copy of a file. This process may open the copy by a path, but not a file that only its descriptor reaches.
 #[derive(Debug)]
 pub(crate) struct Copied(OwnedFd);
 
@@ -64,7 +64,7 @@ impl Copied {
     }
 }
 
-/// Reads a file from its start, whatever was read of it before.
+/// Reads a file from its start, whatever was read before.
 struct FromStart<'a> {
     file: &'a File,
     at: u64,

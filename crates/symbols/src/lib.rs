@@ -1,6 +1,6 @@
-//! Finds the function, file and line of an address in a program's file or in the running kernel.
+//! Finds the function, file and line for an address in a program's file or in the running kernel.
 //!
-//! A file is taken to be the recorded one if its build id is the recorded one. Another file, of another machine or
+//! A file is taken for the recorded file if it has the recorded build id. Another file, from another machine or
 //! replaced since, would give names that look right and are wrong, so it is reported as such. The paths come from a
 //! recording, which is not trusted: only regular files are opened.
 
@@ -45,9 +45,9 @@ pub enum Found {
     Unnamed(Vec<u8>),
     /// In this file, which was replaced since the recording.
     Replaced(Vec<u8>),
-    /// In this file; the file with its path here is another one: of another machine, or of a container.
+    /// In this file; the file with its path here is different: from another machine, or from a container.
     Another(Vec<u8>),
-    /// In this file; without a build id, nothing shows whether the file with its path here is the recorded one.
+    /// In this file; without a build id, nothing shows whether the file with its path here is the recorded file.
     Unproved(Vec<u8>),
     /// In this file, which cannot be read here.
     Unreadable(Vec<u8>),
@@ -59,22 +59,22 @@ pub enum Found {
     AnotherKernel,
 }
 
-/// The boot of a machine that a recording is of.
+/// The boot during a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boot {
-    /// This one.
+    /// This machine's current boot.
     This {
-        /// When the recording began, ns since 1970, where that is known.
+        /// When the recording began, ns since 1970, where known.
         began_ns: Option<u64>,
     },
-    /// An earlier one, or that of another machine.
+    /// An earlier boot, or another machine's.
     Another,
 }
 
 /// A place in the code.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Function {
-    /// The function's name; the innermost one where functions were inlined.
+    /// The function's name; the innermost function's where functions were inlined.
     pub name: String,
     /// The last component of its file's path; `None` for the kernel.
     pub module: Option<Vec<u8>>,
@@ -92,7 +92,7 @@ pub struct Symbols {
     kept: Kept,
 }
 
-/// The names of the kernel's functions.
+/// The source of the kernel functions' names.
 #[derive(Debug)]
 enum KernelNames {
     Running,
@@ -101,10 +101,10 @@ enum KernelNames {
     AnotherBoots,
 }
 
-/// The path that the `[vdso]` has in a recording.
+/// The path of the `[vdso]` in a recording.
 const VDSO: &[u8] = b"[vdso]";
 
-/// Whether a file is the one that was recorded.
+/// Whether a file is the recorded file.
 #[derive(Debug)]
 enum Trust {
     Same,
@@ -116,8 +116,8 @@ enum Trust {
 }
 
 impl Symbols {
-    /// For the recordings of a host. In the same boot the kernel's addresses still hold, and a file without a build id
-    /// is taken to be the recorded one. Files of `kept` are read where the others may not be.
+    /// For a host's recordings. In the same boot the kernel's addresses still hold, and a file without a build id is
+    /// taken for the recorded file. Files in `kept` are read where others may not be.
     pub fn new(boot: Boot, kept: Kept) -> Self {
         let kernel = match (boot, kernel_symbols_are_readable()) {
             (Boot::Another, _) => KernelNames::AnotherBoots,
@@ -128,7 +128,7 @@ impl Symbols {
             symbolizer: Symbolizer::builder()
                 .enable_code_info(true)
                 .enable_inlined_fns(true)
-                // It takes a function that C code calls `f` for the type `float`.
+                // Its demangler takes a C function called `f` for the type `float`.
                 .enable_demangling(false)
                 .build(),
             files: HashMap::new(),
@@ -144,7 +144,7 @@ impl Symbols {
         self.in_file_named(code, &last_component(code.path))
     }
 
-    /// The same in a file that has another name: that of a link to it.
+    /// The same in a file with another name, from a link to it.
     pub fn in_file_named(&mut self, code: Code, name: &[u8]) -> Found {
         let file = || name.to_vec();
         if code.path == VDSO {
@@ -166,7 +166,7 @@ impl Symbols {
         }
     }
 
-    /// The function at a place in the file that a path leads to now, whatever was recorded of it.
+    /// The function at a place in the file that a path leads to now, whatever was recorded.
     pub fn in_file_as_it_is(&mut self, path: &Path, offset: u64) -> Found {
         let id = read_elf_build_id(path).ok().flatten().unwrap_or_default();
         self.in_file(Code { path: path.as_os_str().as_bytes(), offset, build_id: &id })
@@ -185,7 +185,7 @@ impl Symbols {
         }
     }
 
-    /// The function at an address of the kernel.
+    /// The function at a kernel address.
     pub fn in_kernel(&self, address: u64) -> Found {
         let kallsyms = match &self.kernel {
             KernelNames::Running => MaybeDefault::Default,
@@ -211,7 +211,7 @@ impl Symbols {
     }
 }
 
-/// Whether the file with the recorded path is the recorded one.
+/// Whether the file with the recorded path is the recorded file.
 fn by_path(code: Code, boot: Boot) -> Trust {
     let path = Path::new(OsStr::from_bytes(code.path));
     // A pipe or a device would be opened, and perhaps never answer.
@@ -230,7 +230,7 @@ fn by_path(code: Code, boot: Boot) -> Trust {
     }
 }
 
-/// When a file was last changed in any way, ns since 1970. No program can set this time.
+/// The time of a file's last change in any way, ns since 1970. No program can set this time.
 fn changed_ns(data: &Metadata) -> i128 {
     i128::from(data.ctime()) * 1_000_000_000 + i128::from(data.ctime_nsec())
 }
@@ -270,7 +270,7 @@ mod tests {
 
     use super::*;
 
-    /// The symbols of this boot, or of another one.
+    /// The symbols for this boot, or for another.
     fn symbols(same_boot: bool) -> Symbols {
         let boot = if same_boot { Boot::This { began_ns: None } } else { Boot::Another };
         Symbols::new(boot, Kept::default())
@@ -282,7 +282,7 @@ mod tests {
         std::hint::black_box(n + 1)
     }
 
-    /// The path of the file that this process has mapped at `address`, and the offset in it.
+    /// The path of the file mapped at `address` in this process, and the offset in it.
     fn mapped(address: u64) -> (Vec<u8>, u64) {
         let mappings = Process::own().and_then(|own| own.mappings()).expect("our own mappings");
         let found = mappings.into_iter().find_map(|it| it.offset_of(address).map(|offset| (it.name, offset)));
@@ -327,7 +327,7 @@ mod tests {
         ] {
             assert_eq!(found(build_id, boot), expected, "{build_id:?} {boot:?}");
         }
-        // Its time alone says nothing of a file with the recorded build id.
+        // For a file with the recorded build id, its time alone decides nothing.
         for boot in [began(changed - 1), Boot::Another] {
             assert!(matches!(found(&build_id, boot), Found::Function(_)), "{boot:?}");
         }

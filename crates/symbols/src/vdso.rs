@@ -1,10 +1,10 @@
-//! The functions of the `[vdso]`: code that the kernel maps into each process, which no file holds. All processes of one
-//! boot have the same.
+//! The functions in the `[vdso]`: code that the kernel maps into each process, without a file. All processes in a boot
+//! have the same.
 
 use object::{Object, ObjectSymbol, SymbolKind};
 use wakepath_process::Process;
 
-/// The largest one that is read, bytes: it is two pages in Linux 6.
+/// The maximum size to read, bytes: it is two pages in Linux 6.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The functions of this boot's `[vdso]`: offset, length in bytes, name.
@@ -12,7 +12,7 @@ const MAX_BYTES: u64 = 1 << 20;
 pub(crate) struct Vdso(Vec<(u64, u64, String)>);
 
 impl Vdso {
-    /// Reads that of this process; one without functions where there is none.
+    /// Reads this process's `[vdso]`; without functions where there is none.
     pub(crate) fn of_this_boot() -> Self {
         Self::read().unwrap_or_default()
     }
@@ -26,7 +26,7 @@ impl Vdso {
         let functions = image.dynamic_symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
         let functions = functions
             .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())));
-        // Two names of one function: the one that programs call begins with underscores, and is shown.
+        // Two names for the same function: programs call the name that begins with underscores, and it is shown.
         let mut functions: Vec<_> = functions.collect();
         functions.sort();
         Some(Self(functions))

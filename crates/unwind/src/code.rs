@@ -1,7 +1,7 @@
-//! Which bytes of x86-64 code are calls.
+//! Recognizes calls in x86-64 code.
 
-/// Whether these eight bytes, the last in the highest byte, end with a call instruction: the same as `ends_in_call`
-/// of `bpf/stack.h`.
+/// Whether these eight bytes, the last in the highest byte, end with a call instruction: the same as `ends_in_call` in
+/// `bpf/stack.h`.
 pub const fn ends_in_call(code: u64) -> bool {
     let last = code >> 56;
     if code >> 24 & 0xff == 0xe8 || code >> 16 & 0xffff == 0x15ff {
@@ -13,7 +13,7 @@ pub const fn ends_in_call(code: u64) -> bool {
     if code >> 40 & 0xf8ff == 0x50ff || code >> 16 & 0xf8ff == 0x90ff {
         return true;
     }
-    // With an index register there is one byte more.
+    // With an index register there is another byte.
     code >> 40 & 0xffff == 0x14ff || code >> 32 & 0xffff == 0x54ff || code >> 8 & 0xffff == 0x94ff
 }
 

@@ -1,4 +1,4 @@
-//! The parts of an ELF file that unwinding needs. Its writer may be anybody: at most [`MAX_READ_BYTES`] are read at once.
+//! The parts of an ELF file for unwinding. Its writer is not trusted: at most [`MAX_READ_BYTES`] are read at once.
 
 use std::fs::File;
 use std::ops::Range;
@@ -6,12 +6,12 @@ use std::ops::Range;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable};
 use object::{Endianness, ReadCache, ReadRef, elf};
 
-/// Most bytes that are read at once: the largest table of a browser has a quarter of it. The sizes in a file may
+/// The maximum number of bytes to read at once: a browser's largest table has a quarter of it. The sizes in a file may
 /// be as large as a sparse file can be.
 pub(crate) const MAX_READ_BYTES: u64 = 64 << 20;
-/// Most sections that are looked at.
+/// The maximum number of sections to look at.
 const MAX_SECTIONS: usize = 4096;
-/// Most loaded parts.
+/// The maximum number of loaded parts.
 const MAX_PARTS: usize = 256;
 
 type Header = elf::FileHeader64<Endianness>;
@@ -38,7 +38,7 @@ impl<'a> ReadRef<'a> for Bounded<'a> {
     }
 }
 
-/// A loaded part: where it stands in the file, how long it is, and the address it is for.
+/// A loaded part: its offset in the file, its size, bytes, and its address.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
     pub(crate) offset: u64,
@@ -80,7 +80,7 @@ impl<'a> Elf<'a> {
         loaded.take(MAX_PARTS).map(part).collect()
     }
 
-    /// The section of this name.
+    /// The section with this name.
     pub(crate) fn section(&self, name: &[u8]) -> Option<SectionOf<'a>> {
         let named =
             |section: &&Section| self.sections.section_name(self.endian, section).is_ok_and(|it| it == name);
@@ -88,7 +88,7 @@ impl<'a> Elf<'a> {
         Some(SectionOf { section, endian: self.endian, data: self.data })
     }
 
-    /// The names of its symbols, each with its addresses.
+    /// Its symbols' names, each with its addresses.
     pub(crate) fn symbols(&self) -> impl Iterator<Item = (&'a [u8], Range<u64>)> {
         let endian = self.endian;
         let table = self.sections.symbols(endian, self.data, elf::SHT_SYMTAB).unwrap_or_default();
@@ -112,7 +112,7 @@ pub(crate) struct SectionOf<'a> {
 }
 
 impl<'a> SectionOf<'a> {
-    /// The address that it is for.
+    /// Its address.
     pub(crate) fn address(&self) -> u64 {
         self.section.sh_addr(self.endian)
     }
@@ -122,7 +122,7 @@ impl<'a> SectionOf<'a> {
         self.section.data(self.endian, self.data).ok().filter(|bytes| !bytes.is_empty())
     }
 
-    /// Its bytes are compressed.
+    /// Whether its bytes are compressed.
     pub(crate) fn is_compressed(&self) -> bool {
         self.section.sh_flags(self.endian) & u64::from(elf::SHF_COMPRESSED) != 0
     }

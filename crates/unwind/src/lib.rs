@@ -1,7 +1,7 @@
-//! Unwinds the stacks of other processes by the tables of their files (`.eh_frame`, else `.debug_frame`).
+//! Unwinds the stacks of other processes by their files' tables (`.eh_frame`, else `.debug_frame`).
 //!
-//! A frame is proved if a table leads to it from the thread's registers and a call stands before its return
-//! address. Every frame behind one that is not proved is not proved either. Files and stacks are written by others: any bytes give an
+//! A frame is proved if a table leads to it from the thread's registers and a call stands before its return address.
+//! Every frame behind an unproved frame is unproved too. Files and stacks are written by others: any bytes give an
 //! answer, and none a panic.
 
 mod code;

@@ -12,12 +12,12 @@ use crate::rule::Rule;
 use crate::table::Table;
 use crate::walk::Place;
 
-/// A file whose code is mapped. Nothing of it is read until an address needs it.
+/// A file with mapped code. Nothing is read from it until an address needs it.
 #[derive(Debug)]
 pub struct Module {
     file: File,
     content: OnceLock<Content>,
-    /// It is the C library, or the program that loads it.
+    /// Whether it is the C library, or the program that loads it.
     pub library: bool,
 }
 
@@ -33,13 +33,13 @@ impl Module {
         Self { file, content: OnceLock::new(), library }
     }
 
-    /// The bytes that it takes in memory.
+    /// Its size in memory, bytes.
     pub fn bytes(&self) -> usize {
         let table = self.content.get().and_then(|content| content.table.as_ref());
         size_of::<Self>() + table.map_or(0, Table::bytes)
     }
 
-    /// Its table was read.
+    /// Whether its table was read.
     pub fn is_read(&self) -> bool {
         self.content.get().is_some()
     }

@@ -1,7 +1,7 @@
-//! The rule of one address: how the caller's registers follow from those of the function. The same rules as
-//! `bpf/unwind.h`, in the same bits.
+//! An address's rule: how the caller's registers follow from the function's. The same rules as `bpf/unwind.h`, in the
+//! same bits.
 
-/// The rule of an address.
+/// An address's rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// The frame begins at a known distance from a register; the return address is the word before it.
@@ -15,15 +15,15 @@ pub enum Rule {
     },
     /// No table has the address: only a frame pointer could lead on.
     NoTable,
-    /// The outermost function of a thread.
+    /// A thread's outermost function.
     Outermost,
-    /// A table has the address, with a rule that is not of these forms.
+    /// A table has the address, with a rule in another form.
     Unsupported,
     /// The process has no code there, so that no call returns there either.
     NoCode,
 }
 
-/// The register that a frame is measured from.
+/// The register from which a frame is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base {
     /// The stack pointer.
@@ -37,15 +37,15 @@ pub enum Base {
 pub enum SavedBp {
     /// Still in its register.
     Unchanged,
-    /// This number of words below the beginning of the frame.
+    /// This number of words below the frame's beginning.
     At(u16),
     /// Not known.
     Lost,
 }
 
-/// The largest distance of a frame's beginning, in words.
+/// The maximum distance to a frame's beginning, in words.
 const MAX_WORDS: u16 = (1 << 13) - 1;
-/// The largest distance of the saved frame pointer, in words.
+/// The maximum distance to the saved frame pointer, in words.
 const MAX_BP_WORDS: u16 = BP_LOST as u16 - 1;
 
 const KIND: u32 = 7;
@@ -64,7 +64,7 @@ const BP_SHIFT: u32 = 18;
 const BP_LOST: u32 = (1 << 14) - 1;
 
 impl Rule {
-    /// The rule of a frame; `Unsupported` if a distance is too large.
+    /// A frame's rule; `Unsupported` if a distance is 0 or too large.
     pub const fn frame(base: Base, words: u16, bp: SavedBp) -> Self {
         let fits = words > 0 && words <= MAX_WORDS;
         match bp {

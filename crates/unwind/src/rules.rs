@@ -1,25 +1,25 @@
-//! The table of rules that is shared with the BPF programs: one word for each address, by a hash, in sets of some words,
-//! so that two addresses with the same place in it do not drive each other out.
+//! The rule table shared with the BPF programs: a word for each address, by a hash, in sets with several words, so that
+//! two addresses with the same place in it do not drive each other out.
 
 use crate::rule::Rule;
 
-/// The number of sets of the table: `WP_RULE_SETS` of `bpf/unwind.h`.
+/// The number of sets in the table: `WP_RULE_SETS` in `bpf/unwind.h`.
 pub const RULE_SETS: usize = 1 << 14;
-/// The number of words of a set: `WP_RULE_WAYS` of `bpf/unwind.h`.
+/// The number of words in a set: `WP_RULE_WAYS` in `bpf/unwind.h`.
 pub const RULE_WAYS: usize = 4;
 
-/// The hash of an address in an address space: its low bits are the set in the table. The instruction at which
-/// a thread stands has another rule than the same address as a return address.
+/// An address's hash in an address space: its low bits are the set in the table. The instruction at which a thread
+/// stands has another rule than the same address as a return address.
 pub const fn hash(space: u64, address: u64, stands: bool) -> u64 {
     mix(mix(space, address), if stands { 1 } else { 2 })
 }
 
-/// The word of a rule: the upper half of the hash, and the bits of [`Rule::bits`].
+/// A rule's word: the hash's upper half, and the bits from [`Rule::bits`].
 pub const fn entry(hash: u64, bits: u32) -> u64 {
     hash & 0xffff_ffff_0000_0000 | bits as u64
 }
 
-/// The rule in a word of the table, if it is that of this hash.
+/// The rule in a word, if it has this hash.
 pub const fn rule_in(word: u64, hash: u64) -> Option<(Rule, bool)> {
     if word >> 32 == hash >> 32 { Rule::of_bits(word as u32) } else { None }
 }

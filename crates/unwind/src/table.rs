@@ -1,4 +1,4 @@
-//! The table for unwinding of one file: `.eh_frame`, or where there is none `.debug_frame`.
+//! A file's table for unwinding: `.eh_frame`, or without it `.debug_frame`.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,23 +15,23 @@ use crate::rule::{Base, Rule, SavedBp};
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;
 
-/// Most entries of a table.
+/// The maximum number of entries in a table.
 const MAX_ENTRIES: usize = 1 << 20;
-/// Most bytes of one entry: longer ones are left out, since each unwinding would read them again.
+/// The maximum size of an entry, bytes: longer entries are left out, since each unwinding would read them again.
 const MAX_ENTRY_BYTES: usize = 64 << 10;
 
 /// A table for unwinding.
 #[derive(Debug)]
 pub struct Table {
     kind: TableKind,
-    /// The address of the section.
+    /// The section's address.
     address: u64,
     section: Vec<u8>,
-    /// The file's own list of its entries, by address (`.eh_frame_hdr`), and the address of that.
+    /// The file's own list of entries, by address (`.eh_frame_hdr`), and the list's address.
     list: Option<(u64, Vec<u8>)>,
-    /// Without a list: the pieces of code, in order of address, each with the place of its entry in `section`.
+    /// Without a list: the pieces of code, by address, each with its entry's place in `section`.
     pieces: Vec<(Range<u64>, usize)>,
-    /// Functions of Go that change to another stack, which their entries do not say.
+    /// Go functions that change to another stack, which their entries do not show.
     switches: Vec<Range<u64>>,
 }
 
@@ -41,7 +41,7 @@ enum TableKind {
     DebugFrame,
 }
 
-/// Functions of Go's runtime that go on, or end, on another stack.
+/// Go runtime functions that go on, or end, on another stack.
 const SWITCHES: [&[u8]; 9] = [
     b"runtime.systemstack",
     b"runtime.mcall",
@@ -53,11 +53,11 @@ const SWITCHES: [&[u8]; 9] = [
     b"runtime.sigreturn__sigaction",
     b"runtime.asyncPreempt",
 ];
-/// Functions of Go's runtime that nothing calls.
+/// Go runtime functions that nothing calls.
 const OUTERMOST: [&[u8]; 4] = [b"runtime.goexit", b"runtime.mstart", b"runtime.rt0_go", b"runtime.mstart0"];
 
 impl Table {
-    /// The table of an ELF file for x86-64; `None` if it has none that can be read.
+    /// An ELF file's table, for x86-64; `None` without a readable table.
     pub fn of(file: &File) -> Option<Self> {
         let cache = ReadCache::new(file.try_clone().ok()?);
         Self::of_elf(&Elf::parse(&cache)?)
@@ -80,7 +80,7 @@ impl Table {
         Some(table)
     }
 
-    /// The table of the bytes of an `.eh_frame` section at an address, and of an `.eh_frame_hdr` section.
+    /// The table in the bytes of an `.eh_frame` section at an address, and of an `.eh_frame_hdr` section.
     pub fn of_eh_frame(address: u64, section: Vec<u8>, list: Option<(u64, Vec<u8>)>) -> Self {
         Self::new(TableKind::EhFrame, address, section, list)
     }
@@ -101,13 +101,13 @@ impl Table {
         table
     }
 
-    /// The bytes that it takes in memory.
+    /// Its size in memory, bytes.
     pub fn bytes(&self) -> usize {
         let list = self.list.as_ref().map_or(0, |(_, list)| list.len());
         self.section.len() + list + self.pieces.len() * size_of::<(Range<u64>, usize)>()
     }
 
-    /// The rule of the instruction at this address of the file.
+    /// The rule for the instruction at this address in the file.
     pub fn rule(&self, address: u64) -> Rule {
         if self.switches.iter().any(|range| range.contains(&address)) {
             return Rule::NoTable;
@@ -189,7 +189,7 @@ impl Table {
     }
 }
 
-/// The pieces of code of a table; what makes no sense in it is left out, and all that follows.
+/// A table's pieces of code. An entry that cannot be parsed is skipped; a malformed table is read up to the fault.
 fn pieces<'a, S: UnwindSection<Reader<'a>>>(
     table: &S,
     bases: &BaseAddresses,
@@ -215,7 +215,7 @@ fn row_of<'a, S: UnwindSection<Reader<'a>>>(
     entry: &FrameDescriptionEntry<Reader<'a>>,
     address: u64,
 ) -> Option<Rule> {
-    // The frame of a signal holds all registers of the interrupted code, in another form.
+    // A signal's frame holds all registers of the interrupted code, in another form.
     if entry.is_signal_trampoline() {
         return Some(Rule::Unsupported);
     }
@@ -260,7 +260,7 @@ fn switches(elf: &Elf<'_>) -> Vec<Range<u64>> {
     found
 }
 
-/// The bytes of a section, which may be compressed.
+/// A section's bytes, which may be compressed.
 fn inflated(section: &SectionOf<'_>) -> Option<Vec<u8>> {
     let bytes = section.bytes()?;
     if !section.is_compressed() {
@@ -272,7 +272,7 @@ fn inflated(section: &SectionOf<'_>) -> Option<Vec<u8>> {
         return None;
     }
     let mut inflated = Vec::new();
-    // A few bytes may stand for many: the size that they claim is not used.
+    // A few bytes may unpack to many: their claimed size is not used.
     flate2::read::ZlibDecoder::new(bytes.get(24..)?).take(MAX_READ_BYTES).read_to_end(&mut inflated).ok()?;
     Some(inflated)
 }

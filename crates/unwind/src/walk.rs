@@ -13,12 +13,12 @@ pub struct Registers {
     pub bp: u64,
 }
 
-/// An address of code on a walk.
+/// A code address on a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Its rule.
     pub rule: Rule,
-    /// A call stands before it; true for an address that is no return address.
+    /// Whether a call stands before it; true for an address that is no return address.
     pub called: bool,
 }
 
@@ -27,15 +27,15 @@ pub struct Place {
 pub struct Unwound {
     /// The return addresses, innermost first, without the address at which the walk began.
     pub frames: Vec<u64>,
-    /// The number of them, from the first on, that are proved.
+    /// The number of proved return addresses, from the first on.
     pub proved: usize,
-    /// The walk came to the outermost function, proved all the way.
+    /// Whether the walk came to the outermost function, proved all the way.
     pub complete: bool,
 }
 
-/// Walks up from `registers`, for at most `most` frames. `stands`: the thread stands at `registers.ip`; otherwise that is a
-/// return address, and the first frame. `proved`: the registers are certain. `memory` are the bytes from `registers.sp` on;
-/// `place` gives the rule of an address.
+/// Walks up from `registers`, for at most `most` frames. `stands`: the thread stands at `registers.ip`; otherwise it is
+/// a return address, and the first frame. `proved`: the registers are certain. `memory` are the bytes from
+/// `registers.sp` on; `place` gives an address's rule.
 pub fn walk(
     mut registers: Registers,
     stands: bool,

@@ -1,4 +1,4 @@
-//! The bits of rules and their hash against `bpf/unwind.h`, as the system's C compiler understands it.
+//! The rules' bits and hash against `bpf/unwind.h`, as the system's C compiler understands it.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Tables of real files, whole and damaged: the rules that they hold, and that no bytes make a panic.
+//! Tables in real files, whole and damaged: their rules, and no panic for any bytes.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::process::Command;
 use object::{Object, ObjectSection, ObjectSymbol};
 use wakepath_unwind::{Base, Module, Rule, SavedBp, Table};
 
-/// Functions whose frames are known.
+/// Functions with known frames.
 const SOURCE: &str = "
     __attribute__((noinline)) int leaf(int n) { __asm__ volatile(\"\"); return n + 1; }
     __attribute__((noinline)) int caller(int n) { int found = leaf(n); __asm__ volatile(\"\"); return found + 2; }
     int main(int argc, char **argv) { return caller(argc) - 4; }
 ";
 
-/// Functions whose tables say what compilers seldom do.
+/// Functions with table contents that compilers seldom write.
 const ODD: &str = r#"
     #define FUNCTION(name, table) \
         ".globl " name "\n.type " name ", @function\n" name ":\n.cfi_startproc\n" table "\nnop\n.cfi_endproc\n"
@@ -45,7 +45,7 @@ fn program_of(text: &str, name: &str, options: &[&str]) -> PathBuf {
     binary
 }
 
-/// The address of a function, and the offset in the file behind its only call.
+/// A function's address in its file.
 fn function(file: &Path, name: &str) -> u64 {
     let data = std::fs::read(file).expect("the program");
     let elf = object::File::parse(&*data).expect("an ELF file");
@@ -110,7 +110,7 @@ fn a_call_at_the_end_of_a_function_has_the_rule_of_that_function() {
     assert_eq!(module.place(behind, true).rule, Rule::frame(Base::Sp, 12, SavedBp::Unchanged));
 }
 
-/// Functions of these names as Go's linker writes them: with `.debug_frame` alone, and with the table of Go's runtime.
+/// Functions with these names as Go's linker writes them: with `.debug_frame` alone, and with the Go runtime's table.
 fn go_program(name: &str, functions: &[String], runtime_table: &str) -> PathBuf {
     let function = |name: &String| {
         format!(
@@ -163,7 +163,7 @@ fn functions_of_go_that_change_stacks_have_no_rule_under_any_of_their_names() {
     let frame = Rule::frame(Base::Sp, 4, SavedBp::Unchanged);
     for (file, runtime_table, of_go) in [
         ("go", ".section .gopclntab,\\\"a\\\"\n.quad 1", true),
-        // Another language may have functions of such names.
+        // Another language may have functions with such names.
         ("other_language", "", false),
     ] {
         let path = go_program(file, &all, runtime_table);
@@ -213,7 +213,7 @@ fn only_an_address_behind_a_call_is_called() {
     assert!(module.place(call + 5, false).called);
     assert!(!module.place(call + 4, false).called && !module.place(call, false).called);
     assert!(module.place(call, true).called, "where a thread stands, no call needs to be");
-    // A return address behind the last instruction of a function has the rule of its call.
+    // A return address behind a function's last instruction has its call's rule.
     assert_eq!(module.place(call + 5, false).rule, module.place(call + 4, true).rule);
     for offset in [0, 3, 8, data.len() as u64, u64::MAX] {
         assert!(!module.place(offset, false).called, "{offset}");
@@ -274,7 +274,7 @@ fn a_table_of_any_bytes_is_read() {
                 (seed >> 40) as u8 & if length % 2 == 0 { 0x0f } else { 0xff }
             })
             .collect();
-        // A list that is read begins like this; one of other bytes is none.
+        // A readable list begins like this; other bytes are no list.
         let listed = [&[0x01, 0x1b, 0x03, 0x3b], &*bytes].concat();
         for list in [None, Some((0x4000, bytes.clone())), Some((0x4000, listed))] {
             let table = Table::of_eh_frame(0x1000, bytes.clone(), list);

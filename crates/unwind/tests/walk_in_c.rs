@@ -1,5 +1,5 @@
-//! The walk of the BPF programs (`bpf/unwind_step.h`), compiled for the host, beside the walk of this crate: the same
-//! frames, of which the same are proved, whatever the rules and the stack are.
+//! The BPF programs' walk (`bpf/unwind_step.h`), compiled for the host, beside this crate's walk: the same frames, with
+//! the same proved frames, for any rules and stack.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use wakepath_unwind::{Base, Place, Registers, Rule, SavedBp, Unwound, walk};
 
-/// A program that reads walks and prints their frames: a line of rules (address, bits), one of the stack's words, and
-/// one of the registers. The stack begins at `SP`.
+/// A program that reads walks and prints their frames: a line with rules (address, bits), a line with the stack's
+/// words, and a line with the registers. The stack begins at `SP`.
 const SOURCE: &str = r#"
     #include <stdbool.h>
     #include <stdio.h>
@@ -71,8 +71,8 @@ const SOURCE: &str = r#"
 
 const SP: u64 = 0x7000;
 
-/// A walk: the rules of addresses with whether a call stands before them and whether they are in the C library, the words
-/// of the stack, and the registers.
+/// A walk: the rules by address, with whether a call stands before it and whether it is in the C library, the stack's
+/// words, and the registers.
 #[derive(Debug, Clone, Default)]
 struct Walk {
     rules: BTreeMap<u64, (Rule, bool, bool)>,
@@ -81,7 +81,7 @@ struct Walk {
     bp: u64,
 }
 
-/// The result of a walk in C.
+/// A walk's result in C.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     unknown: bool,
@@ -192,7 +192,7 @@ fn both_walks_find_the_same_frames_and_prove_the_same() {
             };
             walk.words.push(word);
         }
-        // Also one that lies within a word, below the stack or beyond all memory.
+        // Also a pointer within a word, below the stack or beyond all memory.
         walk.bp = match random(8) {
             0 => u64::MAX - random(20),
             1 => random(SP),
@@ -233,7 +233,7 @@ fn the_places_are_those_of_the_first_return_addresses_outside_of_the_c_library()
     for address in [0x1000, 0x2000] {
         other.rules.get_mut(&address).expect("a rule").2 = true;
     }
-    // The frame pointer of the thread counts where a frame is measured from it, not where one was saved before.
+    // The thread's frame pointer counts where a frame is measured from it, not where a frame pointer was saved before.
     let with_frame = Rule::frame(Base::Bp, 2, SavedBp::At(2));
     let used = drawn(&[(0x1000, with_frame), (0x2000, Rule::Outermost)], &[9, SP + 8, 0x2000], SP + 8);
     let saved_before = drawn(
@@ -252,7 +252,7 @@ fn the_places_are_those_of_the_first_return_addresses_outside_of_the_c_library()
         shown,
         [(vec![1, 4], false, 3), (vec![4, 5], false, 3), (vec![2], true, 1), (vec![1, 3], false, 2)]
     );
-    // A rule that is missing ends a walk, and says so; the address itself is not a frame yet.
+    // A missing rule ends a walk, and the result shows it; the address itself is not a frame yet.
     walk.rules.remove(&0x3000);
     let found = in_c("missing", &[walk]);
     let expected =

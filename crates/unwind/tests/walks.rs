@@ -1,4 +1,4 @@
-//! Walks over made-up stacks: what is proved, and where a walk ends.
+//! Walks over made-up stacks: their proved frames, and their ends.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use wakepath_unwind::{Base, Place, Registers, Rule, SavedBp, Unwound, walk};
 /// The bottom of the made-up stack.
 const SP: u64 = 0x7000;
 
-/// A program: the rules of its addresses. Those in `jumps` are return addresses without a call before them.
+/// A program: its addresses' rules. The addresses in `jumps` are return addresses without a call before them.
 struct Program {
     rules: BTreeMap<u64, Rule>,
     jumps: Vec<u64>,
@@ -36,7 +36,7 @@ fn from_sp(words: u16) -> Rule {
 
 #[test]
 fn a_value_in_the_frame_pointer_leads_nowhere_where_a_table_says_that_it_is_none() {
-    // The frame pointer holds an address of data, in which the address of another function is.
+    // The frame pointer holds a data address, with another function's address there.
     let program = program(&[(0x1000, from_sp(2)), (0x2000, from_sp(3)), (0x3000, Rule::Outermost)]);
     let found = program.walk(0x1000, SP + 40, &[9, 0x2000, 9, 9, 0x3000, 0, 0xbad0], 20);
     assert_eq!(found, Unwound { frames: vec![0x2000, 0x3000], proved: 2, complete: true });
@@ -44,7 +44,7 @@ fn a_value_in_the_frame_pointer_leads_nowhere_where_a_table_says_that_it_is_none
 
 #[test]
 fn a_leaf_without_a_frame_of_its_own_has_its_caller() {
-    // The frame pointer is still that of the caller, which called from its own frame.
+    // The frame pointer is still the caller's, which called from its own frame.
     let with_frame = Rule::frame(Base::Bp, 2, SavedBp::At(2));
     let program = program(&[(0x1000, from_sp(1)), (0x2000, with_frame), (0x3000, Rule::Outermost)]);
     let found = program.walk(0x1000, SP + 16, &[0x2000, 9, 0x7fff, 0x3000], 20);
@@ -76,7 +76,7 @@ fn a_return_address_without_a_call_before_it_and_all_behind_it_are_not_proved() 
 #[test]
 fn where_no_table_leads_on_a_frame_pointer_does_without_proof() {
     let program = program(&[(0x1000, from_sp(1)), (0x3000, from_sp(1)), (0x4000, Rule::Outermost)]);
-    // Code of no file at 0x2000, with a frame; the frame pointer at the leaf is that frame's.
+    // Code without a file at 0x2000, with a frame; the leaf's frame pointer is this frame's.
     let words = [0x2000, 9, SP + 0x100, 0x3000, 0x4000];
     let found = program.walk(0x1000, SP + 16, &words, 20);
     assert_eq!(found, Unwound { frames: vec![0x2000, 0x3000, 0x4000], proved: 1, complete: false });
@@ -92,7 +92,7 @@ fn a_frame_pointer_that_was_lost_is_not_used() {
     let program = program(&[(0x1000, lost), (0x2000, with_frame), (0x3000, Rule::Outermost)]);
     let found = program.walk(0x1000, SP + 16, &[0x2000, 9, 0x7fff, 0x3000], 20);
     assert_eq!(found.frames, [0x2000]);
-    // A saved one is known again, and one that lies outside of the copy is not.
+    // A saved frame pointer is known again, but not if it lies outside the copy.
     let saved = |at| Rule::frame(Base::Sp, 3, SavedBp::At(at));
     for (at, frames) in [(2, &[0x2000, 0x3000][..]), (3, &[0x2000]), (4, &[0x2000]), (9, &[0x2000])] {
         let program = Program {
@@ -107,7 +107,7 @@ fn a_frame_pointer_that_was_lost_is_not_used() {
 #[test]
 fn a_stack_longer_than_its_copy_is_proved_as_far_as_the_copy_reaches() {
     let program = program(&[(0x1000, from_sp(1)), (0x2000, from_sp(64))]);
-    // Frames of half a kilobyte each, in a copy of 8 KiB.
+    // Frames with half a kilobyte each, in a copy of 8 KiB.
     let mut words = vec![0x2000; 1024];
     let found = program.walk(0x1000, 0, &words, 79);
     assert_eq!((found.frames.len(), found.proved, found.complete), (16, 16, false));
@@ -144,7 +144,7 @@ fn no_walk_goes_down_the_stack_or_beyond_what_memory_can_be() {
             assert_eq!(program.walk(0x1000, bp, &[0x1000; 8], 20).frames.len(), 0, "{rule:?} {bp:x}");
         }
     }
-    // A small number is no address of code.
+    // A small number is no code address.
     let program = program(&[(0x1000, from_sp(1))]);
     assert!(program.walk(0x1000, 0, &[0xfff], 20).frames.is_empty());
     assert!(program.walk(0x1000, 0, &[], 20).frames.is_empty());

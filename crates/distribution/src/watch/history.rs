@@ -1,9 +1,9 @@
-//! The slices of a long time in constant memory: the longer the time, the coarser.
+//! A long time's slices in constant memory: the longer the time, the coarser.
 
 use super::Stretch;
 use crate::histogram::MismatchError;
 
-/// The parts of a history: a row each on a screen, and some tens of KiB a target.
+/// The maximum number of parts in a history: a screen row each, and some tens of KiB a target.
 pub const MAX_HISTORY_PARTS: usize = 64;
 
 /// Slices in order. When there are too many, neighbours are merged in pairs.

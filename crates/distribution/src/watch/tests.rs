@@ -36,7 +36,7 @@ const fn second(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// The second-th slice.
+/// The slice with this number.
 fn slice(at: u64, histogram: Histogram) -> Stretch {
     Stretch::new(second(at), second(at + 1), histogram)
 }
@@ -60,7 +60,7 @@ fn words(notice: &Notice) -> String {
     }
 }
 
-/// The news of a drawing, each with the time at which it came.
+/// A drawing's news, each with the time at which it came.
 fn news(drawing: &str) -> Vec<String> {
     let mut detector = ChangeDetector::default();
     let mut all = Vec::new();
@@ -104,7 +104,7 @@ fn slow_pieces_of_two_kinds_are_a_change_with_the_third() {
     check("aaaacec", &["1: usual since 0", "7: changed since 4"]);
 }
 
-/// The score of either against the reference is 60, and against each other 50; together they have 35.
+/// Either piece has a score of 60 against the reference, and 50 against the other; together they have 35.
 #[test]
 fn two_pieces_that_differ_less_together_are_not_yet_a_change() {
     let mut detector = ChangeDetector::default();
@@ -120,7 +120,7 @@ fn two_pieces_that_differ_less_together_are_not_yet_a_change() {
 #[test]
 fn a_slow_drift_is_noticed_when_it_has_become_large_enough() {
     let mut detector = ChangeDetector::default();
-    // Each slice has 3% more of its calls in the next bucket: a score of 3 against the one before it.
+    // Each slice has 3% more calls in the next bucket: a score of 3 against the slice before.
     let drifted = |at: u64| {
         let slow = if at < 20 { 0 } else { (30 * (at - 20)).min(1000) };
         of(&[(10, 1000 - slow), (11, slow)])
@@ -170,7 +170,7 @@ fn an_earlier_condition_was_from_its_first_piece_that_differed_to_its_last() {
             "14: changed since 12, as from 4 to 8",
         ],
     );
-    // A stop is no part of it.
+    // The reference's time has no stop in it.
     let found = news(&format!("{}....ccccaa", "a".repeat(12)));
     assert_eq!(found.last().map(String::as_str), Some("22: changed since 20, as from 0 to 12"));
 }
@@ -192,7 +192,7 @@ fn the_latest_of_several_like_conditions_is_named() {
 
 #[test]
 fn eight_earlier_references_are_kept_and_the_oldest_goes() {
-    // Changes to nine further conditions, each at a place of its own, and back to the first or the second.
+    // Changes to nine further conditions, each at its own place, and back to the first or the second.
     let changes = |then: usize| {
         let mut detector = ChangeDetector::default();
         let places = (0..10).map(|n| 4 + 4 * n).chain([then]);
@@ -234,8 +234,8 @@ fn with_a_low_rate_several_empty_slices_are_needed() {
 
 #[test]
 fn pauses_in_the_time_of_the_reference_are_usual() {
-    // The first pause may be a stop for all that is known; the last one is longer than those before it. The 10,000
-    // calls of the reference are in 42 s.
+    // The first pause may be a stop, since no pause is known yet; the last is longer than all before it. The
+    // reference's 10,000 calls take 42 s.
     check(
         &format!("{}a....a......", "a....".repeat(10)),
         &[
@@ -303,7 +303,7 @@ fn cycles_are_not_mixed_with_nanoseconds() {
 fn memory_is_bounded_over_a_million_slices_and_no_call_is_missing_in_the_history() {
     let mut detector = ChangeDetector::default();
     let slices = 1_000_000;
-    // Changes without end: each condition lasts for 1000 slices of 250 calls.
+    // Endless changes: each condition lasts for 1000 slices with 250 calls.
     for at in 0..slices {
         let bucket = 4 + 3 * (at / 1000 % 19) as usize;
         detector.observe(&slice(at, of(&[(bucket, 250)])), 0).expect("one unit");
@@ -314,7 +314,7 @@ fn memory_is_bounded_over_a_million_slices_and_no_call_is_missing_in_the_history
     assert_eq!(detector.counts(), NoticeCounts { changed: slices / 1000 - 1, ..NoticeCounts::default() });
     let calls: u64 = detector.history().iter().map(|part| part.histogram.calls()).sum();
     assert_eq!(calls, 250 * slices);
-    // The least power of two by which they are few enough; the last part is still growing.
+    // The least power of two with few enough parts; the last part is still growing.
     let whole_parts = detector.history().split_last().map(|(_, whole)| whole).unwrap_or_default();
     assert!(whole_parts.iter().all(|part| part.counted == second(1 << 14)), "each part has as many slices");
     assert!(detector.history().windows(2).all(|pair| pair[0].to == pair[1].from), "parts tile the time");

@@ -1,4 +1,4 @@
-//! The six measures, against scores worked out by hand and against what each must hold.
+//! The six measures, against scores worked out by hand and against their required properties.
 
 use crate::drawn::histogram;
 use crate::rng;
@@ -36,18 +36,18 @@ fn scores_are_as_worked_out_by_hand() {
         (ChiSquare, &[1000], &[2000], 100.0),
         (ChiSquare, &[], &[], 0.0),
         (ChiSquare, &[], &[1], 68.268_949_213_708_6),
-        // All calls by one bucket; one in four by eight; half of them by one, half by two; the other way.
+        // All calls by a bucket; a quarter by eight; half by one, half by two; the other way.
         (EarthMover, &[7], &[0, 7], 100.0),
         (EarthMover, &[4], &[3, 0, 0, 0, 0, 0, 0, 0, 1], 200.0),
         (EarthMover, &[10], &[0, 1, 1], 150.0),
         (EarthMover, &[0, 1, 1], &[10], 150.0),
-        // Half up by one and half down by one.
+        // Half up and half down by a bucket.
         (EarthMover, &[0, 8, 0], &[5, 0, 5], 100.0),
         (EarthMover, &[1, 3], &[100, 300], 0.0),
         (EarthMover, &[1], &[], INFINITE),
         (EarthMover, &[], &[1], INFINITE),
         (EarthMover, &[], &[], 0.0),
-        // Peaks of 130 and 60 calls against 100 and 75: (30 + 15) of 190.
+        // Peaks with 130 and 60 calls against 100 and 75: (30 + 15) of 190.
         (GroupOperations, &[30, 100, 0, 0, 0, 60], &[30, 70, 0, 0, 0, 75], 4500.0 / 190.0),
         // 30 × 1.5 + 100 × 3 = 345 and 60 × 48 = 2880 against 255 and 3600: (90 + 720) of 3225.
         (GroupLatency, &[30, 100, 0, 0, 0, 60], &[30, 70, 0, 0, 0, 75], 81_000.0 / 3225.0),

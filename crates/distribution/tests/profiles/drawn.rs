@@ -1,4 +1,4 @@
-//! Histograms as drawings and as counts, with the peaks that a person would mark in them.
+//! Histograms as drawings and as counts, with the peaks that a person would mark.
 
 use wakepath_distribution::{BUCKETS, Histogram, Unit, peaks};
 
@@ -8,7 +8,7 @@ pub fn histogram(first: usize, counts: &[u64]) -> Histogram {
     Histogram::from_counters(Unit::Nanoseconds, all, 0)
 }
 
-/// "7-9 10-13", and holds the counts of peaks against their buckets on the way.
+/// The peaks as text, "7-9 10-13"; checks their counts against their buckets on the way.
 fn found(histogram: &Histogram) -> String {
     let mut text = Vec::new();
     for peak in peaks(histogram) {
@@ -125,8 +125,8 @@ fn check(cases: &[Case]) {
     for &(name, first, counts, expected) in cases {
         let histogram = histogram(first, counts);
         assert_eq!(found(&histogram), expected, "{name}: from bucket {first}, {counts:?}");
-        // Mirrored, the same humps: which side is the slower one does not matter to what is one. Where
-        // two touch, the lowest bucket may change sides when both flanks are as high.
+        // Mirrored, the same humps: the slower side does not matter. Where two touch, the lowest bucket may change
+        // sides when both flanks are equally high.
         let mut mirrored = *histogram.counts();
         mirrored.reverse();
         let mirrored = Histogram::from_counters(Unit::Nanoseconds, mirrored, 0);

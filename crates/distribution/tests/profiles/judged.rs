@@ -1,28 +1,25 @@
-//! How often the six measures err on profiles of a made-up service, and whether the default is the one that
-//! follows from that.
+//! The six measures' errors on a made-up service's profiles, and whether the default follows from them.
 //!
-//! Pairs are labelled by construction: another seed and another number of calls is the same condition;
-//! another load, device, cause or version is a changed one, however little comes of it. Thresholds are chosen
-//! on one half of the pairs and judged on the other; the halves share no seed, so no operation either.
+//! Pairs are labelled by construction: another seed and another number of calls is the same condition; another load,
+//! device, cause or version is a changed condition, however small its effect. Thresholds are chosen on one half of the
+//! pairs and judged on the other; the halves share no seed, so no operation either.
 //!
-//! The limits were argued before anything was measured. The score of EARTHMOVER is the share of calls in
-//! percent times the buckets that they move, so what a change is expected to score can be worked out:
+//! The limits were argued before any measurement. EARTHMOVER's score is the moved calls, in percent, times their
+//! distance in buckets, so a change's expected score can be worked out:
 //!
 //! | change | expected score |
 //! |---|---|
 //! | computing takes 5, 10, 25, 50, 100% longer, in 70 to 98% of calls | 6, 12, 28, 50, 85 |
-//! | 0.3, 1, 3, 10% of calls get a cause of 2^5 to 2^8 times the time | 2, 7, 20, 65 |
-//! | the device of 2 to 30% of calls takes 1.25, 1.5, 2, 4 times as long | 5, 9, 16, 32 on average |
-//! | chance, for two profiles of 4000 calls over a dozen buckets | 7 |
+//! | 0.3, 1, 3, 10% of calls get a cause with 2^5 to 2^8 times the time | 2, 7, 20, 65 |
+//! | the device in 2 to 30% of calls takes 1.25, 1.5, 2, 4 times as long | 5, 9, 16, 32 on average |
+//! | chance, for two profiles with 4000 calls over a dozen buckets | 7 |
 //!
-//! So no threshold finds 5% longer, or causes of 0.3%, and a tenfold of that cannot be missed: seven of
-//! sixteen grades lie within chance's reach, and half of all changes may be missed. For the plain ones, which
-//! are expected to score 50 and more, 5% may be missed, as in the paper, which labels such changes by
-//! eye; load four times as high fills queues that were half empty, and is one of them. At
-//! most 10% of the pairs of one condition may be reported as different.
+//! So no threshold finds 5% longer, or causes in 0.3%, and ten times as much cannot be missed: seven of sixteen grades
+//! lie within chance's reach, and half of all changes may be missed. For plain changes, with an expected score from 50
+//! on, 5% may be missed, as in the paper, which labels such changes by eye; a fourfold load fills half-empty queues,
+//! and is plain too. At most 10% of the same-condition pairs may be reported as different.
 //!
-//! The tables are printed by
-//! `cargo test -p wakepath-distribution --test profiles -- --ignored --nocapture table`.
+//! The tables are printed by `cargo test -p wakepath-distribution --test profiles -- --ignored --nocapture table`.
 
 use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, Pair};
 
@@ -59,7 +56,7 @@ fn pairs(half: Half, calls: Calls) -> Vec<Pair> {
     pairs
 }
 
-/// The choice by a made-up service's profiles: two of its runs differ by chance alone.
+/// The choice by a made-up service's profiles: two runs differ by chance alone.
 #[test]
 fn where_chance_is_all_the_default_measure_is_chosen_too_with_a_lower_threshold() {
     let pairs = pairs(Half::Choosing, Calls::Others);
@@ -68,7 +65,7 @@ fn where_chance_is_all_the_default_measure_is_chosen_too_with_a_lower_threshold(
     assert_eq!(errors.threshold.ceil(), 14.0);
 }
 
-/// The limits that were argued before measuring, at the threshold that these pairs choose.
+/// The limits argued before measuring, at the threshold chosen by these pairs.
 #[test]
 fn where_chance_is_all_the_lower_threshold_errs_within_its_limits_and_finds_all_plain_changes() {
     let errors = scores(DEFAULT_MEASURE, &pairs(Half::Judging, Calls::Others)).errors(14.0);

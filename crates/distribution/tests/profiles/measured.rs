@@ -1,18 +1,17 @@
-//! How often the six measures err on profiles of this and that operation of a real machine, and whether the default
-//! stands on them.
+//! The six measures' errors on profiles of operations on a real machine, and whether these support the default.
 //!
-//! `packaging/profiles` made them, four or more of each operation in each of several conditions. Pairs are labelled by
-//! construction: two runs in one condition, or a run in the base condition and one in another, whatever came of
-//! it. Runs of a pair are never of one round, so that pairs of both sorts are as far apart in time. Thresholds are chosen
-//! on every other operation by name and judged on the rest.
+//! `packaging/profiles` made them, four or more for each operation in each condition. Pairs are labelled by
+//! construction: two runs in the same condition, or a run in the base condition and a run in another, whatever its
+//! effect. A pair's runs are never from the same round, so that both sorts of pairs are equally far apart in time.
+//! Thresholds are chosen on every other operation by name and judged on the rest.
 //!
-//! The limits were argued before anything was measured. A test cannot judge the noise of the machine that made the
-//! profiles, so they are relative. A measure without information reports as many of the changed pairs as of the
-//! others: the default has to find at least 30 in 100 more. No other threshold of its measure may be
-//! better by more than 15 in 100, in both errors together, or the default is not one that these pairs support.
+//! The limits were argued before any measurement. A test cannot judge the noise on the machine that made the profiles,
+//! so they are relative. A measure without information reports as many changed pairs as others: the default has to find
+//! at least 30 in 100 more. No other threshold for its measure may be better by more than 15 in 100, in both errors
+//! together; otherwise these pairs do not support the default.
 //!
-//! The tables are printed by `cargo test -p wakepath-distribution --test profiles -- --ignored --nocapture
-//! measured`, which writes the figure too if `WAKEPATH_FIGURE` names a file.
+//! The tables are printed by `cargo test -p wakepath-distribution --test profiles -- --ignored --nocapture measured`,
+//! which writes the figure too if `WAKEPATH_FIGURE` names a file.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +25,7 @@ pub const MEASURED: &str = include_str!("measured.txt");
 /// Runs by condition.
 pub type Conditions<'t> = BTreeMap<&'t str, BTreeMap<u32, Histogram>>;
 
-/// Conditions by operation and what was counted of it.
+/// Conditions by operation and counted target.
 pub fn profiles(text: &str) -> BTreeMap<(&str, &str), Conditions<'_>> {
     let mut profiles: BTreeMap<_, Conditions<'_>> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -58,7 +57,7 @@ enum Half {
     Judging,
 }
 
-/// Whether the runs of a pair did the same work.
+/// Whether a pair's runs did the same work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     Any,
@@ -84,7 +83,7 @@ fn half(text: &str, operation: &str) -> Half {
     if place.is_some_and(|place| place % 2 == 0) { Half::Choosing } else { Half::Judging }
 }
 
-/// Pairs with what they are of: operation, target, condition.
+/// Pairs with their operation, target and condition.
 fn labelled(wanted: Half, work: Work) -> Vec<([&'static str; 3], Pair)> {
     let mut pairs = Vec::new();
     for ((operation, target), conditions) in &profiles(MEASURED) {
@@ -113,7 +112,7 @@ fn pairs(half: Half, work: Work) -> Vec<Pair> {
     labelled(half, work).into_iter().map(|(_, pair)| pair).collect()
 }
 
-/// The difference between the shares of pairs of two conditions and of one condition that are reported as different.
+/// The reported share of changed pairs less the reported share of same-condition pairs.
 fn reported_share(errors: Errors) -> f64 {
     1.0 - errors.false_negative_rate().expect("changed pairs")
         - errors.false_positive_rate().expect("same ones")
@@ -150,7 +149,7 @@ fn the_default_is_what_the_choosing_half_chooses() {
 fn the_default_errs_within_its_limits_on_the_judging_half() {
     let errors = scores(DEFAULT_MEASURE, &pairs(Half::Judging, Work::Any)).errors(DEFAULT_THRESHOLD);
     assert!(errors.false_positive_rate().unwrap() <= 0.1, "{errors:?}");
-    // Better than by chance: it finds far more of two conditions than of one.
+    // Better than chance: it finds far more changed pairs than others.
     assert!(reported_share(errors) >= 0.3, "{errors:?}");
     for threshold in 1..200 {
         let other = scores(DEFAULT_MEASURE, &pairs(Half::Judging, Work::Any)).errors(f64::from(threshold));

@@ -1,10 +1,10 @@
-//! Pseudo-random numbers that are the same in each run.
+//! Pseudo-random numbers, the same in each run.
 
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
 use wakepath_drift::Chance;
 
-/// The configuration of property tests with a fixed seed: rules of statistics may fail in a case among many
-/// thousands, and such a failure would mean nothing.
+/// Property tests' configuration, with a fixed seed: statistical rules may fail in a case among many thousands, and
+/// such a failure would mean nothing.
 pub fn config() -> Config {
     Config {
         rng_algorithm: RngAlgorithm::ChaCha,
@@ -14,7 +14,7 @@ pub fn config() -> Config {
     }
 }
 
-/// Numbers of the distributions that the made-up profiles need.
+/// Numbers in the distributions that the made-up profiles need.
 pub struct Rng(Chance);
 
 impl Rng {
@@ -43,7 +43,7 @@ impl Rng {
         (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
     }
 
-    /// Knuth's product of uniforms; beyond 200, the normal distribution that it is near by then.
+    /// Knuth's product of uniforms; beyond 200, the normal distribution, which is close by then.
     pub fn poisson(&mut self, mean: f64) -> u64 {
         if mean > 200.0 {
             return (mean + mean.sqrt() * self.normal()).round().max(0.0) as u64;

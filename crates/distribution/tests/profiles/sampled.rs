@@ -1,4 +1,4 @@
-//! Peaks in histograms drawn at random from distributions whose peaks are known.
+//! Peaks in random histograms from distributions with known peaks.
 
 use crate::rng::{self, Rng};
 use proptest::prelude::*;
@@ -6,13 +6,13 @@ use wakepath_distribution::{BUCKETS, Histogram, Peak, Unit, peaks};
 
 type Rates = [f64; BUCKETS];
 
-/// One cause: unimodal on the log scale, with flanks of its own on each side.
+/// A cause: unimodal on the log scale, with a separate flank on each side.
 #[derive(Debug, Clone)]
 struct Cause {
     calls: f64,
     /// In buckets: 10.5 is the middle of bucket 10.
     mode: f64,
-    /// Standard deviations of the fast and of the slow side, in buckets.
+    /// Standard deviations on the fast and on the slow side, in buckets.
     spread: (f64, f64),
 }
 
@@ -45,13 +45,13 @@ fn sum(causes: &[Cause]) -> Rates {
     rates
 }
 
-/// The bucket where most of a cause's calls are expected.
+/// The bucket with most of a cause's expected calls.
 fn top(rates: &Rates) -> usize {
     (0..BUCKETS).max_by(|&a, &b| rates[a].total_cmp(&rates[b])).unwrap_or(0)
 }
 
-/// Whether anyone would say that these are apart: between any two neighbours, some bucket is expected to
-/// hold a tenth of the lower one's top. The peak finder needs half of it for a valley.
+/// Whether any viewer would see these apart: between any two neighbours, some bucket is expected to hold a tenth of the
+/// lower top. The peak finder needs half of it for a valley.
 fn well_separated(causes: &[Cause]) -> bool {
     let together = sum(causes);
     causes.windows(2).all(|pair| {
@@ -61,7 +61,7 @@ fn well_separated(causes: &[Cause]) -> bool {
     })
 }
 
-/// Two to six causes; shares from 0.1%, of 10^5 to 10^9 calls.
+/// Two to six causes; shares from 0.1%, among 10^5 to 10^9 calls.
 fn causes() -> impl Strategy<Value = Vec<Cause>> {
     let one = (0.0..3.0f64, 2.0..9.0f64, 0.15..1.1f64, 0.15..1.1f64);
     (prop::collection::vec(one, 2..=6), 5.0..9.0f64).prop_map(|(drawn, calls)| {
@@ -131,7 +131,7 @@ proptest! {
     }
 }
 
-/// The worst kind of histogram: one flank of each bar in a flat tail is that of the hump, which always passes.
+/// The worst kind of histogram: each bar in a flat tail has the hump as a flank, which always passes.
 #[test]
 fn noise_makes_a_peak_of_the_worst_tail_at_most_once_in_500() {
     let mut rng = Rng::new(3);

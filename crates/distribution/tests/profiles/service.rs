@@ -1,31 +1,30 @@
-//! A service under load, made up: what its calls take, and what a change of its condition does to that.
+//! A made-up service under load: its calls' latencies, and a changed condition's effect.
 //!
-//! Clients think, then call. A call computes, a part of that under a mutex that all share; some calls then
-//! wait for a device, which serves one at a time; and some hit a further cause. Waits for the mutex and
-//! for the device come out of the queues, so that calls depend on each other as they do in a machine: noise
-//! of such profiles is more than that of independent draws.
+//! Clients think, then call. A call computes, partly under a shared mutex; some calls then wait for a device, which
+//! serves them one at a time; and some hit a further cause. Waits for the mutex and for the device come from queues, so
+//! that calls depend on each other as in a machine: such profiles have more noise than independent draws.
 
 use wakepath_distribution::{Histogram, Unit, evaluation::Pair};
 
 use crate::rng::Rng;
 
-/// All that decides what calls take, but chance. Times are in ns.
+/// Everything that decides the calls' latencies, except chance. Times are in ns.
 #[derive(Debug, Clone)]
 pub struct Condition {
     clients: usize,
     think: f64,
     compute: Time,
-    /// The part of the computing that needs the mutex.
+    /// The part of computing under the mutex.
     held: f64,
     device_share: f64,
     device: Time,
     cause_share: f64,
     cause: Time,
-    /// This share of calls takes this many times as long as it would.
+    /// This share of calls takes this many times as long.
     slowed: Option<(f64, f64)>,
 }
 
-/// Log-normal: its median, and the spread of its natural logarithm.
+/// Log-normal: its median, and its natural logarithm's spread.
 #[derive(Debug, Clone, Copy)]
 struct Time {
     median: f64,
@@ -47,7 +46,7 @@ pub enum Change {
     Load(f64),
     /// The device takes this many times as long.
     Device(f64),
-    /// This share of calls has a cause it had not before, of 32 to 256 times what computing takes.
+    /// This share of calls has a new cause, with 32 to 256 times the computing time.
     Cause(f64),
     /// Computing takes this many times as long.
     Version(f64),
@@ -56,7 +55,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Graded: from what is lost in the noise of a few thousand calls to what anyone sees.
+    /// Graded: from changes lost in the noise with a few thousand calls to changes that any viewer sees.
     pub const ALL: [Change; 16] = [
         Change::Load(1.5),
         Change::Load(2.0),
@@ -89,7 +88,7 @@ impl Change {
 }
 
 impl Condition {
-    /// Some operation of some machine.
+    /// Some operation on some machine.
     fn draw(rng: &mut Rng) -> Self {
         let compute = Time { median: rng.between(10.0, 20.0).exp2(), spread: rng.between(0.15, 0.6) };
         let held = rng.between(0.1, 0.5);
@@ -97,7 +96,7 @@ impl Condition {
             Time { median: compute.median * rng.between(4.0, 9.0).exp2(), spread: rng.between(0.3, 0.7) };
         let device_share = rng.between(0.02, 0.3);
         let clients = rng.between(2.0, 17.0) as usize;
-        // The busier of mutex and device is busy for this share of the time, if nobody waits.
+        // The busier of mutex and device is busy for this share of the time, if no client waits.
         let busy = rng.between(0.2, 0.5);
         let demand = (held * compute.median).max(device_share * device.median);
         Condition {
@@ -113,13 +112,13 @@ impl Condition {
         }
     }
 
-    /// A profile of this number of calls.
+    /// A profile with this number of calls.
     fn profile(&self, calls: usize, rng: &mut Rng) -> Histogram {
         Service::of(self.clone(), rng).calls(calls, rng)
     }
 }
 
-/// A service that goes on: its queues are those that its calls so far left.
+/// A service that goes on, with the queues left by its calls so far.
 #[derive(Debug, Clone)]
 pub struct Service {
     condition: Condition,
@@ -130,14 +129,14 @@ pub struct Service {
 }
 
 impl Service {
-    /// Some operation of some machine.
+    /// Some operation on some machine.
     pub fn draw(rng: &mut Rng) -> Self {
         Self::of(Condition::draw(rng), rng)
     }
 
     fn of(condition: Condition, rng: &mut Rng) -> Self {
         let next = (0..condition.clients).map(|_| condition.think * rng.exponential()).collect();
-        // The queues are as if always full at first: what the first calls take is not counted.
+        // The queues are as if always full at first: the first calls are not counted.
         let warm_up = 20 * condition.clients;
         let mut service = Self { condition, next, mutex_free: 0.0, device_free: 0.0 };
         service.calls(warm_up, rng);
@@ -149,7 +148,7 @@ impl Service {
         change.apply(&mut self.condition);
     }
 
-    /// The latencies of its next calls.
+    /// Its next calls' latencies.
     pub fn calls(&mut self, calls: usize, rng: &mut Rng) -> Histogram {
         let mut profile = Histogram::new(Unit::Nanoseconds);
         let Self { condition, next, mutex_free, device_free } = self;
@@ -157,8 +156,8 @@ impl Service {
             let client = (0..next.len()).min_by(|&a, &b| next[a].total_cmp(&next[b])).unwrap_or(0);
             let start = next[client];
             let compute = condition.compute.draw(rng);
-            // The first caller gets the mutex first, and the device: the error is that of an order, not
-            // of a time that is spent twice.
+            // The first caller gets the mutex first, and the device: the error is a wrong order, not a time spent
+            // twice.
             let got = (start + compute * (1.0 - condition.held)).max(*mutex_free);
             *mutex_free = got + compute * condition.held;
             let mut end = *mutex_free;
@@ -181,10 +180,10 @@ impl Service {
     }
 }
 
-/// How many calls the second profile of a pair has.
+/// The number of calls in a pair's second profile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Calls {
-    /// Some other number: runs of other lengths.
+    /// Some other number: runs with other lengths.
     Others,
     /// The same number: the same work done again, as in the paper.
     AsMany,

@@ -1,4 +1,4 @@
-//! Error rates as tables and as figures 9.1 to 9.6 show them.
+//! Error rates as tables and as in figures 9.1 to 9.6.
 
 use std::fmt::Write as _;
 
@@ -48,10 +48,10 @@ pub fn print_tables(choosing: &[Pair], judging: &[Pair]) {
 
 const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 130.0;
-/// Thresholds run from the one to the other, on a log scale.
+/// Thresholds run from the first to the second, on a log scale.
 const RANGE: (f64, f64) = (0.1, 1000.0);
 
-/// The errors of each measure over its threshold, a panel a measure: SVG.
+/// Each measure's errors over its threshold, a panel a measure: SVG.
 pub fn figure(pairs: &[Pair]) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" font-size=\"11\" \
@@ -70,9 +70,9 @@ pub fn figure(pairs: &[Pair]) -> String {
     out + "</svg>\n"
 }
 
-/// The height of the legend above all panels.
+/// The legend's height above all panels.
 const LEGEND: f64 = 24.0;
-/// Colour, dashes and name of a line.
+/// A line's colour, dashes and name.
 const LINES: [(&str, &str, &str); 3] = [
     ("#b00", "none", "pairs of one condition that are told apart"),
     ("#00b", "5 3", "pairs of two conditions that are missed"),
@@ -124,7 +124,7 @@ fn panel(out: &mut String, measure: Measure, scores: &Scores, (left, top): (f64,
         )
         .unwrap();
     }
-    // Twenty points a decade, so that what is drawn does not depend on how many pairs there are.
+    // Twenty points a decade, so that the drawing does not depend on the number of pairs.
     let points: Vec<_> = (0..=20 * decades as i32)
         .map(|step| scores.errors(RANGE.0 * 10f64.powf(f64::from(step) / 20.0)))
         .collect();

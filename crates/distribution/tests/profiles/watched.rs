@@ -1,14 +1,14 @@
-//! How often a watch notices changes of a made-up service, how soon, and how often it notices one that did not come.
+//! A watch on a made-up service: how many changes it notices, how soon, and its false notices.
 //!
-//! Slices are 10 s. A week of them without any change is watched, of services that are called rarely and of one that is called
-//! often; then changes are planted. All chance is of fixed seeds. The tables are printed by
-//! `cargo test -p wakepath-distribution --test profiles -- --nocapture watched`.
+//! Slices are 10 s. A week without any change is watched, on rarely called services and on an often called service;
+//! then changes are planted. All chance has fixed seeds. The tables are printed by `cargo test -p wakepath-distribution
+//! --test profiles -- --nocapture watched`.
 //!
-//! The expected score of a planted change is the share of calls in percent times the buckets that they move: a
-//! share of 25% that takes four times as long scores 50, and stays below the threshold of 58.
+//! A planted change's expected score is the moved calls, in percent, times their distance in buckets: 25% that take
+//! four times as long score 50, and stay below the threshold, 58.
 //!
 //! A made-up service has chance alone. A machine does more, so that the same rule is also tried on measured profiles of
-//! operations in one condition, each profile for one piece, in an order by chance.
+//! operations in the same condition, each profile for a piece, in random order.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn slice(at: u32, histogram: Histogram) -> Stretch {
     Stretch::new(SLICE * at, SLICE * (at + 1), histogram)
 }
 
-/// The news of a week whose slices are these.
+/// A week's news with these slices.
 fn week(mut calls: impl FnMut() -> Histogram) -> NoticeCounts {
     let mut detector = ChangeDetector::default();
     for at in 0..SLICES_IN_A_WEEK {
@@ -59,7 +59,7 @@ fn watched_for_a_week_without_a_change_no_change_is_noticed() {
     assert_eq!(found, NoticeCounts::default());
 }
 
-/// The pieces of 1000 calls after a change until it was noticed; `None` if it was not within ten.
+/// The number of pieces with 1000 calls from a change to its notice; `None` if it was not within ten.
 fn noticed(change: Change, seed: u64) -> Option<u32> {
     let mut rng = Rng::new(4 << 40 | seed);
     let mut service = Service::draw(&mut rng);
@@ -100,7 +100,7 @@ fn watched_changes_are_noticed_by_their_size() {
     assert_eq!(table, EXPECTED);
 }
 
-/// The changes that the rule notices among profiles of one condition, and the pieces.
+/// The changes that the rule notices among same-condition profiles, and the pieces.
 #[test]
 fn watched_profiles_of_one_condition_on_a_real_machine_are_changes_in_8_of_78_series() {
     const PIECES: u32 = 200;

@@ -1,4 +1,4 @@
-//! The answers: root causes with their confidence and the doubts about them, and the tree as it is.
+//! The answers: root causes with their confidence and the doubts about them, and the current tree.
 
 use super::Drilldown;
 use super::round::FEW_CALLS;
@@ -8,33 +8,33 @@ use crate::decision::Decision;
 use crate::event::{FunctionId, NoSites, NodeId, Refusal, SiteId, SiteKind};
 use crate::tree::{Ending, NodeState};
 
-/// A node of the function tree as it is now.
+/// A node in the current function tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeNode {
-    /// Its number.
+    /// The node's number.
     pub node: NodeId,
-    /// Its caller's node; `None` for f₀.
+    /// The caller's node; `None` for f₀.
     pub parent: Option<NodeId>,
-    /// Its call site; `None` for f₀.
+    /// The call site; `None` for f₀.
     pub site: Option<(SiteId, SiteKind)>,
-    /// Its function; `None` for the targets of an indirect site that are no nodes of their own.
+    /// The function; `None` for an indirect site's targets without nodes of their own.
     pub callee: Option<FunctionId>,
-    /// The number of calls from f₀ to it.
+    /// The number of calls from f₀ to the node.
     pub depth: u32,
-    /// Its place in the search.
+    /// The node's place in the search.
     pub state: NodeState,
-    /// The reason for which it cannot be measured.
+    /// The reason why the node cannot be measured.
     pub refused: Option<Refusal>,
-    /// The votes for it in the decision on its caller; while that is under way, those up to now.
+    /// The votes for the node in the decision on its caller; before the decision, the votes up to now.
     pub maxcount: u64,
-    /// The calls of f₀ that had a vote there.
+    /// The calls to f₀ with a vote there.
     pub votes: u64,
-    /// The mean of its longest call over these votes, ns.
+    /// The mean of the node's longest call over these votes, ns.
     pub mean_ns: u64,
 }
 
 impl Drilldown {
-    /// Each decision with its votes, in the order in which they were made.
+    /// Each decision with its votes, in their order in time.
     pub fn decisions(&self) -> &[Decision] {
         &self.decisions
     }
@@ -81,7 +81,7 @@ impl Drilldown {
         self.decisions.iter().rfind(|decision| decision.node == node)
     }
 
-    /// The paths that were found, and those that are still examined: in the order of their last nodes.
+    /// The paths found, and the paths still examined: in the order of their last nodes.
     pub fn root_causes(&self) -> Vec<RootCause> {
         let mut causes = Vec::new();
         for (id, node) in self.tree.iter() {
@@ -115,7 +115,7 @@ impl Drilldown {
         doubts.extend(decisions.iter().flat_map(|decision| self.doubts_of(decision)));
         if cause.is_some() {
             let sites = self.sites_not_measured(node);
-            // A leaf has none; at the other ends without callees it is not known how many there are.
+            // A leaf has no sites; at the other ends without callees the number of sites is not known.
             let unknown = matches!(end, Some(End::NoCallees(reason)) if reason != NoSites::Leaf);
             doubts.extend((sites > 0 || unknown).then_some(Doubt::SitesNotMeasured { node, sites }));
         }
@@ -140,9 +140,9 @@ impl Drilldown {
         let node = decision.node;
         let unsure = is_tenth(decision.unsure, decision.votes);
         let unknown = is_tenth(decision.unknown_targets, decision.votes);
-        // The least of those that were chosen is the one that a callee without a vote had to beat.
+        // A callee without a vote had to beat the smallest chosen contributor.
         let chosen = decision.contributors.iter().filter(|it| it.chosen).map(|it| it.mean_ns).min();
-        // Two of nearly the same time may be in two buckets, so that only one of them has votes.
+        // Two nearly equal times may be in two buckets, with votes for only one of them.
         let others = decision.contributors.iter().filter(|it| !it.chosen).map(|it| it.mean_ns).max();
         let near = chosen.zip(others).is_some_and(|(chosen, other)| other > chosen / 2);
         let left_out =
@@ -171,7 +171,7 @@ fn doubts_of_votes(votes: &LevelVotes) -> impl Iterator<Item = Doubt> + use<> {
     .flatten()
 }
 
-/// Whether a number is at least a tenth of another one, and not 0.
+/// Whether a number is at least a tenth of another number, and not 0.
 fn is_tenth(part: u64, all: u64) -> bool {
     part > 0 && part.saturating_mul(10) >= all
 }
@@ -182,7 +182,7 @@ impl RootCause {
         self.cause.is_some() && !matches!(self.end, None | Some(End::Stopped | End::NotSeen))
     }
 
-    /// The part of the latency of f₀ that the cause takes, from 0 to 1; 0 if it is not known.
+    /// The cause's part in f₀'s latency, from 0 to 1; 0 if not known.
     pub fn share(&self) -> f64 {
         if self.f0_ns == 0 { 0.0 } else { self.ns as f64 / self.f0_ns as f64 }
     }

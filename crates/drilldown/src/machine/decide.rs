@@ -1,4 +1,4 @@
-//! Decisions: which contributors of a node are chosen, and where a path ends (`choose_root_causes` in figure 3.5).
+//! Decisions: the chosen contributors of a node, and the ends of paths (`choose_root_causes` in figure 3.5).
 
 use wakepath_distribution::bucket_of;
 
@@ -13,7 +13,7 @@ use crate::tally::{Tally, mean};
 use crate::tree::{Ending, NodeState};
 
 impl Drilldown {
-    /// Decides on all nodes that a round examined.
+    /// Decides on all nodes examined by a round.
     pub(super) fn decide(&mut self, round: Round, _effects: &mut Vec<Effect>) {
         for (&node, tally) in &round.tallies {
             if tally.calls == 0 {
@@ -30,7 +30,7 @@ impl Drilldown {
         let chosen = if spread.is_some() { Vec::new() } else { tally.chosen(percentage) };
         let again = |contributor: &Contributor| matches!(contributor, Contributor::Callee(callee) if round.more_targets.contains(callee));
         if chosen.iter().any(again) {
-            // The targets of the chosen site are known by now: they are nodes of the next round.
+            // The chosen site's targets are known by now: they are nodes in the next round.
             self.choose(node);
             return;
         }
@@ -127,7 +127,7 @@ impl Drilldown {
         }
     }
 
-    /// Ends the path at a node whose callees were not measured: by the votes on its own time while its caller was
+    /// Ends the path at a node with unmeasured callees: by the votes on the node's own time while its caller was
     /// examined.
     pub(super) fn end_unexamined(&mut self, node: NodeId, end: End) {
         let tally = self.tree.get(node).map(|node| node.unexamined.clone()).unwrap_or_default();
@@ -151,7 +151,7 @@ impl Drilldown {
     }
 }
 
-/// The end of a path at a contributor that is no callee.
+/// A path's end at a contributor other than a callee.
 fn ending(node: NodeId, tally: &Tally, contributor: Contributor, end: End, runner_up: u64) -> Ending {
     let cause = match contributor {
         Contributor::Foreign(foreign) => Some(foreign_cause(foreign, false)),

@@ -1,10 +1,10 @@
-//! Rounds: the calls from one decision to the next, and the nodes that are measured meanwhile.
+//! Rounds: the calls from one decision to the next, and the nodes measured meanwhile.
 //!
-//! A round examines as many chosen nodes as fit in `max_nodes`, all in the same calls (Traeger 2008, section 3.6). A node
-//! whose callees do not fit alone has a round of its own, in batches: each batch is measured for `decision_calls` calls
-//! within the peak; then the callees with the largest mean latencies, as many as fit, are measured together for the vote.
-//! The others keep their means: these are taken off the node's own latency, and the decision names them. (The paper
-//! measures basic blocks instead, section 3.9.)
+//! A round examines as many chosen nodes as fit in `max_nodes`, all in the same calls (Traeger 2008, section 3.6). If
+//! the callees of a single node do not fit, the node has a round for itself, in batches: each batch is measured for
+//! `decision_calls` calls within the peak; then the callees with the largest mean latencies, as many as fit, are
+//! measured together for the vote. The others keep their means: these are taken off the node's own latency, and the
+//! decision names them. (The paper measures basic blocks instead, section 3.9.)
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -33,56 +33,56 @@ const MAX_STRETCH: u64 = 4;
 pub(crate) struct Round {
     /// The epoch from which on calls count.
     pub since: Epoch,
-    /// The votes on each node that is examined.
+    /// The votes on each examined node.
     pub tallies: BTreeMap<NodeId, Tally>,
-    /// The callees of each that are measured.
+    /// The measured callees of each examined node.
     pub callees: BTreeMap<NodeId, Vec<NodeId>>,
     /// The calls within the peak.
     pub calls: u64,
-    /// The calls that are within the peak, or outside of it, only because of the time of probes.
+    /// The calls within the peak, or outside, only because of the probes' time.
     pub shifted: u64,
-    /// The records that overflowed or were lost.
+    /// The overflowed or lost records.
     pub missing: u64,
-    /// The batches, if the callees of its only node do not fit.
+    /// The batches, if the callees of the round's only node do not fit.
     pub batches: Option<Batches>,
-    /// The latency below which a call of a node says nothing about the reason for which it was chosen, ns.
+    /// The latency below which a node's call says nothing about the reason for its choice, ns.
     floors: BTreeMap<NodeId, u64>,
-    /// The epoch in which the last new target of an indirect site joined, by the node of its other targets.
+    /// The epoch in which an indirect site's last new target joined, by the node for the site's other targets.
     joined: BTreeMap<NodeId, Epoch>,
-    /// The same nodes whose sites had new targets that did not fit.
+    /// The nodes for other targets at sites with new targets that did not fit.
     pub more_targets: BTreeSet<NodeId>,
 }
 
-/// The votes of a round that was not decided, for another run.
+/// The votes in an undecided round, for another run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedRound {
     pub calls: u64,
     pub shifted: u64,
     pub missing: u64,
-    /// The nodes that were examined, each with its votes and its callees that were measured.
+    /// The examined nodes, each with its votes and its measured callees.
     pub nodes: Vec<(NodeId, Tally, Vec<NodeId>)>,
 }
 
-/// The callees of one node, measured one batch at a time.
+/// A node's callees, measured one batch at a time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Batches {
-    /// The callees that were in no batch yet.
+    /// The callees in no batch yet.
     todo: VecDeque<NodeId>,
-    /// The mean of the longest call of those that were, over the calls with a vote, ns.
+    /// The mean of the longest call to each measured callee, over the calls with a vote, ns.
     means: BTreeMap<NodeId, u64>,
-    /// The batches that were measured.
+    /// The measured batches.
     pub done: Vec<Batch>,
-    /// The callees that have no vote, with their means, the largest first; empty before the vote.
+    /// The callees without a vote, with their means, the largest first; empty before the vote.
     pub left_out: Vec<(NodeId, u64)>,
-    /// The part of their means that no node of the vote has, ns.
+    /// The part of their means without a node in the vote, ns.
     unseen_ns: u64,
-    /// Whether the calls are those of the vote.
+    /// Whether the calls are for the vote.
     voting: bool,
 }
 
 impl Round {
-    /// The votes, unless they are those of a batch or of the vote behind batches.
+    /// The votes, except in a batch or in the vote behind batches.
     pub fn save(&self) -> Option<SavedRound> {
         let nodes = self.tallies.iter().map(|(&node, tally)| {
             (node, tally.clone(), self.callees.get(&node).cloned().unwrap_or_default())
@@ -91,7 +91,7 @@ impl Round {
         self.batches.is_none().then(|| SavedRound { calls, shifted, missing, nodes: nodes.collect() })
     }
 
-    /// Goes on with the votes of another run, if they are on the same nodes and callees.
+    /// Goes on with another run's votes, if they are on the same nodes and callees.
     fn resume(&mut self, saved: SavedRound) -> bool {
         let callees = saved.nodes.iter().map(|(node, _, callees)| (*node, callees.clone()));
         // A batch has fewer callees than its node, so that it is never the same.
@@ -103,7 +103,8 @@ impl Round {
         true
     }
 
-    /// Whether a call met a target that joined only later. Its time is not where it belongs: the call has no vote.
+    /// Whether a call met a target that joined only later. The target's time counts in the wrong place: the call has no
+    /// vote.
     pub fn is_outdated(&self, record: &CallRecord) -> bool {
         let met = |node| self.joined.get(node).is_some_and(|&joined| record.epoch < joined);
         record.epoch < self.since || record.nodes.iter().any(|it| met(&it.node))
@@ -117,11 +118,10 @@ impl Round {
         self.calls >= decision_calls && (enough || last || is_measuring)
     }
 
-    /// Counts a call of f₀ within the peak.
+    /// Counts a call to f₀ within the peak.
     ///
-    /// The paper counts it for all nodes. Here it has a vote on a node only if the node took at least half of the time
-    /// that it took when it was chosen: where two causes make one peak, a call that has one of them says nothing about
-    /// the other.
+    /// The paper counts it for all nodes. Here it has a vote on a node only if the node took at least half of its time
+    /// when chosen: where two causes make one peak, a call with one cause says nothing about the other.
     pub fn add(&mut self, times: &CallTimes, tree: &mut Tree, cost: ProbeCost) {
         self.calls += 1;
         let left_out_ns = self.batches.as_ref().map_or(0, |batches| batches.unseen_ns);
@@ -160,7 +160,7 @@ impl Drilldown {
         }
         for node in std::mem::take(&mut self.waiting) {
             match self.no_sites(node) {
-                // f₀ has no caller that measured it, nor has a node of a save: their own calls are still to be seen.
+                // No caller measured f₀, or a node from a save: their own calls are still to be seen.
                 Some(reason) if self.tree.get(node).is_some_and(|node| node.unexamined.calls > 0) => {
                     self.end_unexamined(node, End::NoCallees(reason));
                 }
@@ -174,13 +174,13 @@ impl Drilldown {
         }
     }
 
-    /// The reason for which no callee of a node can be measured, if none can.
+    /// The reason why no callee of a node can be measured, if none can.
     pub(super) fn no_sites(&self, node: NodeId) -> Option<NoSites> {
         let children = self.children_by_site(node);
         match self.sites.get(&self.tree.get(node)?.callee?)? {
             Err(reason) => Some(*reason),
             Ok(sites) => {
-                // All nodes of the site are refused, if there are any.
+                // All nodes at the site are refused, if there are any.
                 let refusal = |site: &Site| {
                     let nodes = children.get(&site.id).map_or(&[][..], Vec::as_slice);
                     let refused =
@@ -193,7 +193,7 @@ impl Drilldown {
         }
     }
 
-    /// The number of call sites of a node that cannot be measured.
+    /// The number of unmeasurable call sites in a node.
     pub(super) fn sites_not_measured(&self, node: NodeId) -> u64 {
         let function = self.tree.get(node).and_then(|node| node.callee);
         let Some(Ok(sites)) = function.and_then(|function| self.sites.get(&function)) else { return 0 };
@@ -217,7 +217,7 @@ impl Drilldown {
         by_site
     }
 
-    /// Makes the nodes of a node's callees, where they are not there already.
+    /// Makes nodes for a node's callees, where they are missing.
     fn make_children(&mut self, node: NodeId) -> Result<(), Full> {
         let Some(function) = self.tree.get(node).and_then(|node| node.callee) else { return Ok(()) };
         let sites = match self.sites.get(&function) {
@@ -248,14 +248,14 @@ impl Drilldown {
         Ok(())
     }
 
-    /// The callees of a node that can be measured.
+    /// A node's measurable callees.
     fn measurable(&self, node: NodeId) -> Vec<NodeId> {
         let children = self.tree.get(node).map_or(&[][..], |node| node.children.as_slice());
         let can = |child: &NodeId| self.tree.get(*child).is_some_and(|child| child.refused.is_none());
         children.iter().copied().filter(can).collect()
     }
 
-    /// The nodes that have to be measured to reach a node, itself included, f₀ not.
+    /// The nodes to be measured to reach a node, itself included, f₀ not.
     fn way(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
         self.tree.path(node).into_iter().skip(1)
     }
@@ -310,12 +310,12 @@ impl Drilldown {
         Ok(())
     }
 
-    /// The number of callees of a node that can be measured at a time.
+    /// The number of a node's callees that can be measured at a time.
     fn room(&self, node: NodeId) -> usize {
         self.parameters.max_nodes.saturating_sub(self.way(node).count()).max(1)
     }
 
-    /// Measures the nodes of the round; calls that begin from now on have votes.
+    /// Measures the round's nodes; calls that begin from now on have votes.
     fn begin_epoch(&mut self, effects: &mut Vec<Effect>) {
         self.epoch.0 += 1;
         if let Some(round) = &mut self.round {
@@ -324,7 +324,7 @@ impl Drilldown {
         self.measure_round(effects);
     }
 
-    /// Measures the nodes of the round, without any votes yet.
+    /// Measures the round's nodes, without any votes yet.
     fn measure(&mut self, effects: &mut Vec<Effect>) {
         let Some(round) = &mut self.round else { return };
         round.calls = 0;
@@ -338,7 +338,7 @@ impl Drilldown {
         self.begin_epoch(effects);
     }
 
-    /// Has the nodes of the round measured, and those that it does not need removed.
+    /// Has the round's nodes measured, and all others removed.
     fn measure_round(&mut self, effects: &mut Vec<Effect>) {
         let Some(round) = &self.round else { return };
         let examined = round.tallies.keys().flat_map(|&node| self.way(node));
@@ -357,7 +357,7 @@ impl Drilldown {
         self.keep_measured(&nodes, effects);
     }
 
-    /// Has all measured nodes removed but those that are kept.
+    /// Has all measured nodes removed except the kept ones.
     pub(super) fn keep_measured(&mut self, kept: &BTreeSet<NodeId>, effects: &mut Vec<Effect>) {
         let nodes: Vec<NodeId> = self.measured.difference(kept).copied().collect();
         if !nodes.is_empty() {
@@ -367,7 +367,7 @@ impl Drilldown {
         }
     }
 
-    /// Adds a target to the nodes of an indirect site, of which one is given, wherever its function is examined.
+    /// Adds a target to an indirect site, given by its placeholder node, wherever the site's function is examined.
     pub(super) fn add_target(&mut self, placeholder: NodeId, callee: FunctionId, effects: &mut Vec<Effect>) {
         let Some((site, kind)) = self.tree.get(placeholder).and_then(|node| node.site) else { return };
         let Some(function) = self.function_of_caller(placeholder) else { return };
@@ -389,7 +389,7 @@ impl Drilldown {
             });
             match &mut round.batches {
                 Some(batches) if !batches.voting => batches.todo.push_back(new),
-                // It stays with the site's other targets; if these are chosen, the node is examined again.
+                // The new target stays with the site's other targets; if these are chosen, the node is examined again.
                 _ if measured >= self.parameters.max_nodes => round.more_targets.extend(others),
                 _ => {
                     round.joined.extend(others.map(|others| (others, Epoch(self.epoch.0 + 1))));
@@ -404,7 +404,7 @@ impl Drilldown {
         }
     }
 
-    /// For each target of a node's indirect sites, the node of all other targets.
+    /// For each target of a node's indirect sites, the node for all other targets.
     fn others_of_sites(&self, node: NodeId) -> BTreeMap<NodeId, NodeId> {
         let children = self.tree.get(node).map_or(&[][..], |node| node.children.as_slice());
         let children = || children.iter().filter_map(|&id| Some((id, self.tree.get(id)?)));
@@ -419,7 +419,7 @@ impl Drilldown {
         self.tree.get(self.tree.get(node)?.parent?)?.callee
     }
 
-    /// Ends a batch or a round. The calls of a round decide on its nodes.
+    /// Ends a batch or a round. A round's calls decide on its nodes.
     pub(super) fn end_round(&mut self, effects: &mut Vec<Effect>) {
         let Some(mut round) = self.round.take() else { return };
         let node = round.tallies.keys().next().copied().unwrap_or_default();
@@ -441,7 +441,7 @@ impl Drilldown {
         }
         self.decide(round, effects);
         effects.push(Effect::Report);
-        // Probes that are no longer needed go now, those of the paths to chosen nodes stay.
+        // Unneeded probes go now, the probes on the paths to chosen nodes stay.
         let kept = self.waiting.iter().flat_map(|&node| self.way(node)).collect();
         self.advance(effects);
         if self.round.is_none() && !self.is_finished() {
@@ -463,10 +463,10 @@ impl Batches {
         self.done.push(Batch { nodes, calls });
     }
 
-    /// The callees that have a vote: those with the largest means.
+    /// The callees with a vote: the largest means.
     ///
-    /// `others` has the node of all other targets, for each target of an indirect site. It counts the calls of the
-    /// targets that are left out, so that it has to be in the vote where all of them together take long.
+    /// `others` has, for each target of an indirect site, the node for all other targets. This node counts the calls to
+    /// the left-out targets, so that it has to be in the vote where they take long together.
     fn vote(&mut self, room: usize, others: &BTreeMap<NodeId, NodeId>) -> Vec<NodeId> {
         let ordered = |means: &BTreeMap<NodeId, u64>| {
             let mut order: Vec<NodeId> = means.keys().copied().collect();
@@ -521,7 +521,7 @@ mod tests {
 
     #[test]
     fn the_node_of_other_targets_has_a_vote_where_those_without_one_take_long() {
-        // 1 has the other targets of the site of 2, 3 and 4; 5 is a callee of another site.
+        // 1 has the other targets at the site of 2, 3 and 4; 5 is a callee at another site.
         let means = [(1, 10), (2, 50), (3, 40), (4, 30), (5, 35)];
         let others = [2, 3, 4].map(|target| (NodeId(target), NodeId(1))).into();
         let vote = |room, others: &BTreeMap<NodeId, NodeId>| {
@@ -531,12 +531,12 @@ mod tests {
             let left_out: Vec<u32> = batches.left_out.iter().map(|(node, _)| node.0).collect();
             (order, left_out, batches.unseen_ns)
         };
-        // With 30 ns of 4 it has 40 ns; the time of 3 and 4 is then its own.
+        // With 30 ns from 4 it has 40 ns; the time of 3 and 4 is then its own.
         assert_eq!(vote(2, &others), (vec![2, 1], vec![3, 5, 4], 35));
         assert_eq!(vote(2, &BTreeMap::new()), (vec![2, 3], vec![5, 4, 1], 75));
         // Without 2 it has 80 ns.
         assert_eq!(vote(1, &others), (vec![1], vec![2, 3, 5, 4], 35));
-        // 6 is in no batch, so that nothing counts the calls of 2.
+        // 6 is in no batch, so that nothing counts the calls to 2.
         let elsewhere = BTreeMap::from([(NodeId(2), NodeId(6))]);
         assert_eq!(vote(1, &elsewhere), (vec![2], vec![3, 5, 4, 1], 115));
         let elsewhere = BTreeMap::from([(NodeId(3), NodeId(6))]);

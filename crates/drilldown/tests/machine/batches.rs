@@ -8,7 +8,7 @@ use wakepath_drilldown::{Contributor, Decision, NodeId, Parameters, ProbeCost};
 use crate::drawing::{Drawing, check_with};
 use crate::driver::ALL;
 
-/// f₀ with callees of 1, 2, … us, one of which is slow.
+/// f₀ with callees of 1, 2, … us; the callee `slow` takes 5 ms.
 fn wide(callees: usize, slow: usize) -> String {
     let mut text = String::from("f0 10us\n");
     for callee in 0..callees {
@@ -27,7 +27,7 @@ fn a_level_that_does_not_fit_is_measured_in_batches_and_no_site_is_dropped() {
         let calls = drawing.run(&mut driver, ALL, 1000);
         let expected = format!("RootCauseFound\nf0 > c{slow}: itself  [20-0/20 20-0/20]\n");
         assert_eq!(drawing.answers(&driver.machine), expected);
-        // Four batches, the vote, and the level of the slow callee.
+        // Four batches, the vote, and the slow callee's level.
         assert_eq!(calls, 20 * 6);
         let decision = &driver.machine.decisions()[0];
         assert_eq!(decision.batches.iter().map(|it| it.calls).collect::<Vec<_>>(), [20; 4]);
@@ -52,7 +52,7 @@ fn with_or_without_vote(decision: &Decision) -> BTreeSet<NodeId> {
 
 #[test]
 fn time_of_callees_without_a_vote_is_not_their_callers_own() {
-    // 30 callees of 40 us take 1200 us together; 2 of 100 us have a vote, f₀ has 90 us.
+    // 30 callees at 40 us take 1200 us together; 2 at 100 us have a vote, f₀ has 90 us.
     let mut text = String::from("f0 60us\n");
     for callee in 0..30 {
         text += &format!("  c{callee} 40us\n");

@@ -1,4 +1,4 @@
-//! Things that take the time of a function from it (Traeger 2008, section 3.12): preemption, interrupts, the hypervisor.
+//! Takers of a function's time (Traeger 2008, section 3.12): preemption, interrupts, the hypervisor.
 
 use expect_test::expect;
 

@@ -148,7 +148,7 @@ fn sites_that_are_not_measured_are_a_doubt_where_their_callers_own_time_is_the_a
 
 #[test]
 fn targets_that_are_not_known_are_a_doubt() {
-    // Each call has another target, of 60, 100 or 300.
+    // Each call has another target, out of 60, 100 or 300.
     for (targets, expected) in [
         (
             60,
@@ -218,7 +218,7 @@ fn targets_that_are_not_known_are_a_doubt() {
     }
 }
 
-/// A cost like that of two uprobes.
+/// The cost of two uprobes.
 const UPROBES: ProbeCost = ProbeCost { inside_ns: 600, outside_ns: 600 };
 
 fn with_cost(drawing: &str, peak: LatencyRange, cost: ProbeCost) -> (String, u64) {
@@ -230,20 +230,20 @@ fn with_cost(drawing: &str, peak: LatencyRange, cost: ProbeCost) -> (String, u64
 
 #[test]
 fn time_of_probes_is_taken_off_and_a_vote_that_depends_on_it_is_a_doubt() {
-    // 500 calls of 100 ns: with probes they take 650 us more.
+    // 500 calls at 100 ns: with probes they take 650 us more.
     let drawing = "f0 10us\n  a 100ns x500\n  b 300us";
     expect![[r#"
         RootCauseFound
         f0 > b: itself (NoCallees(Leaf))  [20-0/20 20-0/20] probes:f0:20
     "#]]
     .assert_eq(&with_cost(drawing, ALL, UPROBES).0);
-    // Without a doubt where the time of probes is small beside the answer.
+    // Without a doubt where probe time is small beside the answer.
     expect![[r#"
         RootCauseFound
         f0 > b: itself (NoCallees(Leaf))  [20-0/20 20-0/20]
     "#]]
     .assert_eq(&with_cost("f0 10us\n  a 100ns x50\n  b 900us", ALL, UPROBES).0);
-    // The answer is what is left of mostly probes.
+    // The answer is the rest after taking off mostly probes.
     expect![[r#"
         RootCauseFound
         f0: calls a 500 times  [20-0/20] probes:f0:20

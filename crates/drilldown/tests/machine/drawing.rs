@@ -1,17 +1,17 @@
 //! Programs drawn as text, and their answers as text.
 //!
-//! A line is a call: its depth by its indentation, the function, the time of its own code, and words:
+//! A line is a call: its depth by its indentation, the function, the time in its own code, and words:
 //!
 //! - `x10`: the caller makes the call ten times, one behind the other;
-//! - `1/3` or `1/3+2`: only in the calls of f₀ whose number is divisible by 3, or leaves 2; `2/3`: in the two of three
-//!   whose number leaves less than 2;
-//! - `from 7`: only in calls of f₀ from number 7 on (they count from 0); `until 7`: only in those before;
-//! - `blocked 3us`, `preempted 3us`, `stolen 3us`, `irq236 3us`: what else its time goes to;
+//! - `1/3` or `1/3+2`: only in the calls to f₀ with a number divisible by 3, or with the remainder 2; `2/3`: in the two
+//!   out of three with a remainder below 2;
+//! - `from 7`: only in calls to f₀ from number 7 on (they count from 0); `until 7`: only before it;
+//! - `blocked 3us`, `preempted 3us`, `stolen 3us`, `irq236 3us`: other uses of its time;
 //! - `indirect`, `tail`: how its site calls. Indirect calls at one site are lines behind each other with `site 1`;
-//! - `refused`: its site cannot be probed; `unattachable`: that is found out only when the probe is to be placed;
+//! - `refused`: its site cannot be probed; `unattachable`: the probe is refused only at its placement;
 //! - `undecodable`: its function's code cannot be decoded.
 //!
-//! The same name is the same function, so that its sites are those of all lines with that name, by place.
+//! The same name is the same function: its sites are the sites on all lines with the name, by place.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ struct Line {
     stolen_ns: u64,
     interrupts: Vec<(u32, u64)>,
     repeats: u64,
-    /// The calls of f₀ that make this call: `number % .1 - .2 < .0`.
+    /// The calls to f₀ that make this call: `number % .1 - .2 < .0`.
     every: (u64, u64, u64),
     between: (u64, u64),
     lines: Vec<Line>,
@@ -150,7 +150,7 @@ impl Drawing {
         line
     }
 
-    /// The call of f₀ with a number.
+    /// The call to f₀ with a number.
     pub fn call(&self, number: u64) -> Call {
         self.f0.calls(number).remove(0)
     }
@@ -161,7 +161,7 @@ impl Drawing {
         driver
     }
 
-    /// Runs calls of f₀ until the search has finished; fails after `most` calls.
+    /// Runs calls to f₀ until the search has finished; fails after `most` calls.
     pub fn run(&self, driver: &mut Driver, peak: LatencyRange, most: u64) -> u64 {
         driver.handle(Event::Peak(peak));
         self.run_on(driver, 0, most)
@@ -177,7 +177,7 @@ impl Drawing {
         number
     }
 
-    /// The status and the paths that were found, as text.
+    /// The status and the paths found, as text.
     pub fn answers(&self, machine: &Drilldown) -> String {
         let mut text = format!("{:?}\n", machine.status());
         for cause in machine.root_causes() {
@@ -270,7 +270,7 @@ impl Line {
     }
 }
 
-/// Draws a program, runs it without cost of probes, and compares the answers.
+/// Draws a program, runs it without probe costs, and compares the answers.
 pub fn check(drawing: &str, expected: Expect) {
     check_with(drawing, |_| (), expected);
 }

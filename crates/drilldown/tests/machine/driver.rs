@@ -1,4 +1,4 @@
-//! A driver without a program: it obeys the effects, and checks that they keep what their documentation says.
+//! A driver without a program: it obeys the effects, and checks them against their documentation.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -10,23 +10,23 @@ use wakepath_drilldown::{
 
 use crate::program::{Call, Probes, record};
 
-/// A latency that no call reaches, ns.
+/// All latencies.
 pub const ALL: LatencyRange = LatencyRange { from_ns: 0, to_ns: u64::MAX };
 
 pub struct Driver {
     pub machine: Drilldown,
     pub cost: ProbeCost,
     sites: BTreeMap<FunctionId, Result<Vec<Site>, NoSites>>,
-    /// The sites where probes are refused once they are to be placed.
+    /// The sites where probes are refused at their placement.
     pub unattachable: BTreeSet<SiteId>,
     max_nodes: usize,
     pub probes: Rc<Probes>,
     measured: BTreeSet<NodeId>,
     asked: BTreeSet<FunctionId>,
     pub finished: Option<Status>,
-    /// The nodes of each measurement.
+    /// The nodes in each measurement.
     pub measurements: Vec<Vec<NodeId>>,
-    /// The effects that are not obeyed yet. An answer to one of them may have more, which come behind.
+    /// The effects not obeyed yet. An answer to an effect may have more, which come behind.
     effects: VecDeque<Effect>,
     is_obeying: bool,
 }
@@ -122,12 +122,12 @@ impl Driver {
         }
     }
 
-    /// Runs a call of f₀ under the probes of now.
+    /// Runs a call to f₀ under the current probes.
     pub fn call(&mut self, f0: &Call) {
         self.call_under(f0, &self.probes.clone());
     }
 
-    /// Ends a call of f₀ that began under these probes.
+    /// Ends a call to f₀ that began under these probes.
     pub fn call_under(&mut self, f0: &Call, probes: &Probes) {
         let (record, targets) = record(f0, probes, self.cost);
         for (parent, site, callee) in targets {

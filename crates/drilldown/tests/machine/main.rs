@@ -1,4 +1,4 @@
-//! The machine, driven as its driver drives it: by drawings of programs whose answer is known, and by programs at random.
+//! The machine, driven as its driver drives it: by drawn programs with known answers, and by random programs.
 
 mod drawing;
 mod driver;

@@ -50,7 +50,7 @@ fn a_function_that_waits_is_the_answer_as_blocked() {
 
 #[test]
 fn contributors_within_one_power_of_two_are_all_chosen_and_decided_in_the_same_calls() {
-    // 530 to 1040 us are one bucket.
+    // 530 to 1040 us share a bucket.
     check(
         "f0 10us
            a 20us
@@ -82,7 +82,7 @@ fn the_function_itself_and_a_callee_may_both_be_the_answer() {
 
 #[test]
 fn a_slow_function_in_a_loop_is_the_answer_and_the_loop_is_not() {
-    // One of the ten calls is slow.
+    // A single call out of ten is slow.
     check(
         "f0 10us
            a 5us x9

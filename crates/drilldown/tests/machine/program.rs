@@ -1,4 +1,4 @@
-//! Made-up executions: the calls inside one call of f₀, and the record that probes would make of them.
+//! Made-up executions: the calls inside one call to f₀, and the record that probes would make.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use wakepath_drilldown::{
     CallRecord, Epoch, FunctionId, InterruptTime, Measurement, NodeId, NodeRecord, OwnTime, ProbeCost, SiteId,
 };
 
-/// One call of a function: its own time, and the calls that it makes.
+/// A function call: its own time, and the calls that it makes.
 #[derive(Debug, Clone, Default)]
 pub struct Call {
-    /// The function, by its number.
+    /// The function's number.
     pub function: u32,
-    /// The address of its call site.
+    /// The call site's address.
     pub site: u64,
-    /// The time of its own code, ns.
+    /// The time in its own code, ns.
     pub own_ns: u64,
     /// The time in which it was blocked, ns.
     pub blocked_ns: u64,
-    /// The time that was taken from its own code, ns.
+    /// The time of preemptions in its own code, ns.
     pub preempted_ns: u64,
     /// The time that the hypervisor took from its own code, ns.
     pub stolen_ns: u64,
-    /// The interrupts that hit its own code: number and ns.
+    /// The interrupts in its own code: number and ns.
     pub interrupts: Vec<(u32, u64)>,
     /// Its calls.
     pub calls: Vec<Call>,
@@ -39,7 +39,7 @@ impl Call {
     }
 }
 
-/// The probes of one epoch.
+/// An epoch's probes.
 #[derive(Debug, Clone, Default)]
 pub struct Probes {
     pub epoch: Epoch,
@@ -57,10 +57,10 @@ impl Probes {
     }
 }
 
-/// A target of an indirect site that is no node: its caller's node, the site, the function.
+/// An indirect site's target without a node: its caller's node, the site, the function.
 pub type Target = (NodeId, SiteId, FunctionId);
 
-/// The record of one call of f₀, and the unknown targets that it met.
+/// The record of one call to f₀, and the unknown targets met in it.
 pub fn record(f0: &Call, probes: &Probes, cost: ProbeCost) -> (CallRecord, Vec<Target>) {
     let mut recorder = Recorder { probes, cost, nodes: BTreeMap::new(), targets: Vec::new() };
     let latency_ns = recorder.run(f0, Some(NodeId::F0), NodeId::F0);
@@ -77,9 +77,9 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// Runs a call; returns the time that it takes with all probes inside it, ns.
+    /// Runs a call; returns its time with all probes inside it, ns.
     ///
-    /// A call that is no node has left the tree, with everything that it calls (Traeger 2008, section 3.11).
+    /// A call without a node has left the tree, with everything that it calls (Traeger 2008, section 3.11).
     fn run(&mut self, call: &Call, node: Option<NodeId>, innermost: NodeId) -> u64 {
         let own = &mut self.entry(innermost).own;
         own.blocked_ns += call.blocked_ns;

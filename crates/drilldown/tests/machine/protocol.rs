@@ -1,4 +1,4 @@
-//! The order of events and effects, and events that cannot be.
+//! The order of events and effects, and impossible events.
 
 use wakepath_distribution::{Histogram, Unit};
 use wakepath_drilldown::{
@@ -24,7 +24,7 @@ fn sites(function: u32, sites: &[Site]) -> Event {
     Event::Sites { function: FunctionId(function), sites: Ok(sites.to_vec()) }
 }
 
-/// A call of f₀ of 1000 ns, with the longest calls of its nodes.
+/// A call to f₀ that takes 1000 ns, with the longest calls to its nodes.
 fn call(epoch: u32, nodes: &[(u32, u64)]) -> Event {
     let nodes = nodes.iter().map(|&(node, ns)| NodeRecord {
         node: NodeId(node),
@@ -87,7 +87,7 @@ fn a_search_asks_measures_decides_and_removes() {
     assert_eq!((tree[0].state, tree[1].state), (NodeState::Examined, NodeState::Candidate));
     let open: Vec<_> = machine.root_causes().into_iter().map(|it| (it.path, it.cause, it.end)).collect();
     assert_eq!(open, [(vec![NodeId(0)], None, None)]);
-    // The callee that was not chosen goes while the sites of the chosen one are looked for.
+    // The unchosen callee goes while the chosen callee's sites are looked for.
     assert_eq!(run(&mut machine, call(1, &[(1, 800), (2, 50)])), ["report", "find 1 of 1", "remove [2]"]);
     assert_eq!(machine.removing().collect::<Vec<_>>(), [NodeId(2)]);
     assert_eq!(run(&mut machine, call(1, &[(1, 900), (2, 50)])), [""; 0]);
@@ -95,7 +95,7 @@ fn a_search_asks_measures_decides_and_removes() {
     assert_eq!(run(&mut machine, Event::Removed { nodes: vec![NodeId(2)] }), [""; 0]);
     assert_eq!(machine.removing().count(), 0);
     assert_eq!(run(&mut machine, sites(1, &[site(0x30, 2)])), ["measure 2: 1<0@10 3<1@30"]);
-    // A late record of a node that was removed is passed over.
+    // Late times of a removed node are passed over.
     assert_eq!(run(&mut machine, call(2, &[(1, 900), (2, 50), (3, 20)])), [""; 0]);
     let end = ["report", "remove [1, 3]", "RootCauseFound"];
     assert_eq!(run(&mut machine, call(2, &[(1, 900), (99, 5)])), end);
@@ -107,7 +107,7 @@ fn a_search_asks_measures_decides_and_removes() {
         (NodeState::Decided, NodeState::Dropped, NodeState::Dropped)
     );
     let causes = machine.root_causes();
-    // 900 ns less the mean of 20 ns in one of two calls.
+    // 900 ns less the mean of 20 ns in every second call.
     assert_eq!((causes[0].ns, causes[0].f0_ns, causes[0].blocked_ns), (890, 1000, 0));
     assert!((causes[0].share() - 0.89).abs() < 1e-9 && causes[0].is_found());
     assert!((causes[0].confidence - 1.0).abs() < 1e-9);
@@ -141,14 +141,14 @@ fn a_new_target_is_measured_in_the_same_round() {
         || Event::Target { parent: NodeId(0), site: SiteId { address: 0x10 }, callee: FunctionId(3) };
     assert_eq!(run(&mut machine, target()), ["measure 2: 1<0@10 2<0@10"]);
     assert_eq!(run(&mut machine, target()), [""; 0], "it is known");
-    // A call that met it before it was known has no vote, and one that did not has one.
+    // A call that met the target before it was known has no vote; a call without it has a vote.
     assert_eq!(run(&mut machine, call(1, &[(1, 900)])), [""; 0]);
     assert_eq!((machine.calls_to_decision(), machine.calls().outdated), (Some(2), 1));
     assert_eq!(run(&mut machine, call(1, &[])), [""; 0]);
     assert_eq!(machine.calls_to_decision(), Some(1));
-    // So has one that met yet another target.
+    // A call that met yet another target has a vote too.
     run(&mut machine, call(2, &[(1, 900)]));
-    // Both have one vote: f₀ is an answer, and calls of functions that are not known.
+    // Both have a vote: f₀ is an answer, and calls to unknown functions.
     assert_eq!(machine.root_causes().len(), 2);
 }
 
@@ -171,7 +171,7 @@ fn a_target_of_a_level_that_is_decided_is_kept_for_other_nodes() {
     run(&mut machine, call(3, &[(2, 900), (4, 800)]));
     run(&mut machine, call(3, &[(2, 900), (4, 800)]));
     let tree = machine.tree();
-    // Also one level further down, where it is known from the beginning.
+    // Also a level further down, where it is known from the beginning.
     assert_eq!(tree.iter().filter(|it| it.callee == Some(FunctionId(4))).count(), 2);
 }
 
@@ -251,7 +251,7 @@ fn a_target_that_does_not_fit_is_measured_when_its_site_is_chosen() {
 
 #[test]
 fn targets_of_a_site_are_known_on_every_path() {
-    // f₀ calls g twice; g has one indirect site.
+    // f₀ calls g twice; g has an indirect site.
     let mut machine = machine(two_calls());
     run(&mut machine, Event::Peak(ALL));
     run(&mut machine, sites(7, &[site(0x10, 1), site(0x20, 1)]));
@@ -314,7 +314,7 @@ fn a_chosen_function_that_is_not_called_any_more_ends_its_path() {
     run(&mut machine, call(1, &[(1, 900)]));
     run(&mut machine, call(1, &[(1, 900)]));
     run(&mut machine, sites(1, &[site(0x30, 2)]));
-    // A call in which it takes less than half of its time is like one without it.
+    // A call in which the node takes less than half of its time counts like a call without it.
     for nodes in [&[][..], &[(1, 449)]].repeat(3) {
         assert_eq!(run(&mut machine, call(2, nodes)), [""; 0]);
     }
@@ -339,7 +339,7 @@ fn the_peak_with_the_start_number_is_chosen_when_there_are_enough_calls() {
     assert_eq!(run(&mut machine, histogram(&[(1000, 90), (100_000, 10)])), ["report"]);
     assert_eq!(machine.handle(Event::Peak(ALL)), Err(EventError::PeakTwice));
     run(&mut machine, sites(7, &[]));
-    // The latency of these calls is 1000 ns: outside of the peak.
+    // The latency of these calls is 1000 ns: outside the peak.
     run(&mut machine, call(1, &[]));
     assert_eq!((machine.calls().outside_peak, machine.calls().used), (1, 0));
 }
@@ -438,7 +438,7 @@ fn one_thread_may_end_a_call_that_began_before_the_last_measurement() {
     driver.call(&drawing.call(0));
     driver.call(&drawing.call(1));
     assert!(driver.probes.epoch > old.epoch);
-    // Under the old probes, all of a would be its own.
+    // Under the old probes, all of a's time would be its own.
     for _ in 0..10 {
         driver.call_under(&drawing.call(2), &old);
     }

@@ -46,7 +46,7 @@ fn latencies(ns: u64) -> Histogram {
     histogram
 }
 
-/// Resumes in a run in which all functions have other numbers.
+/// Resumes in a run with other numbers for all functions.
 fn resume(drawing: &Drawing, text: &str, parameters: Parameters) -> Result<Drilldown, SaveError> {
     let save = serde_json::from_str(text).unwrap();
     let names = RefCell::new(drawing.clone());
@@ -116,7 +116,7 @@ fn a_search_that_was_stopped_goes_on_with_its_level() {
     let machine = resume(&drawing, &text, of_depth(10)).unwrap();
     let mut driver = Driver::resuming(machine, drawing.sites.clone(), 64, ProbeCost::default());
     driver.handle(Event::Resume);
-    // 9 of 20 votes are there; the other nodes of the round were not on a path.
+    // 9 of 20 votes are there; the other nodes in the round were not on a path.
     assert_eq!(driver.machine.calls_to_decision(), Some(11));
     let calls = drawing.run_on(&mut driver, 0, 1000);
     expect![[r#"
@@ -233,7 +233,7 @@ fn a_call_that_the_code_has_no_longer_is_not_measured() {
     .assert_eq(&drawing.answers(&driver.machine));
 }
 
-/// The error for a save of depth 2 in which one value is another one.
+/// The error for a save at depth 2 with a changed value.
 fn error(place: &str, value: Value) -> String {
     let (drawing, text) = saved(2);
     let mut save: Value = serde_json::from_str(&text).unwrap();
@@ -423,10 +423,10 @@ fn a_node_that_is_there_twice_is_refused() {
     assert_eq!(error, "the save is broken: list of targets 0 is too long, or has one twice");
     save["targets"][0]["callees"].as_array_mut().unwrap().pop();
     assert!(resume(&drawing, &save.to_string(), of_depth(10)).is_ok());
-    // A peak may be one latency.
+    // A peak may be a single latency.
     save["peak"] = json!({"from_ns": 5, "to_ns": 5});
     assert!(resume(&drawing, &save.to_string(), of_depth(10)).is_ok());
-    // A callee of a function that is not known.
+    // A callee of an unknown function.
     let mut save: Value = serde_json::from_str(&text).unwrap();
     save["nodes"][1]["callee"] = Value::Null;
     save["nodes"][1]["site"][1] = json!("Indirect");
@@ -443,7 +443,7 @@ fn no_save_is_a_panic_whatever_its_bytes() {
         let mut bytes = text.clone().into_bytes();
         for _ in 0..=chance.number() % 3 {
             let place = (chance.number() % bytes.len() as u64) as usize;
-            // Digits most of the time, so that it can still be read.
+            // Digits most times, so that it can still be read.
             if bytes[place].is_ascii_digit() {
                 bytes[place] = b'0' + (chance.number() % 10) as u8;
             } else if chance.number().is_multiple_of(20) {

@@ -1,9 +1,9 @@
-//! Programs at random, whose culprits are known: what is found has to be what was planted.
+//! Random programs with known culprits: the search has to find the planted culprits.
 //!
-//! A program is a path from f₀ to a culprit, or two of them, among other calls: fan-out 2, 4 or 8, up to 8 deep, with
-//! loops, recursion, shared functions, indirect and tail calls. The culprit is in some of the calls of f₀ only, so that
-//! they are a peak. All times scatter, some calls are hit by something else, several threads call f₀, and probes take time:
-//! the time that they really take differs from the time that the machine is given.
+//! A program is a path from f₀ to a culprit, or two paths, among other calls: fan-out 2, 4 or 8, up to 8 deep, with
+//! loops, recursion, shared functions, indirect and tail calls. The culprit is in some calls to f₀ only, so that they
+//! are a peak. All times scatter, some calls meet an unrelated disturbance, several threads call f₀, and probes take
+//! time: their real time differs from the time given to the machine.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use wakepath_drilldown::{
 use crate::driver::Driver;
 use crate::program::{Call, record};
 
-/// A call as it is drawn for each call of f₀.
+/// A call as it is drawn for each call to f₀.
 #[derive(Debug, Clone, Default)]
 struct Template {
     function: u32,
     site: u64,
     own_ns: f64,
-    /// The part of calls of f₀ in which it is called.
+    /// The part of the calls to f₀ in which it is called.
     share: f64,
     repeats: u64,
     /// The number of the culprit that ends here.
@@ -39,7 +39,7 @@ enum Kind {
     Stolen,
     Interrupted,
     Loops,
-    /// Preempted wherever a call of f₀ happens to be.
+    /// Preempted wherever a call to f₀ happens to be.
     Anywhere,
 }
 
@@ -65,13 +65,13 @@ struct Program {
     culprit_ns: f64,
     /// The part of calls with a culprit.
     slow: f64,
-    /// Whether a slow call has one of two culprits, or both.
+    /// Whether a slow call has either culprit, or both.
     one_of_two: bool,
-    /// The site on a path that cannot be probed.
+    /// Whether a site on a path cannot be probed.
     refused: bool,
 }
 
-/// How the times of a program scatter.
+/// The scatter in a program's times.
 fn scatter(chance: &mut Chance, ns: f64) -> u64 {
     (ns * chance.between(0.8, 1.25)) as u64
 }
@@ -94,7 +94,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// A new call site of a function.
+    /// A new call site in a function.
     fn site(&mut self, function: u32, callee: u32, tail: bool) -> u64 {
         let sites = self.sites.entry(FunctionId(function)).or_default();
         let address = u64::from(function) << 16 | sites.len() as u64;
@@ -114,7 +114,7 @@ impl Maker<'_> {
         self.chance.share().powi(3)
     }
 
-    /// A callee that is not on a path: a function of the library, with callees of its own at times.
+    /// A callee outside the path: a library function, with callees at times.
     fn other(&mut self, caller: u32, depth: u32) -> Template {
         let function = LIBRARY + below(self.chance, 12) as u32;
         let known = self.sites.get(&FunctionId(caller)).into_iter().flatten();
@@ -173,7 +173,7 @@ impl Maker<'_> {
         }
     }
 
-    /// The functions of a path: new ones, or ones that are on it already.
+    /// A path's functions: new, or already on it.
     fn functions(&mut self, depth: u64, from: &[u32]) -> Vec<u32> {
         let mut functions: Vec<u32> = from.to_vec();
         for _ in 0..depth {
@@ -216,7 +216,7 @@ impl Program {
             culprits.push(Culprit { kind, path, loops, loop_callee: LIBRARY + 100 });
         }
         let (mut sites, chance) = (maker.sites, maker.chance);
-        // The callee of a loop has a site of its own.
+        // A loop's callee has a site for itself.
         for culprit in culprits.iter().filter(|culprit| culprit.kind == Kind::Loops) {
             let function = FunctionId(culprit.path.last().unwrap().1);
             let id = SiteId { address: u64::from(function.0) << 16 | 0xffff };
@@ -228,7 +228,7 @@ impl Program {
         }
         // From 10 us to 20 ms.
         let culprit_ns = (chance.between(10e3f64.ln(), 20e6f64.ln())).exp();
-        // All else takes 5 to 40% of that, so that the culprit is one.
+        // All else takes 5 to 40% of this time, so that the culprit stands out.
         let background = culprit_ns * chance.between(0.05, 0.4);
         let factor = background / total_ns(&f0).max(1e-9);
         scale(&mut f0, factor);
@@ -244,7 +244,7 @@ impl Program {
         Self { f0, sites, culprits, culprit_ns, slow, one_of_two, refused }
     }
 
-    /// A call of f₀, and whether it is slow.
+    /// A call to f₀, and whether it is slow.
     fn call(&self, chance: &mut Chance) -> (Call, bool) {
         let slow = often(chance, self.slow);
         let mut active = vec![slow; 2];
@@ -260,7 +260,7 @@ impl Program {
             hit(&mut f0, place, ns);
         }
         if often(chance, 0.02) {
-            // Something hits this call that has nothing to do with the peak.
+            // A disturbance of this call that has nothing to do with the peak.
             f0.preempted_ns += (self.culprit_ns * chance.share() * 2.0) as u64;
         }
         f0.interrupts.push((236, 2000));
@@ -314,7 +314,7 @@ impl Program {
         }
     }
 
-    /// The peak of the slow calls, if they are one: as a user would choose it from a histogram.
+    /// The slow calls' peak, if they are a peak: as a user would choose it from a histogram.
     fn peak(&self, chance: &mut Chance) -> Option<LatencyRange> {
         let mut histogram = Histogram::new(Unit::Nanoseconds);
         let (mut slow, mut fast) = (Vec::new(), Vec::new());
@@ -361,13 +361,13 @@ fn hit(call: &mut Call, place: u64, ns: u64) {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
 enum Verdict {
-    /// All that was planted is found, and nothing else, without a doubt.
+    /// Everything planted is found, and nothing else, without a doubt.
     Right,
     /// The same, with a doubt.
     RightInDoubt,
-    /// One of two culprits is found, and nothing else; the other one is a doubt.
+    /// One of two culprits is found, and nothing else; the other culprit is a doubt.
     OneOfTwo,
-    /// The path ends at a site that cannot be probed, and this is said.
+    /// The path ends at an unprobable site, and the answer has this doubt.
     CutAndSaid,
     /// Something else is found, and doubted.
     WrongInDoubt,
@@ -440,7 +440,7 @@ fn judge(program: &Program, driver: &Driver) -> Verdict {
     }
 }
 
-/// Makes a program, searches it, and judges what was found; `None` if its slow calls are no peak.
+/// Makes a program, searches it, and judges the answer; `None` if its slow calls are no peak.
 fn search(seed: u64, anywhere: bool) -> Option<(Verdict, String)> {
     let mut chance = Chance(seed);
     let mut program = Program::new(&mut chance);
@@ -490,7 +490,7 @@ fn search(seed: u64, anywhere: bool) -> Option<(Verdict, String)> {
     Some((verdict, text))
 }
 
-/// Programs with seeds of a range; the number of those whose slow calls are a peak is known.
+/// Programs with seeds from a range; the number of programs with a peak is known.
 fn search_all(seeds: std::ops::Range<u64>, anywhere: bool) -> (BTreeMap<Verdict, usize>, String) {
     let mut verdicts: BTreeMap<Verdict, usize> = BTreeMap::new();
     let (mut without_peak, mut wrong) = (0, String::new());
@@ -514,7 +514,7 @@ fn search_all(seeds: std::ops::Range<u64>, anywhere: bool) -> (BTreeMap<Verdict,
     (verdicts, figure + &wrong)
 }
 
-/// No program has a wrong answer without a doubt, and at least 99 of 100 have no wrong one.
+/// No program has a wrong answer without a doubt, and at least 99 of 100 have no wrong answer.
 fn check(seeds: std::ops::Range<u64>) {
     check_kind(seeds, false);
 }

@@ -1,4 +1,4 @@
-//! Searches in small files that lack something, or hold what few files do.
+//! Searches in small files that lack something, or hold rare things.
 
 use object::elf;
 
@@ -25,7 +25,7 @@ fn a_function_without_a_size_reaches_to_the_next_one_or_to_the_end_of_the_code()
         .code(CODE, &[&code[..], &looping].concat())
         .function("first", CODE, 0)
         .function("last", CODE + 8, 0)
-        // A function of another file that is called by a place here, and data: neither is a function of this one.
+        // Another file's function, called by a place here, and data: neither is a function in this file.
         .imported("puts", FUNC, CODE + 13)
         .symbol("table", elf::STT_OBJECT, CODE + 12, 0);
     let made = elf.write();
@@ -271,7 +271,7 @@ fn only_a_file_of_gos_linker_has_go_functions() {
     for (elf, f, puts) in [
         (labels(elf.clone()), Runtime::Native, Runtime::Native),
         (go(&labels(elf.clone())), Runtime::Go, Runtime::Native),
-        // Without a word on where Go's code is, all may be.
+        // Without a statement on Go's code, all may be Go's.
         (go(&elf), Runtime::Go, Runtime::Go),
     ] {
         let made = elf.write();
@@ -282,7 +282,7 @@ fn only_a_file_of_gos_linker_has_go_functions() {
 /// `cmp 0x10(%r14),%rsp`, `ret`, and padding: 8 bytes.
 const CHECKED: [u8; 8] = [0x49, 0x3b, 0x66, 0x10, 0xc3, 0x90, 0x90, 0x90];
 
-/// A file without the linker's names, with three Go functions of 8, 16 and 8 bytes, and one of C behind them.
+/// A file without the linker's names, with three Go functions, 8, 16 and 8 bytes long, and a C function behind them.
 fn stripped_go(table: &'static str, text: u64) -> Elf {
     let code = [&CHECKED[..], &CHECKED, &[0x90; 8], &CHECKED, &PLAIN].concat();
     let names = go_table(text, &[(0, "main.f"), (8, "main.g"), (24, "main.h")], 32);

@@ -1,8 +1,9 @@
-//! The calls and returns in the code of a function of the kernel.
+//! The calls and returns in a kernel function's code.
 //!
-//! Against speculation, the compiler writes calls of small pieces of code (thunks) in place of some instructions: `call
-//! __x86_indirect_thunk_rax` for `call *%rax`, `jmp __x86_return_thunk` for `ret`. At boot the kernel replaces those that this machine does not
-//! need. `call __fentry__` at the entry is where the kernel's tracer comes in: no call.
+//! Against speculation, the compiler writes calls to small pieces of code (thunks) in place of some instructions: `call
+//! __x86_indirect_thunk_rax` for `call *%rax`, `jmp __x86_return_thunk` for `ret`. At boot the kernel replaces the
+//! thunks that this machine does not need. `call __fentry__` at the entry is where the kernel's tracer comes in: no
+//! call.
 
 use iced_x86::{Code, ConditionCode, FlowControl, Instruction, Register};
 
@@ -11,64 +12,67 @@ use crate::body::{Body, is_system_call};
 use crate::instruction::decode;
 use crate::sites::{Operand, operand};
 
-/// Places behind a call at which its return can be seen, where the kernel refuses the first ones.
+/// The maximum number of places behind a call to see its return at, where the kernel refuses the first.
 const MAX_RESUMES: usize = 3;
 
 /// A call, or a jump in place of a call and a return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelCall {
-    /// The address of the instruction.
+    /// The instruction's address.
     pub address: u64,
-    /// Where the call returns to; `None`: a jump.
+    /// The return address; `None`: a jump.
     pub returns_to: Option<u64>,
-    /// The condition of the jump: the lower half of its opcode.
+    /// The jump's condition: its opcode's lower half.
     pub condition: Option<u8>,
-    /// Where a return is seen, the best place first: where the call returns to, and the instructions that follow that in any case.
+    /// The places to see a return, the best place first: the return address, and the instructions that follow in any
+    /// case.
     pub resumes: Vec<u64>,
-    /// The function that is called.
+    /// The called function.
     pub target: Target,
 }
 
-/// The function that is called.
+/// The called function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// The one at this address.
+    /// The function at this address.
     At(u64),
-    /// One whose address the kernel computes.
+    /// A function whose address the kernel computes.
     Computed(Operand),
 }
 
 /// An instruction at which a function returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelExit {
-    /// Its address.
+    /// The instruction's address.
     pub address: u64,
-    /// The condition of a jump to a return: the lower half of its opcode.
+    /// The condition of a jump to a return: its opcode's lower half.
     pub condition: Option<u8>,
 }
 
-/// The calls and returns of a function.
+/// A function's calls and returns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Calls {
-    /// In order of the parts, and within a part of the address.
+    /// In the order of the parts, and by address within a part.
     pub calls: Vec<KernelCall>,
     pub exits: Vec<KernelExit>,
     /// Whether every byte was decoded.
     pub whole: bool,
-    /// Whether it may be left in a way that is not among these: a jump to a place that is computed, or that is no function's beginning.
+    /// Whether the function may be left in another way: by a jump to a computed place, or to a place where no function
+    /// begins.
     pub leaves_unseen: bool,
 }
 
-/// A name of the code at an address that stands for an instruction.
+/// A code address's name that stands for an instruction.
 enum Thunk {
     Return,
     Indirect(u8),
-    /// A call whose target the kernel may change: code that jumps there.
+    /// A call with a target that the kernel may change: code that jumps there.
     Static,
 }
 
 impl Calls {
-    /// Decodes the parts of a function, the one with its entry first. `word` reads the kernel's memory, `code` the beginning of the code at an address.
+    /// Decodes a function's parts, the part with its entry first. `word` reads the kernel's memory, `code` the
+    /// beginning of the code at an address.
     pub fn of(
         parts: &[(u64, Vec<u8>)],
         symbols: &Symbols,
@@ -113,7 +117,7 @@ impl Calls {
                 Some(Thunk::Indirect(register)) => Target::Computed(in_register(register)),
                 Some(Thunk::Static) => match kernel.static_target(target) {
                     StaticTarget::At(target) => Target::At(target),
-                    // It does nothing now, and returns.
+                    // The call does nothing now, and returns.
                     StaticTarget::Nothing if is_jump => {
                         return self.exits.push(KernelExit { address, condition });
                     }
@@ -121,7 +125,7 @@ impl Calls {
                 },
                 None => Target::At(target),
             },
-            // A table of a `switch`: it stays inside.
+            // A jump by a `switch` table: it stays inside.
             None if is_jump && instruction.memory_index() != Register::None => return,
             None if instruction.is_ip_rel_memory_operand() => {
                 match (kernel.word)(instruction.ip_rel_memory_address()) {
@@ -135,7 +139,7 @@ impl Calls {
             },
         };
         if is_jump {
-            // Into the middle of another function: where it returns is not known.
+            // A jump into the middle of another function: its return is not known.
             if let Target::At(target) = target
                 && kernel.symbols.beginning_at(target).is_none()
             {
@@ -159,7 +163,7 @@ impl Calls {
     }
 }
 
-/// The parts of the kernel that a target is looked up in.
+/// The kernel's data for looking up a target.
 struct Kernel<'a> {
     symbols: &'a Symbols,
     word: &'a dyn Fn(u64) -> Option<u64>,
@@ -203,9 +207,9 @@ impl Kernel<'_> {
     }
 }
 
-/// Whether the code at the entry of a function lets the kernel's tracer in: a call of it, or the no-operation in place of that.
+/// Whether the code at a function's entry lets the kernel's tracer in: a call to it, or the no-operation in its place.
 pub(super) fn is_traceable(code: &[u8]) -> bool {
-    // `endbr64`, or what the kernel writes over it where no pointer leads to the function.
+    // `endbr64`, or the kernel's replacement where no pointer leads to the function.
     const LANDINGS: [[u8; 4]; 3] =
         [[0xf3, 0x0f, 0x1e, 0xfa], [0x66, 0x0f, 0x1f, 0], [0x0f, 0x1f, 0x40, 0xd6]];
     let code = LANDINGS.iter().find_map(|landing| code.strip_prefix(landing)).unwrap_or(code);
@@ -226,7 +230,7 @@ fn is_call_of_tracer(instruction: &Instruction, entry: u64, symbols: &Symbols) -
         && symbols.around(instruction.near_branch_target()).is_none_or(tracer)
 }
 
-/// Where the return of a call is seen; empty if it never returns.
+/// The places to see a call's return; empty if it never returns.
 fn resumes(call: &Instruction, index: usize, body: &Body) -> Vec<u64> {
     let instructions = body.instructions();
     let at = |address: u64| instructions.iter().position(|instruction| instruction.ip() == address);
@@ -252,7 +256,7 @@ fn moves_stack(instruction: &Instruction) -> bool {
     instruction.is_stack_instruction() || instruction.op0_register().full_register() == Register::RSP
 }
 
-/// The condition of a jump, as its opcode has it.
+/// A jump's condition, as its opcode has it.
 fn condition_of(instruction: &Instruction) -> Option<u8> {
     match instruction.condition_code() {
         ConditionCode::None => None,

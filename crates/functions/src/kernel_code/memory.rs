@@ -1,18 +1,18 @@
-//! The kernel's memory, as `/proc/kcore` has it: an ELF file whose parts are named by their addresses.
+//! The kernel's memory in `/proc/kcore`: an ELF file with parts named by their addresses.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// The most parts that are looked at: a machine has some tens.
+/// The maximum number of parts to look at: a machine has some tens.
 const MAX_PARTS: u64 = 65_536;
 
 /// The kernel's memory.
 #[derive(Debug)]
 pub(super) struct Memory {
     source: Source,
-    /// The addresses of each part, and where its first byte stands in the source.
+    /// Each part's addresses, and its first byte's offset in the source.
     parts: Vec<(Range<u64>, u64)>,
 }
 
@@ -42,7 +42,7 @@ impl Memory {
         Self { source: Source::Bytes(all), parts }
     }
 
-    /// The bytes at these addresses; `None` where not all of them are there.
+    /// The bytes at these addresses; `None` if some are missing.
     pub fn read(&self, range: Range<u64>) -> Option<Vec<u8>> {
         let (part, at) =
             self.parts.iter().find(|(part, _)| part.contains(&range.start) && range.end <= part.end)?;
@@ -60,7 +60,7 @@ impl Memory {
     }
 }
 
-/// The loadable parts of a core file of 64 bits: their addresses, and their places in it.
+/// The loadable parts of a 64-bit core file: their addresses, and their places in it.
 fn parts(read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> io::Result<Vec<(Range<u64>, u64)>> {
     const LOADABLE: u32 = 1;
     let mut header = [0; 64];
@@ -86,7 +86,7 @@ fn parts(read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> io::Result<Vec<(Ran
     Ok(found)
 }
 
-/// The id of the kernel's build in the notes of its file, in hexadecimal; empty where there is none.
+/// The kernel's build id in its file's notes, in hexadecimal; empty where there is none.
 pub(super) fn build_id(notes: &[u8]) -> String {
     const BUILD_ID: u32 = 3;
     let mut rest = notes;

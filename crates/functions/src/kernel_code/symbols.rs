@@ -1,9 +1,9 @@
-//! The names of the kernel's functions, as `/proc/kallsyms` has them, and those that may not be probed.
+//! The kernel functions' names in `/proc/kallsyms`, and the functions that may not be probed.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Parts of the kernel's code where a probe would be reached again while it is handled: their first and last symbols.
+/// Kernel code where a probe would be reached again while it is handled: the first and last symbols.
 const ENTRY_CODE: [(&str, &str); 4] = [
     ("__noinstr_text_start", "__noinstr_text_end"),
     ("__entry_text_start", "__entry_text_end"),
@@ -11,10 +11,10 @@ const ENTRY_CODE: [(&str, &str); 4] = [
     ("__cpuidle_text_start", "__cpuidle_text_end"),
 ];
 
-/// The beginning of the names by which the kernel keeps its list of what may not be probed (`NOKPROBE_SYMBOL`).
+/// The name prefix of the kernel's entries for functions that may not be probed (`NOKPROBE_SYMBOL`).
 const BLACKLISTED: &str = "_kbl_addr_";
 
-/// The most bytes of the last function of a module: none states where it ends.
+/// The maximum size of a module's last function, bytes: nothing states its end.
 const MAX_LAST_BYTES: u64 = 4096;
 
 /// A function by its names.
@@ -22,7 +22,7 @@ const MAX_LAST_BYTES: u64 = 4096;
 pub(super) struct Text<'a> {
     pub name: &'a str,
     pub module: Option<&'a str>,
-    /// Behind its last byte: where the next one begins. The kernel does not state sizes.
+    /// Behind its last byte: where the next function begins. The kernel does not state sizes.
     pub end: u64,
 }
 
@@ -35,13 +35,13 @@ struct Symbol {
     global: bool,
 }
 
-/// The functions of the kernel and of its modules, by address and by name.
+/// The functions in the kernel and its modules, by address and by name.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
     text: String,
-    /// In order of the address; several may have one.
+    /// By address; several symbols may share an address.
     all: Vec<Symbol>,
-    /// The indices of those that are the seldom run part of a function.
+    /// The indices of the seldom run parts of functions.
     cold: Vec<usize>,
     data: HashMap<String, u64>,
     entry_code: Vec<Range<u64>>,
@@ -49,7 +49,7 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
-    /// Reads the text of `/proc/kallsyms`, and the list of what may not be probed, which is empty where it cannot be read.
+    /// Reads the text of `/proc/kallsyms`, and the list of code that may not be probed, empty where it cannot be read.
     pub fn new(text: String, blacklist: &str) -> Self {
         let (mut all, mut data, mut listed) = (Vec::new(), HashMap::new(), Vec::new());
         let mut marks: HashMap<&str, u64> = HashMap::new();
@@ -101,7 +101,7 @@ impl Symbols {
         self.text.get(range.start as usize..range.end as usize).unwrap_or_default()
     }
 
-    /// The symbols at the highest address that is not above this one, and the index of the first symbol behind them.
+    /// The symbols at the highest address up to this address, and the index of the first symbol behind them.
     fn at_or_below(&self, address: u64) -> Option<(&[Symbol], usize)> {
         let behind = self.all.partition_point(|symbol| symbol.address <= address);
         let there = self.all.get(behind.checked_sub(1)?)?.address;
@@ -109,12 +109,12 @@ impl Symbols {
         Some((&self.all[first..behind], behind))
     }
 
-    /// The function, or part of one, around an address.
+    /// The function, or a function's part, around an address.
     pub fn around(&self, address: u64) -> Option<Text<'_>> {
         let (there, behind) = self.at_or_below(address)?;
         let next = self.all.get(behind);
         let end = next.map_or(address, |next| next.address);
-        // Behind the last function of a module may stand anything.
+        // Anything may stand behind a module's last function.
         let last = next.is_none_or(|next| {
             next.module != there[0].module && self.str(&next.module) != self.str(&there[0].module)
         });
@@ -153,7 +153,7 @@ impl Symbols {
         self.all.iter().map(|symbol| self.str(&symbol.name)).filter(|name| is_function(name))
     }
 
-    /// The address of the kernel's data with a name.
+    /// The address of the kernel data with a name.
     pub fn data(&self, name: &str) -> Option<u64> {
         self.data.get(name).copied()
     }
@@ -166,8 +166,8 @@ impl Symbols {
         self.all.iter().filter(is_part).map(|symbol| self.str(&symbol.name).to_owned()).collect()
     }
 
-    /// The addresses of the part of a function that is seldom run and stands elsewhere; `None` where there is none, or it is not
-    /// known which.
+    /// The address range of a function's seldom run part elsewhere; `None` without such a part, or with several
+    /// candidates.
     pub fn cold_part(&self, name: &str, module: Option<&str>) -> Option<Range<u64>> {
         let wanted = format!("{name}.cold");
         let is_cold = |symbol: &&Symbol| {
@@ -183,7 +183,7 @@ impl Symbols {
         self.entry_code.iter().any(|range| range.contains(&address))
     }
 
-    /// Whether the kernel lists it as code that may not be probed.
+    /// Whether the kernel lists the address as code that may not be probed.
     pub fn is_blacklisted(&self, address: u64) -> bool {
         self.blacklist.iter().any(|range| range.contains(&address))
     }
@@ -193,14 +193,14 @@ fn place_or_empty(part: &str, place: impl Fn(&str) -> Range<u32>) -> Range<u32> 
     if part.is_empty() { 0..0 } else { place(part) }
 }
 
-/// Whether a symbol of code is the name of a function: not that of the padding before one, of a part of one, or of a mark.
+/// Whether a code symbol is a function's name: not the name of padding before a function, of a part, or of a mark.
 fn is_function(name: &str) -> bool {
     let is_mark = name.starts_with('_') && (name.ends_with("text_start") || name.ends_with("text_end"))
         || matches!(name, "_text" | "_stext" | "_etext" | "_sinittext" | "_einittext");
     !name.starts_with("__pfx_") && !name.ends_with(".cold") && !is_mark
 }
 
-/// A line of the kernel's list: `0xFROM-0xTO<tab>NAME`.
+/// A line in the kernel's list: `0xFROM-0xTO<tab>NAME`.
 fn range_of_list(line: &str) -> Option<Range<u64>> {
     let (from, to) = line.split_whitespace().next()?.split_once('-')?;
     let address = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
@@ -242,7 +242,7 @@ ffffffffc0000040 t vfs_read.cold\t[ext4]
     fn a_function_has_a_name_a_module_and_an_end() {
         let symbols = Symbols::new(NAMES.to_owned(), LIST);
         let at = |address| symbols.beginning_at(address).map(|text| (text.name, text.module, text.end));
-        // A name that is visible everywhere is the better one.
+        // A global name is better than a local one.
         assert_eq!(at(0xffff_ffff_8100_0100), Some(("vfs_read", None, 0xffff_ffff_8100_0180)));
         assert_eq!(at(0xffff_ffff_8100_0000), Some(("startup_64", None, 0xffff_ffff_8100_0100)));
         assert_eq!(at(0xffff_ffff_c000_0000), Some(("ext4_x", Some("ext4"), 0xffff_ffff_c000_0040)));

@@ -1,4 +1,4 @@
-//! The decoding of the kernel's code, from bytes written by hand.
+//! The decoding of kernel code, from bytes written by hand.
 
 use super::*;
 
@@ -26,7 +26,7 @@ ffffffff82000000 D sys_call_table
 const F: u64 = 0xffff_ffff_8100_1000;
 const NOP5: [u8; 5] = [0x0f, 0x1f, 0x44, 0, 0];
 
-/// The code of a jump or call (e9, e8) at an address, with a distance of four bytes.
+/// A jump or call (e9, e8) at an address, with a distance in four bytes.
 fn to(opcode: &[u8], at: u64, target: u64) -> Vec<u8> {
     let behind = at + opcode.len() as u64 + 4;
     [opcode, &(target.wrapping_sub(behind) as i32).to_le_bytes()].concat()
@@ -58,7 +58,7 @@ fn kernel_of(code: &[u8]) -> KernelCode {
     }
 }
 
-/// The calls in the code of `f`: the distance of each from its beginning, and the name or operand of what is called.
+/// The calls in `f`: each call's offset, and the callee's name or operand.
 fn calls(code: &[u8]) -> Vec<(u64, String)> {
     let mut kernel = kernel_of(code);
     let f = kernel.function_at(F).expect("a function");
@@ -112,7 +112,7 @@ fn the_call_of_the_tracer_at_the_entry_is_none() {
     for code in [
         to(&[0xe8], F, fentry),
         [&endbr64[..], &to(&[0xe8], F + 4, fentry)].concat(),
-        // A trampoline of the tracer has no name.
+        // The tracer's trampolines have no names.
         to(&[0xe8], F, 0xffff_ffff_c000_0000),
     ] {
         assert_eq!(calls(&[&code[..], &[0xc3]].concat()), [], "{code:x?}");
@@ -162,7 +162,7 @@ fn returns_are_those_of_the_function_and_of_those_that_it_jumps_to() {
         found.map(|exits| exits.into_iter().map(|exit| (exit.address, exit.condition)).collect::<Vec<_>>())
     };
     assert_eq!(exits(&[0x90, 0xc3]), Some(vec![(F + 6, None)]));
-    // je g, jne __x86_return_thunk, ret: g's own return is one too.
+    // je g, jne __x86_return_thunk, ret: g's own return is an exit too.
     let code = [
         to(&[0x0f, 0x84], F + 5, 0xffff_ffff_8100_1200),
         to(&[0x0f, 0x85], F + 11, 0xffff_ffff_8100_2000),
@@ -171,7 +171,7 @@ fn returns_are_those_of_the_function_and_of_those_that_it_jumps_to() {
     .concat();
     let expected = vec![(F + 11, Some(5)), (F + 17, None), (0xffff_ffff_8100_1205, None)];
     assert_eq!(exits(&code), Some(expected));
-    // Into the middle of another function; through a pointer; out of the code; to one that may not be probed.
+    // Into the middle of another function; through a pointer; out of the code; to a function that may not be probed.
     for (what, code) in [
         ("amid g", to(&[0xe9], F + 5, 0xffff_ffff_8100_1203)),
         ("jmp *%rax", vec![0xff, 0xe0]),
@@ -180,7 +180,7 @@ fn returns_are_those_of_the_function_and_of_those_that_it_jumps_to() {
     ] {
         assert_eq!(exits(&code), None, "{what}");
     }
-    // A condition is the lower half of the opcode.
+    // A condition is the opcode's lower half.
     let mut kernel =
         kernel_of(&entered(&[&to(&[0x0f, 0x8f], F + 5, 0xffff_ffff_8100_1200)[..], &[0xc3]].concat()));
     let f = kernel.function_at(F).expect("a function");

@@ -14,7 +14,7 @@ fn other(number: u64) -> u64 {
     black_box(number) * 3
 }
 
-/// Two direct calls, one through a pointer, and one of the standard library.
+/// Two direct calls, a call through a pointer, and a call to the standard library.
 #[inline(never)]
 fn caller(pointer: fn(u64) -> u64) -> u64 {
     let first = callee(black_box(1));
@@ -54,7 +54,7 @@ fn the_calls_of_a_function_of_this_process_are_found_with_their_callees() {
     let direct = sites.iter().find(|site| name(&site.callee) == "callee").expect("one");
     let ProcessCallee::Function(to) = &direct.callee else { panic!("{direct:?}") };
     assert_eq!(to.address, place);
-    // `call` with a distance of 32 bits has 5 bytes.
+    // `call` with a 32-bit distance has 5 bytes.
     assert_eq!(direct.returns_to, Some(direct.address + 5));
     let file = std::fs::read("/proc/self/exe").expect("this program");
     assert_eq!(file[direct.offset as usize], 0xe8, "the instruction stands there in the file");
@@ -82,7 +82,7 @@ fn a_function_is_found_again_by_its_file_its_build_and_its_address() {
     let place = callee as fn(u64) -> u64 as usize as u64;
     let found = code.function_at(place).expect("callee");
     let named = code.place_of(&found).expect("a build id");
-    // Another look at the process, as of another run.
+    // A second look at the process, like another run's.
     assert_eq!(own().at_place(&named), Some(found));
     let (build, rest) = named.split_once(' ').expect("words");
     let other = format!("{}{} {rest}", if build.starts_with('0') { '1' } else { '0' }, &build[1..]);

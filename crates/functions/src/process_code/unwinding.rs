@@ -7,26 +7,26 @@ use wakepath_process::FileId;
 use super::{CodeFile, ProcessCode};
 use crate::library::code_files;
 
-/// The function that begins to unwind, in the library of compilers.
+/// The function that begins to unwind, in the compilers' library.
 const RAISE: &str = "_Unwind_RaiseException";
-/// Beside it: the functions by which code that is made at run time says how it is unwound.
+/// Beside it: the functions by which run-time generated code registers its unwinding tables.
 const REGISTER: [&str; 2] = ["__register_frame_info", "__deregister_frame_info"];
-/// The beginning of a table's entry whose functions have places that an exception goes on at.
+/// The beginning of a table's entry for functions with landing places for exceptions.
 const HAS_LANDING_PLACES: &[u8] = b"zPL";
 
 /// The way in which a process unwinds its stacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unwinding {
-    /// No code of it does.
+    /// None of its code does.
     Never,
-    /// By libraries which can be given tables of other code: the addresses of the two functions for that, in the process.
+    /// By libraries that accept tables for other code: the addresses of the two functions for it, in the process.
     Tables(Vec<[u64; 2]>),
-    /// The code of this file lets exceptions pass, and by what they are thrown is not known.
+    /// This file's code lets exceptions pass, and their thrower is not known.
     Unknown(PathBuf),
 }
 
 impl ProcessCode {
-    /// The way in which the process unwinds its stacks, with the files that are mapped now.
+    /// The way in which the process unwinds its stacks, with the files mapped now.
     pub fn unwinding(&mut self) -> Unwinding {
         self.mappings = code_files(&self.process).unwrap_or_default();
         let mut keys: Vec<_> = self.mappings.iter().map(|mapping| mapping.file).collect();
@@ -57,7 +57,7 @@ impl ProcessCode {
         }
     }
 
-    /// The address in the process of an address of a file.
+    /// The process's address for a file's address.
     fn in_process(&self, key: &FileId, stated: u64) -> Option<u64> {
         let offset = self.files.get(key)?.as_ref()?.image.offset(stated)?;
         let mut mappings = self.mappings.iter().filter(|mapping| mapping.file == *key);
@@ -66,15 +66,15 @@ impl ProcessCode {
 }
 
 impl CodeFile {
-    /// The address of a function of this file's own, as the file states it.
+    /// The address of a function defined in this file, as the file states it.
     fn own(&self, name: &str) -> Option<u64> {
         let symbols = &self.image.symbols;
         let found = symbols.iter().find(|symbol| !symbol.imported && symbols.name(symbol) == name);
         found.map(|symbol| symbol.address)
     }
 
-    /// Whether its code has landing places for exceptions, and no name says whose: a program without symbols that holds its own
-    /// unwinder.
+    /// Whether its code has landing places for exceptions, without a name for their language: a program without symbols
+    /// that holds its own unwinder.
     fn throws_unseen(&self) -> bool {
         let symbols = &self.image.symbols;
         let is_named = symbols.iter().any(|symbol| symbols.name(symbol).contains("_personality_"));

@@ -1,30 +1,30 @@
-//! Functions of Python, read from the memory of the process that runs them: their names, files and lines.
+//! Python functions, read from their process's memory: their names, files and lines.
 
 use wakepath_process::Memory;
 
 use super::layout;
 
-/// The most characters of a name, bytes of a table of lines, and instructions of a function that are believed.
+/// The maximum number of characters in a name, of bytes in a line table, and of instructions in a function.
 const MAX_TEXT: u64 = 4096;
 const MAX_LINES: u64 = 1 << 20;
 const MAX_INSTRUCTIONS: u64 = 1 << 24;
 
-/// A code object: a function, or another part of a module that has code of its own.
+/// A code object: a function, or another part of a module with its own code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonCode {
     /// Its address in the process.
     pub address: u64,
     /// Its name, such as `handle` or `<listcomp>`.
     pub name: String,
-    /// The same with its class or the function around it: `Server.handle`.
+    /// The name with its class or the function around it: `Server.handle`.
     pub qualified_name: String,
-    /// The file that it was compiled from, as the interpreter was given it.
+    /// The source file, as the interpreter was given it.
     pub file: String,
     /// The line of its definition.
     pub line: u32,
-    /// The bytes of its instructions.
+    /// The size of its instructions, bytes.
     pub length: u64,
-    /// Whether it is a generator or a coroutine, of which each step is a call.
+    /// Whether it is a generator or a coroutine: then each step is a call.
     pub suspends: bool,
     lines: Vec<u8>,
 }
@@ -48,23 +48,23 @@ impl PythonCode {
         })
     }
 
-    /// The address of its first instruction.
+    /// Its first instruction's address.
     pub fn begin(&self) -> u64 {
         self.address.saturating_add(layout::INSTRUCTIONS)
     }
 
-    /// Whether an address is that of one of its instructions.
+    /// Whether an address is inside its instructions.
     pub fn has(&self, instruction: u64) -> bool {
         instruction.checked_sub(self.begin()).is_some_and(|place| place < self.length)
     }
 
-    /// The line of the instruction that stands this number of bytes behind the first one; `None` if it has none.
+    /// The line of the instruction at this distance behind the first, bytes; `None` if it has none.
     pub fn line_at(&self, place: u64) -> Option<u32> {
         line_of(&self.lines, self.line, place / 2)
     }
 }
 
-/// The line of an instruction, by its number, in a table of locations (CPython 3.11, `Objects/locations.md`).
+/// An instruction's line, by its number, in a location table (CPython 3.11, `Objects/locations.md`).
 fn line_of(table: &[u8], first: u32, instruction: u64) -> Option<u32> {
     let (mut line, mut at) = (i64::from(first), 0_u64);
     let mut rest = table.iter().copied().peekable();
@@ -86,7 +86,7 @@ fn line_of(table: &[u8], first: u32, instruction: u64) -> Option<u32> {
     None
 }
 
-/// A number of 6 bits a byte, lowest first, the sign in its lowest bit.
+/// A number with 6 bits a byte, lowest first, the sign in its lowest bit.
 fn signed(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
     let (mut number, mut shift) = (0_u64, 0);
     loop {
@@ -110,7 +110,7 @@ fn bytes(memory: &Memory, at: u64) -> Option<Vec<u8>> {
     memory.bytes(at.checked_add(layout::BYTES)?, length).ok()
 }
 
-/// The content of a `str` object, in each of the forms that names and paths have.
+/// The content of a `str` object, in each form of names and paths.
 fn text(memory: &Memory, at: u64) -> Option<String> {
     let length = memory.word(at.checked_add(layout::LENGTH)?).ok().filter(|length| *length <= MAX_TEXT)?;
     let state = memory.word(at.checked_add(layout::STATE)?).ok()?;
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn the_line_of_an_instruction_is_found_in_each_form_of_an_entry() {
-        // Two instructions of the first line with columns; one of the next; one 3 back, without columns; one without a line;
-        // one that spans lines, 70 further down.
+        // Two instructions on the first line with columns; one on the next; one 3 back, without columns; one without a
+        // line; one over several lines, 70 further down.
         let table = [0x81, 0x12, 0xd8, 0x04, 0x09, 0xe8, 0x07, 0xf8, 0xf0, 0x4c, 0x02, 0x01, 0x05, 0x06];
         let lines: Vec<_> = (0..7).map(|number| line_of(&table, 10, number)).collect();
         assert_eq!(lines, [Some(10), Some(10), Some(11), Some(8), None, Some(78), None]);

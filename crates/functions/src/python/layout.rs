@@ -1,11 +1,11 @@
-//! Where the parts of CPython 3.11's structures stand, bytes: `bpf/drill_python.bpf.h` has those that it follows. The
-//! structures of a release of CPython do not change after its first one.
+//! The offsets of the fields in CPython 3.11's structures, bytes: `bpf/drill_python.bpf.h` has the offsets that it
+//! follows. The structures do not change after a minor version's first release.
 
-/// The release, as `Py_Version` has it in its upper half.
+/// The release, as in the upper half of `Py_Version`.
 pub(super) const RELEASE: u64 = 0x030b;
 /// `_PyRuntimeState.gilstate.tstate_current`.
 pub(super) const CURRENT_THREAD: u64 = 576;
-/// `PyVarObject.ob_size`: of a code object, its instructions, each of 2 bytes.
+/// `PyVarObject.ob_size`: in a code object, the number of instructions, 2 bytes each.
 pub(super) const LENGTH: u64 = 16;
 /// `PyCodeObject.co_flags`.
 pub(super) const FLAGS: u64 = 48;
@@ -21,14 +21,14 @@ pub(super) const QUALIFIED_NAME: u64 = 128;
 pub(super) const LINES: u64 = 136;
 /// `PyCodeObject.co_code_adaptive`.
 pub(super) const INSTRUCTIONS: u64 = 184;
-/// `PyASCIIObject.state`, and the size of that object, behind which the text of an ASCII string stands.
+/// `PyASCIIObject.state`, and the object's size, behind which an ASCII string's text stands.
 pub(super) const STATE: u64 = 32;
 pub(super) const ASCII_TEXT: u64 = 48;
 /// The size of a `PyCompactUnicodeObject`, behind which another text stands.
 pub(super) const TEXT: u64 = 72;
 /// `PyBytesObject.ob_sval`.
 pub(super) const BYTES: u64 = 32;
-/// The instruction by which a function begins or goes on, and the form of it that the interpreter puts in its place.
+/// The instruction by which a function begins or goes on, and the form that the interpreter puts in its place.
 pub(super) const RESUME: usize = 151;
 pub(super) const RESUME_QUICK: usize = 150;
 /// `CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR`.

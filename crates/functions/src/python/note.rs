@@ -1,11 +1,11 @@
-//! Built-in probes of a program: the notes by which SystemTap's headers describe them (`.note.stapsdt`).
+//! A program's built-in probes: the notes by which SystemTap's headers describe them (`.note.stapsdt`).
 
 /// The name and kind of such a note.
 const NAME: &[u8] = b"stapsdt\0";
 const KIND: u32 = 3;
 
-/// The address of a probe and that of its semaphore, by provider and name; the first one that has a semaphore. `base` is the address of
-/// `.stapsdt.base`: notes say what it was when they were written, and addresses have moved by the difference.
+/// The addresses of a probe and its semaphore, by provider and name; the first probe with a semaphore. `base` is the
+/// address of `.stapsdt.base`: notes hold its address at their writing, and addresses have moved by the difference.
 pub(super) fn find(mut notes: &[u8], base: u64, provider: &str, name: &str) -> Option<(u64, u64)> {
     let half = |at: usize, notes: &[u8]| Some(u32::from_le_bytes(notes.get(at..at + 4)?.try_into().ok()?));
     loop {

@@ -1,4 +1,4 @@
-//! Separate debug files, and functions of which only debug information is left.
+//! Separate debug files, and functions with only debug information left.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -121,7 +121,7 @@ fn a_function_that_is_inlined_in_some_places_says_so() {
     let app = programs.compile("app.c", source, &["-O2", "-g"]);
     assert_eq!(only(&app, "add").notes, [FunctionNote::AlsoInlined(2)]);
     assert_eq!(only(&app, "both").notes, []);
-    // The number of one function among several would be taken for that of all.
+    // A single function's number would be taken for the number of all.
     assert_eq!(only(&app, "ad?").notes, []);
 }
 
@@ -136,7 +136,7 @@ fn methods_of_cpp_are_known_by_their_whole_name() {
     ";
     let app = programs.compile("app.cc", source, &["-O2", "-g"]);
     let error = refusal(&app, "shop::Cart::add");
-    // One of the two calls is folded into the other's result.
+    // One call is folded into the other's result.
     assert!(error.contains("inlined it into its callers (1 place)"), "{error}");
     assert_eq!(find(&app, "caller").unwrap().functions.len(), 1);
 }

@@ -1,10 +1,10 @@
-//! Functions of Go's linker, whose stacks move.
+//! Functions from Go's linker, whose stacks move.
 
 use wakepath_functions::{Finder, FunctionNote, ProbeMethod, Return, Runtime, Target};
 
 use crate::programs::{Programs, bytes_at, function, only, refusal};
 
-/// A library that looks as Go's linker made it.
+/// A library that looks as if Go's linker made it.
 fn go(functions: &str) -> String {
     let mark = ".section .go.buildinfo, \"aw\"\n.ascii \"\\xff Go buildinf:\"\n";
     format!(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::programs::{Programs, find, function};
 
-/// A program with all that is read: symbols, versions, debug information, a debug link, notes.
+/// A program with everything that a search reads: symbols, versions, debug information, a debug link, notes.
 fn rich(programs: &Programs) -> Vec<u8> {
     let source = "
         #include <stdio.h>
@@ -16,7 +16,7 @@ fn rich(programs: &Programs) -> Vec<u8> {
     std::fs::read(programs.compile("app.c", source, &["-O2", "-g", "-gz=zlib"])).unwrap()
 }
 
-/// Looks for what is there, for what is not, and for all, in a file of these bytes.
+/// Searches for an existing name, for a missing name, and for all names, in a file with these bytes.
 fn search(path: &PathBuf, bytes: &[u8]) -> usize {
     std::fs::write(path, bytes).unwrap();
     ["handle", "inlined", "nowhere", "*"].iter().filter(|name| find(path, name).is_ok()).count()
@@ -33,7 +33,7 @@ fn a_file_cut_anywhere_gives_answers_or_errors() {
     assert_eq!(found, 0, "the table of sections stands at the end");
 }
 
-/// Numbers as good as any, the same in each run.
+/// Arbitrary numbers, the same in each run.
 fn numbers() -> impl Iterator<Item = u64> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     std::iter::repeat_with(move || {
@@ -54,7 +54,7 @@ fn a_file_with_any_byte_changed_gives_answers_or_errors() {
     for round in 0..600 {
         let mut bytes = whole.clone();
         for _ in 0..1 + round % 8 {
-            // Headers and tables, at both ends, are where numbers stand.
+            // Numbers stand in headers and tables, at both ends.
             let at = match next() % 3 {
                 0 => next() % 1024,
                 1 => whole.len() - 1 - next() % 2048,
@@ -69,8 +69,8 @@ fn a_file_with_any_byte_changed_gives_answers_or_errors() {
 #[test]
 fn sizes_that_overlap_do_not_multiply_the_time() {
     let programs = Programs::new();
-    // Each second function states that it reaches beyond the end of the file; before it stands a small
-    // one, so that it does not seem to be inside the one before.
+    // Each second function states that it reaches beyond the file's end; a small function before it keeps it from
+    // seeming to be inside the previous one.
     let one = |n: usize| {
         let name = format!("big{n}");
         let big = function(&name, "nop\nnop\nret").replace(&format!(".-{name}"), "0x7fffffffffffff00");
@@ -81,7 +81,6 @@ fn sizes_that_overlap_do_not_multiply_the_time() {
     let begun = Instant::now();
     let found = find(&library, "big*").unwrap();
     assert_eq!(found.functions.len(), 600);
-    // All of them to the end of the code, or a megabyte, would be 600 million instructions; what is
-    // allowed is 4 million.
+    // Decoding each to the end of the code, or a megabyte, would be 600 million instructions; the limit is 4 million.
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }

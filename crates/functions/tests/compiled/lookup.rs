@@ -72,7 +72,7 @@ fn a_cpp_function_is_found_mangled_and_as_it_is_written() {
     );
 }
 
-/// Two functions of one name, of which the older is kept for old programs.
+/// Two functions with the same name; the older is kept for old programs.
 pub fn versioned(programs: &Programs) -> std::path::PathBuf {
     let source = "
         __asm__(\".symver old, work@V1\\n.symver new, work@@V2\");
@@ -89,7 +89,7 @@ pub fn versioned(programs: &Programs) -> std::path::PathBuf {
 fn a_name_means_all_its_versions_unless_one_is_named() {
     let programs = Programs::new();
     let library = versioned(&programs);
-    // Without the table of all symbols too: the versions of exported names are in tables of their own.
+    // Without the table of all symbols too: exported names have tables for their versions.
     for strip in [false, true] {
         if strip {
             run(Command::new("strip").arg(&library));

@@ -1,4 +1,4 @@
-//! Finding functions in programs that are compiled for the purpose.
+//! Searches for functions in programs compiled for the purpose.
 
 mod debug;
 mod files;

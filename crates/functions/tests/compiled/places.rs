@@ -1,4 +1,4 @@
-//! Where the entry probe goes.
+//! The entry probe's place.
 
 use wakepath_functions::ProbeMethod::{self, Emulated, Optimised, SingleStepped};
 
@@ -6,7 +6,7 @@ use crate::programs::{Programs, bytes_at, find, function, only, refusal};
 
 const NOP5: &str = ".byte 0x0f, 0x1f, 0x44, 0, 0";
 
-/// Assembles one function and says how far behind its first byte it is probed, and at what cost.
+/// Assembles a function; returns the distance from its first byte to its probe, and the probe's cost.
 fn probed(name: &str, instructions: &str) -> (u64, ProbeMethod) {
     let programs = Programs::new();
     let library = programs.assemble("one.s", &function(name, instructions));

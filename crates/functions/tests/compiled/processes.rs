@@ -20,7 +20,7 @@ impl Running {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{error}"));
-        // Its first byte says that it runs.
+        // Its first byte shows that it runs.
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
         Self(child)
     }
@@ -56,7 +56,7 @@ fn a_program_is_found_by_its_name_among_what_runs() {
     let app = waiting(&programs);
     let running = Running::start(&mut Command::new(&app));
     assert_eq!(running.find("waits:handle").probe.file, app);
-    // Another way to the same file, as a person may write it.
+    // Another way to the same file, as a user may write it.
     let other = programs.path("other");
     std::os::unix::fs::symlink(&app, &other).unwrap();
     assert_eq!(running.find(&format!("{}:handle", other.display())).shown, app);
@@ -101,7 +101,7 @@ fn needs_root_a_file_of_a_container_is_reached_through_its_process() {
     assert_eq!(running.find("/mnt/waits:handle").probe.file, found.probe.file);
 }
 
-/// Only root reads what a process of another user has mapped, and changes roots.
+/// Only root reads the mappings of another user's process, and changes roots.
 fn is_root() -> bool {
     let root = fs::metadata("/proc/self").unwrap().uid() == 0;
     if !root {

@@ -6,7 +6,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use wakepath_functions::{FindError, Finder, Found, Function, Target};
 
-/// A folder with programs, which goes away with it.
+/// A folder with programs, removed with this value.
 pub struct Programs {
     folder: TempDir,
 }
@@ -20,8 +20,7 @@ impl Programs {
         self.folder.path().join(name)
     }
 
-    /// Compiles `source` (its language by the end of `name`: `.c`, `.cc`, `.s`) into a file that is named
-    /// without it.
+    /// Compiles `source` (its language by the end of `name`: `.c`, `.cc`, `.s`) into a file named without it.
     pub fn compile(&self, name: &str, source: &str, options: &[&str]) -> PathBuf {
         let from = self.path(name);
         std::fs::write(&from, source).unwrap();
@@ -32,7 +31,7 @@ impl Programs {
         to
     }
 
-    /// A shared library of assembler code, nothing added.
+    /// A shared library from assembler code, nothing added.
     pub fn assemble(&self, name: &str, source: &str) -> PathBuf {
         self.compile(name, source, &["-shared", "-nostdlib", "-Wl,--build-id=sha1"])
     }
@@ -49,7 +48,7 @@ pub fn find(file: &Path, function: &str) -> Result<Found, FindError> {
     Finder::new(&[]).find(&target)
 }
 
-/// The one function that is meant.
+/// The only matching function.
 pub fn only(file: &Path, function: &str) -> Function {
     let found = find(file, function).unwrap_or_else(|error| panic!("{function}: {error}"));
     assert_eq!(found.functions.len(), 1, "{function}: {found:?}");
@@ -65,13 +64,13 @@ pub fn refusal(file: &Path, function: &str) -> String {
     }
 }
 
-/// The bytes of the file where a function is probed.
+/// The file's bytes where a function is probed.
 pub fn bytes_at<const N: usize>(file: &Path, offset: u64) -> [u8; N] {
     let content = std::fs::read(file).unwrap();
     content[offset as usize..].first_chunk::<N>().copied().unwrap()
 }
 
-/// The argument of [`Programs::assemble`] for a function `name` of these instructions.
+/// The argument of [`Programs::assemble`] for a function `name` with these instructions.
 pub fn function(name: &str, instructions: &str) -> String {
     format!(
         ".text\n.globl {name}\n.type {name}, @function\n{name}:\n{instructions}\n.size {name}, .-{name}\n"

@@ -1,4 +1,4 @@
-//! How returns are seen.
+//! The ways to see returns.
 
 use std::path::Path;
 use std::process::Command;
@@ -80,7 +80,7 @@ fn where_an_exception_may_pass_each_return_instruction_is_the_place() {
         extern \"C\" __attribute__((noinline)) int leaf(int x) { asm(\"\"); return x * 3; }
         int main(int argc, char **) { try { return between(argc) + leaf(argc); } catch (int) { return 1; } }
     ";
-    // The part that throws stands apart from the rest of `thrower` with optimisation.
+    // With optimisation, the throwing part stands apart from the rest of `thrower`.
     for options in [&["-O2"][..], &["-O0"]] {
         let app = programs.compile("app.cc", source, options);
         for name in ["between", "thrower"] {
@@ -112,7 +112,7 @@ fn where_stacks_are_switched_each_return_instruction_is_the_place() {
         let app = programs.compile("app.c", source, options);
         let found = only(&app, "switches");
         assert!(matches!(found.probe.returns, Return::AtInstructions(_)), "{options:?}: {found:?}");
-        // C's library brings what exceptions need with it.
+        // C's library brings the functions for exceptions with it.
         assert!(
             found.probe.switches && found.notes.contains(&FunctionNote::StacksSwitch),
             "{options:?}: {found:?}"
@@ -122,7 +122,7 @@ fn where_stacks_are_switched_each_return_instruction_is_the_place() {
         let promised = Finder::new(&[]).without_exceptions().find(&target).unwrap();
         assert_eq!(promised.functions[0].probe.returns, Return::ReturnProbe);
     }
-    // It has what switches stacks for others.
+    // It has functions that switch stacks for others.
     let target = Target::parse("libc:malloc").unwrap();
     let libc = Finder::new(&[]).find(&target).unwrap();
     assert_eq!(libc.functions[0].probe.returns, Return::ReturnProbe);
@@ -179,7 +179,7 @@ fn a_jump_out_hides_a_return_where_exceptions_pass() {
     assert_eq!(at_instructions(&library, "f").len(), 1, "a jump by a table, inside");
     let library = programs.assemble("after.s", &(after + personality));
     assert!(refusal(&library, "f").contains("a jump to a computed address"));
-    // Another function without a symbol begins as functions do, and has callers of its own.
+    // Another function without a symbol begins as functions do, and has its own callers.
     let other = ".cfi_startproc\n.Lother: push %rbp\npop %rbp\nret\n.cfi_endproc\n";
     let leaves_to_it = function("f", ".cfi_startproc\ncall *%rax\njmp .Lother\n.cfi_endproc");
     let library = programs.assemble("other.s", &(leaves_to_it + other + personality));
