@@ -1,39 +1,39 @@
-//! How our own streams frame their events: a header and context of fixed size in front of each
-//! packet (CTF 1.8, section 5.1 and 5.2), little endian, a multiple of 8 bytes.
+//! The framing of wakepath's own streams: a header and context with a fixed size in front of each packet (CTF 1.8,
+//! section 5.1 and 5.2), little endian, a multiple of 8 bytes.
 
 use crate::schema::{Field, FieldType, Integer, Structure};
 
-/// The number at the beginning of every CTF packet.
+/// The number at every CTF packet's beginning.
 pub const MAGIC: u32 = 0xc1fc_1fc1;
 
-/// Bytes of header and context together.
+/// The size of header and context together, bytes.
 pub const HEADER_BYTES: usize = 80;
 
-/// Header and context of a packet.
+/// A packet's header and context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketHeader {
-    /// The trace's.
+    /// The trace's uuid.
     pub uuid: [u8; 16],
     /// The stream class's number.
     pub stream_id: u32,
-    /// The CPU whose buffer the events come from; 0 when all share one.
+    /// The CPU with the events' buffer; 0 for a shared buffer.
     pub cpu: u32,
-    /// Stamp of the first event, or earlier.
+    /// The first event's stamp, or earlier.
     pub begin: u64,
-    /// Stamp of the last event, or later.
+    /// The last event's stamp, or later.
     pub end: u64,
-    /// Bytes of the events.
+    /// The events' size, bytes.
     pub content: u64,
-    /// How many events of this stream had been lost when the packet was made, since its beginning.
+    /// The number of events lost in this stream since its beginning, when the packet was made.
     pub discarded: u64,
-    /// Counts the packets of a stream, from 0.
+    /// The packet's index in its stream, from 0.
     pub number: u64,
-    /// How many events the packet has.
+    /// The number of events in the packet.
     pub events: u32,
 }
 
 impl PacketHeader {
-    /// The bytes to write in front of `content` bytes of events.
+    /// The bytes to write in front of `content` bytes with events.
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let size = (self.content + HEADER_BYTES as u64) * 8;
@@ -50,8 +50,8 @@ impl PacketHeader {
         bytes
     }
 
-    /// Reads the first bytes of a packet, and whether its two sizes agree and are possible. If
-    /// not, [`PacketHeader::content`] has no meaning. Checks nothing else.
+    /// Reads a packet's first bytes, and whether its two sizes agree and are possible. If not,
+    /// [`PacketHeader::content`] has no meaning. Checks nothing else.
     pub fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> (Self, bool) {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
@@ -73,7 +73,7 @@ impl PacketHeader {
         (header, content == size && size.is_multiple_of(64) && events.is_some())
     }
 
-    /// The first 20 bytes of every packet of a trace, to look for.
+    /// The first 20 bytes in all a trace's packets, for searches.
     pub fn signature(uuid: [u8; 16]) -> [u8; 20] {
         let mut signature = [0; 20];
         signature[..4].copy_from_slice(&MAGIC.to_le_bytes());
@@ -82,7 +82,7 @@ impl PacketHeader {
     }
 }
 
-/// The header as metadata says it, for [`crate::schema::Metadata::packet_header`].
+/// The header's fields, for [`crate::schema::Metadata::packet_header`].
 pub fn header_fields() -> Structure {
     let byte = FieldType::Integer(Integer::unsigned(8));
     vec![
@@ -93,8 +93,8 @@ pub fn header_fields() -> Structure {
     .into()
 }
 
-/// The context as metadata says it, for [`crate::schema::StreamClass::packet_context`]. `clock` is
-/// the clock's name; `per_cpu` whether each of the streams is of one CPU.
+/// The context's fields, for [`crate::schema::StreamClass::packet_context`]. `clock` is the clock's name; `per_cpu`:
+/// each stream belongs to a single CPU.
 pub fn context_fields(clock: &str, per_cpu: bool) -> Structure {
     let number = |bits| FieldType::Integer(Integer::unsigned(bits));
     let stamp = || FieldType::Integer(Integer { clock: Some(clock.to_owned()), ..Integer::unsigned(64) });
@@ -110,7 +110,7 @@ pub fn context_fields(clock: &str, per_cpu: bool) -> Structure {
         fields.push(Field::new("event_count", number(32)));
         fields.push(Field::new("cpu_id", number(32)));
     } else {
-        // The CPU is 0 then: together they are one number.
+        // Here the CPU is 0: both words make a single number.
         fields.push(Field::new("event_count", number(64)));
     }
     fields.into()

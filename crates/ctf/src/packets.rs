@@ -1,4 +1,4 @@
-//! Finds the packets of a trace in any file, damaged ones too.
+//! Finds a trace's packets in any file, also in a damaged file.
 
 use std::io;
 
@@ -6,63 +6,62 @@ use crate::packet::{HEADER_BYTES, PacketHeader};
 use crate::signature::Signature;
 use crate::window::Source;
 
-/// Finds the packets of one stream file, front to back, also in a damaged file.
+/// Finds a stream file's packets, front to back, also in a damaged file.
 ///
-/// A packet's size is trusted only where another packet begins at its end, or the file ends there. Elsewhere the
-/// next packet is found by its first 20 bytes, which hold the trace's random uuid. Every byte is read a bounded
-/// number of times. One damaged number in a header does not cost the packet: those 20 bytes and the size confirm
-/// each other.
+/// A packet's size is trusted only where another packet, or the file's end, follows. Elsewhere the next packet is
+/// found by its first 20 bytes, which hold the trace's random uuid. Every byte is read a bounded number of times. A
+/// single damaged number in a header does not cost the packet: these 20 bytes and the size confirm each other.
 #[derive(Debug)]
 pub struct Packets {
     signature: [u8; 20],
     find: Signature,
     at: u64,
     size: u64,
-    /// Found together with a packet and returned after it.
+    /// Found with a packet and returned after it.
     pending: Option<Fault>,
 }
 
-/// One finding.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
     /// A packet.
     Packet(PacketAt),
-    /// Something that is not as it was written.
+    /// A damaged part.
     Fault(Fault),
 }
 
 /// A packet in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketAt {
-    /// Where it begins.
+    /// Its first byte's offset.
     pub offset: u64,
     /// Its header; [`PacketHeader::content`] is only a claim.
     pub header: PacketHeader,
-    /// Where its events begin.
+    /// The events' offset.
     pub from: u64,
-    /// Where they end, in the file.
+    /// The events' end in the file.
     pub to: u64,
 }
 
 impl PacketAt {
-    /// Whether less is there than the header says.
+    /// Whether the file holds less than the header claims.
     pub const fn is_cut(&self) -> bool {
         self.to - self.from < self.header.content
     }
 }
 
-/// Bytes that cannot be read as they were written.
+/// Bytes that are not as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where it begins, bytes from the file's beginning.
+    /// The fault's offset in the file, bytes.
     pub offset: u64,
-    /// Where what can be read goes on.
+    /// The offset from which bytes are readable again.
     pub to: u64,
-    /// The kind of the fault.
+    /// The kind of fault.
     pub kind: FaultKind,
 }
 
-/// A fault of a file.
+/// A fault in a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum FaultKind {
@@ -84,10 +83,10 @@ pub enum FaultKind {
 const MAX_WRONG_BITS: u32 = 8;
 
 impl Packets {
-    /// All packets of a trace in `source`, which now has the size that it is taken to have.
+    /// All a trace's packets in `source`, whose present size counts from now on.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// The operating system's read errors.
     pub fn new(source: &impl Source, uuid: [u8; 16]) -> io::Result<Self> {
         let signature = PacketHeader::signature(uuid);
         Ok(Self { signature, find: Signature::new(&signature), at: 0, size: source.size()?, pending: None })
@@ -96,7 +95,7 @@ impl Packets {
     /// The next finding; `None` at the end.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// The operating system's read errors.
     pub fn next(&mut self, source: &impl Source) -> io::Result<Option<Finding>> {
         if let Some(fault) = self.pending.take() {
             return Ok(Some(Finding::Fault(fault)));
@@ -136,10 +135,10 @@ impl Packets {
         Ok(Some(Finding::Fault(Fault { offset, to, kind: FaultKind::NoPacket(to - offset) })))
     }
 
-    /// The header of the packet that comes next, if one begins there as it was written.
+    /// The next packet's header, if an undamaged packet begins there.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// The operating system's read errors.
     pub fn peek(&self, source: &impl Source) -> io::Result<Option<PacketHeader>> {
         let mut bytes = [0; HEADER_BYTES];
         let found = source.read_at(self.at, &mut bytes)?;
@@ -155,7 +154,7 @@ impl Packets {
             self.at = to;
             return Ok(Finding::Packet(PacketAt { offset, header, from, to }));
         }
-        // Its size may be wrong, or what follows is: whichever packet begins next says.
+        // Its size may be wrong, or the bytes behind: the next packet decides.
         match self.find.find(source, from)? {
             Some(next) if next < to => {
                 let packet = PacketAt { offset, header, from, to: next };
@@ -167,7 +166,7 @@ impl Packets {
                 let kind = FaultKind::PacketCut { claimed, found: self.size - offset };
                 Ok(self.packet_with_fault(packet, kind))
             }
-            // The next header is damaged; it is reported in its turn.
+            // The next header is damaged, and reported in its turn.
             _ => {
                 self.at = to;
                 Ok(Finding::Packet(PacketAt { offset, header, from, to }))
@@ -175,7 +174,7 @@ impl Packets {
         }
     }
 
-    /// Goes behind the packet and keeps the fault for next time.
+    /// Goes behind the packet and keeps the fault for the next call.
     fn packet_with_fault(&mut self, packet: PacketAt, kind: FaultKind) -> Finding {
         self.at = packet.to;
         self.pending = Some(Fault { offset: packet.offset, to: packet.to, kind });

@@ -1,7 +1,7 @@
-//! Plans: flat lists of operations that decode the fields of a structure, made once from its type.
+//! Plans: flat lists of operations that decode a structure's fields, made once from its type.
 //!
-//! Sizes that the type fixes become jumps, alignments that it fixes cost nothing, and fields that are not wanted are
-//! passed in one step where possible. Running a plan allocates nothing and never goes beyond the given bytes.
+//! Sizes fixed by the type become jumps, alignments fixed by it cost nothing, and unwanted fields are passed in a
+//! single step where possible. A plan allocates nothing and never goes beyond the given bytes.
 
 mod bits;
 mod compile;
@@ -17,24 +17,24 @@ use crate::schema::{FieldType, Integer, Mapping};
 
 /// Takes the values of an event's fields, in order.
 ///
-/// `field` is an index into [`Plan::fields`], or the slot that was asked for.
+/// `field` is an index into [`Plan::fields`], or the requested slot.
 pub trait Visitor {
-    /// The fields of an event begin. All fields before belong to another event, or to the same one when more of
-    /// it had to be read.
+    /// An event's fields begin. All fields before belong to another event, or to the same event read again with more
+    /// bytes.
     fn begin(&mut self) {}
     /// A number.
     fn unsigned(&mut self, field: u16, value: u64);
-    /// A number with a sign.
+    /// A signed number.
     fn signed(&mut self, field: u16, value: i64);
-    /// A number with a fraction.
+    /// A floating-point number.
     fn float(&mut self, field: u16, value: f64);
-    /// A text without its NUL, or an array of numbers as it stands in the file where it was asked for.
+    /// A text without its NUL, or a requested array of numbers, unchanged from the file.
     fn bytes(&mut self, field: u16, value: &[u8]);
     /// A structure, an array or a variant begins.
     fn open(&mut self, field: u16) {
         let _ = field;
     }
-    /// It ends.
+    /// The structure, array or variant ends.
     fn close(&mut self, field: u16) {
         let _ = field;
     }
@@ -54,29 +54,29 @@ impl Visitor for Ignore {
 /// A field that a plan passes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldInfo {
-    /// Its name as people see it; empty for an array's elements.
+    /// Its name for display; empty for an array's elements.
     pub name: String,
     /// Its kind.
     pub kind: FieldKind,
-    /// Which part of the event it is in.
+    /// The part of the event with the field.
     pub part: Part,
-    /// The field that it is in, or [`NONE`]. Whole paths would cost the square of the metadata's size.
+    /// The surrounding field, or [`NONE`]. Whole paths would cost the square of the metadata's size.
     parent: u16,
 }
 
-/// The parts of an event behind its header.
+/// An event's parts behind its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// The context that the stream gives all events.
+    /// The stream's context for all events.
     StreamContext,
-    /// The context of its class, in front of the payload.
+    /// The event class's context, in front of the payload.
     Context,
     /// The payload.
     Payload,
 }
 
 impl Part {
-    /// The prefix of the paths of its fields.
+    /// The path prefix for its fields.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::StreamContext => "context.",
@@ -86,7 +86,7 @@ impl Part {
     }
 }
 
-/// The kind of a field.
+/// A field's kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as in `FieldType`")]
 pub enum FieldKind {
@@ -113,26 +113,26 @@ impl FieldKind {
     }
 }
 
-/// Decodes one structure, or several that follow each other.
+/// Decodes a structure, or several in a row.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub(crate) ops: Vec<Op>,
-    /// The number of these up to the last one that passes something on.
+    /// The number of operations up to the last other than a skip.
     reporting: usize,
     loops: Vec<Loop>,
     integers: Vec<Integers>,
     choices: Vec<Choice>,
-    /// The fields that it passes on, where all were asked for.
+    /// The passed fields, for a plan with all fields.
     fields: Vec<FieldInfo>,
 }
 
 impl Plan {
-    /// The fields that it passes on, where all were asked for, by the number that [`Visitor`] gets.
+    /// The passed fields, for a plan with all fields, by the number that [`Visitor`] gets.
     pub fn fields(&self) -> &[FieldInfo] {
         &self.fields
     }
 
-    /// The path of a field that it passes on: the names of all structures around it and its own, joined by dots.
+    /// A passed field's path: the names of all surrounding structures and its own, joined by dots.
     pub fn path(&self, field: u16) -> String {
         let mut names = Vec::new();
         let mut next = self.fields.get(usize::from(field));
@@ -147,7 +147,7 @@ impl Plan {
         format!("{}{}", part.prefix(), names.join("."))
     }
 
-    /// Bits that it passes, where that is the same each time.
+    /// The plan's size in bits, if always the same.
     pub(crate) fn size(&self) -> Option<u64> {
         self.ops.iter().try_fold(0_u64, |sum, op| {
             let bits = match *op {
@@ -176,7 +176,7 @@ impl Plan {
 /// No slot, or no register.
 const NONE: u16 = u16::MAX;
 
-/// One step. Those of fixed width are for little-endian numbers that begin with a byte.
+/// A step. Operations with a fixed width are for little-endian numbers that begin with a byte.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Op {
     U8(u16),
@@ -187,7 +187,7 @@ pub(crate) enum Op {
     I16(u16),
     I32(u16),
     I64(u16),
-    /// Any number, at any bit; passed on to a slot, kept in a register, or both.
+    /// Any number, at any bit; passed to a slot, kept in a register, or both.
     Number {
         slot: u16,
         register: u16,
@@ -235,7 +235,7 @@ pub(crate) enum Op {
     /// Repeats the following operations, up to `Again`; an index into `loops`.
     Repeat(u16),
     Again,
-    /// Goes on at one of several places; an index into `choices`.
+    /// Continues at the chosen option; an index into `choices`.
     Choose(u16),
     Jump(u32),
 }
@@ -261,15 +261,15 @@ struct Integers {
     bits: u8,
     big: bool,
     signed: bool,
-    /// From one element to the next, bits.
+    /// The distance between elements, bits.
     stride: u32,
 }
 
 #[derive(Debug, Clone)]
 struct Choice {
     register: u16,
-    /// Values have their order as unsigned numbers after this is added.
+    /// With this added, values have the order of unsigned numbers.
     bias: u64,
-    /// From, to (both biased), and where to go on.
+    /// From, to (both biased), and the operation to continue at.
     ranges: Vec<(u64, u64, u32)>,
 }

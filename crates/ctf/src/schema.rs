@@ -1,34 +1,34 @@
-//! The metadata of a trace (CTF 1.8, section 7), as data.
+//! A trace's metadata (CTF 1.8, section 7), as data.
 
 /// A trace's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {
-    /// Identifies the trace; every packet repeats it. Some tracers do without.
+    /// The trace's identity, repeated in every packet; absent from some tracers' metadata.
     pub uuid: Option<[u8; 16]>,
-    /// The byte order of types without their own.
+    /// The default byte order for types.
     pub byte_order: ByteOrder,
-    /// Facts about the trace that are none of CTF's business.
+    /// Facts about the trace outside CTF's scope.
     pub env: Vec<(String, EnvValue)>,
-    /// The clocks that stamps are of.
+    /// The clocks for stamps.
     pub clocks: Vec<Clock>,
-    /// Fields that every packet begins with.
+    /// The fields at the beginning of every packet.
     pub packet_header: Structure,
     /// The streams.
     pub streams: Vec<StreamClass>,
 }
 
 impl Metadata {
-    /// A text of the `env` block.
+    /// A text in the `env` block.
     pub fn text(&self, key: &str) -> Option<&str> {
         text_of(&self.env, key)
     }
 
-    /// A number of the `env` block.
+    /// A number in the `env` block.
     pub fn number(&self, key: &str) -> Option<i64> {
         number_of(&self.env, key)
     }
 
-    /// The clock of this name.
+    /// The clock with this name.
     pub fn clock(&self, name: &str) -> Option<&Clock> {
         self.clocks.iter().find(|clock| clock.name == name)
     }
@@ -43,7 +43,7 @@ pub enum EnvValue {
     Number(i64),
 }
 
-/// The text of this name among values.
+/// The text with this name among values.
 pub(crate) fn text_of<'a>(values: &'a [(String, EnvValue)], key: &str) -> Option<&'a str> {
     values.iter().find_map(|(name, value)| match value {
         EnvValue::Text(text) if name == key => Some(text.as_str()),
@@ -51,7 +51,7 @@ pub(crate) fn text_of<'a>(values: &'a [(String, EnvValue)], key: &str) -> Option
     })
 }
 
-/// The number of this name among values.
+/// The number with this name among values.
 pub(crate) fn number_of(values: &[(String, EnvValue)], key: &str) -> Option<i64> {
     values.iter().find_map(|(name, value)| match value {
         EnvValue::Number(number) if name == key => Some(*number),
@@ -64,7 +64,7 @@ pub(crate) fn number_of(values: &[(String, EnvValue)], key: &str) -> Option<i64>
 pub struct Clock {
     /// Its name, which fields refer to.
     pub name: String,
-    /// Which clock it is: that of traces with the same one. LTTng puts the boot's id here.
+    /// The clock's identity, which traces with the same clock share. LTTng puts the boot id here.
     pub uuid: Option<[u8; 16]>,
     /// Its description.
     pub description: String,
@@ -72,7 +72,7 @@ pub struct Clock {
     pub frequency: u64,
     /// Its origin, in whole seconds since 1970, UTC.
     pub offset_s: i64,
-    /// And in ticks beyond those.
+    /// The origin's further ticks.
     pub offset: u64,
 }
 
@@ -82,7 +82,7 @@ impl Clock {
         self.offset_s as i128 * NS_PER_S as i128 + ns(self.offset, self.frequency) as i128
     }
 
-    /// A reading of it as ns since its value 0, rounded down; at most `u64::MAX`.
+    /// A reading as ns since its value 0, rounded down; at most `u64::MAX`.
     pub const fn ns(&self, ticks: u64) -> u64 {
         if self.frequency == NS_PER_S as u64 {
             return ticks;
@@ -94,20 +94,20 @@ impl Clock {
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// Exact but for the fraction of a nanosecond: 64 bits times 10^9 fit 128. A clock that never ticks, which
-/// no reader hands out, stands at 0.
+/// Exact but for the fraction of a nanosecond: 64 bits times 10^9 fit 128. A clock that never ticks, which no reader
+/// returns, stands at 0.
 const fn ns(ticks: u64, frequency: u64) -> u128 {
     if frequency == 0 { 0 } else { ticks as u128 * NS_PER_S / frequency as u128 }
 }
 
-/// A kind of stream.
+/// A stream class.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StreamClass {
-    /// Its number; packets carry it.
+    /// Its number, which packets repeat.
     pub id: u64,
     /// Fields behind each packet's header.
     pub packet_context: Structure,
-    /// Fields that every event begins with.
+    /// The fields at the beginning of every event.
     pub event_header: Structure,
     /// Fields behind every event's header.
     pub event_context: Structure,
@@ -115,7 +115,7 @@ pub struct StreamClass {
     pub events: Vec<EventClass>,
 }
 
-/// A kind of event.
+/// An event class.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventClass {
     /// Its number, unique in its stream class.
@@ -128,12 +128,12 @@ pub struct EventClass {
     pub fields: Structure,
 }
 
-/// Members, one behind the other.
+/// Members in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Structure {
     /// In order.
     pub fields: Vec<Field>,
-    /// Its alignment, bits, if more than that of its members.
+    /// Its alignment, bits, if more than its members'.
     pub align: u32,
 }
 
@@ -158,7 +158,7 @@ impl FromIterator<Field> for Structure {
 /// A named member of a structure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its name; an identifier of C.
+    /// Its name; a C identifier.
     pub name: String,
     /// Its type.
     pub ty: FieldType,
@@ -170,14 +170,13 @@ impl Field {
         Self { name: name.to_owned(), ty }
     }
 
-    /// Its name as people see it: without the underscore that tracers put in front, lest it be a word of
-    /// TSDL.
+    /// Its name for display: without the underscore that tracers put in front, to avoid TSDL keywords.
     pub fn shown(&self) -> &str {
         shown(&self.name)
     }
 }
 
-/// A name without the one underscore that tracers put in front.
+/// A name without the single underscore that tracers put in front.
 pub fn shown(name: &str) -> &str {
     name.strip_prefix('_').unwrap_or(name)
 }
@@ -191,13 +190,13 @@ pub enum FieldType {
     Enumeration(Integer, Vec<Mapping>),
     /// A fixed number of elements of a type.
     Array(Box<FieldType>, u64),
-    /// Elements of a type; the field of this name before it has their number: a path, with dots.
+    /// Elements with the same type; their number is in the earlier field with this name: a path, with dots.
     Sequence(Box<FieldType>, String),
-    /// Members, one behind the other.
+    /// Members in a row.
     Struct(Structure),
-    /// One of several, as an enumeration says.
+    /// A choice among types, by an enumeration.
     Variant(Variant),
-    /// A number with a fraction.
+    /// A floating-point number.
     Float(Float),
     /// Bytes up to a NUL.
     Text(Encoding),
@@ -219,22 +218,22 @@ impl FieldType {
 }
 
 impl Structure {
-    /// Its alignment, bits: its own or the largest of its members.
+    /// Its alignment, bits: its own or its members' largest.
     pub fn aligned(&self) -> u32 {
         self.fields.iter().map(|field| field.ty.align()).fold(self.align.max(1), u32::max)
     }
 }
 
-/// One of several types.
+/// A choice among types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
     /// The enumeration that chooses: a path, with dots.
     pub tag: String,
-    /// Each named as one of that enumeration's names.
+    /// The types, each named after a name in this enumeration.
     pub options: Vec<Field>,
 }
 
-/// A number with a fraction, of 32 or 64 bits, as IEEE 754 has it.
+/// An IEEE 754 floating-point number with 32 or 64 bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Float {
     /// Its width, bits.
@@ -245,7 +244,7 @@ pub struct Float {
     pub byte_order: ByteOrder,
 }
 
-/// A name in an enumeration, for all values from one to another.
+/// A name in an enumeration, for a range of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     /// The name.
@@ -257,7 +256,7 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// A name for one value.
+    /// A name for a single value.
     pub fn new(name: &str, value: u64) -> Self {
         Self { name: name.to_owned(), from: value.into(), to: value.into() }
     }
@@ -270,15 +269,15 @@ pub struct Integer {
     pub bits: u32,
     /// Its alignment, bits.
     pub align: u32,
-    /// Its byte order, and where in a byte its first bit is.
+    /// Its byte order, which also decides where its first bit is in a byte.
     pub byte_order: ByteOrder,
     /// Two's complement.
     pub signed: bool,
-    /// In which base people read it.
+    /// The base for display.
     pub base: Base,
-    /// Its encoding, if it is a character.
+    /// The encoding of a character.
     pub encoding: Encoding,
-    /// The clock it is a stamp of.
+    /// The clock, if the integer is a stamp.
     pub clock: Option<String>,
 }
 
@@ -307,7 +306,7 @@ impl Integer {
     }
 }
 
-/// The base in which people read an integer.
+/// An integer's base for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Base {
@@ -317,7 +316,7 @@ pub enum Base {
     Hexadecimal,
 }
 
-/// The encoding of an integer.
+/// An integer's encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Encoding {
@@ -326,7 +325,7 @@ pub enum Encoding {
     Utf8,
 }
 
-/// Which byte comes first.
+/// The order of bytes: the first is the least or the most significant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum ByteOrder {

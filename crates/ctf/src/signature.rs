@@ -1,4 +1,4 @@
-//! The signature of a trace's packets, for searching.
+//! The signature of a trace's packets, for searches.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use memchr::memmem::Finder;
 
 use crate::window::Source;
 
-/// The first bytes of every packet of a trace, for searching.
+/// The first bytes in all a trace's packets, for searches.
 #[derive(Debug)]
 pub(crate) struct Signature {
     finder: Finder<'static>,
@@ -18,7 +18,7 @@ impl Signature {
         Self { finder: Finder::new(bytes).into_owned(), bytes: bytes.to_owned() }
     }
 
-    /// Whether a packet begins at `offset`; the remains of one at the end of the file count too.
+    /// Whether a packet begins at `offset`, or, at the file's end, its remains.
     pub fn begins(&self, source: &impl Source, size: u64, offset: u64) -> io::Result<bool> {
         if offset >= size {
             return Ok(false);
@@ -29,10 +29,10 @@ impl Signature {
         Ok(bytes[..n] == self.bytes[..n])
     }
 
-    /// Where the first packet at or after `from` begins.
+    /// The offset of the first packet at or after `from`.
     pub fn find(&self, source: &impl Source, from: u64) -> io::Result<Option<u64>> {
         let overlap = self.bytes.len().saturating_sub(1);
-        // Little first: the next packet is near, or else it may be anywhere.
+        // A small read first: the next packet is near, or else anywhere.
         let mut buffer = vec![0; 1024];
         let mut at = from;
         loop {

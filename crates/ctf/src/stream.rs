@@ -1,8 +1,8 @@
-//! One stream file of any trace, event by event.
+//! A stream file from any trace, event by event.
 //!
-//! A [`Reader`] goes from packet to packet by what their contexts say, which it believes only as far as
-//! the file goes. An unreadable part costs the rest of that packet: the reader reports it, and goes on with the next one.
-//! Packets' bounds in time are passed on and not trusted either; the events of a stream are in order.
+//! A [`Reader`] goes from packet to packet by the sizes in their contexts, trusted only as far as the file goes. An
+//! unreadable part costs its packet's rest: the reader reports it, and continues with the next packet. Packets'
+//! bounds in time are passed on and not trusted either; a stream's events are in order.
 
 mod fault;
 mod head;

@@ -1,4 +1,4 @@
-//! A trace on disk: a directory with a file `metadata` and a file a stream beside it.
+//! A trace on disk: a directory with a file `metadata` and a file for each stream.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -19,7 +19,7 @@ pub enum TraceError {
     TooLarge { path: PathBuf },
 }
 
-/// Most bytes of metadata that are read.
+/// The limit on metadata size, bytes.
 const MAX_METADATA: u64 = 64 << 20;
 
 /// The trace in a directory.
@@ -35,7 +35,7 @@ impl Trace {
     /// Reads the metadata of the trace in a directory and lists its streams.
     ///
     /// # Errors
-    /// When there is no metadata, or it is not of CTF 1.8.
+    /// When there is no metadata, or it is not CTF 1.8.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let place = path.join("metadata");
         let io = |path: &Path| {

@@ -1,4 +1,4 @@
-//! TSDL, the language of CTF metadata (CTF 1.8, section 7 and appendix C).
+//! TSDL, the language for CTF metadata (CTF 1.8, section 7 and appendix C).
 
 mod facts;
 mod file;

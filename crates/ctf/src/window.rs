@@ -1,21 +1,21 @@
-//! A window over a source of bytes that is read piece by piece.
+//! A window over a source of bytes, read in blocks.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Bytes that can be read at any offset. A file may shrink while it is read; then reads come short.
+/// Bytes readable at any offset. A file may shrink while it is read; then reads come short.
 pub trait Source {
-    /// Bytes that there are, as far as is known.
+    /// The number of bytes, as far as known.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// The operating system's errors.
     fn size(&self) -> io::Result<u64>;
 
     /// Fills `into` from `offset` on, as far as there are bytes; returns their number.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// The operating system's errors.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -61,17 +61,17 @@ impl Source for &[u8] {
     }
 }
 
-/// A view of a range of a source that moves forward in blocks.
+/// A view over a source's range that moves forward in blocks.
 ///
-/// Reading in blocks and not by mapping: a mapped file that another process truncates kills the
-/// reader with SIGBUS, and copying out of the page cache costs a twentieth of what decoding does.
+/// Blocks are read, not mapped: when another process truncates a mapped file, the reader dies of SIGBUS, and a copy
+/// out of the page cache costs a twentieth of the decoding.
 #[derive(Debug, Default)]
 pub struct Window {
     buffer: Vec<u8>,
-    /// The part of `buffer` that is read and not consumed.
+    /// The unconsumed part of `buffer`.
     from: usize,
     to: usize,
-    /// Where in the source `buffer[to]` would come from, and where the range ends.
+    /// The source offset for `buffer[to]`, and the range's end.
     next: u64,
     end: u64,
 }
@@ -88,29 +88,29 @@ impl Window {
         &self.buffer[self.from..self.to]
     }
 
-    /// Where in the source [`Window::bytes`] begin.
+    /// The source offset of [`Window::bytes`].
     #[inline]
     pub const fn offset(&self) -> u64 {
         self.next - (self.to - self.from) as u64
     }
 
-    /// Bytes of the range that are not consumed, seen or not.
+    /// The unconsumed bytes in the range, in sight or not.
     #[inline]
     pub const fn left(&self) -> u64 {
         self.end - self.offset()
     }
 
-    /// Moves forward by `n` of the bytes that can be seen.
+    /// Moves forward by `n` bytes in sight.
     #[inline]
     pub fn consume(&mut self, n: usize) {
         self.from = self.to.min(self.from.saturating_add(n));
     }
 
-    /// Reads on until `most` bytes can be seen or the range ends; returns whether any were read. When the
-    /// source ends before the range does, the range ends there.
+    /// Reads on until `most` bytes are in sight or the range ends; returns whether bytes were read. If the source
+    /// ends before the range, the range ends there.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// The operating system's errors.
     pub fn fill(&mut self, source: &impl Source, most: usize) -> io::Result<bool> {
         self.buffer.copy_within(self.from..self.to, 0);
         (self.from, self.to) = (0, self.to - self.from);

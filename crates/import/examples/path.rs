@@ -1,4 +1,4 @@
-//! The threads of a trace, or what one thread's life went to:
+//! The threads in a trace, or the parts of a thread's life:
 //!
 //! ```sh
 //! cargo run --release -p wakepath-import --example path -- TRACE [TID]

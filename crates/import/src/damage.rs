@@ -1,69 +1,69 @@
-//! The damages of another tracer's trace: what cannot be read, or is doubtful.
+//! The damages in another tracer's trace: unreadable or doubtful parts.
 
 use std::path::Path;
 
 use wakepath_ctf::stream::FaultKind;
 
-/// Something that could not be read, or that is doubtful, in a trace that was read nonetheless.
+/// An unreadable or doubtful part of a trace that was read nonetheless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The file, from the trace's directory on; the directory itself for a damage of the whole trace.
+    /// The file's path within the trace's directory; for the whole trace, the directory itself.
     pub file: String,
-    /// The packet of the file, from 0, where the file has packets.
+    /// The packet's index in the file, from 0, in files with packets.
     pub packet: Option<u64>,
-    /// The place in the file, bytes.
+    /// The offset in the file, bytes.
     pub offset: Option<u64>,
     /// The kind of damage.
     pub kind: DamageKind,
 }
 
-/// The kinds of damage of a trace.
+/// The kinds of damage in a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DamageKind {
-    /// Bytes that cannot be read as they were written.
+    /// Damaged bytes.
     Fault(Fault),
     /// The number of further faults in the same file.
     More(u64),
-    /// Events whose fields make no sense were skipped.
+    /// Skipped events with meaningless fields.
     EventsSkipped {
         /// Their number.
         count: u64,
-        /// The reason for the first of them, where the reader knows it.
+        /// The reason for the first, if known to the reader.
         first: Option<&'static str>,
     },
-    /// There are no wake-ups.
+    /// No wake-ups.
     NoWakings,
-    /// There is no `sched_waking`: wake-ups are those of `sched_wakeup`.
+    /// No `sched_waking`: wake-ups come from `sched_wakeup`.
     LateWakings,
-    /// The number of interrupt entries without exit, and of exits without entry.
+    /// The number of interrupt entries without exit, and exits without entry.
     UnmatchedInterrupts(u64),
-    /// The thread states are not described: they are read as the kernel's release defines them.
+    /// The thread states are not described: the kernel release defines their meaning.
     StatesUndescribed,
-    /// The tracepoints of which perf recorded only some hits.
+    /// The tracepoints for which perf recorded only some hits.
     SampledTracepoints(Vec<String>),
     /// perf recorded some threads, not the machine.
     SomeThreads,
     /// The trace buffers that are not read.
     OtherBuffers(Vec<String>),
-    /// A CPU's buffer had no room for some events; when is not known.
+    /// A CPU's buffer had no room for some events, at an unknown time.
     BufferFull {
         /// The CPU.
         cpu: u32,
         /// The number of events.
         count: u64,
     },
-    /// The stream of a CPU ends long before the others.
+    /// A CPU's stream ends long before the others.
     EndMissing {
         /// The CPU.
         cpu: u32,
-        /// The time from its end to the last event of the trace, ns.
+        /// The time from its end to the trace's last event, ns.
         early_ns: u64,
     },
     /// The clock advances only with the timer tick.
     CoarseClock,
 }
 
-/// Why bytes cannot be read as they were written.
+/// Why bytes cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum Fault {
@@ -102,12 +102,12 @@ pub enum Fault {
 }
 
 impl Damage {
-    /// A damage of the whole file.
+    /// A damage to the whole file.
     pub(crate) fn of_file(path: &Path, kind: DamageKind) -> Self {
         Self { file: path.display().to_string(), packet: None, offset: None, kind }
     }
 
-    /// A damage of the bytes at an offset of a file.
+    /// A damage to the bytes at an offset in a file.
     pub(crate) fn at(path: &Path, (offset, fault): (u64, Fault)) -> Self {
         Self { offset: Some(offset), ..Self::of_file(path, DamageKind::Fault(fault)) }
     }

@@ -1,4 +1,4 @@
-//! Why a trace of another tracer cannot be read at all.
+//! Why another tracer's trace cannot be read at all.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use wakepath_ctf::trace::TraceError;
 pub enum OpenError {
     #[error("cannot read {}: {source}", .path.display())]
     Io { path: PathBuf, source: io::Error },
-    /// The trace is of another format, or of a kind that is not read; `why` goes on behind the path.
+    /// The trace has another format, or an unsupported kind; `why` follows the path.
     #[error("{} {why}", .path.display())]
     Unsupported { path: PathBuf, why: String },
     #[error("{} at byte {offset}: {what}", .path.display())]
@@ -40,7 +40,7 @@ impl OpenError {
         )
     }
 
-    /// The error of a trace without switches; the first of the names say which events it holds.
+    /// The error for a trace without switches; the first names list its events.
     pub(crate) fn no_switches(path: &Path, mut names: Vec<String>, record_with: &'static str) -> Self {
         const MAX_COUNT: usize = 4;
         let more = names.len().saturating_sub(MAX_COUNT);
@@ -50,7 +50,7 @@ impl OpenError {
         Self::NoSwitches { path: path.to_owned(), holds, record_with }
     }
 
-    /// An error of the operating system about this file.
+    /// An operating system error about this file.
     pub(crate) fn io(path: &Path) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io { path: path.to_owned(), source }
     }

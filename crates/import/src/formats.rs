@@ -1,8 +1,8 @@
 //! The description of tracepoints and their fields in a file: `perf` and `trace-cmd` copy it from the kernel's
 //! tracefs, in the same form.
 //!
-//! Sources: `tools/perf/util/trace-event-info.c` of Linux writes the section, the page trace-cmd.dat.v6(5) of
-//! trace-cmd describes it, `Documentation/trace/events.rst` explains format files.
+//! Sources: Linux's `tools/perf/util/trace-event-info.c` writes the section, trace-cmd's page trace-cmd.dat.v6(5)
+//! describes it, and `Documentation/trace/events.rst` explains format files.
 
 use std::collections::HashMap;
 
@@ -14,22 +14,22 @@ pub(crate) struct Format {
     pub system: String,
     pub name: String,
     fields: Vec<(String, Field)>,
-    /// The meaning of a switch's `prev_state`.
+    /// The bits in a switch's `prev_state`.
     pub states: Option<ReportedStates>,
 }
 
-/// The place of a field in the bytes of a tracepoint.
+/// A field's place in a tracepoint's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field {
     pub offset: u32,
     pub size: u32,
     signed: bool,
-    /// It holds the place and the length of the value.
+    /// The field holds the value's place and length.
     dynamic: bool,
 }
 
 impl Field {
-    /// A number; `None` where there is none of that size, or the bytes end before.
+    /// The field as a number; `None` for other sizes, or beyond the bytes.
     pub fn number(&self, raw: &[u8]) -> Option<i64> {
         let bytes = raw.get(self.offset as usize..)?;
         Some(match (self.size, self.signed) {
@@ -39,18 +39,18 @@ impl Field {
             (2, true) => i16::from_le_bytes(*bytes.first_chunk()?).into(),
             (4, false) => u32::from_le_bytes(*bytes.first_chunk()?).into(),
             (4, true) => i32::from_le_bytes(*bytes.first_chunk()?).into(),
-            // The first of an array of words.
+            // An array's first word.
             (size, _) if size >= 8 => u64::from_le_bytes(*bytes.first_chunk()?) as i64,
             _ => return None,
         })
     }
 
-    /// All its bytes; `None` where they end before.
+    /// All the field's bytes; `None` beyond the bytes.
     pub fn bytes<'a>(&self, raw: &'a [u8]) -> Option<&'a [u8]> {
         raw.get(self.offset as usize..)?.get(..self.size as usize)
     }
 
-    /// A text up to its NUL; empty where the bytes end before.
+    /// A text up to its NUL; empty beyond the bytes.
     pub fn text<'a>(&self, raw: &'a [u8]) -> &'a [u8] {
         let (from, size) = if self.dynamic {
             let word = raw.get(self.offset as usize..).and_then(|rest| rest.first_chunk());
@@ -71,13 +71,13 @@ impl Format {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, field)| *field)
     }
 
-    /// The field that follows the one of this name.
+    /// The field behind the named field.
     pub fn field_behind(&self, name: &str) -> Option<Field> {
         let place = self.fields.iter().position(|(known, _)| known == name)?;
         self.fields.get(place + 1).map(|(_, field)| *field)
     }
 
-    /// Parses a format file: the number of the tracepoint, and its fields.
+    /// Parses a format file into the tracepoint's number and its fields.
     pub(crate) fn parse(system: &str, text: &str) -> Option<(u64, Self)> {
         let mut format = Self { system: system.to_owned(), ..Self::default() };
         let mut id = None;
@@ -113,8 +113,8 @@ fn parse_field(line: &str) -> Option<(String, Field)> {
     Some((name.to_owned(), Field { offset, size, signed, dynamic }))
 }
 
-/// Parses the meaning of `prev_state`: the flags and letters of its `__print_flags`, and the bit that is
-/// printed as `+`, which marks a preempted thread.
+/// Parses the meaning of `prev_state`: the flags and letters in its `__print_flags`, and the bit printed as `+`,
+/// which marks a preempted thread.
 fn parse_states(print: &str) -> Option<ReportedStates> {
     let (_, flags) = print.split_once("__print_flags(REC->prev_state")?;
     let (table, rest) = flags.split_once("})")?;
@@ -141,11 +141,11 @@ pub(crate) fn number(text: &str) -> Option<i64> {
     }
 }
 
-/// Evaluates `(((0x0 | 0x1 | 0x2) + 1) << 1)`. Every operator stands in brackets of its own, so operators apply
-/// from left to right.
+/// Evaluates `(((0x0 | 0x1 | 0x2) + 1) << 1)`. Every operator has its own brackets, so operators apply from left to
+/// right.
 fn evaluate(expression: &str) -> Option<i64> {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ");
-    // For each open bracket, the value in front of it and the operator behind that.
+    // For each open bracket, the value in front and the operator behind that value.
     let mut open: Vec<(Option<i64>, &str)> = Vec::new();
     let (mut now, mut operator): (Option<i64>, &str) = (None, "");
     let apply = |left: Option<i64>, operator: &str, right: i64| match (left, operator) {
@@ -175,7 +175,7 @@ fn evaluate(expression: &str) -> Option<i64> {
     open.is_empty().then_some(now)?
 }
 
-/// The formats of the wanted tracepoints, by number, up to the first place that cannot be read; and that place.
+/// The wanted tracepoints' formats, by number, up to the first unreadable place; and this place.
 pub(crate) fn read(section: &[u8], wanted: impl Fn(u64) -> bool) -> (HashMap<u64, Format>, Option<usize>) {
     let mut formats = HashMap::new();
     let mut rest = DescriptionReader::new(section);
@@ -191,7 +191,7 @@ pub(crate) fn read(section: &[u8], wanted: impl Fn(u64) -> bool) -> (HashMap<u64
 fn read_all(rest: &mut DescriptionReader<'_>, visit: &mut impl FnMut(u64, Format)) -> Option<()> {
     (rest.take(MAGIC.len())? == MAGIC).then_some(())?;
     let _version = rest.text()?;
-    // The byte order (little-endian), the size of a long, and the size of a page.
+    // The byte order (little-endian), a long's size, and a page's size.
     (rest.take(1)? == [0]).then_some(())?;
     rest.take(5)?;
     rest.buffers()?;
@@ -199,10 +199,10 @@ fn read_all(rest: &mut DescriptionReader<'_>, visit: &mut impl FnMut(u64, Format
     rest.systems(visit)
 }
 
-/// The first bytes of the section, and of a file of trace-cmd.
+/// The first bytes in the section, and in a trace-cmd file.
 pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// The fields that lines of a format describe, by name.
+/// The fields in a format's lines, by name.
 pub(crate) fn fields(text: &str) -> impl Iterator<Item = (String, Field)> {
     text.lines().filter_map(|line| parse_field(line.trim().strip_prefix("field:")?))
 }
@@ -218,7 +218,7 @@ impl<'a> DescriptionReader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// The layout of the kernel's buffers: of a page and of an event.
+    /// The layouts in the kernel's buffers: for a page and for an event.
     pub fn buffers(&mut self) -> Option<[&'a [u8]; 2]> {
         let mut named = |name: &str| {
             (self.text()? == name.as_bytes()).then_some(())?;
@@ -227,7 +227,7 @@ impl<'a> DescriptionReader<'a> {
         Some([named("header_page")?, named("header_event")?])
     }
 
-    /// Passes the formats of ftrace's own events, which are not used here.
+    /// Skips the formats for ftrace's own events, which are not used here.
     pub fn skip_ftrace_formats(&mut self) -> Option<()> {
         for _ in 0..self.count()? {
             self.block()?;
@@ -235,7 +235,7 @@ impl<'a> DescriptionReader<'a> {
         Some(())
     }
 
-    /// Visits the formats of all tracepoints, with their numbers.
+    /// Visits all tracepoints' formats, with their numbers.
     pub fn systems(&mut self, visit: &mut impl FnMut(u64, Format)) -> Option<()> {
         for _ in 0..self.count()? {
             let system = String::from_utf8_lossy(self.text()?);
@@ -267,7 +267,7 @@ impl<'a> DescriptionReader<'a> {
         self.take(4)?.first_chunk().map(|&bytes| u32::from_le_bytes(bytes))
     }
 
-    /// Bytes behind their number.
+    /// Bytes behind their length.
     fn block(&mut self) -> Option<&'a [u8]> {
         let size = self.u64()?;
         self.take(usize::try_from(size).ok()?)
@@ -288,7 +288,7 @@ mod tests {
 
     const BLOCKED: fn(wakepath_event::BlockedState) -> SwitchOut = SwitchOut::Blocked;
 
-    /// The print format of the switch tracepoint in two kernels.
+    /// The switch tracepoint's print format in two kernels.
     const OF_6_1: &str = r#""prev_state=%s%s", (REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1)) ? __print_flags(REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1), "|", { 0x00000001, "S" }, { 0x00000002, "D" }, { 0x00000004, "T" }, { 0x00000008, "t" }, { 0x00000010, "X" }, { 0x00000020, "Z" }, { 0x00000040, "P" }, { 0x00000080, "I" }) : "R", REC->prev_state & (((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) ? "+" : "", REC->next_comm"#;
     const OF_4_4: &str = r#""prev_state=%s%s", REC->prev_state & (2048-1) ? __print_flags(REC->prev_state & (2048-1), "|", { 1, "S"} , { 2, "D" }, { 4, "T" }, { 8, "t" }, { 16, "Z" }, { 32, "X" }, { 64, "x" }, { 128, "K" }, { 256, "W" }, { 512, "P" }, { 1024, "N" }) : "R", REC->prev_state & 2048 ? "+" : "", REC->next_comm"#;
 

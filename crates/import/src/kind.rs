@@ -1,10 +1,10 @@
-//! The tracepoints that are read, of any tracer, and those whose fields need no more than one number and a name.
+//! The tracepoints to read, from any tracer, and the decoding of those with a single number and perhaps a name.
 
 use wakepath_event::{Context, Tid};
 
 use crate::tracepoint::{Interrupt, Tracepoint};
 
-/// The kind of a tracepoint that is read.
+/// The kind of a tracepoint to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Switch,
@@ -28,14 +28,14 @@ pub(crate) enum Kind {
     Process,
     InterruptName,
     BlockDeviceName,
-    /// A system call, by its number where the tracepoint's name gives it.
+    /// A system call, by number if the tracepoint's name includes it.
     CallEntry(Option<u32>),
     CallExit,
-    /// A tracepoint that is not used.
+    /// An unused tracepoint.
     Other,
 }
 
-/// The source of an interrupt.
+/// An interrupt's source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     Device,
@@ -67,13 +67,13 @@ const OF_KERNEL: [(&str, &str, Kind); 18] = [
 ];
 
 impl Kind {
-    /// The kind of the kernel's tracepoint of this name; `None` for the systems is any.
+    /// The kind of the kernel's tracepoint with this name; a `system` `None` matches any.
     pub fn of_kernel(system: Option<&str>, name: &str) -> Option<Self> {
         let known = OF_KERNEL.iter().find(|row| row.1 == name && system.is_none_or(|system| row.0 == system));
         known.map(|&(.., kind)| kind)
     }
 
-    /// The kind of a tracepoint of the kernel's `irq_vectors`: `local_timer_entry`.
+    /// The kind of a tracepoint in the kernel's `irq_vectors`: `local_timer_entry`.
     pub fn of_vector(name: &str) -> Option<Self> {
         let source = |vector: &str| {
             Source::Vector(match vector {
@@ -88,14 +88,13 @@ impl Kind {
         entry.or_else(|| name.strip_suffix("_exit").map(|vector| Self::Leave(source(vector))))
     }
 
-    /// Whether it says nothing but the call that the current thread is in, which the next such tracepoint on its CPU
-    /// replaces.
+    /// Whether it only notes the current thread's call, which the next such tracepoint on its CPU replaces.
     pub const fn replaces_earlier(self) -> bool {
         matches!(self, Self::CallEntry(_) | Self::CallExit)
     }
 
-    /// The tracepoint of a kind that is known by its first field, and by a name where an interrupt of a device
-    /// begins; `None` where the number makes no sense, and for all other kinds.
+    /// The tracepoint for a kind with a single number, and with a name at a device interrupt's entry; `None` for an
+    /// invalid number, and for all other kinds.
     #[inline]
     pub fn read<'a>(self, first: Option<i64>, name: impl FnOnce() -> &'a [u8]) -> Option<Tracepoint<'a>> {
         let target = || tid(first);
@@ -127,7 +126,7 @@ impl Source {
     }
 }
 
-/// The thread of this number; `None` where it is no thread's.
+/// The thread with this number; `None` for an invalid number.
 pub(crate) fn tid(number: Option<i64>) -> Option<Tid> {
     number.and_then(|tid| u32::try_from(tid).ok()).map(Tid)
 }

@@ -1,15 +1,14 @@
-//! The traces of other tracers, as events.
+//! Other tracers' traces, as events.
 //!
-//! [`Lttng`] is a directory that LTTng wrote, [`PerfData`] a file of `perf record`, [`TraceDat`] a file of
-//! `trace-cmd`. A reader has two layers that do not know each other: one for the tracer's format, which makes
-//! [`tracepoint::Record`]s, and the [`normalise::Normaliser`], which makes events of the tracepoints of any
-//! tracer: it follows which thread runs on which CPU and in which interrupt, and adds what the tracers of a
-//! kernel do not note. perf and trace-cmd share what lies between: `formats` reads the kernel's description of
-//! its tracepoints, `plan` reads their fields, `loopback` follows packets by their buffers. `kind` lists the
-//! tracepoints that are read, for all three.
+//! [`Lttng`] is a directory from LTTng, [`PerfData`] a file from `perf record`, [`TraceDat`] a file from `trace-cmd`.
+//! A reader has two independent layers: the tracer's format, read into [`tracepoint::Record`]s, and the
+//! [`normalise::Normaliser`], which converts any tracer's tracepoints into events: it follows each CPU's thread and
+//! interrupts, and adds facts that kernel tracers do not note. perf and trace-cmd share the steps in between:
+//! `formats` reads the kernel's description of its tracepoints, `plan` reads their fields, `loopback` follows packets
+//! by their buffers. `kind` lists the tracepoints to read, for all three.
 //!
-//! A new format implements [`wakepath_event::RecordingFormat`] in a module of its own, and is named in the list
-//! of formats in `crates/engine/src/source.rs`.
+//! A new format implements [`wakepath_event::RecordingFormat`] in its own module, and joins the list of formats in
+//! `crates/engine/src/source.rs`.
 
 mod damage;
 mod error;
@@ -30,7 +29,7 @@ pub use lttng::{Lttng, wanted};
 pub use perf::PerfData;
 pub use trace_cmd::TraceDat;
 
-/// Whether the first bytes of the file at `path` are these.
+/// Whether the file at `path` begins with these bytes.
 fn file_begins_with(path: &std::path::Path, magic: &[u8]) -> bool {
     let mut begin = vec![0; magic.len()];
     // Opening a pipe would wait for its writer.

@@ -8,26 +8,26 @@ use crate::kind::Kind;
 use crate::plan::Plan;
 use crate::tracepoint::Tracepoint;
 
-/// The packets that are on their way within the host.
+/// The packets on their way within the host.
 ///
-/// The kernel's tracepoints hold no addresses of hosts. On the loopback the received buffer is the one that was
-/// sent, and no other buffer of that address is on its way: there the buffer stands for the packet and for its
-/// flow. Packets of other interfaces are not known.
+/// The kernel's tracepoints hold no host addresses. On the loopback the received buffer is the sent buffer, and no
+/// other buffer on its way has its address: there the buffer identifies the packet and its flow. Packets on other
+/// interfaces are unknown.
 #[derive(Debug, Default)]
 pub(crate) struct Loopback {
-    /// Buffers of the packets that the loopback carried last.
+    /// The buffers of the loopback's last packets.
     buffers: HashSet<u64, FixedState>,
 }
 
-/// The fields of a tracepoint make no sense.
+/// A tracepoint's fields make no sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct InvalidFields;
 
-/// The kernel uses the same few buffers again and again.
+/// The kernel reuses the same few buffers.
 const MAX_PACKETS: usize = 1 << 16;
 
 impl Loopback {
-    /// Reads a tracepoint, with packets known by their buffers; `None` where it means nothing by itself.
+    /// Reads a tracepoint, with packets identified by buffers; `None` if it has no meaning by itself.
     pub fn read<'a>(&mut self, plan: &Plan, raw: &'a [u8]) -> Result<Option<Tracepoint<'a>>, InvalidFields> {
         match plan.kind {
             Kind::NewTask => return Ok(None),
@@ -43,7 +43,7 @@ impl Loopback {
             _ => {}
         }
         let what = plan.read(raw).ok_or(InvalidFields)?;
-        // A packet that is known is found by its buffer alone.
+        // A known packet is found by its buffer only.
         let known =
             matches!(what, Tracepoint::Received(flow) if flow.is_within_host()) && !self.buffers.is_empty();
         Ok((!known).then_some(what))

@@ -1,4 +1,4 @@
-//! LTTng's traces: CTF 1.8, a directory for the kernel and one for each user's programs.
+//! LTTng traces: CTF 1.8, with a directory for the kernel and another for each user's programs.
 
 mod cursor;
 mod fields;

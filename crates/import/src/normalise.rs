@@ -1,4 +1,4 @@
-//! Conversion of tracepoints into events: the part that is the same for all tracers.
+//! Conversion from tracepoints to events: the part for all tracers.
 
 mod calls;
 mod cpu_state;
@@ -23,33 +23,32 @@ use cpu_state::CpuState;
 use live_threads::{LiveThread, LiveThreads};
 pub use states::ReportedStates;
 
-/// The one of the kernel's two tracepoints of a wake-up that counts in a trace. Both are hit in one wake-up, which
-/// would count twice where both were recorded.
+/// The kernel's wake-up tracepoint that counts in a trace. A wake-up hits both tracepoints, and would count twice if
+/// both were recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WakeupBy {
-    /// `sched_waking`, in the context of the waker.
+    /// `sched_waking`, in the waker's context.
     Waking,
-    /// `sched_wakeup` or `sched_ttwu`, in older traces. It is hit on the CPU where the sleeper will run. A wake-up
-    /// from another CPU can hit it in the interrupt that asks for a reschedule there: then that interrupt is
-    /// known, and the waker is not.
+    /// `sched_wakeup` or `sched_ttwu`, in older traces. The sleeper's CPU hits it. A wake-up from another CPU can hit
+    /// it in the reschedule interrupt there: then this interrupt is known, and the waker is not.
     Wakeup,
 }
 
-/// The events that a tracer was asked to record, of those whose absence changes how others are read.
+/// The requested events whose absence changes the reading of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecordedEvents {
-    /// Interrupts of devices.
+    /// Device interrupts.
     pub devices: bool,
     /// Softirqs.
     pub softirqs: bool,
-    /// Interrupts of local timers, or each timer that expires in them.
+    /// Local timer interrupts, or each timer that expires in them.
     pub timers: bool,
-    /// The first wake-up of each new thread.
+    /// Each new thread's first wake-up.
     pub first_wakeups: bool,
 }
 
 impl RecordedEvents {
-    /// The events among the tracepoints that a tracer was asked for.
+    /// The events among a tracer's requested tracepoints.
     pub(crate) fn among(asked: impl IntoIterator<Item = Kind>) -> Self {
         let mut recorded = Self::default();
         for kind in asked {
@@ -65,7 +64,7 @@ impl RecordedEvents {
     }
 }
 
-/// Converts tracepoints, which come in time order, into events.
+/// Converts tracepoints, in time order, into events.
 #[derive(Debug)]
 pub struct Normaliser {
     states: ReportedStates,
@@ -82,22 +81,22 @@ pub struct Normaliser {
     woken: bool,
 }
 
-/// The id of the current thread in a CPU's first records, until a switch names it: no thread has it.
+/// The current thread's id in a CPU's first records, until a switch names it: no thread has this id.
 const UNKNOWN_TID: Tid = Tid(u32::MAX);
 
-/// The thread that makes kernel threads.
+/// The parent of kernel threads.
 pub(crate) const KTHREADD: Tid = Tid(2);
 
-/// The number of names and flows that are kept of each kind: a trace of nothing else does not fill memory.
+/// The limit on names and on flows, each: a trace full of them does not fill memory.
 const MAX_NAMES: usize = if cfg!(test) { 4 } else { 1 << 20 };
 
 impl Normaliser {
-    /// A converter for the tracepoints of a kernel of this release.
+    /// A converter for tracepoints from a kernel with this release.
     pub fn new(kernel_release: &str, wakeup_by: WakeupBy) -> Self {
         Self::with_states(ReportedStates::of_release(kernel_release), wakeup_by)
     }
 
-    /// A converter for the tracepoints of a kernel whose trace defines the states of threads.
+    /// A converter for tracepoints from a trace with its own definition of thread states.
     pub fn with_states(states: ReportedStates, wakeup_by: WakeupBy) -> Self {
         Self {
             states,
@@ -114,12 +113,12 @@ impl Normaliser {
         }
     }
 
-    /// The same, for a tracer that was asked for these events alone.
+    /// The same, for a tracer with a request for these events only.
     pub fn with_events(self, recorded: RecordedEvents) -> Self {
         Self { recorded, ..self }
     }
 
-    /// The doubts about the events of a trace at `path`, recorded on `cpus` CPUs, once all were emitted.
+    /// The doubts about a trace at `path` with `cpus` CPUs, after all its events.
     pub fn doubts(&self, path: &Path, cpus: usize) -> impl Iterator<Item = Damage> {
         let wakings = match (self.wakeup_by, self.woken) {
             (WakeupBy::Waking, _) => None,
@@ -132,12 +131,12 @@ impl Normaliser {
         wakings.into_iter().chain(interrupts).map(|kind| Damage::of_file(path, kind))
     }
 
-    /// Whether the current thread of a CPU is not known yet: [`Normaliser::set_current`] may name it.
+    /// Whether a CPU's current thread is still unknown: [`Normaliser::set_current`] may name it.
     pub fn wants_current(&self, cpu: Cpu) -> bool {
         self.cpus.get(usize::from(cpu.0)).is_none_or(|state| state.current.is_none())
     }
 
-    /// Sets the current thread of a CPU, as a later record names it.
+    /// Sets a CPU's current thread, from a later record.
     pub fn set_current(&mut self, cpu: Cpu, tid: Tid) {
         if let Some(state) = self.cpu_state(cpu) {
             state.current = Some(tid);
@@ -163,7 +162,7 @@ impl Normaliser {
             emit(&event(at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, EventKind::Mark(Mark::Started)));
         }
         let Some(state) = self.cpu_state(cpu) else {
-            // A stream of an unknown CPU is of no use, but its losses are.
+            // A stream for an unknown CPU is useless, except for its losses.
             if let Tracepoint::Lost { from, count } = record.what {
                 let what = EventKind::Loss { from, count, records: LostRecords::Any };
                 emit(&event(at, cpu, Context::Task, Tid::IDLE, what));
@@ -175,7 +174,7 @@ impl Normaliser {
         }
         let (seen, current) = (state.context(), state.current);
         let (context, irq) = self.unrecorded_context(record, seen.0).map_or(seen, |context| (context, 0));
-        // Events on a CPU whose current thread is not known have an unknown CPU, too.
+        // With an unknown current thread, the event's CPU counts as unknown, too.
         let (place, current_tid) = current.map_or((Cpu::UNKNOWN, UNKNOWN_TID), |current| (cpu, current));
         let mut here = |what: EventKind| emit(&event(at, place, context, current_tid, what));
         match &record.what {
@@ -194,7 +193,7 @@ impl Normaliser {
             Tracepoint::Fork { parent, child, child_tgid, child_ns_tid, comm } => {
                 let forker = self.threads.get(*parent).copied();
                 let info = LiveThread {
-                    // Without a note whether it is a thread or a process, it counts as a process.
+                    // Without a note, the child counts as a process.
                     tgid: child_tgid.unwrap_or(*child),
                     parent: forker.map_or(*parent, |forker| forker.tgid),
                     ns_tid: child_ns_tid.unwrap_or(*child),
@@ -203,7 +202,7 @@ impl Normaliser {
                     start: at,
                 };
                 here(EventKind::Fork { child: info.identity(*child) });
-                // The parent makes its child able to run a few microseconds after this.
+                // A few microseconds later, the parent makes its child runnable.
                 if !self.recorded.first_wakeups {
                     here(EventKind::Waking { target: *child, irq, newborn: true, socket: None });
                 }
@@ -261,7 +260,7 @@ impl Normaliser {
             Tracepoint::BlockIssue(request) => here(EventKind::BlockIssue(block(request))),
             Tracepoint::BlockComplete(request) => here(EventKind::BlockComplete(block(request))),
             Tracepoint::Thread { tid, tgid, parent, ns_tid, comm, kernel, blocked } => {
-                // One that was born since tracing began keeps its birth.
+                // A thread forked during the trace keeps its start.
                 let start = self.threads.get(*tid).map_or(Stamp::MIN, |thread| thread.start);
                 let info = LiveThread {
                     tgid: *tgid,
@@ -272,7 +271,7 @@ impl Normaliser {
                     start,
                 };
                 let identity = info.identity(*tid);
-                // The kind of its wait is not recorded.
+                // The kind of wait is not recorded.
                 let blocked = blocked.then_some(BlockedState::Other(0));
                 here(EventKind::Thread { identity, blocked, call: None });
                 self.threads.insert(*tid, info);
@@ -296,7 +295,7 @@ impl Normaliser {
             Tracepoint::Lost { from, count } => {
                 let what = EventKind::Loss { from: *from, count: *count, records: LostRecords::Any };
                 emit(&event(at, cpu, Context::Task, current_tid, what));
-                // It may have been the end of any thread's call.
+                // The lost records may include any call's end.
                 self.calls.forget();
                 self.cpus.iter_mut().for_each(|state| state.call = None);
                 if let Some(state) = self.cpu_state(cpu) {
@@ -306,13 +305,13 @@ impl Normaliser {
         }
     }
 
-    /// The context of a record in an interrupt that the tracer was not asked for, where `seen` is the one by the
-    /// interrupts that it recorded; `None` where that is right.
+    /// The context for a record in an unrequested interrupt, where `seen` is the context from recorded interrupts;
+    /// `None` where `seen` is right.
     fn unrecorded_context(&self, record: &Record<'_>, seen: Context) -> Option<Context> {
         let RecordedEvents { devices, softirqs, timers, .. } = self.recorded;
         let wakes = matches!(record.what, Tracepoint::Waking { .. } | Tracepoint::Wakeup { .. });
         match (record.level, seen) {
-            // `sched_wakeup` may be hit in the interrupt of another CPU's request.
+            // `sched_wakeup` may be hit in the interrupt for another CPU's request.
             (Some(Level::Hard), Context::Task | Context::Softirq(_)) => {
                 let is_timer = devices && !timers && self.wakeup_by == WakeupBy::Waking;
                 Some(if is_timer { Context::UnrecordedTimer } else { Context::Unrecorded })
@@ -338,7 +337,7 @@ impl Normaliser {
             out => out,
         };
         let Some(state) = self.cpu_state(record.cpu) else { return };
-        // Where a switch was lost, the call is another's.
+        // Where a switch was lost, the call is another thread's.
         let is_prevs = out != SwitchOut::Dead && state.current.is_none_or(|current| current == prev);
         let call = state.call.take().filter(|_| is_prevs);
         let interrupts_ns = state.switch(next);
@@ -359,7 +358,7 @@ impl Normaliser {
         }
     }
 
-    /// Notes the name of a thread in a switch, and emits it where it is new.
+    /// Notes a thread's name from a switch, and emits a new name.
     fn learn_name(&mut self, record: &Record<'_>, tid: Tid, comm: Comm, emit: &mut impl FnMut(&Event)) {
         if self.threads.get(tid).is_some_and(|thread| thread.comm == comm) {
             return;
@@ -392,7 +391,7 @@ impl Normaliser {
         emit(&event(record.at, Cpu::UNKNOWN, Context::Task, Tid::IDLE, what));
     }
 
-    /// The id of a flow, which is emitted when the flow is first met.
+    /// A flow's id. The first time, the flow is emitted.
     fn flow(&mut self, record: &Record<'_>, flow: Flow, emit: &mut impl FnMut(&Event)) -> FlowId {
         if let Some(&known) = self.flows.get(&flow) {
             return known;

@@ -1,4 +1,4 @@
-//! The kernel's tracepoints as `perf` and `trace-cmd` record them, by name, and which of their fields are read.
+//! The kernel's tracepoints as `perf` and `trace-cmd` record them, by name, and their fields to read.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -45,7 +45,7 @@ impl Kind {
     }
 }
 
-/// The way to read a tracepoint: the places of its fields.
+/// A tracepoint's decoding: the places of its fields.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub kind: Kind,
@@ -58,7 +58,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Plans the reading of a tracepoint; `None` where it is not used or lacks a required field.
+    /// Plans a tracepoint's decoding; `None` if it is unused or lacks a required field.
     pub fn new(format: &Format) -> Option<Self> {
         let kind = Kind::from_format(format)?;
         let (needed, more) = kind.fields();
@@ -87,8 +87,8 @@ impl Plan {
         self.fields[place].map_or(&[], |field| field.text(raw))
     }
 
-    /// The thread that was current, by the number that other fields of tracepoints use, too. perf's own records
-    /// have a number of perf's pid namespace.
+    /// The current thread, in the same numbers as in other tracepoint fields. perf's own records use perf's pid
+    /// namespace.
     pub fn current(&self, raw: &[u8]) -> Option<Tid> {
         tid(self.current?.number(raw))
     }
@@ -104,8 +104,8 @@ impl Plan {
         })
     }
 
-    /// The name of a thread that may be noted nowhere else: the one that a switch switches out, or the one that
-    /// is woken.
+    /// The name of a thread that may have no other record: the thread that a switch switches out, or the woken
+    /// thread.
     pub fn comm(&self, raw: &[u8]) -> Option<Comm> {
         let field = match self.kind {
             Kind::Switch => self.fields[4],
@@ -115,7 +115,7 @@ impl Plan {
         field.map(|field| Comm::new(field.text(raw)))
     }
 
-    /// The thread that was just made, and whether it belongs to the process that made it.
+    /// The new thread, and whether it belongs to its maker's process.
     pub fn newborn(&self, raw: &[u8]) -> Option<(Tid, bool)> {
         const CLONE_THREAD: i64 = 0x1_0000;
         Some((self.tid(0, raw)?, self.number(1, raw)? & CLONE_THREAD != 0))
@@ -126,12 +126,12 @@ impl Plan {
         Some((self.number(0, raw)? as u64, self.text(1, raw)))
     }
 
-    /// The buffer of what a socket received; kernels before 6.10 do not note it.
+    /// The buffer that a socket received; kernels before 6.10 do not note it.
     pub fn received(&self, raw: &[u8]) -> Option<u64> {
         self.number(2, raw).map(|buffer| buffer as u64)
     }
 
-    /// Reads the fields; `None` where they make no sense, or mean nothing by themselves.
+    /// Reads the fields; `None` if they make no sense, or have no meaning by themselves.
     pub fn read<'a>(&self, raw: &'a [u8]) -> Option<Tracepoint<'a>> {
         let number = |place| self.number(place, raw);
         let tid = |place| self.tid(place, raw);
@@ -155,7 +155,7 @@ impl Plan {
                 comm: Comm::new(self.text(0, raw)),
             },
             Kind::Received => {
-                // The address of the socket, and of its peer, which sent.
+                // The addresses of the socket and of its peer, the sender.
                 let [own, peer] = [0, 1].map(|place| self.fields[place]?.bytes(raw).and_then(address));
                 Tracepoint::Received(Flow { source: peer?, target: own?, protocol: 6 })
             }
@@ -179,7 +179,7 @@ impl Plan {
     fn request(&self, raw: &[u8]) -> Option<Request> {
         let number = |place| self.number(place, raw);
         let sectors = number(2)? as u32;
-        // A flush may stand in front of the write behind it.
+        // A flush may stand in front of its write.
         let operation = match self.text(3, raw) {
             [b'F'] | [b'F', b'F' | b'N', ..] => 2,
             [b'F', b'W', ..] | [b'W', ..] => 1,
@@ -211,8 +211,8 @@ fn address(bytes: &[u8]) -> Option<SocketAddr> {
 mod tests {
     use super::*;
 
-    /// The head of a `sched_waking` as the kernel describes it, with the flags that perf recorded when a timer's
-    /// interrupt woke a thread, and others.
+    /// The head of a `sched_waking` as the kernel describes it, with the flags that perf recorded at a timer
+    /// interrupt's wake-up, and others.
     #[test]
     fn the_head_of_a_tracepoint_says_whether_it_came_in_an_interrupt() {
         let text = "name: sched_waking\nID: 375\nformat:\n\

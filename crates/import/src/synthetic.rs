@@ -1,12 +1,12 @@
-//! The tracepoints of a made-up machine, for tests of their readers.
+//! A simulated machine's tracepoints, for tests of their readers.
 //!
-//! Their fields lie where no kernel has them, so that who takes their places for granted reads nonsense, and
-//! the letters of the thread states are not those of the kernel that files name.
+//! Their fields lie at places unlike any kernel's, so that a reader with fixed places reads nonsense, and the thread
+//! states' letters differ from those in the kernel release that files name.
 
 /// A field: type and name, offset, size, and whether it is signed.
 pub(crate) type Field = (&'static str, u32, u32, u8);
 
-/// Systems, names and fields of its tracepoints, in the order of their events.
+/// The tracepoints' systems, names and fields, in event order.
 const TRACEPOINTS: [(&str, &str, &[Field]); 11] = [
     (
         "sched",
@@ -37,10 +37,10 @@ const TRACEPOINTS: [(&str, &str, &[Field]); 11] = [
 /// The format of `prev_state` in kernels before 4.14.
 const STATES: &str = r#""%s", __print_flags(REC->prev_state & (2048-1), "|", { 1, "S"} , { 2, "D" }, { 4, "T" }, { 8, "t" }, { 16, "Z" }, { 32, "X" }, { 64, "x" }, { 128, "K" }, { 256, "W" }, { 512, "P" }, { 1024, "N" }) : "R", REC->prev_state & 2048 ? "+" : """#;
 
-/// The tracepoints' numbers begin here.
+/// The first tracepoint number.
 pub(crate) const FIRST: u64 = 300;
 
-/// The places of its events: tracepoints, the CPU's clock with call chains, perf's own.
+/// The events' indices: tracepoints, the CPU's clock with call chains, perf's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the kernel's names")]
 #[repr(u64)]
@@ -60,10 +60,10 @@ pub enum EventType {
     Own,
 }
 
-/// The origin of a record: a stamp in ns, 0 for records that perf makes up; a CPU, a process and a thread of it.
+/// A record's origin: a stamp in ns, 0 for records made up by perf; a CPU, a process and its thread.
 pub type Origin = (u64, u32, u32, u32);
 
-/// Systems and formats of those of the tracepoints that are among these events, as bits.
+/// The systems and formats of the tracepoints among these events, given as bits.
 pub(crate) fn formats(asks: u64) -> Vec<(&'static str, String)> {
     let asked = TRACEPOINTS.iter().enumerate().filter(|(origin, _)| asks >> origin & 1 != 0);
     asked
@@ -71,7 +71,7 @@ pub(crate) fn formats(asks: u64) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// The format of a tracepoint, as the kernel describes it.
+/// A tracepoint's format, as the kernel describes it.
 pub(crate) fn format(name: &str, id: u64, fields: &[Field]) -> String {
     let flags = ("unsigned char common_flags", 2, 1, 0);
     let common = [("unsigned short common_type", 0, 2, 0), flags, ("int common_pid", 4, 4, 1)]
@@ -85,7 +85,7 @@ pub(crate) fn format(name: &str, id: u64, fields: &[Field]) -> String {
 }
 
 /// A tracepoint with these bytes at these offsets: its number and the current thread in front, and padding up to four
-/// bytes before the end of a word.
+/// bytes before a word's end.
 pub(crate) fn raw(id: u64, tid: u32, fields: &[(usize, &[u8])]) -> Vec<u8> {
     let end = fields.iter().map(|(offset, bytes)| offset + bytes.len()).max().unwrap_or(8).max(8);
     let mut raw = vec![0; (end + 4).next_multiple_of(8) - 4];
@@ -97,7 +97,7 @@ pub(crate) fn raw(id: u64, tid: u32, fields: &[(usize, &[u8])]) -> Vec<u8> {
     raw
 }
 
-/// The fields of a switch: the thread of `place` leaves its CPU to another.
+/// A switch's fields: the thread in `origin` leaves its CPU to another.
 pub(crate) fn switch<T>(
     origin: Origin,
     state: i64,

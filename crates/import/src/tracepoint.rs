@@ -1,37 +1,37 @@
-//! Tracepoints of the kernel as any tracer records them: plain data without interpretation.
+//! Kernel tracepoints from any tracer: plain data without interpretation.
 
 use std::net::IpAddr;
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Comm, Context, Cpu, Flow, Stack, StackId, Tid};
 
-/// One hit of a tracepoint.
+/// A tracepoint hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Its stamp.
     pub at: Stamp<Local>,
     /// Its CPU.
     pub cpu: Cpu,
-    /// The thread that was current there, where the tracer notes it with each event.
+    /// The CPU's current thread, if the tracer notes it with each event.
     pub current: Option<Tid>,
-    /// Whether it came in an interrupt, where the tracer notes it with each event.
+    /// The kind of context, if the tracer notes it with each event.
     pub level: Option<Level>,
     /// The tracepoint.
     pub what: Tracepoint<'a>,
 }
 
-/// The kind of context that the head of each of ftrace's and perf's tracepoints notes.
+/// The kind of context, from the head of ftrace's and perf's tracepoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// The current thread's own work.
     Task,
     /// A softirq.
     Softirq,
-    /// A hard interrupt, or one that cannot be masked.
+    /// A hard interrupt, or a non-maskable interrupt.
     Hard,
 }
 
-/// The time and the place of a record.
+/// A record's time and place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin {
     pub at: Stamp<Local>,
@@ -55,7 +55,7 @@ pub enum Tracepoint<'a> {
     Waking {
         target: Tid,
     },
-    /// `sched_wakeup`, `sched_ttwu`: perhaps on the sleeper's CPU, in the interrupt that asks it to schedule.
+    /// `sched_wakeup`, `sched_ttwu`: perhaps on the sleeper's CPU, in the reschedule interrupt.
     Wakeup {
         target: Tid,
     },
@@ -84,10 +84,10 @@ pub enum Tracepoint<'a> {
     },
     /// An interrupt begins.
     Enter(Interrupt<'a>),
-    /// It ends.
+    /// The interrupt ends.
     Leave(Interrupt<'a>),
     Packet(PacketHeader<'a>),
-    /// A packet of which only the socket is known, by a number that is its own on this host.
+    /// A packet identified only by its socket's number, unique on this host.
     SocketPacket {
         socket: u64,
         out: bool,
@@ -95,15 +95,15 @@ pub enum Tracepoint<'a> {
         ack: u32,
         flags: u16,
     },
-    /// A socket is given what it received of this flow.
+    /// A socket receives data of this flow.
     Received(Flow),
-    /// The same, of a socket's packet that was recorded as [`Tracepoint::SocketPacket`].
+    /// The same, for a packet recorded as [`Tracepoint::SocketPacket`].
     SocketReceived {
         socket: u64,
     },
     BlockIssue(Request),
     BlockComplete(Request),
-    /// A thread that was there when tracing began.
+    /// A thread from before the trace.
     Thread {
         tid: Tid,
         tgid: Tid,
@@ -121,39 +121,39 @@ pub enum Tracepoint<'a> {
         device: u32,
         name: &'a [u8],
     },
-    /// A system call begins. `number`: its x86-64 one; `futex`: the operation of such a call.
+    /// A system call begins. `number`: its x86-64 number; `futex`: a futex call's operation.
     Call {
         number: Option<u32>,
         arg0: Option<u64>,
         futex: Option<u32>,
     },
-    /// It ends.
+    /// The call ends.
     CallEnd,
     /// The current thread was running here.
     Sample(Stack),
-    /// The stack of the waking just before.
+    /// The stack of the wake-up just before.
     StackOf(StackId),
-    /// The tracer lost records of this CPU since `from`; `count` is 0 where their number is not known.
+    /// The tracer lost records on this CPU since `from`; `count` is 0 if unknown.
     Lost {
         from: Stamp<Local>,
         count: u64,
     },
 }
 
-/// An interrupt, which takes time of a CPU.
+/// An interrupt, which takes CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interrupt<'a> {
-    /// A device's, by its number, with its handler's name where that is recorded.
+    /// A device's, by number, with its handler's name if recorded.
     Device(u16, Option<&'a [u8]>),
     /// A softirq, by its vector.
     Softirq(u8),
-    /// A high-resolution timer that expires.
+    /// An expiring high-resolution timer.
     Hrtimer,
     /// One of the CPU's own vectors.
     Vector(Context),
 }
 
-/// The headers of a packet at the edge of the host.
+/// A packet's headers at the host's edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct PacketHeader<'a> {
@@ -165,10 +165,10 @@ pub struct PacketHeader<'a> {
     pub target: IpAddr,
     /// The IP protocol.
     pub protocol: u8,
-    /// 0 where the protocol has none.
+    /// 0 if the protocol has no ports.
     pub source_port: u16,
     pub target_port: u16,
-    /// TCP sequence number, or the IP id of others.
+    /// TCP sequence number, or another protocol's IP id.
     pub seq: u32,
     pub ack: u32,
     /// Payload, bytes.

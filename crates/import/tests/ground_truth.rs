@@ -1,10 +1,9 @@
-//! Paths through real LTTng traces of programs whose truth is known, against that truth. The traces lie in
-//! `$WAKEPATH_TRACES`; where that is not set these tests say so and pass.
+//! Paths through real LTTng traces, against the known truth about their programs. The traces lie in
+//! `$WAKEPATH_TRACES`; without it these tests print a note and pass.
 //!
-//! The truth of a sleep is what the program's own system call says: from its entry into `nanosleep` to its
-//! exit. The timer's wait on the path lies within that; what is between them is the way into the sleep and
-//! out of it, for an emulated machine some hundred microseconds, once each 10 to 20 ms. So two points of a
-//! window are allowed, and the error has one sign.
+//! A sleep's truth is the program's own system call: from its entry into `nanosleep` to its exit. The timer's wait on
+//! the path lies within it; the rest is the way into the sleep and out, on an emulated machine some hundred
+//! microseconds, once each 10 to 20 ms. So two points of a window are allowed, and the error has a single sign.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -53,7 +52,7 @@ impl Visitor for Next {
     fn bytes(&mut self, _: u16, _: &[u8]) {}
 }
 
-/// The system calls of a trace, read without anything that makes events of it.
+/// A trace's system calls, read without the conversion into events.
 fn calls(kernel: &Path) -> Vec<Call> {
     let trace = Trace::open(kernel).expect("a trace");
     let wanted = |event: &EventClass| {
@@ -87,8 +86,8 @@ fn calls(kernel: &Path) -> Vec<Call> {
     calls
 }
 
-/// The time of sleeping within a window that counts for the window's thread: it slept itself, or
-/// waited in another call while another thread of the program slept.
+/// The sleep that counts for a window's thread: it slept itself, or waited in another call while another thread of
+/// the program slept.
 fn slept(calls: &[Call], main: i64, sleepers: &[i64], from: u64, to: u64) -> u64 {
     let sleeps = calls.iter().filter(|call| call.name.ends_with("nanosleep"));
     let mut counted: Vec<(u64, u64)> = Vec::new();
@@ -121,7 +120,7 @@ fn graph(trace: &Path) -> Graph {
     graph
 }
 
-/// The contributors to a window of the last thread that had this tid.
+/// The contributors to a window of the last thread with this tid.
 fn path(graph: &Graph, tid: i64, window: Option<(u64, u64)>) -> (Window, Vec<Contributor>) {
     let tid = Tid(tid as u32);
     let (index, thread) = graph.threads().filter(|(_, thread)| thread.had_tid(tid)).last().expect("it lived");
@@ -156,8 +155,8 @@ fn largest(contributors: &[Contributor]) -> Vec<(String, SegmentKind)> {
 fn sleeps_are_as_long_as_the_programs_own_calls_say_and_the_largest_parts_have_the_right_names() {
     use SegmentKind::{Interrupted, Runnable, Running, Timer};
     let Some(folder) = traces() else { return };
-    // The thread that the shell started, those that sleep for it, the three largest parts of its life.
-    // The time that a program does not sleep, it computes, on an emulated machine: user + sys of `workload.out`.
+    // The thread from the shell, the threads that sleep for it, the three largest parts of its life. A program
+    // computes whenever it does not sleep, on an emulated machine: user + sys in `workload.out`.
     for (trace, main, sleepers, top) in [
         ("lttng-mutex", 250, &[252][..], [("wk-mutex", Running), ("wk-mutex", Timer), ("bash", Running)]),
         (
@@ -202,8 +201,8 @@ fn sleeps_are_as_long_as_the_programs_own_calls_say_and_the_largest_parts_have_t
     }
 }
 
-/// Read by other code, with nothing but who is current on each CPU: a thread that waited in a call waited
-/// between its entry and its exit, and one that waited in none was in none.
+/// Read by other code, which knows only each CPU's current thread: a thread that waited in a call waited between its
+/// entry and its exit, and a thread that waited in no call was in none.
 #[test]
 fn waits_are_in_the_calls_that_were_entered_and_not_left() {
     let Some(folder) = traces() else { return };
@@ -245,7 +244,7 @@ fn waits_are_in_the_calls_that_were_entered_and_not_left() {
                         assert_eq!(said, is, "{trace} {tid} at {from}");
                         named += 1;
                     }
-                    // It was still in it when tracing ended, or it waited outside of all.
+                    // The call was still open at the trace's end, or the wait was outside all calls.
                     (_, []) => nameless += usize::from(said.is_none()),
                     (None, [around]) => {
                         assert_eq!(around.name, "unknown", "{trace} {tid} at {from}: no call is said");
@@ -259,7 +258,7 @@ fn waits_are_in_the_calls_that_were_entered_and_not_left() {
     }
 }
 
-/// Nothing is known here but what the program printed of each request, with its own clock.
+/// The truth is only the program's output for each request, by its own clock.
 #[test]
 fn each_request_goes_to_what_the_program_says_it_did() {
     let Some(folder) = traces() else { return };
@@ -286,13 +285,13 @@ fn each_request_goes_to_what_the_program_says_it_did() {
             parts.iter().filter(of).map(|part| part.total_ns).sum::<u64>() as f64 / whole
         };
         match kind {
-            // It slept for 20 ms at least.
+            // The request slept for at least 20 ms.
             "A-sleep20" => {
                 let said = share(worker, &[SegmentKind::Timer]);
                 let sleeps = slept(&calls, worker, &[], from, from + whole as u64) as f64 / whole;
                 assert!(said >= 20.0 / took - TOLERANCE && said <= sleeps + TOLERANCE, "{line}: said {said}");
             }
-            // It waited for the lock that the other held, asleep.
+            // The request waited for the other thread's lock, held while asleep.
             "B-lock15" => {
                 let said = share(hog, &[SegmentKind::Timer]);
                 let held = slept(&calls, worker, &[hog], from, from + whole as u64) as f64 / whole;
@@ -300,7 +299,7 @@ fn each_request_goes_to_what_the_program_says_it_did() {
                 assert!((said - held).abs() <= TOLERANCE, "{line}: held {held}, said {said}");
                 assert!(held > 0.4, "{line}: the holder slept for a good part of it");
             }
-            // It computed for 10 ms of its own time.
+            // The request computed for 10 ms.
             _ => {
                 let said = share(worker, &[SegmentKind::Running, SegmentKind::Interrupted]);
                 assert!(said >= 10.0 / took - TOLERANCE, "{line}: said {said}");
@@ -311,7 +310,7 @@ fn each_request_goes_to_what_the_program_says_it_did() {
     assert_eq!(requests, 9);
 }
 
-/// Traces of which no truth is known: what is said of them adds up, and little is unknown.
+/// Traces without a known truth: the answers add up, and little is unknown.
 #[test]
 fn other_peoples_traces_make_graphs_that_add_up() {
     let Some(folder) = traces() else { return };
@@ -319,7 +318,7 @@ fn other_peoples_traces_make_graphs_that_add_up() {
         let mut builder = Builder::default();
         let damages =
             Lttng::open(&folder.join(trace)).expect("a trace").for_each(|event| builder.push(event));
-        // The one thing to say: these two have no sched_waking.
+        // The only damage: these two have no sched_waking.
         assert_eq!(damages.len(), usize::from(trace != "many-threads"), "{damages:?}");
         let graph = builder.finish();
         let (mut whole, mut unknown, mut threads) = (0, 0, 0);

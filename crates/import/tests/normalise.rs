@@ -1,4 +1,4 @@
-//! Tracepoints become events: each test has a trace, and the events of it line by line.
+//! Tracepoints become events: each test has a trace, and its events line by line.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -35,7 +35,7 @@ fn switch_to_named(prev: u32, next: u32, name: &str) -> Tracepoint<'static> {
     Tracepoint::Switch { prev: Tid(prev), prev_state: 1, next: Tid(next), next_comm }
 }
 
-/// The events of tracepoints on CPU 0, ten ns apart, a line each, without the mark of the beginning.
+/// The events from tracepoints on CPU 0, ten ns apart, a line each, without the starting mark.
 fn event_lines(wakeup_by: WakeupBy, records: Vec<Tracepoint<'_>>) -> String {
     let mut normaliser = Normaliser::new("6.1.0", wakeup_by);
     let mut lines = String::new();
@@ -138,7 +138,7 @@ fn a_thread_waits_in_the_system_call_whose_entry_was_seen_last() {
     let enter = |number, arg0| Tracepoint::Call { number, arg0, futex: None };
     // Each behind a switch to thread 7.
     for (records, lines) in [
-        // On whichever CPU: a call is its thread's.
+        // On any CPU: a call is its thread's.
         (
             vec![enter(Some(0), Some(5)), switch(7, 0x100, 8), switch(8, 1, 7), switch(7, 1, 0)],
             "20 7 Task: to 8 Runnable 0\n\
@@ -148,7 +148,7 @@ fn a_thread_waits_in_the_system_call_whose_entry_was_seen_last() {
             vec![Tracepoint::Call { number: Some(202), arg0: Some(64), futex: Some(128) }, switch(7, 1, 0)],
             "20 7 Task: to 0 Blocked(Interruptible) 0 in 202(64) futex 128\n",
         ),
-        // It is over; it has no number; its end may be among what was lost; its thread is no more.
+        // The call is over; it has no number; its end may be lost; its thread is dead.
         (
             vec![enter(Some(0), None), Tracepoint::CallEnd, switch(7, 2, 0)],
             "30 7 Task: to 0 Blocked(Uninterruptible) 0\n",
@@ -174,13 +174,13 @@ fn a_thread_waits_in_the_system_call_whose_entry_was_seen_last() {
              30 8 Task: lost 0 since 25\n40 8 Task: to 7 Blocked(Interruptible) 0\n\
              50 7 Task: to 0 Blocked(Interruptible) 0\n",
         ),
-        // A switch was lost: whose call it was is not known.
+        // A switch was lost: the call's thread is unknown.
         (
             vec![enter(Some(0), None), switch(8, 1, 7), switch(7, 1, 0)],
             "20 8 Task: to 7 Blocked(Interruptible) 0\n\
              30 7 Task: to 0 Blocked(Interruptible) 0\n",
         ),
-        // An argument that was not recorded is none.
+        // An unrecorded argument.
         (
             vec![enter(Some(230), None), switch(7, 1, 0)],
             "20 7 Task: to 0 Blocked(Interruptible) 0 in 230(-1)\n",
@@ -274,8 +274,8 @@ fn a_new_thread_can_run_from_its_fork_on_where_first_wake_ups_were_not_recorded(
     assert_eq!(event_lines(WakeupBy::Waking, vec![switch(0, 0, 7), fork_of_8()]).matches("wakes").count(), 0);
 }
 
-/// The context of a wake-up, by the wake-up's tracepoint, the level that its head notes, and the interrupt around it
-/// that the trace shows; where the tracer was asked for all interrupts, all but timers, softirqs alone, none, all but softirqs, all but devices.
+/// A wake-up's context, by its tracepoint, the level in its head, and the surrounding interrupt in the trace; with a
+/// request for all interrupts, all but timers, softirqs only, none, all but softirqs, all but devices.
 #[test]
 fn a_wake_up_in_an_interrupt_that_was_not_recorded_is_no_threads() {
     use Context::{
@@ -314,7 +314,7 @@ fn a_wake_up_in_an_interrupt_that_was_not_recorded_is_no_threads() {
             [Unrecorded, Timer, Unrecorded, Unrecorded, Unrecorded, Unrecorded],
         ),
         (&waking, Some(Level::Hard), Some(device), [Device; 6]),
-        // It may be hit in the interrupt of another CPU's request.
+        // The tracepoint may be hit in the interrupt for another CPU's request.
         (&wakeup, Some(Level::Hard), None, [Unrecorded; 6]),
         (&wakeup, None, None, [Task, Either, Either, Either, Either, Either]),
     ] {
@@ -426,8 +426,8 @@ fn a_later_record_may_name_the_thread_of_a_cpu() {
     assert_eq!(lines, "10 ? Task: wakes 9\n20 7 Task: wakes 9\n");
 }
 
-/// A CPU may be in an interrupt of each kind when recording begins; more than eight on each are doubtful. So are wake-ups that
-/// are recorded where the thread will run.
+/// A CPU may be in an interrupt of each kind when recording begins; more than eight on each are doubtful. So are
+/// wake-ups recorded on the sleeper's CPU.
 #[test]
 fn a_trace_of_half_interrupts_or_of_late_wake_ups_is_doubtful() {
     let doubts = |wakeup_by, records: Vec<Tracepoint<'static>>| {

@@ -1,10 +1,10 @@
-//! Directories that are no trace of a kernel.
+//! Directories without a kernel trace.
 
 use wakepath_ctf::stream::FaultKind;
 use wakepath_event::{Call, Context, EventKind, EventSource, RecordingFormat, Softirq};
 use wakepath_import::{Damage, DamageKind, Fault, Lttng};
 
-/// A trace of this metadata and these stream files, with its folder.
+/// A trace with this metadata and these stream files, with its folder.
 fn trace(metadata: &str, streams: &[(&str, &[u8])]) -> (tempfile::TempDir, Lttng) {
     let folder = tempfile::tempdir().expect("a directory");
     for &(name, bytes) in [("metadata", metadata.as_bytes())].iter().chain(streams) {
@@ -67,7 +67,7 @@ fn unreadable_bytes_are_a_loss_up_to_the_next_event() {
         event { name = sched_waking; id = 1; fields := struct { integer { size = 8; } n;
             enum : integer { size = 8; } { A = 0 } t; variant <t> { integer { size = 8; } A; } v; }; };";
     let packet = |events: &[u8]| [&[0xc1, 0x1f, 0xfc, 0xc1, (5 + events.len() as u8) * 8], events].concat();
-    // The second event of the first packet has a tag that means nothing.
+    // The first packet's second event has a meaningless tag.
     let bytes = [packet(&[1, 10, 0, 0, 0, 1, 20, 0, 9, 0]), packet(&[1, 40, 0, 0, 0])].concat();
     let (_folder, trace) = trace(text, &[("k_0", &bytes)]);
     let mut losses = Vec::new();
@@ -102,7 +102,7 @@ fn a_broken_stream_is_damage_and_a_loss_and_no_more() {
     let unknown = damage("k_0", 14, FaultKind::UnknownEvent(119));
     assert_eq!(damages, [unknown, damage("k_1", 0, FaultKind::NoPacket(16))]);
     let stamps: Vec<_> = events.iter().map(|event| event.at.ns()).collect();
-    // In the clock's ticks of 10 ms: the mark of the beginning and the second stream's loss, two wakings, a loss.
+    // In clock ticks of 10 ms: the starting mark and the second stream's loss, two wake-ups, a loss.
     assert_eq!(stamps, [0, 0, 50_000_000, 70_000_000, 70_000_000], "{events:?}");
 }
 
@@ -122,7 +122,7 @@ fn the_call_that_a_thread_waits_in_is_known_with_its_first_argument() {
         &[1, 10, 0, 0, 7],
         &[2, 20, 5, 1, 99],
         &[1, 30, 7, 1, 8],
-        // Its argument is the address of a time: it says nothing of what it waits for.
+        // Its argument is the address of a time, not an object of its wait.
         &[3, 40, 6],
         &[1, 50, 8, 1, 0],
         &[1, 60, 0, 0, 7],
@@ -138,7 +138,7 @@ fn the_call_that_a_thread_waits_in_is_known_with_its_first_argument() {
     assert_eq!(waits, [(7, 0, 0x105), (8, 35, Call::NO_ARGUMENT)]);
 }
 
-/// With LTTng's own headers, calls in a row are passed over up to the last one.
+/// With LTTng's own headers, only the last of several calls in a row is read.
 #[test]
 fn of_calls_in_a_row_the_last_one_is_the_one_that_a_thread_waits_in() {
     let text = "typealias integer { size = 8; } := u8; typealias integer { size = 32; } := u32;
@@ -167,7 +167,7 @@ fn of_calls_in_a_row_the_last_one_is_the_one_that_a_thread_waits_in() {
         (1, 70, &[8, 1, 9]),
         (2, 80, &[3]),
         (3, 90, &[0]),
-        // Entries of interrupts replace nothing, neither calls nor each other.
+        // Interrupt entries replace nothing, neither calls nor each other.
         (4, 100, &[3]),
         (4, 102, &[1]),
         (6, 104, &[1]),

@@ -1,4 +1,4 @@
-//! The flight recorder's memory: the last seconds of records, and what the records before them say of these seconds.
+//! The flight recorder's memory: the last seconds' records, and the last states from the records before them.
 //!
 //! ```text
 //! packets of a CPU  ──► kept whole, newest last ──┐   at a trigger: the last states, restated in front,
@@ -7,9 +7,9 @@
 //!                       the oldest go ──► last states (one per thread, file, flow, name, request …)
 //! ```
 //!
-//! [`Flight::settle`] moves the beginning of the window forward: past what is older than the window, and past the
-//! oldest packet while there is too little memory. Records of all streams before that stamp pass through [`last`] in the
-//! order of time, so that its states are exactly those of that moment, and a recording can begin there.
+//! [`Flight::settle`] moves the window's beginning forward: past records older than the window, and past the oldest
+//! packet while memory is short. All streams' records before that stamp pass through [`last`] in time order, so its
+//! states hold exactly at that stamp, and a recording can begin there.
 //!
 //! No clock is read here and no file is opened: a test runs a week in a second.
 
@@ -34,63 +34,63 @@ pub use spans::FlightSpans;
 pub use trigger::{Asked, Cause, Triggers};
 pub use window::KeptWindow;
 
-/// The limits of a flight recorder's memory.
+/// A flight recorder's memory limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlightLimits {
-    /// The time that is remembered where the memory is large enough, ns.
+    /// The time to remember while memory suffices, ns.
     pub window_ns: u64,
-    /// The memory for records and last states, bytes. The last states may take half of it.
+    /// The memory for records and last states together, bytes.
     pub bytes: usize,
 }
 
-/// The memory of a flight recorder.
+/// A flight recorder's memory.
 #[derive(Debug)]
 pub struct Flight {
     limits: FlightLimits,
     decoder: Decoder,
     encoder: Encoder,
     streams: BTreeMap<(Buffer, Cpu), Packets>,
-    /// Records of the buffer that all CPUs share, by stamp and arrival.
+    /// Records from the buffer shared by all CPUs, by stamp and arrival.
     rare: BTreeMap<(u64, u64), Box<[u8]>>,
     arrivals: u64,
     packet_bytes: usize,
     rare_bytes: usize,
     last: LastStates,
-    /// The beginning of the window, ns: of no stream is an earlier record kept. 0 while nothing has gone.
+    /// The window's beginning, ns: no stream keeps an earlier record. 0 until a record is dropped.
     begin: u64,
-    /// The time at which the ended processes were last forgotten, ns.
+    /// The last sweep for ended processes, ns.
     swept: u64,
 }
 
-/// The packets of a CPU's ring.
+/// The packets from a CPU's ring.
 #[derive(Debug, Default)]
 struct Packets {
     packets: VecDeque<Packet>,
-    /// The counter of lost records where the kept records begin.
+    /// The lost-record counter where the kept records begin.
     lost: u64,
-    /// The number of the first kept record, if none before it was lost.
+    /// The sequence number due next: the first kept record's, if no record before it was lost.
     next: Option<u16>,
 }
 
 #[derive(Debug)]
 struct Packet {
     bytes: Box<[u8]>,
-    /// Where the kept records begin, bytes.
+    /// The kept records' start, bytes.
     from: usize,
     last: u64,
     lost: u64,
 }
 
-/// The memory of a packet or a rare record beside its bytes: its place in a collection, and the allocator's own.
+/// A packet's or rare record's memory beside its bytes: its place in a collection, and the allocator's own.
 const OVERHEAD_BYTES: usize = 64;
-/// The beginning of the window moves in steps: going through all streams for a few records would cost more than the
+/// The window's beginning moves in steps: a walk through all streams for a few records would cost more than the
 /// records.
 const STEP_NS: u64 = 100_000_000;
-/// The interval at which ended processes are forgotten.
+/// The interval between sweeps for ended processes.
 const SWEEP_NS: u64 = 60_000_000_000;
 
 impl Flight {
-    /// An empty memory for records of the kernel of this release.
+    /// An empty memory for records from a kernel with this release.
     pub fn new(limits: FlightLimits, release: &str) -> Self {
         Self {
             limits,
@@ -107,8 +107,8 @@ impl Flight {
         }
     }
 
-    /// Takes records of a CPU's ring, which had lost `lost` records before. If one is malformed, which is a bug of ours,
-    /// the records before it are kept; the rest is dropped, and shows as a gap in the numbers.
+    /// Takes records from a CPU's ring, which had lost `lost` records before. After a malformed record, which is a
+    /// bug in wakepath, the rest is dropped, and shows as a gap in the numbers; the records before it are kept.
     pub fn packet(&mut self, buffer: Buffer, cpu: Cpu, bytes: &[u8], lost: u64) {
         let summary = match walk(buffer, &[bytes]) {
             Ok(summary) => summary,
@@ -123,10 +123,10 @@ impl Flight {
         self.streams.entry((buffer, cpu)).or_default().packets.push_back(packet);
     }
 
-    /// Takes one record of the buffer that all CPUs share.
+    /// Takes a record from the buffer shared by all CPUs.
     ///
     /// # Errors
-    /// When `record` is not one record of this buffer, whole.
+    /// When `record` is not exactly one whole record for this buffer.
     pub fn rare(&mut self, record: &[u8]) -> Result<(), WriteError> {
         let length = record_length(record)?;
         let header = Header::read(record).filter(|_| length == record.len());
@@ -136,7 +136,7 @@ impl Flight {
             return Err(wakepath_kernel_records::DecodeError::UnknownKind(kind).into());
         };
         if header.stamp < self.begin {
-            // It came too late for its place. It still states a fact.
+            // The record is too late for the window, but still states a fact.
             take(&self.decoder, &mut self.last, record, life_cpu(header));
             return Ok(());
         }
@@ -146,23 +146,23 @@ impl Flight {
         Ok(())
     }
 
-    /// Takes an event that user space contributes.
+    /// Takes an event from user space.
     ///
     /// # Errors
-    /// When no record of the buffer that all CPUs share holds such an event.
+    /// When no record kind in the buffer shared by all CPUs holds such an event.
     pub fn event(&mut self, event: &Event) -> Result<(), WriteError> {
         let mut record = Vec::new();
         self.encoder.encode(event, event.cpu.0, &mut record)?;
         self.rare(&record)
     }
 
-    /// Notes that all records up to `now` are there, and drops what is too old or too much.
+    /// Notes that all records up to `now` are there, and drops records beyond the window or the memory limit.
     pub fn settle(&mut self, now: u64) {
         let oldest = now.saturating_sub(self.limits.window_ns);
         if self.first().is_some_and(|first| first + STEP_NS <= oldest) {
             self.cut(oldest);
         }
-        // An earlier record than one that is not settled may still come.
+        // Past `now`, earlier records may still come.
         while self.bytes() > self.limits.bytes
             && let Some(last) = self.oldest_packet().filter(|&last| last < now)
         {
@@ -179,37 +179,37 @@ impl Flight {
         }
     }
 
-    /// The memory that is in use, bytes.
+    /// The memory in use, bytes.
     pub fn bytes(&self) -> usize {
         self.packet_bytes + self.rare_bytes + self.last.bytes()
     }
 
-    /// The beginning of the window: of no stream is a record missing from here on. `None` while nothing is there.
+    /// The window's beginning: from here on, no stream lacks a record. `None` while the memory is empty.
     pub fn begin(&self) -> Option<u64> {
         if self.begin > 0 { Some(self.begin) } else { self.first() }
     }
 
-    /// The stamp of the earliest record.
+    /// The earliest record's stamp.
     fn first(&self) -> Option<u64> {
         let packets = self.streams.values().filter_map(|stream| stream.packets.front());
         let stamps = packets.filter_map(|packet| Some(Header::read(&packet.bytes[packet.from..])?.stamp));
         stamps.chain(self.rare.keys().next().map(|(stamp, _)| *stamp)).min()
     }
 
-    /// The last stamp of the packet that ends first.
+    /// The earliest end among the streams' first packets.
     fn oldest_packet(&self) -> Option<u64> {
         self.streams.values().filter_map(|stream| Some(stream.packets.front()?.last)).min()
     }
 
-    /// Moves the beginning of the window to `to`: the records before it pass through the last states, in the order of time.
-    /// No record before `to` may come any more, but rare ones that are late.
+    /// Moves the window's beginning to `to`: the records before it pass through the last states, in time order. From
+    /// now on, only rare records may still come with a stamp before `to`.
     pub fn cut(&mut self, to: u64) {
         let Self { streams, rare, decoder, last, .. } = self;
         self.begin = self.begin.max(to);
         let kept = rare.split_off(&(to, 0));
         let mut gone = std::mem::replace(rare, kept).into_iter().peekable();
         let mut streams: Vec<_> = streams.iter_mut().collect();
-        // Records of equal stamps come in the order in which a reader has them: the rare ones first, then by stream.
+        // At equal stamps, a reader's order: the rare records first, then by stream.
         let mut next = BinaryHeap::new();
         next.extend(gone.peek().map(|((stamp, _), _)| Reverse((*stamp, 0))));
         for (place, (_, packets)) in streams.iter().enumerate() {
@@ -237,7 +237,7 @@ impl Flight {
 }
 
 impl Packets {
-    /// The stamp of the first kept record.
+    /// The first kept record's stamp.
     fn first(&self) -> Option<u64> {
         let packet = self.packets.front()?;
         Some(Header::read(&packet.bytes[packet.from..])?.stamp)
@@ -273,17 +273,17 @@ impl Packets {
     }
 }
 
-/// Passes a record to the last states. Returns its length, if it has one.
+/// Passes a record to the last states. Returns its length, if known.
 fn take(decoder: &Decoder, last: &mut LastStates, record: &[u8], cpu: Cpu) -> Option<usize> {
     let taken = decoder.decode_with(record, cpu, |event, length| {
         last.take(&event);
         length
     });
-    // A record that cannot be decoded has a length, and nothing to say.
+    // An undecodable record still has a length.
     taken.ok().or_else(|| record_length(record).ok())
 }
 
-/// The CPU of a record of the buffer that all CPUs share.
+/// The CPU in the header of a record from the shared buffer.
 const fn life_cpu(header: Header) -> Cpu {
     Cpu::numbered(header.seq as u32)
 }

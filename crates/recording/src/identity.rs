@@ -1,11 +1,11 @@
-//! The host that we run on, and its clocks.
+//! This host and its clocks.
 
 use std::fs;
 
 use rustix::time::{ClockId, clock_gettime};
 use wakepath_event::HostIdentity;
 
-/// The host that we run on. Values that cannot be read are empty, or 0.
+/// This host. Unreadable values are empty, or 0.
 pub fn this_host() -> HostIdentity {
     let uname = rustix::system::uname();
     let text = |c: &std::ffi::CStr| c.to_string_lossy().into_owned();
@@ -22,7 +22,7 @@ fn first_line(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim_end().to_owned()
 }
 
-/// One more than the largest number: 9 for `0-3,8`.
+/// The largest number plus one: 9 for `0-3,8`.
 fn possible_cpus(list: &str) -> u32 {
     let largest = list.split([',', '-']).filter_map(|number| number.parse::<u32>().ok()).max();
     largest.map_or(0, |largest| largest.saturating_add(1))
@@ -38,8 +38,8 @@ pub struct ClockReading {
 }
 
 impl ClockReading {
-    /// The clocks now. Takes the one of a few tries with the least time between the readings, so that an
-    /// interruption between them does not show as an offset.
+    /// The clocks now: from a few tries, the pair with the least time in between, so that an interruption does not
+    /// show as an offset.
     pub fn now() -> Self {
         let read = |clock| {
             let t = clock_gettime(clock);
@@ -88,7 +88,7 @@ mod tests {
         let (realtime, uptime) = (since_1970(), since_boot());
         let now = ClockReading::now();
         assert!((realtime..=since_1970()).contains(&now.realtime_ns), "{now:?}");
-        // The uptime has hundredths of a second, and counts a sleeping machine's time too.
+        // The uptime has hundredths of a second, and includes suspended time.
         assert!(now.monotonic_ns > 0 && now.monotonic_ns < since_boot() + 20_000_000, "{now:?}");
         let again = ClockReading::now();
         let passed = since_boot() - uptime + 20_000_000;

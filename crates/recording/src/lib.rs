@@ -1,16 +1,16 @@
 //! A recording on disk: a directory whose kernel streams are CTF 1.8.
 //!
 //! ```text
-//! REC/kernel/metadata    what the streams are made of, and whose they are: TSDL text
-//! REC/kernel/sched_0     switches and wakings of CPU 0, and so on for each CPU
-//! REC/kernel/net_0       packets of CPU 0
-//! REC/kernel/life        everything rarer, of all CPUs
-//! REC/kernel/life_late   records that came too late for the order of `life`
-//! REC/spans              spans that applications sent; only if they were asked for
+//! REC/kernel/metadata    the streams' layouts, and the host: TSDL text
+//! REC/kernel/sched_0     switches and wake-ups on CPU 0, and so on for each CPU
+//! REC/kernel/net_0       packets on CPU 0
+//! REC/kernel/life        all rarer records, for all CPUs
+//! REC/kernel/life_late   records that came too late for the order in `life`
+//! REC/spans              spans from applications; only on request
 //! ```
 //!
-//! A packet is written in one piece and never touched again, so that a writer that is killed
-//! leaves all packets but perhaps the last whole, and that one readable as far as it came.
+//! A packet is written in one piece and never touched again: after a killed writer, all packets but perhaps the last
+//! are whole, and the last is readable up to its break.
 
 pub mod flight;
 mod identity;

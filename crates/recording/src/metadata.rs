@@ -1,4 +1,4 @@
-//! The metadata of a recording: the layouts of the kernel records as CTF, and the facts about the recording.
+//! A recording's metadata: the kernel records' layouts as CTF, and the facts about the recording.
 
 use wakepath_ctf::packet;
 use wakepath_ctf::schema::{
@@ -11,15 +11,15 @@ use wakepath_kernel_records::layout::{self, CONTEXTS, Element, LAYOUTS, Layout};
 
 use crate::{ClockReading, HostIdentity};
 
-/// The version of the format that this crate writes, and the newest that it reads.
+/// The format version that this crate writes, and the newest that it reads.
 pub const FORMAT: i64 = 16;
 
-/// The value of `tracer_name` in the metadata of our recordings alone.
+/// The value of `tracer_name` in wakepath's metadata alone.
 pub(crate) const TRACER: &str = "wakepath";
 
 const CLOCK: &str = "monotonic";
 
-/// The facts in the metadata beside the layouts.
+/// The metadata's facts beside the layouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordingFacts {
     pub uuid: [u8; 16],
@@ -29,7 +29,7 @@ pub(crate) struct RecordingFacts {
     pub offset_ns: i128,
     pub wakepath: String,
     pub options: String,
-    /// The cgroup, unit or container that the recording was made to ask about, if it was one.
+    /// The targeted cgroup, unit or container, if any.
     pub cgroup: Option<String>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) const fn stream_id(buffer: Buffer) -> u32 {
     }
 }
 
-/// The metadata of a recording.
+/// A recording's metadata.
 pub(crate) fn metadata(facts: &RecordingFacts) -> Metadata {
     let text = |key: &str, value: &str| (key.to_owned(), EnvValue::Text(value.to_owned()));
     let number = |key: &str, value: i64| (key.to_owned(), EnvValue::Number(value));
@@ -53,7 +53,7 @@ pub(crate) fn metadata(facts: &RecordingFacts) -> Metadata {
     let cgroup = facts.cgroup.as_ref().map(|cgroup| text("cgroup", cgroup));
     Metadata {
         uuid: Some(facts.uuid),
-        // The byte order of `packet` and of the records.
+        // The byte order in `packet` and in the records.
         byte_order: ByteOrder::Little,
         env: [
             text("tracer_name", TRACER),
@@ -76,7 +76,7 @@ pub(crate) fn metadata(facts: &RecordingFacts) -> Metadata {
             uuid: None,
             description: "CLOCK_MONOTONIC".to_owned(),
             frequency: 1_000_000_000,
-            // The remainder of a Euclidean division is never negative, as CTF wants it.
+            // A Euclidean remainder is never negative, as CTF requires.
             offset_s: facts.offset_ns.div_euclid(1_000_000_000) as i64,
             offset: facts.offset_ns.rem_euclid(1_000_000_000) as u64,
         }],
@@ -90,8 +90,8 @@ fn stream(buffer: Buffer) -> StreamClass {
     StreamClass {
         id: stream_id(buffer).into(),
         packet_context: packet::context_fields(CLOCK, buffer.counts()),
-        // `struct wp_header`, in two parts: readers show an event's context and hide its header.
-        // babeltrace2 warns of anything in the header that it does not need.
+        // `struct wp_header`, in two parts: readers show an event's context and hide its header. babeltrace2 warns
+        // about header fields that it does not need.
         event_header: vec![
             Field::new("timestamp", FieldType::Integer(stamp)),
             Field::new("id", FieldType::Integer(Integer::unsigned(8))),
@@ -149,14 +149,14 @@ const fn bits(bytes: usize) -> u32 {
     bytes as u32 * 8
 }
 
-/// Why the metadata is not that of a recording that can be read.
+/// Why the metadata belongs to no readable recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MetadataError {
-    /// Something else wrote it.
+    /// Another program wrote it.
     Foreign,
     /// A later wakepath wrote it, in this format.
     Newer(i64),
-    /// It lacks this.
+    /// The missing fact.
     Lacks(&'static str),
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn recording_facts(facts: &Facts) -> Result<RecordingFacts, MetadataE
     })
 }
 
-/// The bytes of metadata that are read.
+/// The limit on metadata size, bytes.
 pub(crate) const MAX_METADATA_BYTES: u64 = 4 << 20;
 
 #[cfg(test)]

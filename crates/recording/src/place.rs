@@ -1,4 +1,4 @@
-//! The place of a recording while it is written and answered for: its directory, locked, under whatever name.
+//! A recording's place while this process writes or analyses it: its directory, locked, under any name.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use wakepath_caller::Directory;
 
-/// The directory of a recording that this process writes. While it is held, no other recorder deletes it, though another
-/// one may take its name and give it the name with `.old` behind it.
+/// A recording's directory, which this process writes. While it is held, no other recorder deletes it, but another
+/// recorder may take its name and append `.old` to the name of this directory.
 #[derive(Debug, Clone)]
 pub struct Place {
     directory: Arc<Directory>,
-    /// Whether a recording that had the name before was still being written.
+    /// Whether the recording with this name before was still being written.
     moved_running: bool,
 }
 
@@ -22,15 +22,15 @@ impl Place {
         Self { directory: Arc::new(directory), moved_running }
     }
 
-    /// The path that was asked for.
+    /// The requested path.
     pub fn asked(&self) -> &Path {
         &self.directory.path
     }
 
-    /// The path where it is now.
+    /// The present path.
     ///
     /// # Errors
-    /// When it was removed.
+    /// When the directory was removed.
     pub fn present(&self) -> io::Result<PathBuf> {
         let known = [self.asked().to_owned(), old_path(self.asked())];
         for path in known.into_iter().chain(self.directory.path_of_kernel()) {
@@ -41,18 +41,18 @@ impl Place {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// Makes a private file in it, which must not exist.
+    /// Makes a private file in the directory. The file must not exist.
     pub(crate) fn create_file(&self, name: &str) -> io::Result<File> {
         self.directory.create_file(name)
     }
 
-    /// The new path of the recording that had the name before, if that one was still being written.
+    /// The new path of the recording with this name before, if it was still being written.
     pub fn moved_running(&self) -> Option<PathBuf> {
         self.moved_running.then(|| old_path(self.asked()))
     }
 }
 
-/// The name of a recording that was moved aside.
+/// A name for a recording that is moved aside.
 pub(crate) fn old_name(name: &OsStr) -> OsString {
     let mut old = name.to_owned();
     old.push(".old");

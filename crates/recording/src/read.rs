@@ -1,4 +1,4 @@
-//! A recording of ours, opened for reading.
+//! A wakepath recording, opened for reading.
 
 mod cursor;
 mod losses;
@@ -49,7 +49,7 @@ pub struct Recording {
     problems: Vec<ReadProblem>,
 }
 
-/// The number of events between two reports of progress: a few a second.
+/// The number of events between two progress reports: a few reports a second.
 const PROGRESS_EVENTS: u64 = if cfg!(test) { 1 << 10 } else { 1 << 21 };
 
 impl RecordingFormat for Recording {
@@ -62,7 +62,7 @@ impl RecordingFormat for Recording {
         }
     }
 
-    /// Opens the recording in the directory `path` and goes through the headers of its packets.
+    /// Opens the recording in the directory `path` and walks through its packet headers.
     fn open(path: &Path) -> Result<Self, OpenError> {
         let not_ours = |why: String| OpenError::NotARecording { path: path.to_owned(), why };
         let (directory, kernel, facts) = read_facts(path)?;
@@ -108,8 +108,8 @@ impl RecordingFormat for Recording {
     }
 }
 
-/// Events of equal stamps come in the order of [`Recording::streams`], and those of one stream as they were
-/// written. A problem is what is not as it was written; what could not be read is a loss among the events.
+/// Events with equal stamps come in the order of [`Recording::streams`], a stream's own in the order of writing. A
+/// problem is a damaged part; its unreadable records are a loss among the events.
 impl EventSource for Recording {
     type Damage = ReadProblem;
 
@@ -163,8 +163,7 @@ impl Recording {
                 Err(e) => self.problems.push(problem(ReadFault::Io(e.to_string()))),
             }
         }
-        // The order between events of equal stamps: rarer ones first, since they say what the
-        // others are about; then by CPU.
+        // The order at equal stamps: rarer records first, since others refer to them; then by CPU.
         self.streams.sort_by_key(|stream| {
             let rank = match stream.buffer {
                 Buffer::Life => 0,
@@ -176,7 +175,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Adds to the description what the headers of the packets say.
+    /// Adds the facts from the packet headers to the description.
     fn describe_streams(&mut self) {
         let streams = &self.streams;
         let first = streams.iter().filter_map(|stream| stream.first).min();
@@ -187,26 +186,25 @@ impl Recording {
         if let Some(format) = &mut self.description.format {
             format.bytes = streams.iter().map(|stream| stream.bytes).sum();
             format.streams = streams.len();
-            // A counter may have any value in a damaged packet.
+            // In a damaged packet, the counter may have any value.
             format.discarded = streams.iter().map(|stream| stream.discarded).fold(0, u64::saturating_add);
         }
     }
 
-    /// Identifies the recording.
+    /// The recording's identity.
     pub const fn uuid(&self) -> [u8; 16] {
         self.uuid
     }
 
-    /// Its streams, in the order in which events of equal stamps are emitted.
+    /// The streams, in the order of their events at equal stamps.
     pub fn streams(&self) -> &[StreamInfo] {
         &self.streams
     }
 
-    /// The spans that applications sent while it was made; `None` where they were not asked for, as in all recordings
-    /// of earlier versions.
+    /// The spans from applications; `None` without a request for spans, as in all recordings by earlier versions.
     ///
     /// # Errors
-    /// When the file is there and cannot be opened.
+    /// When the file exists and cannot be opened.
     pub fn spans(&self) -> io::Result<Option<SpanFrames>> {
         match self.directory.open_file(OsStr::new(SPANS)) {
             Ok(file) => Ok(Some(SpanFrames::of_file(file))),
@@ -215,8 +213,8 @@ impl Recording {
         }
     }
 
-    /// Emits the events of one stream, by its index in [`Recording::streams`], as [`EventSource::for_each`] does
-    /// those of all.
+    /// Emits a single stream's events, by its index in [`Recording::streams`], as [`EventSource::for_each`] emits
+    /// all.
     pub fn for_each_of(&self, stream: usize, mut emit: impl FnMut(&Event)) -> Vec<ReadProblem> {
         let mut problems = Vec::new();
         merge::merge(self.cursors(&[stream], &mut problems), &mut problems, &mut emit);
@@ -226,7 +224,7 @@ impl Recording {
     fn cursors(&self, streams: &[usize], problems: &mut Vec<ReadProblem>) -> Vec<Cursor<File>> {
         let decoder = Decoder::for_release(&self.description.host.kernel_release);
         let extent = self.description.extent.map_or((0, 0), |(first, last)| (first.ns(), last.ns()));
-        // Recordings that were cut off have no such marks, nor have those of earlier versions.
+        // Cut-off recordings have no end marks, nor do recordings by earlier versions.
         let marked = self.streams.iter().any(|stream| stream.closed);
         let mut cursors = Vec::new();
         for stream in streams.iter().filter_map(|&index| self.streams.get(index)) {
@@ -247,7 +245,7 @@ impl Recording {
     }
 }
 
-/// Opens the recording at `path` and the directory of its streams, and reads its metadata.
+/// Opens the recording at `path` and its stream directory, and reads its metadata.
 fn read_facts(path: &Path) -> Result<(Directory, Directory, Facts), OpenError> {
     let not_ours = |why: String| OpenError::NotARecording { path: path.to_owned(), why };
     let recording = Directory::at(path).map_err(|source| match source.kind() {
@@ -263,8 +261,8 @@ fn read_facts(path: &Path) -> Result<(Directory, Directory, Facts), OpenError> {
     Ok((recording, kernel, facts))
 }
 
-/// Reads one stream from memory, of a file that would be called `name`, in a recording with this
-/// uuid of a kernel of this release. For tests and for fuzzing: the same code reads files.
+/// Reads a stream from memory as if from a file `name`, in a recording with this uuid, under a kernel with this
+/// release. For tests and fuzzing: the same code reads files.
 pub fn read_stream(
     name: &str,
     bytes: &[u8],

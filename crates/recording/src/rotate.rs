@@ -27,22 +27,22 @@ pub enum RotateError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// Moves the recording at `path` to the same name with `.old` behind it, and deletes the recording that has that
-/// name. Returns whether there was anything to move.
+/// Appends `.old` to the name of the recording at `path`, and deletes an earlier recording with that name. Returns
+/// whether a recording was moved.
 ///
 /// # Errors
-/// When either is no recording of wakepath, the one to be deleted is still being written, either belongs to another user, or holds a file that no recording has; then nothing
-/// is changed.
+/// When either is no wakepath recording, belongs to another user, or holds a foreign file; or when the recording to
+/// delete is still being written. Then nothing is changed.
 pub fn rotate(path: &Path) -> Result<bool, RotateError> {
     let (parent, name) =
         Directory::of(path).map_err(|source| RotateError::Io { path: path.to_owned(), source })?;
     Ok(rotate_in(&parent, name)? != Rotated::Nothing)
 }
 
-/// The state of the recording that was moved.
+/// The moved recording's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rotated {
-    /// There was none.
+    /// No recording was there.
     Nothing,
     /// It had ended.
     Ended,
@@ -50,7 +50,7 @@ pub(crate) enum Rotated {
     Running,
 }
 
-/// The same of `name` in a directory.
+/// Like [`rotate`], for `name` in a directory.
 pub(crate) fn rotate_in(parent: &Directory, name: &OsStr) -> Result<Rotated, RotateError> {
     let io = |source| RotateError::Io { path: parent.path.join(name), source };
     if parent.kind_of(name).map_err(io)?.is_none() {
@@ -60,7 +60,7 @@ pub(crate) fn rotate_in(parent: &Directory, name: &OsStr) -> Result<Rotated, Rot
     let old = old_name(name);
     if parent.kind_of(&old).map_err(io)?.is_some() {
         let inspected = inspect(parent, &old)?;
-        // A recorder that ended has closed its directory, and with it the lock.
+        // A recorder that has ended has released its directory's lock.
         if !inspected.recording.lock() {
             return Err(RotateError::Running { path: inspected.recording.path });
         }
@@ -71,7 +71,7 @@ pub(crate) fn rotate_in(parent: &Directory, name: &OsStr) -> Result<Rotated, Rot
     Ok(if moving.recording.lock() { Rotated::Ended } else { Rotated::Running })
 }
 
-/// A recording that was checked: every file in it belongs to a recording.
+/// A checked recording: all its files belong there.
 pub(crate) struct Inspected {
     recording: Directory,
     kernel: Directory,
@@ -80,7 +80,7 @@ pub(crate) struct Inspected {
 }
 
 impl Inspected {
-    /// The bytes of its files.
+    /// Its files' total size, bytes.
     pub(crate) fn bytes(&self) -> io::Result<u64> {
         let streams = self.kernel_files.iter().map(|name| self.kernel.open_file(name));
         let spans = self.has_spans.then(|| self.recording.open_file(OsStr::new(SPANS)));
@@ -88,7 +88,7 @@ impl Inspected {
     }
 }
 
-/// Checks the recording `name` and holds it open, so that the files deleted later are those checked now.
+/// Checks the recording `name` and holds it open, so that later deletions remove the checked files.
 pub(crate) fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, RotateError> {
     let path = parent.path.join(name);
     let foreign = |why: String| RotateError::Foreign { path: path.clone(), why };
@@ -112,7 +112,7 @@ pub(crate) fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, Rot
     let text = text.map_err(|e| cannot("kernel/metadata", e))?;
     let facts = tsdl::read_facts(&text).map_err(|e| foreign(format!("kernel/metadata {e}")))?;
     match recording_facts(&facts) {
-        // A newer one is as much a recording.
+        // A newer format is a recording too.
         Ok(_) | Err(MetadataError::Newer(_)) => {}
         Err(_) => return Err(foreign("its metadata says so".to_owned())),
     }
@@ -127,12 +127,12 @@ pub(crate) fn inspect(parent: &Directory, name: &OsStr) -> Result<Inspected, Rot
     Ok(Inspected { recording, kernel, kernel_files, has_spans })
 }
 
-/// Deletes the files of a recording; its directory is empty then.
+/// Deletes a recording's files, and leaves its directory empty.
 pub(crate) fn delete(inspected: &Inspected) -> io::Result<()> {
     if inspected.has_spans {
         inspected.recording.remove_file(OsStr::new(SPANS))?;
     }
-    // The metadata goes last: the rest of an interrupted deletion still shows that it is a recording.
+    // The metadata goes last: after an interrupted deletion, the rest is still recognisable as a recording.
     let (last, streams): (Vec<_>, Vec<_>) =
         inspected.kernel_files.iter().partition(|name| *name == "metadata");
     for name in streams.into_iter().chain(last) {

@@ -1,43 +1,44 @@
-//! Reading the spans of a recording: the file `spans`, as the OpenTelemetry Collector's file exporter writes protobuf.
+//! Reading a recording's spans: the file `spans`, in the protobuf format written by the OpenTelemetry Collector's
+//! file exporter.
 //!
-//! A frame is a length, 4 bytes, big endian, and as many bytes: one `TracesData` message. This crate does not
-//! know what is in a message.
+//! A frame is a length, 4 bytes, big endian, then a `TracesData` message with this length. This crate does not read
+//! the messages.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 
-/// The name of the file, beside the directory `kernel`.
+/// The file name, beside the directory `kernel`.
 pub(crate) const SPANS: &str = "spans";
-/// Bytes before each message: its length.
+/// The length before each message, bytes.
 pub(crate) const LENGTH_BYTES: usize = 4;
-/// The largest message of a frame, bytes. A receiver accepts a quarter of it.
+/// The largest message in a frame, bytes. A receiver accepts a quarter.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
 
-/// The frames of a file of spans, in the order in which they were written.
+/// The frames in a file of spans, in the order of writing.
 #[derive(Debug)]
 pub struct SpanFrames<R = BufReader<File>> {
     input: R,
-    /// Where the next frame begins, bytes.
+    /// The next frame's offset, bytes.
     offset: u64,
     end: Option<FramesEnd>,
 }
 
-/// How a file of spans ends.
+/// The end of a file of spans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FramesEnd {
     /// Behind a whole frame.
     Whole,
-    /// Within a frame, or before bytes that are none. Nothing behind it can be read, since no frame can be recognised
-    /// by its content.
+    /// Within a frame, or before bytes that are no frame. Nothing behind can be read, since frames are not
+    /// recognisable by their content.
     Torn {
-        /// Where the first frame that is not whole begins, bytes.
+        /// The offset of the first broken frame, bytes.
         offset: u64,
-        /// The fault of it.
+        /// Its fault.
         why: TornFrame,
     },
 }
 
-/// The fault of a frame that is not whole.
+/// A broken frame's fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum TornFrame {
@@ -45,7 +46,7 @@ pub enum TornFrame {
     Length { found: usize },
     #[error("the frame says it has {claimed} bytes, found {found}")]
     Short { claimed: usize, found: usize },
-    /// A writer writes no empty frame; a file system may fill the end of a file with zeros after a crash.
+    /// No writer writes an empty frame; a file system may fill a file's end with zeros after a crash.
     #[error("the frame says it has no bytes")]
     Empty,
     #[error("the frame says it has {claimed} bytes, more than the largest, {MAX_FRAME_BYTES}")]
@@ -66,12 +67,12 @@ impl<R: Read> SpanFrames<R> {
         Self { input, offset: 0, end: None }
     }
 
-    /// How the file ended; `None` until all its frames were read.
+    /// The file's end; `None` until all frames are read.
     pub fn end(&self) -> Option<&FramesEnd> {
         self.end.as_ref()
     }
 
-    /// Whether the file ended within a frame, as it does where its writer was killed; `false` until all was read.
+    /// Whether the file ended within a frame, as after a killed writer; `false` until all frames are read.
     pub fn torn(&self) -> bool {
         matches!(self.end, Some(FramesEnd::Torn { .. }))
     }
@@ -99,7 +100,7 @@ impl<R: Read> SpanFrames<R> {
         Ok(Some(message))
     }
 
-    /// Reads up to `bytes`; fewer at the end of the file. Memory grows with what is there, not with what is claimed.
+    /// Reads up to `bytes`; fewer at the file's end. Memory grows with the bytes read, not with the claim.
     fn up_to(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
         let mut found = Vec::new();
         self.input.by_ref().take(bytes as u64).read_to_end(&mut found)?;
@@ -128,7 +129,7 @@ impl<R: Read> Iterator for SpanFrames<R> {
 mod tests {
     use super::*;
 
-    /// More than any of these files has.
+    /// More than any test file has.
     const MAX_FRAMES: usize = 10;
 
     fn read(bytes: &[u8]) -> (Vec<Vec<u8>>, FramesEnd) {

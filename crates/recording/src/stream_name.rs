@@ -3,7 +3,7 @@
 use wakepath_event::Cpu;
 use wakepath_kernel_records::Buffer;
 
-/// The buffer that a stream's name stands for, and the CPU, or a number for the order.
+/// The buffer in a stream's name, and the CPU, or a number for the order.
 pub(crate) fn stream_of_name(name: &str) -> Option<(Buffer, u32)> {
     let cpu = |digits: &str| match digits.parse::<u16>() {
         Ok(cpu) if cpu < Cpu::LIMIT && cpu.to_string() == digits => Some(u32::from(cpu)),
@@ -20,7 +20,7 @@ pub(crate) fn stream_of_name(name: &str) -> Option<(Buffer, u32)> {
     }
 }
 
-/// Whether a file of this name is a stream of a recording.
+/// Whether a recording's stream may have this file name.
 pub(crate) fn is_stream_name(name: &str) -> bool {
     stream_of_name(name).is_some()
 }

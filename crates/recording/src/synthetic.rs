@@ -1,9 +1,9 @@
-//! Recordings of a machine that never was, for benchmarks and tests: any size, the same bytes each
-//! time, written as they are made.
+//! Recordings from a simulated machine, for benchmarks and tests: any size, the same bytes each time, written in one
+//! pass.
 //!
-//! A few threads a CPU wake each other, block, wait for timers and are preempted, by a small
-//! scheduler that knows what it does: every switch-out is matched by a switch-in, every blocked
-//! thread that runs again was woken, so that the graph of such a recording is a sound one.
+//! A few threads on each CPU wake each other, block, wait for timers and are preempted by a small scheduler. Each
+//! switch-out has its switch-in, and each blocked thread is woken before it runs again, so the recording's graph is
+//! sound.
 
 use std::path::Path;
 
@@ -19,26 +19,26 @@ use crate::{ClockReading, HostIdentity, Options, WriteError, Writer};
 /// The machine, and the number of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
-    /// How many CPUs, at least 1.
+    /// The number of CPUs, at least 1.
     pub cpus: u16,
-    /// How many threads live on each.
+    /// The number of threads on each CPU.
     pub threads_per_cpu: u32,
-    /// The least number of switches and wakings; a few more may be made.
+    /// The least number of switches and wake-ups; a few more may follow.
     pub events: u64,
-    /// Another one makes another recording.
+    /// A different seed makes a different recording.
     pub seed: u64,
 }
 
-/// When the machine's first thread runs, ns.
+/// The first thread's start, ns.
 pub const BEGIN: u64 = 1_000_000_000_000;
 
-/// A packet is written when a CPU has made this many bytes.
+/// A packet is written once a CPU has this many bytes.
 const PACKET: usize = 1 << 20;
 
-/// The number of stretches of running and idling in which a thread is switched or woken: one in eight does not do so.
+/// The limit on stretches without a switch or wake-up: an eighth of stretches has neither.
 const MAX_QUIET_STRETCHES: u32 = 64;
 
-/// The host that it claims to be of.
+/// The machine's host.
 pub fn host(cpus: u16) -> HostIdentity {
     HostIdentity {
         name: "synthetic".to_owned(),
@@ -49,11 +49,11 @@ pub fn host(cpus: u16) -> HostIdentity {
     }
 }
 
-/// Writes the recording of a machine into the directory `path`, which must not exist. Returns how
-/// many switches and wakings it has.
+/// Writes a machine's recording into the directory `path`, which must not exist. Returns the number of switches and
+/// wake-ups.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the recording cannot be written.
 pub fn write(path: &Path, machine: &Machine) -> Result<u64, WriteError> {
     let options = Options {
         clock: ClockReading { monotonic_ns: BEGIN, realtime_ns: 1_750_000_000_000_000_000 },
@@ -136,7 +136,7 @@ impl Run {
         self.writer.life().push_event(&event)
     }
 
-    /// An event of no CPU.
+    /// An event without a CPU.
     fn machine(&mut self, at: u64, what: EventKind) -> Result<(), WriteError> {
         self.life(at, u16::MAX, Tid::IDLE, what)
     }
@@ -170,7 +170,7 @@ impl Run {
         Ok(())
     }
 
-    /// One stretch of running, or of idling, on the CPU that is furthest behind.
+    /// A stretch of running or idling, on the CPU furthest behind.
     fn step(&mut self) -> Result<(), WriteError> {
         let index = (0..self.cpus.len()).min_by_key(|&index| self.cpus[index].now).unwrap_or(0);
         match self.cpus[index].current {
@@ -179,7 +179,7 @@ impl Run {
         }
     }
 
-    /// The idle thread runs until a thread is woken here, in the end by a timer.
+    /// The idle thread runs until a wake-up on this CPU, by a timer if nothing else.
     fn idle(&mut self, index: usize) -> Result<(), WriteError> {
         let nap = 500 + self.random(20_000);
         self.cpus[index].now += nap;
@@ -228,7 +228,7 @@ impl Run {
         let now = self.cpus[index].now;
         let home = (target / self.per_cpu) as usize;
         self.cpus[home].queue.push_back(target);
-        // No thread is switched in at the stamp of a waking: their order would be left to chance.
+        // No thread is switched in at the stamp of its wake-up: their order would be random.
         if home != index {
             self.cpus[home].now = self.cpus[home].now.max(now + 1);
         }
@@ -276,7 +276,7 @@ impl Run {
     }
 
     fn sample(&mut self, index: usize, thread: u32) -> Result<(), WriteError> {
-        // Rare, as samples are.
+        // Rare, like real samples.
         if self.random(1000) != 0 {
             return Ok(());
         }
@@ -314,7 +314,7 @@ impl Run {
     fn drain(&mut self, index: usize, buffer: Buffer) -> Result<(), WriteError> {
         let which = usize::from(buffer == Buffer::Net);
         let records = std::mem::take(&mut self.cpus[index].records[which]);
-        // The records were just written, so that walking them cannot fail.
+        // The records are freshly encoded, so the walk cannot fail.
         if let Ok(sum) = walk(buffer, &[&records]) {
             let cpu = Cpu(index as u16);
             let stream = if which == 0 { self.writer.sched(cpu)? } else { self.writer.net(cpu)? };

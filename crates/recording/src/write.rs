@@ -1,4 +1,4 @@
-//! The writer of a recording.
+//! A recording's writer.
 
 mod budget;
 mod create;
@@ -29,31 +29,31 @@ pub use spans::SpanWriter;
 pub use stream::Stream;
 use stream::StreamFiles;
 
-/// The options for writing a recording.
+/// The options for a recording.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The program's version, for the metadata.
+    /// wakepath's version, for the metadata.
     pub wakepath: String,
-    /// The arguments of the recorder, for the metadata.
+    /// The recorder's arguments, for the metadata.
     pub options: String,
-    /// The cgroup, unit or container that is asked about, if it is one.
+    /// The targeted cgroup, unit or container, if any.
     pub cgroup: Option<String>,
     /// The clocks at the beginning.
     pub clock: ClockReading,
-    /// Identifies the recording; random when `None`.
+    /// The recording's identity; random when `None`.
     pub uuid: Option<[u8; 16]>,
-    /// The user with whose rights it is written; the user who runs us when `None`.
+    /// The user whose rights decide about files; the process's own user when `None`.
     pub caller: Option<Caller>,
-    /// The number of bytes that the streams and the spans may take together.
+    /// The limit on streams and spans together, bytes.
     pub most_bytes: Option<u64>,
-    /// The part of these bytes that is kept for [`Writer::use_all_room`].
+    /// The reserve within this limit for [`Writer::use_all_room`], bytes.
     pub kept_for_end: u64,
-    /// The share of the file system that has to stay free, in percent; at most 4 GiB.
+    /// The file system's share that must stay free, percent; at most 4 GiB.
     pub least_free_percent: Option<u8>,
 }
 
 impl Options {
-    /// Random uuid, the clocks of now, no limits, written as the user who runs us.
+    /// Random uuid, the clocks now, no limits, the process's own user.
     pub fn new(wakepath: &str, options: &str) -> Self {
         Self {
             wakepath: wakepath.to_owned(),
@@ -69,7 +69,7 @@ impl Options {
     }
 }
 
-/// Writes one recording.
+/// Writes a recording.
 #[derive(Debug)]
 pub struct Writer {
     place: Place,
@@ -81,21 +81,21 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Makes the directory `path`, private, with metadata and no events. It must not exist, or be
-    /// an empty directory of the same user; `path` itself must not be a symbolic link, and links on the way to it must
-    /// belong to this user or to root.
+    /// Makes the directory `path`, private, with metadata and no events. It must not exist, or be the same user's
+    /// empty directory; `path` itself must not be a symbolic link, and links on the way to it must belong to this
+    /// user or to root.
     ///
     /// # Errors
-    /// When something is in the way, or of the operating system.
+    /// When another file is in the way, or the operating system refuses.
     pub fn create(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
         Self::make(path, host, options, ExistingRecording::Stays)
     }
 
-    /// Does the same as [`Self::create`], but a recording that is there moves aside ([`crate::rotate`]). It stays where
-    /// the new one cannot be made, or the disk has too little room from the start.
+    /// Like [`Self::create`], but moves an existing recording aside ([`crate::rotate`]). It stays if the new
+    /// recording cannot be made, or the disk is too full from the start.
     ///
     /// # Errors
-    /// The errors of [`Self::create`] and [`Self::check_space`]; when the existing file is no recording of ours.
+    /// The errors of [`Self::create`] and [`Self::check_space`]; when the existing file is no wakepath recording.
     pub fn replace(path: &Path, host: &HostIdentity, options: &Options) -> Result<Self, WriteError> {
         Self::make(path, host, options, ExistingRecording::MovesAside)
     }
@@ -127,17 +127,17 @@ impl Writer {
         Ok(Self { place, files, sched: vec![], net: vec![], life })
     }
 
-    /// The place where it was asked to be.
+    /// The requested place.
     pub fn path(&self) -> &Path {
         self.place.asked()
     }
 
-    /// Its place, whatever its name becomes.
+    /// The recording's place, also after a change of name.
     pub fn place(&self) -> Place {
         self.place.clone()
     }
 
-    /// The stream of a CPU's switches and wakings; made when first asked for.
+    /// The stream of a CPU's switches and wake-ups; made at the first call.
     ///
     /// # Errors
     /// When its file cannot be made.
@@ -145,7 +145,7 @@ impl Writer {
         self.per_cpu(Buffer::Sched, cpu)
     }
 
-    /// The stream of a CPU's packets; made when first asked for.
+    /// The stream of a CPU's packets; made at the first call.
     ///
     /// # Errors
     /// When its file cannot be made.
@@ -153,12 +153,12 @@ impl Writer {
         self.per_cpu(Buffer::Net, cpu)
     }
 
-    /// The stream of everything rarer.
+    /// The stream of all rarer records.
     pub const fn life(&mut self) -> &mut Life {
         &mut self.life
     }
 
-    /// The file for the spans that applications send; to be asked for once. It may outlive this writer.
+    /// The file for spans from applications; call once. It may outlive this writer.
     ///
     /// # Errors
     /// When its file cannot be made.
@@ -169,10 +169,10 @@ impl Writer {
         Ok(SpanWriter::new(file, path, Arc::clone(&self.files), self.place()))
     }
 
-    /// Ends the streams of all CPUs: each holds all records up to `at`. A stream without this end was cut off.
+    /// Ends all CPUs' streams: each holds all records up to `at`. Without this end, a stream counts as cut off.
     ///
     /// # Errors
-    /// When there is no room for the ends of all: then none has one.
+    /// When there is no room for all ends: then no stream has an end.
     pub fn close_streams(&mut self, at: Stamp<Local>) -> Result<(), WriteError> {
         let streams = || self.sched.iter().chain(&self.net).flatten();
         self.files.budget.take((streams().count() * HEADER_BYTES) as u64)?;
@@ -180,21 +180,20 @@ impl Writer {
         streams.try_for_each(|stream| stream.close(at.ns()))
     }
 
-    /// Bytes written to all streams and to the file of spans.
+    /// The bytes written to all streams and to the spans.
     pub fn bytes(&self) -> u64 {
         self.files.budget.written()
     }
 
-    /// Allows the use of the bytes that were kept for the end.
+    /// Releases the reserve for the end.
     pub fn use_all_room(&self) {
         self.files.budget.use_all();
     }
 
-    /// The file system's free space. To be asked for every second or so: a disk that is about to
-    /// fill is an error here.
+    /// The file system's free space. To be called every second or so: a nearly full disk is an error here.
     ///
     /// # Errors
-    /// [`WriteError::DiskReserve`] when less is free than [`Options::least_free_percent`].
+    /// [`WriteError::DiskReserve`] when less than [`Options::least_free_percent`] is free.
     pub fn check_space(&self) -> Result<Space, WriteError> {
         space(&self.files.kernel, self.path(), &self.files.budget)
     }
@@ -227,7 +226,7 @@ fn space(kernel: &Directory, path: &Path, budget: &Budget) -> Result<Space, Writ
 /// A random uuid, version 4 (RFC 9562, section 5.4).
 fn random_uuid() -> [u8; 16] {
     let mut uuid = [0; 16];
-    // Never short below 256 bytes, by its manual page; a zero would only make the uuid less random.
+    // Below 256 bytes, `getrandom` is never short (its manual page); a zero would only make the uuid less random.
     let _ = rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty());
     uuid[6] = 0x40 + (uuid[6] & 0x0f);
     uuid[8] = 0x80 + (uuid[8] & 0x3f);

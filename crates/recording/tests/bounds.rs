@@ -1,4 +1,4 @@
-//! No number in a file makes us take memory for it.
+//! No number in a file makes wakepath take memory for it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wakepath_kernel_records::Kind;
 use wakepath_recording::read_stream;
 
-/// Counts the bytes that are taken, and remembers the most.
+/// Counts the allocated bytes, and remembers the largest sum.
 struct Counting;
 
-/// The trace that streams claim to belong to.
+/// The trace id that streams claim.
 const UUID: [u8; 16] = *b"\x00recording test\xff";
 
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
@@ -60,7 +60,7 @@ fn record(kind: Kind, counts: &[(usize, u32)], rest: usize) -> Vec<u8> {
     bytes
 }
 
-/// One test, so that no other one's memory is counted.
+/// A single test, so that no other test's memory is counted.
 #[test]
 fn a_stream_is_read_in_bounded_memory_whatever_it_claims() {
     let small = 1000;
@@ -101,7 +101,7 @@ fn a_stream_is_read_in_bounded_memory_whatever_it_claims() {
             let mut events = 0u64;
             let problems = read_stream(name, &bytes, UUID, "6.18.0", |_| events += 1);
             let most = PEAK.load(Ordering::Relaxed) - before;
-            // A window of 256 KiB, twice as much for looking for packets, and the problems.
+            // A window with 256 KiB, twice as much for the search for packets, and the problems.
             assert!(most < 1 << 20, "{what} in {name}: {most} bytes");
             assert!(problems.len() <= 101, "{what} in {name}: {} problems", problems.len());
             assert!(events <= bytes.len() as u64 / 24 + 2, "{what} in {name}: {events} events");

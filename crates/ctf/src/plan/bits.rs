@@ -1,13 +1,13 @@
-//! Numbers at any bit of a text of bytes.
+//! Numbers at any bit position in bytes.
 
-/// `bits` bits, 1 to 64, from bit `at` of `bytes` on; `None` when they are not all there. Bits of a
-/// little-endian number count from a byte's least significant one, of a big-endian one from the most.
+/// `bits` bits, 1 to 64, from bit `at` in `bytes` on; `None` if some are missing. A little-endian number's bits count
+/// from a byte's least significant bit, a big-endian number's from the most significant.
 #[inline]
 pub(super) fn number(bytes: &[u8], at: u64, bits: u32, big: bool) -> Option<u64> {
     let first = usize::try_from(at / 8).ok()?;
     let shift = (at % 8) as u32;
     if shift == 0 {
-        // Most are of these widths and begin with a byte.
+        // Most have these widths and begin with a byte.
         match (bits, big) {
             (8, _) => return bytes.get(first).map(|&byte| byte.into()),
             (16, _) => {

@@ -1,4 +1,4 @@
-//! The compiler that makes plans of types.
+//! The compiler from types to plans.
 
 use std::collections::HashMap;
 
@@ -22,19 +22,19 @@ pub enum PlanError {
     Fields,
 }
 
-/// The fields that a plan passes on.
+/// The fields to pass on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Want<'a> {
     /// All, by their index in [`Plan::fields`].
     All,
-    /// Those of these paths, to these slots.
+    /// The fields with these paths, to these slots.
     Slots(&'a [(&'a str, u16)]),
-    /// The fields of an event's header: those named `id` to slot 0, stamps to a slot by their width.
+    /// An event header's fields: `id` to slot 0, stamps to a slot by their width.
     Header,
 }
 
 impl Want<'_> {
-    /// The path of a field, where paths matter.
+    /// A field's path, if paths matter.
     fn path(self, prefix: &str, name: &str) -> String {
         match self {
             Self::Slots([_, ..]) => join(prefix, name),
@@ -43,7 +43,7 @@ impl Want<'_> {
     }
 }
 
-/// A number that others refer to.
+/// A number to which other fields refer.
 #[derive(Debug, Clone)]
 struct Referred {
     register: u16,
@@ -51,22 +51,22 @@ struct Referred {
     mappings: Vec<Mapping>,
 }
 
-/// Makes the plans of one stream class: what comes first in a packet, first.
+/// Makes a stream class's plans: the first part of a packet first.
 #[derive(Debug)]
 pub(crate) struct Compiler<'a> {
     references: References,
     referred: HashMap<String, Referred>,
-    /// The paths in `referred` that belong to the current event, and are removed behind it.
+    /// The current event's paths in `referred`, removed behind it.
     event_paths: Vec<String>,
     scopes: Scopes<'a>,
     known: Known,
-    /// Put back for each event, all of which begin where the header ends.
+    /// Reset for each event: all begin at the header's end.
     plan: Plan,
-    /// Operations from here on are not merged with those before: something jumps here.
+    /// Operations from here on are not merged with those before: this is a jump target.
     barrier: usize,
     loops: usize,
     next_register: u16,
-    /// The field around the current one, and the part.
+    /// The surrounding field, and the part.
     parent: u16,
     part: Part,
 }
@@ -76,7 +76,7 @@ pub(crate) struct Compiler<'a> {
 struct At<'a> {
     name: &'a str,
     path: &'a str,
-    /// Its name as people see it; empty for an array's elements.
+    /// Its name for display; empty for an array's elements.
     label: &'a str,
     want: Want<'a>,
 }
@@ -103,8 +103,8 @@ impl<'a> Compiler<'a> {
         self.known = Known::NOTHING;
     }
 
-    /// The plan of structures that follow each other, each with its number among the six that an event is
-    /// made of and the path in front of its fields.
+    /// The plan for structures in a row, each with its index among an event's six structures and the path prefix for
+    /// its fields.
     pub fn plan(
         &mut self,
         parts: &[(usize, &'a Structure, &str)],
@@ -133,7 +133,7 @@ impl<'a> Compiler<'a> {
         Ok(plan)
     }
 
-    /// The plan of an event, after which all is as before it.
+    /// An event's plan, after which the state is as before.
     pub fn event(
         &mut self,
         parts: &[(usize, &'a Structure, &str)],
@@ -150,7 +150,7 @@ impl<'a> Compiler<'a> {
         plan
     }
 
-    /// Where the number of this path is kept, if anything refers to it.
+    /// The register for the number with this path, if another field refers to it.
     pub fn register(&self, path: &str) -> Option<u16> {
         self.referred.get(path).map(|referred| referred.register)
     }
@@ -206,7 +206,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Where a value goes.
+    /// A value's slot.
     fn slot(&mut self, at: At<'_>, ty: &FieldType) -> Result<u16, PlanError> {
         match at.want {
             Want::All => self.info(at.label, ty),
@@ -234,7 +234,7 @@ impl<'a> Compiler<'a> {
         Ok(index)
     }
 
-    /// Begins a structure or the like, where all fields are passed on; returns the argument of [`Compiler::close`].
+    /// Begins a structure or the like, in a plan with all fields; returns the argument for [`Compiler::close`].
     fn group(&mut self, at: At<'_>, ty: &FieldType) -> Result<(u16, u16), PlanError> {
         if !matches!(at.want, Want::All) {
             return Ok((NONE, NONE));
@@ -244,7 +244,7 @@ impl<'a> Compiler<'a> {
         Ok((slot, std::mem::replace(&mut self.parent, slot)))
     }
 
-    /// Ends it; `outer` is the structure around it.
+    /// Ends it; `outer` is the surrounding structure.
     fn close(&mut self, (slot, outer): (u16, u16)) {
         if slot != NONE {
             self.push(Op::Close(slot));
@@ -314,7 +314,7 @@ impl<'a> Compiler<'a> {
             FieldType::Integer(integer) | FieldType::Enumeration(integer, _) => Some(integer),
             _ => None,
         };
-        // Nothing between the elements, so that they are as good as one.
+        // Without gaps between the elements, they count as a single element.
         let Some(plain) = plain.filter(|integer| integer.bits.is_multiple_of(integer.align)) else {
             return self.each(at, ty, element, count);
         };
@@ -372,7 +372,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// An array of anything but plain numbers.
+    /// An array with elements other than plain numbers.
     fn each(
         &mut self,
         at: At<'_>,
@@ -465,7 +465,7 @@ impl<'a> Compiler<'a> {
         self.plan.ops.len() as u32
     }
 
-    /// Something jumps to what comes next.
+    /// Marks the next operation as a jump target.
     fn land(&mut self) {
         self.barrier = self.plan.ops.len();
     }
@@ -475,7 +475,7 @@ fn join(prefix: &str, name: &str) -> String {
     if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
 }
 
-/// The values of a tag that mean an option, in the order of unsigned numbers.
+/// A tag's values for an option, in the order of unsigned numbers.
 fn range(mapping: &Mapping, signed: bool) -> Option<(u64, u64)> {
     let (least, most) = if signed { (i64::MIN.into(), i64::MAX.into()) } else { (0, i128::from(u64::MAX)) };
     let (from, to) = (mapping.from.max(least), mapping.to.min(most));

@@ -1,6 +1,6 @@
-//! The known bits of a position that depends on earlier fields.
+//! The known lowest bits of a position behind fields with varying sizes.
 
-/// The knowledge about a position from its type: its remainder modulo a power of two of bits.
+/// A position's remainder modulo a power of two, in bits, as known from the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Known {
     modulus: u64,
@@ -11,9 +11,9 @@ pub(super) struct Known {
 const MAX_VALUE: u64 = 1 << 16;
 
 impl Known {
-    /// Nothing.
+    /// Without knowledge.
     pub const NOTHING: Self = Self { modulus: 1, rest: 0 };
-    /// That it is a packet's beginning.
+    /// A packet's beginning.
     pub const START: Self = Self { modulus: MAX_VALUE, rest: 0 };
 
     /// The position `bits` bits later.
@@ -21,15 +21,15 @@ impl Known {
         Self { modulus: self.modulus, rest: self.rest.wrapping_add(bits) % self.modulus }
     }
 
-    /// The position behind any number of items of `bits` bits each.
+    /// The position behind any number of items with `bits` bits each.
     pub fn plus_any(self, bits: u64) -> Self {
-        // The largest power of two that divides the size keeps what is known modulo that.
+        // Only the remainder modulo the largest power of two that divides the size stays known.
         let modulus =
             if bits == 0 { self.modulus } else { self.modulus.min(1 << bits.trailing_zeros().min(16)) };
         Self { modulus, rest: self.rest % modulus }
     }
 
-    /// The knowledge that holds for both.
+    /// The knowledge common to both.
     pub const fn or(self, other: Self) -> Self {
         let mut modulus = if self.modulus < other.modulus { self.modulus } else { other.modulus };
         while self.rest % modulus != other.rest % modulus {
@@ -38,7 +38,7 @@ impl Known {
         Self { modulus, rest: self.rest % modulus }
     }
 
-    /// The bits of padding in front of an item of this alignment; `None` where they differ.
+    /// The padding in front of an item with this alignment, bits; `None` if it varies.
     pub const fn padding(self, align: u64) -> Option<u64> {
         if align > self.modulus { None } else { Some((align - self.rest % align) % align) }
     }

@@ -1,14 +1,14 @@
-//! Runs a plan over the bytes of an event.
+//! Runs a plan over an event's bytes.
 
 use super::bits::{number, signed};
 use super::{Count, NONE, Op, Plan, Visitor};
 
-/// The values that later fields refer to: lengths of sequences, tags of variants.
+/// The values to which later fields refer: lengths of sequences, tags of variants.
 #[derive(Debug, Clone)]
 pub(crate) struct Registers {
     values: [u64; 256],
-    /// The arrays that are being decoded: the first operation of an element, the number of elements left, and the
-    /// bit where the last one began. They are here so that events without arrays pay nothing for them.
+    /// The arrays in progress: an element's first operation, the number of elements left, and the last element's
+    /// first bit. They stand here so that events without arrays pay nothing for them.
     loops: [(u32, u64, u64); MAX_LOOP_DEPTH],
 }
 
@@ -30,23 +30,23 @@ impl Registers {
     }
 }
 
-/// Why a plan was not run to its end.
+/// Why a plan stopped before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The bytes end first.
     Short,
-    /// A variant's tag has this value, for which there is no option.
+    /// A variant's tag has this value, which selects no option.
     Tag(u64),
-    /// An array of elements of no size.
+    /// An array whose elements have no size.
     Empty,
 }
 
-/// The deepest nesting of arrays of anything but plain numbers.
+/// The deepest nesting of arrays other than arrays of plain numbers.
 pub(super) const MAX_LOOP_DEPTH: usize = 8;
 
 impl Plan {
-    /// Decodes what begins at bit `at` of `bytes`, whose first byte is aligned as the packet's first is.
-    /// Says at which bit it ends.
+    /// Decodes the fields from bit `at` of `bytes` on, whose first byte is aligned like the packet's first. Returns
+    /// the bit behind them.
     #[inline]
     pub(crate) fn run(
         &self,
@@ -59,7 +59,7 @@ impl Plan {
         if at > bytes.len() as u64 * 8 { Err(Stop::Short) } else { Ok(at) }
     }
 
-    /// The same, for a plan with a [`Plan::size`] and all its bytes: passes the fields on, and does no more.
+    /// The same, for a plan with a [`Plan::size`] and all its bytes: only passes the fields on.
     #[inline]
     pub(crate) fn run_fixed(
         &self,
@@ -72,7 +72,7 @@ impl Plan {
         self.run_ops::<true>(reporting, bytes, at, registers, visitor).map(|_| ())
     }
 
-    /// `FIXED`: there are only operations of a size that is the same each time.
+    /// `FIXED`: all operations have a fixed size.
     #[inline]
     fn run_ops<const FIXED: bool>(
         &self,
@@ -85,7 +85,7 @@ impl Plan {
         let end = bytes.len() as u64 * 8;
         let mut depth = 0;
         let mut next = 0;
-        // A fixed-width number at the byte that `at` lies in.
+        // A fixed-width number at the byte with the bit `at`.
         macro_rules! fixed {
             ($ty:ty, $bits:literal) => {{
                 let first = (at / 8) as usize;
@@ -138,7 +138,7 @@ impl Plan {
                 }
                 Op::Open(slot) => visitor.open(slot),
                 Op::Close(slot) => visitor.close(slot),
-                // Where sizes differ.
+                // Operations without a fixed size.
                 _ if FIXED => return Err(Stop::Short),
                 Op::Text(slot) => {
                     let text = text(bytes, &mut at)?;

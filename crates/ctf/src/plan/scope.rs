@@ -1,11 +1,11 @@
-//! The fields that lengths and tags refer to (CTF 1.8, section 7.3.2): a path is looked up among the fields before,
-//! from the inside out, then in the structures in front of this one; or it names one of these.
+//! The fields to which lengths and tags refer (CTF 1.8, section 7.3.2): a path is resolved among the fields before,
+//! from the inside out, then in the structures in front; or it names a whole structure.
 
 use std::collections::HashSet;
 
 use crate::schema::{FieldType, StreamClass, Structure};
 
-/// The structures that an event is made of, in their order, by the names that paths give them.
+/// An event's structures, in order, by their names in paths.
 pub(super) const ROOTS: [&str; 6] = [
     "trace.packet.header",
     "stream.packet.context",
@@ -15,19 +15,19 @@ pub(super) const ROOTS: [&str; 6] = [
     "event.fields",
 ];
 
-/// One structure that is being walked: its path, and its fields that were passed.
+/// A structure during the walk: its path, and its passed fields.
 #[derive(Debug)]
 pub(super) struct Level<'a> {
     path: String,
     passed: Vec<&'a str>,
 }
 
-/// The place of a walk through the types.
+/// A place in a walk through the types.
 #[derive(Debug, Default)]
 pub(super) struct Scopes<'a> {
-    /// The fields of the roots that were passed.
+    /// The roots' passed fields.
     roots: Vec<Level<'a>>,
-    /// The structures around.
+    /// The surrounding structures.
     levels: Vec<Level<'a>>,
 }
 
@@ -40,13 +40,13 @@ impl<'a> Scopes<'a> {
         self.roots.append(&mut self.levels);
     }
 
-    /// Forgets the roots that each event has its own of.
+    /// Forgets the roots that belong to a single event.
     pub fn leave_event(&mut self) {
         self.levels.clear();
         self.roots.retain(|root| !ROOTS[3..].contains(&root.path.as_str()));
     }
 
-    /// Goes into a field of the innermost structure, whose own fields follow.
+    /// Enters a field of the innermost structure, whose own fields follow.
     pub fn enter(&mut self, name: &str) {
         let path = self.path_of(name);
         self.levels.push(Level { path, passed: Vec::new() });
@@ -62,7 +62,7 @@ impl<'a> Scopes<'a> {
         }
     }
 
-    /// The whole path of a field of the innermost structure.
+    /// The whole path of a field in the innermost structure.
     pub fn path_of(&self, name: &str) -> String {
         self.levels.last().map_or_else(|| name.to_owned(), |level| format!("{}.{name}", level.path))
     }
@@ -79,7 +79,7 @@ impl<'a> Scopes<'a> {
     }
 }
 
-/// The paths of all fields that lengths and tags refer to.
+/// The paths of all fields to which lengths and tags refer.
 #[derive(Debug, Default)]
 pub(super) struct References {
     paths: HashSet<String>,
@@ -88,7 +88,7 @@ pub(super) struct References {
 }
 
 impl References {
-    /// The scope of all structures of a stream.
+    /// The references in all structures of a stream class.
     pub fn collect(header: &Structure, stream: &StreamClass) -> Self {
         let mut found = Self::default();
         let mut scopes = Scopes::default();
@@ -110,7 +110,7 @@ impl References {
         found
     }
 
-    /// The path of a field, if anything refers to it.
+    /// A field's path, if a length or tag refers to it.
     pub fn path(&self, scopes: &Scopes<'_>, name: &str) -> Option<String> {
         self.names.contains(name).then(|| scopes.path_of(name)).filter(|path| self.paths.contains(path))
     }

@@ -1,17 +1,17 @@
-//! Faults of a stream.
+//! The faults in a stream.
 
 use std::fmt;
 
 use crate::plan::Stop;
 
-/// A damaged part of a stream. The bytes after it were read.
+/// A damaged part in a stream. The bytes after it were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The packet of the file, from 0.
+    /// The packet's index in the file, from 0.
     pub packet: u64,
-    /// The place in the file, bytes.
+    /// The offset in the file, bytes.
     pub offset: u64,
-    /// The kind of the fault.
+    /// The kind of fault.
     pub kind: FaultKind,
 }
 
@@ -21,7 +21,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The kind of a fault.
+/// The kind of fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum FaultKind {

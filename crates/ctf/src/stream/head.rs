@@ -1,14 +1,14 @@
-//! Event headers: which event, and when.
+//! Event headers: the event's id and stamp.
 
 use crate::plan::{Plan, Registers, Stop, Visitor};
 use crate::schema::{ByteOrder, FieldType, Integer, StreamClass};
 
-/// How a stream's event headers are decoded.
+/// The form of a stream's event headers.
 #[derive(Debug)]
 pub(super) enum HeadShape {
-    /// LTTng's: 5 bits of id and 27 of the stamp in one word, or 31 and both in full.
+    /// LTTng's: 5 bits for the id and 27 for the stamp in a single word, or id 31 and both in full.
     Compact { register: Option<u16> },
-    /// LTTng's: 16 bits of id and 32 of the stamp, or 65 535 and both in full.
+    /// LTTng's: 16 bits for the id and 32 for the stamp, or id 65 535 and both in full.
     Large { register: Option<u16> },
     /// Any other.
     Any(Plan),
@@ -53,7 +53,7 @@ pub(super) const fn extend(last: u64, value: u64, bits: u32) -> u64 {
 }
 
 impl HeadShape {
-    /// `register` is where the id is kept, if anything refers to it.
+    /// `register` keeps the id, if another field refers to it.
     pub fn of(stream: &StreamClass, plan: Plan, register: Option<u16>) -> Self {
         if is_lttng(stream, 5, 1, 27) {
             Self::Compact { register }
@@ -64,7 +64,7 @@ impl HeadShape {
         }
     }
 
-    /// Decodes the header at bit `at`; says at which bit it ends.
+    /// Decodes the header at bit `at`; returns the bit behind it.
     #[inline]
     pub fn read(
         &self,
@@ -144,7 +144,7 @@ fn is_lttng(stream: &StreamClass, id_bits: u32, align: u32, stamp_bits: u32) -> 
         return false;
     };
     let is = |ty: &FieldType, bits: u32, align: u32, stamp: bool| matches!(ty, FieldType::Integer(integer) if plain(integer, bits, align) && integer.clock.is_some() == stamp);
-    // A stamp that is aligned to bits makes its structure so; one that is aligned to bytes could leave a gap.
+    // A stamp aligned to bits makes its structure so; a stamp aligned to bytes could leave a gap.
     let low_align = if id_bits == 5 { 1 } else { 8 };
     names_fit
         && header.aligned() == 8

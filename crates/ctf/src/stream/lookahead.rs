@@ -1,26 +1,26 @@
-//! Events that are found before they are asked for.
+//! Events found before the reader asks for them.
 //!
-//! Where an event begins is known when the one before it was seen to its end, and that takes a chain of
-//! loads, each waiting for the one before. Going ahead over events whose size their class fixes keeps
-//! that chain in registers, and what is done with the events beside it.
+//! An event's beginning is known once the event before is read to its end: a chain of loads, each waiting for the
+//! load before. Going ahead over events with fixed sizes keeps this chain in registers, and the work on the events
+//! beside it.
 
 use super::head::HeadShape;
 use super::plans::Sizes;
 use crate::plan::Registers;
 
-/// An event that was passed.
+/// A passed event.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct FoundEvent {
     pub class: u32,
     pub stamp: u64,
-    /// The bit where its fields begin.
+    /// The first bit of its fields.
     pub at: u64,
 }
 
-/// The number of events found at once: few enough to stay in the nearest cache.
+/// The number of events found at once: few enough for the nearest cache.
 const MAX_AHEAD: usize = 64;
 
-/// Events of one packet in a row, all of them wholly in sight.
+/// A packet's events in a row, all wholly in sight.
 #[derive(Debug, Clone)]
 pub(super) struct Lookahead {
     found: Box<[FoundEvent; MAX_AHEAD]>,
@@ -50,9 +50,9 @@ impl Lookahead {
         (self.next, self.len) = (0, 0);
     }
 
-    /// Goes over events from bit `at` on; `stamp` is that of the event before. Stops at an event whose size is not
-    /// fixed, whose header is unusual or which is not all in sight, or when it found enough. Returns the bit of that
-    /// event, and the stamp of the event before it.
+    /// Walks over events from bit `at` on; `stamp` is the previous event's. Stops at an event without a fixed size,
+    /// with an unusual header or not wholly in sight, or after enough events. Returns this event's bit, and the stamp
+    /// before it.
     pub fn scan(
         &mut self,
         (head, sizes): (&HeadShape, &Sizes),
@@ -62,7 +62,7 @@ impl Lookahead {
     ) -> (u64, u64) {
         self.clear();
         let end = end.min(bytes.len() as u64 * 8);
-        // Whether the event found last gives its place to a next one of the row.
+        // Whether the next event in the row replaces the event found last.
         let mut in_row = false;
         while self.len < MAX_AHEAD && at < end {
             let Ok((heading, begin)) = head.read(bytes, at, registers, stamp) else { break };
@@ -73,7 +73,7 @@ impl Lookahead {
             }
             let index = self.len - usize::from(in_row & size.in_row);
             self.found[index % MAX_AHEAD] = FoundEvent { class: size.class, stamp: heading.stamp, at: begin };
-            // The first event stays, so that a stream begins where it begins.
+            // The first event stays, so that a stream keeps its beginning.
             in_row = if size.wanted { size.in_row && index > 0 } else { in_row };
             self.len = index + usize::from(size.wanted || index < self.len);
             (at, stamp) = (behind, heading.stamp);

@@ -1,27 +1,27 @@
-//! The header and context of a packet.
+//! A packet's header and context.
 
 use crate::plan::Visitor;
 
-/// A packet's header and context, in front of its events. All of it is only a claim.
+/// A packet's header and context, in front of its events. All values are only claims.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Packet {
-    /// Where it begins, bytes from the file's beginning.
+    /// The packet's offset in the file, bytes.
     pub offset: u64,
-    /// Counts the packets of the file, from 0.
+    /// The packet's index in the file, from 0.
     pub number: u64,
-    /// Which CPU's events it has.
+    /// The CPU with its events.
     pub cpu: Option<u64>,
     /// The clock at its beginning, ticks.
     pub begin: Option<u64>,
     /// The clock at its end, ticks.
     pub end: Option<u64>,
-    /// Bits of it that mean something, header and context among them.
+    /// The used bits, with header and context.
     pub content: Option<u64>,
-    /// All its bits.
+    /// The whole size, bits.
     pub size: Option<u64>,
-    /// How many events of its stream had been lost when it was closed.
+    /// The number of events lost in its stream when it was closed.
     pub discarded: Option<u64>,
-    /// Counts the packets of its stream.
+    /// The packet's number in its stream.
     pub sequence: Option<u64>,
     /// The number at its beginning.
     pub(super) magic: Option<u64>,
@@ -30,7 +30,7 @@ pub struct Packet {
     pub(super) stream: Option<u64>,
 }
 
-/// The fields that matter, and where [`Packet`] takes them.
+/// The used fields, with their slots in [`Packet`].
 pub(super) const FIELDS: [(&str, u16); 10] = [
     ("magic", 0),
     ("uuid", 1),

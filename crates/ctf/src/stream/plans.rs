@@ -1,4 +1,4 @@
-//! The plans of all streams and events of a trace, compiled once.
+//! The plans for all a trace's streams and events, compiled once.
 
 use std::collections::HashMap;
 
@@ -9,33 +9,33 @@ use crate::plan::{Compiler, Plan, PlanError, Want};
 use crate::schema::{ByteOrder, Clock, EventClass, FieldType, Metadata, StreamClass, Structure};
 use crate::signature::Signature;
 
-/// The fields of events that are wanted.
+/// The wanted fields of events.
 pub enum Selection<'a> {
-    /// All fields; [`Plan::fields`] of the event's plan describes them.
+    /// All fields, as [`Plan::fields`] of the event's plan describes them.
     All,
-    /// The fields that this function returns for an event class: each by its path, and the slot that it is passed on with. Fields
-    /// of the stream's event context have `context.` in front, those of the event's own `own-context.`
-    /// `None`: not even that there was such an event.
+    /// The fields from this function for an event class: each by its path, with the slot to pass it to. Fields in the
+    /// stream's event context have the prefix `context.`, fields in the event's own context `own-context.`; `None`
+    /// hides the event itself.
     Fields(&'a dyn Fn(&EventClass) -> Option<Wanted>),
 }
 
-/// Fields by path, each with the slot that it is passed on with.
+/// Fields by path, each with the slot to pass it to.
 pub type Wanted = Vec<(&'static str, u16)>;
 
 /// Why a trace cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{part}: {source}")]
 pub struct PlansError {
-    /// The part of it.
+    /// The trace's undecodable part.
     part: String,
     source: PlanError,
 }
 
-/// The plans of all that a trace's metadata declares.
+/// The plans for all a trace's metadata declares.
 #[derive(Debug)]
 pub struct Plans {
     metadata: Metadata,
-    /// Reads the stream of a packet.
+    /// Reads a packet's stream id.
     pub(super) packet_header: Plan,
     pub(super) signature: Option<Signature>,
     pub(super) streams: Vec<StreamPlans>,
@@ -52,7 +52,7 @@ pub(super) struct StreamPlans {
     pub sizes: Sizes,
 }
 
-/// By id, the events whose size their class fixes; empty where the form of the headers lets no event be found ahead.
+/// By id, the events with a fixed size; empty where the header's form prevents a search ahead.
 #[derive(Debug, Default)]
 pub(super) struct Sizes(Vec<Option<Size>>);
 
@@ -62,7 +62,7 @@ pub(super) struct Size {
     /// The size of the fields behind the header.
     pub bits: u32,
     pub wanted: bool,
-    /// Only the last of such events in a row is needed.
+    /// Only the last such event in a row is needed.
     pub in_row: bool,
 }
 
@@ -107,7 +107,7 @@ pub(super) enum ById {
 impl ById {
     fn new(ids: &[(u64, u32)]) -> Self {
         let most = ids.iter().map(|(id, _)| *id).max().unwrap_or(0);
-        // A table costs as much as its largest id says.
+        // The largest id decides a table's size.
         if most > 1 << 16 {
             return Self::Sparse(ids.iter().copied().collect());
         }
@@ -132,32 +132,32 @@ impl ById {
 
 #[derive(Debug)]
 pub(super) struct EventPlan {
-    /// Indices into the metadata's streams and that one's events.
+    /// Indices into the metadata's streams and the stream's events.
     pub stream: usize,
     pub event: usize,
     pub plan: Plan,
-    /// Bits that it passes, where that is the same each time, and not none.
+    /// The plan's size in bits, if always the same and not 0.
     pub fixed: Option<u64>,
     /// Its events are not reported.
     pub ignored: bool,
 }
 
-/// An event class of a trace.
+/// A trace's event class.
 #[derive(Debug, Clone, Copy)]
 pub struct Class<'a> {
-    /// Its class in the metadata.
+    /// The class in the metadata.
     pub event: &'a EventClass,
-    /// How it is decoded.
+    /// The decoding of its fields.
     pub plan: &'a Plan,
-    /// The clock of its stamps.
+    /// The clock for its stamps.
     pub clock: Option<&'a Clock>,
 }
 
 impl Plans {
-    /// The plans of a trace, for the fields that are wanted.
+    /// A trace's plans, for the wanted fields.
     ///
     /// # Errors
-    /// When a length or a tag refers to nothing, or there is too much of something.
+    /// When a length or a tag refers to nothing, or the metadata exceeds a limit.
     pub fn new(metadata: Metadata, wanted: &Selection<'_>) -> Result<Self, PlansError> {
         let part = |part: String| move |source| PlansError { part, source };
         let packet_header = Compiler::new(&metadata.packet_header, &StreamClass::default())
@@ -205,9 +205,9 @@ impl Plans {
         Ok(Self { metadata, packet_header, signature, streams, classes })
     }
 
-    /// The same plans for a reader that needs only the last of the events of these classes that follow each other in a
-    /// stream, with no other wanted event in between: [`super::Reader::next`] passes over earlier ones where that is
-    /// cheaper than to report them.
+    /// The same plans for a reader that needs only the last event from these classes in a row, without another wanted
+    /// event in between: [`super::Reader::next`] passes over earlier events where this is cheaper than to report
+    /// them.
     #[must_use]
     pub fn with_last_of(mut self, in_row: impl Fn(&EventClass) -> bool) -> Self {
         let Self { metadata, streams, classes, .. } = &mut self;
@@ -221,17 +221,17 @@ impl Plans {
         self
     }
 
-    /// The metadata of the trace.
+    /// The trace's metadata.
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// How many event classes there are; [`super::Head::class`] is below this.
+    /// The number of event classes; [`super::Head::class`] is below it.
     pub fn len(&self) -> usize {
         self.classes.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no event classes.
     pub fn is_empty(&self) -> bool {
         self.classes.is_empty()
     }
@@ -246,7 +246,7 @@ impl Plans {
     }
 }
 
-/// The clock that the first stamp in a structure is of.
+/// The clock of the first stamp in a structure.
 fn clock_name(structure: &Structure) -> Option<&str> {
     structure.fields.iter().find_map(|field| clock_of(&field.ty))
 }
@@ -261,7 +261,7 @@ fn clock_of(ty: &FieldType) -> Option<&str> {
     }
 }
 
-/// The bytes that every packet begins with: the magic number and behind it the uuid, where there is one.
+/// The bytes at every packet's beginning: the magic number and the uuid behind it, if any.
 fn signature(metadata: &Metadata) -> Option<Signature> {
     let mut fields = metadata.packet_header.fields.iter();
     let magic = fields.next()?;

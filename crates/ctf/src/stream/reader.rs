@@ -1,4 +1,4 @@
-//! Reads a stream event by event, and its losses and faults.
+//! Reads a stream event by event, with its losses and faults.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +11,7 @@ use crate::packet::MAGIC;
 use crate::plan::{Ignore, Registers, Stop, Visitor};
 use crate::window::Source;
 
-/// The next item of a stream.
+/// A stream's next item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     /// An event; [`Reader::fields`] passes its fields on.
@@ -20,53 +20,53 @@ pub enum Item {
     Packet(Box<Packet>),
     /// The tracer lost events.
     Lost(Lost),
-    /// A part that cannot be read. The bytes after it can.
+    /// An unreadable part. The bytes after it can be read.
     Fault(Box<Fault>),
 }
 
 /// An event without its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// The index of its class, for [`Plans::class`].
+    /// Its class's index, for [`Plans::class`].
     pub class: u32,
     /// Its stamp, in ticks of the stream's clock.
     pub stamp: u64,
 }
 
-/// Events that a tracer lost between two that are there.
+/// Events that a tracer lost between two recorded events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
-    /// The last stamp before the packet that counts them, ticks.
+    /// The last stamp before the packet whose counter includes them, ticks.
     pub from: u64,
-    /// The first stamp behind it.
+    /// The first stamp behind the loss.
     pub to: u64,
-    /// Their number; 0 if not known.
+    /// Their number; 0 if unknown.
     pub count: u64,
 }
 
-/// Reads one stream file.
+/// Reads a stream file.
 #[derive(Debug, Clone)]
 pub struct Reader<'p, S> {
     plans: &'p Plans,
     source: S,
-    /// The size of the file at the beginning, or the part that could be read since.
+    /// The file's size at the beginning, or its readable part since.
     size: u64,
-    /// A part of the file, from `base` on. Bits are counted from its first byte, which stands in its packet
-    /// at a multiple of [`GRAIN`].
+    /// A part of the file, from `base` on. Bits count from its first byte, which stands in its packet at a multiple
+    /// of [`GRAIN`].
     buffer: Vec<u8>,
     base: u64,
     filled: usize,
-    /// The end of the packet's content in `buffer`.
+    /// The content's end in `buffer`.
     visible: usize,
-    /// The next bit, and the bit where the packet's content ends, which may be behind the buffer.
+    /// The next bit, and the content's last bit plus 1, perhaps behind the buffer.
     at: u64,
     end: u64,
-    /// The bit where the current event begins.
+    /// The current event's first bit.
     begun: u64,
     stream: usize,
     /// The class of an event whose fields are not passed yet.
     pending: Option<u32>,
-    /// The items that were passed already, up to `at`; all of them are returned before anything else.
+    /// The items already found, up to `at`; all are returned before any other item.
     ahead: Lookahead,
     /// The last returned event, if it was found ahead.
     last_found: Option<FoundEvent>,
@@ -76,43 +76,43 @@ pub struct Reader<'p, S> {
     registers: Box<Registers>,
     queue: VecDeque<Item>,
     account: LossAccount,
-    /// A search for packets that was made: from where, and what was found.
+    /// The last search for packets: its start, and its result.
     searched: Option<(u64, Option<u64>)>,
 }
 
 /// The known losses.
 #[derive(Debug, Clone, Default)]
 struct LossAccount {
-    /// The counters of the packet before.
+    /// The previous packet's counters.
     discarded: u64,
     sequence: Option<u64>,
-    /// The last stamp of the packet before.
+    /// The previous packet's last stamp.
     from: u64,
-    /// Events that were lost while the current packet was filled.
+    /// Events lost while the current packet was filled.
     counted: u64,
-    /// Not returned yet; its end is 0 until an event shows that it is over.
+    /// Not returned yet; its end is 0 until the next event ends it.
     pending_loss: Option<Lost>,
-    /// When the packet says that it ends.
+    /// The packet's claimed end.
     end: u64,
 }
 
 /// The largest alignment, bytes: a power of two.
 const GRAIN: usize = 64;
 
-/// Bytes that are read at once.
+/// The read size, bytes.
 const CHUNK: usize = 256 * 1024;
 
 /// With this number of bytes in the buffer, most events are complete.
 const MARGIN: usize = 16 * 1024;
 
-/// The number of bytes of a packet's header and context that are read.
+/// The limit on a packet's header and context, bytes.
 const MAX_HEADER: usize = MARGIN;
 
 impl<'p, S: Source> Reader<'p, S> {
-    /// Reads a stream file of the trace that the plans are of.
+    /// Reads a stream file from the trace for which the plans were made.
     ///
     /// # Errors
-    /// Errors of the operating system.
+    /// The operating system's read errors.
     pub fn new(plans: &'p Plans, source: S) -> io::Result<Self> {
         let size = source.size()?;
         Ok(Self {
@@ -150,17 +150,17 @@ impl<'p, S: Source> Reader<'p, S> {
         }
     }
 
-    /// An event that was found ahead.
+    /// An event found ahead.
     #[inline]
     const fn found(&mut self, found: FoundEvent) -> Item {
         self.last_found = Some(found);
         Item::Event(Head { class: found.class, stamp: found.stamp })
     }
 
-    /// The next item behind all that were found ahead.
+    /// The next item behind all items found ahead.
     fn next_behind_lookahead(&mut self) -> Option<Item> {
         self.last_found = None;
-        // First: the event of a pending class may be waiting there itself, behind a loss.
+        // First: a pending class's event may itself wait there, behind a loss.
         if !self.queue.is_empty() {
             return self.queue.pop_front();
         }
@@ -178,7 +178,7 @@ impl<'p, S: Source> Reader<'p, S> {
         }
     }
 
-    /// The next wanted event of this packet.
+    /// This packet's next wanted event.
     #[inline]
     fn event(&mut self) -> Option<Item> {
         let plans = self.plans;
@@ -188,7 +188,7 @@ impl<'p, S: Source> Reader<'p, S> {
                 self.more(CHUNK);
             }
             let bytes = &self.buffer[..self.visible];
-            // The event that ends a loss is looked for one by one.
+            // The event that ends a loss is read singly.
             if self.account.pending_loss.is_none() && !stream.sizes.is_empty() {
                 let (way, sight) = ((&stream.head, &stream.sizes), (bytes, self.end));
                 let from = (self.at, self.stamp);
@@ -229,8 +229,8 @@ impl<'p, S: Source> Reader<'p, S> {
     /// Passes on the fields of the event that [`Reader::next`] returned just before.
     ///
     /// # Errors
-    /// When they do not fit into the packet, or contradict its class. The rest of the packet is skipped then,
-    /// and the fields of this event are void.
+    /// When the fields do not fit into the packet, or contradict their class. Then the packet's rest is skipped, and
+    /// this event's fields are void.
     #[inline]
     pub fn fields(&mut self, visitor: &mut impl Visitor) -> Result<(), Box<Fault>> {
         let Some(FoundEvent { class, at, .. }) = self.last_found else { return self.pending_fields(visitor) };
@@ -263,7 +263,7 @@ impl<'p, S: Source> Reader<'p, S> {
         self.last_found.map_or(self.stamp, |found| found.stamp)
     }
 
-    /// Passes the fields of an event that are not wanted.
+    /// Passes an event's unwanted fields.
     #[inline]
     fn skip(&mut self, class: u32) -> Result<(), Box<Fault>> {
         if let Some(bits) = self.plans.classes[class as usize].fixed {
@@ -276,7 +276,7 @@ impl<'p, S: Source> Reader<'p, S> {
         self.pending_fields(&mut Ignore)
     }
 
-    /// Bytes of the file that were passed, for showing progress.
+    /// The passed bytes in the file, for progress reports.
     pub const fn offset(&self) -> u64 {
         self.base + self.at / 8
     }
@@ -289,7 +289,7 @@ impl<'p, S: Source> Reader<'p, S> {
         self.leave(kind)
     }
 
-    /// Leaves the packet because of what is wrong here.
+    /// Leaves the packet because of this fault.
     #[cold]
     fn leave(&mut self, kind: FaultKind) -> Box<Fault> {
         let offset = self.base + self.at / 8;
@@ -299,17 +299,17 @@ impl<'p, S: Source> Reader<'p, S> {
         Box::new(Fault { packet: self.packets.saturating_sub(1), offset, kind })
     }
 
-    /// Whether the packet's content goes on behind what can be seen.
+    /// Whether the packet's content continues behind the bytes in sight.
     #[inline]
     const fn has_more(&self) -> bool {
         (self.visible as u64) * 8 < self.end
     }
 
-    /// Moves the buffer on, so that what can be seen begins here, and reads up to `most` bytes in all.
+    /// Moves the buffer forward, so that the bytes in sight begin here, and reads up to `most` bytes in all.
     #[cold]
     fn more(&mut self, most: usize) {
         let passed = (self.at / 8) as usize / GRAIN * GRAIN;
-        // A jump may have gone behind what was read.
+        // A jump may have passed the read bytes.
         if passed < self.filled {
             self.buffer.copy_within(passed..self.filled, 0);
         }
@@ -329,7 +329,7 @@ impl<'p, S: Source> Reader<'p, S> {
         self.update_visible();
     }
 
-    /// An event is larger than what can be seen.
+    /// Reads more, for an event larger than the bytes in sight.
     #[cold]
     fn grow(&mut self) {
         let most = self.buffer.len().saturating_mul(2).max(CHUNK);
@@ -337,7 +337,7 @@ impl<'p, S: Source> Reader<'p, S> {
     }
 
     fn update_visible(&mut self) {
-        // The file may have been cut since its size was asked for.
+        // The file may have been cut since its size was read.
         if self.base + self.filled as u64 >= self.size {
             self.end = self.end.min(self.filled as u64 * 8);
         }
@@ -345,7 +345,7 @@ impl<'p, S: Source> Reader<'p, S> {
         self.visible = content.min(self.filled);
     }
 
-    /// Reads on until there are `most` bytes or the file ends.
+    /// Reads on until `most` bytes are there or the file ends.
     fn read(&mut self, most: usize) -> io::Result<()> {
         let left = self.size.saturating_sub(self.base);
         let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(most);
@@ -372,14 +372,14 @@ impl<'p, S: Source> Reader<'p, S> {
                 return Some(item);
             }
             if self.at < self.end {
-                // The event that ends a loss says when it was over.
+                // The event that ends a loss gives its end.
                 let event = self.event();
                 if let Some(Item::Event(head)) = &event {
                     self.account.end_loss(head.stamp);
                 }
                 let pending_loss = self.account.pending_loss;
                 match pending_loss.filter(|loss| loss.to > 0) {
-                    // The fields of an event are still to come, behind the loss.
+                    // An event's fields are still to come, behind the loss.
                     Some(lost) => {
                         self.account.pending_loss = None;
                         self.queue.extend(event);
@@ -403,7 +403,7 @@ impl<'p, S: Source> Reader<'p, S> {
         }
     }
 
-    /// Goes to the beginning of a packet.
+    /// Goes to a packet's beginning.
     fn seek(&mut self, offset: u64) -> io::Result<()> {
         let inside = offset.checked_sub(self.base).and_then(|inside| usize::try_from(inside).ok());
         let inside = inside.filter(|&inside| {
@@ -422,7 +422,7 @@ impl<'p, S: Source> Reader<'p, S> {
         Ok(())
     }
 
-    /// Opens the packet that should begin at `next_packet`, or skips what is no packet.
+    /// Opens the packet due at `next_packet`, or skips bytes without a packet.
     fn open(&mut self) -> io::Result<()> {
         let offset = self.next_packet;
         self.seek(offset)?;
@@ -462,7 +462,7 @@ impl<'p, S: Source> Reader<'p, S> {
         self.end = self.at + content;
         self.at += at;
         self.packets += 1;
-        // Between packets nothing is before the last event, even where a packet's begin is.
+        // Between packets, the last event's stamp counts as the time before, not the packet's begin.
         self.account.packet(&packet, self.stamp);
         if let Some(begin) = packet.begin {
             self.stamp = begin;
@@ -476,7 +476,7 @@ impl<'p, S: Source> Reader<'p, S> {
         self.queue.push_back(Item::Fault(Box::new(Fault { packet: self.packets, offset, kind })));
     }
 
-    /// The bits of a packet's content and its bytes, as far as the file and what follows bear them out.
+    /// A packet's content in bits and its size in bytes, as far as the file and the following bytes confirm them.
     fn bounds(&mut self, packet: &Packet, header: u64) -> io::Result<(u64, u64)> {
         let (offset, rest) = (packet.offset, self.size - packet.offset);
         let claimed = packet.size.or_else(|| packet.content.map(|content| content.saturating_add(7) / 8 * 8));
@@ -513,7 +513,7 @@ impl<'p, S: Source> Reader<'p, S> {
         Ok((content, size))
     }
 
-    /// Where the next packet begins, as far as packets have something to be found by.
+    /// The next packet's offset, if packets have a signature.
     fn find(&mut self, from: u64) -> io::Result<Option<u64>> {
         let Some(signature) = &self.plans.signature else { return Ok(None) };
         if let Some((searched, found)) = self.searched
@@ -541,14 +541,14 @@ impl LossAccount {
     fn packet(&mut self, packet: &Packet, last: u64) {
         let first = self.sequence.is_none() && packet.number == 0;
         let from = if first { packet.begin.unwrap_or(last) } else { last };
-        // The counter of a packet counts up to its end: what the packet before counts is over now.
+        // A packet's counter counts up to its end: the previous packet's losses are complete now.
         self.pending_loss = match (self.pending_loss, self.close()) {
-            // A packet without events between two losses: they are one.
+            // A packet without events between two losses: they are a single loss.
             (Some(a), Some(b)) => Some(Lost { from: a.from, to: 0, count: a.count.saturating_add(b.count) }),
             (a, b) => a.or(b),
         };
         let counted = packet.discarded.unwrap_or(self.discarded);
-        // Where packets are numbered and the first ones are not there, what was lost then was lost before.
+        // Where packets are numbered and the first are missing, their losses were before.
         let before = if first && packet.sequence.is_some_and(|sequence| sequence > 0) {
             counted
         } else {
@@ -570,7 +570,7 @@ impl LossAccount {
         self.counted = count;
     }
 
-    /// The losses that the ending packet counts.
+    /// The losses in the ending packet's count.
     fn close(&mut self) -> Option<Lost> {
         let count = std::mem::take(&mut self.counted);
         (count > 0).then_some(Lost { from: self.from, to: 0, count })

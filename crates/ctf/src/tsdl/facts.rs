@@ -1,13 +1,12 @@
-//! The facts about a whole trace in its metadata, without the layout of its events.
+//! The metadata's facts about a whole trace, without its events' layout.
 
 use super::lexer::{Lexer, Token, TsdlError};
 use crate::schema::{Clock, EnvValue, number_of, text_of};
 
-/// The metadata of a trace as a whole. The layout of its events is skipped: for wakepath's own
-/// streams, the number of the format defines it.
+/// A trace's metadata without its events' layout: for wakepath's own streams, the format number defines the layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Every packet repeats it.
+    /// The uuid in every packet.
     pub uuid: [u8; 16],
     /// The `env` block, in order.
     pub env: Vec<(String, EnvValue)>,
@@ -16,29 +15,29 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// A text of the `env` block.
+    /// A text in the `env` block.
     pub fn text(&self, key: &str) -> Option<&str> {
         text_of(&self.env, key)
     }
 
-    /// A number of the `env` block.
+    /// A number in the `env` block.
     pub fn number(&self, key: &str) -> Option<i64> {
         number_of(&self.env, key)
     }
 }
 
-/// Most properties that a block may have; more is not metadata of ours.
+/// The limit on properties in a block, for wakepath's own metadata.
 const MAX_PROPERTIES: usize = 1000;
 
-/// Reads the `trace`, `env` and `clock` blocks of metadata. One of each must be there, all else is
-/// skipped by its braces.
+/// Reads the `trace`, `env` and `clock` blocks in metadata. All three must be there; other blocks are skipped by
+/// their braces.
 ///
 /// # Errors
-/// With the line, when the text is not TSDL as we write it.
+/// With the line, when the text is not TSDL as wakepath writes it.
 pub fn read_facts(text: &str) -> Result<Facts, TsdlError> {
     let mut lexer = Lexer::new(text);
     let (mut uuid, mut env, mut clock) = (None, None, None);
-    // Words before a block's opening brace; the first says what block it is.
+    // The words before a block's opening brace: the first names the block.
     let mut block: Option<&str> = None;
     while let Some(token) = lexer.next()? {
         match token {
@@ -73,7 +72,7 @@ pub fn read_facts(text: &str) -> Result<Facts, TsdlError> {
     })
 }
 
-/// The properties `key = value;` of a block up to its closing brace; nested structures are skipped.
+/// The properties `key = value;` in a block up to its closing brace; nested structures are skipped.
 fn properties(lexer: &mut Lexer<'_>) -> Result<Vec<(String, EnvValue)>, TsdlError> {
     let mut found = Vec::new();
     loop {
@@ -93,8 +92,7 @@ fn properties(lexer: &mut Lexer<'_>) -> Result<Vec<(String, EnvValue)>, TsdlErro
     }
 }
 
-/// The value between a property's name and its semicolon; `None` for a value that is neither a text nor
-/// a number.
+/// The value between a property's name and its semicolon; `None` for a value other than a text or a number.
 fn value(lexer: &mut Lexer<'_>) -> Result<Option<EnvValue>, TsdlError> {
     let mut value = None;
     let (mut tokens, mut assigned, mut negative) = (0, false, false);
@@ -127,7 +125,7 @@ fn value(lexer: &mut Lexer<'_>) -> Result<Option<EnvValue>, TsdlError> {
     }
 }
 
-/// Everything up to the brace that closes the one just read.
+/// Skips up to the brace that closes the block just opened.
 fn skip_block(lexer: &mut Lexer<'_>) -> Result<(), TsdlError> {
     let begun = lexer.begun();
     let mut depth = 1;

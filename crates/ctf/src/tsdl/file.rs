@@ -18,14 +18,14 @@ pub enum MetadataError {
     Tsdl(#[from] TsdlError),
 }
 
-/// The number at the beginning of a packet of metadata (CTF 1.8, section 7.1).
+/// The number at a metadata packet's beginning (CTF 1.8, section 7.1).
 const MAGIC: u32 = 0x75d1_1d57;
 
-/// Bytes in front of the text of a packet.
+/// The bytes in front of a packet's text.
 const HEADER: usize = 37;
 
-/// The text of a metadata file: as it is, or taken out of the packets that LTTng writes, of either byte
-/// order. Bytes that are no UTF-8 are replaced: comments may be of any encoding.
+/// A metadata file's text: unchanged, or taken out of LTTng's packets in either byte order. Invalid UTF-8 is
+/// replaced: comments may have any encoding.
 ///
 /// # Errors
 /// When it is not CTF 1.8, or a packet is broken.
@@ -59,7 +59,7 @@ pub fn text_of_file(bytes: &[u8]) -> Result<Cow<'_, str>, MetadataError> {
         if content < HEADER || size < content {
             return Err(broken(format!("says it has {content} of {size} bytes")));
         }
-        // A writer that was killed leaves the last packet without the padding behind its text.
+        // A killed writer leaves the last packet without the padding behind its text.
         let Some(packet) = bytes.get(at + HEADER..at.saturating_add(content)) else {
             return Err(broken(format!("is cut: it has {content} bytes, and {} are left", bytes.len() - at)));
         };

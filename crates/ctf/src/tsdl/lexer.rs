@@ -2,34 +2,34 @@
 
 use std::borrow::Cow;
 
-/// Why a text is not the metadata it should be.
+/// Why a text is not valid metadata.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {text}")]
 pub struct TsdlError {
     /// The line, from 1.
     pub line: usize,
-    /// The character in that line, from 1.
+    /// The character in the line, from 1.
     pub column: usize,
     /// The error.
     pub text: String,
 }
 
-/// A word of TSDL.
+/// A TSDL token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     Word(&'a str),
     Text(Cow<'a, str>),
     Number(i128),
-    /// Any other character; `:=` comes as two.
+    /// Any other character; `:=` comes as two signs.
     Sign(char),
 }
 
 /// Cuts a text into tokens, which borrow from it.
 pub(super) struct Lexer<'a> {
     text: &'a str,
-    /// Bytes of it that are passed.
+    /// The passed bytes.
     at: usize,
-    /// Where the last token begins.
+    /// The last token's offset.
     begun: usize,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Lexer<'a> {
         Self { text, at: 0, begun: 0 }
     }
 
-    /// Where the last token begins, bytes.
+    /// The last token's offset, bytes.
     pub(super) const fn begun(&self) -> usize {
         self.begun
     }
@@ -48,7 +48,7 @@ impl<'a> Lexer<'a> {
         self.error_at(self.begun, text)
     }
 
-    /// An error at some byte of the text.
+    /// An error at a byte in the text.
     pub(super) fn error_at(&self, at: usize, text: impl Into<String>) -> TsdlError {
         let before = &self.text[..at];
         let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
@@ -56,12 +56,12 @@ impl<'a> Lexer<'a> {
         TsdlError { line, column, text: text.into() }
     }
 
-    /// The text that is not passed yet.
+    /// The text ahead.
     pub(super) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    /// Passes this number of bytes: whole tokens, the last of them one byte.
+    /// Passes this number of bytes: whole tokens, the last a single byte.
     pub(super) fn pass(&mut self, bytes: usize) {
         self.at += bytes;
         self.begun = self.at - 1;
@@ -151,7 +151,7 @@ impl<'a> Lexer<'a> {
         char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
     }
 
-    /// The word that has begun, up to its end.
+    /// The word in progress, up to its end.
     fn word(&mut self) -> &'a str {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.at) {
@@ -167,7 +167,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn number(&mut self) -> Result<Token<'a>, TsdlError> {
-        // `10ULL` as in C; no digit of base 16 is among these letters.
+        // `10ULL` as in C; these letters are no digits in base 16.
         let digits = self.word().trim_end_matches(['u', 'U', 'l', 'L']);
         let parsed = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
             Some(hexadecimal) => i128::from_str_radix(hexadecimal, 16),

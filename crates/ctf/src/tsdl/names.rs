@@ -1,10 +1,10 @@
-//! The names of types, by where they are declared.
+//! Type names, by the scope of their declaration.
 
 use std::collections::HashMap;
 
 use crate::schema::{Field, FieldType};
 
-/// The kind of a name: C distinguishes them.
+/// A name's kind: C distinguishes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// `typealias`, `typedef`.
@@ -17,20 +17,20 @@ pub(super) enum Kind {
 /// Types by name, in nested scopes.
 pub(super) struct Names {
     scopes: Vec<HashMap<(Kind, String), FieldType>>,
-    /// How many more parts types may have, all together: a type that is used twice is there twice, and
-    /// types of types double with each line.
+    /// The parts left for all types together: each use of a type counts, since types of types can double with each
+    /// line.
     left: usize,
 }
 
-/// The number of parts that all types together may have for any text; each byte of the text allows two more.
-/// Tracers write about one part in twenty bytes.
+/// The number of parts for any text, all types together; each byte in the text allows two more. Tracers write about a
+/// part in twenty bytes.
 const MIN_PARTS: usize = 1 << 12;
 
-/// Deepest nesting of a type.
+/// The deepest nesting of a type.
 pub(super) const MAX_DEPTH: usize = 24;
 
 impl Names {
-    /// The budget for a text of this number of bytes.
+    /// The budget for a text with this number of bytes.
     pub fn new(bytes: usize) -> Self {
         Self { scopes: vec![HashMap::new()], left: MIN_PARTS.saturating_add(bytes.saturating_mul(2)) }
     }
@@ -43,7 +43,7 @@ impl Names {
         self.scopes.pop();
     }
 
-    /// Declares a type in the innermost scope; whether there is room.
+    /// Declares a type in the innermost scope; returns whether there is room.
     pub fn declare(&mut self, kind: Kind, name: &str, ty: &FieldType) -> bool {
         if !self.take(parts(ty)) {
             return false;
@@ -54,7 +54,7 @@ impl Names {
         true
     }
 
-    /// The type of this name. The inner error: there is no room for it.
+    /// The type with this name. The inner error: no room for it.
     pub fn find(&mut self, kind: Kind, name: &str) -> Option<Result<FieldType, ()>> {
         let key = (kind, name.to_owned());
         let found = self.scopes.iter().rev().find_map(|scope| scope.get(&key))?;
@@ -66,7 +66,7 @@ impl Names {
         Some(Ok(found.clone()))
     }
 
-    /// Whether there is room for this number of further parts.
+    /// Takes this number of parts; returns whether there is room.
     pub fn take(&mut self, parts: usize) -> bool {
         let room = parts <= self.left;
         self.left = self.left.saturating_sub(parts);
@@ -89,12 +89,12 @@ fn field_parts(fields: &[Field]) -> usize {
     fields.iter().map(|field| name_parts(&field.name) + parts(&field.ty)).sum()
 }
 
-/// A long name counts for more than one.
+/// A long name counts for several parts.
 const fn name_parts(name: &str) -> usize {
     1 + name.len() / 16
 }
 
-/// How deep a type nests.
+/// A type's nesting depth.
 pub(super) fn depth(ty: &FieldType) -> usize {
     let deepest = |fields: &[Field]| fields.iter().map(|field| depth(&field.ty)).max();
     match ty {

@@ -1,4 +1,4 @@
-//! The blocks of metadata (CTF 1.8, section 7).
+//! The blocks in metadata (CTF 1.8, section 7).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,17 +9,17 @@ use super::tokens::{self, shown};
 use super::types::{self, Types};
 use crate::schema::{ByteOrder, Clock, EnvValue, EventClass, FieldType, Metadata, StreamClass, Structure};
 
-/// Most entries of the `env` block, clocks, streams and events, each.
+/// The limit on `env` entries, clocks, streams and events, each.
 const MAX_COUNT: usize = 1 << 16;
 
-/// Reads metadata of any CTF 1.8 trace. Parts that reading events does not need are left out: call sites,
-/// log levels, descriptions of enumerations' containers.
+/// Reads any CTF 1.8 trace's metadata. Parts without use for reading events are left out: call sites, log levels,
+/// descriptions of enumerations' containers.
 ///
 /// # Errors
-/// With the line and the column, when the text is not TSDL of CTF 1.8. Bounded: neither nesting nor types
-/// of types make it take more memory than some multiples of the text.
+/// With the line and the column, when the text is not TSDL for CTF 1.8. Neither nesting nor types within types take
+/// more memory than some multiples of the text.
 pub fn read(text: &str) -> Result<Metadata, TsdlError> {
-    // Types come before the block that says the byte order of those that do not.
+    // Types may come before the block with the default byte order.
     let byte_order = trace_byte_order(text)?.unwrap_or(ByteOrder::Little);
     let mut reader = Reader {
         types: Types::new(text, byte_order),
@@ -37,7 +37,7 @@ pub fn read(text: &str) -> Result<Metadata, TsdlError> {
     reader.finish()
 }
 
-/// `byte_order` of the `trace` block.
+/// `byte_order` in the `trace` block.
 fn trace_byte_order(text: &str) -> Result<Option<ByteOrder>, TsdlError> {
     let mut lexer = Lexer::new(text);
     let (mut depth, mut in_trace) = (0_u64, false);
@@ -71,7 +71,7 @@ fn trace_byte_order(text: &str) -> Result<Option<ByteOrder>, TsdlError> {
 struct Reader<'a> {
     types: Types<'a>,
     metadata: Metadata,
-    /// With the id of their stream, where they say one, and where they stand, bytes.
+    /// With their stream's id, if any, and their place in the text, bytes.
     events: Vec<(Option<u64>, EventClass, usize)>,
 }
 
@@ -82,7 +82,7 @@ enum Value<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A block or a declaration; whether there was one.
+    /// Takes a block or a declaration; returns whether there was one.
     fn block(&mut self) -> Result<bool, TsdlError> {
         if self.types.declaration()? || self.types.tokens.accept(';')? {
             return Ok(true);
@@ -129,7 +129,7 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// The next `key = value;` or `key := type;` of a block; `None` at its end.
+    /// A block's next `key = value;` or `key := type;`; `None` at its end.
     fn property(&mut self) -> Result<Option<(Cow<'a, str>, Value<'a>)>, TsdlError> {
         loop {
             let tokens = &mut self.types.tokens;
@@ -236,7 +236,7 @@ impl<'a> Reader<'a> {
         self.number(value, "an id that is no number")
     }
 
-    /// A number of this type; `otherwise` is the error where it is none.
+    /// A number with this type; `otherwise` is the error for any other value.
     fn number<T: TryFrom<i128>>(&self, value: &tokens::Value<'_>, otherwise: &str) -> Result<T, TsdlError> {
         let number = value.number().and_then(|number| T::try_from(number).ok());
         number.ok_or_else(|| self.bad(otherwise))

@@ -4,15 +4,15 @@ use std::borrow::Cow;
 
 use super::lexer::{Lexer, Token, TsdlError};
 
-/// Tokens with a look at the next one.
+/// Tokens with a look at the next token.
 pub(super) struct Tokens<'a> {
     lexer: Lexer<'a>,
     peeked: Option<Option<Token<'a>>>,
-    /// Where the last token taken begins, bytes.
+    /// The last taken token's offset, bytes.
     taken: usize,
 }
 
-/// Most tokens between a property's `=` and its semicolon.
+/// The limit on tokens between a property's `=` and its semicolon.
 const MAX_VALUE: usize = 256;
 
 impl<'a> Tokens<'a> {
@@ -36,27 +36,27 @@ impl<'a> Tokens<'a> {
         Ok(token)
     }
 
-    /// An error at the token taken last.
+    /// An error at the last taken token.
     pub fn error(&self, text: impl Into<String>) -> TsdlError {
         self.lexer.error_at(self.taken, text)
     }
 
-    /// Where the token taken last begins, bytes.
+    /// The last taken token's offset, bytes.
     pub const fn taken(&self) -> usize {
         self.taken
     }
 
-    /// An error at such a place.
+    /// An error at such an offset.
     pub fn error_at(&self, at: usize, text: impl Into<String>) -> TsdlError {
         self.lexer.error_at(at, text)
     }
 
-    /// The text behind the token taken last; `None` if more of it was looked at.
+    /// The text behind the last taken token; `None` after a look ahead.
     pub fn ahead(&self) -> Option<&'a str> {
         if self.peeked.is_none() { Some(self.lexer.rest()) } else { None }
     }
 
-    /// Passes this number of bytes: whole tokens, the last of them one byte.
+    /// Passes this number of bytes: whole tokens, the last a single byte.
     pub fn pass(&mut self, bytes: usize) {
         self.lexer.pass(bytes);
         self.taken = self.lexer.begun();
@@ -66,7 +66,7 @@ impl<'a> Tokens<'a> {
         Ok(self.peek()? == Some(&Token::Sign(sign)))
     }
 
-    /// Takes this sign if it is next; says whether it was.
+    /// Takes this sign if it is next; returns whether it was.
     pub fn accept(&mut self, sign: char) -> Result<bool, TsdlError> {
         let is = self.next_is(sign)?;
         if is {
@@ -82,7 +82,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// A word that is next, without taking it.
+    /// The next token if a word, without taking it.
     pub fn peek_word(&mut self) -> Result<Option<&'a str>, TsdlError> {
         Ok(match self.peek()? {
             Some(&Token::Word(word)) => Some(word),
@@ -133,7 +133,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Everything up to the brace that closes one just taken.
+    /// Skips up to the brace that closes the block just opened.
     pub fn skip_block(&mut self) -> Result<(), TsdlError> {
         let begun = self.taken;
         let mut depth = 1_u64;
@@ -149,7 +149,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-/// The value behind a property's `=`: nearly always one token.
+/// The value behind a property's `=`: nearly always a single token.
 #[derive(Debug, Default)]
 pub(super) struct Value<'a> {
     first: Option<Token<'a>>,
@@ -157,7 +157,7 @@ pub(super) struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The number that it is.
+    /// The value as a number, if it is a number.
     pub fn number(&self) -> Option<i128> {
         match (&self.first, self.more.as_slice()) {
             (Some(Token::Number(number)), []) => Some(*number),
@@ -166,7 +166,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// It as text, quoted or not.
+    /// The value as text, quoted or not.
     pub fn text(&self) -> Cow<'a, str> {
         match (&self.first, self.more.as_slice()) {
             (None, _) => return Cow::Borrowed(""),
@@ -187,7 +187,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A token as errors show it.
+/// A token as shown in errors.
 pub(super) fn shown(token: Option<&Token<'_>>) -> String {
     match token {
         None => "the end of the text".to_owned(),

@@ -1,4 +1,4 @@
-//! The grammar of types (CTF 1.8, section 4 and appendix C).
+//! The grammar for types (CTF 1.8, section 4 and appendix C).
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::schema::{
 pub(super) struct Types<'a> {
     pub tokens: Tokens<'a>,
     pub names: Names,
-    /// The byte order of types without their own.
+    /// The default byte order for types.
     pub byte_order: ByteOrder,
     depth: usize,
     written: WrittenIntegers<'a>,
@@ -22,7 +22,7 @@ pub(super) struct Types<'a> {
 /// Largest alignment, bits.
 const MAX_ALIGN: u32 = 512;
 
-/// Stands where a type was.
+/// The placeholder for a moved type.
 const NO_TYPE: FieldType = FieldType::Text(Encoding::None);
 
 impl<'a> Types<'a> {
@@ -36,7 +36,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Whether the next word begins a declaration of names, not of fields.
+    /// Takes a declaration of type names, if it is next; returns whether it was.
     pub fn declaration(&mut self) -> Result<bool, TsdlError> {
         match self.tokens.peek_word()? {
             Some("typealias") => self.typealias()?,
@@ -95,7 +95,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// A type that begins with one of TSDL's own words; `None` if the next word is none of them.
+    /// A type that begins with a TSDL keyword; `None` if the next word is none.
     pub fn specifier(&mut self) -> Result<Option<FieldType>, TsdlError> {
         let word = self.tokens.peek_word()?.unwrap_or_default();
         if !matches!(word, "integer" | "floating_point" | "string" | "struct" | "variant" | "enum") {
@@ -122,11 +122,11 @@ impl<'a> Types<'a> {
     }
 
     fn bounded(&self, ty: FieldType) -> Result<FieldType, TsdlError> {
-        // Made of parts that were bounded themselves, so that looking does not go deep.
+        // Its parts are bounded already, so this does not go deep.
         if depth(&ty) > MAX_DEPTH { Err(self.tokens.error("types nest too deep")) } else { Ok(ty) }
     }
 
-    /// A type, with nothing but words that belong to it.
+    /// A type, followed by no words but its own.
     pub fn specifier_or_alias(&mut self) -> Result<FieldType, TsdlError> {
         if let Some(ty) = self.specifier()? {
             return Ok(ty);
@@ -142,7 +142,7 @@ impl<'a> Types<'a> {
     /// `type a, b[3];`
     fn fields_of_one_type(&mut self, into: &mut Vec<Field>) -> Result<(), TsdlError> {
         let (mut ty, mut name) = match self.specifier()? {
-            // Only declares the name of a type.
+            // A declaration of the type's name only.
             Some(_) if self.tokens.accept(';')? => return Ok(()),
             Some(ty) => (ty, self.tokens.word("a field's name")?),
             None => {
@@ -172,7 +172,7 @@ impl<'a> Types<'a> {
             into.push(Field { name: name.to_owned(), ty: self.bounded(field)? });
             match self.tokens.next()? {
                 Some(Token::Sign(';')) => return Ok(()),
-                // A clone of a large type for each name.
+                // Each name takes a clone, perhaps of a large type.
                 Some(Token::Sign(',')) if self.names.take(parts(&ty)) => {
                     name = self.tokens.word("a field's name")?;
                 }
@@ -203,7 +203,7 @@ impl<'a> Types<'a> {
         Ok(lengths)
     }
 
-    /// Members up to the closing brace; the opening one is taken.
+    /// Members up to the closing brace; the opening brace is already taken.
     fn members(&mut self) -> Result<Vec<Field>, TsdlError> {
         self.names.enter();
         let mut fields = Vec::new();
@@ -271,7 +271,7 @@ impl<'a> Types<'a> {
         Ok(Some(tag.into_owned()))
     }
 
-    /// The name behind `struct` and the like, where there is one.
+    /// The name behind `struct` and the like, if any.
     fn name(&mut self) -> Result<Option<&'a str>, TsdlError> {
         if self.tokens.peek_word()?.is_some() { self.tokens.word("a name").map(Some) } else { Ok(None) }
     }
@@ -350,7 +350,7 @@ impl<'a> Types<'a> {
         Ok(properties)
     }
 
-    /// An integer; one with the same text as one before it, byte for byte, is that one.
+    /// An integer; the same text as an earlier integer's, byte for byte, gives the same integer.
     fn integer(&mut self) -> Result<Integer, TsdlError> {
         let before = self.tokens.ahead();
         if let Some(text) = before
@@ -411,7 +411,7 @@ impl<'a> Types<'a> {
                 _ => {}
             }
         }
-        // One binary digit of the mantissa is not stored, and the sign is counted with it.
+        // A binary digit in the mantissa is not stored, but counts for the sign.
         if digits != 32 && digits != 64 {
             return Err(self.tokens.error("a floating_point that is neither of 32 nor of 64 bits"));
         }
@@ -440,22 +440,22 @@ impl<'a> Types<'a> {
     }
 }
 
-/// Integers by their text. Tracers write the type of each field in full, in one of a dozen ways: reading them token by
-/// token took most of the time of reading metadata.
+/// Integers by their text. Tracers write each field's type in full, in a dozen forms: token by token, this took most
+/// of the time for reading metadata.
 #[derive(Default)]
 struct WrittenIntegers<'a>(Vec<(&'a str, Integer)>);
 
-/// The number of texts that are kept. Each is compared for each integer.
+/// The limit on kept texts. Each is compared for each integer.
 const MAX_WRITTEN: usize = 16;
 
 impl<'a> WrittenIntegers<'a> {
-    /// The integer at the beginning of a text, and the length of its own text in bytes.
+    /// The integer at the beginning of a text, and the size of its own text, bytes.
     fn find(&self, text: &str) -> Option<(usize, Integer)> {
         let (written, integer) = self.0.iter().find(|(written, _)| text.starts_with(written))?;
         Some((written.len(), integer.clone()))
     }
 
-    /// Keeps the text of an integer, from behind its first word up to and including its closing brace.
+    /// Keeps an integer's text, from behind its first word up to and including its closing brace.
     fn keep(&mut self, written: &'a str, integer: &Integer) {
         if self.0.len() < MAX_WRITTEN && written.ends_with('}') {
             self.0.push((written, integer.clone()));
@@ -487,7 +487,7 @@ fn truth(value: &Value<'_>) -> Option<bool> {
     }
 }
 
-/// `native`: the trace's.
+/// `native`: the trace's byte order.
 pub(super) fn byte_order(value: &str, native: ByteOrder) -> Option<ByteOrder> {
     match value {
         "le" => Some(ByteOrder::Little),

@@ -46,9 +46,9 @@ pub fn write(metadata: &Metadata) -> String {
 
 struct Text {
     out: String,
-    /// Integer types and their names here.
+    /// The integer types and their names here.
     names: BTreeMap<Integer, String>,
-    /// The byte order of types without their own.
+    /// The default byte order for types.
     byte_order: ByteOrder,
 }
 
@@ -61,7 +61,7 @@ impl Text {
         self.out.push('\n');
     }
 
-    /// Names every integer type that occurs, so that the events read like C.
+    /// Names every integer type in use, so that the events read like C.
     fn aliases(&mut self, metadata: &Metadata) {
         let mut integers = Vec::new();
         collect_all(&metadata.packet_header, &mut integers);
@@ -247,7 +247,7 @@ fn mapping_text(mapping: &Mapping) -> String {
     }
 }
 
-/// A name that says all there is to an integer type, so that two types never share one.
+/// A name with all an integer type's properties, so that no two types share a name.
 fn alias(integer: &Integer) -> String {
     let mut name = format!("{}int{}", if integer.signed { "" } else { "u" }, integer.bits);
     if integer.align != 8 {
@@ -274,8 +274,8 @@ fn alias(integer: &Integer) -> String {
     name + "_t"
 }
 
-/// A TSDL string. Control characters other than those with a name of their own do not belong into
-/// metadata; each becomes a question mark.
+/// A TSDL string. Control characters without their own escape do not belong in metadata; each becomes a question
+/// mark.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

@@ -1,6 +1,5 @@
-//! Every field of every event of real traces, against what babeltrace2 prints. They lie in
-//! `$WAKEPATH_TRACES`; where that is not set this says so and passes, and so it does without babeltrace2
-//! unless `WAKEPATH_REQUIRE_LIVE=1`.
+//! Every field of every event in real traces, against babeltrace2's output. The traces lie in `$WAKEPATH_TRACES`;
+//! without it the test prints a note and passes, and so it does without babeltrace2 unless `WAKEPATH_REQUIRE_LIVE=1`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -11,8 +10,8 @@ use wakepath_ctf::trace::Trace;
 
 use crate::text;
 
-/// One stream of a trace as babeltrace2 reads it: alone and without its muxer, which gives up where
-/// packets' bounds lie about their events.
+/// A trace's stream as babeltrace2 reads it: alone and without its muxer, which gives up on packets with wrong
+/// bounds.
 fn babeltrace2(trace: &Path, stream: &Path) -> impl Iterator<Item = String> {
     let alone = tempfile::tempdir().expect("a directory");
     for file in [trace.join("metadata"), stream.to_owned()] {
@@ -42,7 +41,7 @@ fn babeltrace2(trace: &Path, stream: &Path) -> impl Iterator<Item = String> {
     })
 }
 
-/// The directories below one that hold a trace.
+/// The directories with a trace below a directory.
 fn traces(below: &Path, into: &mut Vec<PathBuf>) {
     if below.join("metadata").is_file() {
         return into.push(below.to_owned());
@@ -55,13 +54,13 @@ fn traces(below: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether two lines are equal but for empty texts: in the place of an empty text (a lone NUL in the file),
-/// babeltrace2 2.0 shows the text that it had in that memory before.
+/// Whether two lines are equal except for empty texts: for an empty text (a lone NUL in the file), babeltrace2 2.0
+/// shows an earlier text from the same memory.
 fn equal_but_for_empty_texts(ours: &str, theirs: &str) -> bool {
     let mut parts = ours.split("\"\"");
     let Some(mut theirs) = parts.next().and_then(|first| theirs.strip_prefix(first)) else { return false };
     for part in parts {
-        // Their text is one text, quoted.
+        // Their text is a single quoted text.
         let Some(text) = theirs.strip_prefix('"') else { return false };
         let mut escaped = false;
         let end = text.find(|c| {

@@ -1,4 +1,4 @@
-//! Finding packets in files that are and are not as they were written.
+//! Finding packets in sound and damaged files.
 
 use std::cell::Cell;
 use std::io;
@@ -9,7 +9,7 @@ use wakepath_ctf::{Finding, Packets, Source};
 
 const UUID: [u8; 16] = *b"\x00packets of test";
 
-/// A packet with this number of bytes of events, all alike.
+/// A packet with this number of event bytes, all alike.
 fn packet(number: u64, content: usize, fill: u8) -> Vec<u8> {
     let header = PacketHeader {
         uuid: UUID,
@@ -27,7 +27,7 @@ fn packet(number: u64, content: usize, fill: u8) -> Vec<u8> {
     bytes
 }
 
-/// The findings as text: `0+24` a packet at 0 with 24 bytes of events, `0-104 why` a fault.
+/// The findings as text: `0+24` a packet at 0 with 24 event bytes, `0-104 why` a fault.
 fn found(bytes: &[u8]) -> Vec<String> {
     let mut packets = Packets::new(&bytes, UUID).expect("memory has no errors");
     let mut found = Vec::new();
@@ -104,7 +104,7 @@ fn a_fault_is_reported_and_all_other_packets_are_found() {
             |bytes| size(bytes, 0, 8 * 88),
             &["0+8", "88-104 no packet begins here; 16 bytes skipped", "104+16", "200+40"],
         ),
-        // One size damaged, the magic number, and more than that.
+        // A single size damaged, the magic number, and more.
         (
             |bytes| bytes[104 + 40] ^= 1,
             &[
@@ -140,7 +140,7 @@ fn size(bytes: &mut [u8], packet: usize, bits: u64) {
     }
 }
 
-/// Wherever the next packet begins in the pieces in which it is looked for.
+/// At any place of the next packet in the search's blocks.
 #[test]
 fn a_packet_behind_rubbish_of_any_length_is_found() {
     for rubbish in (1000..1100).chain(3000..3100) {
@@ -159,7 +159,7 @@ fn packets_of_another_trace_are_none_of_ours() {
     assert_eq!(found(&bytes), ["0+24", "104-208 no packet begins here; 104 bytes skipped", "208+16"]);
 }
 
-/// Counts the bytes that are read from it.
+/// Counts the bytes read from it.
 struct Counting<'a>(&'a [u8], Cell<u64>);
 
 impl Source for Counting<'_> {
@@ -174,7 +174,7 @@ impl Source for Counting<'_> {
     }
 }
 
-/// Files that make a careless reader look at the same bytes again and again.
+/// Files that make a careless reader read the same bytes many times.
 #[test]
 fn every_byte_is_looked_at_a_bounded_number_of_times() {
     let empty = packet(0, 0, 0);
@@ -199,8 +199,8 @@ fn every_byte_is_looked_at_a_bounded_number_of_times() {
         let source = Counting(&bytes, Cell::new(0));
         let mut packets = Packets::new(&source, UUID).expect("memory has no errors");
         while packets.next(&source).expect("memory has no errors").is_some() {}
-        // A header of 80 bytes and two looks of at most 1 KiB for the next one, for each piece of
-        // at least 24: independent of the file's length.
+        // A header with 80 bytes and two searches with at most 1 KiB for the next header, for each piece with at
+        // least 24 bytes: independent of the file's length.
         let looks = source.1.get() as f64 / bytes.len() as f64;
         assert!(looks < 100.0, "{what}: every byte read {looks:.1} times");
     }
@@ -235,7 +235,7 @@ proptest! {
                     prop_assert!(packet.to >= packet.from && packet.to <= bytes.len() as u64);
                     at = packet.to;
                 }
-                // A fault of the packet just found, or of the bytes behind it.
+                // A fault in the packet just found, or in the bytes behind it.
                 Finding::Fault(fault) => {
                     prop_assert!(fault.to == at || fault.offset == at);
                     at = fault.to;

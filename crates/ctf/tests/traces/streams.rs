@@ -1,4 +1,4 @@
-//! Streams that are cut, damaged or lie: what is read of them, and what is said.
+//! Cut, damaged or lying streams: the events read, and the faults reported.
 
 use proptest::prelude::*;
 use wakepath_ctf::plan::{Ignore, Visitor};
@@ -10,7 +10,7 @@ use crate::text;
 
 const UUID: [u8; 16] = *b"uuid of a trace!";
 
-/// LTTng's layout, with everything that may go wrong in it.
+/// LTTng's layout, with all parts that may go wrong.
 fn plans() -> Plans {
     plans_of(&Selection::All)
 }
@@ -41,7 +41,7 @@ fn plans_of(wanted: &Selection<'_>) -> Plans {
     Plans::new(read(&text).expect("metadata"), wanted).expect("plans")
 }
 
-/// A packet of `number` events at these stamps, of 256 bytes.
+/// A packet with `number` events at these stamps, 256 bytes long.
 fn packet(sequence: u64, discarded: u64, stamps: &[u64]) -> Vec<u8> {
     let (first, last) = (stamps[0], stamps[stamps.len() - 1]);
     let mut bytes = 0xc1fc_1fc1_u32.to_le_bytes().to_vec();
@@ -63,7 +63,7 @@ fn packet(sequence: u64, discarded: u64, stamps: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// Stamps of all events, and all other items.
+/// All events' stamps, and all other items.
 fn read_all(plans: &Plans, bytes: &[u8]) -> (Vec<u64>, Vec<Item>) {
     let mut reader = Reader::new(plans, bytes).expect("memory");
     let (mut stamps, mut others) = (Vec::new(), Vec::new());
@@ -98,7 +98,7 @@ fn events_that_nobody_asked_for_count_for_the_stamps_of_others() {
     let plans = plans_of(&Selection::Fields(&nothing_of_words));
     let round = 1 << 27;
     let mut bytes = packet(0, 0, &[5, round + 1, 2 * round, 3 * round - 1, 3 * round + 4, 3 * round + 5]);
-    // The one before the last is one of words now, of none and an empty text.
+    // The last event but one is now a `words` event, with no words and an empty text.
     let of_words = 76 + 4 * 6;
     let header = bytes[of_words..].first_chunk_mut::<4>().expect("a header");
     *header = (u32::from_le_bytes(*header) ^ 3).to_le_bytes();
@@ -114,7 +114,8 @@ fn events_that_nobody_asked_for_count_for_the_stamps_of_others() {
     assert_eq!((stamps, reader.stamp()), (vec![3 * round + 4], 3 * round + 5));
 }
 
-/// A packet of these events: `n` is a `number`, `o` is `other`, of the same size, and `w` is `words`, whose size is not fixed.
+/// A packet with these events: `n` is a `number`, `o` is `other`, with the same size, and `w` is `words`, without a
+/// fixed size.
 fn mixed(sequence: u64, begin: u64, kinds: &str) -> Vec<u8> {
     let stamps: Vec<u64> = (begin..).take(kinds.len()).collect();
     let mut bytes = packet(sequence, 0, &stamps);
@@ -122,7 +123,7 @@ fn mixed(sequence: u64, begin: u64, kinds: &str) -> Vec<u8> {
     for (index, kind) in kinds.chars().enumerate() {
         let at = first + index * 6;
         if kind == 'w' {
-            // A number of words of 0, and an empty text: two bytes, as those of `number`.
+            // A word count of 0, and an empty text: two bytes, as in `number`.
             let header = bytes[at..].first_chunk_mut::<4>().expect("a header");
             *header = (u32::from_le_bytes(*header) ^ 3).to_le_bytes();
             bytes[at + 4..at + 6].fill(0);
@@ -150,10 +151,10 @@ fn of_events_in_a_row_the_first_of_a_part_and_the_last_are_reported() {
         let stamps: Vec<u64> = reported.iter().map(|index| 10 + index).collect();
         assert_eq!(read_all(&plans(), &bytes), (stamps, vec![]), "{kinds}");
     }
-    // A row ends with its packet, before which records may have been lost.
+    // A row ends with its packet, since records may have been lost behind it.
     let two = [mixed(0, 10, "nnnn"), mixed(1, 20, "nnn")].concat();
     assert_eq!(read_all(&plans(), &two).0, [10, 13, 20, 22]);
-    // The fields are those of the event that is reported.
+    // The fields belong to the reported event.
     let bytes = mixed(0, 30, "nnnn");
     let plans = plans_of(&Selection::All).with_last_of(|event| event.name == "number");
     let mut reader = Reader::new(&plans, bytes.as_slice()).expect("memory");
@@ -171,13 +172,13 @@ fn events_that_are_not_wanted_do_not_end_a_row() {
     let numbers = |event: &EventClass| (event.name == "number").then(Vec::new);
     let plans = plans_of(&Selection::Fields(&numbers)).with_last_of(|_| true);
     assert_eq!(read_all(&plans, &mixed(0, 10, "nnonon")).0, [10, 15]);
-    // Nor do they take the place of an event of the row.
+    // Nor do they take the place of an event in the row.
     assert_eq!(read_all(&plans, &mixed(0, 10, "nnono")).0, [10, 13]);
-    // Their size is not fixed, so that looking ahead ends before them.
+    // Their size is not fixed, so the look ahead ends before them.
     assert_eq!(read_all(&plans, &mixed(0, 10, "nnwnn")).0, [10, 11, 13, 14]);
 }
 
-/// Keeps the numbers that it gets.
+/// Keeps its numbers.
 #[derive(Default)]
 struct Numbers(Vec<u64>);
 
@@ -196,7 +197,7 @@ fn fields_are_those_of_the_last_event() {
     let mut reader = Reader::new(&plans, bytes.as_slice()).expect("memory");
     let mut numbers = Numbers::default();
     while let Some(item) = reader.next() {
-        // The fields of the other events are not read.
+        // The other events' fields are not read.
         if matches!(item, Item::Event(head) if head.stamp % 20 == 10) {
             reader.fields(&mut numbers).expect("fields");
         }
@@ -207,7 +208,7 @@ fn fields_are_those_of_the_last_event() {
 #[test]
 fn an_event_that_goes_beyond_the_content_is_none() {
     let mut bytes = three();
-    // One byte less than the first packet's events take.
+    // A byte less than the first packet's events take.
     bytes[40..48].copy_from_slice(&((76 + 3 * 6 - 1) * 8_u64).to_le_bytes());
     let (stamps, others) = read_all(&plans(), &bytes);
     assert_eq!(stamps, [10, 20, 40, 50, 60, 70]);
@@ -233,7 +234,7 @@ fn a_stream_that_is_cut_is_read_up_to_there() {
 #[test]
 fn damage_costs_its_packet_and_is_reported_with_its_place() {
     let (plans, whole) = (plans(), three());
-    // Where it is in the second packet, what is put there, what is read, what is said.
+    // The place in the second packet, the new bytes, the stamps read, the fault reported.
     for (at, bytes, stamps, said) in [
         (
             0,
@@ -312,7 +313,7 @@ fn damage_costs_its_packet_and_is_reported_with_its_place() {
 
 #[test]
 fn content_that_another_packet_begins_in_ends_there() {
-    // Full up to its last byte, so that nothing but the next packet's first bytes follows.
+    // Full up to its last byte: directly behind it come the next packet's first bytes.
     let stamps: Vec<u64> = (10..40).collect();
     let mut first = packet(0, 0, &stamps);
     first[40..48].copy_from_slice(&(300_u64 * 8).to_le_bytes());
@@ -328,15 +329,15 @@ fn each_lost_event_is_counted_once_and_between_what_is_there() {
     let plans = plans();
     for (packets, losses) in [
         (vec![(0, 0), (1, 0), (2, 0)], vec![]),
-        // Counted when the second packet was closed: lost behind the first one's events.
+        // Counted when the second packet was closed: lost behind the first packet's events.
         (vec![(0, 0), (1, 5), (2, 5)], vec![Lost { from: 30, to: 60, count: 5 }]),
         (vec![(0, 2), (1, 2), (2, 2)], vec![Lost { from: 10, to: 40, count: 2 }]),
         (vec![(0, 0), (1, 0), (2, 7)], vec![Lost { from: 50, to: 70, count: 7 }]),
-        // The first packets are not there: what was lost then was lost before.
+        // The first packets are missing: their losses were before.
         (vec![(4, 9), (5, 9), (6, 10)], vec![Lost { from: 50, to: 70, count: 1 }]),
         // Packets were overwritten.
         (vec![(0, 0), (5, 0), (6, 0)], vec![Lost { from: 30, to: 40, count: 0 }]),
-        // A damaged counter is no loss twice.
+        // A damaged counter does not count a loss twice.
         (vec![(0, 3), (1, 0), (2, 3)], vec![Lost { from: 10, to: 40, count: 3 }]),
     ] {
         let stamps: [&[u64]; 3] = [&[10, 20, 30], &[40, 50], &[60, 70]];

@@ -1,4 +1,4 @@
-//! Events as babeltrace2's text shows them.
+//! Events in babeltrace2's text form.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use wakepath_ctf::plan::{FieldInfo, FieldKind, Part, Visitor};
 use wakepath_ctf::schema::{Base, Integer};
 use wakepath_ctf::stream::{Class, Head, Item, Plans, Reader};
 
-/// Writes the fields of one event.
+/// Writes an event's fields.
 struct Line<'a> {
     class: Class<'a>,
     out: String,
@@ -157,7 +157,7 @@ impl Visitor for Line<'_> {
         let array = matches!(info.kind, FieldKind::Array);
         self.out.push_str(if array { "[ " } else { "{ " });
         if matches!(info.kind, FieldKind::Variant) {
-            // Its one member has no name.
+            // Its only member has no name.
             self.out.push('\u{1}');
         }
         self.inside.push((array, 0));
@@ -172,7 +172,7 @@ impl Visitor for Line<'_> {
     }
 }
 
-/// All events of one stream file, a line each, and all other items.
+/// A stream file's events, a line each, and all other items.
 pub fn lines(plans: &Plans, file: &std::path::Path, mut tell: impl FnMut(String)) -> Vec<Item> {
     let mut reader = Reader::new(plans, std::fs::File::open(file).expect("a stream")).expect("a file");
     let (mut cpu, mut others) = (None, Vec::new());

@@ -1,4 +1,4 @@
-//! Metadata as text, and what is read back from it.
+//! Metadata as text, and its reading.
 
 use proptest::prelude::*;
 use wakepath_ctf::packet;

@@ -1,4 +1,4 @@
-//! Metadata of any trace, and one event decoded by it: a snippet of TSDL, bytes, what they mean.
+//! Any trace's metadata, and an event decoded by it: a TSDL snippet, bytes, and their meaning.
 
 use proptest::prelude::*;
 use wakepath_ctf::schema::{ByteOrder, FieldType};
@@ -7,7 +7,7 @@ use wakepath_ctf::tsdl::{read, text_of_file, uuid_text, write};
 
 use crate::text;
 
-/// Types that snippets use.
+/// The snippets' types.
 const TYPES: &str = "
 typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
 typealias integer { size = 16; align = 8; signed = false; } := unsigned short;
@@ -19,7 +19,7 @@ enum colour : uint8_t { RED, GREEN = 5, BLUE, \"any other\" = 10 ... 19 };
 variant either { uint8_t RED; unsigned short GREEN; struct pair BLUE; };
 ";
 
-/// Metadata of one event class without header, whose fields these are.
+/// The metadata for an event class without a header, with these fields.
 fn metadata(order: &str, fields: &str) -> String {
     format!(
         "/* CTF 1.8 */ trace {{ major = 1; minor = 8; byte_order = {order}; }};\n{TYPES}
@@ -28,7 +28,7 @@ fn metadata(order: &str, fields: &str) -> String {
     )
 }
 
-/// The first event of `bytes` as text.
+/// The first event in `bytes` as text.
 fn decode(order: &str, fields: &str, bytes: &[u8]) -> String {
     let metadata = read(&metadata(order, fields)).unwrap_or_else(|error| panic!("{fields}: {error}"));
     assert_eq!(read(&write(&metadata)).as_ref(), Ok(&metadata), "{fields}: what is written reads the same");
@@ -225,7 +225,7 @@ fn a_block_that_contradicts_itself_is_refused_with_its_place() {
     }
 }
 
-/// Ways to write an integer. Some begin as others do, and comments and texts hold braces.
+/// Ways to write an integer. Some begin alike, and comments and texts hold braces.
 fn an_integer() -> impl Strategy<Value = String> {
     let size = prop::sample::select(vec!["size = 8;", "size=16;", "size = 32; ", "size = 8; align = 32;"]);
     let rest = prop::sample::select(vec![
@@ -308,7 +308,7 @@ fn metadata_in_packets_is_unwrapped_in_either_byte_order() {
         let both = [packet("trace { maj", big, 64), packet("or = 1; };", big, 64)].concat();
         assert_eq!(text_of_file(&both).expect("two packets"), "trace { major = 1; };");
         for cut in 1..both.len() {
-            // Cut inside the padding it is whole; elsewhere it is refused.
+            // Cut inside its padding, the file is whole; elsewhere it is refused.
             let _ = text_of_file(&both[..cut]);
         }
         let error = text_of_file(&packet("x", big, 3)).expect_err("an impossible size").to_string();

@@ -1,4 +1,4 @@
-//! One stream file of LTTng: its events, losses and damages in order, and the merge of all files by time.
+//! An LTTng stream file: its events, losses and damages in order, and the merge of all files by time.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use crate::normalise::Normaliser;
 use crate::tracepoint::{Record, Tracepoint};
 use crate::{Damage, DamageKind};
 
-/// Reads one stream file.
+/// Reads a stream file.
 pub(super) struct Cursor<'a> {
     kinds: &'a [Kind],
     clock: Option<&'a Clock>,
@@ -23,32 +23,32 @@ pub(super) struct Cursor<'a> {
     reader: Reader<'a, &'a File>,
     values: Values,
     cpu: Cpu,
-    /// The CPU in the file's name, for packets without one.
+    /// The CPU in the file name, for packets without a CPU.
     cpu_of_name: Option<u32>,
     next: Option<Next>,
-    /// The event behind a loss that comes first; its fields are still to be read.
+    /// The event behind a loss; its fields are still to be read.
     event_behind_loss: Option<Next>,
-    /// Something could not be read since this stamp, ticks.
+    /// Unreadable bytes follow this stamp, ticks.
     faulted: Option<u64>,
-    /// The last packet says that the stream holds all events up to this stamp, ticks.
+    /// The stamp up to which the stream holds all events, by its last packet, ticks.
     complete_until: Option<u64>,
-    /// The current thread was looked for in later events since records were lost last.
+    /// Reset at a loss; neither set nor read.
     looked_ahead: bool,
     damages: Vec<Damage>,
     more_damages: u64,
 }
 
-/// The next item of a cursor.
+/// A cursor's next item.
 #[derive(Clone, Copy)]
 enum Next {
     Event(Head, Kind),
     Lost(Lost),
 }
 
-/// The number of damages that are listed for one stream.
+/// The limit on listed damages in a stream.
 const MAX_DAMAGES: usize = 100;
 
-/// The number of later events in which the current thread is looked for, when nothing else names it.
+/// The limit on later events searched for the current thread, if nothing else names it.
 const MAX_LOOK_AHEAD_EVENTS: u64 = 1 << 20;
 
 impl<'a> Cursor<'a> {
@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         Stamp::from_ns(self.clock.map_or(ticks, |clock| clock.ns(ticks)))
     }
 
-    /// The stamp of the next item.
+    /// The next item's stamp.
     fn at(&self) -> Option<Stamp<Local>> {
         self.next.map(|next| match next {
             Next::Event(head, _) => self.ns(head.stamp),
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Goes to the next item that matters.
+    /// Goes to the next used item.
     fn advance(&mut self) {
         if self.event_behind_loss.is_some() {
             self.next = self.event_behind_loss.take();
@@ -104,7 +104,7 @@ impl<'a> Cursor<'a> {
                     }
                 }
                 Some(Item::Lost(lost)) => {
-                    // The loss includes what was skipped beside it, whose number of events is not known.
+                    // The loss includes skipped bytes beside it, with an unknown number of events.
                     let from =
                         self.faulted.take().map(|from| Lost { from: from.min(lost.from), count: 0, ..lost });
                     break Some(Next::Lost(from.unwrap_or(lost)));
@@ -117,14 +117,14 @@ impl<'a> Cursor<'a> {
                 Some(Item::Fault(fault)) => {
                     self.damaged(*fault);
                     self.faulted.get_or_insert(self.reader.stamp());
-                    // The end that a packet names counts for a whole packet.
+                    // The end in a packet's header counts for a whole packet only.
                     self.complete_until = Some(self.reader.stamp());
                 }
             }
         };
     }
 
-    /// The loss that stands for what could not be read, up to the next event that could.
+    /// The loss for unreadable bytes, up to the next readable event.
     fn skipped(&mut self, to: u64) -> Option<Next> {
         let from = self.faulted.take()?;
         Some(Next::Lost(Lost { from, to: to.max(from), count: 0 }))
@@ -139,7 +139,7 @@ impl<'a> Cursor<'a> {
         self.damages.push(Damage { packet: Some(fault.packet), ..damage });
     }
 
-    /// Emits what comes up to a stamp, and returns the stamp of the next item.
+    /// Emits the items up to a stamp, and returns the next item's stamp.
     fn run(
         &mut self,
         limit: Stamp<Local>,
@@ -182,7 +182,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The current thread: the one that the next switch on this CPU switches out.
+    /// The current thread: the thread that the next switch on this CPU switches out.
     fn look_ahead(&self) -> Option<Tid> {
         let mut reader = self.reader.clone();
         let mut values = Values::default();
@@ -205,7 +205,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// The stamp up to which the stream holds all events of its CPU.
+    /// The stamp up to which the stream holds all its CPU's events.
     fn complete_until(&self) -> Option<Stamp<Local>> {
         self.complete_until.map(|ticks| self.ns(ticks))
     }
@@ -218,16 +218,16 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// LTTng calls the stream of CPU 3 `channel0_3`.
+/// LTTng calls the stream for CPU 3 `channel0_3`.
 fn cpu_of_name(name: &str) -> Option<u32> {
     name.rsplit_once('_').and_then(|(_, cpu)| cpu.parse().ok())
 }
 
-/// The number of runs between two reports of progress.
+/// The number of runs between two progress reports.
 const PROGRESS_RUNS: u64 = 1 << 14;
 
-/// Emits the events of all cursors in the order of (stamp, index of the cursor, position in it). A stream emits
-/// a whole run, up to the stamp at which the next item of another stream is due.
+/// Emits all cursors' events in the order of (stamp, cursor index, position in the cursor). A stream emits a whole
+/// run, up to the stamp of another stream's next item.
 pub(super) fn merge(
     cursors: &mut [Cursor<'_>],
     normaliser: &mut Normaliser,
@@ -257,8 +257,9 @@ pub(super) fn merge(
     }
 }
 
-/// Emits a loss for each stream that ends long before the others, up to the last event, `end`. LTTng ends all streams one
-/// right after another, with a packet that says up to when it holds all events: without events, too.
+/// Emits a loss for each stream that ends long before the others, up to the last event, `end`. LTTng ends all streams
+/// in quick succession, each with a packet, with or without events, whose end is the stamp up to which the stream is
+/// complete.
 pub(super) fn emit_missing_ends(
     cursors: &mut [Cursor<'_>],
     end: Stamp<Local>,

@@ -1,4 +1,4 @@
-//! LTTng's events of all generations, by name, and which of their fields are read.
+//! LTTng events from all generations, by name, and their fields to read.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -32,8 +32,8 @@ impl Kind {
         }
     }
 
-    /// `syscall_entry_read`, `syscall_exit_read`; before LTTng 2.6 `sys_read` and one exit for all. Calls of
-    /// 32-bit programs have other numbers.
+    /// `syscall_entry_read`, `syscall_exit_read`; before LTTng 2.6 `sys_read` and a common exit. 32-bit programs'
+    /// calls have other numbers.
     fn call(name: &str) -> Option<Self> {
         let number = |name: &str| {
             // The kernel's source has other names for some.
@@ -60,13 +60,13 @@ impl Kind {
         Some(Self::CallEntry(number(call)))
     }
 
-    /// `x86_irq_vectors_local_timer_entry` and the like; older ones have no `x86_irq_vectors_`.
+    /// `x86_irq_vectors_local_timer_entry` and the like; without `x86_irq_vectors_` in older traces.
     fn vector(name: &str) -> Option<Self> {
         Self::of_vector(name.strip_prefix("x86_").unwrap_or(name).strip_prefix("irq_vectors_")?)
     }
 }
 
-// Slots of numbers; the meaning of the first ones depends on the kind.
+// Slots for numbers; the first slots' meaning depends on the kind.
 const A: u16 = 0;
 const B: u16 = 1;
 const C: u16 = 2;
@@ -86,14 +86,14 @@ const ID: u16 = 15;
 const UDP_LEN: u16 = 16;
 const CURRENT: u16 = 17;
 const NUMBERS: usize = 18;
-// Slots of texts.
+// Slots for texts.
 const COMM: u16 = 18;
 const NAME: u16 = 19;
 const SOURCE: u16 = 20;
 const TARGET: u16 = 21;
 const IN_NAMESPACES: u16 = 22;
 
-/// The fields of a packet's headers behind `network_header.`.
+/// A packet's header fields behind `network_header.`.
 const HEADERS: [(&str, u16); 30] = [
     ("network_header.ipv4.ihl", IHL),
     ("network_header.ipv4.tot_len", TOTAL_LEN),
@@ -127,10 +127,10 @@ const HEADERS: [(&str, u16); 30] = [
     ("name", NAME),
 ];
 
-/// The names of a call's first argument, where it is a descriptor or the address of a futex.
+/// The names of a call's first argument, if it is a descriptor or a futex's address.
 const FIRST_ARGUMENTS: [&str; 7] = ["fd", "fildes", "epfd", "fd_in", "fdin", "out_fd", "uaddr"];
 
-/// The argument of a call that is read, and a futex's operation.
+/// A call's argument to read, and a futex's operation.
 fn arguments(event: &EventClass, number: u32) -> Wanted {
     let first = event.fields.fields.first();
     let first = first.and_then(|first| FIRST_ARGUMENTS.into_iter().find(|&name| name == first.shown()));
@@ -138,8 +138,8 @@ fn arguments(event: &EventClass, number: u32) -> Wanted {
     first.map(|name| (name, A)).into_iter().chain(operation).collect()
 }
 
-/// The fields of an LTTng event that an execution graph needs, each with a slot of its own in its event; `None`
-/// where the graph does not need the event.
+/// An LTTng event's fields for the execution graph, each with its own slot in the event; `None` if the graph does not
+/// need the event.
 pub fn wanted(event: &EventClass) -> Option<Wanted> {
     let own: &[(&str, u16)] = match Kind::from_event(&event.name) {
         Kind::Switch => &[("prev_tid", A), ("prev_state", B), ("next_tid", C), ("next_comm", COMM)],
@@ -175,10 +175,10 @@ pub fn wanted(event: &EventClass) -> Option<Wanted> {
     Some(own)
 }
 
-/// The values of one event.
+/// An event's values.
 #[derive(Debug)]
 pub(super) struct Values {
-    /// The numbers and texts that the event has: a bit for each slot.
+    /// The event's numbers and texts: a bit for each slot.
     present: u64,
     numbers: [i64; NUMBERS],
     comm: Comm,
@@ -271,7 +271,7 @@ impl Values {
         if self.has(NAME) { &self.name } else { &[] }
     }
 
-    /// The record with these values; `None` where required ones are missing.
+    /// The record with these values; `None` without a required value.
     pub fn record(&self, kind: Kind, at: Stamp<Local>, cpu: Cpu) -> Option<Record<'_>> {
         let what = match kind {
             Kind::Switch => Tracepoint::Switch {
@@ -306,7 +306,7 @@ impl Values {
                 parent: self.tid(C).unwrap_or(Tid::IDLE),
                 ns_tid: self.tid(D),
                 comm: self.comm,
-                // LTTng's numbers of types and states of a process.
+                // LTTng's numbers for process types and states.
                 kernel: self.get(E) == Some(1),
                 blocked: self.get(F) == Some(5),
             },
@@ -326,7 +326,7 @@ impl Values {
         Some(Record { at, cpu, current: self.tid(CURRENT), level: None, what })
     }
 
-    /// LTTng records the operation as flags: write, discard, read, and among the higher ones flush.
+    /// LTTng records the operation as flags: write, discard, read, and among the higher flags flush.
     fn request(&self) -> Option<Request> {
         let (flags, sectors) = (self.or_0(D), self.or_0(C) as u32);
         let operation = match flags {
@@ -347,8 +347,8 @@ impl Values {
             16 => Some(IpAddr::V6(Ipv6Addr::from(*bytes))),
             _ => None,
         };
-        // The bytes behind the link's header. That of Ethernet and of the loopback takes 14 bytes, and only
-        // outgoing packets still have it. The IP header has 0 where 16 bits do not hold the length.
+        // The bytes behind the link's header. For Ethernet and for the loopback it takes 14 bytes, and only outgoing
+        // packets still have it. The IP header has 0 if 16 bits do not hold the length.
         let buffer = self.or_0(A) - if out { 14 } else { 0 };
         let (total, header) = match self.get(PAYLOAD_LEN) {
             Some(payload) => (if payload == 0 { buffer } else { payload + 40 }, 40),

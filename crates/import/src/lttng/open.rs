@@ -1,4 +1,4 @@
-//! A directory of LTTng as a recording: the kernel's traces in it, and their metadata.
+//! An LTTng directory as a recording: its kernel traces, and their metadata.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -18,26 +18,26 @@ use crate::kind::Kind;
 use crate::normalise::{Normaliser, RecordedEvents, WakeupBy};
 use crate::{Damage, DamageKind, Fault, OpenError};
 
-/// The largest depth below the given directory at which traces are found.
+/// The largest search depth for traces below the given directory.
 const MAX_DEPTH: usize = 6;
 
-/// The tracer whose packets say up to when they hold all events. Others may note the last event's stamp there.
+/// The tracer whose packets note the stamp up to which they are complete. Others may note the last event's stamp.
 const LTTNG: &str = "lttng-modules ";
 
-/// A trace of LTTng, or of another tracer that writes CTF 1.8, opened for reading.
+/// A trace by LTTng, or by another tracer that writes CTF 1.8, opened for reading.
 #[derive(Debug)]
 pub struct Lttng {
     description: Description,
-    /// The parts of the kernel's trace.
+    /// The kernel trace's parts.
     kernel: Vec<Part>,
-    /// Folders with traces of programs.
+    /// Folders with program traces.
     programs: Vec<PathBuf>,
     streams: usize,
     wakeup_by: WakeupBy,
     damages: Vec<Damage>,
 }
 
-/// One directory of streams.
+/// A directory with streams.
 #[derive(Debug)]
 struct Part {
     plans: Plans,
@@ -48,17 +48,17 @@ struct Part {
 impl RecordingFormat for Lttng {
     type Error = OpenError;
 
-    /// Whether a folder, or one below it, has metadata of CTF.
+    /// Whether a folder, or a folder below, has CTF metadata.
     fn recognises(path: &Path) -> bool {
         folders(path).is_ok_and(|folders| !folders.is_empty())
     }
 
-    /// Opens the trace in a directory, which may be that of a whole session: the kernel's trace is read, and
-    /// the folders of programs are listed.
+    /// Opens the trace in a directory, which may be a whole session's: the kernel's trace is read, and the programs'
+    /// folders are listed.
     ///
     /// # Errors
-    /// When there is none, it is not of CTF 1.8, or it cannot be read. Damage behind the metadata is no error:
-    /// see [`EventSource::read`].
+    /// When there is no trace, it is not CTF 1.8, or it cannot be read. Damage behind the metadata is no error: see
+    /// [`EventSource::read`].
     fn open(path: &Path) -> Result<Self, OpenError> {
         let folders = folders(path).map_err(OpenError::io(path))?;
         if folders.is_empty() {
@@ -93,7 +93,7 @@ impl RecordingFormat for Lttng {
     }
 }
 
-/// Events of equal stamps come in the order of their files' names.
+/// Events with equal stamps come in file name order.
 impl EventSource for Lttng {
     type Damage = Damage;
 
@@ -141,7 +141,7 @@ impl Lttng {
     fn add(&mut self, folder: PathBuf) -> Result<(), OpenError> {
         let directory = Directory::open(&folder)?;
         let domain = directory.metadata.text("domain");
-        // The traces of other tracers that note no domain are taken for the kernel's.
+        // Other tracers' traces without a domain count as kernel traces.
         if domain.is_some_and(|domain| domain != "kernel") {
             if self.description.tracer.is_none() {
                 self.describe(&directory.metadata);
@@ -180,7 +180,7 @@ impl Lttng {
         Ok(())
     }
 
-    /// Takes over what the metadata of a trace says of its host.
+    /// Takes the host's description from a trace's metadata.
     fn describe(&mut self, metadata: &Metadata) {
         let text = |key: &str| metadata.text(key).unwrap_or_default().to_owned();
         let number = |key: &str| metadata.number(key).unwrap_or(0);
@@ -188,7 +188,7 @@ impl Lttng {
         self.description.host = HostIdentity {
             name: text("hostname"),
             kernel_release: text("kernel_release"),
-            // LTTng notes the boot's id as the uuid of its clock; without one, the trace's stands for it.
+            // LTTng notes the boot id as its clock's uuid; without a clock uuid, the trace's uuid replaces it.
             boot_id: clock.and_then(|clock| clock.uuid).or(metadata.uuid).map(uuid_text).unwrap_or_default(),
             ..HostIdentity::default()
         };
@@ -197,8 +197,7 @@ impl Lttng {
         self.description.realtime_offset_ns = Some(clock.map_or(0, |clock| clock.origin_ns()));
     }
 
-    /// The tracepoint that counts as a wake-up: `sched_waking`, if it was ever hit. A declaration alone says
-    /// little.
+    /// The tracepoint that counts as a wake-up: `sched_waking`, if ever hit. A declaration alone proves little.
     fn wakeup_tracepoint(&self) -> WakeupBy {
         for part in &self.kernel {
             if !part.kinds.contains(&Kind::Waking) {
@@ -218,18 +217,18 @@ impl Lttng {
         WakeupBy::Wakeup
     }
 
-    /// The number of the kernel's stream files.
+    /// The number of kernel stream files.
     pub const fn streams(&self) -> usize {
         self.streams
     }
 
-    /// Folders with traces of programs, each of which can be opened alone.
+    /// Folders with program traces, each of which can be opened alone.
     pub fn programs(&self) -> &[PathBuf] {
         &self.programs
     }
 }
 
-/// The folders with a trace, from this one on down, in order.
+/// The folders with a trace, from this folder down, in order.
 fn folders(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     find(path, MAX_DEPTH, &mut found)?;

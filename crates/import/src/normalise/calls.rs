@@ -1,10 +1,10 @@
-//! The system calls that threads are in.
+//! The threads' current system calls.
 
 use foldhash::HashMap;
 use wakepath_event::{Call, LockWord, Tid};
 
-/// The system calls of threads without a CPU, where their entries were seen. The call of the current thread is
-/// kept with its CPU, so that a call which does not wait costs next to nothing.
+/// The recorded system calls of threads without a CPU. The current thread's call stays with its CPU, so that a call
+/// without a wait costs next to nothing.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     // Bounded: a thread's id is below `Tid::LIMIT`.
@@ -12,7 +12,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Notes the call of the thread that leaves its CPU, and returns the call of the thread that takes it.
+    /// Notes the call of the thread that leaves its CPU, and returns the next thread's call.
     pub fn switch(&mut self, prev: Tid, call: Option<Call>, next: Tid) -> Option<Call> {
         if let Some(call) = call {
             self.by_thread.insert(prev, call);
@@ -26,7 +26,7 @@ impl Calls {
     }
 }
 
-/// A call as events have it. A trace records the place of a futex's word, never its value.
+/// A call as an event holds it. A trace records a futex word's place, never its value.
 pub(super) fn call(number: u32, arg0: Option<u64>, futex: Option<u32>) -> Call {
     let lock = futex.map(|operation| LockWord { operation, value: None, claimed_owner: None });
     Call { number, arg0: arg0.unwrap_or(Call::NO_ARGUMENT), lock }

@@ -1,28 +1,28 @@
-//! The state of one CPU: its current thread, and the interrupts that take its time.
+//! A CPU's state: its current thread, and the interrupts that take its time.
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Call, Context, Softirq, Tid};
 
 use crate::tracepoint::Interrupt;
 
-/// The state of one CPU now (G15 §4.4).
+/// A CPU's present state (G15 §4.4).
 #[derive(Debug, Default)]
 pub(super) struct CpuState {
-    /// `None` where no record named it yet, or records were lost.
+    /// `None` before the first record that names it, or after a loss.
     pub current: Option<Tid>,
-    /// The system call that the current thread is in.
+    /// The current thread's system call.
     pub call: Option<Call>,
-    /// The interrupts, the innermost last, without their names.
+    /// The interrupts, innermost last, without their names.
     stack: Vec<Interrupt<'static>>,
-    /// The stamp since which the stack is not empty.
+    /// The stamp from which the stack is not empty.
     since: Stamp<Local>,
-    /// The time that interrupts took since the last switch, ns.
+    /// The interrupts' time since the last switch, ns.
     taken: u64,
     /// Exits without an entry, entries without an exit.
     pub unmatched: u64,
 }
 
-/// Interrupts nest a few deep; a deeper stack means that exits were lost.
+/// Interrupts nest a few deep; a deeper stack is due to lost exits.
 const MAX_DEPTH: usize = 16;
 
 const fn without_name(interrupt: Interrupt<'_>) -> Interrupt<'static> {
@@ -46,8 +46,8 @@ impl CpuState {
         self.stack.push(without_name(interrupt));
     }
 
-    /// Ends the last interrupt of this kind, and those that began since, whose exits were not seen. An exit
-    /// without an entry ends nothing. `own`: the interrupt is the current thread's own work.
+    /// Ends the last interrupt of this kind, and any later interrupts, whose exits were not seen. An exit without an
+    /// entry ends nothing. `own`: the interrupt is the current thread's own work.
     pub fn leave(&mut self, at: Stamp<Local>, interrupt: Interrupt<'_>, own: bool) {
         let interrupt = without_name(interrupt);
         let Some(index) = self.stack.iter().rposition(|other| *other == interrupt) else {
@@ -61,7 +61,7 @@ impl CpuState {
         }
     }
 
-    /// The innermost interrupt, and the number of its device.
+    /// The innermost interrupt, and its device's number.
     pub fn context(&self) -> (Context, u16) {
         let Some(&innermost) = self.stack.last() else { return (Context::Task, 0) };
         let context = match innermost {
@@ -70,8 +70,8 @@ impl CpuState {
                 .get(usize::from(vector))
                 .map_or(Context::UnknownInterrupt, |&v| Context::Softirq(v)),
             Interrupt::Vector(context) => context,
-            // Where an interrupt is not traced, the timers that expire in it are. They expire in the local
-            // timer's interrupt, which may come amid any softirq, or in the softirqs that run timers.
+            // Expiring timers are traced even where their interrupt is not. They expire in the local timer's
+            // interrupt, which may come amid any softirq, or in the timer softirqs.
             Interrupt::Hrtimer => match self.stack.iter().rev().find(|other| **other != Interrupt::Hrtimer) {
                 Some(Interrupt::Softirq(8)) => Context::Softirq(Softirq::Hrtimer),
                 Some(Interrupt::Softirq(1)) => Context::Softirq(Softirq::Timer),
@@ -81,8 +81,8 @@ impl CpuState {
         (context, 0)
     }
 
-    /// Another thread takes the CPU, which ends all interrupts. Returns the time that interrupts took since the
-    /// last switch, ns.
+    /// Another thread takes the CPU, which ends all interrupts. Returns the interrupts' time since the last switch,
+    /// ns.
     pub fn switch(&mut self, next: Tid) -> u32 {
         self.unmatched += self.stack.len() as u64;
         self.stack.clear();
@@ -160,7 +160,7 @@ mod tests {
         state.enter(at(4), Interrupt::Softirq(1));
         state.enter(at(5), Interrupt::Hrtimer);
         assert_eq!(state.context().0, Context::Softirq(Softirq::Timer));
-        // Amid another softirq it is the local timer's interrupt, traced or not.
+        // Amid another softirq, the local timer's interrupt is the context, traced or not.
         for around in [&[Interrupt::Softirq(7), TIMER][..], &[Interrupt::Softirq(7)]] {
             let mut state = CpuState::default();
             around.iter().for_each(|&interrupt| state.enter(at(1), interrupt));

@@ -1,10 +1,10 @@
-//! The threads that are alive: name, process, parent.
+//! The living threads: name, process, parent.
 
 use foldhash::HashMap;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{CgroupId, Comm, ThreadIdentity, Tid};
 
-/// The threads that are alive, as far as the trace names them.
+/// The living threads, as far as the trace names them.
 #[derive(Debug, Default)]
 pub(super) struct LiveThreads {
     threads: HashMap<Tid, LiveThread>,
@@ -17,7 +17,7 @@ pub(super) struct LiveThread {
     pub ns_tid: Tid,
     pub comm: Comm,
     pub kernel: bool,
-    /// 0 for threads that existed before the trace.
+    /// 0 for threads older than the trace.
     pub start: Stamp<Local>,
 }
 
@@ -39,7 +39,7 @@ impl LiveThreads {
         self.threads.get_mut(&tid).map(|thread| thread.comm = comm).is_some()
     }
 
-    /// Notes that a thread goes on as the leader of its process.
+    /// Notes that a thread continues as its process's leader.
     pub fn exec(&mut self, old: Tid, tid: Tid, comm: Comm) {
         if let Some(mut thread) = self.threads.remove(&old) {
             thread.comm = comm;
@@ -55,7 +55,7 @@ impl LiveThread {
             tgid: self.tgid,
             parent: self.parent,
             ns_tid: self.ns_tid,
-            // The leader's number there is known for the leader alone.
+            // The process's number in the namespace is known for the leader only.
             ns_tgid: if tid == self.tgid { self.ns_tid } else { self.tgid },
             start: self.start,
             cgroup: CgroupId::default(),

@@ -1,25 +1,25 @@
-//! The states of threads, as the `sched_switch` tracepoint reports them in each release of the kernel.
+//! Thread states, as each kernel release reports them in the `sched_switch` tracepoint.
 
 use wakepath_event::{BlockedState, SwitchOut};
 
-/// The meaning of `prev_state` of the `sched_switch` tracepoint, which LTTng, perf and trace-cmd record.
-/// It is not `task_struct.__state`: since 4.14 the kernel folds that into one bit that is for people, and
-/// before, it passed the state with one more bit for a preempted task.
+/// The bits in the `sched_switch` tracepoint's `prev_state`, which LTTng, perf and trace-cmd record. This is not
+/// `task_struct.__state`: since 4.14 the kernel folds the state into a single bit for human readers; before, it
+/// passed the state, with another bit for a preempted task.
 ///
 /// Sources: `__trace_sched_switch_state` in `include/trace/events/sched.h` and the task states in
-/// `include/linux/sched.h` of the releases named below. Before 5.18 the state is read anew when the
-/// tracepoint is hit and may be that of a task that is just being woken.
+/// `include/linux/sched.h`, in the releases named below. Before 5.18, the kernel reads the state anew at the
+/// tracepoint, and the task may just be waking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportedStates {
     /// The bits from here on mark a preempted task.
     preempted: i64,
     dead: i64,
     parked: i64,
-    /// Uninterruptible and not counted as load, as a bit of its own.
+    /// Uninterruptible and not counted as load, as a separate bit.
     idle: i64,
-    /// The same as a bit beside the uninterruptible one.
+    /// The same as a bit beside the uninterruptible bit.
     noload: i64,
-    /// Bits for the ways in which a wait may end; they are not part of its kind.
+    /// Bits for the possible ends of a wait, which do not change its kind.
     modifiers: i64,
     interruptible: i64,
     uninterruptible: i64,
@@ -42,16 +42,15 @@ const LETTERS: ReportedStates = ReportedStates {
 };
 
 impl ReportedStates {
-    /// The meaning in the kernel of this release, as `uname -r` prints it. A text that is no release counts as
-    /// a new kernel.
+    /// The bits in this kernel release, as `uname -r` prints it. Any other text counts as a new kernel.
     pub fn of_release(release: &str) -> Self {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
         let version = match (numbers.next(), numbers.next()) {
             (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
             _ => (u32::MAX, 0),
         };
-        // EXIT_ZOMBIE, EXIT_DEAD and, as long as states were not folded, TASK_DEAD. TASK_STATE_MAX moved with
-        // each state that was added: parked in 3.9, no load in 4.2, new in 4.8.
+        // EXIT_ZOMBIE, EXIT_DEAD and, before states were folded, TASK_DEAD. TASK_STATE_MAX moved with each new state:
+        // parked in 3.9, no load in 4.2, new in 4.8.
         let whole = |preempted, parked, noload| Self {
             preempted,
             dead: 0x10 | 0x20 | 0x40,
@@ -69,15 +68,15 @@ impl ReportedStates {
         }
     }
 
-    /// The meaning that a table gives: flags with the letters by which the tracepoint is printed, and the
-    /// bit from which on the thread was preempted. Letters that have no meaning here are other states.
+    /// The bits from a table: flags with the letters that the tracepoint prints, and the bit from which on the thread
+    /// was preempted. Letters unknown here are other states.
     pub fn of_flags(letters: &[(i64, char)], preempted: i64) -> Self {
         let all = |wanted: &str| {
             letters.iter().filter(|(_, letter)| wanted.contains(*letter)).fold(0, |all, (flag, _)| all | flag)
         };
         Self {
             preempted,
-            // x: dead; X: dead, too, or a trace of it; Z: waited for.
+            // x: dead; X: dead, too, or a trace of death; Z: waits for its parent.
             dead: all("xXZ"),
             parked: all("P"),
             idle: all("I"),
@@ -91,7 +90,7 @@ impl ReportedStates {
         }
     }
 
-    /// The reason for which a thread with this `prev_state` left its CPU.
+    /// The reason why a thread with this `prev_state` left its CPU.
     pub fn switch_out(&self, state: i64) -> SwitchOut {
         if state == 0 || state >= self.preempted {
             return SwitchOut::Runnable;
@@ -119,7 +118,7 @@ mod tests {
     use super::*;
     use BlockedState::*;
 
-    /// One claim in each line: release, `prev_state`, its meaning there.
+    /// A claim in each line: release, `prev_state`, its meaning there.
     #[test]
     fn states_mean_what_the_tracepoint_of_that_release_means() {
         let blocked = SwitchOut::Blocked;

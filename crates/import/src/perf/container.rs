@@ -1,4 +1,4 @@
-//! The places of things in a `perf.data`, and the attributes of its events.
+//! The layout of a `perf.data`, and its events' attributes.
 
 use std::io;
 use std::ops::Range;
@@ -9,30 +9,30 @@ use wakepath_ctf::Source;
 
 use crate::OpenError;
 
-/// The places of things in a file, and the attributes of its events.
+/// A file's layout, and its events' attributes.
 #[derive(Debug)]
 pub(super) struct Container {
     pub attributes: Vec<Attribute>,
     /// The records.
     pub data: Range<u64>,
-    /// The sections behind them, by number of their feature.
+    /// The sections behind them, by feature number.
     sections: Vec<(u8, Range<u64>)>,
-    /// Bytes of the file.
+    /// The file's size, bytes.
     size: u64,
 }
 
-/// The attributes of an event that was asked for.
+/// A requested event's attributes.
 #[derive(Debug)]
 pub(super) struct Attribute {
     /// `PERF_TYPE_*`.
     pub kind: u32,
-    /// The event among those of its kind; a tracepoint's number.
+    /// The event within its kind; a tracepoint's number.
     pub config: u64,
-    /// `PERF_FORMAT_*`, unknown ones included.
+    /// `PERF_FORMAT_*`, with unknown bits.
     pub read_format: u64,
-    /// The clock of its stamps, a `CLOCK_*`; `None` for perf's own.
+    /// Its stamps' clock, a `CLOCK_*`; `None` for perf's own.
     pub clock: Option<u32>,
-    /// The layout of its records.
+    /// Its records' layout.
     pub layout: PerfEventAttr,
     /// The ids in its records.
     pub ids: Vec<u64>,
@@ -44,7 +44,7 @@ impl Attribute {
     }
 }
 
-/// Numbers of features.
+/// Feature numbers.
 pub(super) mod feature {
     pub const TRACING_DATA: u8 = 1;
     pub const BUILD_ID: u8 = 2;
@@ -55,13 +55,13 @@ pub(super) mod feature {
     pub const CLOCK_DATA: u8 = 29;
 }
 
-/// The first bytes of a file, of either byte order; only the first is read.
+/// A file's first bytes, in either byte order; only the first is read.
 pub(super) const MAGIC: [&[u8]; 2] = [b"PERFILE2", b"2ELIFREP"];
 
 const HEADER: usize = 104;
 /// A position and a size.
 const SECTION: u64 = 16;
-/// The largest section describes every tracepoint of a kernel in 3 MiB.
+/// The largest section describes all a kernel's tracepoints in 3 MiB.
 const MAX_SECTION_BYTES: u64 = 64 << 20;
 const MAX_ATTRIBUTES: u64 = 1 << 16;
 const MAX_IDS: usize = 1 << 20;
@@ -90,7 +90,7 @@ impl Container {
         if read < HEADER {
             return Err(damaged(read as u64, "the file ends within its header".to_owned()));
         }
-        // A range of the file, which is noted as a position and a size at `offset`.
+        // A range in the file, from a position and a size at `offset`.
         let within = |from: u64, bytes: u64, name: &str, offset: u64| {
             let to = from.checked_add(bytes).filter(|&to| to <= size);
             to.map(|to| from..to).ok_or_else(|| {
@@ -103,7 +103,7 @@ impl Container {
         };
         let attributes = within(word(3), word(4), "the attributes", 24)?;
         let data = within(word(5), word(6), "the records", 40)?;
-        // perf writes the size of the records when it ends.
+        // perf writes the records' size when it ends.
         if data.is_empty() {
             let why = "lacks the description of its events, because perf did not finish it: let perf record end \
                        by itself, or by ctrl-C";
@@ -137,7 +137,7 @@ impl Container {
         io: impl Fn(io::Error) -> OpenError,
         damaged: impl Fn(u64, String) -> OpenError,
     ) -> Result<(), OpenError> {
-        // An attribute has a page at most, and the place of its ids stands behind it.
+        // An attribute has at most a page, and the place of its ids stands behind it.
         let smallest = u64::from(linux_perf_event_reader::constants::PERF_ATTR_SIZE_VER0) + SECTION;
         if !(smallest..=4096).contains(&each) {
             return Err(damaged(16, format!("attributes cannot be of {each} bytes each")));
@@ -176,19 +176,19 @@ impl Container {
         Ok(())
     }
 
-    /// The place and the bytes of a section; `None` where there is none.
+    /// A section's place and bytes; `None` without this section.
     pub fn section(&self, source: &impl Source, feature: u8) -> io::Result<Option<(u64, Vec<u8>)>> {
         let Some((_, range)) = self.sections.iter().find(|(number, _)| *number == feature) else {
             return Ok(None);
         };
-        // The section lies within the file, but a file can have holes that take no room on disk.
+        // The section lies within the file, but a file can have holes without disk space.
         let mut bytes = vec![0; (range.end - range.start).min(MAX_SECTION_BYTES) as usize];
         let read = source.read_at(range.start, &mut bytes)?;
         bytes.truncate(read);
         Ok(Some((range.start, bytes)))
     }
 
-    /// A section that is a text.
+    /// A text section.
     pub fn text(&self, source: &impl Source, feature: u8) -> String {
         let Ok(Some((_, bytes))) = self.section(source, feature) else { return String::new() };
         let text = bytes.get(4..).unwrap_or_default();
@@ -196,7 +196,7 @@ impl Container {
         String::from_utf8_lossy(&text[..end]).into_owned()
     }
 
-    /// Realtime less the stamps' clock, ns, where perf read both together.
+    /// Realtime less the stamps' clock, ns, if perf read both together.
     pub fn realtime_offset_ns(&self, source: &impl Source) -> Option<i128> {
         let (_, bytes) = self.section(source, feature::CLOCK_DATA).ok()??;
         let (version, realtime, clock) = (u32_at(&bytes, 0), u64_at(&bytes, 8), u64_at(&bytes, 16));
@@ -208,7 +208,7 @@ impl Container {
     }
 }
 
-/// The number at a place of bytes that may be too few: missing bytes are 0.
+/// The number at a place in bytes that may be too few: missing bytes are 0.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let found = at.checked_add(8).and_then(|end| bytes.get(at..end)?.first_chunk());
     found.map_or(0, |&found| u64::from_le_bytes(found))

@@ -1,4 +1,4 @@
-//! The first pass over a `perf.data`: which records it holds, in which order they come, and what they belong to.
+//! The first pass over a `perf.data`: its kinds of records, their order, and their events.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,24 +12,24 @@ use crate::formats::Format;
 use crate::kind::Kind;
 use crate::plan::Plan;
 
-/// Everything that converting the records of a file needs to know of it.
+/// The facts about a file for the conversion of its records.
 #[derive(Debug)]
 pub(super) struct Contents {
     pub decoder: Decoder,
-    /// By the index of their attribute, the roles of the events.
+    /// The events' roles, by attribute index.
     pub roles: Vec<EventRole>,
     pub index: Index,
     pub present: Present,
-    /// By the id of an event, its CPU.
+    /// Each event's CPU, by the event's id.
     pub cpus: HashMap<u64, u32>,
     build_ids: HashMap<Box<[u8]>, Box<[u8]>>,
 }
 
-/// The use that is made of a recorded event.
+/// A recorded event's use.
 #[derive(Debug)]
 pub(super) enum EventRole {
     Tracepoint(Plan),
-    /// It is sampled by time: where it hits, a thread is running.
+    /// Sampled by time: at a hit, a thread is running.
     Running,
     Other,
 }
@@ -40,14 +40,14 @@ impl EventRole {
         const SOFTWARE: u32 = 1;
         match (attribute.kind, attribute.config & 0xff) {
             _ if plan.is_some() => plan.map_or(Self::Other, Self::Tracepoint),
-            // Cycles, and cycles of the reference; the CPU's clock, and the task's.
+            // Cycles, and reference cycles; the CPU's clock, and the task's.
             (HARDWARE, 0 | 9) | (SOFTWARE, 0 | 1) => Self::Running,
             _ => Self::Other,
         }
     }
 }
 
-/// The kinds of records that a file really holds; an event may have been asked for and never hit.
+/// The kinds of records really in the file; a requested event may never have been hit.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Present {
     pub switches: bool,
@@ -59,13 +59,13 @@ pub(super) struct Present {
     /// perf's own records.
     pub forks: bool,
     pub names: bool,
-    /// Some events were recorded of single threads.
+    /// Some events were recorded for single threads only.
     pub threads: bool,
     pub compressed: bool,
 }
 
 impl Contents {
-    /// Goes through all records once.
+    /// Walks through all records once.
     pub fn read(
         source: &impl Source,
         container: &Container,
@@ -82,7 +82,7 @@ impl Contents {
             match key.attribute.map(|attribute| &roles[attribute]).filter(|_| head.is_sample()) {
                 Some(EventRole::Tracepoint(plan)) => present.note(plan.kind),
                 Some(_) => {}
-                // The records that perf made up, without a stamp, are about the time before the recording.
+                // Records made up by perf, without a stamp, describe the time before the recording.
                 None => match decoder.decode(head, body).map(|record| (record.at, record.kind)) {
                     Ok((Some(_), RecordKind::Fork { .. })) => present.forks = true,
                     Ok((Some(_), RecordKind::Comm { .. })) => present.names = true,
@@ -101,7 +101,7 @@ impl Contents {
         Ok(Self { decoder, roles, index, present, cpus, build_ids })
     }
 
-    /// The build id of the file at a path; empty where it is not known.
+    /// The build id for the file at a path; empty if unknown.
     pub fn build_id(&self, path: &[u8]) -> &[u8] {
         self.build_ids.get(path).map_or(&[], |id| id)
     }
@@ -121,7 +121,7 @@ impl Present {
 
 /// Reads build ids by path. Each record holds a head, a process, 20 bytes of id and 4 more, and the path.
 fn read_build_ids(mut section: &[u8]) -> HashMap<Box<[u8]>, Box<[u8]>> {
-    /// A bit of the head: the length of the id stands behind it.
+    /// A bit in the head: the id's length stands behind it.
     const SIZED: u16 = 1 << 15;
     let mut ids = HashMap::new();
     while let Some(&[.., a, b, c, d]) = section.first_chunk::<8>() {

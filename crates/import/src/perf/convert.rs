@@ -1,4 +1,4 @@
-//! Conversion of the records of a `perf.data` into events.
+//! Conversion from `perf.data` records to events.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,27 +15,27 @@ use crate::normalise::{KTHREADD, Normaliser};
 use crate::plan::Plan;
 use crate::tracepoint::{Origin, Record, Tracepoint};
 
-/// Converts the records of a file, which come by stamp, into events.
+/// Converts a file's records, in stamp order, into events.
 pub(super) struct Converter<'a, F> {
     contents: &'a Contents,
     pub normaliser: Normaliser,
     emit: F,
     gaps: std::slice::Iter<'a, Gap>,
-    /// By CPU, the stamp of its last record.
+    /// By CPU, the last record's stamp.
     last_seen: HashMap<u16, Stamp<Local>, FixedState>,
-    /// Threads that perf found when it began, and that have not done anything yet. How they wait is not known,
-    /// so they are introduced when they first do something, and not before.
+    /// Threads that perf found when it began, without an event so far. Their kind of wait is unknown, so each is
+    /// introduced at its first event.
     waiting: HashMap<Tid, WaitingThread, FixedState>,
     comms: HashMap<Tid, Comm, FixedState>,
-    /// Stacks that were emitted.
+    /// Emitted stacks.
     stacks: HashSet<StackId, FixedState>,
     loopback: Loopback,
-    /// By CPU, the number of lost records: as noted where they were lost, and in total.
+    /// By CPU, the number of lost records: noted at the loss, and in total.
     lost: HashMap<u16, (u64, u64), FixedState>,
     now: Stamp<Local>,
-    /// Records that made no sense.
+    /// Meaningless records.
     pub unreadable: u64,
-    /// The fault of the first of them.
+    /// The first such record's fault.
     pub why: Option<&'static str>,
 }
 
@@ -46,7 +46,7 @@ struct WaitingThread {
     comm: Comm,
 }
 
-/// The number of stacks that are emitted once each.
+/// The limit on stacks emitted once each.
 const MAX_STACKS: usize = 1 << 20;
 
 impl<'a, F: FnMut(&Event)> Converter<'a, F> {
@@ -75,7 +75,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
             Ok(record) => record,
             Err(why) => return self.skip(why),
         };
-        // Records before the first stamp are about the time before the recording.
+        // Records before the first stamp describe the time before the recording.
         self.now = self.now.max(Stamp::from_ns(at));
         let origin = Origin {
             at: self.now,
@@ -167,20 +167,20 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         }
     }
 
-    /// Emits what is due at the end of the records.
+    /// Emits the gaps and losses due at the records' end.
     pub fn finish(&mut self) {
         self.emit_gaps(u64::MAX);
         let mut lost: Vec<_> = self.lost.iter().map(|(&cpu, &(noted, total))| (cpu, noted, total)).collect();
         lost.sort_unstable();
         for (cpu, noted, total) in lost {
-            // The kernel notes a loss when it finds room again; the last loss shows in the total alone.
+            // The kernel notes a loss once it finds room again; the last loss shows in the total only.
             if total > noted {
                 self.lose(Origin { at: self.now, cpu: Cpu(cpu), current: None, level: None }, total - noted);
             }
         }
     }
 
-    /// Records were lost since the CPU's last one.
+    /// Notes lost records since the CPU's last record.
     fn lose(&mut self, origin: Origin, count: u64) {
         let first = Stamp::from_ns(self.contents.index.first);
         let from = self.last_seen.get(&origin.cpu.0).copied().unwrap_or(first);
@@ -212,7 +212,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
     fn tracepoint(&mut self, mut origin: Origin, plan: &Plan, raw: &[u8], stack: Option<Stack>) {
         let present = self.contents.present;
         match plan.kind {
-            // perf's own records hold the same, and more of it.
+            // perf's own records hold the same, and more.
             Kind::Fork if present.forks => return,
             Kind::Rename if present.names => return,
             _ => {}
@@ -240,7 +240,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
                 self.event(origin.cpu, origin.current.unwrap_or_default(), EventKind::Stack(stack));
             }
             match origin.current {
-                // The normaliser has another thread there now.
+                // The normaliser already has another thread there.
                 Some(current) if switched => self.event(origin.cpu, current, EventKind::StackOf(id)),
                 _ => self.push(origin, Tracepoint::StackOf(id)),
             }
@@ -252,7 +252,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         }
     }
 
-    /// Introduces a thread that forks, where that is due: the parent of the new thread is its process.
+    /// Introduces a forking thread, if due: the new thread's parent is its process.
     fn introduce_forker(&mut self, origin: Origin, forker: Tid) {
         if self.waiting.contains_key(&forker) {
             self.event(origin.cpu, forker, EventKind::Current);
@@ -260,7 +260,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         }
     }
 
-    /// Introduces a thread that did something, where that is due.
+    /// Introduces a thread at its first event, if due.
     fn introduce(&mut self, origin: Origin, tid: Tid) {
         let Some(WaitingThread { tgid, parent, comm }) = self.waiting.remove(&tid) else { return };
         let what = Tracepoint::Thread {
@@ -276,16 +276,16 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
     }
 }
 
-/// The words of a call chain that are no addresses: its parts begin there.
+/// The words in a call chain that begin its parts, and are no addresses.
 const MIN_MARK: u64 = (-4095_i64) as u64;
 const KERNEL: u64 = (-128_i64) as u64;
 const USER: u64 = (-512_i64) as u64;
-/// The place of a sample, in the low bits of a record's `misc`.
+/// The sample's place, in the low bits of a record's `misc`.
 const MODE: u16 = 7;
 const IN_KERNEL: u16 = 1;
 const IN_USER: u16 = 2;
 
-/// The stack of a sample: its call chain, and where none was recorded the one address.
+/// A sample's stack: its call chain, or without a chain its single address.
 fn stack(tgid: Option<Tid>, ip: Option<u64>, chain: &[u8], misc: u16) -> Stack {
     let (mut kernel, mut user) = (Vec::new(), Vec::new());
     let mut part = 0;
@@ -322,11 +322,11 @@ mod tests {
                 &[0x10, 0x11][..],
             ),
             (&[-512, 0x10], 0x10, IN_USER, &[], &[0x10]),
-            // Without a chain, or without the part that it was taken in, the address itself.
+            // Without a chain, or without the interrupted part: the address itself.
             (&[], 0x10, IN_USER, &[], &[0x10]),
             (&[], 0x9000, IN_KERNEL, &[0x9000], &[]),
             (&[-128, 0x9000], 0x10, IN_USER, &[0x9000], &[0x10]),
-            // The addresses of a guest belong to no thread here.
+            // A guest's addresses belong to no thread here.
             (&[-2560, 0x77], 0x77, 5, &[], &[]),
             (&[0x55], 0x55, 0, &[], &[]),
         ] {

@@ -1,4 +1,4 @@
-//! A `perf.data` as a recording: what it says of itself, and what is doubtful about it.
+//! A `perf.data` as a recording: its description, and its doubts.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -28,7 +28,7 @@ pub struct PerfData<S = File> {
     damages: Vec<Damage>,
 }
 
-/// How to record what answers why something was slow.
+/// A command to record the events that explain a delay.
 const RECORD_WITH: &str = "perf record -a -k CLOCK_MONOTONIC -e sched:sched_switch,sched:sched_waking,\
                            sched:sched_wakeup_new,irq:*,timer:hrtimer_expire_* -- COMMAND";
 
@@ -39,18 +39,18 @@ impl RecordingFormat for PerfData {
         MAGIC.iter().any(|magic| crate::file_begins_with(path, magic))
     }
 
-    /// Opens a file and goes through all its records once.
+    /// Opens a file and walks through all its records once.
     ///
     /// # Errors
-    /// When it is none, is of a kind that is not read, or holds no switches. Damage among the records is
-    /// no error: see [`EventSource::read`].
+    /// When it is no `perf.data`, is of an unsupported kind, or holds no switches. Damage among the records is no
+    /// error: see [`EventSource::read`].
     fn open(path: &Path) -> Result<Self, OpenError> {
         Self::from_source(File::open(path).map_err(OpenError::io(path))?, path)
     }
 }
 
 impl<S: Source> PerfData<S> {
-    /// Opens the bytes of such a file, wherever they are; errors and damages call them `path`.
+    /// Opens such a file's bytes, wherever they are; errors and damages call them `path`.
     ///
     /// # Errors
     /// The errors of [`PerfData::open`].
@@ -98,7 +98,7 @@ impl<S: Source> PerfData<S> {
                 host: HostIdentity {
                     name: container.text(&source, feature::HOST_NAME),
                     kernel_release,
-                    // perf does not note which boot it was.
+                    // perf does not note the boot id.
                     ..HostIdentity::default()
                 },
                 tracer: Some(format!("perf {}", container.text(&source, feature::PERF_VERSION))),
@@ -121,7 +121,7 @@ impl<S: Source> PerfData<S> {
     }
 }
 
-/// Events of equal stamps come in the order of the file.
+/// Events with equal stamps come in file order.
 impl<S: Source> EventSource for PerfData<S> {
     type Damage = Damage;
 
@@ -130,7 +130,7 @@ impl<S: Source> EventSource for PerfData<S> {
     }
 
     fn read(&self, emit: impl FnMut(&Event), mut progress: impl FnMut(u64)) -> Vec<Damage> {
-        /// Records between two reports of progress.
+        /// Records between two progress reports.
         const PROGRESS_RECORDS: u64 = 1 << 16;
         let Contents { index, decoder, present, cpus, .. } = &self.contents;
         let wakeup_by = if present.wakings { WakeupBy::Waking } else { WakeupBy::Wakeup };
@@ -167,7 +167,7 @@ impl<S: Source> EventSource for PerfData<S> {
     }
 }
 
-/// The tracepoints that are read and were not recorded each time that they were hit.
+/// The tracepoints that are read, but recorded at some hits only.
 fn sampled_tracepoints(
     attributes: &[Attribute],
     roles: &[EventRole],
@@ -183,7 +183,7 @@ fn sampled_tracepoints(
     sampled.filter_map(|(one, _)| formats.get(&one.config)).map(|format| format.name.clone()).collect()
 }
 
-/// The names of the events that were recorded.
+/// The recorded events' names.
 fn event_names(container: &Container, formats: &HashMap<u64, Format>) -> Vec<String> {
     let mut names: Vec<_> = container
         .attributes

@@ -1,8 +1,8 @@
-//! Our order of a file's records against that of the crate `linux-perf-data`, which goes by the marks of
-//! finished rounds.
+//! Wakepath's order for a file's records against the order by the crate `linux-perf-data`, which follows the marks
+//! between rounds.
 //!
-//! That crate reads well-formed files only: it trusts and allocates the sizes that a file claims, keeps all of a
-//! round in memory, and ends with an error that has no offset. So it is an oracle here and not our reader.
+//! This crate reads well-formed files only: it trusts and allocates the sizes that a file claims, keeps a whole round
+//! in memory, and ends with an error without an offset. So it is an oracle here and not the reader.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::records::Decoder;
 use super::runs;
 use super::synthetic::File;
 
-/// Stamp, kind and body of the kernel's records that have a stamp.
+/// Stamp, kind and body of the kernel's records with a stamp.
 type Records = Vec<(u64, u32, Vec<u8>)>;
 
 fn by_us(file: &[u8]) -> Records {
@@ -45,7 +45,7 @@ fn by_linux_perf_data(file: &[u8]) -> Records {
     records
 }
 
-/// Numbers that look like any.
+/// Pseudo-random numbers.
 fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
     *seed >> 33
@@ -63,7 +63,7 @@ fn records_come_in_the_order_of_another_reader_that_goes_by_rounds() {
                 while *clock < end && !random(&mut seed).is_multiple_of(8) {
                     let tid = 7 + random(&mut seed) as u32 % 3;
                     let place = (*clock, cpu as u32, tid, tid);
-                    // An interrupt may come between a stamp and the record's place.
+                    // An interrupt may come between a record's stamp and its place.
                     if random(&mut seed).is_multiple_of(9) {
                         file = file.waking((*clock + 2, cpu as u32, tid, tid), 8);
                     }

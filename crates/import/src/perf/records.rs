@@ -1,4 +1,4 @@
-//! One record of `perf.data`, as `include/uapi/linux/perf_event.h` lays it out.
+//! A `perf.data` record, as `include/uapi/linux/perf_event.h` lays it out.
 
 use std::collections::HashMap;
 
@@ -11,18 +11,18 @@ use linux_perf_event_reader::{
 
 use super::container::{Attribute, u32_at, u64_at};
 
-/// The first bytes of every record.
+/// Every record's first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordHead {
     pub kind: u32,
     pub misc: u16,
-    /// Bytes, this head included.
+    /// The record's size with this head, bytes.
     pub size: usize,
 }
 
-/// The first kind of the records that perf itself makes.
+/// The first kind among perf's own records.
 const OWN: u32 = 64;
-/// More bytes follow behind such a record, which its size does not count: its first word is their number.
+/// More bytes follow behind such a record, beyond its size: its first word is their number.
 pub(super) const AUXTRACE: u32 = 71;
 const ID_INDEX: u32 = 69;
 const COMPRESSED: [u32; 2] = [81, 83];
@@ -30,7 +30,7 @@ const LOST_SAMPLES: u32 = 13;
 
 impl RecordHead {
     pub const SIZE: usize = 8;
-    /// No record is larger.
+    /// The largest record, bytes.
     pub const MAX_BYTES: usize = u16::MAX as usize;
 
     pub fn read(bytes: &[u8]) -> Option<Self> {
@@ -40,8 +40,7 @@ impl RecordHead {
         Some(Self { kind: u32_at(head, 0), misc, size: size.into() })
     }
 
-    /// Whether there may be such a record: kernels know 21 kinds, perf about 20 of its own, and all are
-    /// whole words.
+    /// Whether such a record is possible: kernels know 21 kinds, perf about 20 more, and all are whole words.
     pub const fn is_plausible(self) -> bool {
         let known = matches!(self.kind, 1..=40 | OWN..=100);
         known && self.size >= Self::SIZE && self.size.is_multiple_of(8)
@@ -56,7 +55,7 @@ impl RecordHead {
     }
 }
 
-/// The stamp (ns) and the CPU that order a record, and the index of its event's attribute.
+/// The stamp (ns) and the CPU, which order a record, and its event's attribute index.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct OrderKey {
     pub at: Option<u64>,
@@ -64,10 +63,10 @@ pub(super) struct OrderKey {
     pub attribute: Option<usize>,
 }
 
-/// A decoded record, with the thread that was current when it was made.
+/// A decoded record, with its current thread.
 #[derive(Debug)]
 pub(super) struct Decoded<'a> {
-    /// ns; `None` where it has no stamp, or a made-up one of 0.
+    /// ns; `None` without a stamp, or with a made-up stamp, 0.
     pub at: Option<u64>,
     pub cpu: Option<u32>,
     pub pid: Option<u32>,
@@ -77,12 +76,12 @@ pub(super) struct Decoded<'a> {
 
 #[derive(Debug)]
 pub(super) enum RecordKind<'a> {
-    /// An event was hit.
+    /// A hit of an event.
     Sample {
-        /// The index of its attribute.
+        /// The attribute's index.
         attribute: usize,
         ip: Option<u64>,
-        /// Its call chain: words.
+        /// The call chain: words.
         chain: &'a [u8],
         /// A tracepoint's fields.
         raw: &'a [u8],
@@ -111,20 +110,20 @@ pub(super) enum RecordKind<'a> {
         build_id: Vec<u8>,
         path: &'a [u8],
     },
-    /// The number of records for which the kernel found no room.
+    /// The number of records without room in the kernel's buffer.
     Lost(u64),
-    /// The total number of samples that were lost of the event with this id, as perf found in the end.
+    /// The total number of lost samples of the event with this id, by perf's final count.
     LostTotal {
         id: Option<u64>,
         count: u64,
     },
-    /// The CPU and the thread of events, -1 for all: (id, CPU, thread).
+    /// The events' CPUs and threads, -1 for all: (id, CPU, thread).
     EventCpus(Vec<(u64, i64, i64)>),
-    /// Nothing that matters here.
+    /// A record without use here.
     Other,
 }
 
-/// Decodes the records of a file, by the layouts that its attributes give.
+/// Decodes a file's records, by the layouts in its attributes.
 #[derive(Debug)]
 pub(super) struct Decoder {
     layouts: Vec<RecordParseInfo>,
@@ -133,8 +132,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// `None` where the events of records cannot be distinguished: they are by an id, which must be at the
-    /// same place in all records.
+    /// `None` where records do not identify their events: the id must be at the same place in all records.
     pub fn new(attributes: &[Attribute]) -> Option<Self> {
         let layouts: Vec<_> = attributes
             .iter()
@@ -153,8 +151,8 @@ impl Decoder {
         Some(Self { layouts, read_formats: attributes.iter().map(|one| one.read_format).collect(), by_id })
     }
 
-    /// The index of the attribute of a record's event. `None` for a sample whose event is not known; other
-    /// records are laid out as the first event's then.
+    /// The attribute index of a record's event. `None` for a sample with an unknown event; other such records have
+    /// the first event's layout.
     fn attribute(&self, head: RecordHead, body: &[u8]) -> Option<usize> {
         if self.layouts.len() == 1 {
             return Some(0);
@@ -165,14 +163,14 @@ impl Decoder {
         known.or((!head.is_sample()).then_some(0))
     }
 
-    /// The order key of a record.
+    /// A record's order key.
     pub fn order_key(&self, head: RecordHead, body: &[u8]) -> OrderKey {
         if head.kind >= OWN {
             return OrderKey::default();
         }
         let Some(attribute) = self.attribute(head, body) else { return OrderKey::default() };
         let common = self.common(attribute, head, body).unwrap_or_default();
-        // perf makes up records of what was there before the recording, with a stamp of 0.
+        // perf makes up records about the time before the recording, with the stamp 0.
         OrderKey { at: common.timestamp.filter(|&at| at != 0), cpu: common.cpu, attribute: Some(attribute) }
     }
 
@@ -186,7 +184,7 @@ impl Decoder {
         common.map_err(|_| SHORT)
     }
 
-    /// Decodes what is used of a record.
+    /// Decodes the used parts of a record.
     pub fn decode<'a>(&self, head: RecordHead, body: &'a [u8]) -> Result<Decoded<'a>, &'static str> {
         if head.kind >= OWN {
             let numbers = body.get(8..).unwrap_or_default().chunks_exact(32);
@@ -258,7 +256,7 @@ impl Decoder {
 
 const SHORT: &str = "it is shorter than what it should hold";
 
-/// The rest of a sample, in words.
+/// A sample's rest, in words.
 struct Words<'a> {
     bytes: &'a [u8],
 }
@@ -281,14 +279,14 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Decodes a record that is no sample.
+/// Decodes a record other than a sample.
 fn non_sample<'a>(
     head: RecordHead,
     body: &'a [u8],
     layout: &RecordParseInfo,
     id: Option<u64>,
 ) -> Result<RecordKind<'a>, &'static str> {
-    // The crate does not check the length of a build id; the kernel's have at most 20 bytes.
+    // The crate does not check a build id's length; the kernel's have at most 20 bytes.
     if head.misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0 && body.get(32).is_none_or(|&len| len > 20) {
         return Err("its build id is longer than 20 bytes");
     }
@@ -335,7 +333,7 @@ fn non_sample<'a>(
 
 const PROT_EXEC: u32 = 4;
 
-/// The bytes of data in one piece; all data of a file are.
+/// Data as a single piece; a file's data always are.
 fn bytes(data: RawData<'_>) -> &[u8] {
     match data {
         RawData::Single(bytes) | RawData::Split(bytes, _) => bytes,

@@ -1,8 +1,8 @@
 //! The order of a file's records.
 //!
-//! perf empties the CPUs' buffers in turn, and writes what it found. The records of each buffer are in order, but
-//! for those of an interrupt that came between the stamp of a record and its place in the buffer. So the file is
-//! a sequence of stretches in order, the *runs*. A record without a stamp goes with the one before.
+//! perf empties the CPUs' buffers in turn, and writes their records. Each buffer's records are in order, except after
+//! an interrupt between a record's stamp and its place in the buffer. So the file is a sequence of ordered stretches,
+//! the *runs*. A record without a stamp stays behind the record before.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,17 +15,17 @@ use super::container::u64_at;
 use super::records::{AUXTRACE, Decoder, OrderKey, RecordHead};
 use crate::Fault;
 
-/// A stretch of a file whose records are in order.
+/// An ordered stretch in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
     pub from: u64,
     pub to: u64,
-    /// Stamp of its first record, ns.
+    /// The first record's stamp, ns.
     pub at: u64,
     last: u64,
 }
 
-/// A part that could not be read: records between these stamps may be missing.
+/// An unreadable part: records between these stamps may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Gap {
     pub to: u64,
@@ -33,30 +33,30 @@ pub(super) struct Gap {
     pub cpu: u32,
 }
 
-/// The order of a file's records, as the first pass finds it.
+/// The order of a file's records, from the first pass.
 #[derive(Debug)]
 pub(super) struct Index {
     pub runs: Vec<Run>,
-    /// The first stamp and the last, ns.
+    /// The first and the last stamp, ns.
     pub first: u64,
     pub last: u64,
     /// Sorted by their ends.
     pub gaps: Vec<Gap>,
-    /// The places that could not be read, and why.
+    /// The unreadable places, and the reasons.
     pub faults: Vec<(u64, Fault)>,
 }
 
-/// The number of unreadable places after which the rest of the file is not read.
+/// The limit on unreadable places, after which the rest is not read.
 const MAX_FAULTS: usize = 100;
 
-/// Bytes that are read at a time: by the first pass, and of each run.
+/// The read sizes: in the first pass, and in each run; bytes.
 const BLOCK: usize = 1 << 20;
 const RUN_BLOCK: usize = 1 << 17;
 
-/// The number of plausible records in a row that are not there by chance.
+/// The number of plausible records in a row beyond chance.
 const CHAIN: usize = 4;
 
-/// Visits all records in the file's order, with their order keys.
+/// Visits all records in file order, with their order keys.
 pub(super) fn index(
     source: &impl Source,
     data: &Range<u64>,
@@ -131,11 +131,11 @@ pub(super) fn index(
     Ok(index)
 }
 
-/// Skips to where records begin again, and returns the number of skipped bytes.
+/// Skips to the next records, and returns the number of skipped bytes.
 fn skip(source: &impl Source, window: &mut Window) -> io::Result<u64> {
     let from = window.offset();
     loop {
-        // Records are of whole words, and so is what is between them.
+        // Records are whole words, and so are the bytes in between.
         window.consume(8);
         if window.bytes().len() < CHAIN * RecordHead::MAX_BYTES && window.left() > window.bytes().len() as u64
         {
@@ -157,7 +157,7 @@ fn skip(source: &impl Source, window: &mut Window) -> io::Result<u64> {
     }
 }
 
-/// By CPU, the stamp of its last record, and whether something could not be read since.
+/// By CPU, the last record's stamp, and whether unreadable bytes followed.
 #[derive(Default)]
 struct Cpus(Vec<(u64, bool)>);
 
@@ -190,8 +190,8 @@ impl Cpus {
     }
 }
 
-/// Visits all records by stamp, those of equal stamps in the order of the file; each with its stamp, or that
-/// of the one before where it has none. Returns the places where the file has changed since the first pass.
+/// Visits all records by stamp, at equal stamps in file order; each with its stamp, or the stamp of the record
+/// before. Returns the places where the file has changed since the first pass.
 pub(super) fn merge(
     source: &impl Source,
     runs: &[Run],
@@ -200,11 +200,11 @@ pub(super) fn merge(
 ) -> Vec<(u64, Fault)> {
     let mut faults = Vec::new();
     let mut waiting = runs.iter().peekable();
-    // The one that is due first on top.
+    // The next due reader on top.
     let mut due: BinaryHeap<Reverse<Reader>> = BinaryHeap::new();
     let mut buffers = Vec::new();
     loop {
-        // A run is begun when the first of its records is due, and not before.
+        // A run begins only once its first record is due.
         while let Some(run) =
             waiting.next_if(|run| due.peek().is_none_or(|Reverse(first)| run.key() <= first.key()))
         {
@@ -230,9 +230,9 @@ impl Run {
     }
 }
 
-/// A run on its way.
+/// A run in progress.
 struct Reader {
-    /// Stamp and place of the next record.
+    /// The next record's stamp and place.
     at: u64,
     from: u64,
     window: Window,
@@ -243,7 +243,7 @@ impl Reader {
         (self.at, self.from)
     }
 
-    /// Visits the records before `limit`, and returns whether there are more.
+    /// Visits the records before `limit`, and returns whether more follow.
     fn run(
         &mut self,
         source: &impl Source,
@@ -264,7 +264,7 @@ impl Reader {
             let (Some(head), Some(body)) = (head, body) else {
                 return Err(Fault::Changed);
             };
-            // A smaller stamp: the file was changed, but that does no harm.
+            // A smaller stamp shows a change to the file, which does no harm.
             self.at = decoder.order_key(head, body).at.unwrap_or(self.at).max(self.at);
             self.from = self.window.offset();
             if self.key() > limit {

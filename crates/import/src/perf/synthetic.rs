@@ -1,4 +1,4 @@
-//! A `perf.data` of a machine that never was, for tests: byte by byte what `perf record` would write.
+//! A simulated machine's `perf.data`, for tests: the same bytes as from `perf record`.
 
 pub use crate::synthetic::{EventType, Origin};
 use crate::synthetic::{FIRST, formats, raw, switch};
@@ -10,12 +10,12 @@ const EVENTS: u64 = EventType::Own as u64 + 1;
 pub struct File {
     records: Vec<u8>,
     features: Vec<(u8, Vec<u8>)>,
-    /// Which events it asks for, as bits.
+    /// The requested events, as bits.
     asks: u64,
     clock: Option<u32>,
 }
 
-/// `PERF_SAMPLE_`: IDENTIFIER, IP, TID, TIME, CPU; of the CPU's clock CALLCHAIN, of tracepoints RAW.
+/// `PERF_SAMPLE_`: IDENTIFIER, IP, TID, TIME, CPU; for the CPU's clock CALLCHAIN, for tracepoints RAW.
 const PLAIN: u64 = 1 << 16 | 1 | 2 | 4 | 1 << 7;
 const CALLCHAIN: u64 = 1 << 5;
 const RAW: u64 = 1 << 10;
@@ -38,21 +38,21 @@ impl Default for File {
 }
 
 impl File {
-    /// Only of these events, and with their description alone.
+    /// With these events and their description only.
     pub fn only(mut self, events: &[EventType]) -> Self {
         self.asks = events.iter().fold(0, |all, &event| all | 1 << event as u64);
         let description = description(self.asks);
         self.section(1, &description)
     }
 
-    /// By this clock; `None` is perf's own.
+    /// By this clock; `None` for perf's own.
     pub fn clock(mut self, clock: Option<u32>) -> Self {
         self.clock = clock;
         self.features.retain(|(feature, _)| clock.is_some() || *feature != 29);
         self
     }
 
-    /// With another content of a feature's section, or one more.
+    /// With another content for a feature's section, or another section.
     pub fn section(mut self, feature: u8, section: &[u8]) -> Self {
         self.features.retain(|(known, _)| *known != feature);
         self.features.push((feature, section.to_vec()));
@@ -71,12 +71,12 @@ impl File {
         self
     }
 
-    /// A round of emptying the CPUs' buffers is over.
+    /// Ends a round of emptying the CPUs' buffers.
     pub fn round(self) -> Self {
         self.record(68, 0, &[])
     }
 
-    /// A record of the kernel's that is no sample, of perf's own event.
+    /// A kernel record other than a sample, for perf's own event.
     pub fn plain(self, kind: u32, misc: u16, body: &[u8], origin: Origin) -> Self {
         let (at, cpu, pid, tid) = origin;
         let mut all = body.to_vec();
@@ -88,7 +88,7 @@ impl File {
         self.record(kind, misc, &all)
     }
 
-    /// A sample of an event, and what comes behind its head: a call chain, fields.
+    /// An event's sample, with the parts behind its head: a call chain, fields.
     pub fn sample(
         self,
         event: EventType,
@@ -112,17 +112,17 @@ impl File {
         self.sample(event, 1, origin, 0xffff_ffff_8000_0000, &rest)
     }
 
-    /// The thread of `place` leaves its CPU to another.
+    /// The thread in `origin` leaves its CPU to another.
     pub fn switch(self, origin: Origin, state: i64, next: u32, comm: &str) -> Self {
         switch(origin, state, next, comm, |fields| self.tracepoint(EventType::Switch, origin, fields))
     }
 
-    /// It wakes another.
+    /// The thread in `origin` wakes another.
     pub fn waking(self, origin: Origin, target: u32) -> Self {
         self.tracepoint(EventType::Waking, origin, &[(12, &target.to_le_bytes())])
     }
 
-    /// The bytes of the whole file.
+    /// The whole file's bytes.
     pub fn bytes(&self) -> Vec<u8> {
         let events = (0..EVENTS).filter(|event| self.asks >> event & 1 != 0);
         let events: Vec<u64> = events.collect();
@@ -159,7 +159,7 @@ impl File {
     fn attribute(&self, event: u64, ids: u64) -> Vec<u8> {
         let (kind, config, format) = match event {
             event if event == EventType::CpuClock as u64 => (1, 0, PLAIN | CALLCHAIN),
-            // Nothing but what perf records always.
+            // Nothing beyond perf's permanent records.
             event if event == EventType::Own as u64 => (1, 9, PLAIN),
             tracepoint => (2, FIRST + tracepoint, PLAIN | RAW),
         };
@@ -176,7 +176,7 @@ impl File {
     }
 }
 
-/// The number of an event on a CPU: there are two CPUs.
+/// An event's number on a CPU: there are two CPUs.
 fn id(event: EventType, cpu: u32) -> u64 {
     event as u64 * 16 + u64::from(cpu % 2) + 1
 }

@@ -1,30 +1,29 @@
-//! Decompression of what trace-cmd compressed.
+//! Decompression of trace-cmd's data.
 
 use std::io::Read;
 
 use ruzstd::decoding::StreamingDecoder;
 
-/// The methods that are read.
+/// The supported methods.
 pub(super) const METHODS: [&str; 2] = ["zlib", "zstd"];
 
-/// Why something compressed cannot be read.
+/// Why compressed data cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DecompressError {
     UnknownMethod,
     Damaged,
 }
 
-/// Nothing in front of a file's pages is larger: the largest, the symbols of a kernel, take some 15 MiB.
+/// The limit on parts in front of a file's pages: the largest, a kernel's symbols, take some 15 MiB.
 pub(super) const MAX_BYTES: u64 = 64 << 20;
-/// The largest factor by which zlib compresses; data of a trace is never worth a larger one.
+/// zlib's largest compression factor; no real trace compresses better.
 const MAX_FACTOR: u64 = 1000;
 /// Up to this size all bytes may be zero, at any factor: a chunk is some pages.
 const MAX_ZEROS_BYTES: u64 = 1 << 16;
-/// The part of its output that a decoder of zstd has to keep: as much as the format recommends.
+/// The output that a zstd decoder must keep: the format's recommendation.
 const MAX_WINDOW_BYTES: u64 = 8 << 20;
 
-/// Decompresses bytes that take `whole` bytes when they are not compressed. The allocated memory is bounded by
-/// the compressed bytes in the file.
+/// Decompresses bytes into `whole` bytes. The compressed bytes in the file bound the allocated memory.
 pub(super) fn decompress(bytes: &[u8], whole: u32, method: &str) -> Result<Vec<u8>, DecompressError> {
     let limit = (bytes.len() as u64).saturating_mul(MAX_FACTOR).saturating_add(MAX_ZEROS_BYTES);
     if !METHODS.contains(&method) {

@@ -1,4 +1,4 @@
-//! The places of things in a `trace.dat` of either version, and what its options say of the machine.
+//! The layout of a `trace.dat` in either version, and its options' facts about the machine.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,37 +15,37 @@ use crate::formats::{self, DescriptionReader, MAGIC};
 use crate::normalise::ReportedStates;
 use crate::plan::Plan;
 
-/// The places of things in a file, and what it says of its machine.
+/// A file's layout, and its facts about the machine.
 #[derive(Debug)]
 pub(super) struct Container {
     pub layout: Layout,
     pub tracepoints: Tracepoints,
-    /// The top one first.
+    /// The top buffer first.
     pub buffers: Vec<Buffer>,
-    /// The names of threads when recording ended.
+    /// Thread names at the recording's end.
     pub comms: HashMap<Tid, Comm, FixedState>,
-    /// The method by which the file is compressed; `none` where it is not.
+    /// The file's compression method; `none` without compression.
     pub compression: String,
     pub options: FileOptions,
 }
 
-/// The values of the file's options.
+/// The values from the file's options.
 #[derive(Debug, Default)]
 pub(super) struct FileOptions {
-    /// `uname -a` of the machine.
+    /// The machine's `uname -a`.
     pub uname: String,
-    /// The version of trace-cmd.
+    /// trace-cmd's version.
     pub version: String,
     /// Realtime less the stamps' clock, µs.
     pub realtime_offset_us: Option<i64>,
     pub tsc: Option<Tsc>,
-    /// By CPU, the number of events that found no room, as the kernel counted them.
+    /// By CPU, the number of events without room in the buffer, by the kernel's count.
     pub dropped: Vec<(u32, u64)>,
-    /// The clock. Files of version 6 mostly have an empty name here, and the clock behind each CPU table.
+    /// The clock. Version 6 files mostly have an empty name here, and the clock behind each CPU table.
     clock: Option<String>,
 }
 
-/// The conversion of stamps of the CPU's counter into ns.
+/// The conversion from time-stamp counter cycles to ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tsc {
     pub multiplier: u32,
@@ -53,14 +53,14 @@ pub(super) struct Tsc {
     pub offset: u64,
 }
 
-/// A ring buffer: the top one, or an instance's.
+/// A ring buffer: the top buffer, or an instance's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Buffer {
-    /// Empty for the top one.
+    /// Empty for the top buffer.
     pub name: String,
-    /// The clock of its stamps.
+    /// Its stamps' clock.
     pub clock: String,
-    /// Bytes of its pages.
+    /// Its page size, bytes.
     pub page_bytes: u32,
     pub compressed: bool,
     pub cpus: Vec<Pages>,
@@ -74,17 +74,17 @@ pub(super) struct Pages {
     pub to: u64,
 }
 
-/// The tracepoints that the file describes.
+/// The tracepoints described in the file.
 #[derive(Debug, Default)]
 pub(super) struct Tracepoints {
-    /// Those that are read, by number.
+    /// The tracepoints to read, by number.
     pub plans: HashMap<u16, Plan, FixedState>,
-    /// The names of all, for an error that lists them.
+    /// All tracepoints' names, for errors that list them.
     pub names: HashMap<u16, Box<str>, FixedState>,
     pub states: Option<ReportedStates>,
 }
 
-/// Numbers of options, and of the sections that some of them lead to.
+/// The numbers of options, some of which lead to sections with the same number.
 mod option {
     pub const DONE: u16 = 0;
     pub const DATE: u16 = 1;
@@ -103,12 +103,12 @@ mod option {
 const MAX_OPTIONS: usize = 1 << 16;
 const MAX_BUFFERS: usize = 1 << 10;
 const PAGE_SIZES: std::ops::RangeInclusive<u32> = 64..=(1 << 22);
-/// The tags of ten bytes that name a kind of content in version 6.
+/// The ten-byte tags for kinds of content in version 6.
 const FLYRECORD: &str = "flyrecord";
 const LATENCY: &str = "latency  ";
 const OPTIONS: &str = "options  ";
 
-/// How to record what answers why something was slow.
+/// A command to record the events that explain a delay.
 pub(super) const RECORD_WITH: &str = "trace-cmd record -C mono -e sched_switch -e sched_waking \
                            -e sched_wakeup_new -e irq -e hrtimer_expire_entry -e hrtimer_expire_exit COMMAND";
 
@@ -133,7 +133,7 @@ impl Container {
             1 => return Err(OpenError::big_endian(path)),
             other => return Err(head.damaged(head.at - 1, format!("{other} is no byte order"))),
         }
-        // The longs of user space, of which there are none here.
+        // The size of user space's longs, which do not occur here.
         head.byte("the size of its longs")?;
         let page_bytes = head.u32("the size of its pages")?;
         let mut container =
@@ -168,7 +168,7 @@ impl Container {
     }
 }
 
-/// Reads the description of tracepoints, as far as it is there.
+/// Reads the tracepoints' descriptions; `None` where they end early.
 fn tracepoints(rest: &mut DescriptionReader<'_>) -> Option<Tracepoints> {
     let mut found = Tracepoints::default();
     rest.systems(&mut |id, format| {
@@ -188,7 +188,7 @@ fn layout(head: &HeadReader<'_, impl Source>, [page, event]: [&[u8]; 2]) -> Resu
     Layout::parse(&String::from_utf8_lossy(page)).ok_or_else(unknown)
 }
 
-/// Reads a file of version 6, whose contents stand in a row.
+/// Reads a version 6 file, whose contents follow in a fixed order.
 fn version_6(head: &mut HeadReader<'_, impl Source>, page_bytes: u32) -> Result<Container, OpenError> {
     let (layout, tracepoints) = descriptions(head)?;
     for what in ["the kernel's symbols", "the formats of trace_printk"] {
@@ -225,7 +225,7 @@ fn version_6(head: &mut HeadReader<'_, impl Source>, page_bytes: u32) -> Result<
     Ok(Container { layout, tracepoints, buffers, comms, compression: "none".to_owned(), options })
 }
 
-/// Reads the descriptions of pages and of tracepoints, whose length is not noted anywhere.
+/// Reads the descriptions for pages and tracepoints, whose length is stored nowhere.
 fn descriptions(head: &mut HeadReader<'_, impl Source>) -> Result<(Layout, Tracepoints), OpenError> {
     let mut limit = 1_u64 << 20;
     loop {
@@ -240,7 +240,7 @@ fn descriptions(head: &mut HeadReader<'_, impl Source>) -> Result<(Layout, Trace
                 head.at += rest.at as u64;
                 return Ok((layout, found));
             }
-            // Perhaps only the first bytes of it were there.
+            // Perhaps the limit cut them.
             _ if bytes.len() as u64 == limit && limit < MAX_BYTES => limit *= 4,
             _ => {
                 let what = "the description of the tracepoints makes no sense from here on";
@@ -250,7 +250,7 @@ fn descriptions(head: &mut HeadReader<'_, impl Source>) -> Result<(Layout, Trace
     }
 }
 
-/// Reads the table of a buffer's CPUs, and the clock behind it.
+/// Reads a buffer's CPU table, and the clock behind it.
 fn buffer_6(
     head: &mut HeadReader<'_, impl Source>,
     tag: &str,
@@ -287,14 +287,14 @@ fn latency_tracer(head: &HeadReader<'_, impl Source>) -> OpenError {
     OpenError::unsupported(head.path, why)
 }
 
-/// Reads a file of version 7, whose options lead to its sections.
+/// Reads a version 7 file, whose options lead to its sections.
 fn version_7(head: &mut HeadReader<'_, impl Source>) -> Result<Container, OpenError> {
     let compression = head.text("its compression method")?;
     head.text("the version of that")?;
     let mut next = head.u64("the place of its options")?;
     let mut options = FileOptions::default();
     let (mut sections, mut buffers, mut is_text) = (HashMap::new(), Vec::new(), false);
-    // Each block of options leads to the next; the number of blocks ends a loop.
+    // Each block of options leads to the next; a limit on blocks ends a loop.
     let mut blocks = 0;
     while next != 0 {
         head.at = next;
@@ -356,7 +356,7 @@ fn version_7(head: &mut HeadReader<'_, impl Source>) -> Result<Container, OpenEr
         }
         let mut buffer = Buffer { compressed, ..buffer };
         if compressed {
-            // The number of chunks stands in front of them, and is not counted.
+            // The number of chunks in front of them is not part of the size.
             buffer.cpus.iter_mut().for_each(|pages| pages.to = pages.to.saturating_add(4));
         }
         all.push(buffer);
@@ -365,7 +365,7 @@ fn version_7(head: &mut HeadReader<'_, impl Source>) -> Result<Container, OpenEr
     Ok(Container { layout, tracepoints, buffers: all, comms, compression, options })
 }
 
-/// A buffer as its option describes it, and the place of its section.
+/// A buffer as its option describes it, and its section's place.
 fn buffer_7(rest: &mut DescriptionReader<'_>) -> Option<(u64, Buffer)> {
     let at = rest.u64()?;
     let name = String::from_utf8_lossy(rest.text()?).into_owned();
@@ -381,10 +381,10 @@ fn buffer_7(rest: &mut DescriptionReader<'_>) -> Option<(u64, Buffer)> {
     Some((at, Buffer { name, clock, page_bytes, compressed: false, cpus }))
 }
 
-/// Reads options of version 7, one by one.
+/// Reads version 7 options.
 struct OptionReader<'a> {
     rest: DescriptionReader<'a>,
-    /// The place in the file where they begin.
+    /// The options' place in the file.
     at: u64,
 }
 
@@ -397,7 +397,7 @@ impl<'a> OptionReader<'a> {
     }
 }
 
-/// Reads options of version 6, up to the one that ends them.
+/// Reads version 6 options, up to the final option.
 fn read_options<S: Source>(
     head: &mut HeadReader<'_, S>,
     options: &mut FileOptions,
@@ -450,7 +450,7 @@ fn number(text: &str) -> Option<i64> {
     formats::number(text).map(|number| sign * number)
 }
 
-/// The CPU of a `stats` file, and the number of events that found no room there; `None` where all did.
+/// The CPU in a `stats` file, and its number of lost events; `None` without losses.
 fn parse_dropped(stats: &str) -> Option<(u32, u64)> {
     let figure = |name: &str| {
         let line = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -467,7 +467,7 @@ fn comms(head: &mut HeadReader<'_, impl Source>) -> Result<HashMap<Tid, Comm, Fi
     head.take(size, WHAT).map(|text| parse_comms(&text))
 }
 
-/// Reads a line for each thread: its number, and its name, which may be any bytes but the end of a line.
+/// Reads a line for each thread: its number, and its name, which may hold any byte but a line end.
 fn parse_comms(text: &[u8]) -> HashMap<Tid, Comm, FixedState> {
     let lines = text.split(|&byte| byte == b'\n');
     let parsed = lines.filter_map(|line| {

@@ -1,4 +1,4 @@
-//! Conversion of a `trace.dat`'s items into events.
+//! Conversion from `trace.dat` items to events.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,21 +14,21 @@ use crate::normalise::Normaliser;
 use crate::plan::Plan;
 use crate::tracepoint::{Origin, Record, Tracepoint};
 
-/// Converts the items of a buffer, which come by time, into events.
+/// Converts a buffer's items, in time order, into events.
 pub(super) struct Converter<'a, F> {
     container: &'a Container,
     pub normaliser: Normaliser,
     emit: F,
-    /// The stamp of the first event, ns.
+    /// The first event's stamp, ns.
     first: u64,
     loopback: Loopback,
-    /// The threads whose names were emitted.
+    /// The threads with emitted names.
     named: HashSet<Tid, FixedState>,
-    /// The processes of the threads that were made during the recording.
+    /// The processes of threads made during the recording.
     processes: HashMap<Tid, Tid, FixedState>,
-    /// The thread that was made last, and whether it belongs to the process of its maker.
+    /// The last new thread, and whether it belongs to its maker's process.
     newborn: Option<(Tid, bool)>,
-    /// Events whose fields make no sense.
+    /// Events with meaningless fields.
     pub unreadable: u64,
 }
 
@@ -103,7 +103,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         self.push(here, what);
     }
 
-    /// The process of a new thread, where the tracepoint in front of this one noted it.
+    /// A new thread's process, if the tracepoint in front noted it.
     fn process_of_child(&mut self, parent: Tid, child: Tid) -> Option<Tid> {
         let (_, thread) = self.newborn.take().filter(|(tid, _)| *tid == child)?;
         let process = if thread { self.processes.get(&parent).copied().unwrap_or(parent) } else { child };
@@ -111,8 +111,7 @@ impl<'a, F: FnMut(&Event)> Converter<'a, F> {
         Some(process)
     }
 
-    /// Emits the name of a thread when it first does something: the name in the event, or the one at the end
-    /// of the recording.
+    /// Emits a thread's name at its first event: the name in the event, or else the name at the recording's end.
     fn name_thread(&mut self, origin: Origin, tid: Tid, comm: Option<Comm>) {
         if tid == Tid::IDLE || !self.named.insert(tid) {
             return;

@@ -1,4 +1,4 @@
-//! The events of one CPU in a `trace.dat`, with its losses, and the merge of all CPUs by time.
+//! A CPU's events in a `trace.dat`, with its losses, and the merge of all CPUs by time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,28 +11,28 @@ use super::pages::PageReader;
 use super::ring::{self, Layout, Piece};
 use crate::Fault;
 
-/// Reads the events of one CPU, in order.
+/// Reads a CPU's events, in order.
 ///
-/// A page's events are in order, and so are a CPU's pages. An event whose stamp goes back nonetheless gets the
-/// stamp of the one before it.
+/// A page's events are in order, and so are a CPU's pages. An event whose stamp goes back nonetheless gets the stamp
+/// before it.
 struct CpuReader<'a, S> {
     cpu: u32,
-    /// The index of this reader, which orders items of equal stamps.
+    /// This reader's index, which decides at equal stamps.
     index: usize,
     pages: PageReader<'a, S>,
     layout: Layout,
     tsc: Option<Tsc>,
-    /// Where in the page the next event is, and where its events end.
+    /// The next event's place in the page, and the events' end.
     at: usize,
     end: usize,
-    /// The stamp of what was read last, as the file has it.
+    /// The last stamp read, in the file's unit.
     now: u64,
-    /// The stamp of the item before the next one, ns; `None` before the first.
+    /// The previous item's stamp, ns; `None` before the first.
     last_ns: Option<u64>,
-    /// Something could not be read since the last item.
+    /// Bytes since the last item were unreadable.
     faulted: bool,
     next: Option<Item>,
-    /// The event behind a loss that comes first.
+    /// The event behind a loss.
     event_behind_loss: Option<Item>,
     faults: Vec<(u64, Fault)>,
 }
@@ -49,14 +49,14 @@ pub(super) struct Item {
 pub(super) enum ItemKind {
     /// The place of its bytes in the page.
     Event(Range<usize>),
-    /// Events were lost since that stamp, ns, or the first of the CPU. `count` is 0 where it is not known.
+    /// Events lost since this stamp, ns, or since the CPU's first. `count` is 0 if unknown.
     Lost { from: Option<u64>, count: u64 },
 }
 
-/// The number of unreadable places that are listed for a CPU.
+/// The limit on listed unreadable places in a CPU's pages.
 const MAX_FAULTS: usize = 20;
 
-/// The names of the time stamp counter: the kernel's, and trace-cmd's where it notes the rate.
+/// The time-stamp counter's names: the kernel's, and trace-cmd's with a known rate.
 pub(super) const TSC: [&str; 2] = ["x86-tsc", "tsc2nsec"];
 
 impl<'a, S: Source> CpuReader<'a, S> {
@@ -87,7 +87,7 @@ impl<'a, S: Source> CpuReader<'a, S> {
         reader
     }
 
-    /// The bytes of an event in the current page.
+    /// An event's bytes in the current page.
     fn bytes(&self, range: Range<usize>) -> &[u8] {
         self.pages.page().get(range).unwrap_or_default()
     }
@@ -118,7 +118,7 @@ impl<'a, S: Source> CpuReader<'a, S> {
                 match self.next_page() {
                     Ok(Some(Some(count))) => break Some(self.lost(count)),
                     Ok(Some(None)) => continue,
-                    // An unreadable end is a loss up to the last stamp of this CPU.
+                    // An unreadable end is a loss up to this CPU's last stamp.
                     Ok(None) => break std::mem::take(&mut self.faulted).then(|| self.lost(0)),
                     Err((offset, what)) => {
                         self.fault(offset, what);
@@ -158,8 +158,7 @@ impl<'a, S: Source> CpuReader<'a, S> {
         Item { at: self.ns(), kind: ItemKind::Lost { from: self.last_ns, count } }
     }
 
-    /// Goes to the next page and returns the number of events that were lost before it, if any were; `None`
-    /// behind the last page.
+    /// Goes to the next page and returns the number of events lost before it, if any; `None` behind the last page.
     fn next_page(&mut self) -> Result<Option<Option<u64>>, (u64, Fault)> {
         (self.at, self.end) = (0, 0);
         if !self.pages.next_page()? {
@@ -168,7 +167,7 @@ impl<'a, S: Source> CpuReader<'a, S> {
         let head = self.layout.read(self.pages.page()).map_err(|what| (self.pages.offset(), what))?;
         self.now = head.at;
         (self.at, self.end) = head.data;
-        // The number of events in what could not be read is not known.
+        // The number of events in unreadable bytes is unknown.
         let count =
             if head.lost.is_some() && std::mem::take(&mut self.faulted) { Some(0) } else { head.lost };
         Ok(Some(count))
@@ -183,15 +182,15 @@ impl<'a, S: Source> CpuReader<'a, S> {
 }
 
 impl Tsc {
-    /// Cycles as ns; never less for more of them.
+    /// Cycles as ns; never decreasing.
     fn ns(self, cycles: u64) -> u64 {
         let ns = (u128::from(cycles) * u128::from(self.multiplier)) >> self.shift;
         u64::try_from(ns).unwrap_or(u64::MAX).saturating_add(self.offset)
     }
 }
 
-/// Visits all items of a buffer by time, items of equal stamps by CPU: the CPU, the item, and the bytes of an
-/// event. Returns the places that could not be read, and why. `progress` gets the bytes of each page.
+/// Visits all items in a buffer by time, at equal stamps by CPU: the CPU, the item, and an event's bytes. Returns the
+/// unreadable places, and the reasons. `progress` gets each page's bytes.
 pub(super) fn merge(
     source: &impl Source,
     container: &Container,
@@ -203,7 +202,7 @@ pub(super) fn merge(
     let cpus = buffer.cpus.iter().enumerate();
     let mut readers: Vec<_> =
         cpus.map(|(index, &pages)| CpuReader::new(source, container, buffer, tsc, index, pages)).collect();
-    // The one that is due first on top.
+    // The next due reader on top.
     let mut due: BinaryHeap<_> = readers.iter().filter_map(CpuReader::key).map(Reverse).collect();
     while let Some(Reverse((_, index))) = due.pop() {
         let reader = &mut readers[index];

@@ -1,4 +1,4 @@
-//! The bytes in front of a `trace.dat`'s pages; none of the sizes in them is trusted.
+//! The bytes in front of a `trace.dat`'s pages, with no trust in their sizes.
 
 use std::path::Path;
 
@@ -7,17 +7,17 @@ use wakepath_ctf::Source;
 use super::compression::{DecompressError, MAX_BYTES, decompress};
 use crate::OpenError;
 
-/// Reads the bytes in front of a file's pages, one item after the other.
+/// Reads the bytes in front of a file's pages, item by item.
 pub(super) struct HeadReader<'a, S> {
     source: &'a S,
     pub path: &'a Path,
-    /// Bytes of the file.
+    /// The file's size, bytes.
     pub size: u64,
-    /// The place of the next byte.
+    /// The next byte's place.
     pub at: u64,
 }
 
-/// The size of a name, a version or a tag.
+/// The largest name, version or tag, bytes.
 const MAX_TEXT_BYTES: usize = 4096;
 
 impl<'a, S: Source> HeadReader<'a, S> {
@@ -38,7 +38,7 @@ impl<'a, S: Source> HeadReader<'a, S> {
         self.damaged(self.at, text)
     }
 
-    /// The next bytes without passing them: at most `limit`, fewer at the end of the file.
+    /// The next bytes without passing them: at most `limit`, fewer at the file's end.
     pub fn peek(&self, limit: u64) -> Result<Vec<u8>, OpenError> {
         let left = self.size.saturating_sub(self.at);
         let mut bytes = vec![0; limit.min(left).min(MAX_BYTES) as usize];
@@ -98,7 +98,7 @@ impl<'a, S: Source> HeadReader<'a, S> {
         Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
     }
 
-    /// The content of a section of version 7 that begins here, decompressed, and the place of its first byte.
+    /// The content of a version 7 section that begins here, decompressed, and its first byte's place.
     pub fn section(&mut self, id: u16, what: &str, method: &str) -> Result<(u64, Vec<u8>), OpenError> {
         let (compressed, size) = self.section_head(id, what)?;
         let from = self.at;
@@ -116,7 +116,7 @@ impl<'a, S: Source> HeadReader<'a, S> {
         }
     }
 
-    /// The error of a file that is compressed by a method that is not read.
+    /// The error for a file with an unsupported compression method.
     pub fn unknown_method(&self, method: &str) -> OpenError {
         OpenError::unsupported(
             self.path,

@@ -1,4 +1,4 @@
-//! A `trace.dat` as a recording: the first pass over its events, and what its options say.
+//! A `trace.dat` as a recording: the first pass over its events, and the facts in its options.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,21 +22,21 @@ pub struct TraceDat<S = File> {
     description: Description,
     source: S,
     container: Container,
-    /// The index of the buffer that is read.
+    /// The index of the buffer to read.
     buffer: usize,
     states: ReportedStates,
     wakeup_by: WakeupBy,
-    /// The stamp of the first event, ns.
+    /// The first event's stamp, ns.
     first: u64,
     damages: Vec<Damage>,
 }
 
-/// The result of the first pass over a buffer.
+/// The first pass's result for a buffer.
 #[derive(Default)]
 struct Index {
     switches: bool,
     wakings: bool,
-    /// Events by their number.
+    /// The number of events, by event number.
     counts: BTreeMap<u16, u64>,
     /// ns.
     first: Option<u64>,
@@ -51,10 +51,10 @@ impl RecordingFormat for TraceDat {
         crate::file_begins_with(path, MAGIC)
     }
 
-    /// Opens a file and goes through all its events once.
+    /// Opens a file and walks through all its events once.
     ///
     /// # Errors
-    /// When it is none, is of a kind that is not read, or holds no switches. Damage among its pages is no
+    /// When it is no `trace.dat`, is of an unsupported kind, or holds no switches. Damage among its pages is no
     /// error: see [`EventSource::read`].
     fn open(path: &Path) -> Result<Self, OpenError> {
         Self::from_source(File::open(path).map_err(OpenError::io(path))?, path)
@@ -62,7 +62,7 @@ impl RecordingFormat for TraceDat {
 }
 
 impl<S: Source> TraceDat<S> {
-    /// Opens the bytes of such a file, wherever they are; errors and damages call them `path`.
+    /// Opens such a file's bytes, wherever they are; errors and damages call them `path`.
     ///
     /// # Errors
     /// The errors of [`TraceDat::open`].
@@ -114,11 +114,11 @@ impl<S: Source> TraceDat<S> {
         Ok(Self {
             description: Description {
                 path: path.to_owned(),
-                // trace-cmd does not note which boot it was.
+                // trace-cmd does not note the boot id.
                 host: HostIdentity { name, kernel_release, ..HostIdentity::default() },
                 tracer: Some(format!("trace-cmd {version}").trim_end().to_owned()),
                 clock,
-                // Exact to the µs; `None` where it was recorded without `--date`.
+                // Exact to the µs; `None` if recorded without `--date`.
                 realtime_offset_ns: container.options.realtime_offset_us.map(|us| i128::from(us) * 1000),
                 extent: Some((Stamp::from_ns(first), Stamp::from_ns(index.last))),
                 size: container.buffers[buffer].cpus.iter().map(|pages| pages.to - pages.from).sum(),
@@ -136,7 +136,7 @@ impl<S: Source> TraceDat<S> {
     }
 }
 
-/// Events of equal stamps come by CPU.
+/// Events with equal stamps come by CPU.
 impl<S: Source> EventSource for TraceDat<S> {
     type Damage = Damage;
 
@@ -145,7 +145,7 @@ impl<S: Source> EventSource for TraceDat<S> {
     }
 
     fn read(&self, emit: impl FnMut(&Event), mut progress: impl FnMut(u64)) -> Vec<Damage> {
-        /// Bytes between two reports of progress.
+        /// Bytes between two progress reports.
         const PROGRESS_BYTES: u64 = 1 << 20;
         let asked = self.container.tracepoints.plans.values().map(|plan| plan.kind);
         let normaliser =
@@ -153,7 +153,7 @@ impl<S: Source> EventSource for TraceDat<S> {
         let mut converter = Converter::new(&self.container, normaliser, self.first, emit);
         let (mut read, mut reported) = (0, 0);
         let buffer = &self.container.buffers[self.buffer];
-        // The first pass found the places that cannot be read, too.
+        // The first pass has already reported the unreadable places.
         merge(
             &self.source,
             &self.container,
@@ -204,7 +204,7 @@ impl Index {
     }
 }
 
-/// The clock that ftrace calls `name`; else why its stamps are of no use.
+/// ftrace's clock `name`; else why its stamps are useless.
 fn host_clock(name: &str, has_tsc_rate: bool) -> Result<ClockId, &'static str> {
     Ok(match name {
         "mono" => ClockId::Monotonic,
@@ -212,7 +212,7 @@ fn host_clock(name: &str, has_tsc_rate: bool) -> Result<ClockId, &'static str> {
         "boot" => ClockId::Numbered(7),
         "tai" => ClockId::Numbered(11),
         "perf" => ClockId::Perf,
-        // The default of ftrace.
+        // ftrace's default.
         "local" | "" => ClockId::Local,
         "global" => ClockId::Global,
         "uptime" => ClockId::Uptime,
@@ -225,7 +225,7 @@ fn host_clock(name: &str, has_tsc_rate: bool) -> Result<ClockId, &'static str> {
     })
 }
 
-/// The names of the events that were recorded, the most frequent first.
+/// The recorded events' names, the most frequent first.
 fn event_names(container: &Container, counts: &BTreeMap<u16, u64>) -> Vec<String> {
     let mut all: Vec<_> = counts.iter().collect();
     all.sort_by_key(|(_, count)| std::cmp::Reverse(**count));

@@ -1,4 +1,4 @@
-//! The pages of one CPU in a `trace.dat`, one after the other, decompressed where they are compressed.
+//! A CPU's pages in a `trace.dat`, in order, decompressed if compressed.
 
 use wakepath_ctf::{Source, Window};
 
@@ -6,7 +6,7 @@ use super::compression::{DecompressError, decompress};
 use super::container::{Buffer, Pages};
 use crate::Fault;
 
-/// Reads the pages of one CPU.
+/// Reads a CPU's pages.
 pub(super) struct PageReader<'a, S> {
     source: &'a S,
     page_bytes: usize,
@@ -16,17 +16,17 @@ pub(super) struct PageReader<'a, S> {
     compressed: Option<Chunks>,
 }
 
-/// Compressed pages, some in each chunk.
+/// Compressed pages, several in each chunk.
 struct Chunks {
     method: Box<str>,
-    /// Chunks that are still to come; `None` before their number was read.
+    /// The number of chunks to come; `None` before it is read.
     left: Option<u32>,
-    /// The pages of the current chunk, and the number of bytes of them that were passed.
+    /// The current chunk's pages, and its passed bytes.
     bytes: Vec<u8>,
     passed: usize,
 }
 
-/// Bytes that are read at a time.
+/// The read size, bytes.
 const BLOCK_BYTES: usize = 1 << 16;
 
 impl<'a, S: Source> PageReader<'a, S> {
@@ -51,12 +51,12 @@ impl<'a, S: Source> PageReader<'a, S> {
         &bytes[..bytes.len().min(self.page_bytes)]
     }
 
-    /// The place of the page in the file, bytes; of a compressed one, the place behind its chunk.
+    /// The page's place in the file, bytes; for a compressed page, the place behind its chunk.
     pub const fn offset(&self) -> u64 {
         self.window.offset()
     }
 
-    /// Goes to the next page and returns whether there is one.
+    /// Goes to the next page and returns whether it exists.
     pub fn next_page(&mut self) -> Result<bool, (u64, Fault)> {
         let passed = if std::mem::replace(&mut self.opened, true) { self.page().len() } else { 0 };
         let Some(chunks) = &mut self.compressed else {
@@ -73,7 +73,7 @@ impl<'a, S: Source> PageReader<'a, S> {
         Ok(true)
     }
 
-    /// Reads until `least` bytes can be seen, or all there are.
+    /// Reads until `least` bytes are in sight, or all.
     fn fill(&mut self, least: usize) -> Result<(), (u64, Fault)> {
         let seen = self.window.bytes().len();
         if seen < least && self.window.left() > seen as u64 {
@@ -95,7 +95,7 @@ impl<'a, S: Source> PageReader<'a, S> {
         Ok(word)
     }
 
-    /// Decompresses the next chunk and returns whether there is one.
+    /// Decompresses the next chunk and returns whether it exists.
     fn next_chunk(&mut self) -> Result<bool, (u64, Fault)> {
         let left = match self.compressed.as_ref().and_then(|chunks| chunks.left) {
             Some(left) => left,

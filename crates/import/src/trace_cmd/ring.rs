@@ -1,55 +1,54 @@
 //! A page of the kernel's ring buffer.
 //!
-//! It begins with its first stamp and a word with the number of bytes that are used, and whether events were
-//! lost before it. Events follow, whole words each: five bits hold the kind or the length, 27 the time since the
-//! event before.
+//! It begins with its first stamp and a word with the number of used bytes, and whether events were lost before it.
+//! Events follow, in whole words: five bits hold the kind or the length, 27 the time since the previous event.
 
 use std::ops::Range;
 
 use crate::{Fault, formats};
 
-/// The places of a page's fields, as `events/header_page` describes them.
+/// The places of a page's fields, from `events/header_page`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     stamp: usize,
     commit: usize,
-    /// Bytes of the kernel's longs.
+    /// The size of the kernel's longs, bytes.
     long: usize,
     data: usize,
 }
 
-/// The head of a page, in front of its events.
+/// A page's head, in front of its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageHead {
-    /// Stamp of its first event.
+    /// The first event's stamp.
     pub at: u64,
-    /// The place of its events.
+    /// The events' place.
     pub data: (usize, usize),
-    /// The number of events that were lost before it, if any were; 0 where it was not counted.
+    /// The number of events lost before it, if any; 0 if not counted.
     pub lost: Option<u64>,
 }
 
-/// An item of a page.
+/// An item in a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// An event: the time since the item before, and the place of its bytes.
+    /// An event: the time since the previous item, and its bytes' place.
     Event(u64, Range<usize>),
-    /// Time that passed.
+    /// Time passed.
     TimePassed(u64),
     /// The current stamp: its lower 59 bits.
     Stamp(u64),
-    /// An event that was taken back: the time since the item before.
+    /// A discarded event: the time since the previous item.
     Discarded(u64),
     /// The rest is empty.
     End,
 }
 
-/// Bits of the word with the number of bytes that are used.
+/// The bits in the first word for the number of used bytes.
 const USED: u64 = (1 << 27) - 1;
 const LOST: u64 = 1 << 31;
-/// The number of lost events stands behind the bytes that are used.
+/// The number of lost events stands behind the used bytes.
 const COUNTED: u64 = 1 << 30;
-/// Bits of an absolute stamp.
+/// The bits in an absolute stamp.
 const STAMP_BITS: u32 = 59;
 
 impl Layout {
@@ -69,7 +68,7 @@ impl Layout {
         })
     }
 
-    /// Reads the head of a page.
+    /// Reads a page's head.
     pub fn read(&self, page: &[u8]) -> Result<PageHead, Fault> {
         let too_short = || Fault::PageCut(page.len());
         if page.len() < self.data {
@@ -90,7 +89,7 @@ impl Layout {
     }
 }
 
-/// Whether events are laid out as here, by what `events/header_event` says.
+/// Whether `events/header_event` describes the event layout known here.
 pub(super) fn is_known(header: &str) -> bool {
     let says = |name: &str, value: &str| {
         header.lines().any(|line| {
@@ -102,7 +101,7 @@ pub(super) fn is_known(header: &str) -> bool {
     kinds && says("type_len", "5") && says("time_delta", "27")
 }
 
-/// The item at a place of a page whose events end at `end`, and the place of the next item.
+/// The item at a place in a page whose events end at `end`, and the next item's place.
 pub(super) fn piece(page: &[u8], at: usize, end: usize) -> Result<(Piece, usize), Fault> {
     let word = |at: usize| long(&page[..end], at, 4);
     let head = word(at).ok_or(Fault::EventCut)?;
@@ -114,12 +113,12 @@ pub(super) fn piece(page: &[u8], at: usize, end: usize) -> Result<(Piece, usize)
     };
     Ok(match kind {
         29 if delta == 0 => (Piece::End, end),
-        // The kernel gives one a delta of 1 that had none.
+        // For a delta of 0, the kernel writes 1.
         29 => (Piece::Discarded(if delta == 1 { 0 } else { delta }), within(at + 4, next()?.max(4))?),
         30 => (Piece::TimePassed(next()? << 27 | delta), at + 8),
         31 => (Piece::Stamp(next()? << 27 | delta), at + 8),
         0 => {
-            // The length counts its own four bytes.
+            // The length includes its own four bytes.
             let length = next()?;
             if length < 4 {
                 return Err(Fault::EventSize(length));
@@ -134,11 +133,11 @@ pub(super) fn piece(page: &[u8], at: usize, end: usize) -> Result<(Piece, usize)
     })
 }
 
-/// The stamp whose lower bits are `stamp`, where it was `now` before.
+/// The stamp with the lower bits `stamp`, after the stamp `now`.
 pub(super) const fn full_stamp(stamp: u64, now: u64) -> u64 {
     let above = now >> STAMP_BITS << STAMP_BITS;
     let stamp = above | stamp;
-    // The upper bits changed meanwhile, where the stamp would go back by more than half of the lower bits' range.
+    // The upper bits have changed if the stamp would go back by more than half the lower bits' range.
     if now > stamp && now - stamp > 1 << (STAMP_BITS - 1) {
         stamp.saturating_add(1 << STAMP_BITS)
     } else {

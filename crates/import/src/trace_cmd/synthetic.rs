@@ -1,4 +1,4 @@
-//! A `trace.dat` of a machine that never was, for tests: byte by byte what `trace-cmd record` would write.
+//! A simulated machine's `trace.dat`, for tests: the same bytes as from `trace-cmd record`.
 
 use std::io::Write;
 
@@ -11,20 +11,20 @@ use crate::synthetic::{FIRST, Field, format, formats, raw, switch};
 #[derive(Debug, Clone)]
 pub struct File {
     version: u8,
-    /// The pages of each CPU, with the last stamp in each.
+    /// Each CPU's pages, with each page's last stamp.
     cpus: [Vec<Page>; 2],
     clock: &'static str,
     comms: &'static str,
-    /// Options besides those that every file has.
+    /// Options beyond those in every file.
     options: Vec<(u16, Vec<u8>)>,
     compression: &'static str,
-    /// Pages of an instance's buffer follow that hold the same.
+    /// An instance's buffer with the same pages follows.
     instance: bool,
-    /// Which tracepoints it describes, as bits.
+    /// The described tracepoints, as bits.
     asks: u64,
-    /// And those of who is born.
+    /// And the tracepoints for new threads.
     births: bool,
-    /// Bytes of a page.
+    /// The page size, bytes.
     size: usize,
 }
 
@@ -36,7 +36,7 @@ struct Page {
     lost: Option<u64>,
 }
 
-/// Bytes of a page's head.
+/// The size of a page's head, bytes.
 const HEAD: usize = 16;
 
 const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
@@ -47,7 +47,7 @@ const HEADER_EVENT: &str = "# compressed entry header\n\ttype_len    :    5 bits
     \tarray       :   32 bits\n\n\tpadding     : type == 29\n\ttime_extend : type == 30\n\
     \ttime_stamp : type == 31\n\tdata max type_len  == 28\n";
 
-/// Tracepoints of who is born, beside those that perf's files have too.
+/// Tracepoints for new threads, beyond those in perf's files.
 const BIRTHS: [(&str, &str, u64, &[Field]); 2] = [
     ("task", "task_newtask", FORK - 1, &[("pid_t pid", 8, 4, 1), ("unsigned long clone_flags", 16, 8, 0)]),
     (
@@ -96,13 +96,13 @@ impl File {
         self
     }
 
-    /// Compressed, where the version can be; by zlib or zstd, or said to be by another.
+    /// Compressed, if the version allows it; by zlib or zstd, or allegedly by another method.
     pub const fn compressed(mut self, by: &'static str) -> Self {
         self.compression = by;
         self
     }
 
-    /// With one more option.
+    /// With another option.
     pub fn option(mut self, id: u16, content: &[u8]) -> Self {
         self.options.push((id, content.to_vec()));
         self
@@ -114,13 +114,13 @@ impl File {
         self
     }
 
-    /// Begins a CPU's next page. `lost` events were lost before it; `None`: none were, 0: their number is not known.
+    /// Begins a CPU's next page. `lost` events were lost before it; `None`: no loss, 0: an unknown number.
     pub fn page(mut self, cpu: u32, lost: Option<u64>) -> Self {
         self.cpus[cpu as usize].push(Page { lost, ..Page::default() });
         self
     }
 
-    /// Puts words into a page of a CPU as they are, at this time.
+    /// Puts unchanged words into a CPU's page, at this time.
     pub fn words(mut self, (at, cpu): (u64, u32), words: &[u32]) -> Self {
         let page = self.sheet(cpu, at, words.len() * 4);
         page.last = at;
@@ -128,7 +128,7 @@ impl File {
         self
     }
 
-    /// The page with room for an event of this size and time.
+    /// The page with room for an event with this size and time.
     fn sheet(&mut self, cpu: u32, at: u64, bytes: usize) -> &mut Page {
         let (pages, size) = (&mut self.cpus[cpu as usize], self.size);
         let room = |page: &Page| size - HEAD - page.events.len() - 8;
@@ -143,7 +143,7 @@ impl File {
         page
     }
 
-    /// An event with these bytes at these offsets, of a tracepoint with this number.
+    /// An event with these bytes at these offsets, for a tracepoint with this number.
     fn event(mut self, id: u64, (at, cpu, _, tid): Origin, fields: &[(usize, &[u8])]) -> Self {
         let raw = raw(id, tid, fields);
         let page = self.sheet(cpu, at, raw.len() + 16);
@@ -169,17 +169,17 @@ impl File {
         self.event(FIRST + event as u64, origin, fields)
     }
 
-    /// The thread of `place` leaves its CPU to another.
+    /// The thread in `origin` leaves its CPU to another.
     pub fn switch(self, origin: Origin, state: i64, next: u32, comm: &str) -> Self {
         switch(origin, state, next, comm, |fields| self.tracepoint(EventType::Switch, origin, fields))
     }
 
-    /// It wakes another.
+    /// The thread in `origin` wakes another.
     pub fn waking(self, origin: Origin, target: u32) -> Self {
         self.tracepoint(EventType::Waking, origin, &[(12, &target.to_le_bytes())])
     }
 
-    /// It makes another, called as it is: a thread of its process or a process.
+    /// The thread in `origin` makes another, named `comm`: a thread in its process or a process.
     pub fn birth(mut self, origin: Origin, child: u32, thread: bool, comm: &str) -> Self {
         self.births = true;
         let (own, child) = (origin.3.to_le_bytes(), child.to_le_bytes());
@@ -192,7 +192,7 @@ impl File {
         )
     }
 
-    /// The pages of each CPU as they are in the file.
+    /// Each CPU's pages as in the file.
     fn pages(&self) -> [Vec<u8>; 2] {
         let page = |page: &Page| {
             let lost = page.lost.map_or(0, |count| 1_u64 << 31 | u64::from(count > 0) << 30);
@@ -227,7 +227,7 @@ impl File {
         for (id, content) in &self.options {
             file.extend(option(*id, content));
         }
-        // The table of an instance, which is put behind all else; and the clock's word is behind the table.
+        // An instance's table, which stands behind all else; and the clock's word is behind the table.
         let instance = file.len() + 6;
         if self.instance {
             file.extend(option(3, &[&[0; 8][..], b"other\0"].concat()));
@@ -340,12 +340,12 @@ fn option(id: u16, content: &[u8]) -> Vec<u8> {
     [&id.to_le_bytes()[..], &(content.len() as u32).to_le_bytes(), content].concat()
 }
 
-/// Behind its size.
+/// A text behind its size.
 fn long_text(text: &str) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat()
 }
 
-/// Compressed, behind both sizes.
+/// Compressed content, behind both sizes.
 fn chunk(content: &[u8], by: &str) -> Vec<u8> {
     let packed = if by == "zstd" {
         compress_to_vec(content, CompressionLevel::Fastest)
@@ -362,7 +362,7 @@ fn info() -> Vec<u8> {
         .concat()
 }
 
-/// Ftrace's own: one.
+/// A single format for ftrace's own events.
 fn own() -> Vec<u8> {
     [1_u32.to_le_bytes().to_vec(), long_text("name: print\nID: 5\nformat:\n")].concat()
 }

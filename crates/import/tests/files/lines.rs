@@ -3,7 +3,7 @@
 use wakepath_event::{Context, Cpu, Event, EventKind, EventSource};
 use wakepath_import::{Damage, OpenError};
 
-/// The events of a file, and what is wrong with it.
+/// A file's events, and its damages.
 pub fn events(file: &impl EventSource<Damage = Damage>) -> (Vec<Event>, Vec<Damage>) {
     let mut events = Vec::new();
     let damages = file.for_each(|event| events.push(event.clone()));
@@ -11,7 +11,7 @@ pub fn events(file: &impl EventSource<Damage = Damage>) -> (Vec<Event>, Vec<Dama
     (events, damages)
 }
 
-/// Reads a file that may be anything; says how many events there were, and what was wrong.
+/// Reads an arbitrary file; returns the number of events, and the damages.
 pub fn survives(
     file: Result<impl EventSource<Damage = Damage>, OpenError>,
 ) -> Result<(usize, Vec<Damage>), String> {
@@ -24,7 +24,7 @@ pub fn survives(
     Ok((events, damages))
 }
 
-/// A line for each event: stamp, CPU, thread, kind; without those that are not about threads.
+/// A line for each event about threads: stamp, CPU, thread, kind.
 pub fn lines(events: &[Event]) -> Vec<String> {
     let told = events.iter().filter_map(|event| {
         let what = match &event.kind {
@@ -63,7 +63,7 @@ pub fn lines_with(events: &[Event], word: &str) -> Vec<String> {
     lines(events).into_iter().filter(|line| line.contains(word)).collect()
 }
 
-/// The same bytes, but for these at one place.
+/// The same bytes, except at this place.
 pub fn changed(bytes: &[u8], at: usize, with: &[u8]) -> Vec<u8> {
     [&bytes[..at], with, &bytes[at + with.len()..]].concat()
 }

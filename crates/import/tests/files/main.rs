@@ -1,4 +1,4 @@
-//! Files of tracers that copy the kernel's description of its tracepoints, as events.
+//! Tracer files with the kernel's description of its tracepoints, as events.
 
 mod lines;
 mod perf_data;

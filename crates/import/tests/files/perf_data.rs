@@ -1,4 +1,4 @@
-//! Files of `perf record`, as events.
+//! `perf record` files, as events.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn opened(bytes: &[u8]) -> Result<PerfData<&[u8]>, OpenError> {
     PerfData::from_source(bytes, Path::new("a.data"))
 }
 
-/// The events of a file, and what is wrong with it.
+/// A file's events, and its damages.
 fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
     events(&opened(&file.bytes()).expect("a file"))
 }
@@ -91,7 +91,7 @@ fn a_state_means_what_the_file_says() {
     }
 }
 
-/// A process with its parent, as perf makes it up for what was there before.
+/// A process with its parent, in the form that perf makes up for earlier processes.
 fn was_there(file: File, pid: u32, tid: u32, parent: u32, comm: &[u8]) -> File {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
     let fork = [words(&[pid, parent, tid, parent]), vec![0; 8]].concat();
@@ -149,7 +149,7 @@ fn births_programs_names_and_deaths_are_perfs_own_records() {
         ]
     };
     assert_eq!(lines(&read(&file).0), expected("110 cpu1 20 executes \"date\" date"));
-    // The tracepoint knows more, and where it is there, the record only names.
+    // With the tracepoint, which knows more, the record only names.
     let tracepoint =
         [(8, &(16_u32 | 9 << 16).to_le_bytes()[..]), (12, &20_u32.to_le_bytes()), (16, b"/bin/date")];
     let with = file.tracepoint(EventType::Exec, (111, 1, 20, 20), &tracepoint);
@@ -196,7 +196,7 @@ fn packets_of_the_loopback_are_known_by_their_buffers_and_others_peers_by_the_so
     const BUFFER: u64 = 0xffff_8880_0000_1000;
     let mut file = packet(two_cpus(|file| file), EventType::PacketOut, 201, b"lo\0", BUFFER);
     file = received(packet(file, EventType::PacketIn, 202, b"lo\0", BUFFER), 203, BUFFER, lo);
-    // The later use of that buffer is not known.
+    // Later uses of this buffer are unknown.
     file = packet(
         packet(file, EventType::PacketOut, 204, b"eth0\0", BUFFER),
         EventType::PacketIn,
@@ -236,7 +236,7 @@ fn samples_and_call_chains_are_stacks_and_mapped_files_mappings() {
         [&(words.len() as u64).to_le_bytes()[..], &chain].concat()
     };
     let chain = chain(&[-128, 0x9000, -512, 0x4010, 0x4020]);
-    // pid, tid, addr, len, pgoff, a build id of 4 bytes, PROT_EXEC, flags, path; and one that is no code.
+    // pid, tid, addr, len, pgoff, a build id of 4 bytes, PROT_EXEC, flags, path; and a mapping without code.
     let map = |protection: u32| {
         let mut map = [7_u32, 7].map(u32::to_le_bytes).concat();
         map.extend([0x4000_u64, 0x1000, 0x2000].map(u64::to_le_bytes).concat());
@@ -276,18 +276,17 @@ fn a_loss_has_its_cpu_and_its_time() {
         .plain(2, 0, &lost(2), (190, 1, 0, 0))
         .switch((195, 1, 0, 0), 0, 8, "there");
     let losses = |file: &File| lines_with(&read(file).0, "lost");
-    // Behind the first one, the thread on the CPU is not known.
+    // Behind the first loss, the CPU's thread is unknown.
     let unknown = Tid(u32::MAX);
     let second = format!("190 cpu1 {unknown} lost 2 since 180");
     assert_eq!(losses(&file), ["180 cpu1 0 lost 5 since 150", second.as_str()]);
-    // The total that perf counts in the end is no other loss, but for the part that was never noted: that is behind the
-    // last record of that CPU.
+    // perf's final total is no other loss, except for its unnoted part: this lies behind the CPU's last record.
     let index = |file: File| {
         let numbers =
             [1_u64, EventType::Switch as u64 * 16 + 2, 0, 1, u64::MAX].map(u64::to_le_bytes).concat();
         file.record(69, 0, &numbers)
     };
-    // Its number is that of the switches on CPU 1.
+    // The id of the switches on CPU 1.
     let in_all = |file: File, count: u64| {
         let mut body = count.to_le_bytes().to_vec();
         body.extend([0_u32, 0].map(u32::to_le_bytes).concat());
@@ -364,7 +363,7 @@ fn an_error_names_the_reason_and_the_way_out() {
     }
 }
 
-/// A file with something of everything.
+/// A file with all kinds of records.
 fn of_all_kinds() -> File {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
     let chain = [3_u64, (-128_i64) as u64, 0x9000, 0x9001].map(u64::to_le_bytes).concat();
@@ -401,7 +400,7 @@ fn a_file_cut_short_anywhere_is_refused_by_name_and_place() {
 #[test]
 fn a_flipped_bit_anywhere_is_a_local_matter_or_an_error() {
     let bytes = of_all_kinds().bytes();
-    // A few bits of each byte; some bytes of the long text behind the records.
+    // A few bits in each byte; some bytes in the long text behind the records.
     let end = records(&bytes) + 1200;
     for bit in (0..end * 8).step_by(3).chain((end * 8..bytes.len() * 8).step_by(31)) {
         let mut bytes = bytes.clone();
@@ -412,7 +411,7 @@ fn a_flipped_bit_anywhere_is_a_local_matter_or_an_error() {
     }
 }
 
-/// Where the records of a file begin.
+/// The start of a file's records.
 fn records(bytes: &[u8]) -> usize {
     u64::from_le_bytes(*bytes[40..].first_chunk().expect("a header")) as usize
 }
@@ -449,7 +448,7 @@ fn records_behind_a_damaged_one_are_read_and_the_missing_ones_are_a_loss() {
 #[test]
 fn no_size_is_believed() {
     let good = of_all_kinds().bytes();
-    // A word of all ones, and one that leads just past the file, everywhere.
+    // A word with all bits set, and a word that leads just past the file, everywhere.
     for value in [u64::MAX, good.len() as u64, 1 << 62, 1 << 32] {
         for at in (0..records(&good) + 1200).step_by(4) {
             if let Err(error) = survives(&changed(&good, at, &value.to_le_bytes())) {
@@ -457,7 +456,7 @@ fn no_size_is_believed() {
             }
         }
     }
-    // The bytes behind a record of hardware traces are as many as it claims.
+    // A hardware trace record claims the number of bytes behind it.
     let with = |size: u64| two_cpus(|file| file).record(71, 0, &size.to_le_bytes()).round();
     for size in [u64::MAX, 1 << 40] {
         let (_, damages) = survives(&with(size).bytes()).expect("the rest is read");

@@ -1,4 +1,4 @@
-//! Files of `trace-cmd record`, as events.
+//! `trace-cmd record` files, as events.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn opened(bytes: &[u8]) -> Result<TraceDat<&[u8]>, OpenError> {
     TraceDat::from_source(bytes, Path::new("a.dat"))
 }
 
-/// The events of a file, and what is wrong with it.
+/// A file's events, and its damages.
 fn read(file: &File) -> (Vec<Event>, Vec<Damage>) {
     events(&opened(&file.bytes()).expect("a file"))
 }
@@ -40,7 +40,7 @@ const OF_TWO_CPUS: [&str; 7] = [
     "200 cpu0 7 to 0 Blocked(Uninterruptible)",
 ];
 
-/// `OF_TWO_CPUS`, but for a name that is emitted twice.
+/// `OF_TWO_CPUS`, without a name emitted twice.
 fn event_lines(file: &File) -> Vec<String> {
     let mut lines = lines(&read(file).0);
     lines.retain(|line| line != "110 cpu1 8 names 8 \"there\"");
@@ -67,7 +67,7 @@ fn events_are_by_time_in_either_version_compressed_or_not() {
 fn many_pages_of_a_cpu_are_read_one_after_the_other() {
     for (version, compression) in FORMS {
         let mut file = two_cpus().version(version).compressed(compression);
-        // Some a long time apart: more than an event's own delta can hold.
+        // Some far apart: more than an event's own delta can hold.
         let mut at = 1000;
         for n in 0..500 {
             at += if n % 100 == 0 { 1 << 30 } else { 7 };
@@ -102,7 +102,7 @@ fn a_state_means_what_the_file_says() {
 
 #[test]
 fn time_passes_as_the_pages_words_say() {
-    // 100, and 5 << 27 | 3 later; padding that is passed; an absolute stamp; the rest of the page empty.
+    // 100, and 5 << 27 | 3 later; skipped padding; an absolute stamp; an empty rest of the page.
     let file = File::default()
         .switch((100, 0, 0, 0), 0, 7, "here")
         .words((100 + (5 << 27 | 3), 0), &[30 | 3 << 5, 5])
@@ -133,7 +133,7 @@ fn events_lost_before_a_page_are_a_loss_of_its_cpu() {
         let lost = lines_with(&read(&file).0, "lost");
         assert_eq!(lost, ["180 cpu1 0 lost 5 since 150", "190 cpu1 8 lost 0 since 180"]);
     }
-    // The events that found no room were counted, without their times.
+    // Events without room were counted, without their times.
     let stats = b"CPU: 1\nentries: 2\noverrun: 0\ncommit overrun: 0\ndropped events: 9\nread events: 2\n\0";
     let (_, damages) = read(&two_cpus().option(2, stats));
     assert_eq!(damages.len(), 1, "{damages:?}");
@@ -162,7 +162,7 @@ fn a_newborn_is_a_thread_or_a_process_where_the_file_says_so() {
 
 #[test]
 fn stamps_of_a_clock_that_is_time_are_said_to_be_its_and_of_others_refused() {
-    // A counter of 2 GHz.
+    // A 2 GHz counter.
     let tsc = [&1_u32.to_le_bytes()[..], &1_u32.to_le_bytes(), &1000_u64.to_le_bytes()].concat();
     for (clock, means) in [
         ("mono", ClockId::Monotonic),
@@ -258,7 +258,7 @@ fn an_error_names_the_reason_and_the_way_out() {
     }
 }
 
-/// A file with something of everything.
+/// A file with all kinds of items.
 fn of_all_kinds(version: u8, compression: &'static str) -> File {
     let name = (16_u32 | 4 << 16).to_le_bytes();
     two_cpus()
@@ -347,7 +347,7 @@ fn an_unreadable_end_of_a_cpu_is_a_loss_up_to_there() {
     let file = two_cpus().page(0, None).words((300, 0), &[1 << 5, 4000]);
     let lines = lines(&read(&file).0);
     assert!(lines.last().is_some_and(|line| line.ends_with("lost 0 since 200")), "{lines:#?}");
-    // A chunk that says more of itself than there is in it.
+    // A chunk that claims more bytes than it holds.
     let good = of_all_kinds(7, "zlib").bytes();
     let at = good.windows(4).position(|window| window == 1024_u32.to_le_bytes()).expect("a chunk of a page");
     let at =
@@ -359,7 +359,7 @@ fn an_unreadable_end_of_a_cpu_is_a_loss_up_to_there() {
 
 #[test]
 fn no_page_is_of_two_cpus() {
-    // The table of version 6: where the pages of a CPU are, and how many bytes.
+    // The table in version 6: the place and size of each CPU's pages.
     let file = (0..200).fold(two_cpus().version(6), |file, n| file.waking((300 + n, 0, 7, 7), 8));
     let mut bytes = file.bytes();
     let table = bytes.windows(10).position(|window| window == b"flyrecord\0").expect("a table") + 10;

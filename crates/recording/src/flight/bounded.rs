@@ -1,23 +1,23 @@
-//! A map of facts with a limit: beyond it, those go that were used the longest time ago.
+//! A map with a limit on its facts: beyond it, the least recently used facts go.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use wakepath_event::{Event, EventKind, Mark};
 
-/// Facts by key, each as the event that stated it.
+/// Facts by key, each as the event with which it was stated.
 #[derive(Debug)]
 pub(super) struct Bounded<K> {
     facts: HashMap<K, Fact>,
     max: usize,
-    /// Bytes that the facts have beside themselves.
+    /// The facts' memory outside themselves, bytes.
     payload: usize,
 }
 
 #[derive(Debug)]
 struct Fact {
     event: Event,
-    /// The stamp of the last record that needed it, ns.
+    /// The stamp of the last record with a need for this fact, ns.
     used: u64,
 }
 
@@ -27,12 +27,12 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
         Self { facts: HashMap::new(), max, payload: 0 }
     }
 
-    /// Whether a fact of this key can be stated without another one going for it.
+    /// Whether a fact with this key fits without the loss of another.
     pub fn has_room_for(&self, key: &K) -> bool {
         self.facts.len() < self.max || self.facts.contains_key(key)
     }
 
-    /// States a fact, in place of an earlier one of this key.
+    /// States a fact, in place of an earlier one with this key.
     pub fn state(&mut self, key: K, event: &Event) {
         self.payload += payload(&event.kind);
         let fact = Fact { event: event.clone(), used: event.at.ns() };
@@ -51,14 +51,14 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
         }
     }
 
-    /// Forgets the fact of this key.
+    /// Forgets this key's fact.
     pub fn forget(&mut self, key: K) {
         if let Some(fact) = self.facts.remove(&key) {
             self.payload -= payload(&fact.event.kind);
         }
     }
 
-    /// Forgets the facts whose keys are not kept.
+    /// Forgets the facts for which `keep` is false.
     pub fn retain(&mut self, mut keep: impl FnMut(&K) -> bool) {
         let payload_bytes = &mut self.payload;
         self.facts.retain(|key, fact| {
@@ -73,12 +73,12 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
     /// The facts, in the order in which they were stated.
     pub fn events(&self) -> Vec<&Event> {
         let mut events: Vec<_> = self.facts.values().map(|fact| &fact.event).collect();
-        // The order of equal stamps may not depend on the map either.
+        // The order at equal stamps must not depend on the map either.
         events.sort_by_cached_key(|event| (event.at, format!("{:?}", event.kind)));
         events
     }
 
-    /// The memory that it takes, bytes: an estimate from above of what a hash table keeps for each entry.
+    /// The memory in use, bytes: an upper estimate for a hash table's entries.
     pub fn bytes(&self) -> usize {
         self.facts.capacity() * (size_of::<(K, Fact)>() + 1) * 8 / 7 + self.payload
     }
@@ -88,7 +88,7 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
         self.facts.len()
     }
 
-    /// Forgets the quarter that was not used for the longest time: seldom, and then enough for a while.
+    /// Forgets the least recently used quarter: rarely, and then enough for a while.
     fn shed(&mut self) {
         let mut used: Vec<u64> = self.facts.values().map(|fact| fact.used).collect();
         let quarter = self.facts.len().div_ceil(4);
@@ -106,7 +106,7 @@ impl<K: Copy + Eq + Hash> Bounded<K> {
     }
 }
 
-/// The bytes of an event outside of it.
+/// An event's heap memory, bytes.
 fn payload(kind: &EventKind) -> usize {
     match kind {
         EventKind::Name(_, _, name) => name.len(),

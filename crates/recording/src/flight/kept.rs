@@ -1,4 +1,4 @@
-//! The directory of a flight recorder: its kept recordings, of which the oldest go, and the number of its process.
+//! A flight recorder's directory: its kept recordings, from which the oldest are deleted, and its process number.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
@@ -11,25 +11,25 @@ use crate::rotate::{delete, inspect};
 use crate::write::{Budget, Space};
 use crate::{ClockReading, HostIdentity, Options, WriteError, Writer};
 
-/// The file that names the recorder's process.
+/// The file with the recorder's process number.
 const RECORDER: &str = "recorder";
-/// The beginning of the names of kept recordings; the time in UTC follows, so that they sort by age.
+/// The prefix of kept recordings' names; the UTC time follows, so they sort by age.
 const KEPT: &str = "kept-";
-/// The longest content of the recorder's file, bytes.
+/// The recorder file's largest size, bytes.
 const MAX_RECORDER_BYTES: u64 = 64;
-/// The number of names that are tried for recordings of one second.
+/// The number of names to try for recordings in the same second.
 const MAX_NAMES: u32 = 1000;
 
-/// The bounds of the kept recordings together.
+/// The limits for all kept recordings together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptLimits {
-    /// How many there may be, at least 1.
+    /// The largest number of recordings, at least 1.
     pub recordings: usize,
-    /// The bytes that they may take.
+    /// Their largest total size, bytes.
     pub bytes: u64,
 }
 
-/// The directory of a flight recorder, locked.
+/// A flight recorder's directory, locked.
 #[derive(Debug)]
 pub struct FlightDirectory {
     directory: Directory,
@@ -39,11 +39,11 @@ pub struct FlightDirectory {
 }
 
 impl FlightDirectory {
-    /// Opens the directory `path` for this process, or makes it, private, and notes in it the number of this process.
-    /// `options` are those of each kept recording.
+    /// Opens the directory `path` for this process, or makes it, private, and writes this process's number into it.
+    /// `options` are each kept recording's options.
     ///
     /// # Errors
-    /// When it cannot be made, or another recorder has it.
+    /// When the directory cannot be made, or another recorder has it.
     pub fn open(
         path: &Path,
         limits: KeptLimits,
@@ -61,7 +61,7 @@ impl FlightDirectory {
             let text = "another flight recorder writes there: choose another directory with -o";
             return Err(io(io::Error::new(io::ErrorKind::ResourceBusy, text)));
         }
-        // Beside something else, deleting recordings by their names would be a surprise.
+        // Beside a user's other files, deletions by name would be a surprise.
         let is_ours = |name: &OsStr| name == RECORDER || is_kept(name);
         if directory.names().map_err(io)?.iter().any(|(name, _)| !is_ours(name)) {
             return Err(WriteError::InTheWay(path.to_owned()));
@@ -74,11 +74,12 @@ impl FlightDirectory {
         Ok(Self { directory, limits, options, host })
     }
 
-    /// Begins a kept recording, of about `bytes`, whose window begins at `clock`. `word` ends its name. The oldest ones go
-    /// where there would be too many, or too large ones; all stay where even that makes too little room.
+    /// Begins a kept recording with about `bytes` bytes, whose window begins at `clock`. `word` ends its name. The
+    /// oldest recordings are deleted as far as the limits require; all stay where even their deletion makes too
+    /// little room.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the recording cannot be made.
     pub fn begin(&self, word: &str, clock: ClockReading, bytes: u64) -> Result<Writer, WriteError> {
         let acting = Caller::act(self.options.caller.as_ref()).map_err(|e| self.io(e))?;
         self.make_room(bytes)?;
@@ -95,14 +96,14 @@ impl FlightDirectory {
         Ok(writer)
     }
 
-    /// Deletes a recording that was begun here and could not be written whole. Its writer has let go of it.
+    /// Deletes a recording begun here that could not be written whole. Its writer must be dropped already.
     pub fn take_back(&self, path: &Path) {
         let Ok(_acting) = Caller::act(self.options.caller.as_ref()) else { return };
         if let Some(name) = path.file_name().filter(|name| is_kept(name))
             && let Ok(found) = inspect(&self.directory, name)
             && delete(&found).is_ok()
         {
-            // A part that cannot be deleted can be read.
+            // A partly deleted recording still reads.
             let _ = self.directory.remove_directory(name);
         }
     }
@@ -119,8 +120,8 @@ impl FlightDirectory {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Deletes the oldest recordings, so that one more of `bytes` is within the limits and has room on the disk. Deletes none
-    /// where that cannot be.
+    /// Deletes the oldest recordings, so that another with `bytes` bytes fits into the limits and onto the disk.
+    /// Deletes none if it cannot fit.
     fn make_room(&self, bytes: u64) -> Result<(), WriteError> {
         let io = |source| self.io(source);
         let limit = self.limits.bytes;
@@ -129,7 +130,7 @@ impl FlightDirectory {
         }
         let mut kept = Vec::new();
         for (name, kind) in self.directory.names().map_err(io)? {
-            // One that is not a recording of this user stays, and does not count.
+            // Any other directory, or another user's recording, stays and does not count.
             if is_kept(&name)
                 && kind == FileType::Directory
                 && let Ok(found) = inspect(&self.directory, &name)
@@ -148,7 +149,7 @@ impl FlightDirectory {
         Ok(())
     }
 
-    /// Whether the disk has room for one more recording of `bytes` once `freed` bytes are deleted.
+    /// Whether the disk has room for another recording with `bytes` bytes after `freed` bytes are deleted.
     fn check_disk(&self, freed: u64, bytes: u64) -> Result<(), WriteError> {
         let path = &self.directory.path;
         let (free, total) = self.directory.space().map_err(|source| self.io(source))?;
@@ -168,13 +169,13 @@ impl FlightDirectory {
 impl Drop for FlightDirectory {
     fn drop(&mut self) {
         if let Ok(_acting) = Caller::act(self.options.caller.as_ref()) {
-            // Without the file, `trigger` says that no recorder runs; with it, the lock says so.
+            // Without the file, `trigger` reports that no recorder runs; with it, the lock shows so.
             let _ = self.directory.remove_file(OsStr::new(RECORDER));
         }
     }
 }
 
-/// The process of the flight recorder that writes into the directory `path`; `None` where none does.
+/// The number of the flight recorder's process for the directory `path`; `None` if no recorder runs.
 ///
 /// # Errors
 /// When the directory cannot be read.
@@ -184,7 +185,7 @@ pub fn recorder(path: &Path) -> io::Result<Option<i32>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    // A recorder that was killed left the file, and its number may be another process's by now.
+    // A killed recorder leaves its file, and its number may be another process's by now.
     if directory.lock() {
         return Ok(None);
     }
@@ -202,12 +203,12 @@ pub fn kept_recordings(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(kept.map(|(name, _)| path.join(name)).collect())
 }
 
-/// Whether the recording `path` is written to its end: its writer has let go of it.
+/// Whether the recording `path` is complete: its writer has released the lock.
 pub fn is_written(path: &Path) -> bool {
     Directory::at(path).is_ok_and(|directory| directory.lock())
 }
 
-/// The number of recordings, of which `kept` has the sizes, the oldest first, that go for one more of `bytes`.
+/// The number of recordings to delete before another with `bytes` bytes fits. `kept` has the sizes, the oldest first.
 fn oldest_that_go(kept: &[u64], bytes: u64, limits: KeptLimits) -> usize {
     let mut sum = kept.iter().fold(bytes, |sum, size| sum.saturating_add(*size));
     let goes = |(gone, size): &(usize, &u64)| {
@@ -219,11 +220,11 @@ fn oldest_that_go(kept: &[u64], bytes: u64, limits: KeptLimits) -> usize {
 }
 
 fn is_kept(name: &OsStr) -> bool {
-    // One that is being begun has a dot before its name, and `.new` behind it.
+    // An unfinished recording has a dot before its name, and `.new` behind it.
     name.to_str().is_some_and(|name| name.strip_prefix('.').unwrap_or(name).starts_with(KEPT))
 }
 
-/// A time in UTC that can be a part of a name, from seconds since 1970. The days become a date as in H. Hinnant's
+/// A UTC time as part of a file name, from seconds since 1970. Days become a date as in H. Hinnant's
 /// "chrono-compatible low-level date algorithms" (`civil_from_days`).
 fn utc(seconds: u64) -> String {
     let (days, time) = (seconds / 86_400 + 719_468, seconds % 86_400);
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_oldest_recordings_go_until_one_more_is_within_the_limits() {
-        // The most recordings and bytes, the sizes of those that are there, the new one's size, and the number that go.
+        // The largest number and size, the kept recordings' sizes, the new size, and the number to delete.
         for (recordings, most, kept, bytes, gone) in [
             (3, 100, &[][..], 100, 0),
             (3, 100, &[10, 10], 80, 0),

@@ -1,9 +1,9 @@
-//! The last states: what the records that are no longer kept say of the time after them.
+//! The last states: the facts and states from dropped records that still hold after them.
 //!
-//! A recording says some things once or only on change (births, names, mappings, flows, files, stacks, contexts), and has
-//! two records of what takes time (waits, requests to disks, waits for locks). Each record that leaves the
-//! memory passes through here, and [`LastStates::restate`] says anew what still holds, as the snapshot at the beginning of a
-//! recording does. Things that are over are forgotten: dead threads and their processes, finished requests.
+//! A recording states some facts once or on change (forks, names, mappings, flows, files, stacks, contexts), and has
+//! two records for each duration (waits, disk requests, lock waits). Each record that leaves the memory passes
+//! through here, and [`LastStates::restate`] states anew the facts that still hold, like the snapshot at a
+//! recording's beginning. Facts without a future are forgotten: dead threads and their processes, finished requests.
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
@@ -15,8 +15,7 @@ use wakepath_kernel_records::Kind;
 use super::bounded::Bounded;
 use super::threads::{Row, State, Threads};
 
-/// The most facts of each kind. A recorder that runs for a week on a machine with more of them
-/// forgets those that were not needed for the longest time.
+/// The largest number of facts by kind. On a machine with more, a recorder forgets the least recently used facts.
 const MAX_FLOWS: usize = 1 << 15;
 const MAX_FILES: usize = 1 << 15;
 const MAX_NAMES: usize = 1 << 15;
@@ -24,7 +23,7 @@ const MAX_MAPPINGS: usize = 1 << 15;
 const MAX_STACKS: usize = 1 << 13;
 const MAX_REQUESTS: usize = 1 << 14;
 const MAX_GOROUTINES: usize = 1 << 15;
-/// The most marks of the session: its command, its targets, its own threads.
+/// The largest number of session marks: the command, the targets, wakepath's own threads.
 const MAX_MARKS: usize = 1 << 12;
 
 /// The last states.
@@ -41,16 +40,16 @@ pub(super) struct LastStates {
     mappings: Bounded<(Tid, u64)>,
     stacks: Bounded<StackId>,
     requests: Bounded<u64>,
-    /// By process and number: the last step.
+    /// The last step, by process and goroutine number.
     goroutines: Bounded<(Tid, u64)>,
-    /// The same: the last span that began in it.
+    /// The last span that began, by process and goroutine number.
     spans: Bounded<(Tid, u64)>,
     marks: Vec<Event>,
     clocks: Option<(Stamp<Local>, Clocks)>,
     totals: Totals,
 }
 
-/// Numbers that count since the recording began.
+/// Counters since the recording began.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Totals {
     stacks: StackCounts,
@@ -77,7 +76,7 @@ impl LastStates {
         }
     }
 
-    /// Takes an event that is no longer kept, in the order of time.
+    /// Takes the event of a dropped record, in time order.
     pub fn take(&mut self, event: &Event) {
         if let EventKind::Fork { child } = &event.kind
             && self.threads.is_reused(child)
@@ -85,13 +84,13 @@ impl LastStates {
             self.forget(|tgid| tgid == child.tgid);
         }
         if !self.has_room_for(&event.kind) {
-            // Facts of the dead go before any about a process that lives, however long ago that was stated.
+            // Facts about dead processes go before any living process's fact, however old.
             self.forget_the_dead();
         }
         self.threads.take(event);
         let at = event.at.ns();
         match &event.kind {
-            // The states of threads and CPUs, which are kept there. Switches and wakings are all but everything in a recording.
+            // `threads` keeps the states of threads and CPUs. Switches and wake-ups are nearly all records.
             EventKind::Switch { .. }
             | EventKind::Waking { .. }
             | EventKind::Migrate { .. }
@@ -108,14 +107,14 @@ impl LastStates {
             | EventKind::LockBegin(_)
             | EventKind::LockEnd(_)
             | EventKind::Loss { .. } => {}
-            // They say nothing of the time behind them.
+            // Without an effect on later time.
             EventKind::Ready { .. }
             | EventKind::Stolen(_)
             | EventKind::Sample(_)
             | EventKind::Function(_)
             | EventKind::Signal(_) => {}
             EventKind::Exec { .. } => {
-                // Its files stay open. The code that the new program has mapped has its records before this one.
+                // Its files stay open. The new program's mappings were recorded before this record.
                 let is_of = |(tgid, _): &(Tid, u64)| *tgid == event.current;
                 self.goroutines.retain(|key| !is_of(key));
                 self.spans.retain(|key| !is_of(key));
@@ -138,7 +137,7 @@ impl LastStates {
             EventKind::StackLater(id, _) => self.stacks.state(*id, event),
             EventKind::StackOf(id) => self.stacks.use_at(*id, at),
             EventKind::BlockIssue(request) => {
-                // An interrupt sends a request for no thread: it only has the CPU of one.
+                // An interrupt's request belongs to no thread: the interrupt only used a thread's CPU.
                 let of = if event.context.is_interrupt() { Tid::IDLE } else { event.current };
                 self.requests.state(request.id, &Event { current: of, ..event.clone() });
             }
@@ -167,7 +166,7 @@ impl LastStates {
         }
     }
 
-    /// Whether a fact about a process has room without another one going for it.
+    /// Whether a fact about a process fits without the loss of another.
     fn has_room_for(&self, kind: &EventKind) -> bool {
         match kind {
             EventKind::File(file) => self.files.has_room_for(&(file.tgid, file.fd)),
@@ -182,12 +181,12 @@ impl LastStates {
         }
     }
 
-    /// Notes that records of this CPU were lost.
+    /// Notes a loss of records from this CPU.
     pub fn lose(&mut self, cpu: Cpu) {
         self.threads.lose(cpu);
     }
 
-    /// Forgets the facts about processes that have ended. Goes through all that is known: to be called now and then.
+    /// Forgets the facts about ended processes. A full walk through all facts: call it rarely.
     pub fn forget_the_dead(&mut self) {
         let living = self.threads.processes();
         self.forget(|tgid| !living.contains(&tgid));
@@ -204,7 +203,7 @@ impl LastStates {
         self.names.retain(|(space, key)| !space.process(*key).is_some_and(&is_gone));
     }
 
-    /// The memory that it takes, bytes.
+    /// The memory in use, bytes.
     pub fn bytes(&self) -> usize {
         let facts = self.flows.bytes()
             + self.files.bytes()
@@ -218,14 +217,14 @@ impl LastStates {
         facts + self.threads.bytes() + self.marks.capacity() * size_of::<Event>()
     }
 
-    /// The numbers that a recording which begins now does not count.
+    /// The counters to subtract in a recording that begins now.
     pub const fn totals(&self) -> &Totals {
         &self.totals
     }
 
-    /// The events of a moment that say what holds then: threads and what they wait for, then facts, then the mark that
-    /// all sources are recorded. A thread in no known state comes 1 ns before: from that mark on it
-    /// is not known to wait for a CPU.
+    /// The events that state, at this stamp, all that still holds: threads and their waits, then facts, then the mark
+    /// for complete sources. A thread in an unknown state comes 1 ns earlier, so that readers do not take it for
+    /// runnable.
     pub fn restate(&self, at: Stamp<Local>) -> Vec<Event> {
         let event =
             |at, current, kind| Event { at, cpu: Cpu::UNKNOWN, context: Context::Task, current, kind };
@@ -235,7 +234,7 @@ impl LastStates {
         for (tid, row) in &rows {
             let Some(identity) = row.identity.clone() else { continue };
             let (at, blocked, call) = match row.state {
-                // They come below.
+                // Stated below, by their forks.
                 State::Newborn(_) => continue,
                 State::Unknown => (before, None, None),
                 State::Ready | State::Preempted(_) | State::Throttled(..) => (at, None, None),
@@ -284,7 +283,7 @@ impl LastStates {
             events.push(Event { context: fact.context, ..event(at, fact.current, fact.kind.clone()) });
         }
         if let Some((read, clocks)) = self.clocks {
-            // All of them run at the same speed, but for a correction that is far below the error of a second's reading.
+            // All clocks run at the same speed, but for a correction far below the error in a reading each second.
             let since = at.since(read);
             let clocks = Clocks {
                 boottime_ns: clocks.boottime_ns + since,
@@ -301,15 +300,16 @@ impl LastStates {
         events
     }
 
-    /// Whether a thread waits, and a wake-up came just before that: it ended the wait, unless another one does.
+    /// Whether a thread waits although a wake-up came just before its switch-out: the wake-up ended the wait, unless
+    /// another does.
     fn is_woken_before(&self, row: &Row) -> bool {
         let is_known = |left| self.threads.occupants().any(|(cpu, _)| cpu == left);
         row.pending.is_some() && matches!(row.state, State::Blocked(..)) && row.left.is_some_and(is_known)
     }
 
-    /// The events with which the records of each CPU begin at that moment: each thread that was taken off that CPU and waits for
-    /// one leaves it anew (a snapshot has no place for the queue in which it waits, and none for the limit that keeps
-    /// it), a thread that waits though a wake-up came just before does so too, then the thread that has the CPU is there. None for a CPU whose thread is not known.
+    /// Each CPU's first events in the recording. First, a new switch-out from this CPU for each preempted or
+    /// throttled thread (a snapshot can state neither its queue nor its limit), and for each blocked thread with a
+    /// wake-up just before; then the thread on the CPU. No events for a CPU whose thread is unknown.
     pub fn restate_cpus(&self, at: Stamp<Local>) -> Vec<Event> {
         let event = |cpu, current, kind| Event { at, cpu, context: Context::Task, current, kind };
         let rows = self.threads.rows();
@@ -346,7 +346,7 @@ impl Totals {
         self.costs.iter().find(|cost| cost.kind == kind).and_then(|cost| cost.count).unwrap_or(0)
     }
 
-    /// The event as a recording has it that began where these were the totals.
+    /// The event with counters from these totals on.
     pub fn since_then(&self, kind: EventKind) -> EventKind {
         match kind {
             EventKind::StackCounts(now) => EventKind::StackCounts(StackCounts {
@@ -371,7 +371,7 @@ impl Totals {
     }
 }
 
-/// Whether records of this kind count since the recording began.
+/// Whether records with this kind have counters since the recording's beginning.
 pub(super) fn is_total(kind: u8) -> bool {
     let kind = Kind::from_number(kind);
     matches!(kind, Some(Kind::StackCounts | Kind::UnwindCounts | Kind::KernelCost))

@@ -1,31 +1,31 @@
-//! The spans of the last seconds, as the messages in which they came.
+//! The last seconds' spans, as the messages in which they came.
 
 use std::collections::VecDeque;
 
 use crate::{SpanWriter, WriteError};
 
-/// The memory of a flight recorder for spans.
+/// A flight recorder's memory for spans.
 #[derive(Debug)]
 pub struct FlightSpans {
     window_ns: u64,
     max_bytes: usize,
-    /// When each message came, ns, and its bytes.
+    /// Each message's arrival, ns, and its bytes.
     messages: VecDeque<(u64, Box<[u8]>)>,
     bytes: usize,
-    /// When the last one came that was dropped for want of memory, ns.
+    /// The arrival of the last message dropped for lack of memory, ns.
     short_until: Option<u64>,
 }
 
-/// The memory of a message beside its bytes.
+/// A message's memory beside its bytes.
 const OVERHEAD_BYTES: usize = 48;
 
 impl FlightSpans {
-    /// An empty memory for the messages of the last `window_ns`, of at most `max_bytes`.
+    /// An empty memory for the last `window_ns`, with at most `max_bytes`.
     pub const fn new(window_ns: u64, max_bytes: usize) -> Self {
         Self { window_ns, max_bytes, messages: VecDeque::new(), bytes: 0, short_until: None }
     }
 
-    /// Takes a message that came at `now`, a stamp of the monotonic clock, ns.
+    /// Takes a message that arrived at `now`, a monotonic stamp, ns.
     pub fn push(&mut self, now: u64, message: &[u8]) {
         self.bytes += message.len() + OVERHEAD_BYTES;
         self.messages.push_back((now, message.into()));
@@ -41,20 +41,20 @@ impl FlightSpans {
         }
     }
 
-    /// The memory that is in use, bytes.
+    /// The memory in use, bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether messages that came since `from` were dropped for want of memory.
+    /// Whether messages that arrived since `from` were dropped for lack of memory.
     fn is_short_since(&self, from: u64) -> bool {
         self.short_until.is_some_and(|until| until >= from)
     }
 
-    /// Writes the messages that are in memory. Returns whether some since `from` were dropped for want of memory.
+    /// Writes all messages in memory. Returns whether messages since `from` were dropped for lack of memory.
     ///
     /// # Errors
-    /// When they cannot be written.
+    /// When the messages cannot be written.
     pub fn write(&self, writer: &mut SpanWriter, from: u64) -> Result<bool, WriteError> {
         self.messages.iter().try_for_each(|(_, message)| writer.append(message))?;
         Ok(self.is_short_since(from))
@@ -84,17 +84,17 @@ mod tests {
     fn each_shortage_counts_from_its_own_time_on() {
         let mut spans = FlightSpans::new(100, 2 * (10 + OVERHEAD_BYTES));
         assert!(!spans.is_short_since(0), "nothing was dropped");
-        // When a message comes, and up to which beginning a window lacks one for want of memory.
+        // A message's arrival, and the last beginning from which a window lacks a message for lack of memory.
         for (at, until) in [
             (10, None),
             (20, None),
             (30, Some(10)),
             (40, Some(20)),
-            // Those before were too old.
+            // The messages before were too old.
             (200, Some(20)),
             (210, Some(20)),
             (220, Some(200)),
-            // One that fits exactly, when the others are too old.
+            // An exact fit, once the others are too old.
             (400, Some(200)),
         ] {
             spans.push(at, &[1; 10]);

@@ -1,7 +1,7 @@
-//! The last state of each thread and CPU, from the records that are no longer kept.
+//! Each thread's and CPU's last state, from the dropped records.
 //!
-//! The rules are those of the timeline (`crates/timeline/src/waits.rs`), without its results: a thread's state is that
-//! of the last record that proves it, and unknown where records contradict each other.
+//! The rules are the timeline's (`crates/timeline/src/waits.rs`), without its results: the last record that proves a
+//! thread's state decides; where records contradict each other, the state is unknown.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,80 +10,80 @@ use wakepath_event::{
     ThreadAttribute, ThreadContext, ThreadIdentity, Tid,
 };
 
-/// The most threads that are remembered, living and dying.
+/// The largest number of remembered threads, living and dying.
 const MAX_THREADS: usize = 1 << 18;
-/// The most attributes of a thread's context that are remembered: `MAX_ATTRIBUTES` of `bpf/thread_context.bpf.h`.
+/// The largest number of remembered attributes in a thread's context: `MAX_ATTRIBUTES` in `bpf/thread_context.bpf.h`.
 const MAX_ATTRIBUTES: usize = 16;
-/// The most cgroups whose limits are remembered.
+/// The largest number of cgroups with remembered limits.
 const MAX_REFILLS: usize = 1 << 12;
 
 /// The threads and the CPUs.
 #[derive(Debug, Default)]
 pub(super) struct Threads {
     rows: HashMap<Tid, Row>,
-    /// The thread of each CPU; `None` where it is not known.
+    /// Each CPU's thread; `None` while unknown.
     cpus: Vec<Option<Tid>>,
-    /// Since when all sources were recorded, ns.
+    /// The stamp from which all sources were recorded, ns.
     complete_since: Option<u64>,
-    /// The memory of the attributes of rows, bytes.
+    /// The memory for attributes, bytes.
     attribute_bytes: usize,
-    /// When the CPU limit of each cgroup last handed out time, ns.
+    /// The last stamp at which each cgroup's CPU limit handed out time, ns.
     refills: HashMap<CgroupId, u64>,
-    /// The processes whose main thread ended since it was last looked which of them have: their numbers may be given again.
+    /// Processes whose main thread ended since the last sweep: their numbers may be reused.
     ended: HashSet<Tid>,
 }
 
 /// A thread.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {
-    /// Its identity; `None` where no record has it.
+    /// `None` without a record.
     pub identity: Option<ThreadIdentity>,
     /// Its state.
     pub state: State,
-    /// The kernel lock that it waits for.
+    /// The kernel lock for which it waits.
     pub lock: Option<KernelLock>,
-    /// The context that it has, as far as it was read.
+    /// The span context, if read.
     pub context: Option<ThreadContext>,
-    /// The attributes beside it.
+    /// The context's attributes.
     pub attributes: Vec<ThreadAttribute>,
-    /// A wake-up that came while it ran: it ends the wait that begins next.
+    /// A wake-up while the thread ran: it ends the next wait.
     pub pending: Option<Woken>,
-    /// The CPU that it left last.
+    /// The last CPU that the thread left.
     pub left: Option<Cpu>,
-    /// The call of its last wait.
+    /// The last wait's call.
     call: Option<Call>,
     exiting: bool,
 }
 
-/// A wake-up, as far as its record says.
+/// A wake-up's recorded circumstances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Woken {
-    /// The context of the CPU that woke.
+    /// The waking CPU's context.
     pub context: Context,
-    /// The number of the device's interrupt.
+    /// The device's interrupt number.
     pub irq: u16,
 }
 
-/// The state of a thread.
+/// A thread's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum State {
-    /// No record proves one.
+    /// No record proves a state.
     #[default]
     Unknown,
-    /// It runs, or waits for a CPU.
+    /// Running, or waiting for a CPU.
     Ready,
-    /// It was taken off this CPU, and waits for one.
+    /// Preempted on this CPU, and waiting for a CPU.
     Preempted(Cpu),
-    /// A limit took it off this CPU, at this stamp.
+    /// A CPU limit stopped it on this CPU, at this stamp.
     Throttled(Cpu, u64),
-    /// It waits to be woken.
+    /// Waiting for a wake-up.
     Blocked(BlockedState, Option<Call>),
-    /// This thread forked it, and it was not woken yet.
+    /// Forked by this thread, and not woken yet.
     Newborn(Tid),
 }
 
 impl Row {
-    /// The memory of its attributes, bytes.
+    /// The attributes' memory, bytes.
     fn attribute_bytes(&self) -> usize {
         let values: usize = self.attributes.iter().map(|one| one.value.len()).sum();
         self.attributes.capacity() * size_of::<ThreadAttribute>() + values
@@ -91,7 +91,7 @@ impl Row {
 }
 
 impl Threads {
-    /// Takes an event, in the order of time.
+    /// Takes an event, in time order.
     pub fn take(&mut self, event: &Event) {
         let &Event { cpu, current, ref kind, .. } = event;
         let at = event.at.ns();
@@ -104,7 +104,7 @@ impl Threads {
                 self.wake(*target, *newborn, Woken { context: event.context, irq: *irq });
             }
             EventKind::Thread { identity, blocked, call } => {
-                // Before all sources are recorded, it may have begun to wait without a record.
+                // Before all sources are recorded, the thread may have begun to wait without a record.
                 let is_complete = self.complete_since.is_some_and(|since| since <= at);
                 let ready = if is_complete { State::Ready } else { State::Unknown };
                 let state = blocked.map_or(ready, |how| State::Blocked(how, *call));
@@ -124,7 +124,7 @@ impl Threads {
                 if let Some(identity) = self.identity(current) {
                     identity.comm = *comm;
                 }
-                // The span was the work of the program before.
+                // The span was the previous program's work.
                 self.set_context(current, None);
             }
             EventKind::Exit => {
@@ -145,7 +145,7 @@ impl Threads {
                 }
             }
             EventKind::Migrate { target, to, .. } => self.migrate(*target, *to),
-            // An interrupt waits for locks too. Its thread waits for none then, or for another one.
+            // Interrupts wait for locks too, while their thread waits for none, or for another.
             EventKind::LockBegin(_) | EventKind::LockEnd(_) if event.context.is_interrupt() => {}
             EventKind::LockBegin(lock) => self.set_lock(current, Some(*lock)),
             EventKind::LockEnd(_) => self.set_lock(current, None),
@@ -166,7 +166,7 @@ impl Threads {
             }
             EventKind::Loss { .. } => self.lose(cpu),
             EventKind::Mark(Mark::Started) => self.complete_since = Some(at),
-            // At most they show the thread that has their CPU.
+            // At most, these events show their CPU's thread.
             EventKind::Ready { .. }
             | EventKind::Current
             | EventKind::Stolen(_)
@@ -194,26 +194,26 @@ impl Threads {
         }
     }
 
-    /// Notes that records of this CPU were lost: its thread may have gone, and any other come.
+    /// Notes a loss of records from this CPU: any thread may have it now.
     pub fn lose(&mut self, cpu: Cpu) {
         if let Some(Some(tid)) = self.cpus.get_mut(usize::from(cpu.0)).map(Option::take) {
             self.doubt(tid);
         }
     }
 
-    /// The living threads, by tid, with the states that they have.
+    /// The living threads with their states, by tid.
     pub fn rows(&self) -> Vec<(Tid, Row)> {
         let mut rows: Vec<_> = self.rows.iter().map(|(tid, row)| (*tid, self.settled(row))).collect();
         rows.sort_unstable_by_key(|(tid, _)| *tid);
         rows
     }
 
-    /// The thread of each CPU that has one, idle ones included.
+    /// Each CPU's thread if known, idle threads included.
     pub fn occupants(&self) -> impl Iterator<Item = (Cpu, Tid)> {
         (0..).map(Cpu).zip(&self.cpus).filter_map(|(cpu, tid)| Some((cpu, (*tid)?)))
     }
 
-    /// The memory that it takes, bytes.
+    /// The memory in use, bytes.
     pub fn bytes(&self) -> usize {
         let row = size_of::<(Tid, Row)>() + 1;
         self.attribute_bytes
@@ -223,25 +223,25 @@ impl Threads {
             + self.cpus.capacity() * 8
     }
 
-    /// The processes with a living thread, which need not be the main one. Goes through all threads.
+    /// The processes with a living thread, main or not. A walk through all threads.
     pub fn processes(&self) -> HashSet<Tid> {
         let process = |(tid, row): (&Tid, &Row)| row.identity.as_ref().map_or(*tid, |identity| identity.tgid);
         self.rows.iter().map(process).collect()
     }
 
-    /// Whether another process had the number of this newborn one.
+    /// Whether an earlier process had this newborn process's number.
     pub fn is_reused(&self, child: &ThreadIdentity) -> bool {
         let known = self.rows.get(&child.tid).and_then(|row| row.identity.as_ref());
         let is_other = known.is_some_and(|known| known.start != child.start);
         child.tid == child.tgid && (is_other || self.ended.contains(&child.tid))
     }
 
-    /// Notes that nothing is known any more of processes that have ended, but of those that live.
+    /// Ends the watch for reuse of ended processes' numbers, except where a thread still lives.
     pub fn forget_ended(&mut self, living: &HashSet<Tid>) {
         self.ended.retain(|tgid| living.contains(tgid));
     }
 
-    /// A thread's row with what its other fields say of its state.
+    /// A thread's row, with its cgroup's refill applied to its state.
     fn settled(&self, row: &Row) -> Row {
         let mut row = row.clone();
         row.state = match row.state {
@@ -261,7 +261,7 @@ impl Threads {
 
     fn row(&mut self, tid: Tid) -> &mut Row {
         if self.rows.len() >= MAX_THREADS && !self.rows.contains_key(&tid) {
-            // Deaths without records: a thread that is still there shows itself again.
+            // Too many threads: some ended without records. A living thread shows itself again.
             self.rows.retain(|_, row| !row.exiting && row.state != State::Unknown);
             if self.rows.len() >= MAX_THREADS {
                 self.rows.clear();
@@ -277,7 +277,7 @@ impl Threads {
         }
     }
 
-    /// Notes the thread that a record shows on its CPU.
+    /// Notes the thread on a CPU, as a record shows it.
     fn observe(&mut self, cpu: Cpu, tid: Tid) {
         if cpu == Cpu::UNKNOWN {
             return;
@@ -329,7 +329,7 @@ impl Threads {
                 }
             }
         }
-        // It cannot run in two places: the record of its leaving the other one is missing.
+        // No thread runs on two CPUs: the other CPU's switch record is missing.
         let elsewhere = self.cpus.iter_mut().find(|tid| **tid == Some(next) && next != Tid::IDLE);
         elsewhere.into_iter().for_each(|tid| *tid = None);
         self.cpus[usize::from(cpu.0)] = Some(next);
@@ -344,20 +344,20 @@ impl Threads {
         let is_other = matches!(state, State::Blocked(..) | State::Preempted(_) | State::Throttled(..))
             || self.cpus.contains(&Some(target));
         if newborn && is_other {
-            // The tid was given again: the end of the thread before and the birth of this one have no record.
+            // The tid was reused: the earlier thread's end and this thread's fork have no records.
             self.begin_anew(target);
         }
         let row = self.row(target);
         match row.state {
             _ if newborn => row.state = State::Ready,
             State::Blocked(..) | State::Unknown | State::Newborn(_) => row.state = State::Ready,
-            // One that does not run yet runs before it waits, and that takes this back.
+            // A ready thread that is not on a CPU yet runs before it waits, and `run` clears this.
             State::Ready => row.pending = Some(woken),
             State::Preempted(_) | State::Throttled(..) => {}
         }
     }
 
-    /// Reads an identity from a snapshot or a birth.
+    /// Takes an identity from a snapshot or a fork.
     fn introduce(&mut self, identity: &ThreadIdentity, state: State) {
         let row = self.row(identity.tid);
         let is_same = match &row.identity {
@@ -374,14 +374,14 @@ impl Threads {
         row.identity = Some(identity.clone());
     }
 
-    /// Forgets the thread that had this tid before, and ended without a record.
+    /// Forgets the tid's earlier thread, which ended without a record.
     fn begin_anew(&mut self, tid: Tid) {
         let before = self.rows.remove(&tid);
         self.attribute_bytes -= before.map_or(0, |row| row.attribute_bytes());
         self.cpus.iter_mut().filter(|occupant| **occupant == Some(tid)).for_each(|occupant| *occupant = None);
     }
 
-    /// Moves a thread from one queue to another.
+    /// Moves a thread between run queues.
     fn migrate(&mut self, target: Tid, to: Cpu) {
         let is_running = self.cpus.contains(&Some(target));
         let state = self.rows.get(&target).filter(|_| !is_running).map(|row| self.settled(row).state);
@@ -404,7 +404,7 @@ impl Threads {
         }
     }
 
-    /// Gives a thread that executes a program the tid of its process's leader; false if that does not fit.
+    /// Gives the executing thread its process leader's tid; false if the records do not fit.
     fn take_leaders_tid(&mut self, old: Tid, leader: Tid) -> bool {
         let is_of = |row: &Row| row.identity.as_ref().is_some_and(|identity| identity.tgid == leader);
         let fits = old != leader && self.rows.get(&old).is_some_and(|row| is_of(row) && !row.exiting);
@@ -439,7 +439,7 @@ impl Threads {
     }
 }
 
-/// The call in which a thread waits: `restart_syscall` goes on with the call before it.
+/// The call in which a thread waits: `restart_syscall` continues the call before it.
 fn resumed_call(call: Call, before: Option<Call>) -> Call {
     let resumes = |before: &Call| {
         let known = call.arg0 != Call::NO_ARGUMENT && before.arg0 != Call::NO_ARGUMENT;
@@ -448,8 +448,8 @@ fn resumed_call(call: Call, before: Option<Call>) -> Call {
     before.filter(resumes).unwrap_or(call)
 }
 
-/// Whether an event's current thread is the one that has the event's CPU, as the timeline takes it. Some records come a
-/// moment after their thread has left the CPU.
+/// Whether the event's current thread has the event's CPU, by the timeline's rule. Some records come shortly after
+/// their thread has left the CPU.
 const fn observes(kind: &EventKind) -> bool {
     matches!(
         kind,

@@ -1,63 +1,63 @@
-//! Which triggers keep a recording: how often, and when its window is over.
+//! The triggers that keep a recording: how often, and the end of each window.
 
-/// The cause of a kept recording.
+/// A kept recording's cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// The cause in words, as it is printed.
+    /// The cause in words, as printed.
     pub text: String,
-    /// One word for it, for the name of the recording.
+    /// The cause in one word, for the recording's name.
     pub word: &'static str,
-    /// When that began which the window should hold, ns on the monotonic clock: of a slow span its begin.
+    /// The start of the time that the window should hold, monotonic ns: for a slow span, its beginning.
     pub since: Option<u64>,
-    /// A person or a linked recorder asked for it: it does not count as one of too many.
+    /// A person or a linked recorder asked: the limit on frequency does not apply.
     pub asked: bool,
-    /// A linked recorder asked for it, which asks the others too.
+    /// A linked recorder asked, and it asks the others too.
     pub linked: bool,
 }
 
-/// The answer to a trigger.
+/// A trigger's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// A recording will be kept.
     Taken,
-    /// A recording that will be kept for an earlier trigger holds this moment too.
+    /// The recording for an earlier trigger also holds this stamp.
     Joined,
-    /// Too soon after the last one.
+    /// Too soon after the last recording.
     TooSoon,
 }
 
-/// The triggers of a flight recorder. Times are stamps of the monotonic clock, ns.
+/// A flight recorder's triggers. Times are monotonic stamps, ns.
 #[derive(Debug)]
 pub struct Triggers {
-    /// The time that is recorded before a trigger.
+    /// The recorded time before a trigger.
     before_ns: u64,
-    /// The time that is recorded behind a trigger.
+    /// The recorded time behind a trigger.
     after_ns: u64,
-    /// The least time from one kept recording to the next trigger that counts.
+    /// The least time from a kept recording to the next effective trigger.
     rest_ns: u64,
-    /// The recordings that will be kept: the cause and the moment of each. Their windows do not hold each other's moments.
+    /// The recordings to keep: cause and stamp. No window holds another's stamp.
     pending: Vec<(Cause, u64)>,
     kept_at: Option<u64>,
     ignored: u64,
 }
 
 impl Triggers {
-    /// Triggers of which at most one in `rest_ns` counts. A window holds every moment before its trigger.
+    /// At most one trigger in `rest_ns` takes effect. A window holds all the time before its trigger.
     pub const fn new(after_ns: u64, rest_ns: u64) -> Self {
         Self { before_ns: u64::MAX, after_ns, rest_ns, pending: Vec::new(), kept_at: None, ignored: 0 }
     }
 
-    /// The same, where a window holds `before_ns` before its trigger.
+    /// The same, with windows that hold `before_ns` before their trigger.
     #[must_use]
     pub fn with_before(self, before_ns: u64) -> Self {
         Self { before_ns, ..self }
     }
 
-    /// Takes a trigger that comes `now`, for the moment `at`, which is no later.
+    /// Takes a trigger that arrives at `now` for the stamp `at`, which is no later.
     pub fn ask(&mut self, cause: Cause, at: u64, now: u64) -> Asked {
         let at = at.min(now);
         let Self { before_ns, after_ns, .. } = *self;
-        // Records are settled some time behind `now`: the window of a recording that is not written yet may have ended before `at`.
+        // Records settle some time behind `now`: an unwritten recording's window may have ended before `at`.
         let holds =
             |moment: u64| at <= moment.saturating_add(after_ns) && moment <= at.saturating_add(before_ns);
         if let Some((pending, _)) = self.pending.iter_mut().find(|(_, moment)| holds(*moment)) {
@@ -78,8 +78,8 @@ impl Triggers {
         Asked::Taken
     }
 
-    /// The cause of the recording that is due, where all records up to `settled` are there, and the end of its window;
-    /// `at_once`: the recorder ends, and nothing more comes. Several may be due: to be asked until there is none.
+    /// The due recording's cause and window end, once all records up to `settled` are there; `at_once`: the recorder
+    /// ends, and nothing more comes. Several may be due: ask until `None`.
     pub fn due(&mut self, settled: u64, at_once: bool) -> Option<(Cause, u64)> {
         let (place, &(_, moment)) = self.pending.iter().enumerate().min_by_key(|(_, (_, moment))| *moment)?;
         let end = moment.saturating_add(self.after_ns);
@@ -91,7 +91,7 @@ impl Triggers {
         Some((cause, end.min(settled)))
     }
 
-    /// The number of triggers that came too soon since it was last asked.
+    /// The number of triggers that came too soon since the last call.
     pub fn take_ignored(&mut self) -> u64 {
         std::mem::take(&mut self.ignored)
     }
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(triggers.ask(cause(true, None), 960, 1000), Asked::Taken);
         assert_eq!(triggers.due(969, false), None, "not all of its records are there");
         assert_eq!(triggers.due(1000, false), Some((cause(true, None), 970)));
-        // It rests behind the trigger, not behind the moment.
+        // The rest counts from the trigger, not from its stamp.
         assert_eq!(triggers.ask(cause(false, None), 1099, 1099), Asked::TooSoon);
         assert_eq!(triggers.ask(cause(false, None), 1200, 1100), Asked::Taken, "no moment to come");
         assert_eq!(triggers.due(1110, false), Some((cause(false, None), 1110)));
@@ -146,8 +146,8 @@ mod tests {
     #[test]
     fn a_trigger_joins_the_window_that_has_its_moment_and_a_person_gets_another_one_for_other_moments() {
         use Asked::{Joined, Taken, TooSoon};
-        // Its first window, 970 to 1010, is not written yet. The time for which triggers rest, whether a person asks, the moment of the
-        // second trigger, and the answer.
+        // The first window, 970 to 1010, is not written yet. The rest time, whether a person asks, the second
+        // trigger's stamp, and the answer.
         for (rest_ns, asked, at, answer) in [
             (100, true, 1000, Joined),
             (100, false, 1010, Joined),

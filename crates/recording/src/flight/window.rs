@@ -1,4 +1,4 @@
-//! Writing the window that is in memory as an ordinary recording.
+//! Writing the window in memory as an ordinary recording.
 
 use wakepath_clock::Stamp;
 use wakepath_event::{Context, Cpu, Event, EventKind, Mark, Tid};
@@ -7,20 +7,20 @@ use wakepath_kernel_records::{Buffer, Header, record_length, walk};
 use super::{Flight, Packets, life_cpu};
 use crate::{ClockReading, WriteError, Writer};
 
-/// Rare records that wait to be written, bytes: the writer sorts them in memory.
+/// The limit on unwritten rare records, bytes: the writer sorts them in memory.
 const FLUSH_BYTES: usize = 1 << 20;
 
-/// The window of a kept recording, ns.
+/// A kept recording's window, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptWindow {
-    /// Its beginning: from here on no record is missing but those that were lost.
+    /// Its beginning: from here on, only lost records are missing.
     pub from: u64,
     /// Its end.
     pub to: u64,
 }
 
 impl Flight {
-    /// The clocks at the beginning of the window, for the metadata of a recording of it.
+    /// The clocks at the window's beginning, for the recording's metadata.
     pub fn clock(&self) -> Option<ClockReading> {
         let clocks = |event: &Event| match &event.kind {
             EventKind::Clocks(clocks) => Some((event.at.ns(), clocks.realtime_ns)),
@@ -35,15 +35,15 @@ impl Flight {
         Some(ClockReading { monotonic_ns: at, realtime_ns })
     }
 
-    /// The stamp of what is restated: right before the first record, so that it comes first in every stream.
+    /// The restated events' stamp: right before the first record, so they come first in every stream.
     const fn restated_at(&self) -> Option<u64> {
         if self.begin > 0 { Some(self.begin - 1) } else { None }
     }
 
-    /// Writes the window up to `to`, where all records up to `to` are there, into a recording that has none yet.
+    /// Writes the window up to `to`, once all records up to `to` are there, into a still empty recording.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the recording cannot be written.
     pub fn write(&self, writer: &mut Writer, to: u64) -> Result<KeptWindow, WriteError> {
         let from = self.restated_at().or(self.begin()).unwrap_or(to).min(to);
         if self.begin > 0 {
@@ -87,7 +87,7 @@ impl Flight {
         Ok(KeptWindow { from, to })
     }
 
-    /// Begins the streams of the CPUs. The numbers of these records lead to that of the first one in memory.
+    /// Begins the CPUs' streams. The sequence numbers lead up to the first record in memory.
     fn restate_cpus(&self, writer: &mut Writer, from: u64) -> Result<(), WriteError> {
         if self.begin == 0 {
             return Ok(());
@@ -124,7 +124,7 @@ impl Flight {
 impl Packets {
     fn first_seq(&self) -> u16 {
         let first = self.packets.front().and_then(|packet| Header::read(&packet.bytes[packet.from..]));
-        // A record that was lost right before the window keeps its gap.
+        // A record lost right before the window keeps its gap.
         self.next.or(first.map(|first| first.seq)).unwrap_or(0)
     }
 }

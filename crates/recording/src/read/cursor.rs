@@ -1,4 +1,4 @@
-//! The reader of one stream: its records as events in time order, and its losses and problems.
+//! A stream's reader: its records as events in time order, and its losses and problems.
 
 mod examine;
 #[cfg(test)]
@@ -19,79 +19,79 @@ use super::{ReadFault, ReadProblem};
 use crate::metadata::stream_id;
 use examine::Verdict;
 
-/// Reads one stream front to back as events in time order, also from a damaged file.
+/// Reads a stream front to back as events in time order, also from a damaged file.
 ///
-/// A record is accepted when its kind belongs into the stream, its stamp lies between its predecessor's and the end
-/// of its packet, it decodes, and another such record (or the packet's end) follows at its end. Nearly all records
-/// pass: [`Cursor::look_ahead`] checks a stretch of them in one tight loop, [`Cursor::regular`] emits them in another.
-/// [`Cursor::careful`] examines the others, and finds by the same signs where records go on behind damage.
+/// A record is accepted when its kind belongs to the stream, its stamp lies between its predecessor's and its
+/// packet's end, it decodes, and at its end follows another such record or the packet's end. Nearly all records pass:
+/// [`Cursor::look_ahead`] checks a stretch in a tight loop, [`Cursor::regular`] emits it in another.
+/// [`Cursor::careful`] examines the other records, and finds by the same signs where records resume behind damage.
 pub(super) struct Cursor<S> {
     source: S,
     buffer: Buffer,
     cpu: Cpu,
     decoder: Decoder,
-    /// By kind number: whether it belongs here.
+    /// By kind number: whether the kind belongs here.
     ours: [bool; 256],
-    /// Bytes of the shortest record that belongs here.
+    /// The shortest record that belongs here, bytes.
     least: usize,
     packets: Packets,
     window: Window,
-    /// The number of the window's first bytes that were checked: records without anything odd.
+    /// The checked bytes at the window's beginning: records without anything odd.
     ahead: usize,
     packet: Option<PacketAt>,
-    /// The number that the next packet should have.
+    /// The next packet's number.
     number: u64,
-    /// The same, if the last packet's number was damaged.
+    /// The next packet's number, if the last packet's number was damaged.
     number_otherwise: Option<u64>,
-    /// Records of this packet that were read.
+    /// The records read from this packet.
     read: u64,
-    /// In the middle of damage that has been reported.
+    /// Within damage that is already reported.
     skipping: bool,
-    /// The operating system refused to read on.
+    /// The operating system failed to read on.
     given_up: bool,
-    /// The latest stamp that a record of this packet may have.
+    /// The latest valid stamp in this packet.
     latest: u64,
     /// The last record's stamp.
     last: u64,
     losses: Losses,
-    /// The losses behind the last record, which are emitted at the recording's end.
+    /// The losses behind the last record, to be emitted at the recording's end.
     tail: Vec<Loss>,
     end: u64,
-    /// The mark of the recorder at the end of the stream is missing, and with it any number of records.
+    /// The recorder's mark at the stream's end is missing, and with it any number of records.
     lacks_end: bool,
     problems: Problems,
-    /// Records that were examined one by one.
+    /// Records examined singly.
     #[cfg(test)]
     examined: u64,
 }
 
-/// Where a cursor stands.
+/// A cursor's position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
-    /// The next event has this stamp.
+    /// The next event's stamp.
     At(u64),
-    /// There are no more.
+    /// No more events.
     End,
 }
 
-/// The result of one step.
+/// A step's result.
 enum Step {
     /// Go on.
     On,
     Stop(Head),
 }
 
-/// The bytes read at a time where nothing is odd: a few streams' blocks stay in a core's own cache.
+/// The read size while nothing is odd: a few streams' blocks stay in a core's own cache.
 const BLOCK_BYTES: usize = 64 * 1024;
-/// The bytes in sight of a stream that is examined: two of the longest records. Twice as many are read, so that the
-/// kept bytes are not moved for every record. A few hundred streams of it are still little.
+/// The bytes in sight during an examination: two of the longest records. Reads take twice as many, so that kept bytes
+/// do not move for every record. A few hundred such streams still take little memory.
 const SIGHT_BYTES: usize = 2 * MAX_RECORD_BYTES;
 const EXAMINED_BLOCK_BYTES: usize = 2 * SIGHT_BYTES;
-/// The bytes that are checked ahead: still in the nearest cache when their events are emitted.
+/// The bytes checked ahead: still in the nearest cache when their events are emitted.
 const MAX_AHEAD_BYTES: usize = 4 * 1024;
 
 impl<S: Source> Cursor<S> {
-    /// A cursor at the beginning of a stream. `begin` and `end` are the recording's first and last stamp.
+    /// A cursor at a stream's beginning. `begin` and `end` are the recording's first and last stamp.
     pub fn new(
         stream: &StreamInfo,
         source: S,
@@ -132,12 +132,12 @@ impl<S: Source> Cursor<S> {
         })
     }
 
-    /// The same, of a stream whose end is missing: its records since the last one are lost.
+    /// The same, for a stream without its end: its records since the last are lost.
     pub fn without_end(self) -> Self {
         Self { lacks_end: true, ..self }
     }
 
-    /// Emits every event up to and including stamp `limit`, and returns the stamp of the next one.
+    /// Emits every event up to and including the stamp `limit`, and returns the next event's stamp.
     pub fn run(&mut self, limit: u64, emit: &mut impl FnMut(&Event)) -> Head {
         loop {
             let step = self.regular(limit, emit).unwrap_or_else(|| self.careful(limit, emit));
@@ -147,12 +147,12 @@ impl<S: Source> Cursor<S> {
         }
     }
 
-    /// The problems of the stream.
+    /// The stream's problems.
     pub fn problems(self) -> Vec<ReadProblem> {
         self.problems.finish()
     }
 
-    /// Emits a stretch of records about which nothing is odd; `None` where the next one may be odd.
+    /// Emits a stretch of records without anything odd; `None` if the next may be odd.
     #[inline]
     fn regular(&mut self, limit: u64, emit: &mut impl FnMut(&Event)) -> Option<Step> {
         if self.ahead == 0 {
@@ -183,12 +183,12 @@ impl<S: Source> Cursor<S> {
             step = step.or(Some(Step::On));
         }
         self.window.consume(at);
-        // A record that does not decode is odd, and all records behind it may be, too.
+        // An undecodable record is odd, and the records behind it may be, too.
         self.ahead = if step.is_some() { self.ahead - at } else { 0 };
         step
     }
 
-    /// The number of bytes at the window's beginning that are records without anything odd.
+    /// The bytes at the window's beginning with records without anything odd.
     fn look_ahead(&self) -> usize {
         let bytes = self.window.bytes();
         let bytes = bytes.get(..MAX_AHEAD_BYTES).unwrap_or(bytes);
@@ -223,7 +223,7 @@ impl<S: Source> Cursor<S> {
             };
         }
         let (seen, left) = (self.window.bytes().len(), self.window.left());
-        // The next record is not odd if only a part of it is in sight.
+        // A record partly in sight is not odd yet.
         if seen < MAX_AHEAD_BYTES && (seen as u64) < left {
             return match self.window.fill(&self.source, BLOCK_BYTES) {
                 Ok(_) => {
@@ -261,8 +261,8 @@ impl<S: Source> Cursor<S> {
         Step::On
     }
 
-    /// The next stamp, when `bytes` with this header come next. `None` when they mean nothing: then they will be left
-    /// out, and the record behind them may be earlier.
+    /// The next stamp, if `bytes` with this header come next. `None` if they do not decode: then they are left out,
+    /// and the record behind them may be earlier.
     fn head(&self, header: Header, bytes: &[u8]) -> Option<Head> {
         self.decoder.decode(bytes, self.cpu).is_ok().then_some(Head::At(header.stamp))
     }
@@ -274,7 +274,7 @@ impl<S: Source> Cursor<S> {
         let cpu = if counts { self.cpu } else { Cpu::numbered(header.seq.into()) };
         let event = match self.decoder.decode(bytes, cpu) {
             Ok((event, _)) => event,
-            // Its length may be as wrong as the rest of it.
+            // Its length may be as wrong as the rest.
             Err(e) => {
                 let inside = self.resume_before(length, self.least, self.last);
                 return self.skip(inside.unwrap_or(length), e.into());
@@ -304,7 +304,7 @@ impl<S: Source> Cursor<S> {
         self.window.consume(length);
     }
 
-    /// Leaves out `length` bytes. Damage is reported once, however long it is.
+    /// Leaves out `length` bytes. Damage is reported once, at any length.
     fn skip(&mut self, length: usize, why: ReadFault) {
         if !self.skipping {
             self.problems.add(self.window.offset(), why);
@@ -329,7 +329,7 @@ impl<S: Source> Cursor<S> {
                 match (fault.kind.clone(), self.packet) {
                     (FaultKind::PacketCut { claimed, found }, Some(packet)) => {
                         let missing = u64::from(packet.header.events).saturating_sub(self.read);
-                        // A number of records that the missing bytes cannot have held is damaged itself.
+                        // A record count beyond the missing bytes is itself damaged.
                         let possible = missing <= (claimed - found) / self.least as u64 + 1;
                         self.tail.push(Loss { from: self.last, count: if possible { missing } else { 0 } });
                         self.packet = None;
@@ -352,7 +352,7 @@ impl<S: Source> Cursor<S> {
             let (stream, cpu) = (header.stream_id, header.cpu);
             self.problems.add(offset, ReadFault::PacketOfOther { stream, cpu });
         }
-        // The number after the last one's, or after what the last one's should have been.
+        // The last packet's number plus 1; or if that number was damaged, its expected number plus 1.
         let should = self.number;
         self.number = header.number.wrapping_add(1);
         if header.number != should && Some(header.number) != self.number_otherwise {
@@ -369,8 +369,7 @@ impl<S: Source> Cursor<S> {
             self.problems.add(offset, ReadFault::PacketTimes { begin, end });
             self.latest = u64::MAX;
         }
-        // The losses of a buffer that all CPUs share are records of their own, with their CPU; its
-        // counter is for other readers.
+        // The shared buffer's losses are records with their own CPU; its counter is for other readers.
         self.losses.packet(header.begin, if self.buffer.counts() { header.discarded } else { 0 });
         self.window.set(packet.from, packet.to);
         self.read = 0;

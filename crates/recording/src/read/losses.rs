@@ -1,69 +1,69 @@
-//! The losses of a stream: the number of lost records, and the two records between which they were lost.
+//! A stream's losses: the number of lost records, and the two records in between which they were lost.
 //!
-//! There are two sources: a gap in the sequence numbers has the place, and the number modulo 2^16; the packets'
-//! `events_discarded` has the total number, up to about the end of each packet. The writer reads that counter
-//! before the buffer's end. So a counted loss without a gap in the packet was right behind the packet, and a gap
-//! that is not counted yet is counted in the next packet.
+//! There are two sources: a gap in the sequence numbers shows the place, and the number modulo 2^16; the packets'
+//! `events_discarded` shows the total, up to about each packet's end. The writer reads this counter before the
+//! buffer's end. So a counted loss without a gap in the packet lies right behind the packet, and an uncounted gap is
+//! counted in the next packet.
 //!
-//! Example: records 0 to 9 in a packet that says "7 discarded", then a packet "7 discarded" that
-//! begins with record 17: one loss, of 7 records, between records 9 and 17.
+//! Example: a packet "7 discarded" with records 0 to 9, then a packet "7 discarded" from record 17 on: a loss of 7
+//! records, between records 9 and 17.
 
-/// A loss that has been placed.
+/// A loss with its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Loss {
-    /// The stamp of the last record before it, as far as it is known.
+    /// The last record's stamp before it, as far as known.
     pub from: u64,
-    /// The number of records; 0 where it is not known.
+    /// The number of records; 0 if unknown.
     pub count: u64,
 }
 
-/// The number of records that can be lost between two packets.
+/// The limit on losses between two packets, records.
 const MAX_AT_ONCE: u64 = 1 << 32;
 
-/// The account of one stream.
+/// A stream's account.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    /// The next record's sequence number when nothing is lost.
+    /// The next record's sequence number without a loss.
     expected: Option<u16>,
-    /// The counter at the last packet.
+    /// The last packet's counter.
     discarded: u64,
-    /// Counted and not placed yet; negative for placed and not counted yet.
+    /// Counted without a place yet; negative: placed without a count yet.
     owed: i128,
-    /// The part of `owed` that was counted before this packet, and lies before its first record.
+    /// The part of `owed` counted before this packet, whose place is before its first record.
     before_packet: i128,
-    /// The begin of the packet in which `before_packet` was lost, for want of a gap.
+    /// The begins of this packet and of the previous packet: without a gap, `before_packet` was lost behind the
+    /// latter.
     packet_from: u64,
     last_packet_from: u64,
-    /// The stamp of the last record.
+    /// The last record's stamp.
     last: u64,
-    /// Something could not be read since the last record: a gap is no sign of the recorder's loss.
+    /// Bytes since the last record were unreadable: a gap does not prove a recorder's loss.
     damaged: bool,
-    /// The first stamp of the recording.
+    /// The recording's first stamp.
     begin: u64,
 }
 
 impl Losses {
-    /// The account of a stream of a recording that begins then.
+    /// A stream's account, in a recording that begins at `begin`.
     pub fn since(begin: u64) -> Self {
         Self { begin, ..Self::default() }
     }
 
-    /// A packet begins whose first record is not before `begin`, with this counter.
+    /// Begins a packet with this counter, whose first record is not before `begin`.
     pub fn packet(&mut self, begin: u64, discarded: u64) {
         self.before_packet = self.owed.max(0);
-        // A counter that went backwards, or by more than can be lost between two drains, is damaged; the next one will
-        // be right again.
+        // A counter that went backwards, or up by more than two drains can lose, is damaged; the next is right again.
         if let Some(more @ ..=MAX_AT_ONCE) = discarded.checked_sub(self.discarded) {
             self.owed += i128::from(more);
             self.discarded = discarded;
         }
         self.last_packet_from = self.packet_from;
-        // Nothing is known of the time before the first packet that can be read, if bytes were skipped there.
+        // With skipped bytes, nothing is known before the first readable packet.
         let skipped = self.damaged && self.expected.is_none();
         self.packet_from = if skipped { self.begin } else { begin.max(self.last) };
     }
 
-    /// Something could not be read here.
+    /// Notes unreadable bytes here.
     pub const fn damage(&mut self) {
         self.damaged = true;
     }
@@ -74,13 +74,13 @@ impl Losses {
         matches!(self.expected, Some(expected) if expected == seq) && self.before_packet == 0 && !self.damaged
     }
 
-    /// Whether nothing was lost before the next record, of a stream whose records have no numbers.
+    /// Whether nothing was lost before the next record, in a stream without sequence numbers.
     #[inline]
     pub const fn expects_any(&self) -> bool {
         !self.damaged
     }
 
-    /// The number that the next record of a stream that counts should have.
+    /// The next record's number, in a stream with sequence numbers.
     pub const fn expected(&self) -> Option<u16> {
         self.expected
     }
@@ -92,7 +92,7 @@ impl Losses {
         self.last = stamp;
     }
 
-    /// Takes any record of a stream that counts, and returns the loss before it.
+    /// Takes any record, in a stream with sequence numbers, and returns the loss before it.
     pub fn record(&mut self, stamp: u64, seq: u16) -> Option<Loss> {
         let gap = i128::from(self.expected.map_or(0, |expected| seq.wrapping_sub(expected)));
         let (first, from) = (self.expected.is_none(), self.last);
@@ -105,7 +105,7 @@ impl Losses {
         if damaged {
             return (gap > 0).then_some(Loss { from, count: gap as u64 });
         }
-        // The gap has the place; a count that differs from it by whole rounds has the number.
+        // The gap has the place; a counter larger by whole rounds has the number.
         let rounds = |counted: i128| counted >= gap && (counted - gap) % 65_536 == 0;
         let (from, count) = match (gap, before_packet) {
             (0, 0) => return None,
@@ -118,7 +118,7 @@ impl Losses {
         Some(Loss { from, count: u64::try_from(count).unwrap_or(0) })
     }
 
-    /// Takes any record of a stream whose records have no sequence numbers, and returns the loss before it.
+    /// Takes any record, in a stream without sequence numbers, and returns the loss before it.
     pub fn uncounted(&mut self, stamp: u64) -> Option<Loss> {
         let damaged = std::mem::take(&mut self.damaged);
         let from = std::mem::replace(&mut self.last, stamp);
@@ -138,8 +138,8 @@ impl Losses {
 mod tests {
     use super::*;
 
-    /// Packets as `discarded: first..=last first..=last`, stamp = number of the record; says the
-    /// losses as `from-at count`.
+    /// Takes packets as `discarded: first..=last first..=last`, where a record's stamp is its number; returns losses
+    /// as `from-at count`.
     fn losses(packets: &str) -> String {
         let mut account = Losses::default();
         let mut losses = Vec::new();
@@ -174,7 +174,7 @@ mod tests {
         account.packet(500, 0);
         assert_eq!(account.record(520, 8), Some(Loss { from: 100, count: 0 }));
         assert_eq!(account.record(530, 9), None);
-        // A packet whose begin is known.
+        // A packet with a known begin.
         let mut account = Losses::since(100);
         account.packet(500, 0);
         account.damage();
@@ -189,28 +189,28 @@ mod tests {
     fn each_lost_record_is_counted_once_and_where_it_was() {
         for (packets, expected) in [
             ("0: 0..=9 | 0: 10..=19", ""),
-            // The usual case: the buffer was full when it was drained.
+            // The usual case: a full buffer at the drain.
             ("7: 0..=9 | 7: 17..=19", "9-17 7"),
             // Lost and counted inside the packet.
             ("7: 0..=4 12..=19 | 7: 20..=21", "4-12 7"),
-            // Lost inside the packet, after the counter was read.
+            // Lost inside the packet, after the writer read the counter.
             ("0: 0..=4 12..=19 | 7: 20..=21 | 7: 22..=23", "4-12 7"),
-            // Two losses, one counted in time and one behind.
+            // Two losses, the first counted in time and the second later.
             ("3: 0..=4 8..=9 | 5: 12..=19 | 5: 20..=21", "4-8 3, 9-12 2"),
-            // More than a round of the sequence number, in a gap of 7.
+            // More than a round of sequence numbers, in a gap of 7.
             ("65543: 0..=9 | 65543: 65553..=65559", "9-65553 65543"),
             ("65543: 0..=9 65553..=65559", "9-65553 65543"),
-            // Exactly a round: no gap shows it, the counter does.
+            // Exactly a round: only the counter shows it.
             ("65536: 0..=9 | 65536: 65546..=65549", "0-65546 65536"),
-            // Nothing was recorded after the loss.
+            // No record after the loss.
             ("0: 0..=9 | 5: 10..=11", "11-end 5"),
             // The recording began in the middle of a buffer's life.
             ("0: 500..=509 | 0: 510..=511", ""),
-            // The sequence number passes its end.
+            // The sequence numbers wrap around.
             ("0: 65530..=65540 | 0: 65541..=65545", ""),
-            // More are missing than the counter knows: it was read before the last one was lost.
+            // More losses than the counter has: the writer read it before the last loss.
             ("2: 0..=9 | 2: 13..=19 | 3: 20..=21", "9-13 3"),
-            // A counter that is damaged once.
+            // A once damaged counter.
             ("7: 0..=9 | 3: 17..=19 | 7: 20..=21", "9-17 7"),
         ] {
             assert_eq!(losses(packets), expected, "{packets}");

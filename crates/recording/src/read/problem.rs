@@ -1,21 +1,21 @@
-//! The problems of a recording: parts that are not as they were written.
+//! A recording's problems: its damaged parts.
 
 use wakepath_ctf::FaultKind;
 use wakepath_kernel_records::DecodeError;
 
-/// A part of a recording that is not as it was written. The records that could be read are there nonetheless, and
-/// those that could not are a loss among the events.
+/// A damaged part of a recording. Its readable records are emitted all the same; unreadable records are a loss among
+/// the events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadProblem {
-    /// The file, from the recording's directory on.
+    /// The file's path within the recording.
     pub file: String,
-    /// Where in it, bytes.
+    /// The offset in the file, bytes.
     pub offset: u64,
     /// The fault.
     pub fault: ReadFault,
 }
 
-/// The faults of a recording's file, or of bytes of it.
+/// A fault in a recording's file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum ReadFault {
@@ -60,7 +60,7 @@ pub enum ReadFault {
     More(u64),
 }
 
-/// The problems of one stream. A file of nothing but damage does not fill memory with complaints.
+/// A stream's problems. A file full of damage does not fill memory with them.
 #[derive(Debug)]
 pub(super) struct Problems {
     file: String,
@@ -68,7 +68,7 @@ pub(super) struct Problems {
     more: u64,
 }
 
-/// Maximum number of problems that are listed of one stream.
+/// The largest number of listed problems in a stream.
 const MAX_PROBLEMS: usize = 100;
 
 impl Problems {

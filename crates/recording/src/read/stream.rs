@@ -1,4 +1,4 @@
-//! The streams of a recording, as the headers of their packets describe them.
+//! A recording's streams, as their packet headers describe them.
 
 use std::io;
 
@@ -6,36 +6,36 @@ use wakepath_ctf::{Finding, Packets, Source};
 use wakepath_event::Cpu;
 use wakepath_kernel_records::Buffer;
 
-/// One stream of a recording, as the headers of its packets describe it.
+/// A stream, as its packet headers describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamInfo {
-    /// Its file's name.
+    /// The file name.
     pub name: String,
-    /// The buffer that it comes from.
+    /// The buffer whose records it holds.
     pub buffer: Buffer,
-    /// Its CPU; [`Cpu::UNKNOWN`] for the buffer that all share.
+    /// Its CPU; [`Cpu::UNKNOWN`] for the shared buffer.
     pub cpu: Cpu,
-    /// Bytes of its file.
+    /// The file's size, bytes.
     pub bytes: u64,
-    /// Its packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Its records.
+    /// The number of records.
     pub records: u64,
-    /// Records that the recorder lost, by the last packet.
+    /// The number of records lost by the recorder, from the largest counter.
     pub discarded: u64,
-    /// Stamp of the first record, ns; `None` without any.
+    /// The first record's stamp, ns; `None` without records.
     pub first: Option<u64>,
-    /// Stamp of the last record, ns; `None` without any.
+    /// The last record's stamp, ns; `None` without records.
     pub last: Option<u64>,
-    /// The recorder's mark stands at its end: nothing of it is missing behind the last record.
+    /// The recorder's mark stands at the end: no record is missing behind the last.
     pub closed: bool,
 }
 
 impl StreamInfo {
-    /// Goes through the headers of the packets. Damaged ones are left out here, and reported when the stream is read.
+    /// Walks through the packet headers. Damaged packets are left out here, and reported when the stream is read.
     ///
     /// # Errors
-    /// Those of the operating system.
+    /// The operating system's read errors.
     pub(super) fn scan(
         name: &str,
         buffer: Buffer,

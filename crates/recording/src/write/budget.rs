@@ -1,30 +1,30 @@
-//! The bytes that a recording may take.
+//! The limits on a recording's size.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::WriteError;
 
-/// The most that has to stay free, in bytes. On a large disk, a share would refuse a recording of 2 GiB beside 20 GiB of
-/// free space.
+/// The largest reserve of free space, bytes. On a large disk, a share would refuse a recording of 2 GiB beside 20 GiB
+/// free.
 const MAX_RESERVE_BYTES: u64 = 4 << 30;
 
-/// The bytes that a recording may take, and has taken. Shared by its streams, which several threads may write.
+/// A recording's limit and its written bytes. Its streams share this, and several threads may write them.
 #[derive(Debug)]
 pub(crate) struct Budget {
     written: AtomicU64,
     most: u64,
-    /// The part of `most` that is kept for the end.
+    /// The reserve within `most` for the end.
     kept: AtomicU64,
     least_free_percent: u8,
 }
 
-/// The space of a file system.
+/// A file system's space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes that ordinary users may still take.
+    /// The bytes still available to ordinary users.
     pub free: u64,
-    /// All bytes.
+    /// The total size, bytes.
     pub total: u64,
 }
 
@@ -50,7 +50,7 @@ impl Budget {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes`, or nothing when there is not enough room.
+    /// Takes `bytes`, or nothing without enough room.
     pub fn take(&self, bytes: u64) -> Result<(), WriteError> {
         let kept = self.kept.load(Ordering::Relaxed);
         let taken = self.written.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |written| {
@@ -59,7 +59,7 @@ impl Budget {
         taken.map(drop).map_err(|_| WriteError::SizeLimit { limit: self.most })
     }
 
-    /// Gives back bytes that were taken and not used.
+    /// Gives back unused bytes.
     pub fn give_back(&self, bytes: u64) {
         self.written.fetch_sub(bytes, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Making the directory of a recording, whole or not at all.
+//! Making a recording's directory, whole or not at all.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write as _};
@@ -12,26 +12,26 @@ use super::WriteError;
 use crate::place::Place;
 use crate::rotate::{Rotated, rotate_in};
 
-/// The treatment of a recording that already has the name.
+/// The treatment of an existing recording with this name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExistingRecording {
     /// It is in the way.
     Stays,
-    /// It moves aside, when the new one passes the check of its space.
+    /// It moves aside, once the new recording passes the check for space.
     MovesAside,
 }
 
-/// How often, and after which time, it is looked again whether another recorder that begins in the same directory is done:
-/// it may hold us up for 2 s.
+/// The number of checks, and the pause between them, for another recorder that begins in the same directory: a wait
+/// of at most 2 s.
 const MAX_POLLS: u32 = 200;
 const POLL: Duration = Duration::from_millis(10);
 
-/// Makes the directory `path` with this metadata in it, and returns it and its `kernel` directory.
+/// Makes the directory `path` with this metadata, and returns it and its `kernel` directory.
 ///
-/// It gets its name when its metadata is whole: a recording with its name can always be read, even if the recorder was
-/// killed right here. An earlier recording moves aside at the last moment, when nothing
-/// but the change of names can fail any more. Recorders that begin in one directory take turns: the directory that is not
-/// finished yet is locked from its beginning.
+/// It gets its name once its metadata is whole: under its name, a recording can always be read, even if the recorder
+/// was killed right here. An earlier recording moves aside at the last moment, when only the change of names can
+/// still fail. Recorders that begin in the same directory take turns: the unfinished directory is locked from its
+/// beginning.
 pub(super) fn create(
     path: &Path,
     metadata: &str,
@@ -56,7 +56,7 @@ pub(super) fn create(
                 rotated = rotate_in(&parent, name)?;
             }
         }
-        // This replaces nothing but an empty directory.
+        // Only an empty directory is replaced.
         parent.rename_over_empty(&unfinished, name).map_err(|e| match e.kind() {
             ErrorKind::DirectoryNotEmpty | ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
                 in_the_way()
@@ -77,8 +77,8 @@ pub(super) fn create(
     }
 }
 
-/// Makes the directory `unfinished`, and locks it. Waits for another recorder that is about to finish one; removes that
-/// of a recorder that was killed.
+/// Makes the directory `unfinished`, and locks it. Waits for another recorder's unfinished directory; removes a
+/// killed recorder's.
 fn begin(parent: &Directory, unfinished: &OsStr) -> Result<Directory, WriteError> {
     let path = parent.path.join(unfinished);
     for _ in 0..MAX_POLLS {
@@ -90,7 +90,7 @@ fn begin(parent: &Directory, unfinished: &OsStr) -> Result<Directory, WriteError
         match made {
             Ok(Some(made)) => return Ok(made),
             Ok(None) => {}
-            // Another one was faster: its directory is there, or gone again.
+            // Another recorder was faster: its directory exists, or is gone again.
             Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => {}
             Err(e) => return Err(WriteError::from_io(&path, e)),
         }
@@ -99,7 +99,8 @@ fn begin(parent: &Directory, unfinished: &OsStr) -> Result<Directory, WriteError
     Err(WriteError::InTheWay(path))
 }
 
-/// Whether it is locked by us, and still has its name: another recorder may have finished or removed it meanwhile.
+/// Whether this process holds the lock, and the directory still has its name: another recorder may have finished or
+/// removed it meanwhile.
 fn is_held(directory: &Directory) -> io::Result<bool> {
     Ok(directory.lock() && directory.is_at(&directory.path)?)
 }
@@ -110,7 +111,7 @@ fn fill(made: &Directory, metadata: &str) -> io::Result<Directory> {
     Ok(kernel)
 }
 
-/// Whether nothing but perhaps an empty directory of the same user has this name.
+/// Whether the name is free, or an empty directory of the same user has it.
 fn is_free(parent: &Directory, name: &OsStr) -> io::Result<bool> {
     match parent.kind_of(name)? {
         None => Ok(true),
@@ -123,7 +124,7 @@ fn is_ours(parent: &Directory, name: &OsStr) -> io::Result<bool> {
     Ok(parent.owner_of(name)? == Some(acting_uid()))
 }
 
-/// The name of a recording until its metadata is written.
+/// A recording's name until its metadata is written.
 fn unfinished(name: &OsStr) -> OsString {
     let mut unfinished = OsString::from(".");
     unfinished.push(name);
@@ -131,8 +132,8 @@ fn unfinished(name: &OsStr) -> OsString {
     unfinished
 }
 
-/// Removes the directory that a recorder left which was killed at its very beginning; anything else is in the way. Returns
-/// `false` if a recorder still holds it.
+/// Removes the directory of a recorder killed at its very beginning; any other file is in the way. Returns `false` if
+/// a recorder still holds it.
 fn discard(parent: &Directory, unfinished: &OsStr) -> Result<bool, WriteError> {
     let remove = || -> io::Result<Option<bool>> {
         match parent.owner_of(unfinished)? {
@@ -150,13 +151,13 @@ fn discard(parent: &Directory, unfinished: &OsStr) -> Result<bool, WriteError> {
     };
     match remove() {
         Ok(Some(gone)) => Ok(gone),
-        // It was finished, or removed, meanwhile.
+        // Meanwhile finished or removed.
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
         Ok(None) | Err(_) => Err(WriteError::InTheWay(parent.path.join(unfinished))),
     }
 }
 
-/// Removes the files of a recording that has just its metadata.
+/// Removes the files of a recording that has only metadata.
 fn empty(directory: &Directory) -> io::Result<()> {
     let (kernel, metadata) = (OsStr::new("kernel"), OsStr::new("metadata"));
     if directory.kind_of(kernel)?.is_some() {
@@ -175,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// The last look at the name and its change are two steps.
+    /// The last check of the name and its change are two steps.
     #[test]
     fn what_gets_the_name_while_a_recorder_begins_stays() {
         for put in [

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::RotateError;
 
-/// Why a recording cannot be written, or not any further.
+/// Why a recording cannot be written, or not continued.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WriteError {
@@ -50,7 +50,7 @@ impl WriteError {
         }
     }
 
-    /// Whether there is no room: the records written so far are good, and no more can be written.
+    /// Whether room ran out: the records so far are good, and no more can be written.
     pub const fn is_out_of_room(&self) -> bool {
         matches!(
             self,

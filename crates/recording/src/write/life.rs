@@ -9,21 +9,20 @@ use wakepath_kernel_records::{Buffer, DecodeError, Encoder, Header, Kind, record
 use super::WriteError;
 use super::stream::{Stream, StreamFiles};
 
-/// Writes the records of the buffer that all CPUs share, and those that user space makes.
+/// Writes the records from the shared buffer, and user space's own.
 ///
-/// They come nearly in time order. They wait here until [`Life::flush`] declares that nothing earlier will come, and are
-/// written sorted. One that comes later still goes into a second stream, so that
-/// each stream keeps its order; one that is too late even there is dropped, and a loss is recorded
-/// in its place.
+/// Records arrive nearly in time order. They wait here until [`Life::flush`] declares that no earlier record will
+/// come, and are written sorted. A later arrival goes into a second stream, so that each stream keeps its order; a
+/// record too late even for that stream is dropped, and a loss recorded in its place.
 #[derive(Debug)]
 pub struct Life {
     files: Arc<StreamFiles>,
     encoder: Encoder,
-    /// Records as they came.
+    /// Records in order of arrival.
     waiting: Vec<u8>,
     /// The places in `waiting`, by stamp once sorted.
     order: Vec<PendingRecord>,
-    /// Made when first needed: in time, and late.
+    /// Made at first need: in time, and late.
     streams: [Option<Stream>; 2],
     lost_total: u64,
 }
@@ -31,7 +30,7 @@ pub struct Life {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct PendingRecord {
     stamp: u64,
-    /// The place of its bytes; in order of arrival, which decides between equal stamps.
+    /// Its place in `waiting`; the order of arrival decides at equal stamps.
     from: usize,
     to: usize,
 }
@@ -43,10 +42,10 @@ impl Life {
         Self { files, encoder, waiting: Vec::new(), order: Vec::new(), streams: [None, None], lost_total: 0 }
     }
 
-    /// Takes one record.
+    /// Takes a record.
     ///
     /// # Errors
-    /// When `record` is not one record of this buffer, whole.
+    /// When `record` is not exactly one whole record for this buffer.
     pub fn push(&mut self, record: &[u8]) -> Result<(), WriteError> {
         let length = record_length(record)?;
         let header = Header::read(record);
@@ -62,27 +61,27 @@ impl Life {
         }
     }
 
-    /// Takes the record of an event that user space contributes. Its CPU is `event.cpu`.
+    /// Takes an event from user space. Its CPU is `event.cpu`.
     ///
     /// # Errors
-    /// When no record of this buffer holds such an event.
+    /// When no record kind in this buffer holds such an event.
     pub fn push_event(&mut self, event: &Event) -> Result<(), WriteError> {
         let mut record = Vec::new();
         self.encoder.encode(event, event.cpu.0, &mut record)?;
         self.push(&record)
     }
 
-    /// Bytes that wait.
+    /// Waiting bytes.
     pub const fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Writes the records that wait with stamps up to and including `until`. `lost_total` is how
-    /// many records the buffer has lost since the beginning: this goes into the packets for other
-    /// readers; ours takes the losses of this buffer from records of [`EventKind::Loss`], which know the CPU.
+    /// Writes the waiting records with stamps up to and including `until`. `lost_total`, the number of records lost
+    /// in the buffer since the beginning, goes into the packets for other readers; wakepath's reader takes this
+    /// buffer's losses from records of [`EventKind::Loss`], which have the CPU.
     ///
     /// # Errors
-    /// When they cannot be written: then they wait on, so that the flush can be tried again.
+    /// When the records cannot be written: they stay, so that the flush can be tried again.
     pub fn flush(&mut self, until: u64, lost_total: u64) -> Result<(), WriteError> {
         self.lost_total = self.lost_total.max(lost_total);
         self.order.sort_unstable();
@@ -91,18 +90,18 @@ impl Life {
         self.drop_before(last.min(late_last), last)?;
         let due = self.order.partition_point(|waiting| waiting.stamp <= until);
         let late = self.order[..due].partition_point(|waiting| waiting.stamp < last);
-        // From the back, so that a failure leaves the indices before it as they are.
+        // From the back, so that a failure keeps the indices before it.
         self.write(0, late, due)?;
         self.write(1, 0, late)?;
         self.compact();
         Ok(())
     }
 
-    /// Drops all waiting records but marks, clocks and losses, and leaves a loss in their place: the end of a recording
-    /// that has no room for more.
+    /// Drops all waiting records but marks, clocks and losses, and leaves a loss in their place: the end of a
+    /// recording without room.
     ///
     /// # Errors
-    /// Those of encoding the loss, which do not occur.
+    /// The errors of encoding the loss, which do not occur.
     pub fn shed(&mut self) -> Result<(), WriteError> {
         let is_kept = |waiting: &PendingRecord| {
             let kind = Header::read(&self.waiting[waiting.from..waiting.to]).map(|header| header.kind);
@@ -129,7 +128,7 @@ impl Life {
         })
     }
 
-    /// Drops records that are too late for both streams, and leaves a loss in their place, in time at `now`.
+    /// Drops records too late for both streams, and leaves a loss in their place, in time at `now`.
     fn drop_before(&mut self, stamp: u64, now: u64) -> Result<(), WriteError> {
         let dropped = self.order.partition_point(|waiting| waiting.stamp < stamp);
         let Some(first) = self.order.first().filter(|_| dropped > 0).copied() else { return Ok(()) };
@@ -151,14 +150,14 @@ impl Life {
         for waiting in batch {
             sorted.extend_from_slice(&self.waiting[waiting.from..waiting.to]);
         }
-        // Counted once, in the stream that has most to do.
+        // Counted once, in the busier stream.
         let lost = if which == 0 { self.lost_total } else { 0 };
         stream.append(&[&sorted], first.stamp, last.stamp, batch.len() as u64, lost)?;
         self.order.drain(from..to);
         Ok(())
     }
 
-    /// Forgets the bytes of written records.
+    /// Forgets written records' bytes.
     fn compact(&mut self) {
         let mut kept = Vec::new();
         for waiting in &mut self.order {

@@ -1,4 +1,4 @@
-//! Writing the spans that applications sent while a recording was made.
+//! Writing spans from applications during a recording.
 
 use std::fs::File;
 use std::io::{IoSlice, Seek as _, SeekFrom};
@@ -10,12 +10,10 @@ use super::{WriteError, space};
 use crate::Place;
 use crate::spans::{LENGTH_BYTES, MAX_FRAME_BYTES};
 
-/// The part of a recording's largest size that its spans may take: whatever sends spans must not end the recording of
-/// the kernel's events.
+/// The spans' part of a recording's largest size: a sender of spans must not end the recording of kernel events.
 const PART_OF_MOST: u64 = 4;
 
-/// Writes the file of spans of a recording, in any thread. It takes from the room that the streams have, at most a
-/// quarter of it.
+/// Writes a recording's spans, in any thread. They take at most a quarter of the room shared with the streams.
 #[derive(Debug)]
 pub struct SpanWriter {
     file: File,
@@ -33,10 +31,10 @@ impl SpanWriter {
         Self { file, path, bytes: 0, most, files, place }
     }
 
-    /// Appends one message as a frame, in one system call. An empty message leaves no frame.
+    /// Appends a message as a frame, in a single system call. An empty message leaves no frame.
     ///
     /// # Errors
-    /// When there is no room ([`WriteError::is_out_of_room`]) or the file cannot be written: the frame is taken back as a
+    /// When there is no room ([`WriteError::is_out_of_room`]) or the file cannot be written: the frame is taken back
     /// whole. When the message is longer than [`MAX_FRAME_BYTES`].
     pub fn append(&mut self, message: &[u8]) -> Result<(), WriteError> {
         let length = match u32::try_from(message.len()) {
@@ -53,7 +51,7 @@ impl SpanWriter {
         let mut slices = [IoSlice::new(&length), IoSlice::new(message)];
         if let Err(e) = write_all(&mut self.file, &mut slices) {
             self.files.budget.give_back(frame);
-            // Half a frame would end the file for every reader. If even this fails, it does.
+            // Half a frame would end the file for every reader, as it does if even this fails.
             let _ = self.file.set_len(self.bytes);
             let _ = self.file.seek(SeekFrom::Start(self.bytes));
             return Err(WriteError::from_io(&self.path, e));
@@ -62,7 +60,7 @@ impl SpanWriter {
         Ok(())
     }
 
-    /// Bytes written.
+    /// The bytes written.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! One file of packets.
+//! A file of packets.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Write as _};
@@ -13,7 +13,7 @@ use super::WriteError;
 use super::budget::Budget;
 use crate::metadata::stream_id;
 
-/// Makes the files of streams.
+/// Makes stream files.
 #[derive(Debug)]
 pub(super) struct StreamFiles {
     pub kernel: Directory,
@@ -43,34 +43,33 @@ impl StreamFiles {
     }
 }
 
-/// One file of packets in time order.
+/// A file of packets in time order.
 #[derive(Debug)]
 pub struct Stream {
     file: File,
     path: PathBuf,
-    /// The header of the last packet.
+    /// The last packet's header.
     header: PacketHeader,
     bytes: u64,
     budget: Arc<Budget>,
 }
 
-/// The number of pieces of a packet.
+/// The largest number of pieces in a packet.
 const MAX_CHUNKS: usize = 7;
 
 impl Stream {
-    /// Writes `chunks`, which hold `records` whole records one behind the other, as one packet, in
-    /// one system call and without a copy of our own. `first` and `last` are the stamps of the first
-    /// and the last record, as [`wakepath_kernel_records::walk`] finds them.
+    /// Writes `chunks`, with `records` whole records in a row, as a single packet, in a single system call without a
+    /// copy. `first` and `last` are the first and the last record's stamp, from [`wakepath_kernel_records::walk`].
     ///
-    /// `lost_total` is the number of records that this buffer has lost since the beginning. Read that counter
-    /// *before* the buffer's write position: then a loss that it counts lies before the end of this
-    /// packet or right behind it, and the reader places it so.
+    /// `lost_total` is the number of records lost in this buffer since the beginning. Read this counter *before* the
+    /// buffer's write position: then a counted loss lies before this packet's end or right behind it, and the reader
+    /// places it there.
     ///
-    /// No records, no packet.
+    /// Without records, no packet is written.
     ///
     /// # Errors
-    /// When there is no room ([`WriteError::is_out_of_room`]) or the file cannot be written: the
-    /// packet is taken back as a whole. When `first` lies before the end of the packet before.
+    /// When there is no room ([`WriteError::is_out_of_room`]) or the file cannot be written: the packet is taken back
+    /// whole. When `first` lies before the previous packet's end.
     pub fn append(
         &mut self,
         chunks: &[&[u8]],
@@ -113,7 +112,7 @@ impl Stream {
         }
         if let Err(e) = write_all(&mut self.file, &mut slices[..=chunks.len()]) {
             self.budget.give_back(packet);
-            // A packet that is half there would read as a damaged one. If even this fails, it does.
+            // Half a packet would read as damage, as it does if even this fails.
             let _ = self.file.set_len(self.bytes);
             let _ = io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.bytes));
             return Err(WriteError::from_io(&self.path, e));
@@ -141,23 +140,23 @@ impl Stream {
         Ok(())
     }
 
-    /// Bytes written.
+    /// The bytes written.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Its file.
+    /// The stream's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Stamp of the last record written; 0 without one.
+    /// The last written record's stamp; 0 without records.
     pub const fn last(&self) -> u64 {
         self.header.end
     }
 }
 
-/// One `writev`, unless the system takes less than it was given.
+/// A single `writev`, unless the system takes fewer bytes.
 pub(super) fn write_all(file: &mut impl io::Write, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
     while !slices.is_empty() {
         match file.write_vectored(slices) {
@@ -174,7 +173,7 @@ pub(super) fn write_all(file: &mut impl io::Write, mut slices: &mut [IoSlice<'_>
 mod tests {
     use super::*;
 
-    /// Takes what is given in the pieces of a script, and fails when the script is over.
+    /// Takes bytes in the sizes of a script, and fails at the script's end.
     struct Scripted {
         answers: std::vec::IntoIter<Result<usize, io::ErrorKind>>,
         taken: Vec<u8>,
@@ -205,7 +204,7 @@ mod tests {
             (vec![Ok(2), Ok(3), Ok(1)], "abcdef", None),
             (vec![Err(Interrupted), Ok(4), Err(Interrupted), Ok(9)], "abcdef", None),
             (vec![Ok(4), Err(StorageFull)], "abcd", Some(StorageFull)),
-            // Nothing was taken, and no reason was given: no one may wait for it for ever.
+            // No bytes taken and no error: a retry would never end.
             (vec![Ok(4), Ok(0)], "abcd", Some(WriteZero)),
         ] {
             let case = format!("{answers:?}");

@@ -1,5 +1,5 @@
-//! The beginning of a window and the ends of things: what a thread and a process had goes with them, whichever way they end, and a
-//! thread or a process that has a number anew has nothing of the one before.
+//! The ends of things before a window: the facts about a thread and a process go with it, at any kind of end, and
+//! after a number's reuse no fact about its previous owner remains.
 
 use wakepath_event::{GoStep, GoroutineStep, SetMember};
 use wakepath_recording::Writer;
@@ -27,7 +27,7 @@ fn facts_of(tgid: Tid) -> Vec<EventKind> {
     ]
 }
 
-/// The facts about a process that the beginning of a window says, where the machine's is `begin`.
+/// The facts about a process at the beginning of a window, for a machine whose window begins at `begin`.
 fn facts_there(mut machine: Machine, tgid: Tid, begin: u64) -> Vec<EventKind> {
     machine.drain(begin + 10 * SECOND);
     let folder = tempfile::tempdir().expect("a temporary directory");
@@ -40,7 +40,7 @@ fn facts_there(mut machine: Machine, tgid: Tid, begin: u64) -> Vec<EventKind> {
     facts_of(tgid).into_iter().filter(|fact| kinds.contains(fact)).collect()
 }
 
-/// A machine with two processes, of which WORKER has a second thread, and the facts about both.
+/// A machine with two processes, WORKER with a second thread, and the facts about both.
 fn machine_with_facts() -> Machine {
     let limits = FlightLimits { window_ns: 10 * SECOND, bytes: usize::MAX };
     let mut machine = Machine::new(limits);
@@ -54,7 +54,7 @@ fn machine_with_facts() -> Machine {
     machine
 }
 
-/// The second thread of WORKER.
+/// WORKER's second thread.
 const SECOND_THREAD: Tid = Tid(70);
 
 fn thread(tid: Tid, tgid: Tid, start: u64) -> ThreadIdentity {
@@ -81,7 +81,7 @@ fn end(machine: &mut Machine, at: u64, tid: Tid) {
 
 #[test]
 fn a_process_lives_until_its_last_thread_has_ended() {
-    // The threads that end, and whether the facts about their process go.
+    // The ending threads, and whether the facts about their process go.
     for (ends, go) in [
         (&[][..], false),
         (&[WORKER], false),
@@ -104,17 +104,17 @@ fn a_process_lives_until_its_last_thread_has_ended() {
 #[test]
 fn a_process_has_no_fact_about_one_that_had_its_number_before() {
     const WORKERS: [Tid; 2] = [WORKER, SECOND_THREAD];
-    // The threads that end with a record before a number is given again, whether dead processes are looked for behind the first one, the newborn
+    // The threads whose end has a record before the reuse, whether a sweep comes after the first end, the newborn
     // thread with its process, and whether the facts about WORKER go.
     for (ends, is_swept, child, go) in [
         (&WORKERS[..], false, (WORKER, WORKER), true),
         (&WORKERS, true, (WORKER, WORKER), true),
         (&[SECOND_THREAD, WORKER], false, (WORKER, WORKER), true),
         (&[SECOND_THREAD, WORKER], true, (WORKER, WORKER), true),
-        // The record of the end is lost.
+        // The end's record is lost.
         (&[SECOND_THREAD], false, (WORKER, WORKER), true),
         (&[WORKER], true, (OTHER, OTHER), false),
-        // A thread of a process has the number of another process's thread, or of one of its own.
+        // A thread has the number of another process's thread, or of its own process's.
         (&[SECOND_THREAD], false, (SECOND_THREAD, OTHER), false),
         (&[SECOND_THREAD], true, (SECOND_THREAD, WORKER), false),
     ] {
@@ -143,7 +143,7 @@ fn the_work_of_a_program_ends_with_it_and_the_files_and_the_code_of_its_process_
     for tid in [WORKER, OTHER] {
         facts_of(tid).into_iter().for_each(|fact| machine.rare(BEGIN + 110, tid, fact));
     }
-    // The kernel reports the mappings of the new program before its execution.
+    // The kernel reports the new program's mappings before its execution.
     let code = EventKind::Mapping(mapping(WORKER, 0x9000, "/bin/other"));
     machine.rare(BEGIN + 299, WORKER, code.clone());
     machine.rare(BEGIN + 300, WORKER, exec());
@@ -163,7 +163,7 @@ fn the_work_of_a_program_ends_with_it_and_the_files_and_the_code_of_its_process_
 
 #[test]
 fn a_thread_that_executes_a_program_has_the_leaders_tid_and_no_context_and_the_others_keep_theirs() {
-    // Whether the old leader has left its CPU for ever when the program is executed.
+    // Whether the old leader has already left its CPU at the execution.
     for is_gone in [true, false] {
         let mut machine = machine();
         machine.rare(
@@ -210,7 +210,7 @@ fn a_thread_that_executes_a_program_has_the_leaders_tid_and_no_context_and_the_o
 fn a_thread_has_one_cpu_and_a_switch_to_itself_is_none() {
     let mut machine = machine();
     machine.switch(BEGIN + 100, WORKER, WORKER, SwitchOut::Dead);
-    // It shows up on another CPU: the record of its leaving the first one is missing.
+    // The thread shows up on another CPU: its switch-out from the first has no record.
     let mut record = Vec::new();
     let out = SwitchOut::Runnable;
     let kind = EventKind::Switch { next: WORKER, out, interrupts_ns: 0, call: None };
@@ -231,7 +231,7 @@ fn a_thread_has_no_state_of_one_that_had_its_tid_before() {
     let young = |at| thread(SECOND_THREAD, OTHER, at);
     let birth = |at| EventKind::Fork { child: young(at) };
     let waking = EventKind::Waking { target: SECOND_THREAD, irq: 0, newborn: true, socket: None };
-    // The state of the thread before as its tid is given again, and whether the birth has a record.
+    // The earlier thread's state at its tid's reuse, and whether the fork has a record.
     for (out, has_birth) in [
         (Some(SwitchOut::Dead), true),
         (Some(SwitchOut::Dead), false),
@@ -255,7 +255,7 @@ fn a_thread_has_no_state_of_one_that_had_its_tid_before() {
         if has_birth {
             machine.rare(BEGIN + 40, WORKER, birth(BEGIN + 40));
         }
-        // On another CPU: what this one shows of its own thread says nothing of others.
+        // On another CPU: this record shows its own thread and no other.
         let mut record = Vec::new();
         let waking = Event { cpu: Cpu(1), ..Machine::event(BEGIN + 41, OTHER, waking.clone()) };
         machine.encoder.encode(&waking, 0, &mut record).expect("an event");
@@ -271,7 +271,7 @@ fn a_thread_has_no_state_of_one_that_had_its_tid_before() {
                 _ => None,
             })
             .collect();
-        // Without a birth, nothing is known of the thread.
+        // Without a fork, nothing is known about the thread.
         assert_eq!(identities, if has_birth { vec![young(BEGIN + 40)] } else { Vec::new() }, "{what}");
         assert_eq!(of_it.len(), usize::from(has_birth), "{what}");
     }
@@ -313,12 +313,12 @@ fn what_a_process_had_goes_with_it() {
     }
 }
 
-/// Makes a fact about a process, by number.
+/// Makes a numbered fact about a process.
 type MakeFact<'a> = &'a dyn Fn(Tid, u64) -> EventKind;
 
 #[test]
 fn facts_about_dead_processes_go_before_any_about_a_living_one() {
-    // More of each kind than are kept: `MAX_FILES` and the others.
+    // More facts than are kept of each kind: `MAX_FILES` and the others.
     const MANY: u64 = 1 << 15;
     let step = |tgid, goroutine, step| {
         EventKind::Goroutine(GoroutineStep { tgid, program: 1, goroutine, began_in: 0, step })
@@ -340,10 +340,10 @@ fn facts_about_dead_processes_go_before_any_about_a_living_one() {
             at += 1;
             machine.rare(at, tgid, fact(tgid, number));
         };
-        // The names of attributes have few numbers in a process.
+        // A process has few attribute names.
         let numbers = if what == "names" { 128 } else { MANY / 2 };
         (0..numbers).for_each(|number| state(&mut machine, WORKER, number));
-        // Processes that have ended, or whose ends and births were not seen.
+        // Processes that have ended, or whose ends and forks have no records.
         for number in 0..MANY - numbers {
             state(&mut machine, Tid(1000 + (number / 128) as u32), number % 128);
         }

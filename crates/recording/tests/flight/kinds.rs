@@ -1,6 +1,7 @@
-//! The beginning of a window, kind by kind of record: one table says what each record leaves there once it is no longer kept.
+//! A window's beginning, by record kind: a table says what each record leaves there after it is dropped.
 //!
-//! A new kind of event does not compile here without a row; a new kind of record, or a new named value of one, fails without a sample.
+//! A new kind of event does not compile here without a row; a new record kind, or a new named value, fails without a
+//! sample.
 
 use std::collections::BTreeSet;
 
@@ -17,20 +18,20 @@ use super::restated::{
 };
 use super::*;
 
-/// The trace that a record leaves at the beginning of a window.
+/// A record's trace at a window's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
-    /// The record itself, once, of its thread: a fact that has one record, and holds on.
+    /// The record itself, once, with its thread: a lasting fact with a single record.
     Itself,
-    /// Another state of a thread or a CPU, or a fact that is over.
+    /// Another state of a thread or a CPU, or a fact whose time is over.
     State,
-    /// A number that later records of the kind count from.
+    /// A counter from which later records count on.
     Count,
-    /// Nothing, since nothing behind it depends on it, for this reason.
+    /// Nothing, since no later record depends on it, for this reason.
     Nothing(&'static str),
 }
 
-/// The rule for each kind of event.
+/// The rule for an event kind.
 const fn rule(kind: &EventKind) -> Left {
     use Left::{Count, Itself, Nothing, State};
     match kind {
@@ -85,10 +86,10 @@ const fn rule(kind: &EventKind) -> Left {
     }
 }
 
-/// A record of `WORKER`, which has the CPU, and those that come before it.
+/// A record from `WORKER`, which has the CPU, and the records before it.
 type Sample = (Vec<EventKind>, EventKind);
 
-/// At least one record of every form.
+/// At least one record for every form.
 fn samples() -> Vec<Sample> {
     let read = Call { number: 0, arg0: 3, lock: None };
     let futex = LockWord { operation: 0, value: Some(8), claimed_owner: Some(OTHER) };
@@ -219,7 +220,7 @@ fn encoded(kind: &EventKind) -> Vec<u8> {
     record
 }
 
-/// Passes records to the machine, each by the first buffer that may hold it.
+/// Passes records to the machine, each through the first buffer that may hold it.
 fn pass(machine: &mut Machine, at: u64, kinds: &[EventKind]) {
     for (place, kind) in kinds.iter().enumerate() {
         let record = encoded(kind);

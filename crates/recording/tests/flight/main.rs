@@ -1,4 +1,5 @@
-//! A flight recorder over a simulated week: its memory and its disk stay bounded, and each slow request is kept whole.
+//! A flight recorder over a simulated week: its memory and its disk stay bounded, and each slow request is kept
+//! whole.
 
 mod ends;
 mod kinds;
@@ -21,7 +22,7 @@ use wakepath_recording::{ClockReading, HostIdentity, Options, Recording};
 
 const RELEASE: &str = "6.18.0";
 const SECOND: u64 = 1_000_000_000;
-/// When the machine was started, ns before the first event.
+/// The machine's start, ns before the first event.
 const BEGIN: u64 = 1000 * SECOND;
 
 fn host() -> HostIdentity {
@@ -99,7 +100,7 @@ fn a_week_of_births_files_and_names_stays_within_its_memory() {
     const WEEK: u64 = 7 * 24 * 3600;
     let limits = FlightLimits { window_ns: 30 * SECOND, bytes: 16 << 20 };
     let mut machine = Machine::new(limits);
-    // One step stands for a minute, in which a process lives and dies, and the machine is quiet otherwise.
+    // Each step stands for a minute: a process lives and dies on an otherwise quiet machine.
     for step in 0..WEEK / 60 {
         let at = BEGIN + step * 60 * SECOND;
         let tid = Tid(1000 + (step % 4_000_000) as u32);
@@ -137,7 +138,7 @@ fn a_flood_shortens_the_window_and_nothing_else() {
             machine.drain(at + 3);
         }
     }
-    // A packet is taken before the oldest one goes.
+    // A packet is taken before the oldest goes.
     assert!(machine.most_bytes <= limits.bytes + 64_000 + 1000, "{} bytes", machine.most_bytes);
     assert!(machine.flight.bytes() > limits.bytes / 2, "all of the memory is used");
 }
@@ -165,7 +166,7 @@ fn one_slow_request_of_ten_thousand_is_kept_whole_each_time() {
         let slow = random % REQUESTS;
         let mut triggers = Triggers::new(6 * SECOND, 60 * SECOND);
         let mut at = BEGIN + SECOND;
-        // The exporter sends each 5 s; each try begins at another moment of that time.
+        // The exporter sends each 5 s; each try begins at another point in this period.
         let mut exported = BEGIN - 4 * SECOND + one * SECOND / 20;
         let mut slow_from_to = None;
         let mut done = None;
@@ -189,7 +190,7 @@ fn one_slow_request_of_ten_thousand_is_kept_whole_each_time() {
                 let clocks =
                     Clocks { boottime_ns: at, realtime_ns: 1_764_000_000 * SECOND + at, steal_ns: 0 };
                 machine.rare(at, Tid::IDLE, EventKind::Clocks(clocks));
-                // The exporter sends what has ended every 5 s.
+                // Every 5 s, the exporter sends the ended spans.
                 if at >= exported + 5 * SECOND {
                     exported = at;
                     if let Some((from, _)) = slow_from_to.filter(|_| done.is_none()) {
@@ -287,8 +288,8 @@ fn a_recording_that_was_cut_short_is_taken_back_and_nothing_else() {
 #[test]
 fn a_recording_that_cannot_fit_leaves_the_earlier_ones() {
     const ALL: u64 = 1 << 20;
-    // The most bytes of all, and the size of a recording that has no room: larger than all that may be kept, though no larger
-    // than the memory of the recorder; and larger than any disk, beside one that would go for it.
+    // The limit on all bytes, and the size of a recording without room: larger than the limit, though no larger than
+    // the recorder's memory; and larger than any disk, even after a deletion.
     for (bytes, recordings, large, error) in [
         (ALL, 9, ALL + 1, "larger than all that are kept"),
         (ALL, 1, 256 << 20, "larger than all that are kept"),

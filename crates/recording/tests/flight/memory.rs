@@ -1,4 +1,4 @@
-//! The memory itself: what it counts, what it drops and when, and which losses a kept recording has.
+//! The memory itself: its counts, its drops and their times, and the losses in a kept recording.
 
 use wakepath_ctf::packet::{HEADER_BYTES, PacketHeader};
 use wakepath_event::{CallEnd, Direction, Flow, FlowId, FunctionCall, Packet, StackId};
@@ -7,7 +7,7 @@ use wakepath_recording::Writer;
 use super::restated::{FROM, TO, WORKER, context, file, kept, lock, machine, stack};
 use super::*;
 
-/// A packet of records of the thread, whose numbers begin with `seq`.
+/// A packet of the thread's records, with sequence numbers from `seq` on.
 fn packet(kind: &EventKind, at: &[u64], seq: u16) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (at, seq) in at.iter().zip(seq..) {
@@ -17,7 +17,7 @@ fn packet(kind: &EventKind, at: &[u64], seq: u16) -> Vec<u8> {
     bytes
 }
 
-/// The number of lost records that a recording of the window up to `TO` says, and what its last packet of the CPU says to other readers.
+/// The lost records in a recording of the window up to `TO`, and in its last packet's counter, for other readers.
 fn losses(flight: &Flight) -> (u64, u64) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("kept");
@@ -46,7 +46,7 @@ fn losses(flight: &Flight) -> (u64, u64) {
 #[test]
 fn a_recording_says_the_losses_of_its_window_and_not_those_before() {
     let limits = FlightLimits { window_ns: u64::MAX, bytes: usize::MAX };
-    // The beginning of the window, and the losses of three and then two records that are in it. Four were lost before the first record.
+    // The window's beginning, and its losses, by three and then two records. Four were lost before the first record.
     for (begin, lost) in
         [(None, (9, 9)), (Some(BEGIN + 15), (5, 5)), (Some(BEGIN + 30), (2, 2)), (Some(BEGIN + 50), (0, 0))]
     {
@@ -86,7 +86,7 @@ fn a_loss_among_switches_takes_what_was_known_of_the_cpus_thread_and_a_loss_amon
         let mut machine = machine();
         machine.rare(BEGIN + 100, WORKER, EventKind::LockBegin(lock(0x100)));
         machine.flight.packet(Buffer::Sched, Cpu(0), &std::mem::take(&mut machine.ring), 0);
-        // The first record of this buffer here, and one behind it.
+        // This buffer's first record here, and a later record.
         machine.flight.packet(buffer, Cpu(1), &packet(&kind, &[BEGIN + 150, BEGIN + 160], 0), 0);
         machine.flight.packet(buffer, Cpu(1), &packet(&kind, &[BEGIN + 200], seq), 0);
         let keeps = kept(machine)
@@ -134,7 +134,7 @@ fn the_beginning_of_the_window_never_goes_back() {
 fn the_memory_of_records_is_free_when_they_are_gone() {
     let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
     let empty = flight.bytes();
-    // Records that leave nothing behind.
+    // Records without a trace.
     let call =
         FunctionCall { target: 1, thread: WORKER, from: Stamp::from_ns(BEGIN), end: CallEnd::Returned };
     for step in 0..100 {
@@ -215,7 +215,7 @@ fn a_window_that_ends_before_its_memory_begins_is_empty() {
     }
 }
 
-/// Makes a fact, by number.
+/// Makes a numbered fact.
 type MakeFact<'a> = &'a dyn Fn(u64) -> EventKind;
 
 #[test]
@@ -243,7 +243,7 @@ fn a_flow_and_a_stack_that_are_used_stay_where_others_go() {
         let (mode, inode, flow) = (0o140_000, 5, Some(FlowId(id)));
         EventKind::File(FileName { tgid: WORKER, fd: 3, mode, inode, flow, name })
     };
-    // The facts, more than are kept; the record that uses one of them, and its buffer.
+    // The facts, more than are kept; the record that uses a fact, and its buffer.
     let tried: [(u64, MakeFact<'_>, EventKind, Buffer); 4] = [
         (1 << 15, &flow, packet_of(7), Buffer::Net),
         (1 << 15, &flow, EventKind::SocketReady(FlowId(7)), Buffer::Net),

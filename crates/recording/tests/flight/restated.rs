@@ -1,5 +1,5 @@
-//! The beginning of a window says anew what the records before it said and what still holds, of each kind of record, and
-//! nothing else; its end cuts what comes later.
+//! A window's beginning restates, for each record kind, the facts from earlier records that still hold, and nothing
+//! else; its end cuts later records.
 
 use wakepath_event::{
     Address, BlockRequest, Call, CostKind, Flow, FlowId, GoStep, GoroutineStep, KernelCost, KernelLock,
@@ -9,14 +9,14 @@ use wakepath_recording::Writer;
 
 use super::*;
 
-/// The thread of the tests, which is its process too.
+/// The tests' thread, and its process.
 pub const WORKER: Tid = Tid(7);
 pub const OTHER: Tid = Tid(8);
-/// Where the windows begin and end.
+/// The windows' beginning and end.
 pub const FROM: u64 = BEGIN + 1000;
 pub const TO: u64 = BEGIN + 2000;
 
-/// A machine with two processes, of which the first has the CPU.
+/// A machine with two processes; the first has the CPU.
 pub fn machine() -> Machine {
     let mut machine = Machine::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX });
     for (place, tid) in [WORKER, OTHER].into_iter().enumerate() {
@@ -29,7 +29,7 @@ pub fn machine() -> Machine {
     machine
 }
 
-/// The events of the recording of a window.
+/// The events in the recording of a window.
 pub fn kept(mut machine: Machine) -> Vec<Event> {
     machine.flight.packet(Buffer::Sched, Cpu(0), &std::mem::take(&mut machine.ring), 0);
     machine.flight.cut(FROM);
@@ -45,13 +45,13 @@ pub fn kept(mut machine: Machine) -> Vec<Event> {
     kept
 }
 
-/// The kinds of the events right before the window, with their threads.
+/// The event kinds right before the window, with their threads.
 pub fn restated(machine: Machine) -> Vec<(Tid, EventKind)> {
     let events = kept(machine).into_iter().filter(|event| event.at.ns() < FROM);
     events.map(|event| (event.current, event.kind)).collect()
 }
 
-/// The thread's identity at the beginning of the window.
+/// The thread's identity at the window's beginning.
 fn identity(machine: Machine, tid: Tid) -> ThreadIdentity {
     let mut found = restated(machine).into_iter().filter_map(|(_, kind)| match kind {
         EventKind::Thread { identity, .. } => Some(identity).filter(|one| one.tid == tid),
@@ -184,7 +184,7 @@ fn a_wait_for_a_lock_is_the_threads_own_and_lasts_until_its_end() {
     let mut ended = machine();
     ended.rare(BEGIN + 100, WORKER, EventKind::LockBegin(lock(0x100)));
     ended.rare(BEGIN + 101, WORKER, EventKind::LockEnd(lock(0x100)));
-    // An interrupt that waits for a lock leaves what its thread waits for.
+    // An interrupt that waits for a lock does not change its thread's wait.
     let begin = of_interrupt(BEGIN + 102, EventKind::LockBegin(lock(0x200)));
     ended.flight.event(&begin).expect("an event");
     assert_eq!(locks(ended), []);

@@ -1,6 +1,6 @@
-//! Recordings are CTF: another reader, babeltrace2, finds in them what ours does.
+//! Recordings are CTF: another reader, babeltrace2, finds the same in them as wakepath.
 //!
-//! Where babeltrace2 is not installed these tests say so and pass, unless `WAKEPATH_REQUIRE_LIVE=1`.
+//! Without babeltrace2, these tests print a note and pass, unless `WAKEPATH_REQUIRE_LIVE=1`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,7 +17,7 @@ use wakepath_scenario::arbitrary::any_event;
 
 use crate::made;
 
-/// The output of babeltrace2, as bytes: names need not be UTF-8. It must not complain.
+/// babeltrace2's output, as bytes: names need not be UTF-8. Any complaint fails the test.
 fn babeltrace2(arguments: &[&str], recording: &Path) -> Option<Vec<u8>> {
     let output = Command::new("babeltrace2").args(arguments).arg(recording.join("kernel")).output();
     let output = match output {
@@ -52,7 +52,7 @@ fn the_marks_at_the_ends_of_streams_are_nothing_to_another_reader() {
     assert_eq!(printed.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count(), 3);
 }
 
-/// A record as babeltrace2 prints it, from what our own table says about it.
+/// A record as babeltrace2 prints it, by wakepath's own layouts.
 fn line(record: &[u8], cpu: Option<Cpu>, events: usize) -> Vec<u8> {
     let header = Header::read(record).expect("a header");
     let layout = Layout::of(Kind::from_number(header.kind).expect("a kind"));
@@ -107,7 +107,7 @@ fn array(line: &mut Vec<u8>, elements: impl Iterator<Item = String>) {
     line.extend(format!("[{space}{} ]", elements.join(", ")).bytes());
 }
 
-/// Up to the first NUL, with the escapes of C.
+/// Up to the first NUL, with C's escapes.
 fn quote(line: &mut Vec<u8>, text: &[u8]) {
     line.push(b'"');
     for &byte in text.iter().take_while(|&&byte| byte != 0) {
@@ -122,8 +122,8 @@ fn quote(line: &mut Vec<u8>, text: &[u8]) {
     line.push(b'"');
 }
 
-/// Whether a text in this record is empty. babeltrace2 2.0.4 shows for such a one what that field had
-/// in an earlier event (its issue: github.com/efficios/babeltrace pull request 116).
+/// Whether a text in this record is empty. babeltrace2 2.0.4 prints the field's text from an earlier event instead
+/// (its issue: github.com/efficios/babeltrace pull request 116).
 fn has_empty_text(record: &[u8]) -> bool {
     fields(record).expect("a record").into_iter().any(|(name, value)| match value {
         Value::Bytes(bytes) => {
@@ -133,15 +133,14 @@ fn has_empty_text(record: &[u8]) -> bool {
     })
 }
 
-/// Events of all buffers, each at a stamp of its own, since there is no order between equal
-/// ones; from a fixed seed.
+/// Events for all buffers, each at its own stamp, since equal stamps have no order; from a fixed seed.
 fn events(count: u64) -> Vec<(Buffer, Event)> {
     let mut runner = TestRunner::deterministic();
     let any = any_event(Buffer::ALL);
     let event = |i| {
         let (buffer, mut event) = loop {
             let (buffer, event) = any.new_tree(&mut runner).expect("an event").current();
-            // A mark without words has an empty text; without marks something would go unseen.
+            // A mark without words has an empty text; without marks, a kind would go untested.
             if !has_empty_text(&made::encode(&event, 0)) || matches!(event.kind, EventKind::Mark(_)) {
                 break (buffer, event);
             }
@@ -160,7 +159,7 @@ fn events(count: u64) -> Vec<(Buffer, Event)> {
 fn babeltrace2_and_our_reader_find_the_same_fields_in_every_kind_of_event() {
     let (_folder, path) = made::place();
     let events = events(3000);
-    // One packet for all of a stream.
+    // A single packet for a whole stream.
     made::record(&path, &events, usize::MAX);
     let mut counts = std::collections::HashMap::new();
     let stream = |buffer, cpu| (buffer, if buffer == Buffer::Life { Cpu(0) } else { cpu });
@@ -191,7 +190,7 @@ fn babeltrace2_and_our_reader_find_the_same_fields_in_every_kind_of_event() {
     }
 }
 
-/// Records as no recorder writes them: every field holds any value, spare ones and choices too.
+/// Records no recorder writes: every field holds any value, spare fields and choices too.
 #[test]
 fn babeltrace2_reads_any_value_in_any_field_as_our_table_does() {
     let (_folder, path) = made::place();

@@ -1,4 +1,4 @@
-//! Recorders that begin in one directory take turns, and none of them takes away what another one makes.
+//! Recorders that begin in the same directory take turns, and none removes another's files.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use wakepath_recording::{Caller, Options, Recording, WriteError, Writer};
 
 use crate::made;
 
-/// The directory of another recorder that is about to begin at `path`, locked as long as the file is open.
+/// The directory of another recorder about to begin at `path`, locked while the file is open.
 fn begun(path: &Path) -> (PathBuf, File) {
     let unfinished = path.with_file_name(".wakepath.rec.new");
     fs::create_dir_all(unfinished.join("kernel")).expect("a directory");
@@ -21,7 +21,7 @@ fn begun(path: &Path) -> (PathBuf, File) {
     (unfinished, lock)
 }
 
-/// Begins a recording in another thread: a recorder that waits for ever is an error after a while.
+/// Begins a recording in another thread: an endless wait becomes an error after a while.
 fn create(path: &Path) -> mpsc::Receiver<Result<(), WriteError>> {
     let (sender, receiver) = mpsc::channel();
     let path = path.to_owned();
@@ -42,7 +42,7 @@ fn a_recorder_waits_until_another_one_has_begun() {
     let second = create(&path);
     assert!(second.recv_timeout(Duration::from_millis(200)).is_err(), "it waits");
     assert_eq!(fs::read(unfinished.join("kernel/metadata")).expect("the other one's"), b"its own");
-    // The other one gets its name, which is another one here.
+    // The other recorder's directory gets its name, here a different name.
     let other = folder.path().join("other.rec");
     fs::rename(&unfinished, &other).expect("a free name");
     second.recv_timeout(LONG).expect("it goes on").expect("a new recording");
@@ -115,7 +115,7 @@ fn needs_root_an_unfinished_recording_of_another_user_stays_and_no_file_is_made_
     let error = create().expect_err("root's");
     assert!(matches!(error, WriteError::InTheWay(ref at) if *at == unfinished), "{error}");
     assert!(unfinished.join("kernel/metadata").exists());
-    // Root may remove it, and does not.
+    // Root may remove the directory, and does not.
     std::os::unix::fs::chown(&unfinished, Some(1234), None).expect("as root");
     let error = Writer::create(&path, &made::host(), &made::options()).expect_err("another user's");
     assert!(matches!(error, WriteError::InTheWay(ref at) if *at == unfinished), "{error}");

@@ -1,5 +1,5 @@
-//! Files that are not as they were written: cut, with bits turned over, with pieces missing or
-//! foreign. Everything that can be read is, in time order, and what is wrong is said.
+//! Damaged files: cut, with flipped bits, with missing or foreign pieces. Every readable record is read, in time
+//! order, and every fault is reported.
 
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
@@ -17,7 +17,7 @@ use crate::made;
 const STREAMS: [&str; 3] = ["sched_0", "net_0", "life"];
 const PER_PACKET: usize = 8;
 
-/// A small recording: three packets of each buffer, of one CPU, stamps as they are in life.
+/// A small recording: three packets for each buffer, for a single CPU, with realistic stamps.
 fn events() -> Vec<(Buffer, Event)> {
     let mut events = Vec::new();
     for i in 0..24u64 {
@@ -52,10 +52,10 @@ fn events() -> Vec<(Buffer, Event)> {
     events
 }
 
-/// The CPU of a loss, its first and last stamp, and the number of its records.
+/// A loss: its CPU, its first and last stamp, and its number of records.
 type Lost = (u16, u64, u64, u64);
 
-/// The losses that a recording's reader emits, and its faults.
+/// The losses from a recording's reader, and its faults.
 fn losses(path: &std::path::Path) -> (Vec<Lost>, Vec<(String, ReadFault)>) {
     let mut losses = Vec::new();
     let problems = Recording::open(path).expect("a recording").for_each(|event| {
@@ -66,7 +66,7 @@ fn losses(path: &std::path::Path) -> (Vec<Lost>, Vec<(String, ReadFault)>) {
     (losses, problems.into_iter().map(|problem| (problem.file, problem.fault)).collect())
 }
 
-/// A recorder that ends properly marks the end of each CPU's stream. Where one lacks it, all behind its last record is
+/// A recorder marks the end of each CPU's stream. Where a single stream lacks the mark, all behind its last record is
 /// lost; where all lack it, nothing is known.
 #[test]
 fn a_stream_without_its_end_lost_all_behind_its_last_record() {
@@ -74,9 +74,9 @@ fn a_stream_without_its_end_lost_all_behind_its_last_record() {
     let events: Vec<_> = (0..8).map(|i| sample(100 + i * 100, i as u16 % 2)).collect();
     for (ends, cut, lost, faults) in [
         (true, 0, vec![], 0),
-        // Without the mark alone: the last record of CPU 1 is the recording's last, that of CPU 0 is not.
+        // Only the mark is missing: CPU 1's last record is the recording's last, CPU 0's is not.
         (true, 80, vec![(0, 700, 800, 0)], 1),
-        // Without the last packet, too.
+        // The last packet is missing, too.
         (true, 81, vec![(0, 500, 800, 0)], 1),
         (false, 0, vec![], 0),
         (false, 1, vec![], 0),
@@ -102,8 +102,8 @@ fn a_stream_without_its_end_lost_all_behind_its_last_record() {
     }
 }
 
-/// The buffer that all CPUs share has no such mark. Where a stream's last record is that of the recording, nothing is
-/// missing behind it.
+/// The shared buffer has no such mark. If a stream's last record is the recording's last, nothing is missing behind
+/// it.
 #[test]
 fn only_a_stream_of_a_cpu_that_ends_before_the_others_lacks_its_end() {
     let sample = |at, cpu| (Buffer::Sched, wakepath_scenario::event(at, cpu, 1000, EventKind::Current));
@@ -138,7 +138,7 @@ fn the_mark_at_the_end_of_a_stream_is_no_record_of_it() {
     assert!(plain.streams().iter().all(|stream| !stream.closed));
     let packets = |recording: &Recording| recording.streams().iter().map(|s| s.packets).collect::<Vec<_>>();
     assert_eq!((packets(&plain), packets(&recording)), (vec![3; 3], vec![3; 3]));
-    // A last packet that says it has no records is none.
+    // A last packet with a record count of 0 is no mark.
     let name = unmarked.join("kernel/sched_0");
     let mut bytes = std::fs::read(&name).expect("a stream");
     let (ends, _) = boundaries(&bytes);
@@ -149,7 +149,7 @@ fn the_mark_at_the_end_of_a_stream_is_no_record_of_it() {
     assert_eq!((sched.closed, sched.packets), (false, 3));
 }
 
-/// The small recording's files and what is in them, by stream.
+/// The small recording's files and their contents, by stream.
 pub fn written() -> Vec<(&'static str, Vec<u8>, Vec<Event>)> {
     let (_folder, path) = made::place();
     let events = events();
@@ -160,11 +160,11 @@ pub fn written() -> Vec<(&'static str, Vec<u8>, Vec<Event>)> {
         let events = events.iter().filter(|(of, _)| *of == buffer).map(|(_, event)| event.clone());
         (*name, bytes, events.collect())
     };
-    // The rarer ones are written in one packet.
+    // Rarer records are in a single packet.
     STREAMS.iter().zip(buffers).map(stream).collect()
 }
 
-/// The losses in a stream, its other events, and its problems.
+/// A stream's losses, its other events, and its problems.
 pub fn read(name: &str, bytes: &[u8]) -> (Vec<Event>, Vec<Event>, Vec<ReadProblem>) {
     let mut events: Vec<Event> = Vec::new();
     let problems = read_stream(name, bytes, made::UUID, made::RELEASE, |event| {
@@ -179,7 +179,7 @@ fn is_loss(event: &Event) -> bool {
     matches!(event.kind, EventKind::Loss { .. })
 }
 
-/// Where packets begin, and where records end, in a stream that is as it was written.
+/// The starts of packets and the ends of records, in an undamaged stream.
 pub fn boundaries(bytes: &[u8]) -> (Vec<usize>, Vec<usize>) {
     let (mut packets, mut records, mut at) = (Vec::new(), Vec::new(), 0);
     while at < bytes.len() {
@@ -212,7 +212,7 @@ fn a_stream_cut_anywhere_gives_every_whole_record_before_the_cut() {
             assert_eq!(problems[0].file, format!("kernel/{name}"));
             let begun = packets.iter().rfind(|&&packet| packet < cut).expect("a packet");
             assert_eq!(problems[0].offset, *begun as u64, "{name} cut at {cut}");
-            // The number that the packet claims and does not have; unknown when not even the number is there.
+            // The packet's claimed and missing number; unknown if even the claim is missing.
             let in_packet =
                 records.iter().filter(|&&end| end > *begun && end <= begun + size(&bytes, *begun));
             let lost = in_packet.filter(|&&end| end > cut).count() as u64;
@@ -249,8 +249,8 @@ fn a_recording_whose_files_are_all_cut_is_still_read() {
     }
 }
 
-/// A record that can be believed by all its marks and yet means nothing is left out; what stands behind it
-/// may be earlier than it claims to be, and has its place among the other streams' events all the same.
+/// A record with good marks but a meaningless content is left out; the record behind it may be earlier than the bad
+/// stamp, and still takes its place among the other streams' events.
 #[test]
 fn a_late_record_that_means_nothing_does_not_hold_up_what_stands_behind_it() {
     let at = |ns, what| wakepath_scenario::event(ns, 0, 7, what);
@@ -260,7 +260,7 @@ fn a_late_record_that_means_nothing_does_not_hold_up_what_stands_behind_it() {
     let (_folder, path) = made::place();
     let mut writer =
         wakepath_recording::Writer::create(&path, &made::host(), &made::options()).expect("a new recording");
-    // One frame that is neither the kernel's nor the user's.
+    // A frame neither in the kernel nor in the user part.
     let mut nonsense = made::encode(&at(11, stack()), 0);
     nonsense[28..32].copy_from_slice(&1_u32.to_le_bytes());
     nonsense.extend([0; 8]);
@@ -273,7 +273,7 @@ fn a_late_record_that_means_nothing_does_not_hold_up_what_stands_behind_it() {
     let records: Vec<_> = wakings.iter().zip(0..).map(|(waking, seq)| made::encode(waking, seq)).collect();
     made::append(&mut writer, Buffer::Sched, Cpu(0), &records, 0);
     drop(writer);
-    // The nonsense says that it is of stamp 90, and its packet that it ends there.
+    // The meaningless record has stamp 90, and so has its packet's end.
     let file = path.join("kernel/life");
     let mut bytes = std::fs::read(&file).expect("a stream");
     for at in [32, 80 + 32] {
@@ -293,7 +293,7 @@ fn a_late_record_that_means_nothing_does_not_hold_up_what_stands_behind_it() {
     );
 }
 
-/// Not timed: what looks for the next record all over the block for each of these takes an hour.
+/// Not timed: a search through the whole block for each record would take an hour.
 #[test]
 fn a_long_stream_in_which_no_number_fits_is_read_no_slower_than_another() {
     const RECORDS: usize = 300_000;
@@ -313,9 +313,9 @@ fn a_long_stream_in_which_no_number_fits_is_read_no_slower_than_another() {
     let mut nonsense = made::encode(&event(EventKind::Flow(wakepath_event::FlowId(1), flow)), 0);
     nonsense[60] = 9;
     for (name, first, others, told) in [
-        // The number stands still: each is behind a loss of nearly a round.
+        // The number stands still: each record is behind a loss of nearly a round.
         ("sched_0", number(waking.clone(), 5), number(waking, 5), 2 * RECORDS + 1),
-        // And nothing behind the first one means anything: all of it is one loss.
+        // Behind the first record, all are meaningless: a single loss.
         ("net_0", number(ready, 5), number(nonsense, 5005), 2),
     ] {
         let records = [first, others.repeat(RECORDS)].concat();
@@ -336,7 +336,7 @@ fn a_long_stream_in_which_no_number_fits_is_read_no_slower_than_another() {
     }
 }
 
-/// This would kill a reader that maps its files.
+/// A reader that maps its files would die here.
 #[test]
 fn a_file_that_shrinks_while_it_is_read_ends_where_it_ends() {
     let (_folder, path) = made::place();
@@ -364,7 +364,7 @@ fn a_file_that_shrinks_while_it_is_read_ends_where_it_ends() {
     );
 }
 
-/// Turns bits over, removes, repeats and swaps pieces, and puts foreign ones in.
+/// Flips bits, removes, repeats and swaps pieces, and inserts foreign pieces.
 fn damage(bytes: &mut Vec<u8>, what: u8, at: usize, len: usize) {
     if bytes.is_empty() {
         return;
@@ -400,7 +400,7 @@ proptest! {
         prop_assert!(problems.len() <= 101);
         if found.len() < events.len() && missing(&events, &found) > 0 && !bytes.is_empty() {
             let (packets, _) = boundaries(&original);
-            // A file that ends with a packet is one of a recorder that stopped early.
+            // A recorder that stopped early leaves a file that ends with a packet.
             prop_assert!(!problems.is_empty() || packets.contains(&bytes.len()), "{losses:?}");
         }
     }
@@ -420,7 +420,7 @@ proptest! {
     }
 }
 
-/// The packet's own end is one witness among others: the records behind it fit together.
+/// The packet's end is one witness among others: the records behind it fit together.
 #[test]
 fn records_behind_the_end_that_their_packet_names_are_read_and_the_end_is_called_wrong() {
     let (name, mut bytes, events) = written().swap_remove(0);
@@ -431,7 +431,7 @@ fn records_behind_the_end_that_their_packet_names_are_read_and_the_end_is_called
     assert!(problems.iter().any(|problem| matches!(problem.fault, ReadFault::PacketEnd(_))), "{problems:?}");
 }
 
-/// Its length and its stamp are good, so that nothing but what it says is odd.
+/// Length and stamp are good, so only the content is odd.
 #[test]
 fn a_record_that_means_nothing_costs_itself_and_nothing_behind_it() {
     let (flow, direction) = (FlowId(1), Direction::In);
@@ -450,14 +450,14 @@ fn a_record_that_means_nothing_costs_itself_and_nothing_behind_it() {
     assert_eq!((losses.len(), problems[0].offset), (1, records[2] as u64), "{problems:?}");
 }
 
-/// How many of `original` are missing among `found`, both in time order.
+/// The number of events from `original` missing in `found`, both in time order.
 fn missing(original: &[Event], found: &[Event]) -> usize {
     original.iter().filter(|event| !found.contains(event)).count()
 }
 
-/// Two things that one bit can make of a stream have two explanations, and only one is damage to a
-/// header: a last record later than its packet's end, with nothing behind it, and two stamps the
-/// wrong way round that both fit what surrounds them. Then the records concerned are left out.
+/// Two results of a flipped bit are ambiguous, since damage to a header explains them as well: a last record past its
+/// packet's end, with nothing behind it; and two swapped stamps that both fit their neighbours. Then the records
+/// concerned are left out.
 #[test]
 fn a_bit_turned_over_costs_the_record_it_is_in_and_no_other_that_is_beyond_doubt() {
     let mut doubtful = 0;
@@ -480,7 +480,7 @@ fn a_bit_turned_over_costs_the_record_it_is_in_and_no_other_that_is_beyond_doubt
             } else {
                 assert!(lost <= usize::from(!in_header), "{at}");
             }
-            // At most one changed record stands in the place of the missing ones.
+            // At most one changed record stands in the place of the missing records.
             assert!(found.len() + lost - events.len() <= 1, "{at}");
             // A missing record is reported, with its place.
             if found.len() < events.len() {
@@ -493,7 +493,6 @@ fn a_bit_turned_over_costs_the_record_it_is_in_and_no_other_that_is_beyond_doubt
             }
         }
     }
-    // Records are 1000 ns apart: only bits that stand for 1024 and 2048 ns move one past its neighbour
-    // and no further.
+    // Records are 1000 ns apart: only the bits for 1024 and 2048 ns move a stamp just past its neighbour.
     assert!(doubtful <= 2 * 72, "{doubtful} of all bits");
 }

@@ -1,8 +1,8 @@
-//! Damaged streams: the events that are read, the losses and the problems, with each field of packets and records changed a
-//! little, far, or to a value that no writer writes: `damages.txt` has a line for each damage.
+//! Damaged streams: events, losses and problems, after each field in packets and records is changed a little, far, or
+//! to a value that no writer writes: `damages.txt` has a line for each damage.
 //!
-//! `WAKEPATH_BLESS=1 cargo test -p wakepath-recording --test written damages` writes the lines anew; read the difference
-//! before you keep it.
+//! `WAKEPATH_BLESS=1 cargo test -p wakepath-recording --test written damages` writes the lines anew; read the
+//! difference before you keep it.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use wakepath_event::{Event, EventKind};
 
 use crate::damage::{boundaries, read, written};
 
-/// The fields of a packet's header: name, place and size, bytes.
+/// A packet header's fields: name, place and size, bytes.
 const OF_PACKET: [(&str, usize, usize); 10] = [
     ("magic", 0, 4),
     ("stream", 20, 4),
@@ -24,14 +24,14 @@ const OF_PACKET: [(&str, usize, usize); 10] = [
     ("cpu", 76, 4),
 ];
 
-/// The fields of a record's header.
+/// A record header's fields.
 const OF_RECORD: [(&str, usize, usize); 3] = [("stamp", 0, 8), ("kind", 8, 1), ("seq", 10, 2)];
 
 /// Differences, and values.
 const CHANGES: [(&str, i64); 6] =
     [("+1", 1), ("-1", -1), ("-1000", -1000), ("+1500", 1500), ("= 0", i64::MIN), ("= max", i64::MAX)];
 
-/// The stamp of the first record, ns.
+/// The first record's stamp, ns.
 const FIRST: u64 = 3_000_000_000_000;
 
 fn changed(bytes: &[u8], (at, size): (usize, usize), change: i64) -> Vec<u8> {
@@ -47,7 +47,7 @@ fn changed(bytes: &[u8], (at, size): (usize, usize), change: i64) -> Vec<u8> {
     changed
 }
 
-/// One line about a damaged stream.
+/// Writes a damaged stream's line.
 fn line(name: &str, damage: &str, bytes: &[u8], events: &[Event], out: &mut String) {
     let (losses, found, problems) = read(name, bytes);
     let known = found.iter().filter(|event| events.contains(event)).count();
@@ -111,7 +111,7 @@ fn lines() -> String {
                     );
                 }
             }
-            // Two stamps the wrong way round, and a packet that ends at either of them, or elsewhere.
+            // Two swapped stamps, and a packet that ends at either, or elsewhere.
             let packet = packets.iter().copied().filter(|&packet| packet < begin).max().unwrap_or(0);
             for more in [-1500, 1500] {
                 for end in [-1500, -500, 200, 500, 1000, 1500] {
@@ -123,7 +123,7 @@ fn lines() -> String {
             one(format!("record {number} missing"), &[before, behind].concat());
             one(format!("record {number} zero"), &[before, &vec![0; end - begin], behind].concat());
         }
-        // All bytes of one record that follow its header.
+        // All bytes behind a record's header.
         for at in begins[2] + 16..ends[2] {
             one(format!("record 2 byte {} +1", at - begins[2]), &changed(&bytes, (at, 1), 1));
         }

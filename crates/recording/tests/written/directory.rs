@@ -1,4 +1,4 @@
-//! Where a recording is put, and what it never does to what is there already.
+//! A recording's place, and the files there that it never touches.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -114,7 +114,7 @@ fn the_rest_of_a_recorder_killed_at_its_beginning_is_removed() {
         assert!(matches!(error, WriteError::InTheWay(ref at) if *at == left), "{error}");
         before.elapsed()
     };
-    // At once: no other recorder is waited for. A busy machine may take its time once.
+    // At once: no other recorder is awaited. A busy machine may be slow once.
     let fastest = [(); 3].map(|()| refuse()).into_iter().min().expect("three");
     assert!(fastest < Duration::from_secs(1), "{fastest:?}");
     assert!(left.join("kernel/mine").exists());
@@ -151,7 +151,7 @@ fn an_earlier_recording_moves_aside_and_the_one_before_it_goes() {
     }
 }
 
-/// The names of the files of a directory that are removed while something runs, in their order.
+/// The files removed from a directory while `run` runs, in order.
 fn removed(directory: &Path, run: impl FnOnce()) -> Vec<String> {
     use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
     let watch = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).expect("inotify");
@@ -166,7 +166,7 @@ fn removed(directory: &Path, run: impl FnOnce()) -> Vec<String> {
     names
 }
 
-/// Whatever is left of a deletion that was interrupted is still known as a recording, and the next one deletes it.
+/// The rest after an interrupted deletion still counts as a recording, and the next deletion removes it.
 #[test]
 fn the_metadata_of_a_deleted_recording_goes_last() {
     let (folder, path) = made::place();
@@ -181,7 +181,7 @@ fn the_metadata_of_a_deleted_recording_goes_last() {
     let old = folder.path().join("wakepath.rec.old/kernel");
     let in_order = removed(&old, || assert!(rotate(&path).expect("a recording")));
     assert_eq!(in_order, ["net_0", "sched_0", "metadata"]);
-    // The rest of an interrupted one.
+    // The rest after an interrupted deletion.
     record();
     fs::remove_file(old.join("sched_0")).expect("a stream");
     assert!(rotate(&path).expect("a recording"));
@@ -227,7 +227,7 @@ fn other_directories_stay_where_they_are() {
         ),
     ];
     for (put, why) in cases {
-        // In the way of the new recording, and in the way of the old one.
+        // In the way of the new recording, and of the old recording's new name.
         let (_folder, path) = made::place();
         put(&path);
         let error = rotate(&path).expect_err("something foreign");

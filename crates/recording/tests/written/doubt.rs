@@ -1,4 +1,4 @@
-//! Good records that look damaged, and damaged ones that look good: the signs that decide.
+//! Good records that look damaged, and damaged records that look good: the deciding signs.
 
 use wakepath_ctf::packet::PacketHeader;
 use wakepath_event::{BlockedState, Call, Event, EventKind, Stack, SwitchOut, Tid};
@@ -9,7 +9,7 @@ use wakepath_scenario::event;
 use crate::damage::read;
 use crate::made;
 
-/// A stream of one packet.
+/// A stream with a single packet.
 fn packet(buffer: Buffer, (begin, end): (u64, u64), records: &[Vec<u8>]) -> Vec<u8> {
     let content = records.concat();
     let header = PacketHeader {
@@ -35,7 +35,7 @@ fn stamps(events: &[Event]) -> Vec<u64> {
     events.iter().map(|event| event.at.ns()).collect()
 }
 
-/// The argument of a system call can be any number, also one that looks like a record whose number is among the lost ones.
+/// A system call's argument can be any number, even a number that looks like a lost record.
 #[test]
 fn a_call_whose_argument_looks_like_a_lost_record_is_a_call() {
     let arg0 = u64::from(Kind::Current.number()) | 2 << 16 | 7 << 32;
@@ -50,8 +50,8 @@ fn a_call_whose_argument_looks_like_a_lost_record_is_a_call() {
     assert!(matches!(losses[..], [Event { kind: EventKind::Loss { count: 2, .. }, .. }]), "{losses:?}");
 }
 
-/// Behind bytes that mean nothing, records go on with a number that is not far from the last one's: where damage makes up a
-/// record, its number is any.
+/// Behind meaningless bytes, the next record's number is near the last record's: damage that looks like a record has
+/// an arbitrary number.
 #[test]
 fn behind_damage_the_next_record_has_a_number_that_is_near() {
     for (number, expected) in [(4096, &[1000, 1010, 1020][..]), (4097, &[1000])] {
@@ -62,8 +62,8 @@ fn behind_damage_the_next_record_has_a_number_that_is_near() {
     }
 }
 
-/// A stack that says it has a frame less than it has decodes well. The bytes that are left behind it are too few for a
-/// record, so that its length is wrong, whatever the number of the records that its packet should have.
+/// A stack with an understated frame count decodes well. The bytes left behind it are too few for a record, so its
+/// length is wrong, whatever the packet's record count.
 #[test]
 fn a_last_record_that_leaves_too_few_bytes_for_another_one_is_damaged() {
     let stack = |at| {
@@ -73,7 +73,7 @@ fn a_last_record_that_leaves_too_few_bytes_for_another_one_is_damaged() {
     };
     let (mut first, mut last) = (stack(1000), stack(1020));
     first[8] = 255;
-    // Its frames: those of the user, and all of them.
+    // Its frame counts: the user's, and all.
     last[22] = 0;
     last[28] = 2;
     let bytes = packet(Buffer::Life, (1000, 1020), &[first, stack(1010), last]);

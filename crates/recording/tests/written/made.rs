@@ -1,4 +1,4 @@
-//! Recordings made of given events, for the tests of this crate.
+//! Recordings made from given events, for this crate's tests.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use wakepath_event::{Cpu, Event};
 use wakepath_kernel_records::{Buffer, Encoder, Header};
 use wakepath_recording::{HostIdentity, Options, Writer};
 
-/// The kernel that records are said to be of.
+/// The release of the records' kernel.
 pub const RELEASE: &str = "6.18.0";
 /// Every recording's uuid.
 pub const UUID: [u8; 16] = *b"\x00recording test\xff";
@@ -25,7 +25,7 @@ pub fn options() -> Options {
     Options { uuid: Some(UUID), ..Options::new("0.1.0", "--duration 5 -- \"a\\b\" é") }
 }
 
-/// A fresh directory that goes away with the value, and a name in it.
+/// A fresh directory, deleted with the value, and a name in it.
 pub fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("wakepath.rec");
@@ -38,7 +38,7 @@ pub fn encode(event: &Event, seq: u16) -> Vec<u8> {
     bytes
 }
 
-/// Writes whole records of one buffer and CPU as one packet.
+/// Writes a buffer's and CPU's whole records as a packet.
 pub fn append(writer: &mut Writer, buffer: Buffer, cpu: Cpu, records: &[Vec<u8>], lost: u64) {
     let stamp = |record: &Vec<u8>| Header::read(record).expect("a header").stamp;
     let (Some(first), Some(last)) = (records.first().map(stamp), records.last().map(stamp)) else { return };
@@ -63,14 +63,14 @@ pub fn record(path: &Path, events: &[(Buffer, Event)], per_packet: usize) {
     record_with_ends(path, events, per_packet, false);
 }
 
-/// The same, `with_ends`: with the mark of a recorder that ended properly at the end of each CPU's stream.
+/// The same; `with_ends` adds a properly ended recorder's mark to each CPU's stream.
 pub fn record_with_ends(path: &Path, events: &[(Buffer, Event)], per_packet: usize, with_ends: bool) {
     let mut writer = Writer::create(path, &host(), &options()).expect("a new recording");
     let mut cpus: Vec<Cpu> = events.iter().map(|(_, event)| event.cpu).collect();
     cpus.sort();
     cpus.dedup();
     for buffer in Buffer::ALL {
-        // In the buffer that all share, the CPUs are one stream.
+        // In the shared buffer, the CPUs share a stream.
         let streams =
             if buffer == Buffer::Life { vec![None] } else { cpus.iter().copied().map(Some).collect() };
         for cpu in streams {

@@ -1,4 +1,4 @@
-//! Recordings on disk read as they were written, by us and by others, also where files were damaged.
+//! Recordings on disk read as written, by wakepath and by other readers, also from damaged files.
 
 mod babeltrace2;
 mod beginning;

@@ -1,4 +1,4 @@
-//! Packets as a writer makes them: those that it refuses, and what a reader learns from their headers.
+//! A writer's packets: the packets that it refuses, and the facts that a reader takes from their headers.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use wakepath_scenario::event;
 
 use crate::made;
 
-/// Bytes of the header of a packet, and of a waking.
+/// The sizes of a packet's header and of a waking, bytes.
 const HEADER: u64 = 80;
 const WAKING: u64 = 24;
 
@@ -84,7 +84,7 @@ fn packets_may_begin_where_the_last_one_ended_and_not_before() {
     assert_eq!((problems, stamps), (vec![], vec![10, 20, 20, 20, 20, 21]));
 }
 
-/// The counter of lost records only grows, whatever a writer is given.
+/// The lost-record counter only grows, whatever number a writer is given.
 #[test]
 fn a_stream_has_as_many_lost_records_as_its_largest_counter_said() {
     let (_folder, path) = made::place();
@@ -110,8 +110,7 @@ fn a_stream_has_as_many_lost_records_as_its_largest_counter_said() {
     }
 }
 
-/// The records of the buffer that all CPUs share are lost once: the late ones, in a stream of their own, do not count them
-/// again.
+/// The shared buffer's lost records are counted once: the stream of late records does not count them again.
 #[test]
 fn losses_of_the_shared_buffer_are_counted_once() {
     let (_folder, path) = made::place();
@@ -210,7 +209,7 @@ fn a_stream_without_a_record_has_its_end_alone() {
     writer.sched(Cpu(0)).expect("a stream");
     made::append(&mut writer, Buffer::Sched, Cpu(1), &[waking(10, 0)], 0);
     made::append(&mut writer, Buffer::Sched, Cpu(1), &[waking(20, 1), waking(22, 2)], 0);
-    // The end of the stream is not before its last record.
+    // The stream's end is not before its last record.
     writer.close_streams(wakepath_clock::Stamp::from_ns(15)).expect("room");
     assert_eq!(writer.sched(Cpu(0)).expect("a stream").bytes(), HEADER);
     let one = writer.sched(Cpu(1)).expect("a stream");
@@ -221,7 +220,7 @@ fn a_stream_without_a_record_has_its_end_alone() {
     let (empty, full) = (stream(&path, "sched_0"), stream(&path, "sched_1"));
     assert_eq!((events, empty.closed, empty.packets, full.closed, full.packets), (3, true, 0, true, 2));
     assert_eq!((full.first, full.last), (Some(10), Some(22)));
-    // For other readers: the mark is of its own time alone.
+    // For other readers: the mark covers no time but its own stamp.
     let bytes = std::fs::read(path.join("kernel/sched_1")).expect("a stream");
     let mark = bytes.last_chunk::<80>().expect("a packet");
     let [begin, end] = [24, 32].map(|at| u64::from_le_bytes(*mark[at..].first_chunk().expect("8 bytes")));

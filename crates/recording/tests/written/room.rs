@@ -16,7 +16,7 @@ fn wakings(from: u64, count: u64) -> Vec<Vec<u8>> {
     (from..from + count).map(|at| made::encode(&waking(at), at as u16)).collect()
 }
 
-/// Appends packets of ten records until an error, and says how many packets there were.
+/// Appends packets with ten records until an error, and returns the number of packets.
 fn fill(writer: &mut Writer) -> (u64, WriteError) {
     for packet in 0..1_000_000 {
         let records = wakings(packet * 10, 10);
@@ -78,7 +78,7 @@ fn needs_root_a_full_disk_takes_back_the_packet_that_did_not_fit() {
     assert!(matches!(error, WriteError::DiskFull(_)) && error.is_out_of_room(), "{error}");
     assert_eq!(written, packets * (80 + 10 * 24));
     assert!(space.total == 256 * 1024 && space.free < 4096, "{space:?}");
-    // There was no room for the second one's metadata, or its first look at the disk refused.
+    // There was no room for the second recording's metadata, or its first check of the disk refused.
     match reserved {
         Ok(Err(error)) => {
             assert!(matches!(error, WriteError::DiskReserve { least: 26214, .. }), "{error}")
@@ -110,9 +110,9 @@ fn rare_records_are_written_in_order_and_late_ones_are_kept_apart() {
     let exit = |at| event(at, 1, at as u32, EventKind::Exit);
     for (batch, until) in [
         (&[30, 10, 20, 20, 45][..], 30),
-        // 40 comes before the 45 that waits; 15 and 25 are late, 50 waits.
+        // 40 comes before the waiting 45; 15 and 25 are late, 50 waits.
         (&[40, 25, 15, 50], 45),
-        // 5 is too late even for the late ones.
+        // 5 is too late even for the late stream.
         (&[5, 60], 55),
         (&[], u64::MAX),
     ] {

@@ -9,8 +9,7 @@ use wakepath_scenario::arbitrary::any_event;
 
 use crate::made;
 
-/// Any events of a machine with four CPUs whose clock is little more than started, so that equal
-/// stamps happen.
+/// Any events from a machine with four CPUs and a young clock, so that equal stamps happen.
 fn events() -> impl Strategy<Value = Vec<(Buffer, Event)>> {
     let near = (any_event(Buffer::ALL), 0..200u64, 0..4u16).prop_map(|((buffer, mut event), at, cpu)| {
         event.at = Stamp::from_ns(at);
@@ -66,7 +65,7 @@ proptest! {
     }
 }
 
-/// Records of any length go on where the bytes that were read at once end.
+/// Records with any length continue across the end of a read.
 #[test]
 fn long_records_are_read_whole() {
     let (_folder, path) = made::place();
@@ -95,7 +94,7 @@ fn a_recording_knows_whose_it_is() {
     assert_eq!(format.writer, "0.1.0");
     assert_eq!(recording.uuid(), made::UUID);
     assert_eq!(source.extent, None);
-    // Now, within a minute: the clocks were read when the recording was made.
+    // Now, within a minute: the clocks were read at the recording's beginning.
     let now = wakepath_recording::ClockReading::now();
     let offset = i128::from(now.realtime_ns) - i128::from(now.monotonic_ns);
     assert!((source.realtime_offset_ns.expect("noted") - offset).abs() < 60_000_000_000);

@@ -1,4 +1,4 @@
-//! The file of spans beside the streams: what is written is read, its room is bounded, and old recordings have none.
+//! The file of spans beside the streams: it reads as written, its room is bounded, and old recordings have none.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,7 +19,7 @@ fn read(path: &Path) -> (Vec<Vec<u8>>, FramesEnd) {
     let recording = Recording::open(path).expect("a recording");
     assert_eq!(recording.for_each(|_| {}), [], "the spans are no problem of the streams");
     let mut frames = recording.spans().expect("readable").expect("it has spans");
-    // More than any of these files has.
+    // More than any test file has.
     let messages = frames.by_ref().take(100).collect();
     assert_eq!(frames.next(), None, "the file ends");
     (messages, frames.end().expect("an end").clone())
@@ -103,7 +103,7 @@ fn a_recording_with_spans_moves_aside_and_is_deleted_as_any_other() {
         assert_eq!(read(&old).0, [[round]]);
         assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1);
     }
-    // A directory that only has its name is somebody's own.
+    // A directory that only has this name is a user's own.
     made::record(&path, &[], 1);
     fs::create_dir(path.join("spans")).expect("a directory");
     assert!(rotate(&path).expect_err("something foreign").to_string().contains("it holds spans"));

@@ -1,4 +1,4 @@
-//! Made recordings: a machine has the same bytes each time, and they are those of its program.
+//! Recordings from a simulated machine: the same bytes each time, from its program.
 
 use wakepath_event::{EventSource as _, RecordingFormat as _};
 use wakepath_recording::Recording;
@@ -6,15 +6,15 @@ use wakepath_recording::synthetic::{self, Machine};
 
 use crate::made::place;
 
-/// The 64-bit hash of Fowler, Noll and Vo (FNV-1a).
+/// The 64-bit hash by Fowler, Noll and Vo (FNV-1a).
 fn hash(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Benchmarks of different days are of the same bytes only as long as these hold. A change of the format or of the machine
-/// changes them, on purpose.
+/// Benchmarks on different days use the same bytes only while these hashes hold. A change in the format or in the
+/// machine changes them, on purpose.
 #[test]
 fn a_made_recording_has_the_same_bytes_each_time() {
     let (_folder, path) = place();

@@ -1,24 +1,23 @@
-//! The check of a record that looks odd, and the search for where records go on behind a damaged one.
+//! The check of an odd record, and the search for the next good record behind damage.
 //!
-//! The signs of a good record: its kind belongs into the stream; its stamp lies between its predecessor's and the
-//! packet's end; it has the length that it claims, so that another such record begins behind it, or the packet ends
-//! there; and where records are numbered, the next one has the next number. When the signs disagree, the smallest
-//! possible damage is assumed.
+//! A good record's signs: its kind belongs to the stream; its stamp lies between its predecessor's and the packet's
+//! end; its length is right, so that another such record, or the packet's end, follows; and where records are
+//! numbered, the next has the next number. When the signs disagree, the smallest possible damage is assumed.
 
 use wakepath_ctf::Source;
 use wakepath_kernel_records::{DecodeError, Header, record_length};
 
 use super::{Cursor, ReadFault};
 
-/// Behind damage, a record is accepted when its number is this close.
+/// Behind damage, a record's number must be this close.
 const NEAR: u16 = 4096;
 
-/// The result of examining a record.
+/// An examination's result.
 pub(super) enum Verdict {
     Good(Header, usize),
-    /// The reason, and the number of bytes to leave out.
+    /// The reason, and the bytes to leave out.
     Damaged(ReadFault, usize),
-    /// The rest of the packet is missing, which is reported with the packet.
+    /// The packet's rest is missing; the packet's fault reports it.
     CutOff,
 }
 
@@ -44,7 +43,7 @@ impl<S: Source> Cursor<S> {
         };
         let wanted = self.buffer.counts().then_some(header.seq.wrapping_add(1));
         let Err(why) = self.check_or_end(length, header.stamp) else {
-            // When the next number is not there, it may be in here, swallowed by a wrong length.
+            // If the next number does not follow, a wrong length may have swallowed its record.
             let swallowed = self.sequence_number(length) != wanted;
             let inside = if swallowed { self.resume_before(length, self.least, header.stamp) } else { None };
             return match inside {
@@ -54,14 +53,14 @@ impl<S: Source> Cursor<S> {
                 _ => Verdict::Good(header, length),
             };
         };
-        // This record and what follows do not fit together: which of them is damaged?
+        // This record and the next disagree: which is damaged?
         if let Ok((next, next_length)) = self.check(length, self.last) {
             return self.blame(header, length, next, next_length);
         }
         let rest = self.window.left() - length as u64;
         match self.resume(self.least, header.stamp) {
             Some(to) if to < length => Verdict::Damaged(ReadFault::RecordInside, to),
-            // No record fits in between, or none is missing: it is this one that should be longer.
+            // No record fits in between, or none is missing: this record should be longer.
             Some(to)
                 if to < length + self.least || (wanted.is_some() && self.sequence_number(to) == wanted) =>
             {
@@ -74,8 +73,8 @@ impl<S: Source> Cursor<S> {
         }
     }
 
-    /// Decides which of two records with swapped stamps is wrong: by the record behind them, or by the packet's
-    /// end. When neither decides, both are left out.
+    /// Decides which of two records with swapped stamps is wrong: by the record behind them, or by the packet's end.
+    /// If neither decides, both are left out.
     fn blame(&self, this: Header, length: usize, next: Header, next_length: usize) -> Verdict {
         let why = ReadFault::StampsSwapped { first: this.stamp, second: next.stamp };
         let is_end = self.window.left() == (length + next_length) as u64;
@@ -91,18 +90,18 @@ impl<S: Source> Cursor<S> {
         }
     }
 
-    /// Whether the next record is the last one of its packet, by the packet's count.
+    /// Whether the next record is its packet's last, by the packet's count.
     fn is_last(&self) -> bool {
         self.packet.is_some_and(|packet| u64::from(packet.header.events) == self.read + 1)
     }
 
-    /// The number of the record at `at`, in a stream whose records have numbers.
+    /// The sequence number of the record at `at`, in a stream with sequence numbers.
     fn sequence_number(&self, at: usize) -> Option<u16> {
         let header = self.window.bytes().get(at..).and_then(Header::read)?;
         self.buffer.counts().then_some(header.seq)
     }
 
-    /// The record at `at` of what can be seen, not before stamp `after`.
+    /// The record at `at` in sight, not before the stamp `after`.
     fn check(&self, at: usize, after: u64) -> Result<(Header, usize), ReadFault> {
         let bytes = self.window.bytes().get(at..).unwrap_or_default();
         let length = record_length(bytes)?;
@@ -119,7 +118,7 @@ impl<S: Source> Cursor<S> {
         Ok((header, length))
     }
 
-    /// The same, but also accepts the end of the packet, and a record that goes on out of sight.
+    /// The same, but also accepts the packet's end, and a record that continues out of sight.
     fn check_or_end(&self, at: usize, after: u64) -> Result<(), ReadFault> {
         match self.check(at, after) {
             _ if at as u64 == self.window.left() => Ok(()),
@@ -131,8 +130,8 @@ impl<S: Source> Cursor<S> {
         }
     }
 
-    /// Whether the next record is later than its packet's end and yet right, by the record behind it, or behind the
-    /// last one by the next packet.
+    /// Whether the next record is past its packet's end and still right, by the record behind it, or behind the
+    /// packet's last record by the next packet.
     fn is_end_wrong(&self) -> bool {
         let bytes = self.window.bytes();
         let (Some(this), Ok(length)) = (Header::read(bytes), record_length(bytes)) else { return false };
@@ -144,8 +143,7 @@ impl<S: Source> Cursor<S> {
         next.is_some_and(|next| this.stamp <= next.stamp && self.ours[usize::from(next.kind)])
     }
 
-    /// The first place from `from` on where an acceptable record begins that another follows. Searches all bytes in
-    /// sight.
+    /// The first place from `from` on with an acceptable record followed by another. Searches all bytes in sight.
     fn resume(&self, from: usize, after: u64) -> Option<usize> {
         self.resume_before(usize::MAX, from, after)
     }

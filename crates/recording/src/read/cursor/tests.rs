@@ -1,11 +1,11 @@
-//! The cursor reads regular streams the fast way, and ends where a disk fails.
+//! The cursor's fast path on regular streams, and its end at a disk error.
 
 use super::*;
 use crate::synthetic;
 
 const UUID: [u8; 16] = *b"synthetic machin";
 
-/// Bytes of a file on a disk with a bad sector, and the largest number of bytes that were asked for at once.
+/// A file's bytes on a disk with a bad sector, and the largest read.
 struct Disk {
     bytes: Vec<u8>,
     bad: u64,
@@ -40,7 +40,7 @@ impl Source for Disk {
     }
 }
 
-/// The bytes of a made machine's stream.
+/// The bytes of a stream from a simulated machine.
 fn stream(name: &str, events: u64) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = folder.path().join("rec");
@@ -49,7 +49,7 @@ fn stream(name: &str, events: u64) -> Vec<u8> {
     std::fs::read(path.join("kernel").join(name)).expect("a stream")
 }
 
-/// Threads that all end at one time, in two packets of the buffer that all CPUs share.
+/// Threads that all end at the same time, in two packets of the shared buffer.
 fn exits() -> Vec<u8> {
     const PER_PACKET: u64 = 10_000;
     let exit = Event {
@@ -78,7 +78,7 @@ fn exits() -> Vec<u8> {
     [0, 1].map(|number| [&header(number).to_bytes()[..], &records].concat()).concat()
 }
 
-/// The fast way is not seen in what is read: without it, reading takes several times as long.
+/// The fast path has no effect on the events: without it, reading takes several times as long.
 #[test]
 fn records_without_anything_odd_are_not_examined_one_by_one() {
     for (name, bytes, least) in [
@@ -88,7 +88,7 @@ fn records_without_anything_odd_are_not_examined_one_by_one() {
     ] {
         let (info, mut cursor) = Disk::new(bytes, u64::MAX).cursor(name, u64::MAX);
         let mut read = 0;
-        // The first record of a stream is looked at with much in sight.
+        // A stream's first record is examined with much in sight.
         assert_eq!(info.first.map(Head::At), Some(cursor.run(0, &mut |_| read += 1)));
         cursor.source.most.set(0);
         cursor.examined = 0;
@@ -100,8 +100,8 @@ fn records_without_anything_odd_are_not_examined_one_by_one() {
         assert_eq!(cursor.run(u64::MAX, &mut |_| read += 1), Head::End);
         assert_eq!(read, info.records, "{name}");
         assert!(read >= least, "{name}: {read}");
-        // The first one, if it has a number, which may be any; and the last one of each packet: no other one behind it shows
-        // that it is whole.
+        // The first record, whose sequence number, if any, is arbitrary; and each packet's last record, since no
+        // record behind it proves its length.
         let examined = info.packets + u64::from(info.buffer.counts());
         assert_eq!(cursor.examined, examined, "{name}: {} of {read}", cursor.examined);
         assert!(cursor.source.most.get() <= BLOCK_BYTES, "{name}: {}", cursor.source.most.get());
@@ -131,7 +131,7 @@ fn where_a_disk_fails_the_rest_of_a_stream_is_lost_and_the_reason_is_said() {
         let problems = cursor.problems();
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert_eq!(problems[0].fault, ReadFault::Io("bad sector".to_owned()));
-        // All but the block in which it fails.
+        // All records but the failing block's.
         assert!((bad.saturating_sub(BLOCK_BYTES as u64)..=bad).contains(&problems[0].offset), "{problems:?}");
         let least = bad.saturating_sub(BLOCK_BYTES as u64) / 48;
         assert!((least..=bad / 24).contains(&(read as u64)), "{bad}: {read}");
