@@ -29,7 +29,7 @@ pub enum DecodeError {
     TooLong { record: &'static str, claims: usize, most: usize },
 }
 
-/// Makes events out of a kernel's records.
+/// Makes events from a kernel's records.
 #[derive(Debug, Clone, Copy)]
 pub struct Decoder {
     states: &'static TaskStates,
@@ -51,17 +51,19 @@ impl Decoder {
         Self { states: TaskStates::of_release(release) }
     }
 
-    /// The event of the record at the beginning of `bytes`, and the record's length in bytes. `cpu` is the
-    /// CPU of the record's buffer; for [`crate::Buffer::Life`], the header's `seq`.
+    /// The event of the first record in `bytes`, and the record's length, bytes. `cpu` is the CPU of the
+    /// record's buffer; for [`crate::Buffer::Life`], the header's `seq`.
     ///
-    /// # Errors If [`record_length`] knows a length nonetheless, the record can be skipped.
+    /// # Errors
+    /// If [`record_length`] knows a length nonetheless, the record can be skipped.
     pub fn decode(&self, bytes: &[u8], cpu: Cpu) -> Result<(Event, usize), DecodeError> {
         self.decode_with(bytes, cpu, |event, length| (event, length))
     }
 
     /// Like [`Decoder::decode`], but passes the event to `take` instead of returning it: an event is large, and need not be moved if it is only read.
     ///
-    /// # Errors The same as [`Decoder::decode`].
+    /// # Errors
+    /// The same as [`Decoder::decode`].
     #[inline]
     pub fn decode_with<T>(
         &self,
@@ -377,8 +379,8 @@ impl Record<'_> {
         all[..end].into()
     }
 
-    /// The meaningful bytes at `at`: as many as the field `len` says, which fit into the number of bytes in
-    /// the field `padded`.
+    /// The meaningful bytes at `at`: as many as the field `len` says, which is at most the field
+    /// `padded`.
     fn counted(&self, at: usize, len: &'static str, padded: &'static str) -> Result<Box<[u8]>, DecodeError> {
         let count = |name| self.layout.field(name).map_or(0, |field| self.u32(field.offset));
         let (meaning, standing) = (count(len), count(padded));

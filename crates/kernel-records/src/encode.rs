@@ -24,7 +24,7 @@ pub enum EncodeError {
     NoSuchState(SwitchOut),
 }
 
-/// Makes records out of events: the records that user space contributes to a recording, and those from
+/// Makes records from events: the records that user space contributes to a recording, and those from
 /// generators and tests. A field missing in the event (a wake-up's target CPU, a request's error) is 0.
 #[derive(Debug, Clone, Copy)]
 pub struct Encoder {
@@ -40,7 +40,8 @@ impl Encoder {
     /// Appends `event`'s record to `out`; nothing is appended on error. `seq` counts the records in a per-CPU
     /// buffer; in [`crate::Buffer::Life`] it is `event.cpu.0`.
     ///
-    /// # Errors If no record can hold the event.
+    /// # Errors
+    /// If no record can hold the event.
     pub fn encode(&self, event: &Event, seq: u16, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let begin = out.len();
         let mut w = Record { out };
@@ -299,7 +300,7 @@ impl Encoder {
     }
 }
 
-/// The value, the claim, and flags for the presence of each.
+/// The value, the claim, and a flag each for their presence.
 fn lock_word(lock: &LockWord, w: &mut Record<'_>) {
     w.u32(lock.value.unwrap_or(0));
     w.u32(lock.claimed_owner.map_or(0, |tid| tid.0));

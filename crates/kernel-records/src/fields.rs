@@ -1,4 +1,4 @@
-//! Reads any record's fields by the table of layouts.
+//! Reads any record's fields by the layout table.
 
 use crate::layout::{Element, FieldType, Layout};
 use crate::length::number;
@@ -15,10 +15,11 @@ pub enum Value<'a> {
     Addresses(Vec<u64>),
 }
 
-/// The fields behind the header of the record at the beginning of `bytes`, by their names in [`Layout`]: for
+/// The fields behind the header of the first record in `bytes`, by their names in [`Layout`]: for
 /// readers that show a record undecoded. [`crate::Decoder`] gives the meaning.
 ///
-/// # Errors If there is no whole record.
+/// # Errors
+/// If there is no whole record.
 pub fn fields(bytes: &[u8]) -> Result<Vec<(&'static str, Value<'_>)>, DecodeError> {
     let record = bytes.get(..record_length(bytes)?).unwrap_or_default();
     let kind = Header::read(record).map_or(0, |header| header.kind);

@@ -1,4 +1,4 @@
-//! The kinds of records, `enum wp_kind`.
+//! Record kinds, `enum wp_kind`.
 
 use crate::layout::LAYOUTS;
 
@@ -86,7 +86,7 @@ impl Kind {
     }
 }
 
-/// The kinds of buffers, which are also the kinds of streams on disk.
+/// The buffer kinds, which are also the stream kinds on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Buffer {
     /// A buffer per CPU: switches and wake-ups, written with interrupts off. Header's `seq` counts.
@@ -101,10 +101,10 @@ impl Buffer {
     /// Every buffer.
     pub const ALL: [Self; 3] = [Self::Sched, Self::Net, Self::Life];
 
-    /// Whether this buffer may hold records of this kind.
+    /// Whether this buffer may hold such records.
     pub const fn holds(self, kind: Kind) -> bool {
         use Kind::*;
-        // Records that only a CPU's ring of switches may hold.
+        // Records that only a CPU's switch ring may hold.
         let is_of_ring = matches!(
             kind,
             Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current | StackOf | Ready | Migrate

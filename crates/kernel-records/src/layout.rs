@@ -17,13 +17,13 @@ pub use forms::{Form, every_form, forms_of};
 
 use crate::{Buffer, Kind};
 
-/// The size of the header at the beginning of every record, bytes.
+/// The record header's size, bytes.
 pub const HEADER_BYTES: usize = 16;
 
 /// The longest record's size, bytes.
 pub const MAX_RECORD_BYTES: usize = 64 * 1024;
 
-/// The maximum number of frames in a stack: `WP_MAX_FRAMES`.
+/// A stack's maximum frame count: `WP_MAX_FRAMES`.
 pub const MAX_FRAMES: usize = 127;
 
 /// An unknown number, in records that only user space writes.
@@ -31,10 +31,10 @@ pub const NONE: u64 = u64::MAX;
 
 /// `WP_CALL_NONE`: not in a system call.
 pub const CALL_NONE: u32 = u32::MAX;
-/// `WP_NOTHING_READY`: in the place of a ready descriptor.
+/// `WP_NOTHING_READY`: no descriptor is ready.
 pub const NOTHING_READY: u32 = u32::MAX;
 
-/// A kind of record.
+/// A record kind.
 #[derive(Debug)]
 pub struct Layout {
     /// The kind, with its number.
@@ -60,11 +60,11 @@ pub struct Field {
     pub path: &'static str,
     /// Bytes from the record's beginning.
     pub offset: usize,
-    /// The form of the field's bytes.
+    /// The type.
     pub ty: FieldType,
 }
 
-/// The form of a field's bytes.
+/// A field's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldType {
     /// An unsigned integer with this size, bytes, printed in base 10.
@@ -99,7 +99,7 @@ pub struct Tail {
     pub element: Element,
 }
 
-/// The type of a sequence's elements.
+/// A sequence's element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
     /// Addresses with eight bytes.
@@ -145,7 +145,7 @@ const fn f(name: &'static str, path: &'static str, offset: usize, ty: FieldType)
 use Element::{Address, Octet};
 use FieldType::{Bits, Choice, Number, Octets, Text};
 
-/// The header of every record, `struct wp_header`.
+/// Every record's header, `struct wp_header`.
 pub const HEADER: &[Field] = &[
     f("stamp", "stamp", 0, Number(8)),
     f("kind", "kind", 8, Number(1)),

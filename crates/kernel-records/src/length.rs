@@ -12,14 +12,14 @@ pub struct Header {
     pub kind: u8,
     /// `enum wp_context`.
     pub context: u8,
-    /// A counter in a per-CPU ring; in the buffer of all CPUs, the CPU.
+    /// A counter in a per-CPU ring; in the buffer for all CPUs, the CPU.
     pub seq: u16,
     /// The thread current on the CPU.
     pub tid: u32,
 }
 
 impl Header {
-    /// The header at the beginning of `bytes`; `None` if there are fewer than 16.
+    /// The header at the beginning of `bytes`; `None` if `bytes` has fewer than 16.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let h = bytes.first_chunk::<HEADER_BYTES>()?;
@@ -33,7 +33,7 @@ impl Header {
     }
 }
 
-/// The record sizes of kinds with a fixed length, bytes, by kind number; 0 for other kinds.
+/// The record sizes, bytes, for kinds with a fixed length, by kind number; 0 for other kinds.
 const FIXED: [u8; 256] = {
     let mut table = [0; 256];
     let mut i = 0;
@@ -47,7 +47,7 @@ const FIXED: [u8; 256] = {
     table
 };
 
-/// The size of a record of this kind, bytes, if all such records have the same length.
+/// This kind's record size, bytes, if all its records have the same length.
 #[inline]
 pub fn fixed_length(kind: u8) -> Option<usize> {
     match FIXED[usize::from(kind)] {
@@ -56,9 +56,10 @@ pub fn fixed_length(kind: u8) -> Option<usize> {
     }
 }
 
-/// The size of the record at the beginning of `bytes`: a multiple of 8, at most [`MAX_RECORD_BYTES`], and all its bytes are in `bytes`.
+/// The size of the first record in `bytes`: a multiple of 8, at most [`MAX_RECORD_BYTES`]. The whole record is in `bytes`.
 ///
-/// # Errors [`DecodeError::Short`] has the number of needed bytes (never beyond the bound); with the other errors, the record's end cannot be known.
+/// # Errors
+/// [`DecodeError::Short`] has the needed number of bytes (never beyond the bound); with the other errors, the record's end cannot be known.
 #[inline]
 pub fn record_length(bytes: &[u8]) -> Result<usize, DecodeError> {
     let Some(header) = Header::read(bytes) else {

@@ -60,12 +60,13 @@ pub enum WalkFault {
 /// `chunks` are parts of the same stretch (a ring's end and its beginning); a record may straddle them. Reads
 /// the headers only, touches nothing else, allocates nothing.
 ///
-/// # Errors At the first content that is not a whole record for this buffer, or at the first record before
+/// # Errors
+/// At the first content that is not a whole record for this buffer, or at the first record before
 /// its predecessor. The error holds the summary of all records before, so that these can be written.
 pub fn walk(buffer: Buffer, chunks: &[&[u8]]) -> Result<Summary, Box<WalkError>> {
     let mut summary = Summary::empty();
     let mut last = 0;
-    // The bytes of the next chunk that belong to a record begun in the previous chunk.
+    // The bytes in the next chunk that belong to a record begun in the previous chunk.
     let mut into_next = 0;
     for (i, chunk) in chunks.iter().enumerate() {
         let mut at = into_next;

@@ -1,4 +1,4 @@
-//! The table of layouts against `bpf/records.h`, as the system's C compiler understands it.
+//! The layout table against `bpf/records.h`, as the system's C compiler understands it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -86,7 +86,7 @@ proptest! {
     }
 }
 
-/// No reader of records panics on these bytes, and all readers agree about the length.
+/// No record reader panics on these bytes, and all readers agree about the length.
 fn total(bytes: &[u8]) -> Result<(), TestCaseError> {
     let length = record_length(bytes);
     if let Ok(length) = length {

@@ -1,4 +1,4 @@
-//! Walking the records of a ring without decoding them.
+//! Walking a ring's records without decoding them.
 
 use proptest::prelude::*;
 use wakepath_clock::Stamp;

@@ -1,4 +1,4 @@
-//! The names of field values.
+//! Names for field values.
 
 /// A CPU's context: `enum wp_context`.
 pub const CONTEXTS: &[(&str, u64)] = &[
@@ -27,7 +27,7 @@ pub(super) const DIRECTIONS: &[(&str, u64)] = &[("OUT", 0), ("IN", 1)];
 /// The states of a thread's context: `enum wp_context_state`.
 pub(super) const CONTEXT_STATES: &[(&str, u64)] = &[("NONE", 0), ("SPAN", 1), ("UNKNOWN", 2)];
 
-/// The meaning of a name's key: `event::NameSpace`.
+/// A name's key: `event::NameSpace`.
 pub const NAME_SPACES: &[(&str, u64)] = &[
     ("CGROUP", 1),
     ("INTERRUPT", 2),
@@ -47,7 +47,7 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
 pub const MARKS: &[(&str, u64)] =
     &[("STARTED", 1), ("STOPPED", 2), ("COMMAND", 3), ("TARGET", 4), ("OBSERVER", 5), ("ENDED", 6)];
 
-/// The kinds of the recorder's work in the kernel: `event::CostKind`.
+/// The recorder's kinds of work in the kernel: `event::CostKind`.
 pub const COST_KINDS: &[(&str, u64)] = &[
     ("SWITCH", 1),
     ("WAKING", 2),
@@ -63,7 +63,7 @@ pub const COST_KINDS: &[(&str, u64)] = &[
 pub(super) const SIGNAL_ACTIONS: &[(&str, u64)] =
     &[("DEFAULT", 0), ("IGNORED", 1), ("HANDLED", 2), ("PROCESS_ENDS", 3)];
 
-/// The ends of a call: `enum wp_function_end`.
+/// A call's ends: `enum wp_function_end`.
 pub(super) const FUNCTION_ENDS: &[(&str, u64)] =
     &[("RETURNED", 0), ("LEFT", 1), ("OPEN", 2), ("MOVED", 3), ("STAYED", 4)];
 

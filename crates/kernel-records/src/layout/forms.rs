@@ -1,14 +1,14 @@
-//! The forms of records: a test that must know every form compares its own with the table.
+//! Record forms: a test that must know every form compares its own with the table.
 
 use std::collections::BTreeSet;
 
 use super::{FieldType, LAYOUTS, Layout};
 use crate::{DecodeError, Header, Kind, record_length};
 
-/// A record kind's name, a field's name, and the name of a value of the field; the latter two are empty for the kind itself.
+/// A record kind's name, a field's name, and the field value's name; the latter two are empty for the kind itself.
 pub type Form = (&'static str, &'static str, &'static str);
 
-/// Every form: each kind, and each named value of its fields.
+/// Every form: each kind, and each named value in its fields.
 pub fn every_form() -> BTreeSet<Form> {
     let values = |layout: &'static Layout| {
         let named = layout.fields.iter().flat_map(|field| match field.ty {
@@ -20,7 +20,7 @@ pub fn every_form() -> BTreeSet<Form> {
     LAYOUTS.iter().flat_map(values).collect()
 }
 
-/// The forms of the record at the beginning of `bytes`: a value without a name has no form.
+/// The forms of the first record in `bytes`: a value without a name has no form.
 ///
 /// # Errors
 /// If there is no whole record.

@@ -1,4 +1,4 @@
-//! The table of layouts has every kind once, without gaps.
+//! The layout table has every kind once, without gaps.
 
 use super::*;
 
