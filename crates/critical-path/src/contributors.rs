@@ -8,7 +8,7 @@ use wakepath_wait_graph::{Graph, ThreadIndex};
 
 use crate::{Cause, Path, Responsible, SegmentKind};
 
-/// A part of a window: similar segments of its path, added up.
+/// Similar segments of a window's path, added up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contributor {
     /// The thread that ran or waited; `None` for a packet in flight.

@@ -137,7 +137,7 @@ impl Backward<'_> {
     ) -> Stamp<Reference> {
         let ended = at;
         while let Some(part) = parts.pop() {
-            // This part begins at the end of the part before.
+            // This part begins at the previous part's end.
             let mut begin = parts.last().map_or(from, Part::to);
             match part {
                 // The walk came back to the beginning of this turn, which has no share in the rest of the

@@ -361,7 +361,7 @@ fn network(
         Sender::Timer(timer) => {
             sent_by_timer(waiter, &timer, from, at, trust).into_iter().chain([in_flight]).collect()
         }
-        // The sender and the time before the sending are not known. From then on the packet was in flight.
+        // The sender and the time before the sending are not known. After the sending, the packet was in flight.
         Sender::Interrupt(_) | Sender::Unseen => {
             let basis = Basis::Ambiguous;
             let before = Part::Other { to: at, kind: SegmentKind::Network, cause: cause.clone(), basis };
@@ -403,8 +403,8 @@ fn sent_by_timer(
         TimerPurpose::WindowProbe => Trust::By(Rule::WindowProbe).basis(Basis::Measured),
         _ => trust.basis(Basis::Measured),
     };
-    // A retransmission means that the network lost the packet, and the other end took nothing while its window was closed; any other packet was held
-    // back until the timer expired.
+    // A retransmission means that the network lost the packet, and a window probe that the other end took nothing; any other packet was held back
+    // until the timer expired.
     let kind = match purpose {
         TimerPurpose::Syn { .. } | TimerPurpose::Data | TimerPurpose::WindowProbe => SegmentKind::Network,
         TimerPurpose::Acknowledgement | TimerPurpose::Other => SegmentKind::Timer,

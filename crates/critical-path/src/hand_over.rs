@@ -46,7 +46,7 @@ pub enum Had {
         /// The end.
         to: Stamp<Reference>,
     },
-    /// No thread had the work: it was in a queue, or in a call under way.
+    /// No thread had the work: it was in a queue, or a call for it was under way.
     NoThread {
         /// The thread that picked the work up next, and did something else here. If the work was in a queue, this activity kept it waiting.
         next: ThreadIndex,
@@ -86,7 +86,7 @@ impl HandOvers for NoHandOvers {
 }
 
 /// The same parts of a wait, which begins at `from`. If a lock was taken out of turn at an unknown time, the taker has it from its pick-up of the
-/// work for which it released the lock: a critical section follows the pick-up sooner than the thread woken for the lock gets a CPU. That part stays
+/// work for which it released the lock: a critical section follows the pick-up sooner than the thread woken for the lock gets a CPU. The part stays
 /// ambiguous.
 pub(crate) fn taken_for_work(
     hand_overs: &dyn HandOvers,

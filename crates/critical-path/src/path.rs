@@ -153,7 +153,7 @@ pub struct Wait {
     pub basis: Basis,
     /// The wait timed out. A later wait, which is the same for the path, explains it.
     pub timed_out: bool,
-    /// An earlier wait of the path, under another wait above, has the beginning of this wait.
+    /// An earlier wait on the path, under another wait above, has the beginning of this wait.
     pub goes_on: bool,
 }
 
@@ -180,7 +180,7 @@ pub enum SegmentKind {
     Lock,
     /// Blocked on input from a user.
     UserInput,
-    /// Ready, and in a queue of a runtime's scheduler or of a pool.
+    /// Ready, and in a queue: a runtime scheduler's or a pool's.
     Queue,
     /// Stopped by a signal.
     Stopped,
@@ -258,7 +258,7 @@ pub enum Cause {
     None,
     /// For `Runnable`: the thread that had the CPU.
     Competitor(ThreadIndex),
-    /// For `Runnable`: the CPU was idle, or on its way out of idleness.
+    /// For `Runnable`: the CPU was idle, or leaving idleness.
     IdleCpu,
     /// A timer's expiry ended the wait.
     Timer {
@@ -295,11 +295,11 @@ pub enum Cause {
     Lock(LockCause),
     /// A signal cut the wait short: the awaited event did not come.
     Signal(SignalCause),
-    /// The wait had not ended at the end of the recording.
+    /// The wait had not ended at the recording's end.
     StillWaiting,
     /// The wait began before the recording did.
     BeforeRecording,
-    /// The recording of the thread's host had ended.
+    /// The recording on the thread's host had ended.
     AfterRecording,
     /// The wait has no wake-up.
     NoWakeupSeen,

@@ -17,7 +17,7 @@ pub struct Problem {
     pub thread: Option<ThreadIndex>,
 }
 
-/// The kinds of problems, with their figures.
+/// The problem kinds, with their figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProblemKind {
     /// The window reaches beyond the recording.

@@ -12,7 +12,7 @@ pub enum Responsible {
     Itself,
     /// The thread that had the CPU.
     Competitor(ThreadIndex),
-    /// An idle CPU, or a CPU on its way out of idleness.
+    /// An idle CPU, or a CPU leaving idleness.
     IdleCpu,
     /// A timer.
     Timer,
@@ -50,11 +50,11 @@ pub enum Responsible {
     },
     /// A signal that cut the wait short.
     Signal(SignalCause),
-    /// The wait had not ended at the end of the recording.
+    /// The wait had not ended at the recording's end.
     StillWaiting,
     /// The wait began before the recording did.
     BeforeRecording,
-    /// The recording of the thread's host had ended.
+    /// The recording on the thread's host had ended.
     AfterRecording,
     /// The wait has no wake-up.
     NoWakeupSeen,

@@ -10,7 +10,7 @@ use wakepath_wait_graph::{
 use crate::Rule;
 use crate::tiles::Trust;
 
-/// The treatment of waits that end in a time-out.
+/// The treatment of time-outs.
 ///
 /// A wait that is repeated after short time-outs hides its cause (G15 §5.4.3, §8.1). Waits are joined if the thread goes back to the same wait, in
 /// the same system call with the same first argument, and has not run for longer than it had waited. The last wait's end then explains all of them.
@@ -38,7 +38,7 @@ pub enum Timeouts {
 /// Several waits of a thread that count as a single wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JoinedWaits {
-    /// The index of the last wait's state interval.
+    /// The last wait's state interval, as an index.
     last: usize,
     /// The index of the first wait since which the thread, for all that is known, did nothing else.
     proved: usize,
@@ -52,7 +52,7 @@ pub(crate) struct JoinedWaits {
 }
 
 impl JoinedWaits {
-    /// The waits joined with the wait of the interval at `index`, if that wait ended in a time-out. `known`
+    /// The waits joined with the wait at `index`, if that wait ended in a time-out. `known`
     /// is returned if it still covers the wait, so that every interval is read once. Intervals that end after
     /// `to` do not count.
     pub(crate) fn at(

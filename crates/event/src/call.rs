@@ -16,10 +16,10 @@ pub struct Call {
 }
 
 impl Call {
-    /// The number of `futex`, whose second argument is the operation on the word.
+    /// `futex`, whose second argument is the operation on the word.
     pub const FUTEX: u32 = 202;
 
-    /// The number of `restart_syscall`, by which the kernel goes on with a call that a stop interrupted.
+    /// `restart_syscall`, by which the kernel goes on with a call that a stop interrupted.
     pub const RESTART: u32 = 219;
 
     /// In the place of a call number: a page fault instead of a system call. The thread touched memory that was not there, and the kernel read it
@@ -32,19 +32,19 @@ impl Call {
     /// The id of a set without descriptors: only the time can end such a wait.
     pub const EMPTY_SET: u64 = 1 << 63;
 
-    /// The numbers of `poll`, `select`, `pselect6` and `ppoll`, which wait for any of a set of descriptors.
+    /// `poll`, `select`, `pselect6` and `ppoll`, which wait for any descriptor in a set.
     pub const POLLS: [u32; 4] = [7, 23, 270, 271];
 
-    /// The numbers of `nanosleep` and `clock_nanosleep`, which wait only for their timer.
+    /// `nanosleep` and `clock_nanosleep`, which wait only for their timer.
     pub const SLEEPS: [u32; 2] = [35, 230];
 
-    /// The numbers of `epoll_wait`, `epoll_pwait` and `epoll_pwait2`, which wait for any descriptor in a set kept by the kernel.
+    /// `epoll_wait`, `epoll_pwait` and `epoll_pwait2`, which wait for any descriptor in a set kept by the kernel.
     pub const EPOLLS: [u32; 3] = [232, 281, 441];
 
-    /// The number of `io_uring_enter`, which waits for any request in an io_uring.
+    /// `io_uring_enter`, which waits for any request in an io_uring.
     pub const IO_URING_ENTER: u32 = 426;
 
-    /// The numbers of `write`, `writev`, `sendfile`, `sendto`, `sendmsg` and `sendmmsg`, which wait for room in a socket.
+    /// `write`, `writev`, `sendfile`, `sendto`, `sendmsg` and `sendmmsg`, which wait for room in a socket.
     pub const SENDS: [u32; 6] = [1, 20, 40, 44, 46, 307];
 
     /// Whether the call waits only for its timer.
@@ -91,7 +91,7 @@ impl Call {
         Self { arg0, ..self }
     }
 
-    /// The known part of the end of a wait in this call.
+    /// The known part of a wait's end in this call.
     pub fn ended_by(&self) -> WaitEnd {
         let has_end = self.arg0 >> HAS_END.trailing_zeros() == 1;
         if Self::EPOLLS.contains(&self.number) && has_end {
@@ -109,7 +109,7 @@ impl Call {
     }
 }
 
-/// The known part of the end of a wait for any of a set of descriptors, or for room in a socket.
+/// The known part of a wait's end: a wait for any descriptor in a set, or for room in a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum WaitEnd {
     /// Nothing.

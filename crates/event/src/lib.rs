@@ -270,7 +270,7 @@ pub struct SetMember {
 pub struct GoroutineStep {
     /// The process.
     pub tgid: Tid,
-    /// The number of the probed program: half of the key in [`NameSpace::GoWait`].
+    /// The probed program's number: half of the key in [`NameSpace::GoWait`].
     pub program: u16,
     /// The goroutine's number in its process; 0 if it could not be read.
     pub goroutine: u64,
@@ -300,7 +300,7 @@ pub enum GoStep {
 /// A function call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FunctionCall {
-    /// The number of the selected function: the key of its name, [`NameSpace::Target`].
+    /// The selected function's number: the key of its name, [`NameSpace::Target`].
     pub target: u32,
     /// The calling thread.
     pub thread: Tid,

@@ -12,7 +12,7 @@ pub enum LostRecords {
     Switches = 1,
     /// Wake-ups.
     WakeUps = 2,
-    /// Moves of runnable threads to other CPUs.
+    /// Runnable threads' moves to other CPUs.
     Moves = 3,
     /// The interrupts around wake-ups and packets.
     Interrupts = 4,
@@ -22,7 +22,7 @@ pub enum LostRecords {
     Sockets = 6,
     /// Disk requests.
     DiskRequests = 7,
-    /// Forks, ends, names and cgroups of threads.
+    /// Threads' forks, ends, names and cgroups.
     Threads = 8,
     /// Signals.
     Signals = 9,

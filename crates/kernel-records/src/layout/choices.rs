@@ -27,7 +27,7 @@ pub(super) const DIRECTIONS: &[(&str, u64)] = &[("OUT", 0), ("IN", 1)];
 /// The states of a thread's context: `enum wp_context_state`.
 pub(super) const CONTEXT_STATES: &[(&str, u64)] = &[("NONE", 0), ("SPAN", 1), ("UNKNOWN", 2)];
 
-/// A name's key: `event::NameSpace`.
+/// The meaning of a name's key: `event::NameSpace`.
 pub const NAME_SPACES: &[(&str, u64)] = &[
     ("CGROUP", 1),
     ("INTERRUPT", 2),
