@@ -5,7 +5,7 @@ use std::hint::black_box;
 use num_bigint::BigInt;
 use wakepath_clock::{ErrorBound, Line, Local, Piece, Reference, Stamp, Transform};
 
-/// The number of stamps that Giraldeau 2015, section 5.4.6, converts; they are 200 ns apart.
+/// The number of stamps converted in Giraldeau 2015, section 5.4.6; they are 200 ns apart.
 const STAMPS: u64 = 1 << 25;
 const START: u64 = 1_000_000_000_000_000_000;
 
@@ -43,7 +43,7 @@ fn timed(count: u64, mut convert: impl FnMut(u64) -> u64) -> (f64, u64) {
     ((cpu_ns() - begin) as f64 / count as f64, sum)
 }
 
-/// Time that this program had a CPU.
+/// This program's time on a CPU.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(0)

@@ -1,9 +1,9 @@
-//! The lines that pass between what was sent and what was received.
+//! The lines that pass between sent and received packets.
 //!
-//! A packet that is sent at x on this clock and received at y on the other means that the line is at most y
-//! at x; a packet in the other direction means that it is at least y. All lines that fit form a corridor. The
-//! shallowest and the steepest of them touch both hulls, and bound all others outside of the points where
-//! they touch (Giraldeau 2015, section 5.3.1). All of this is exact: a slope is a fraction of whole ns.
+//! A packet sent at x on this clock and received at y on the other bounds the line to at most y at x; a
+//! packet in the other direction bounds it to at least y. All fitting lines form a corridor. The shallowest
+//! and the steepest line touch both hulls, and bound all others outside their touching points (Giraldeau
+//! 2015, section 5.3.1). All of this is exact: a slope is a fraction of whole ns.
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,7 @@ pub(crate) struct Slope {
     pub run: i64,
 }
 
-/// The bounds of the line at one time, ns; `None` where nothing bounds it.
+/// The line's bounds at a time, ns; `None` if nothing bounds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Range {
     pub low: Option<i64>,
@@ -32,12 +32,12 @@ pub(crate) struct Corridor {
     pub below: Vec<Point>,
 }
 
-/// How a value between two ns is rounded.
+/// The rounding of a value between two ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rounding {
-    /// So that the range holds all that is possible.
+    /// The range holds everything possible.
     Outward,
-    /// So that the range holds nothing that is impossible.
+    /// The range holds nothing impossible.
     Inward,
 }
 
@@ -67,7 +67,7 @@ impl Range {
         Some(low + (high - low) / 2)
     }
 
-    /// The value in the range that is nearest to this one.
+    /// The value in the range nearest to `value`.
     pub(crate) fn nearest(self, value: i64) -> i64 {
         let value = self.low.map_or(value, |low| value.max(low));
         self.high.map_or(value, |high| value.min(high))
@@ -75,7 +75,7 @@ impl Range {
 }
 
 impl Corridor {
-    /// The corridor that packets forward and backward leave.
+    /// The corridor between forward and backward packets.
     pub(crate) fn between([mut above, mut below]: [Hull; 2]) -> Self {
         above.settle(Exchange::Forward);
         below.settle(Exchange::Backward);
@@ -90,17 +90,17 @@ impl Corridor {
         Self { above: moved(&self.above, by), below: moved(&self.below, -by) }
     }
 
-    /// Only lines that pass this range at `x`.
+    /// Keeps only lines that pass this range at `x`.
     pub(crate) fn pin(&mut self, x: i64, range: Range) {
         self.above.extend(range.high.map(|y| Point { x, y }));
         self.below.extend(range.low.map(|y| Point { x, y }));
     }
 
-    /// Where lines of these slopes can be at `from` and at `to`, which enclose all points; `None` when
-    /// there is no such line.
+    /// The possible values of lines with these slopes at `from` and at `to`, which enclose all points; `None`
+    /// if there is no such line.
     ///
-    /// The highest value before all points is the shallowest line's: any other line passes the corner
-    /// above that one touches no higher and is steeper. The other three ends likewise.
+    /// The highest value before all points is the shallowest line's: any other line passes the corner above
+    /// that the shallowest touches no higher, and is steeper. The other three ends likewise.
     pub(crate) fn ends(
         &self,
         (from, to): (i64, i64),
@@ -126,10 +126,9 @@ impl Corridor {
 
     /// The extreme slope of a line in the corridor, beginning at `slope`, which is a limit.
     ///
-    /// Newton's method on the height of the corridor at a slope, which is concave in it: each step goes
-    /// to the slope at which the two corners that are in the way let a line pass, and never beyond the
-    /// extreme one. Each step leaves a corner behind for good, so the end is reached exactly, in less steps than there are
-    /// corners.
+    /// Newton's method on the corridor's height at a slope, which is concave in the slope: each step goes to the slope at which the two obstructing
+    /// corners let a line pass, and never beyond the extreme. Each step leaves a corner behind for good, so the end is reached exactly, in fewer
+    /// steps than corners.
     fn extreme(&self, mut slope: Slope, end: Ordering, other: Slope) -> Option<Slope> {
         for _ in self.above.iter().chain(&self.below) {
             let (Some(above), Some(below)) = (self.highest(slope), self.lowest(slope)) else {
@@ -138,7 +137,7 @@ impl Corridor {
             if height(above, slope) >= height(below, slope) {
                 return Some(slope);
             }
-            // A line steeper than possible has its corner above to the right of the one below.
+            // If the slope is steeper than possible, the corner above lies to the right of the corner below.
             if above.x.cmp(&below.x) != end {
                 return None;
             }
@@ -151,23 +150,24 @@ impl Corridor {
         Some(slope)
     }
 
-    /// The corner that a line of this slope touches, where points lie on one side only.
+    /// The corner touched by a line with this slope, if points lie on one side only.
     pub(crate) fn touched(&self, slope: Slope) -> Option<Point> {
         self.highest(slope).or(self.lowest(slope))
     }
 
-    /// The corner above that a line of this slope touches.
+    /// The corner above, touched by a line with this slope.
     fn highest(&self, slope: Slope) -> Option<Point> {
         self.above.iter().copied().min_by_key(|&point| height(point, slope))
     }
 
-    /// The corner below that a line of this slope touches.
+    /// The corner below, touched by a line with this slope.
     fn lowest(&self, slope: Slope) -> Option<Point> {
         self.below.iter().copied().max_by_key(|&point| height(point, slope))
     }
 }
 
-/// Where the line of this slope through `point` meets the axis, times the slope's run. Below 2^126.
+/// The intersection with the axis of the line with this slope through `point`, times the slope's run. Below
+/// 2^126.
 fn height(point: Point, slope: Slope) -> i128 {
     i128::from(point.y) * i128::from(slope.run) - i128::from(slope.rise) * i128::from(point.x)
 }
@@ -201,7 +201,7 @@ mod tests {
         Number::new(slope.rise.into(), slope.run.into())
     }
 
-    /// The corners of the set of possible lines, as slope and offset: two of the limits meet there, and all others hold.
+    /// The corners in the set of possible lines, as slope and offset: two limits meet there, and all others hold.
     fn corners(corridor: &Corridor, (least, most): (Slope, Slope)) -> Vec<(Number, Number)> {
         let points: Vec<Point> = corridor.above.iter().chain(&corridor.below).copied().collect();
         let through = |slope: Number, p: &Point| (slope, whole(p.y) - slope * whole(p.x));
@@ -222,7 +222,7 @@ mod tests {
         lines
     }
 
-    /// The range of all possible lines at one time, by those corners.
+    /// The range of all possible lines at a time, by those corners.
     fn range(lines: &[(Number, Number)], corridor: &Corridor, at: i64, rounding: Rounding) -> Range {
         let values = || lines.iter().map(|&(slope, offset)| slope * whole(at) + offset);
         let (low, high) = match rounding {

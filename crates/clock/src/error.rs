@@ -1,19 +1,19 @@
-//! Error bounds of converted stamps.
+//! Error bounds for converted stamps.
 
-/// The largest distance of a converted stamp from its true value. Smaller bounds sort first.
+/// A converted stamp's largest distance from its true value. Smaller bounds sort first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorBound {
-    /// At most this number of ns, either way.
+    /// At most this distance, ns, either way.
     Within(u64),
-    /// No packet bounds it: traffic went one way only.
+    /// No packet bounds the error: traffic went one way only.
     Unbounded,
 }
 
 impl ErrorBound {
-    /// No error at all.
+    /// No error.
     pub const ZERO: Self = Self::Within(0);
 
-    /// The bound where two errors may add up.
+    /// The bound if two errors may add up.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         match (self, other) {
@@ -22,7 +22,7 @@ impl ErrorBound {
         }
     }
 
-    /// The bound in ns, where there is one.
+    /// The bound in ns, if there is any.
     pub const fn ns(self) -> Option<u64> {
         match self {
             Self::Within(ns) => Some(ns),
@@ -30,7 +30,7 @@ impl ErrorBound {
         }
     }
 
-    /// The bound behind a line of this slope, `slope` / 2^60: rounded up.
+    /// The bound behind a line with this slope, `slope` / 2^60: rounded up.
     pub(crate) fn scaled(self, slope: u64) -> Self {
         match self {
             Self::Within(ns) => {

@@ -1,24 +1,25 @@
 //! A chain of lines through the corridors, and its largest distance from the truth.
 //!
 //! The chain orders events by cause and effect: it passes every packet on the right side, and its lines meet.
-//! A pass forward finds the values that a chain can have at each joint; a pass backward takes the one that is
-//! nearest to the middle of the possible truth.
+//! A forward pass finds a chain's possible values at each joint; a backward pass takes the value nearest to
+//! the middle of the possible truth.
 //!
-//! The true relation of two clocks is no line, because its rate changes. Within a time T it lies within
-//! `sag` = bend × T² / 16 of some line (the error of the best straight approximation of a curve with a
+//! The true relation between two clocks is no line, because its rate changes. Within a time T it lies within
+//! `sag` = bend × T² / 16 of some line (the error of the best straight approximation to a curve with a
 //! bounded second derivative), and that line passes the corridor widened by `sag`. So the truth lies between
-//! the extreme lines of the widened corridor, or at most `sag` outside of them. The highest values of those
-//! lines form a convex curve, so a straight chain has its largest distance from it at a joint.
+//! the extreme lines of the widened corridor, or at most `sag` outside. The highest values of these lines
+//! form a convex curve, so a straight chain has its largest distance from it at a joint.
 
 use crate::corridor::{Corridor, Range, Rounding, Slope};
 use crate::plan::{Cells, Part, merged};
 
-/// A joint of the chain.
+/// A joint in the chain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Joint {
     pub x: i64,
     pub y: i64,
-    /// How far the truth may be from the line that begins here; of no meaning at the last joint.
+    /// The largest distance between the truth and the line that begins here; without meaning at the last
+    /// joint.
     pub error: Option<u64>,
 }
 
@@ -28,7 +29,7 @@ pub(crate) struct Chain {
     pub contradicted: bool,
 }
 
-/// The chain for a window that holds all packets.
+/// The chain for a window with all packets.
 pub(crate) fn chain(cells: &Cells, mut parts: Vec<Part>, window: (i64, i64)) -> Chain {
     let (reach, contradicted) = reachable(cells, &mut parts);
     let truth = bounds(cells, &parts);
@@ -61,8 +62,8 @@ pub(crate) fn chain(cells: &Cells, mut parts: Vec<Part>, window: (i64, i64)) -> 
     Chain { joints, contradicted }
 }
 
-/// For each joint, the values from which a chain reaches back to the first part. If there is none, the part or
-/// the one before it is halved; a cell that still contradicts the others is skipped.
+/// For each joint, the values from which a chain reaches back to the first part. If there are none, this part
+/// or the previous part is halved; a cell that still contradicts the others is skipped.
 fn reachable(cells: &Cells, parts: &mut Vec<Part>) -> (Vec<Range>, bool) {
     let slopes = cells.limits.slopes();
     let mut reach = vec![Range::OPEN];
@@ -74,7 +75,7 @@ fn reachable(cells: &Cells, parts: &mut Vec<Part>) -> (Vec<Range>, bool) {
         corridor.pin(part.from, reach[i]);
         let ends = corridor.ends((part.from, part.to), slopes, Rounding::Inward);
         if let Some((_, right)) = ends {
-            // Where less than a ns is left, the value beside it is taken.
+            // If less than a ns is left, the value beside it is taken.
             reach.push(if right.is_empty() { Range { low: right.high, ..right } } else { right });
         } else if let Some((left, right)) = cells.halves(part) {
             parts.splice(i..=i, [left, right]);
@@ -91,8 +92,8 @@ fn reachable(cells: &Cells, parts: &mut Vec<Part>) -> (Vec<Range>, bool) {
     (reach, contradicted)
 }
 
-/// The bounds of the truth at each joint, by all packets before and after it. A chain passes all of these parts, and its values
-/// lie within the bounds.
+/// The bounds of the truth at each joint, by all packets before and after it. A chain passes all of these parts, and its values lie within the
+/// bounds.
 fn bounds(cells: &Cells, parts: &[Part]) -> Vec<Range> {
     let mut truth = vec![Range::OPEN];
     for (i, part) in parts.iter().enumerate() {
@@ -137,8 +138,8 @@ fn prolong(cells: &Cells, parts: &[Part], truth: &[Range], window: (i64, i64), j
     }
 }
 
-/// The value at a time before all packets or after them, and the largest distance of the truth from the line to there.
-/// The slope comes from the number of adjacent parts that bounds the value best: 1, 2, 4, …, all.
+/// The value at a time before all packets or after them, and the truth's largest distance from the line to there. The slope comes from the best
+/// bounding number of adjacent parts: 1, 2, 4, …, all.
 fn beyond(
     cells: &Cells,
     parts: &[Part],
@@ -166,7 +167,7 @@ fn beyond(
     (y, error)
 }
 
-/// The bounds of the truth by these parts and those of their joints: at the end of all packets and at a time beyond it.
+/// The truth's bounds by these parts and their joints: at the end of all packets and at a time beyond it.
 fn by_parts(
     cells: &Cells,
     parts: &[Part],
@@ -208,26 +209,26 @@ fn exactly(y: i64) -> Range {
     Range { low: Some(y), high: Some(y) }
 }
 
-/// How far the farthest value of the range is.
+/// The distance to the range's farthest value.
 fn off(range: Range, y: i64) -> Option<u64> {
     Some(range.high?.saturating_sub(y).unsigned_abs().max(y.saturating_sub(range.low?).unsigned_abs()))
 }
 
-/// A line that passes all packets, which have one direction only, and is nearest to those in the middle of the
+/// A line that passes all packets, which went one way, and is nearest to the packets in the middle of the
 /// window.
 pub(crate) fn one_way(cells: &Cells, corridor: &Corridor, window: (i64, i64)) -> Option<[Joint; 2]> {
     let points = if corridor.above.is_empty() { &corridor.below } else { &corridor.above };
     let middle = cells.window.0.midpoint(cells.window.1);
     let nearest = *points.iter().min_by_key(|point| point.x.abs_diff(middle))?;
     let (from, to) = (window.0.min(cells.window.0), window.1.max(cells.window.1));
-    // Within the limits of slope it may be out of reach; that of equal rates never is.
+    // Within the slope limits, the nearest packet may be out of reach; the corner of equal rates never is.
     let corners = [nearest, corridor.touched(Slope { rise: 1, run: 1 })?];
     let (left, right) = corners.into_iter().find_map(|corner| {
         let mut only = corridor.clone();
         only.pin(corner.x, exactly(corner.y));
         only.ends((from, to), cells.limits.slopes(), Rounding::Outward)
     })?;
-    // Beside it, so that rounding does not touch the corner's wrong side.
+    // Beside the corner, so that rounding does not touch its wrong side.
     let aside = if corridor.above.is_empty() { 2 } else { -2 };
     let left_y = left.middle().or(left.low).or(left.high)? + aside;
     let right_y = right.middle().or(right.low).or(right.high)? + aside;

@@ -1,9 +1,9 @@
-//! The points that bind: convex hulls of what was sent and received.
+//! The binding points: convex hulls of sent and received packets.
 
 use std::mem;
 
-/// A packet as two stamps, in ns from an origin on each clock: less than 2^61 away from it, so that
-/// every product of two differences fits 128 bits.
+/// A packet as two stamps, in ns from an origin on each clock: less than 2^61 away from it, so that every
+/// product of two differences fits 128 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Point {
     pub x: i64,
@@ -13,22 +13,23 @@ pub(crate) struct Point {
 /// The largest distance from the origin.
 pub(crate) const REACH: i64 = 1 << 61;
 
-/// The way of a packet between the two hosts, and so the side of every possible line on which its point lies.
+/// A packet's direction between the two hosts, and so the side of every possible line on which its point
+/// lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exchange {
-    /// Sent here, received there: the line passes below.
+    /// Sent here, received there: the line passes below the point.
     Forward,
-    /// Sent there, received here: the line passes above.
+    /// Sent there, received here: the line passes above the point.
     Backward,
 }
 
-/// Points not yet looked at, at most.
+/// The maximum number of unsorted points.
 const MAX_FRESH: usize = 16;
-/// Corners at most. A hull of noisy delays has some tens.
+/// The maximum number of corners. A hull of noisy delays has some tens.
 const MAX_CORNERS: usize = 4096;
 
-/// Those points of one side that a straight line can touch, collected in any order, in memory that
-/// does not grow with the points.
+/// The points on a side that a straight line can touch, collected in any order, in memory that does not grow
+/// with the points.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hull {
     corners: Vec<Point>,
@@ -43,14 +44,14 @@ impl Hull {
         }
     }
 
-    /// Takes in all of another's points.
+    /// Adds all points of another hull.
     pub(crate) fn absorb(&mut self, other: Self, side: Exchange) {
         self.fresh.extend(other.corners);
         self.fresh.extend(other.fresh);
         self.settle(side);
     }
 
-    /// The corners by time, once no point waits.
+    /// Sorts the fresh points in, so that the corners are complete and in time order.
     pub(crate) fn settle(&mut self, side: Exchange) {
         if self.fresh.is_empty() {
             return;
@@ -64,10 +65,10 @@ impl Hull {
             while kept.len() >= 2 && !bends(kept[kept.len() - 2], kept[kept.len() - 1], point, side) {
                 kept.pop();
             }
-            // Among points at one time, the nearest to the line binds.
+            // Among points at the same time, the nearest to the line binds.
             match kept.last_mut() {
                 Some(last) if last.x == point.x => {
-                    // Only the very first can still be there: the loop above removed any other.
+                    // Only the very first point can still be there: the loop above removed any other.
                     if side == Exchange::Backward {
                         *last = point;
                     }
@@ -76,8 +77,8 @@ impl Hull {
             }
         }
         if kept.len() > MAX_CORNERS {
-            // Every other one: lines may then pass a corner by what its neighbours leave open. Only
-            // made-up delays come here.
+            // Every other corner: lines may then pass a dropped corner by the room between its neighbours.
+            // Only made-up delays come here.
             let mut index = 0;
             kept.retain(|_| {
                 index += 1;
@@ -95,7 +96,7 @@ impl Hull {
     }
 }
 
-/// Whether the hull turns at `middle` towards the line: without that, no line touches there.
+/// Whether the hull turns at `middle` towards the line: otherwise no line touches it there.
 fn bends(before: Point, middle: Point, after: Point, side: Exchange) -> bool {
     let run = |a: Point, b: Point| i128::from(b.x) - i128::from(a.x);
     let rise = |a: Point, b: Point| i128::from(b.y) - i128::from(a.y);
@@ -114,7 +115,7 @@ mod tests {
 
     const SIDES: [Exchange; 2] = [Exchange::Forward, Exchange::Backward];
 
-    /// By brute force: the points that no other one, and no straight line between two others, is as near to the line as.
+    /// By brute force: the points nearer to the line than any other point and any straight line between two others.
     fn corners(points: &[Point], side: Exchange) -> Vec<Point> {
         let height = |p: &Point| i128::from(if side == Exchange::Forward { p.y } else { -p.y });
         let binds = |p: &Point| {

@@ -1,13 +1,14 @@
 //! Stamps that know their clock.
 //!
-//! Every host has clocks of its own, and two clocks never agree. A stamp therefore carries its
-//! clock in its type: comparing or subtracting stamps of different clocks does not compile, and
-//! the only way from one clock to another is a conversion that hands back its error bound.
+//! Every host has its own clocks, and two clocks never agree. A stamp therefore carries its clock in its
+//! type: comparing or subtracting stamps on different clocks does not compile, and the only way between
+//! clocks is a conversion, which returns its error bound.
 //!
 //! All stamps and durations are in nanoseconds.
 //!
-//! A [`Solver`] finds that way from packets that two hosts exchanged; a [`Transform`] is the way, in exact
-//! [`Line`]s, piece by piece; transforms are composed and inverted, and carry their errors along.
+//! A [`Solver`] finds the conversion from packets that two hosts exchanged; a [`Transform`] is the
+//! conversion, in exact [`Line`]s, piece by piece; transforms are composed and inverted, and carry their
+//! errors along.
 
 mod corridor;
 mod error;
@@ -29,23 +30,23 @@ pub use transform::{Cursor, Piece, Transform};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A host's own `CLOCK_MONOTONIC`, as the recording holds it.
+/// A host's own `CLOCK_MONOTONIC`, as in the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Local {}
 
-/// The own monotonic clock of the other host of a pair.
+/// The other host's monotonic clock, in a pair of hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {}
 
-/// A host's `CLOCK_REALTIME`: ns since 1970, UTC, as its administrator or its time server sets it.
+/// A host's `CLOCK_REALTIME`: ns since 1970, UTC, as set by its administrator or time server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wall {}
 
-/// The clock that an analysis reports in: the monotonic clock of the reference host.
+/// The clock in which an analysis reports: the reference host's monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reference {}
 
-/// A point in time on clock `C`, in nanoseconds since that clock's own origin.
+/// A point in time on clock `C`, in nanoseconds since its own origin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp<C> {
     ns: u64,
@@ -53,9 +54,9 @@ pub struct Stamp<C> {
 }
 
 impl<C> Stamp<C> {
-    /// The earliest stamp there is.
+    /// The earliest stamp.
     pub const MIN: Self = Self::from_ns(0);
-    /// The latest stamp there is.
+    /// The latest stamp.
     pub const MAX: Self = Self::from_ns(u64::MAX);
 
     /// A stamp `ns` nanoseconds after the clock's origin.
@@ -68,7 +69,7 @@ impl<C> Stamp<C> {
         self.ns
     }
 
-    /// Nanoseconds from `earlier` to this stamp; 0 when `earlier` is not earlier.
+    /// Nanoseconds from `earlier` to this stamp; 0 if `earlier` is not earlier.
     pub const fn since(self, earlier: Self) -> u64 {
         self.ns.saturating_sub(earlier.ns)
     }
@@ -85,7 +86,7 @@ impl<C> Stamp<C> {
 }
 
 impl Stamp<Local> {
-    /// Reads a stamp of the reference host itself: its clock *is* the reference, error 0.
+    /// Reads a stamp from the reference host itself: its clock *is* the reference, error 0.
     pub const fn on_reference_host(self) -> Stamp<Reference> {
         Stamp::from_ns(self.ns)
     }

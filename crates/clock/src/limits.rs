@@ -6,15 +6,15 @@ use crate::hull::REACH;
 /// Assumptions about two clocks. An error bound holds as long as these do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// By how much one runs faster than the other, parts per million; at most [`Limits::MAX_WIDTH`].
+    /// The maximum rate difference, parts per million; at most [`Limits::MAX_WIDTH`].
     pub rate_ppm: u32,
-    /// By how much that rate changes in a second, parts per billion.
+    /// The maximum change in the rate per second, parts per billion.
     pub bend_ppb_per_s: u32,
 }
 
 impl Default for Limits {
-    /// 1200 ppm: on either host a kernel slews by 500 at most, and a crystal is off by 100. 1 ppm a
-    /// second: a crystal that warms up changes by less.
+    /// 1200 ppm: on either host a kernel slews by 500 at most, and a crystal is off by 100. 1 ppm a second: a
+    /// warming crystal changes by less.
     fn default() -> Self {
         Self { rate_ppm: 1200, bend_ppb_per_s: 1000 }
     }
@@ -30,8 +30,8 @@ impl Limits {
         (slope(1_000_000 - off), slope(1_000_000 + off))
     }
 
-    /// How far a clock bends away from the best line within `time` ns: bend × time² / 16, and a third
-    /// more, because the rate may be 10% off, on whichever clock the bend is measured.
+    /// A clock's largest bend away from the best line within `time` ns: bend × time² / 16, and a third more,
+    /// because the rate may be 10% off, on whichever clock the bend is measured.
     pub(crate) fn sag(self, time: u64) -> i64 {
         if self.bend_ppb_per_s == 0 {
             return 0;
@@ -54,7 +54,7 @@ mod tests {
             (1000, 0, 1),
             (1000, SECOND, 84),
             (1000, 60 * SECOND, 300_001),
-            // Each of the two quotients is rounded up.
+            // Each quotient is rounded up.
             (1_000_000_000, 0, 2),
             (1_000_000_000, SECOND, 83_333_335),
             (u32::MAX, u64::MAX, REACH / 2),

@@ -1,10 +1,10 @@
-//! Exact straight lines from one clock to another, in 128-bit integers.
+//! Exact straight lines between clocks, in 128-bit integers.
 //!
 //! A stamp of 10^18 ns needs 60 bits, and a double has 53: in floating point a conversion would err by
-//! hundreds of ns and run backwards (Giraldeau 2015, section 5.4.6). Here a slope is m / 2^60 with an
-//! integer m, and an offset counts 2^-60 ns, so that slope × stamp + offset is one product of 64-bit
-//! numbers, exact in 128 bits, then rounded once to the nearest nanosecond. Rounding keeps order, so a
-//! line never runs backwards.
+//! hundreds of ns and run backwards (Giraldeau 2015, section 5.4.6). Here a slope is m / 2^60 with an integer
+//! m, and an offset counts 2^-60 ns, so slope × stamp + offset is a single product of 64-bit numbers, exact
+//! in 128 bits, then rounded once to the nearest nanosecond. Rounding keeps order, so a line never runs
+//! backwards.
 
 /// Binary digits behind the point, in slopes and offsets.
 pub(crate) const BITS: u32 = 60;
@@ -24,15 +24,15 @@ impl Line {
     /// Every stamp stays as it is.
     pub const IDENTITY: Self = Self { slope: ONE, offset: 0 };
 
-    /// The line of slope `slope` / 2^60, between 1/2 and 2, and `offset` / 2^60 ns; `None` out of range.
+    /// The line with slope `slope` / 2^60, between 1/2 and 2, and offset `offset` / 2^60 ns; `None` out of
+    /// range.
     pub fn new(slope: u64, offset: i128) -> Option<Self> {
         let fits = (ONE / 2..ONE * 2).contains(&slope) && offset.abs() <= OFFSET_LIMIT;
         fits.then_some(Self { slope, offset })
     }
 
-    /// The line that meets `first` exactly and `second`, which comes later, from below: less than
-    /// 2^-60 × the distance lies between, so that a line that begins at `second` goes on without a
-    /// step back.
+    /// The line that meets `first` exactly and `second`, which comes later, from below: less than 2^-60 × the
+    /// distance lies between, so a line that begins at `second` goes on without a step back.
     pub fn through(first: (u64, u64), second: (u64, u64)) -> Option<Self> {
         let run = second.0.checked_sub(first.0).filter(|&run| run > 0)?;
         let rise = second.1.checked_sub(first.1)?;
@@ -48,12 +48,12 @@ impl Line {
         Self::new(line.slope, line.offset.checked_add(moved.checked_mul(lift)?)?)
     }
 
-    /// The line of this slope that is `value` / 2^60 at `x`.
+    /// The line with this slope and the value `value` / 2^60 at `x`.
     fn anchored(slope: u64, x: u64, value: i128) -> Option<Self> {
         Self::new(slope, value - product(slope, x))
     }
 
-    /// The stamp on the other clock, rounded to the nearest ns; at the ends of `u64` it stops.
+    /// The stamp on the other clock, rounded to the nearest ns; it stops at the ends of `u64`.
     #[inline]
     pub fn at(&self, stamp: u64) -> u64 {
         clamp((self.exact(stamp) + HALF) >> BITS)
@@ -65,19 +65,19 @@ impl Line {
         product(self.slope, stamp) + self.offset
     }
 
-    /// The first stamp that this line, before rounding, puts at `target` or behind; at the ends of `u64` it stops.
+    /// The first stamp that this line, before rounding, puts at `target` or behind; it stops at the ends of `u64`.
     pub(crate) fn reaches(&self, target: u64) -> u64 {
         let distance = (i128::from(target) << BITS) - self.offset;
         let slope = i128::from(self.slope);
         clamp((distance + slope - 1).div_euclid(slope))
     }
 
-    /// m and k of the slope m / 2^k.
+    /// m and k in the slope m / 2^k.
     pub const fn slope(&self) -> (u64, u32) {
         (self.slope, BITS)
     }
 
-    /// n and k of the offset n / 2^k ns.
+    /// n and k in the offset n / 2^k ns.
     pub const fn offset(&self) -> (i128, u32) {
         (self.offset, BITS)
     }
@@ -92,20 +92,20 @@ impl Line {
         decimal(self.offset)
     }
 
-    /// First this line, then `next`. Where slopes are rounded to fit, the new line still meets the two
-    /// to 2^-58 ns at `near`, and lies below them by less than 2^-59 × the distance behind it.
+    /// First this line, then `next`. If slopes are rounded to fit, the new line still meets the two to 2^-58
+    /// ns at `near`, and lies below them by less than 2^-59 × the distance behind it.
     pub fn then(&self, next: &Self, near: u64) -> Option<Self> {
         let slope = (u128::from(self.slope) * u128::from(next.slope)) >> BITS;
         let between = self.exact(near);
         let whole = between >> BITS;
         let part = between - (whole << BITS);
-        // The whole ns fit a product of 128 bits only where they could be a stamp.
+        // The whole ns fit a 128-bit product only if they could be a stamp.
         let whole = u64::try_from(whole).ok()?;
         let value = next.exact(whole) + ((i128::from(next.slope) * part) >> BITS);
         Self::anchored(u64::try_from(slope).ok()?, near, value)
     }
 
-    /// The way back, exact to 2^-59 ns at `near`, a stamp of the other clock.
+    /// The inverse line, exact to 2^-59 ns at `near`, a stamp on the other clock.
     pub fn inverse(&self, near: u64) -> Option<Self> {
         let slope = (1_u128 << (2 * BITS)) / u128::from(self.slope);
         let distance = (i128::from(near) << BITS) - self.offset;
@@ -119,7 +119,7 @@ impl Line {
 
 #[inline]
 fn product(slope: u64, stamp: u64) -> i128 {
-    // Below 2^61 × 2^64. Unsigned, so that it is one instruction.
+    // Below 2^61 × 2^64. Unsigned, so that it is a single instruction.
     (u128::from(slope) * u128::from(stamp)).cast_signed()
 }
 

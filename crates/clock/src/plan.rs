@@ -1,6 +1,6 @@
-//! The plan of a chain: the time that each of its lines covers.
+//! A chain's plan: the time covered by each line.
 //!
-//! A long line averages over many packets; a short one follows a clock whose rate changes. Time is halved
+//! A long line averages over many packets; a short line follows a clock whose rate changes. Time is halved
 //! repeatedly, and each part is replaced by its two halves if the sum of their errors over time is smaller.
 
 use std::ops::Range as CellRange;
@@ -15,7 +15,7 @@ pub(crate) struct Part {
     pub from: i64,
     pub to: i64,
     pub corridor: Corridor,
-    /// Its cells, as a range of indices.
+    /// The cells, as a range of indices.
     pub cells: CellRange<usize>,
     level: u32,
     index: u64,
@@ -27,14 +27,14 @@ pub(crate) struct Cells {
     pub cells: Vec<(u64, Corridor)>,
     /// A cell lasts 2^shift ns.
     pub shift: u32,
-    /// The stamp that x counts from.
+    /// The stamp at x = 0.
     pub origin: u64,
     /// From the first packet to the last.
     pub window: (i64, i64),
     pub limits: Limits,
 }
 
-/// First the time that nothing bounds, then error × time.
+/// First the unbounded time, then error × time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost(u128, u128);
 
@@ -50,11 +50,11 @@ impl Cells {
         if self.cells.is_empty() {
             return Vec::new();
         }
-        // From all stamps that there are down to those of the window.
+        // From the whole range of stamps down to the window.
         self.stretch(0..self.cells.len(), u64::BITS - self.shift, 0).parts
     }
 
-    /// The two halves of a part, where it has any.
+    /// A part's two halves, if any.
     pub(crate) fn halves(&self, part: &Part) -> Option<(Part, Part)> {
         let level = part.level.checked_sub(1)?;
         let middle = part.index * 2 + 1;
@@ -65,7 +65,7 @@ impl Cells {
         };
         let left = half(middle - 1, part.cells.start..at);
         let right = half(middle, at..part.cells.end);
-        // A packet at the end of the window may lie in the first cell behind it.
+        // A packet at the window's end may lie in the first cell behind it.
         let cells = part.cells.clone();
         if left.from >= left.to {
             self.halves(&Part { cells, ..right })
@@ -76,7 +76,7 @@ impl Cells {
         }
     }
 
-    /// How far the truth may be from the best line, where the rate changes no faster than the limit.
+    /// The truth's largest distance from the best line, if the rate changes no faster than the limit.
     pub(crate) fn sag(&self, from: i64, to: i64) -> i64 {
         self.limits.sag(to.abs_diff(from))
     }
@@ -85,7 +85,7 @@ impl Cells {
         let (from, to) = self.window(level, index);
         if level == 0 {
             let corridor = self.merged(cells.clone());
-            // A cell that contradicts itself was left out before.
+            // Self-contradicting cells were left out before.
             let cost = self.cost(&corridor, from, to).unwrap_or(Cost(to.abs_diff(from).into(), 0));
             let part = Part { from, to, corridor: corridor.clone(), cells, level, index };
             return Plan { parts: vec![part], whole: corridor, cost };
@@ -121,7 +121,7 @@ impl Cells {
         Plan { parts: left.parts, whole, cost: both }
     }
 
-    /// The cost of one line here; `None` where no line fits.
+    /// The cost of a single line here; `None` if no line fits.
     fn cost(&self, corridor: &Corridor, from: i64, to: i64) -> Option<Cost> {
         let slopes = self.limits.slopes();
         corridor.ends((from, to), slopes, Rounding::Outward)?;
@@ -156,7 +156,7 @@ impl Cells {
     }
 }
 
-/// The corridor that all of these leave.
+/// The corridor left by all of these.
 pub(crate) fn merged(corridors: &[&Corridor]) -> Corridor {
     let (mut above, mut below) = (Hull::default(), Hull::default());
     for corridor in corridors {
@@ -181,7 +181,7 @@ mod tests {
     const SHIFT: u32 = 10;
     const LASTS: i64 = 1 << SHIFT;
 
-    /// The points above and below of a cell: ns within it and from the line of equal rates.
+    /// A cell's points above and below: ns within the cell and from the line of equal rates.
     type Sides = [Vec<(i64, i64)>; 2];
 
     /// Cells by their index.
@@ -224,7 +224,7 @@ mod tests {
                 Some((left, right)) => vec![left, right],
                 None => vec![part.clone()],
             };
-            // Six times: all of the 64 shortest.
+            // Six times: down to the 64 shortest.
             let mut halved = vec![parts];
             for times in 0..6 {
                 halved.push(halved[times].iter().flat_map(halves).collect());

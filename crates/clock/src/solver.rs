@@ -8,27 +8,27 @@ use crate::hull::{Exchange, Hull, Point, REACH};
 use crate::plan::Cells;
 use crate::{ErrorBound, Limits, Line, Local, Peer, Piece, Stamp, Transform};
 
-/// How good what is known of a pair's clocks is.
+/// The quality of the relation between a pair's clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Quality {
-    /// No packet links them.
+    /// No packet links the clocks.
     None,
     /// Traffic went one way only: effects follow their causes, but nothing bounds the error.
     OneWay,
     /// Packets contradict each other or the [`Limits`]: the bound may not hold.
     Approximate,
-    /// Both ways, and every packet arrives after it was sent.
+    /// Packets went both ways, and every packet arrives after it was sent.
     Exact,
 }
 
-/// The result of a [`Solver`].
+/// A [`Solver`]'s result.
 #[derive(Debug, Clone)]
 pub struct Solution {
-    /// How good it is.
+    /// The quality.
     pub quality: Quality,
-    /// From this host's clock to the other's; `None` when nothing links them, or no two packets agree.
+    /// From this host's clock to the other's; `None` if no packet links them, or no two packets agree.
     pub transform: Option<Transform<Local, Peer>>,
-    /// Packets that arrive before they were sent, of those that bind: when none of them does, none does.
+    /// Binding packets that arrive before they were sent: if no binding packet does, no packet does.
     pub inversions: u64,
 }
 
@@ -41,33 +41,33 @@ const SHIFT: u32 = 27;
 /// … and doubles when there would be more: 18 minutes.
 const MAX_CELLS: usize = 8192;
 
-/// Collects packets between two hosts, in any order and in bounded memory, and finds the way from one
-/// clock to the other.
+/// Collects packets between two hosts, in any order and in bounded memory, and finds the conversion between
+/// the two clocks.
 #[derive(Debug, Clone, Default)]
 pub struct Solver {
     limits: Limits,
     /// The first point on both clocks: all others count from it.
     origin: Option<(u64, u64)>,
     cells: BTreeMap<u64, [Hull; 2]>,
-    /// Doublings of the cells.
+    /// The number of times that the cells were doubled.
     coarser: u32,
     ends: (i64, i64),
-    /// Forward and backward.
+    /// The packet counts, forward and backward.
     counts: [u64; 2],
 }
 
 impl Solver {
-    /// For two clocks within these limits.
+    /// A solver for two clocks within these limits.
     pub fn new(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// A packet that was sent here and received there.
+    /// Adds a packet sent here and received there.
     pub fn forward(&mut self, send: Stamp<Local>, receive: Stamp<Peer>) {
         self.add(send.ns(), receive.ns(), Exchange::Forward);
     }
 
-    /// A packet that was sent there and received here.
+    /// Adds a packet sent there and received here.
     pub fn backward(&mut self, send: Stamp<Peer>, receive: Stamp<Local>) {
         self.add(receive.ns(), send.ns(), Exchange::Backward);
     }
@@ -79,7 +79,7 @@ impl Solver {
 
     fn add(&mut self, x: u64, y: u64, exchange: Exchange) {
         let (x0, y0) = *self.origin.get_or_insert((x, y));
-        // Farther than 73 years apart: not one recording.
+        // Farther than 73 years apart: not the same recording.
         let (Some(px), Some(py)) = (distance(x0, x), distance(y0, y)) else { return };
         let (first, last) = self.ends;
         self.ends = (first.min(px), last.max(px));
@@ -102,7 +102,7 @@ impl Solver {
         self.cells = coarse;
     }
 
-    /// The packets that bind, which no others lie beyond: kind, stamp here, stamp there.
+    /// The binding packets, beyond which no others lie: direction, stamp here, stamp there.
     pub fn binding(&self) -> impl Iterator<Item = (Exchange, Stamp<Local>, Stamp<Peer>)> {
         let origin = self.origin.unwrap_or_default();
         self.cells
@@ -120,9 +120,9 @@ impl Solver {
             })
     }
 
-    /// The way from this clock to the other one, for this window and wherever there were packets.
+    /// The conversion from this clock to the other, for this window and wherever there were packets.
     ///
-    /// Where packets contradict the limit of the rate, but not each other, the widest limit is taken.
+    /// If packets contradict the rate limit, but not each other, the widest limit is taken.
     pub fn solve(&self, from: Stamp<Local>, to: Stamp<Local>) -> Solution {
         let solution = self.solve_within(self.limits, from, to);
         if solution.quality == Quality::Approximate {
@@ -163,7 +163,7 @@ impl Solver {
         }
     }
 
-    /// The cells as corridors, those without that contradict themselves, and whether any did.
+    /// The cells as corridors, without self-contradicting cells, and whether there were any.
     fn settled(&self, limits: Limits, origin: u64, window: (i64, i64)) -> (Cells, bool) {
         let mut contradicted = false;
         let slopes = limits.slopes();
@@ -178,8 +178,8 @@ impl Solver {
     }
 }
 
-/// The quality of clocks that packets link. A contradiction nearly always shows as an inversion too, but either proves that
-/// something is wrong: packets that no line within the limits fits, or a line that some packet does not fit.
+/// The quality of linked clocks. A contradiction nearly always shows as an inversion too, but either proves a fault: packets that no line within the
+/// limits fits, or a line that some packet does not fit.
 fn quality(one_way: bool, contradicted: bool, inversions: u64) -> Quality {
     match (one_way, contradicted || inversions > 0) {
         (true, _) => Quality::OneWay,
@@ -210,12 +210,12 @@ fn through(joints: &[Joint], origin: (u64, u64)) -> Option<Transform<Local, Peer
     let mut pieces = Vec::with_capacity(joints.len());
     for pair in joints.windows(2) {
         let ((x, y), (to_x, to_y)) = (place(&pair[0]), place(&pair[1]));
-        // A clock that began later than this piece: its stamps before that are none.
+        // The other clock began later than this piece: it has no stamps before its beginning.
         let lift = (-y).max(0);
         let u = |value: i128| u64::try_from(value).ok();
         let line = Line::lifted((u(x + lift)?, u(y + lift)?), (u(to_x + lift)?, u(to_y + lift)?), lift)?;
         let error = match pair[0].error {
-            // Rounding, of the line's slope and of each stamp.
+            // Rounding of the line's slope and of each stamp.
             Some(ns) => ErrorBound::Within(ns.saturating_add(2)),
             None => ErrorBound::Unbounded,
         };
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// The first stamp of a cell.
+    /// A cell's first stamp.
     fn cell(index: u64) -> u64 {
         index << SHIFT
     }

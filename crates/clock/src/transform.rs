@@ -1,4 +1,4 @@
-//! Conversions from one clock to another: lines, piece by piece, each with its error.
+//! Conversions between clocks: lines, piece by piece, each with its error.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,32 +6,32 @@ use std::marker::PhantomData;
 use crate::line::{BITS, clamp};
 use crate::{ErrorBound, Line, Local, Peer, Reference, Stamp};
 
-/// One line and where it holds.
+/// A line and its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// First stamp, ns on the clock that is converted from.
+    /// The first stamp, ns on the source clock.
     pub from: u64,
-    /// One past the last stamp; the last piece's is its last stamp.
+    /// The stamp after the last; for the last piece, its last stamp.
     pub to: u64,
     /// The other clock = slope × this clock + offset.
     pub line: Line,
-    /// How far the line lies from the truth anywhere in the piece.
+    /// The line's largest distance from the truth in the piece.
     pub error: ErrorBound,
 }
 
-/// The way from clock `F` to clock `T`.
+/// The conversion from clock `F` to clock `T`.
 ///
-/// Pieces meet without a step back, so that a later stamp never becomes an earlier one.
+/// Pieces meet without a step back, so a later stamp never becomes an earlier stamp.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Transform<F, T> {
-    /// In order, each beginning where the one before it ends; never empty.
+    /// In order, each beginning at the previous piece's end; never empty.
     pieces: Vec<Piece>,
     clocks: PhantomData<fn(F) -> T>,
 }
 
 impl<F, T> Transform<F, T> {
-    /// The conversion by these pieces. `None` if there are none, if one does not begin where the one
-    /// before it ends, or if order would be lost where they meet.
+    /// The conversion by these pieces. `None` if there are none, if a piece does not begin at the previous
+    /// piece's end, or if order would be lost at a joint.
     pub fn new(pieces: Vec<Piece>) -> Option<Self> {
         let meets = |pair: &[Piece]| {
             let (before, after) = (&pair[0], &pair[1]);
@@ -41,7 +41,7 @@ impl<F, T> Transform<F, T> {
         (sound && !pieces.is_empty()).then_some(Self { pieces, clocks: PhantomData })
     }
 
-    /// One line, everywhere, with this error.
+    /// A single line, everywhere, with this error.
     pub fn line(line: Line, error: ErrorBound) -> Self {
         Self { pieces: vec![Piece { from: 0, to: u64::MAX, line, error }], clocks: PhantomData }
     }
@@ -51,16 +51,16 @@ impl<F, T> Transform<F, T> {
         &self.pieces
     }
 
-    /// The stamp on the other clock and how far it may be off.
+    /// The stamp on the other clock and its error bound.
     ///
-    /// Outside all pieces the nearest one goes on, and a quarter of the distance is added to its
-    /// error: clocks that differ by less than 10% part no faster.
+    /// Outside all pieces the nearest piece goes on, and a quarter of the distance is added to its error:
+    /// clocks that differ by less than 10% part no faster.
     pub fn convert(&self, stamp: Stamp<F>) -> (Stamp<T>, ErrorBound) {
         let ns = stamp.ns();
         by(&self.pieces[self.place(ns)], ns)
     }
 
-    /// A converter that remembers the piece it used last: for stamps in order.
+    /// A converter that remembers the last piece: for stamps in order.
     pub fn cursor(&self) -> Cursor<'_, F, T> {
         let piece = self.pieces[0];
         Cursor { transform: self, piece }
@@ -83,15 +83,14 @@ impl<F, T> Transform<F, T> {
         self.pieces.partition_point(|piece| piece.from <= ns).saturating_sub(1)
     }
 
-    /// First this conversion, then `next`. Errors add up. `None` where the result leaves the range of
-    /// [`Line`]s.
+    /// First this conversion, then `next`. Errors add up. `None` if the result leaves the range of [`Line`]s.
     pub fn then<U>(&self, next: &Transform<T, U>) -> Option<Transform<F, U>> {
         let mut pieces = Vec::with_capacity(self.pieces.len() + next.pieces.len());
         for piece in &self.pieces {
             let mut from = piece.from;
             let first = next.place(piece.line.at(from));
             for (place, follow) in next.pieces.iter().enumerate().skip(first) {
-                // Where the next clock's following piece begins, on this clock.
+                // The beginning of the next clock's following piece, on this clock.
                 let following = next.pieces.get(place + 1);
                 let end = following
                     .map_or(piece.to, |following| piece.line.reaches(following.from).clamp(from, piece.to));
@@ -109,12 +108,12 @@ impl<F, T> Transform<F, T> {
         Transform::new(pieces)
     }
 
-    /// The way back. `None` where it leaves the range of [`Line`]s.
+    /// The inverse conversion. `None` if it leaves the range of [`Line`]s.
     pub fn inverse(&self) -> Option<Transform<T, F>> {
         let mut pieces: Vec<Piece> = Vec::with_capacity(self.pieces.len());
         for piece in &self.pieces {
             let from = pieces.last().map_or_else(|| piece.line.at(piece.from), |before| before.to);
-            // The first stamp that the following piece reaches: before it, this one puts nothing behind where they meet.
+            // The first stamp of the following piece: before it, this piece puts nothing behind the joint.
             let to = ceiling(&piece.line, piece.to);
             if to <= from {
                 continue;
@@ -135,7 +134,7 @@ impl Transform<Local, Reference> {
 }
 
 impl<T> Transform<Local, T> {
-    /// The same conversion, seen from a host whose peer is the one that it converts from.
+    /// The same conversion, seen from a host whose peer has the source clock.
     #[must_use]
     pub fn of_peer(&self) -> Transform<Peer, T> {
         Transform { pieces: self.pieces.clone(), clocks: PhantomData }
@@ -151,7 +150,7 @@ impl Transform<Peer, Local> {
 }
 
 impl Transform<Local, Peer> {
-    /// The conversion where the peer is the reference host.
+    /// The conversion if the peer is the reference host.
     #[must_use]
     pub fn to_reference(self) -> Transform<Local, Reference> {
         Transform { pieces: self.pieces, clocks: PhantomData }
@@ -188,8 +187,8 @@ fn beyond(distance: u64) -> ErrorBound {
     ErrorBound::Within(distance.div_ceil(4))
 }
 
-/// The true stamp on the middle clock lies off by the first error, and the second error is that of
-/// wherever the truth may then be.
+/// The true stamp on the middle clock is off by at most the first error; the second error is the largest
+/// around that stamp.
 fn composed_error<F, T>(piece: &Piece, from: u64, to: u64, next: &Transform<F, T>) -> ErrorBound {
     let ErrorBound::Within(around) = piece.error else { return ErrorBound::Unbounded };
     let low = piece.line.at(from).saturating_sub(around);

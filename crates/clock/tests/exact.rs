@@ -25,7 +25,7 @@ fn rounded(value: &BigRational) -> u64 {
     u64::try_from((value + half).floor().to_integer()).expect("in range")
 }
 
-/// How far apart, in ns, rounded up.
+/// The distance, ns, rounded up.
 fn apart(a: &BigRational, b: &BigRational) -> u64 {
     let difference = a - b;
     let zero = BigRational::from_integer(0.into());
@@ -42,7 +42,7 @@ fn stamp() -> impl Strategy<Value = u64> {
     prop_oneof![900_000_000_000_000_000..1_100_000_000_000_000_000_u64, 0..1_u64 << 60]
 }
 
-/// A line of this slope that puts `x` near `y`, with all fraction bits in use.
+/// A line with this slope that puts `x` near `y`, with all fraction bits in use.
 fn line(slope: u64, x: u64, y: u64, fraction: u64) -> Line {
     let offset = (i128::from(y) << 60) - i128::from(slope) * i128::from(x) + i128::from(fraction % ONE);
     Line::new(slope, offset).expect("in range")
@@ -108,8 +108,8 @@ proptest! {
             let (end, _) = g.convert(middle);
             let (at, error) = both.convert(stamp);
             prop_assert!(at.ns().abs_diff(end.ns()) <= 2, "{} against {}", at.ns(), end.ns());
-            // The truth between the two may be anywhere within the first error, and is then converted
-            // with whatever error holds there.
+            // The truth between the two may be anywhere within the first error, and is then converted with
+            // the error there.
             let around = first_error.ns().expect("bounded");
             for truth in [middle.minus(around), middle, middle.plus(around)] {
                 let (end, off) = g.convert(truth);
@@ -134,7 +134,7 @@ where
     prop::collection::vec(piece, 1..20).prop_map(|legs| {
         let (mut x, mut y) = (10, 10);
         let pieces = legs.into_iter().map(|(run, more, error)| {
-            // Not off by more than a quarter, so that no two of them leave the range of lines.
+            // Not off by more than a quarter, so that no two pieces leave the range of lines.
             let to = (x + run, y + if run < 4 { run } else { run - 1 + more });
             let line = Line::through((x, y), to).expect("in range");
             let piece = Piece { from: x, to: to.0, line, error: ErrorBound::Within(error) };
@@ -159,7 +159,7 @@ proptest! {
         for x in 10..end {
             let stamp = Stamp::<Local>::from_ns(x);
             let there = f.convert(stamp).0;
-            // A half of a ns each, and the second line may double the first one.
+            // Half a ns each, and the second line may double the first half.
             prop_assert!(both.convert(stamp).0.ns().abs_diff(g.convert(there).0.ns()) <= 2, "at {x}");
             prop_assert!(back.convert(there).0.ns().abs_diff(x) <= 2, "back at {x}");
         }

@@ -1,13 +1,13 @@
-//! How fast events become a graph, how much memory it takes, and how fast a path is walked, by size:
+//! The speed of graph building and path walking, and the graph's memory, by size:
 //!
 //! ```sh
 //! cargo run --release -p wakepath-critical-path --example speed
 //! ```
 //!
-//! The events are those of a machine of 4 CPUs with 16 threads each that post each other semaphores
-//! round robin: a waking and a switch in turn, one waking in eight from the local timer. They are
-//! made as they are taken, and what their making takes is measured alone and subtracted. All times are
-//! CPU time, the least of five. If the cost is linear, the columns stay level.
+//! The events come from a machine with 4 CPUs and 16 threads on each, which post each other semaphores round
+//! robin: a `waking` and a switch in turn, every eighth `waking` from the local timer. Events are made as
+//! they are taken, and their making is measured alone and subtracted. All times are CPU time, the least of
+//! five runs. If the cost is linear, the columns stay level.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn least<T>(mut work: impl FnMut() -> T) -> Duration {
         .unwrap_or_default()
 }
 
-/// The time that this thread has had a CPU.
+/// This thread's time on a CPU.
 fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/schedstat").expect("Linux's schedstat");
     let ns = stat.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number in schedstat");

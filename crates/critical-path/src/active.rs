@@ -1,4 +1,4 @@
-//! The active path: each wait is replaced by the activity of its waker.
+//! The active path: each wait is replaced by its waker's activity.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Bookmarks, Graph, Occupant, StateInterval, ThreadState, Wait as GraphWait};
@@ -12,29 +12,29 @@ use crate::tiles::{Position, Tiles, Trust};
 use crate::timeouts::{JoinedWaits, Timeouts, ended_early};
 use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Rule, Segment, SegmentKind, Via, Wait, Window};
 
-/// The active path of a window (G15 Algorithm 5): the thread's own time, with each wait replaced by the
-/// activity of its waker, and so on for the waits of the waker.
+/// The active path of a window (G15 Algorithm 5): the thread's own time, with each wait replaced by its
+/// waker's activity, and so on for the waker's waits.
 ///
-/// Every replacement is clipped to the wait that it explains and to all waits above; the text of
-/// Algorithm 5 does not clip. The algorithm iterates backward only to put results in front; since the
-/// bounds are known, this walk goes forward, with a stack of its own.
+/// Every replacement is clipped to the wait that it explains and to all waits above; the text of Algorithm 5
+/// does not clip. The algorithm iterates backward only to put results in front; since the bounds are known,
+/// this walk goes forward, with a stack of its own.
 ///
-/// The walk ends: a waker, sender, submitter or forker was running when it acted, in the order of the
-/// events. Any earlier wait of that thread had ended by then, so each step down goes to a wait that ended
-/// earlier than the one above. If contradictory events would make the walk endless, no thread explains
-/// itself: a link back to a thread over the same time that it is to explain stays unknown.
+/// The walk ends: a waker, sender, submitter or forker was running when it acted, in event order. Any earlier
+/// wait of the same thread had ended by then, so each step down goes to a wait that ended earlier than the
+/// wait above. If contradictory events would make the walk endless, no thread explains itself: a link back to
+/// a thread, over the very time to be explained, stays unknown.
 pub fn active(graph: &Graph, window: Window) -> Path {
     active_by(graph, window, Timeouts::AsTheyAre)
 }
 
 /// The active path of a window, with a choice about time-outs.
 ///
-/// A path with [`Timeouts::Joined`] differs from one without it only where waits are joined.
+/// A path with [`Timeouts::Joined`] differs from a path without it only in joined waits.
 pub fn active_by(graph: &Graph, window: Window, timeouts: Timeouts) -> Path {
     active_with(graph, window, timeouts, &NoHandOvers)
 }
 
-/// The active path of a window, with a choice about time-outs, and with the knowledge of work that threads handed over.
+/// The active path of a window, with a choice about time-outs, and with knowledge about handed-over work.
 pub fn active_with(graph: &Graph, window: Window, timeouts: Timeouts, hand_overs: &dyn HandOvers) -> Path {
     let bookmarks = Bookmarks::new(graph);
     let threads = graph.threads().len();
@@ -68,12 +68,12 @@ struct Walk<'a> {
     graph: &'a Graph,
     bookmarks: Bookmarks<'a>,
     tiles: Tiles,
-    /// The tasks for the rest of the window, the next one last.
+    /// The tasks for the rest of the window, the next task last.
     todo: Vec<Task>,
     timeouts: Timeouts,
     hand_overs: &'a dyn HandOvers,
-    /// The time over which each thread was followed last. Times only shrink on the way down, so a walk
-    /// in a circle comes to a thread over the same time again.
+    /// The time over which each thread was followed last. Times only shrink on the way down, so a circular
+    /// walk comes to a thread over the same time again.
     followed: Vec<(Stamp<Reference>, Stamp<Reference>)>,
     /// The beginning of each thread's last wait on the path.
     waited: Vec<Option<Stamp<Reference>>>,
@@ -92,27 +92,27 @@ struct Follow {
     position: Position,
     at: Stamp<Reference>,
     to: Stamp<Reference>,
-    /// The index of the state interval that holds `at`.
+    /// The index of the state interval at `at`.
     next: usize,
-    /// The waits around `at` that end in time-outs and count as one.
+    /// The timed-out waits around `at`, joined to a single wait.
     joint: Option<JoinedWaits>,
-    /// The thread's time explains a time-out. Time-outs within it are not joined, or two threads that
-    /// wait for each other in turn could explain each other without end.
+    /// The thread's time explains a time-out. Time-outs within it are not joined, or two threads that wait
+    /// for each other in turn could explain each other without end.
     joined: bool,
 }
 
-/// A wait to explain: one of its own, or the last of several that count as one.
+/// A wait to explain: a single wait, or the last of several joined waits.
 struct WaitToExplain {
     position: Position,
     interval: StateInterval,
     wait: GraphWait,
     joined: bool,
-    /// The beginning of the wait itself, where `interval` is that of the last of several.
+    /// The wait's own beginning, if `interval` belongs to the last of several waits.
     began: Stamp<Reference>,
 }
 
 impl Walk<'_> {
-    /// Starts to follow a thread from `at` to `to`. `None` if this very time is what it is to explain.
+    /// Starts to follow a thread from `at` to `to`. `None` if the walk is already explaining this very time.
     fn begin(&mut self, position: Position, at: Stamp<Reference>, to: Stamp<Reference>) -> Option<Follow> {
         let last = self.followed.get_mut(position.thread.0 as usize)?;
         if std::mem::replace(last, (at, to)) == (at, to) {

@@ -8,27 +8,28 @@ use wakepath_wait_graph::{Graph, ThreadIndex};
 
 use crate::{Cause, Path, Responsible, SegmentKind};
 
-/// A part of a window: the sum of similar segments of its path.
+/// Similar segments of a window's path, added up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contributor {
     /// The thread that ran or waited; `None` for a packet in flight.
     pub thread: Option<ThreadIndex>,
-    /// Its name at that time.
+    /// The thread's name at that time.
     pub comm: Comm,
     /// The kind of time.
     pub kind: SegmentKind,
-    /// The cause of the first of these segments.
+    /// The cause of the first segment.
     pub what: Cause,
-    /// The number of the system call that the thread was blocked in.
+    /// The number of the system call in which the thread was blocked.
     pub call: Option<u32>,
     /// The sum, ns.
     pub total_ns: u64,
-    /// The number of segments.
+    /// The segment count.
     pub segments: u64,
 }
 
-/// The sums of a path's segments by thread, name, kind, responsible cause and system call, the largest first;
-/// equal sums in the order of those five. A segment in which a thread's name changes counts for both names.
+/// A path's segments, added up by thread, name, kind, responsible cause and system call, the largest sum
+/// first; equal sums are in the order of those five. A segment in which the thread's name changes counts for
+/// both names.
 pub fn contributors(graph: &Graph, path: &Path) -> Vec<Contributor> {
     let mut sums: HashMap<_, Contributor> = HashMap::new();
     for segment in &path.segments {

@@ -1,4 +1,4 @@
-//! The exact path: the longest chain of running and device time back from the end of a window.
+//! The exact path: the longest chain of running and device time back from a window's end.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Bookmarks, Graph, Occupant, ThreadIndex, ThreadState};
@@ -9,15 +9,14 @@ use crate::own_segments::own_segments;
 use crate::tiles::{Position, Tiles};
 use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Segment, SegmentKind, Via, Wait, Window};
 
-/// The exact path to a window's end (G15 §4.3.1): the longest path back from the end, with waits that
-/// threads ended counted as zero.
+/// The exact path to a window's end (G15 §4.3.1): the longest path back from the end; waits ended by threads
+/// count as zero.
 ///
-/// The wake-up, packet or fork that ended a wait determined when the waiting thread continued. So the
-/// walk leaves the waiting thread there and continues backward with the thread that ended the wait, at
-/// that time; it does not come back. The exception is a wait for a lock whose owner is proved (G15
-/// *lock holder*). The owner depends on the waiter through the lock only, so its time counts only from
-/// the time at which it got the lock, or from the wait's beginning if that is not known; before that,
-/// the waiter's own time counts.
+/// The wake-up, packet or fork that ended a wait determined when the waiting thread continued. So the walk
+/// leaves the waiting thread there and continues backward with the thread that ended the wait, at the same
+/// time; it does not come back. The exception is a wait for a lock whose owner is proved (G15 *lock holder*).
+/// The owner depends on the waiter through the lock only, so its time counts only from its acquisition of the
+/// lock, or from the wait's beginning if that is not known; before that, the waiter's own time counts.
 pub fn exact(graph: &Graph, window: Window) -> Path {
     let mut backward = Backward {
         graph,
@@ -43,8 +42,8 @@ struct Backward<'a> {
     /// The latest first.
     segments: Vec<Segment>,
     waits: Vec<Wait>,
-    /// The time at which the walk last left each thread for another. With a coarse clock, two threads
-    /// may have woken each other at one time, and the walk would go in a circle there.
+    /// The time at which the walk last left each thread for another. With a coarse clock, two threads may
+    /// have woken each other at the same time, and the walk would go in a circle there.
     departures: foldhash::HashMap<ThreadIndex, Stamp<Reference>>,
 }
 
@@ -123,8 +122,8 @@ impl Backward<'_> {
         }
     }
 
-    /// Goes back through the parts of a wait. Returns the time at which the walk continues, and sets
-    /// `position` to the thread with which it continues.
+    /// Goes back through a wait's parts. Returns the time at which the walk continues, and sets `position` to
+    /// the thread with which it continues.
     #[allow(clippy::too_many_arguments, reason = "the walk's whole state")]
     fn back_through(
         &mut self,
@@ -138,10 +137,11 @@ impl Backward<'_> {
     ) -> Stamp<Reference> {
         let ended = at;
         while let Some(part) = parts.pop() {
-            // This part begins at the end of the one before.
+            // This part begins at the previous part's end.
             let mut begin = parts.last().map_or(from, Part::to);
             match part {
-                // The walk came back to the beginning of this turn: it is none of the rest of the wait.
+                // The walk came back to the beginning of this turn, which has no share in the rest of the
+                // wait.
                 Part::Thread { via: Via::Lock, .. } if begin >= at => {}
                 Part::Thread { .. } if !self.may_leave(here.thread, ended) => {
                     let (kind, cause) = (SegmentKind::Unknown, Cause::NoWakeupSeen);
@@ -184,7 +184,7 @@ impl Backward<'_> {
                     self.push(Segment { call: wait.call, ..segment });
                 }
                 Part::InFlight { sent, cause, basis, .. } => {
-                    // The waiter's activity while the packet was on its way did not matter.
+                    // The waiter's activity during the packet's flight did not matter.
                     begin = begin.min(sent).max(floor);
                     let segment = here.segment(begin, at, SegmentKind::Network, cause, basis);
                     self.push(Segment { thread: None, via: Via::Packet, ..segment });

@@ -1,4 +1,4 @@
-//! The explanation of a wait by its end: the parts that replace it on a path.
+//! The explanation of a wait by its end: the parts that replace the wait on a path.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Context, FlowId, SignalEffect, Softirq, WaitEnd};
@@ -12,28 +12,29 @@ use crate::tiles::Trust;
 use crate::timeouts::{has_timeout, is_for_signals};
 use crate::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, Via};
 
-/// A part of a wait with its explanation. The parts of a wait follow each other without gaps.
+/// A part of a wait with its explanation. A wait's parts follow each other without gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The activity of another thread, up to `to`.
+    /// Another thread's activity, up to `to`.
     Thread {
         thread: ThreadIndex,
         to: Stamp<Reference>,
-        /// The time of its action that ended the wait; after `to` if only the beginning of a wait is explained.
+        /// The time of the action that ended the wait; after `to` if only the beginning of a wait is
+        /// explained.
         acted: Stamp<Reference>,
         via: Via,
         lock: Option<LockCause>,
-        /// The certainty that it was this thread.
+        /// The certainty about the thread.
         trust: Trust,
     },
-    /// A cause that is no thread, such as a timer or a disk.
+    /// A cause other than a thread, such as a timer or a disk.
     Other { to: Stamp<Reference>, kind: SegmentKind, cause: Cause, basis: Basis },
     /// A packet on its way since `sent`, which may be before the wait.
     InFlight { sent: Stamp<Reference>, to: Stamp<Reference>, cause: Cause, basis: Basis },
 }
 
 impl Part {
-    /// The same where it is not certain that this ended the wait.
+    /// The same part, not certain to have ended the wait.
     fn doubtful(self) -> Self {
         let basis = Basis::Ambiguous;
         match self {
@@ -45,14 +46,14 @@ impl Part {
         }
     }
 
-    /// Its end.
+    /// The end.
     pub(crate) const fn to(&self) -> Stamp<Reference> {
         match *self {
             Self::Thread { to, .. } | Self::Other { to, .. } | Self::InFlight { to, .. } => to,
         }
     }
 
-    /// Whether it is a wait for a timer, a device or a packet.
+    /// Whether the part is a wait for a timer, a device or a packet.
     fn ends_by_interrupt(&self) -> bool {
         use SegmentKind::{BlockDevice, Network, OtherDevice, Timer};
         match self {
@@ -62,7 +63,7 @@ impl Part {
         }
     }
 
-    /// The same without a packet's way before `begin`, which another part has.
+    /// The same part without the packet's flight before `begin`, which another part has.
     fn sent_not_before(mut self, begin: Stamp<Reference>) -> Self {
         if let Self::InFlight { sent, .. } = &mut self {
             *sent = (*sent).max(begin);
@@ -70,7 +71,7 @@ impl Part {
         self
     }
 
-    /// Its beginning up to `until`, by that basis where one is given.
+    /// The part's beginning, up to `until`; its basis is `by`, if given.
     pub(crate) fn until(mut self, until: Stamp<Reference>, by: Option<Basis>) -> Self {
         match &mut self {
             Self::Thread { to, .. } => *to = until,
@@ -99,8 +100,8 @@ pub(crate) fn explain(
     }
 }
 
-/// The parts of a wait for a timer or device whose interrupt came late, since the hypervisor did not let its CPU run.
-/// An idle CPU was not let run because that interrupt was due. Another one may have been stopped long before.
+/// The parts of a wait for a timer or device whose interrupt came late, since the hypervisor did not let its CPU run. On an idle CPU, the interrupt
+/// was due when the stolen time began. A busy CPU may have been stopped long before.
 fn with_late(parts: Vec<Part>, late: &Late, from: Stamp<Reference>) -> Vec<Part> {
     let mut split = Vec::with_capacity(parts.len() + 2);
     let mut begin = from;
@@ -110,7 +111,7 @@ fn with_late(parts: Vec<Part>, late: &Late, from: Stamp<Reference>) -> Vec<Part>
         if !part.ends_by_interrupt() || stolen_from == stolen_to {
             split.push(part);
         } else {
-            // Each of these may be empty. The first has a packet's way since it was sent.
+            // Each part may be empty. The first has the packet's flight since it was sent.
             split.push(part.clone().until(stolen_from, None));
             let part = part.sent_not_before(stolen_from);
             split.push(match late.idle {
@@ -127,7 +128,7 @@ fn with_late(parts: Vec<Part>, late: &Late, from: Stamp<Reference>) -> Vec<Part>
     split
 }
 
-/// The same, of an interrupt that came in time.
+/// The parts of a wait whose interrupt, if any, came in time.
 fn explain_end(
     graph: &Graph,
     waiter: ThreadIndex,
@@ -150,8 +151,8 @@ fn explain_end(
             return one_part(SegmentKind::Stopped, Cause::StillWaiting, Basis::Measured);
         }
         Waker::Woken(woken) => match wait.cut.filter(|cut| cut.signal != 0 && !is_for_signals(wait)) {
-            // A thread that ends its process by no signal decides how long the others take.
-            // The lock was not released: the signal ended the wait, and the waiter with it.
+            // A thread that ends its process without a signal decides how long the others take. The lock was
+            // not released: the signal ended the wait, and the waiter with it.
             Some(Cut { effect: SignalEffect::Kills, .. }) if wait.lock.is_some() => {
                 // A signal from the owner proves no ownership.
                 return wait
@@ -241,7 +242,7 @@ fn explain_end(
             )
         }
     };
-    // A packet or a completion is in another buffer than the wake-up: a loss there may only show after the wake-up.
+    // Packets and completions are in other buffers than the wake-up: a loss there may only show after the wake-up.
     if graph.losses().touch_reported(woken, woken) || may_hide_evidence(graph, woken, context, found) {
         parts.into_iter().map(Part::doubtful).collect()
     } else {
@@ -249,16 +250,16 @@ fn explain_end(
     }
 }
 
-/// Whether lost records may have split a wait in two: two of them, a switch-in and a switch-out; or one where a wake-up
-/// before the wait's own switch-out had ended it.
+/// Whether lost records may have split a wait in two: two records, a switch-in and a switch-out; or a single record, if a wake-up before the wait's
+/// own switch-out had ended it.
 pub(crate) fn is_run_hidden(graph: &Graph, interval: &StateInterval, wait: &Wait) -> bool {
     let losses = graph.losses();
     losses.may_hide_a_run(interval.from, interval.to)
         || (wait.woken_before && losses.touch(interval.from, interval.to))
 }
 
-/// Whether a record was lost that would be the evidence for a wake-up, or other evidence than was found. A socket that the wake-up names is the right
-/// one, whatever else was lost.
+/// Whether the evidence for a wake-up, or other evidence than was found, may be a lost record. A socket named by the wake-up is the right one,
+/// whatever else was lost.
 fn may_hide_evidence(
     graph: &Graph,
     woken: Stamp<Reference>,
@@ -277,7 +278,7 @@ fn may_hide_evidence(
     }
 }
 
-/// The kind and cause of a wake-up by an interrupt with no evidence but its context.
+/// The kind and cause of a wake-up by an interrupt without evidence other than its context.
 fn interrupt(context: Context, irq: u16) -> (SegmentKind, Cause) {
     match context {
         Context::LocalTimer
@@ -316,7 +317,7 @@ fn disk(
             Some(thread) if thread != waiter => {
                 Part::Thread { thread, to: start, acted, via: Via::Device, lock: None, trust }
             }
-            // The cause of a wait before its own request is not known.
+            // The cause of a wait before the waiter's own request is not known.
             _ => part(start, true, Basis::Ambiguous),
         });
     }
@@ -360,7 +361,7 @@ fn network(
         Sender::Timer(timer) => {
             sent_by_timer(waiter, &timer, from, at, trust).into_iter().chain([in_flight]).collect()
         }
-        // The sender is not known, nor is the time before the sending. After it the packet was in flight.
+        // The sender and the time before the sending are not known. After the sending, the packet was in flight.
         Sender::Interrupt(_) | Sender::Unseen => {
             let basis = Basis::Ambiguous;
             let before = Part::Other { to: at, kind: SegmentKind::Network, cause: cause.clone(), basis };
@@ -369,9 +370,9 @@ fn network(
     }
 }
 
-/// The parts of a wait up to `at`, when a timer sent the packet that ended it: the first sender of the same until then,
-/// where that is another thread, then the timer. An acknowledgement is not delayed before the bytes that it acknowledges were
-/// sent.
+/// The parts of a wait up to `at`, when a timer sent the packet that ended it: first the thread that sent the same packet before (for an
+/// acknowledgement: the acknowledged bytes), if it is another thread, then the timer. An acknowledgement is not delayed before the acknowledged
+/// bytes were sent.
 fn sent_by_timer(
     waiter: ThreadIndex,
     timer: &PacketTimer,
@@ -388,7 +389,7 @@ fn sent_by_timer(
     } else if let Some((sent, None)) = first.filter(|&(first, _)| from < first)
         && purpose == TimerPurpose::Acknowledgement
     {
-        // Their sender is not known.
+        // The sender of the acknowledged bytes is not known.
         let cause = Cause::Network { flow: None };
         parts.push(Part::Other {
             to: sent.min(at),
@@ -402,8 +403,8 @@ fn sent_by_timer(
         TimerPurpose::WindowProbe => Trust::By(Rule::WindowProbe).basis(Basis::Measured),
         _ => trust.basis(Basis::Measured),
     };
-    // The network lost what is sent again, and the other end took nothing while its window was closed; any other packet was
-    // held back until the timer expired.
+    // A retransmission means that the network lost the packet, and a window probe that the other end took nothing; any other packet was held back
+    // until the timer expired.
     let kind = match purpose {
         TimerPurpose::Syn { .. } | TimerPurpose::Data | TimerPurpose::WindowProbe => SegmentKind::Network,
         TimerPurpose::Acknowledgement | TimerPurpose::Other => SegmentKind::Timer,

@@ -1,11 +1,11 @@
-//! Finds the problems of a path.
+//! Finds a path's problems.
 
 use wakepath_event::{Call, LostRecords};
 use wakepath_wait_graph::{Graph, Loss};
 
 use crate::{Basis, Cause, Problem, ProblemKind, Rule, Segment, Share, Wait, Window};
 
-/// The problems of a path.
+/// A path's problems.
 pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment], waits: &[Wait]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let thread = Some(window.thread);
@@ -66,7 +66,7 @@ pub(crate) fn problems(graph: &Graph, window: &Window, segments: &[Segment], wai
     problems
 }
 
-/// The waits for any request of an io_uring that ended: by a thread, or by something else, which then has segments.
+/// The ended waits for any request of an io_uring: ended by a thread, or by another cause, which then has segments.
 fn io_uring(window: &Window, segments: &[Segment], waits: &[Wait]) -> Option<Problem> {
     let is_uring = |call: Option<Call>| call.is_some_and(|call| call.number == Call::IO_URING_ENTER);
     let by_threads = waits.iter().filter(|wait| is_uring(wait.call) && !wait.goes_on);

@@ -1,6 +1,6 @@
 //! Work that threads handed over to each other while another thread waited for it.
 //!
-//! The thread that ends a wait may have taken the work up late: from a queue, or from a thread that read it. Its own time before that has
+//! The thread that ends a wait may have picked the work up late: from a queue, or from a thread that read it. Its own time before the pick-up has
 //! nothing to do with the wait:
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //!           reader   queue  worker      the parts of the wait
 //! ```
 //!
-//! The graph does not show which thread had the work. A caller that knows it from elsewhere implements [`HandOvers`].
+//! The graph does not show which thread had the work. A caller with that knowledge implements [`HandOvers`].
 
 use std::fmt::Debug;
 
@@ -24,17 +24,17 @@ use crate::{Basis, Cause, Rule, SegmentKind, Via};
 /// A wait that a thread ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedWait {
-    /// The thread that waited.
+    /// The waiting thread.
     pub waiter: ThreadIndex,
-    /// The beginning of its wait.
+    /// The wait's beginning.
     pub began: Stamp<Reference>,
-    /// The thread that ended it.
+    /// The thread that ended the wait.
     pub by: ThreadIndex,
-    /// The time at which it did, behind the beginning.
+    /// The wait's end, after its beginning.
     pub at: Stamp<Reference>,
 }
 
-/// A part of the time of work that threads handed over.
+/// A part of the time of handed-over work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Had {
     /// A thread had the work.
@@ -46,9 +46,9 @@ pub enum Had {
         /// The end.
         to: Stamp<Reference>,
     },
-    /// No thread had it: it was in a queue, or a call that it needed was under way.
+    /// No thread had the work: it was in a queue, or a call for it was under way.
     NoThread {
-        /// The thread that took it up next, and did something else here. In a queue, its activity kept the work waiting.
+        /// The thread that picked the work up next, and did something else here. If the work was in a queue, this activity kept it waiting.
         next: ThreadIndex,
         /// The beginning.
         from: Stamp<Reference>,
@@ -61,17 +61,17 @@ pub enum Had {
     },
 }
 
-/// The knowledge of work that was handed over.
+/// Knowledge about handed-over work.
 pub trait HandOvers: Debug {
-    /// The parts of a wait from its beginning to its end: they follow each other without gaps, and the last one is of the thread that ended
-    /// it. `None` where the work was not handed over, or that is not known.
+    /// The parts of a wait from its beginning to its end: they follow each other without gaps, and the last belongs to the thread that ended the
+    /// wait. `None` if the work was not handed over, or its way is not known.
     fn of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>>;
 
-    /// The time since which a thread does the work that it did at a time. `None` where that is not known.
+    /// The time at which a thread began the work that it does at `at`. `None` if not known.
     fn since(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>>;
 }
 
-/// The graph alone: nothing is known to be handed over.
+/// The graph alone: no hand-over is known.
 #[derive(Debug, Clone, Copy)]
 pub struct NoHandOvers;
 
@@ -85,9 +85,9 @@ impl HandOvers for NoHandOvers {
     }
 }
 
-/// The same parts of a wait, which begins at `from`. Where a lock was taken out of turn at a time that is not known, the taker has it from where it took
-/// up the work for which it released it: a critical section follows the beginning of its work sooner than the thread that was woken for the lock gets a
-/// CPU. It stays ambiguous.
+/// The same parts of a wait, which begins at `from`. If a lock was taken out of turn at an unknown time, the taker has it from its pick-up of the
+/// work for which it released the lock: a critical section follows the pick-up sooner than the thread woken for the lock gets a CPU. The part stays
+/// ambiguous.
 pub(crate) fn taken_for_work(
     hand_overs: &dyn HandOvers,
     from: Stamp<Reference>,
@@ -118,13 +118,13 @@ pub(crate) fn taken_for_work(
     split
 }
 
-/// A part of a wait, and whether in its time the work is in a queue.
+/// A part of a wait, and whether the work is in a queue in its time.
 pub(crate) struct Piece {
     pub(crate) part: Part,
     pub(crate) queued: bool,
 }
 
-/// The pieces of a part of a wait that began at `began`: several where the thread of the part took the work up from others.
+/// The pieces of a part of a wait that began at `began`: several if the part's thread picked the work up from others.
 pub(crate) fn pieces(
     hand_overs: &dyn HandOvers,
     waiter: ThreadIndex,
@@ -163,7 +163,7 @@ pub(crate) fn pieces(
             let trust = if basis == Basis::Measured { trust } else { handed_over };
             Piece { part: before(next, to, trust), queued: true }
         }
-        // The activity of the thread that had the work next kept nobody waiting.
+        // The activity of the thread that had the work next delayed nothing.
         Had::NoThread { to, kind: kind @ SegmentKind::Unknown, basis, .. } => {
             let cause = Cause::NoWakeupSeen;
             Piece { part: Part::Other { to: to.min(end), kind, cause, basis }, queued: false }
@@ -180,7 +180,7 @@ pub(crate) fn pieces(
 mod tests {
     use super::*;
 
-    /// The taker, thread 2, does its work since a time.
+    /// Thread 2, the taker, does its work since the given time, ns.
     #[derive(Debug)]
     struct Since(Option<u64>);
 
@@ -243,12 +243,12 @@ mod tests {
         Stamp::from_ns(ns)
     }
 
-    /// The part that thread 3 ended, up to `to` of its time.
+    /// The part that thread 3 ended, up to `to`.
     fn ended(to: u64, via: Via, trust: Trust) -> Part {
         Part::Thread { thread: ThreadIndex(3), to: at(to), acted: at(90), via, lock: None, trust }
     }
 
-    /// A piece as a line: whose it is, until when, when that acted, the certainty, and whether the work is in a queue.
+    /// A piece as a line: the thread or kind, its end, the time of the action, the certainty, and whether the work is in a queue.
     fn line(piece: &Piece) -> String {
         let queue = if piece.queued { " queue" } else { "" };
         let of_part = match &piece.part {
@@ -285,7 +285,7 @@ mod tests {
             none(50, 60, Network, Basis::Inferred(Rule::HandedOver)),
             thread(3, 60, 90),
         ];
-        // The first turn of the thread that ended the wait is no proof that the last one is.
+        // The first turn of the thread that ended the wait does not prove its last turn.
         assert_eq!(
             lines(&had, 10, ended(90, Via::Wakeup, Trust::Sure)),
             [
@@ -297,7 +297,7 @@ mod tests {
                 "thread 3 90 90 Measured",
             ]
         );
-        // A part of the wait is explained: no piece is longer than it.
+        // A part of the wait is explained: no piece is longer than the part.
         assert_eq!(
             lines(&had[..2], 10, ended(15, Via::Packet, Trust::Sure)),
             ["thread 3 15 20 Inferred(HandedOver)", "thread 3 15 30 Measured queue"]

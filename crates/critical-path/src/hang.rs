@@ -11,16 +11,16 @@ use crate::{LockCause, SignalCause};
 pub struct Hang {
     /// The waiting thread.
     pub thread: ThreadIndex,
-    /// The beginning of the wait; the latest possible one if `began_before`.
+    /// The wait's beginning; the latest possible time if `began_before`.
     pub since: Stamp<Reference>,
-    /// The wait began before the first record of the thread.
+    /// The wait began before the thread's first record.
     pub began_before: bool,
-    /// The kernel's state of the thread.
+    /// The thread's state in the kernel.
     pub state: Option<BlockedState>,
-    /// The system call that it is blocked in.
+    /// The system call in which the thread is blocked.
     pub call: Option<Call>,
-    /// The lock that it waits for, and its owner when the wait began. Unless `proved`, the owner is a
-    /// claim in the lock's own memory.
+    /// The awaited lock, and its owner at the wait's beginning. Unless `proved`, the owner is a claim in the
+    /// lock's own memory.
     pub lock: Option<LockCause>,
     /// The kernel names the owner.
     pub proved: bool,
@@ -28,7 +28,7 @@ pub struct Hang {
     pub killed: Option<Killed>,
 }
 
-/// The end of a wait by a signal that ends the thread.
+/// The end of a wait by a signal that also ends the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Killed {
     /// The time at which the signal woke the thread.
@@ -37,14 +37,14 @@ pub struct Killed {
     pub by: SignalCause,
 }
 
-/// The waits of all threads that the recording's end cut off, longest first.
+/// All threads' waits that the recording's end cut off, longest first.
 pub fn hangs(graph: &Graph) -> Vec<Hang> {
     let mut hangs: Vec<_> = graph.threads().filter_map(|(thread, _)| hang(graph, thread)).collect();
     hangs.sort_by_key(|hang| (hang.since, hang.thread));
     hangs
 }
 
-/// The wait that a thread was in when the recording ended, if it was.
+/// The thread's wait at the recording's end, if there was any.
 fn hang(graph: &Graph, thread: ThreadIndex) -> Option<Hang> {
     let intervals = graph.state_intervals(thread);
     let last = intervals.get(intervals.len().checked_sub(1)?)?;
@@ -52,9 +52,9 @@ fn hang(graph: &Graph, thread: ThreadIndex) -> Option<Hang> {
     Some(hang_of(thread, &last, &wait, None))
 }
 
-/// The wait of a thread that a signal ended together with the thread.
+/// A thread's wait that a signal ended together with the thread.
 pub fn killed(graph: &Graph, thread: ThreadIndex) -> Option<Hang> {
-    // All but the few threads that signals killed are settled by this.
+    // This test settles all threads but the few killed by signals.
     if graph.thread(thread).signals.is_empty() {
         return None;
     }
@@ -83,12 +83,11 @@ fn hang_of(thread: ThreadIndex, last: &StateInterval, wait: &Wait, killed: Optio
     }
 }
 
-/// The cycles of threads that each wait for a lock that the next one owns, when the recording ended or until a signal
-/// killed them. Each cycle is returned once,
-/// from its first thread on; a thread is part of at most one.
+/// The cycles of threads that each wait for a lock owned by the next, when the recording ended or until a signal killed them. Each cycle is returned
+/// once, from its first thread on; a thread is part of at most one cycle.
 pub fn deadlocks(graph: &Graph) -> Vec<Vec<Hang>> {
     let count = graph.threads().len();
-    // Every thread waits for at most one owner, so it is enough to note from which thread a way first came to each.
+    // Every thread waits for at most one owner, so it is enough to note, for each thread, the start of the first chain through it.
     let mut from = vec![None; count];
     let mut cycles = Vec::new();
     for (first, _) in graph.threads() {

@@ -1,8 +1,8 @@
-//! The turns in which threads had a futex lock while another one waited for it.
+//! The turns in which threads had a futex lock while another thread waited for it.
 //!
-//! The kernel wakes the waiters of a lock in the order in which they came. But a release only wakes one: before it runs, any
-//! other thread may take the free lock, and the one that was woken goes back to sleep, behind the others. The thread that ends a
-//! wait then has nothing to do with the time before it took the lock out of turn:
+//! The kernel wakes a lock's waiters in their order of arrival. But a release only wakes a waiter: before it runs, any other thread may take the free
+//! lock, and the woken thread goes back to sleep, behind the others. The thread that ends a wait then has nothing to do with the time before it took
+//! the lock out of turn:
 //!
 //! ```text
 //! owner     ==hold==r                      r releases the lock, and wakes `first`
@@ -11,11 +11,11 @@
 //! waiter    .....................|=        owner until the first r, then `first`, then taker
 //! ```
 //!
-//! A free lock is taken without the kernel. So it is not known when: while the taker does not run, `first` keeps the others waiting; from
-//! where it runs until `first` finds the lock taken, it may be the one or the other.
+//! A free lock is taken without the kernel, so the time is not known: while the taker does not run, `first` keeps the others waiting; from the
+//! taker's switch-in until `first` finds the lock taken, it may be either.
 //!
-//! The taker may be one that an earlier release had woken for the lock, and that had no CPU since. Then two threads have been woken for the
-//! free lock, and the one that runs first keeps the others waiting.
+//! The taker may have been woken for the lock by an earlier release, without a CPU since. Then two threads have been woken for the free lock, and the
+//! running thread keeps the others waiting.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{ContendedLock, Graph, Release, StateInterval, ThreadIndex, ThreadState};
@@ -27,9 +27,9 @@ use crate::{LockCause, Rule, Via};
 /// The maximum number of state intervals to search for the time at which a woken thread goes back to sleep, or a taker runs.
 const MAX_INTERVALS: usize = 64;
 
-/// The parts from `from` to `to` of a wait that began at `began` and that `end` ended; `None` where each thread had the
-/// lock from the one before, so that the last one's own waits lead to the others, and where the owner that the waiter saw is
-/// not the one that released the lock first: then it is not known to be a lock.
+/// The parts from `from` to `to` of a wait that began at `began` and that `end` ended. `None` if each thread had the lock from the thread before:
+/// then the last thread's own waits lead to the others. Also `None` if the owner that the waiter saw is not the first thread to release the lock:
+/// then it is not known to be a lock.
 pub(crate) fn lock_turns(
     graph: &Graph,
     began: Stamp<Reference>,
@@ -47,17 +47,18 @@ pub(crate) fn lock_turns(
         Part::Thread { thread, to: until.min(to), acted: until, via, lock, trust }
     };
     let sure = Trust::By(Rule::LockTurns);
-    // Backwards: the last turn that has no part yet, and the release before it.
+    // Backwards: the last turn without a part yet, and the release before it.
     let (mut parts, mut turn) = (vec![part(end.by, end.at, sure)], *end);
     for before in releases().rev() {
         if turn.at <= from {
             break;
         }
         if before.woken != turn.by {
-            // It took the lock at the latest as the one that was woken found it taken.
+            // The taker took the lock at the latest when the woken thread found it taken.
             let asleep = asleep_again(graph, before, lock.address, turn.at);
             let runs = runs(graph, turn.by, before.at).min(turn.at);
-            // By the records it did not run before the other one found the lock taken: some are missing.
+            // By the records, the taker did not run before the woken thread found the lock taken: some
+            // records are missing.
             let is_missing = asleep.is_some_and(|at| at <= runs);
             if is_missing || !is_woken_for(graph, turn.by, lock.address, before.at) {
                 let ran = if is_missing { before.at } else { runs };
@@ -74,7 +75,7 @@ pub(crate) fn lock_turns(
     (parts.len() > 1).then(|| parts.into_iter().rev().collect())
 }
 
-/// The time before `until` at which a thread that a release had woken went back to sleep for the same lock.
+/// The time before `until` at which a thread woken by a release went back to sleep for the same lock.
 fn asleep_again(
     graph: &Graph,
     release: &Release,
@@ -95,7 +96,7 @@ fn asleep_again(
         .map(|interval| interval.from)
 }
 
-/// Whether a thread has no CPU at `at`, behind a wait for this lock.
+/// Whether a thread is runnable at `at`, after a wait for this lock.
 fn is_woken_for(graph: &Graph, thread: ThreadIndex, address: u64, at: Stamp<Reference>) -> bool {
     let intervals = graph.state_intervals(thread);
     let mut before =
@@ -108,7 +109,7 @@ fn is_woken_for(graph: &Graph, thread: ThreadIndex, address: u64, at: Stamp<Refe
         })
 }
 
-/// The first time from `at` on at which a thread may run: it neither sleeps nor is without a CPU.
+/// The first time from `at` on at which a thread may run: it neither sleeps nor is runnable.
 fn runs(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> Stamp<Reference> {
     let intervals = graph.state_intervals(thread);
     let first = intervals.find(at);

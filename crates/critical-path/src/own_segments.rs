@@ -10,7 +10,7 @@ use wakepath_wait_graph::{
 use crate::tiles::{Position, Trust};
 use crate::{Basis, Cause, Rule, Segment, SegmentKind};
 
-/// Pushes the segments of the part from `from` to `to` of a state interval, in order; none for a blocked one.
+/// Pushes the segments of a state interval from `from` to `to`, in order; none for a blocked interval.
 pub(crate) fn own_segments(
     graph: &Graph,
     bookmarks: &mut Bookmarks<'_>,
@@ -22,11 +22,12 @@ pub(crate) fn own_segments(
 ) {
     let intervals = graph.state_intervals(position.thread);
     let Some(interval) = intervals.get(index) else { return };
-    // No later record of the thread: one lost record is enough to hide the end of its last state. Where its CPU is known, the
-    // timeline ends the state there.
+    // The thread has no later record: a single lost record is enough to hide the end of its last state. If its CPU is known, the timeline ends the
+    // state there.
     let may_hide_the_end =
         index + 1 == intervals.len() && graph.losses().touch_without_cpu(interval.from, interval.to);
-    // Its first state is that of the snapshot: it may have been running then, and its switch-out is one record.
+    // The first state is the snapshot's: the thread may have been running then, and its switch-out is a
+    // single record.
     let may_hide_the_beginning = index == 0 && graph.losses().touch(interval.from, interval.to);
     let may_hide_a_run = || {
         may_hide_the_end
@@ -50,7 +51,7 @@ pub(crate) fn own_segments(
             }
         }
         ThreadState::Runnable { cpu, left } => match woken_before_switch_out(graph, intervals, index) {
-            // A wake-up before the switch-out counts if there is no other; another one may be lost.
+            // A wake-up before the switch-out counts if there is no other; another wake-up may be lost.
             true if graph.losses().touch(interval.from, interval.to) => {
                 let cause = Cause::missing(graph, interval.from, interval.to);
                 push(position.segment(from, to, SegmentKind::Unknown, cause, Basis::Ambiguous));
@@ -64,7 +65,7 @@ pub(crate) fn own_segments(
                 let basis = trust.basis(Basis::measured_unless(may_hide_a_run()));
                 let cpu = if cpu == Cpu::UNKNOWN { last_cpu(intervals, index) } else { cpu };
                 for occupancy in bookmarks.occupancies(cpu, from, to) {
-                    // While its old CPU was idle it was not in that queue any more.
+                    // While its old CPU was idle, the thread was no longer in that queue.
                     let moved_to = match left {
                         QueueExit::MovedUnseen(to) if occupancy.occupant == Occupant::Idle => Some(to),
                         _ => None,
@@ -94,7 +95,7 @@ pub(crate) fn own_segments(
     }
 }
 
-/// Pushes the segments of time in the queue of `cpu` while it has one occupant.
+/// Pushes the segments of queue time on `cpu` behind a single occupant.
 fn queue_segments(
     graph: &Graph,
     position: &Position,
@@ -115,13 +116,13 @@ fn queue_segments(
     }
 }
 
-/// A segment of time that the hypervisor stole.
+/// A segment of stolen time.
 fn stolen_segment(position: &Position, from: Stamp<Reference>, to: Stamp<Reference>) -> Segment {
     position.segment(from, to, SegmentKind::Stolen, Cause::None, Basis::Inferred(Rule::StolenBefore))
 }
 
-/// The time that interrupts took of a part of a running interval, ns: their sum times the share that the
-/// part has of the interval, both without stolen time. The shares of adjacent parts add up exactly.
+/// The interrupt time in a part of a running interval, ns: the interval's sum times the part's share, both
+/// without stolen time. The shares of adjacent parts add up exactly.
 fn interrupt_share(
     interval: &StateInterval,
     interrupts_ns: u32,
@@ -152,7 +153,7 @@ fn woken_before_switch_out(graph: &Graph, intervals: StateIntervals<'_>, index: 
     woken.at <= before.from
 }
 
-/// The CPU on which a thread last ran, for one that waits for a CPU until the recording ends.
+/// The CPU on which a thread last ran, for a thread that waits for a CPU until the recording ends.
 fn last_cpu(intervals: StateIntervals<'_>, index: usize) -> Cpu {
     (0..index)
         .rev()

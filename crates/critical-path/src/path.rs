@@ -6,19 +6,19 @@ use wakepath_wait_graph::{ContendedLock, Cut, Graph, Occupant, Thread, ThreadInd
 
 use crate::Problem;
 
-/// A stretch of one thread's time, to be explained.
+/// A thread and a time range to explain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Window {
     /// The thread.
     pub thread: ThreadIndex,
-    /// Its first nanosecond.
+    /// The first nanosecond.
     pub from: Stamp<Reference>,
-    /// One past its last nanosecond.
+    /// The nanosecond after the last (exclusive).
     pub to: Stamp<Reference>,
 }
 
 impl Window {
-    /// Its length, ns.
+    /// The length, ns.
     pub const fn length(&self) -> u64 {
         self.to.since(self.from)
     }
@@ -29,13 +29,12 @@ impl Window {
 pub enum Algorithm {
     /// Each wait is replaced by the activity of its waker in that time (G15 Algorithm 5).
     Active,
-    /// The same, but time-outs after which a thread goes back to the same wait count as that wait, where this is
-    /// proved ([`Rule::JoinedTimeouts`]).
+    /// Like `Active`, but time-outs are joined to the wait to which the thread then returns, if records prove the return ([`Rule::JoinedTimeouts`]).
     #[default]
     Joined,
-    /// The same, also where it may only have been the same wait.
+    /// Like `Joined`, also without proof: the waits only look alike.
     JoinedIfAlike,
-    /// The longest path back from the window's end; waits that a thread ended count as zero (G15 §4.3.1).
+    /// The longest path back from the window's end; waits ended by threads count as zero (G15 §4.3.1).
     Exact,
 }
 
@@ -46,22 +45,22 @@ pub struct Path {
     pub window: Window,
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// The tiles.
+    /// The tiles, in time order.
     pub segments: Vec<Segment>,
-    /// The waits that segments explain; a wait's parent comes before it.
+    /// The waits explained by segments; a wait's parent comes before it.
     pub waits: Vec<Wait>,
-    /// The waits that timed out and are explained by the end of a later one.
+    /// The timed-out waits that the end of a later wait explains.
     pub joined: JoinedSum,
-    /// Remarks that make the path less certain.
+    /// Remarks on the path's certainty.
     pub problems: Vec<Problem>,
 }
 
-/// A number of waits that timed out, and their time on a path.
+/// The number and total time of joined time-outs on a path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JoinedSum {
-    /// Their number.
+    /// The number of waits.
     pub waits: u64,
-    /// Their time, ns.
+    /// Their total time, ns.
     pub ns: u64,
 }
 
@@ -86,8 +85,8 @@ impl Path {
         self.waits.get(id.0 as usize)
     }
 
-    /// Whether the segments tile the window: none is empty, each begins where the one before ends, the first at the
-    /// window's beginning and the last at its end.
+    /// Whether the segments tile the window: none is empty, each begins at the end of the segment before, the first at the window's beginning, and
+    /// the last ends at the window's end.
     pub fn tiles_window(&self) -> bool {
         let mut at = self.window.from;
         self.segments.iter().all(|segment| {
@@ -105,60 +104,60 @@ pub struct WaitId(pub u32);
 /// A tile of the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Its first nanosecond.
+    /// The first nanosecond.
     pub from: Stamp<Reference>,
-    /// One past its last.
+    /// The nanosecond after the last.
     pub to: Stamp<Reference>,
     /// The kind of time.
     pub kind: SegmentKind,
     /// The thread that ran or waited; `None` for a packet in flight.
     pub thread: Option<ThreadIndex>,
-    /// The innermost wait that this explains; `None` for the window's own thread.
+    /// The innermost wait explained by this segment; `None` for the window's own thread.
     pub parent: Option<WaitId>,
-    /// The number of waits above it.
+    /// The number of waits above the segment.
     pub depth: u32,
     /// The link that led here.
     pub via: Via,
-    /// The system call that the thread was blocked in, for waits.
+    /// The system call in which the thread was blocked, for waits.
     pub call: Option<Call>,
     /// The cause beyond the thread itself.
     pub cause: Cause,
     /// The certainty.
     pub basis: Basis,
-    /// An earlier segment has the beginning of the same wait of this thread, under another wait above.
+    /// An earlier segment, under another wait above, has the beginning of the thread's wait.
     pub goes_on: bool,
 }
 
-/// A wait that the activity of another thread explains, clipped to the window and the waits above.
+/// A wait explained by another thread's activity, clipped to the window and the waits above.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
-    /// Its first nanosecond on the path.
+    /// The first nanosecond on the path.
     pub from: Stamp<Reference>,
-    /// Its end.
+    /// The end.
     pub to: Stamp<Reference>,
     /// The waiting thread.
     pub thread: ThreadIndex,
-    /// The wait that this one explains in part.
+    /// The wait that this wait explains in part.
     pub parent: Option<WaitId>,
-    /// The number of waits above it.
+    /// The number of waits above this wait.
     pub depth: u32,
-    /// The system call that it was blocked in.
+    /// The system call in which the thread was blocked.
     pub call: Option<Call>,
-    /// The thread that ended it; `None` if it did not end or its wake-up has no record.
+    /// The thread that ended the wait; `None` for a wait that did not end, or whose wake-up has no record.
     pub ended_by: Option<ThreadIndex>,
-    /// The link by which it was ended.
+    /// The link between the wait's end and its cause.
     pub via: Via,
-    /// The lock waited for and its owner when the wait began, if known.
+    /// The awaited lock and its owner at the wait's beginning, if known.
     pub lock: Option<LockCause>,
     /// The certainty.
     pub basis: Basis,
-    /// It timed out, and a later wait, which is the same for the path, explains it.
+    /// The wait timed out. A later wait, which is the same for the path, explains it.
     pub timed_out: bool,
-    /// An earlier wait of the path has the beginning of this one, under another wait above.
+    /// An earlier wait on the path, under another wait above, has the beginning of this wait.
     pub goes_on: bool,
 }
 
-/// The kind of time of a segment.
+/// The kind of a segment's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SegmentKind {
     /// On a CPU.
@@ -169,7 +168,7 @@ pub enum SegmentKind {
     Throttled,
     /// On a CPU, in interrupts.
     Interrupted,
-    /// On a CPU, or about to be, that the hypervisor did not let run.
+    /// On a CPU, or about to be, while the hypervisor did not let that CPU run.
     Stolen,
     /// Blocked until a time came.
     Timer,
@@ -177,22 +176,22 @@ pub enum SegmentKind {
     BlockDevice,
     /// Blocked on the network, or in flight.
     Network,
-    /// Blocked on a lock whose owner's activity is not known.
+    /// Blocked on a lock; the owner's activity is not known.
     Lock,
     /// Blocked on input from a user.
     UserInput,
-    /// Ready, and in a queue of a runtime's scheduler or of a pool.
+    /// Ready, and in a queue: a runtime scheduler's or a pool's.
     Queue,
     /// Stopped by a signal.
     Stopped,
-    /// Blocked on another device, or on an interrupt other than the above.
+    /// Blocked on another device, or on an interrupt of another kind.
     OtherDevice,
     /// Not known.
     Unknown,
 }
 
 impl SegmentKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 14] = [
         Self::Running,
         Self::Runnable,
@@ -210,7 +209,7 @@ impl SegmentKind {
         Self::Unknown,
     ];
 
-    /// The word for it in documents and options.
+    /// The kind's word in documents and options.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -240,7 +239,7 @@ pub enum Via {
     Wakeup,
     /// A packet.
     Packet,
-    /// A birth.
+    /// A fork.
     Fork,
     /// A wake-up by the thread that released a lock.
     Lock,
@@ -259,16 +258,16 @@ pub enum Cause {
     None,
     /// For `Runnable`: the thread that had the CPU.
     Competitor(ThreadIndex),
-    /// For `Runnable`: the CPU was idle, or on its way out of idleness.
+    /// For `Runnable`: the CPU was idle, or leaving idleness.
     IdleCpu,
     /// A timer's expiry ended the wait.
     Timer {
-        /// The context of its interrupt.
+        /// The context of the timer's interrupt.
         context: Context,
     },
     /// A disk request.
     Block {
-        /// The request, if recorded; boxed, since few segments have one and it is large.
+        /// The request, if recorded; boxed, since few segments have a request and it is large.
         request: Option<Box<BlockRequest>>,
         /// Whether the request was waiting in the queue (else: in the device).
         queued: bool,
@@ -278,29 +277,29 @@ pub enum Cause {
         /// The packet's flow, if recorded.
         flow: Option<FlowId>,
     },
-    /// A packet that a timer sent: what was waited for came only then.
+    /// A packet sent by a timer: the awaited event came only then.
     SentByTimer {
-        /// The flow of that packet.
+        /// The packet's flow.
         flow: FlowId,
-        /// Its purpose.
+        /// The packet's purpose.
         purpose: TimerPurpose,
     },
     /// Another interrupt.
     Interrupt {
-        /// Its context.
+        /// The interrupt's context.
         context: Context,
-        /// Its device interrupt number, if it has one.
+        /// The device interrupt number, if there is one.
         irq: Option<u16>,
     },
     /// A lock.
     Lock(LockCause),
-    /// A signal cut the wait short: what was waited for did not come.
+    /// A signal cut the wait short: the awaited event did not come.
     Signal(SignalCause),
-    /// The wait had not ended at the end of the recording.
+    /// The wait had not ended at the recording's end.
     StillWaiting,
     /// The wait began before the recording did.
     BeforeRecording,
-    /// The recording of the thread's host had ended.
+    /// The recording on the thread's host had ended.
     AfterRecording,
     /// The wait has no wake-up.
     NoWakeupSeen,
@@ -320,7 +319,7 @@ impl Cause {
         if graph.losses().touch_reported(from, to) { Self::Lost } else { Self::Unrecorded }
     }
 
-    /// The cause of unknown time after the last known time of a thread.
+    /// The cause of unknown time after a thread's last known time.
     pub(crate) fn after_last(graph: &Graph, thread: &Thread) -> Self {
         let dead = thread.last < graph.end_of(thread.tid().host()) || thread.exited.is_some();
         if dead { Self::NotAlive } else { Self::AfterRecording }
@@ -330,18 +329,18 @@ impl Cause {
 /// A signal that cut a wait short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SignalCause {
-    /// Its number; 0 if the process ended by no signal.
+    /// The signal number; 0 for the end of the process without a signal.
     pub number: u32,
-    /// Its effect on the thread.
+    /// The effect on the thread.
     pub effect: SignalEffect,
-    /// Its sender.
+    /// The sender.
     pub sender: SignalSender,
 }
 
-/// The sender of a signal.
+/// A signal's sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SignalSender {
-    /// A thread; one of the kernel's sends what a terminal asks for.
+    /// A thread. A kernel thread sends the signals that a terminal asks for.
     Thread(ThreadIndex),
     /// A timer.
     Timer,
@@ -350,15 +349,14 @@ pub enum SignalSender {
 }
 
 impl SignalCause {
-    /// The signal that lets a stopped thread go on: `SIGCONT`, unless it is known to be one that kills. Nothing else
-    /// wakes a thread in that state.
+    /// The signal that lets a stopped thread go on: `SIGCONT`, unless the signal is known to kill. Nothing else wakes a stopped thread.
     pub(crate) fn of_continuation(cut: Option<Cut>, woken: &WakeUp) -> Self {
         const SIGCONT: u32 = 18;
         let killed = cut.filter(|cut| cut.effect == SignalEffect::Kills);
         Self::new(killed.unwrap_or(Cut { signal: SIGCONT, effect: SignalEffect::GoesOn }), woken)
     }
 
-    /// The signal that cut short a wait that this wake-up ended.
+    /// The signal that cut short the wait ended by this wake-up.
     pub(crate) fn new(cut: Cut, woken: &WakeUp) -> Self {
         let sender = match (woken.context, woken.current) {
             (Context::Task, Occupant::Thread(thread)) => SignalSender::Thread(thread),
@@ -374,14 +372,14 @@ impl SignalCause {
     }
 }
 
-/// A lock and its owner when the wait for it began.
+/// A lock and its owner at the wait's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockCause {
-    /// Its address: in the kernel, or in the waiter's process.
+    /// The address: in the kernel, or in the waiter's process.
     pub address: u64,
-    /// Whether it is a kernel lock (else a futex).
+    /// Whether the lock is a kernel lock (else a futex).
     pub kernel: bool,
-    /// Its owner, if known.
+    /// The owner, if known.
     pub owner: Option<ThreadIndex>,
 }
 
@@ -414,44 +412,45 @@ impl Basis {
 /// The rules by which segments are inferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// The time of interrupts is known as a sum for each running interval, not in its place.
+    /// Interrupt time is known as a sum per running interval, without its place in the interval.
     InterruptsInSum,
-    /// The disk request that ended a wait is the last that completed in that interrupt.
+    /// The disk request that ended a wait is the last completion in that interrupt.
     LastCompletion,
-    /// The packet that ended a wait is the last received in that context.
+    /// The packet that ended a wait is the last packet received in that context.
     LastPacket,
-    /// Consecutive time-outs of the same wait for a lock are one wait, which the lock's owner ended.
+    /// Consecutive time-outs of the same wait for a lock are a single wait, ended by the lock's owner.
     JoinedTimeouts,
-    /// A signal of a timer, or a thread of its own process, cut the wait short, and its handler let the thread go back to the same call.
+    /// A timer's signal, or a thread of the same process, cut the wait short, and the signal handler let the thread go back to the same call.
     ResumedAfterSignal,
-    /// The descriptor that ended a wait for any of a set is the one that had become ready last.
+    /// The descriptor that ended a wait for any of a set is the last to have become ready.
     ReadyDescriptor,
-    /// The wake-up came before its own switch-out.
+    /// The wake-up came before the thread's own switch-out.
     WakingBeforeSwitch,
-    /// The thread left one CPU and went on on another, and its move between their queues is not recorded: it waited where it
-    /// had left, except while that CPU was idle.
+    /// The thread left a CPU and went on on another; its move between the two queues is not recorded: it waited in the queue that it left, except
+    /// while that queue's CPU was idle.
     QueueThatItLeft,
-    /// A kernel worker's time before it picked up the work has nothing to do with the wait.
+    /// A kernel worker's time before the work pick-up has nothing to do with the wait.
     TakenUp,
-    /// A thread handed the request over, and stands for it until then; between two threads it was in a queue, from which the second one took it.
+    /// A thread stands for the request until it handed the request over; from then until the next thread's pick-up, the request was in a queue.
     HandedOver,
-    /// Threads had the lock in turn, one of them out of turn: each stands for the time until it released the lock.
+    /// Threads had the lock in turn, and a thread took it out of turn: each thread stands for the time until it released the lock.
     LockTurns,
-    /// The wake-up came in a hard interrupt that was not recorded; those of devices were.
+    /// The wake-up came in an unrecorded hard interrupt; device interrupts were recorded.
     UnrecordedTimer,
-    /// Not all interrupts were recorded; the call that the thread slept in ends by its timer.
+    /// Not all interrupts were recorded; the call in which the thread slept ends by its timer.
     SleepingCall,
-    /// Not all interrupts were recorded; the call that the thread waited in has no time-out.
+    /// Not all interrupts were recorded; the call in which the thread waited has no time-out.
     CallWithoutTimeout,
-    /// The data came with the acknowledgement that a timer sent. Something else may have held it back.
+    /// The data came with an acknowledgement sent by a timer. Something else may have held the data back.
     DelayedAcknowledgement,
-    /// The receiver's window was closed when a timer sent it a packet without data: a probe of that window.
+    /// The receiver's window was closed when a timer sent it a packet without data: a window probe.
     WindowProbe,
     /// Stolen time is found as a sum when the CPU looks; it counts as the time right before.
     StolenBefore,
-    /// The interrupt was due on an idle CPU that the hypervisor did not let run.
+    /// The interrupt was due on an idle CPU, which the hypervisor did not let run.
     LateInterrupt,
-    /// The hypervisor did not let the interrupt's CPU run before it: it may have been due at any time since.
+    /// The hypervisor did not let the interrupt's CPU run before the interrupt, which may have been due at
+    /// any time since.
     PerhapsLate,
 }
 

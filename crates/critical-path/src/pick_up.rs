@@ -5,7 +5,7 @@ use wakepath_event::BlockedState;
 use wakepath_wait_graph::{Graph, StateInterval, ThreadIndex, Wait, Waker};
 
 /// The maximum number of state intervals to search for the wait before a pick-up. A worker with longer work
-/// is followed like any other thread, so that the cost stays linear.
+/// is followed like any other thread, so the cost stays linear.
 const MAX_INTERVALS: usize = 256;
 
 /// A kernel worker's wait for the work that it then picked up.
@@ -15,13 +15,13 @@ pub(crate) struct WorkPickUp {
     pub(crate) wait: Wait,
 }
 
-/// The last wait for work of a kernel worker before it ended, at `acted`, a wait that began at `since`.
-/// `None` if it picked up the work before `since`, or is no worker.
+/// A kernel worker's last wait for work before it ended, at `acted`, a wait that began at `since`. `None` if
+/// it picked the work up before `since`, or is no worker.
 ///
-/// A worker's activity before the pick-up has nothing to do with the thread that waits for the work. So
-/// its last wait for work stands for all of that time, and the end of that wait, when the work was
-/// queued, explains why the work was not done earlier. Only workers wait in the idle state: within their
-/// work they wait in other states.
+/// A worker's activity before the pick-up has nothing to do with the thread that waits for the work. So its
+/// last wait for work stands for all of that time, and the end of this wait, when the work was queued,
+/// explains why the work was not done earlier. Only workers wait in the idle state: within their work they
+/// wait in other states.
 pub(crate) fn find_pick_up(
     graph: &Graph,
     thread: ThreadIndex,
@@ -41,7 +41,7 @@ fn for_work(wait: Wait) -> Option<Wait> {
     (woken && wait.state == Some(BlockedState::Idle)).then_some(wait)
 }
 
-/// Whether a thread is a kernel worker. A user thread of that name is none.
+/// Whether a thread is a kernel worker. A user thread with a worker's name is not.
 fn is_worker(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
     let row = graph.thread(thread);
     row.identity.as_ref().is_some_and(|who| who.kernel) && row.name_at(at).bytes().starts_with(b"kworker/")

@@ -1,4 +1,4 @@
-//! The problems of a path: remarks that make it less certain.
+//! A path's problems: remarks on its certainty.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::LostRecords;
@@ -9,48 +9,48 @@ use wakepath_wait_graph::ThreadIndex;
 pub struct Problem {
     /// The remark.
     pub kind: ProblemKind,
-    /// The beginning of the time that it applies to.
+    /// The beginning of the remark's time range.
     pub from: Stamp<Reference>,
-    /// The end of that time.
+    /// The end of the time range.
     pub to: Stamp<Reference>,
     /// The thread concerned, if there is one.
     pub thread: Option<ThreadIndex>,
 }
 
-/// The kinds of problems, with their figures.
+/// The problem kinds, with their figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// The window reaches beyond what was recorded.
+    /// The window reaches beyond the recording.
     WindowOutside,
     /// A recorder lost records.
     RecordsLost {
-        /// The records among which they were; [`LostRecords::Any`] if they were of several kinds.
+        /// The kind of the lost records; [`LostRecords::Any`] for several kinds.
         of: LostRecords,
-        /// The number of lost records, at least.
+        /// The minimum number of lost records.
         records: u64,
-        /// The number is not known in some places.
+        /// In some places the number is not known.
         or_more: bool,
         /// The number of places.
         places: u64,
-        /// The time of the path that is unexplained because of it.
+        /// The path's unexplained time due to the loss.
         unexplained: Share,
     },
     /// The kernel did not report some switches; the switches around them show it.
     SwitchesUnrecorded {
         /// The number of switches.
         switches: u64,
-        /// The time of the path that is unexplained because of it.
+        /// The path's unexplained time due to the missing switches.
         unexplained: Share,
     },
-    /// Waits for any request of an io_uring ended, and the recording does not show by which.
+    /// Waits for any request of an io_uring ended, and the recording does not show by which request.
     IoUring {
         /// The number of waits.
         waits: u64,
     },
-    /// The time of the path that has several explanations, or none that is sure.
+    /// The path's time with several explanations, or without a sure explanation.
     Ambiguous(Share),
-    /// The time of waits for timers and devices in which the hypervisor did not let the CPU of their interrupt run, though
-    /// it was not idle: they may have been late by up to that.
+    /// Waits for timers and devices in which the hypervisor did not let the interrupt's CPU run, though the CPU was not idle: the interrupts may have
+    /// been late by up to this time.
     PerhapsLate(Share),
 }
 
@@ -63,7 +63,7 @@ pub struct Share {
     pub of_ns: u64,
 }
 
-/// How much a problem matters to the answer.
+/// A problem's weight for the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Good to know.
@@ -75,10 +75,10 @@ pub enum Severity {
 }
 
 impl ProblemKind {
-    /// The severity of the problem.
+    /// The problem's severity.
     pub const fn severity(&self) -> Severity {
         match self {
-            // The waits that they may have to do with are ambiguous.
+            // The affected waits are ambiguous.
             Self::RecordsLost { of, .. } if of.is_evidence_alone() => Severity::Note,
             Self::RecordsLost { .. } => Severity::Loss,
             Self::IoUring { .. } => Severity::Note,

@@ -5,14 +5,14 @@ use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 use crate::{Cause, SignalCause};
 
-/// A [`Cause`] without what differs from one wait to the next: the key by which contributors are added up.
+/// A [`Cause`] without the details that differ between waits: the key by which contributors are added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Responsible {
     /// The thread itself.
     Itself,
     /// The thread that had the CPU.
     Competitor(ThreadIndex),
-    /// A CPU that was idle or on its way out of idleness.
+    /// An idle CPU, or a CPU leaving idleness.
     IdleCpu,
     /// A timer.
     Timer,
@@ -20,41 +20,41 @@ pub enum Responsible {
     Disk {
         /// The device; `None` if the request is not recorded.
         device: Option<u32>,
-        /// Waiting in its queue (else: in the device).
+        /// Waiting in the device's queue (else: in the device).
         queued: bool,
     },
-    /// The other end of a flow.
+    /// A flow's other end.
     Flow(Option<FlowId>),
     /// A packet that a timer sent.
     SentByTimer {
-        /// The flow of that packet.
+        /// The packet's flow.
         flow: FlowId,
-        /// Its purpose.
+        /// The packet's purpose.
         purpose: TimerPurpose,
     },
     /// An interrupt.
     Interrupt {
-        /// Its context.
+        /// The interrupt's context.
         context: Context,
-        /// Its number.
+        /// The interrupt number.
         irq: Option<u16>,
     },
     /// A lock.
     Lock {
-        /// Its address.
+        /// The lock's address.
         address: u64,
-        /// It is the kernel's (else a futex).
+        /// The lock is the kernel's (else a futex).
         kernel: bool,
-        /// Its owner when the wait began.
+        /// The owner at the wait's beginning.
         owner: Option<ThreadIndex>,
     },
     /// A signal that cut the wait short.
     Signal(SignalCause),
-    /// The wait had not ended at the end of the recording.
+    /// The wait had not ended at the recording's end.
     StillWaiting,
     /// The wait began before the recording did.
     BeforeRecording,
-    /// The recording of the thread's host had ended.
+    /// The recording on the thread's host had ended.
     AfterRecording,
     /// The wait has no wake-up.
     NoWakeupSeen,

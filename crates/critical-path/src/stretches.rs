@@ -1,4 +1,4 @@
-//! The path of work that several threads did one after the other.
+//! The path of work that several threads did in turn.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Graph, ThreadIndex};
@@ -6,14 +6,14 @@ use wakepath_wait_graph::{Graph, ThreadIndex};
 use crate::find_problems::problems;
 use crate::{Algorithm, Basis, Cause, JoinedSum, Path, Segment, SegmentKind, Via, WaitId, Window};
 
-/// A stretch of the time of work that threads handed over.
+/// A stretch of the time of handed-over work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stretch {
-    /// A thread did it: the path of that thread.
+    /// A thread did the work: the thread's path.
     Thread(Path),
-    /// It is not a thread's time.
+    /// Time without a thread.
     Other {
-        /// The thread that then did the work, and did something else here.
+        /// The thread that did the work next, and did something else here.
         thread: ThreadIndex,
         /// The beginning.
         from: Stamp<Reference>,
@@ -26,7 +26,7 @@ pub enum Stretch {
     },
 }
 
-/// One path of stretches that follow each other without gaps. Its window has the first one's thread; `None` without a stretch.
+/// Joins stretches, which follow each other without gaps, to a path. Its window has the first stretch's thread; `None` without a stretch.
 pub fn path_of_stretches(graph: &Graph, algorithm: Algorithm, stretches: Vec<Stretch>) -> Option<Path> {
     let (mut segments, mut waits, mut joined) = (Vec::new(), Vec::new(), JoinedSum::default());
     let mut first = None;
@@ -82,7 +82,7 @@ mod tests {
         Stamp::from_ns(ns)
     }
 
-    /// A path of a thread in which it waits, and a wait within that one; one wait timed out.
+    /// A thread's path with a wait, and a second wait nested in the first; a wait timed out.
     fn path(thread: u32, from: u64, to: u64) -> Path {
         let thread = ThreadIndex(thread);
         let segment = |from, to, parent: Option<u32>| Segment {
@@ -135,7 +135,7 @@ mod tests {
         let stretches = vec![
             Stretch::Thread(path(1, 100, 120)),
             other(120, 130),
-            // Nobody had it for no time.
+            // A stretch without a thread and without length.
             other(130, 130),
             Stretch::Thread(path(2, 130, 150)),
         ];

@@ -1,11 +1,11 @@
-//! The segments of a path while a walk makes them.
+//! The segments of a path under construction.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::{Basis, Cause, Rule, Segment, SegmentKind, Via, Wait, WaitId, Window};
 
-/// The position of a walk: the thread that it follows, and how the path leads there.
+/// A walk's position: the thread that it follows, and how the path leads there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Position {
     pub(crate) thread: ThreadIndex,
@@ -14,7 +14,7 @@ pub(crate) struct Position {
     pub(crate) via: Via,
     /// The certainty that the path leads here.
     pub(crate) trust: Trust,
-    /// The work that the path is about is in a queue, and this activity keeps it there.
+    /// The path's work is in a queue, and this activity keeps it there.
     pub(crate) queued: bool,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Trust {
 }
 
 impl Trust {
-    /// The trust in the result of two links, one after the other.
+    /// The trust in two consecutive links.
     pub(crate) fn and(self, then: Self) -> Self {
         match (self, then) {
             (Self::Doubtful, _) | (_, Self::Doubtful) => Self::Doubtful,
@@ -44,7 +44,7 @@ impl Trust {
         if doubtful { Self::Doubtful } else { self }
     }
 
-    /// The basis of a figure at this position that has `basis` by itself.
+    /// The basis of a figure at this position; `basis` is the figure's own.
     pub(crate) const fn basis(self, basis: Basis) -> Basis {
         match (self, basis) {
             (Self::Doubtful, _) => Basis::Ambiguous,
@@ -97,7 +97,7 @@ impl Position {
     }
 }
 
-/// The segments and waits of a path while it is walked.
+/// The segments and waits of a path during the walk.
 #[derive(Debug, Default)]
 pub(crate) struct Tiles {
     pub(crate) segments: Vec<Segment>,
@@ -105,14 +105,14 @@ pub(crate) struct Tiles {
 }
 
 impl Tiles {
-    /// Adds a segment after the last one. An empty one is dropped; one that is like the last extends it.
+    /// Adds a segment after the last. An empty segment is dropped; an equal segment extends the last.
     pub(crate) fn push(&mut self, segment: Segment) {
         if segment.from >= segment.to {
             return;
         }
         if let Some(last) = self.segments.last_mut() {
             debug_assert_eq!(last.to, segment.from, "segments tile");
-            // Only few adjacent segments have one kind and one thread; the comparison is for those.
+            // Only few adjacent segments have the same kind and thread; the full comparison is for those.
             if (last.kind, last.thread) == (segment.kind, segment.thread)
                 && (Segment { from: last.from, ..segment.clone() })
                     == (Segment { to: segment.to, ..last.clone() })

@@ -1,4 +1,4 @@
-//! Waits that end in a time-out, and those of them that count as one wait.
+//! Waits that end in a time-out, and the choice to count several as a single wait.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Call, Context, SignalEffect, Softirq, Tid, WaitEnd};
@@ -10,52 +10,51 @@ use wakepath_wait_graph::{
 use crate::Rule;
 use crate::tiles::Trust;
 
-/// The treatment of waits that end in a time-out.
+/// The treatment of time-outs.
 ///
-/// A wait that is repeated after short time-outs hides its cause (G15 §5.4.3, §8.1). Waits are joined if the thread
-/// goes back to the same wait, in the same system call with the same first argument, without having run for longer than
-/// it had waited. The end of the last one then explains all of them.
+/// A wait that is repeated after short time-outs hides its cause (G15 §5.4.3, §8.1). Waits are joined if the thread goes back to the same wait, in
+/// the same system call with the same first argument, and has not run for longer than it had waited. The last wait's end then explains all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timeouts {
-    /// They are waits for a timer.
+    /// Each counts as a wait for a timer.
     AsTheyAre,
-    /// They are joined where it is proved that the thread went back to the same wait: all are for one lock, whose
-    /// memory names the same owner each time, and that owner ended the last one; or all poll the same set of
-    /// descriptors, and the thread sent no packet and woke no thread of a program between. The segments have the rule [`Rule::JoinedTimeouts`](crate::Rule::JoinedTimeouts).
+    /// They are joined if records prove a return to the same wait: either all waits are for a single lock whose memory names the same
+    /// owner each time, and the owner ended the last wait; or all poll the same set of descriptors, and in between the thread sent no packet and woke
+    /// no thread of a program. The segments have the rule [`Rule::JoinedTimeouts`](crate::Rule::JoinedTimeouts).
     ///
-    /// A wait that a timer's signal cut short goes on, where the handler let the thread go back to the same call with
-    /// the same first argument, whatever the call; and a wait for a futex, too, that a signal of the thread's own process cut short:
+    /// A wait cut short by a timer's signal goes on, in any call, if the handler let the thread go back to the same call with the same first
+    /// argument. The same holds for a futex wait cut short by a signal of the thread's own process:
     /// [`Rule::ResumedAfterSignal`](crate::Rule::ResumedAfterSignal).
     ///
-    /// Nothing else proves it. The futex of a condition variable or semaphore is at the same address for each event,
-    /// and a descriptor is the same for each packet. Where a missing record may hide that the thread went back to the
-    /// same wait, a time-out is ambiguous.
+    /// Nothing else proves it. The futex of a condition variable or semaphore is at the same address for each event, and a descriptor is the same for
+    /// each packet. If a missing record may hide a return to the same wait, the time-out is ambiguous.
     #[default]
     Joined,
-    /// They are joined where it may have been the same wait; without proof, the segments are ambiguous. Never sleeps,
-    /// nor waits for any event of a set.
+    /// They are joined if they may have been the same wait; without proof, the segments are ambiguous. Sleeps are never joined, nor waits for any
+    /// event of a set.
     JoinedIfAlike,
 }
 
-/// Several waits of a thread that count as one.
+/// Several waits of a thread that count as a single wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JoinedWaits {
-    /// The index of their last state interval.
+    /// The last wait's state interval, as an index.
     last: usize,
-    /// The index of the first of them since when the thread, for all that is known, did nothing else.
+    /// The index of the first wait since which the thread, for all that is known, did nothing else.
     proved: usize,
-    /// The index of the first of them since when signals cut all short but the last.
+    /// The index of the first wait since which signals cut all waits short, except the last.
     resumed: usize,
-    /// The index of the first of them after the last missing switch that may hide the end of the earlier ones.
+    /// The index of the first wait after the last missing switch, which may hide the end of the earlier
+    /// waits.
     hidden: usize,
-    /// The certainty that they are one, if the last one ended in something other than a time-out.
+    /// The certainty of the join, if the last wait ended in something other than a time-out.
     ended: Option<Trust>,
 }
 
 impl JoinedWaits {
-    /// The waits that count as one with that of the interval at `index`, if that ended in a time-out.
-    /// `known` is returned if it still holds this one, so that every interval is read once. Intervals
-    /// that end after `to` do not count.
+    /// The waits joined with the wait at `index`, if that wait ended in a time-out. `known`
+    /// is returned if it still covers the wait, so that every interval is read once. Intervals that end after
+    /// `to` do not count.
     pub(crate) fn at(
         graph: &Graph,
         thread: ThreadIndex,
@@ -72,7 +71,7 @@ impl JoinedWaits {
         let awaited = Awaited::of(&first).filter(|awaited| !timed_out(&first) || may_go_on(awaited.call))?;
         let (mut last, mut proved, mut hidden) = (index, index, index);
         let mut resumed = index + usize::from(timed_out(&first));
-        // The time since the last of them is not known.
+        // The time since the last of these waits is not known.
         let mut lost = false;
         let provable = awaited.is_set || awaited.lock.is_some();
         let (mut waited, mut ran) = (interval.to.since(interval.from), 0);
@@ -82,7 +81,7 @@ impl JoinedWaits {
                 ThreadState::Running { .. } => ran += interval.to.since(interval.from),
                 ThreadState::Runnable { .. } | ThreadState::Throttled { .. } => {}
                 ThreadState::Unknown(UnknownReason::NotSeenYet) => break,
-                // A missing switch hides another piece of the wait, most likely: what the thread did for others has records.
+                // Most likely, a missing switch hides another piece of the wait: the thread's actions for others have records.
                 ThreadState::Unknown(UnknownReason::Lost) => lost = provable,
                 ThreadState::Blocked(_) => {
                     let Some(wait) = graph.wait(&interval) else { break };
@@ -94,12 +93,12 @@ impl JoinedWaits {
                         break;
                     }
                     last = next;
-                    // After a packet or a wake-up of its own, the thread may wait for another answer.
+                    // After sending a packet or a wake-up, the thread may wait for another answer.
                     if awaited.lock.is_none() && wait.acted {
                         proved = next;
                         hidden = if lost { next } else { hidden };
                     }
-                    // How it ended is not known.
+                    // The end of this wait is not known.
                     lost = provable && wait.end == Waker::Unseen;
                     if !lost && !ended_early(graph, thread, &wait) {
                         let ended = awaited.trust(graph, thread, &wait);
@@ -114,13 +113,13 @@ impl JoinedWaits {
         Some(Self { last, proved, resumed, hidden, ended: None })
     }
 
-    /// Whether the wait at `index`, which timed out, may be one with a later one that a missing switch hides.
+    /// Whether the timed-out wait at `index` may continue in a later wait that a missing switch hides.
     pub(crate) const fn is_end_hidden(self, index: usize) -> bool {
         index < self.hidden
     }
 
-    /// The last of the waits, which did not end in a time-out, and the certainty that the one at `index` is one with
-    /// it; `None` if all of them timed out, or if that is less certain than `timeouts` asks for.
+    /// The last of the waits, which did not end in a time-out, and the certainty that the wait at `index` is joined with it; `None` if all of them
+    /// timed out, or if the certainty is lower than `timeouts` asks for.
     pub(crate) fn ending_wait(
         self,
         graph: &Graph,
@@ -144,7 +143,7 @@ impl JoinedWaits {
     }
 }
 
-/// The thing that a thread waits for, as far as it is known.
+/// The target of a thread's wait, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Awaited {
     call: u32,
@@ -158,7 +157,7 @@ struct Awaited {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AwaitedLock {
     operation: u32,
-    /// The owner that its memory names.
+    /// The owner named in the futex's memory.
     owner: Tid,
 }
 
@@ -172,8 +171,7 @@ impl Awaited {
         Some(Self { call: number, arg0: call.argument(), lock, is_set: call.set().is_some() })
     }
 
-    /// The certainty that waits of `thread` for this are one wait, the last of which is `last`; `None` if no event
-    /// ended that.
+    /// The certainty that waits of `thread` for this target, up to `last`, are a single wait; `None` if no event ended `last`.
     fn trust(self, graph: &Graph, thread: ThreadIndex, last: &Wait) -> Option<Trust> {
         // A signal cuts a wait short; it is not the awaited event.
         let (Waker::Woken(WakeUp { current, context, .. }), None) = (last.end, last.cut) else { return None };
@@ -187,13 +185,14 @@ impl Awaited {
     }
 }
 
-/// Whether `owner`, as the memory of the waiter's process spells it, is the waker, a thread of that process.
+/// Whether `owner`, as spelled in the memory of the waiter's process, is the waker, a thread of the same
+/// process.
 fn is_named(graph: &Graph, waiter: ThreadIndex, waker: ThreadIndex, owner: Tid) -> bool {
     let (waiter, waker) = (graph.thread(waiter), graph.thread(waker));
     if waiter.tgid().is_none() || waiter.tgid() != waker.tgid() {
         return false;
     }
-    // The memory has the tid of the process's pid namespace.
+    // The memory has the tid in the process's pid namespace.
     waker.identity.as_ref().is_some_and(|who| who.ns_tid.number() == owner.number())
 }
 
@@ -203,8 +202,8 @@ pub(crate) fn ended_early(graph: &Graph, thread: ThreadIndex, wait: &Wait) -> bo
     timed_out(wait) || (goes_on && !is_for_signals(wait) && is_no_event(graph, thread, wait))
 }
 
-/// Whether the signal that cut a wait short is no event that the thread waits for: a timer sent it, or, where the wait is for a
-/// futex, a thread of its own process, as profilers and runtimes do. A futex has no other event than its waking.
+/// Whether the signal that cut a wait short is not the awaited event: a timer sent it, or, for a futex wait, a thread of the same process, as
+/// profilers and runtimes do. A futex wait has no other event than the futex's wake-up.
 fn is_no_event(graph: &Graph, thread: ThreadIndex, wait: &Wait) -> bool {
     let Waker::Woken(WakeUp { context, current, .. }) = wait.end else { return false };
     let tgid = |thread| graph.thread(thread).tgid();
@@ -218,11 +217,11 @@ fn is_no_event(graph: &Graph, thread: ThreadIndex, wait: &Wait) -> bool {
     }
 }
 
-/// Whether a timer of its own ended a wait.
+/// Whether the wait's own timer ended it.
 pub(crate) fn timed_out(wait: &Wait) -> bool {
     // A timer that sends a signal is not the wait's own.
     let (Waker::Woken(WakeUp { context, .. }), None) = (wait.end, wait.cut) else { return false };
-    // Nor is one that a descriptor stands for, or may.
+    // Nor is a timer that a descriptor stands for, or may stand for.
     let other = wait.call.map(|call| call.ended_by());
     is_timer(context) && !matches!(other, Some(WaitEnd::Ready(_) | WaitEnd::TimerMember))
 }
@@ -234,8 +233,8 @@ const fn is_timer(context: Context) -> bool {
     )
 }
 
-/// Whether a wait in this call may go on after a time-out of its own. A sleep waits for nothing but its timer; a wait
-/// for any event of a set, such as `epoll_wait`, is no wait for one of them; and `pause` has no time-out.
+/// Whether a wait in this call may go on after its own time-out. A sleep waits only for its timer; a wait for any event of a set, such as
+/// `epoll_wait`, does not wait for a particular event; and `pause` has no time-out.
 pub const fn may_go_on(call: u32) -> bool {
     const PAUSE: u32 = 34;
     const NANOSLEEP: u32 = 35;
@@ -262,15 +261,13 @@ pub const fn may_go_on(call: u32) -> bool {
     )
 }
 
-/// Whether a wait in this call waits for a signal, whose sender then answers it: `pause`, `rt_sigsuspend`. A signal
-/// that kills answers nothing.
+/// Whether a wait in this call waits for a signal, whose sender then answers it: `pause`, `rt_sigsuspend`. A signal that kills answers nothing.
 pub(crate) fn is_for_signals(wait: &Wait) -> bool {
     let goes_on = wait.cut.is_some_and(|cut| cut.effect == SignalEffect::GoesOn);
     goes_on && wait.call.is_some_and(|call| matches!(call.number, 34 | 130))
 }
 
-/// Whether a system call may end by a time-out: the waits for several things, for locks and for completions, and
-/// waits for a signal, which may be that of a timer.
+/// Whether a system call may end by a time-out: calls that wait for several things, locks, completions, or signals (perhaps a timer's).
 pub(crate) const fn has_timeout(call: u32) -> bool {
     matches!(
         call,

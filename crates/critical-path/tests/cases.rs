@@ -1,4 +1,4 @@
-//! The situations of `cases/`: a folder each, with a trace as text and the answers to what it asks.
+//! The situations in `cases/`: a folder each, with a trace as text and the answers to its questions.
 //!
 //! `WAKEPATH_BLESS=1 cargo test -p wakepath-critical-path --test cases` writes the answers anew;
 //! read the difference before you keep it.
@@ -78,7 +78,7 @@ fn answer(script: &Script) -> String {
     out
 }
 
-/// The thread that was introduced by the question's name; of `#12`, the first that had the number.
+/// The thread introduced by the question's name; for `#12`, the first thread with that number.
 fn window(graph: &Graph, question: &Question) -> Window {
     let tid = question.tid.expect("a thread in the question");
     let named = |(_, thread): &(ThreadIndex, &wakepath_wait_graph::Thread)| {
@@ -212,7 +212,7 @@ fn show_hang(out: &mut String, graph: &Graph, hang: &Hang) {
     out.push('\n');
 }
 
-/// A call's number and first argument, and what is known of the end of a wait in it.
+/// A call's number and first argument, and the known end of a wait in it.
 fn named(call: &Call) -> String {
     let text = format!("{}:{:#x}", call.number, call.argument());
     match call.ended_by() {

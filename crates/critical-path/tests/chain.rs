@@ -8,10 +8,10 @@ use wakepath_scenario::event;
 use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
 const WAITS: u32 = 1_000_000;
-/// How long each thread runs after it was woken, before it wakes the next, ns.
+/// The time that each thread runs between its wake-up and the wake-up of the next, ns.
 const STEP: u64 = 10;
 
-/// Thread n waits from n on for thread n + 1. The last one runs, then all wake each other in turn.
+/// Thread n waits from n on for thread n + 1. The last thread runs, then all wake each other in turn.
 fn chain() -> Graph {
     let mut builder = Builder::default();
     let mut push = |ns: u64, current: Tid, what| builder.push(&event(ns, 0, current.0, what));

@@ -1,5 +1,5 @@
-//! Paths over drawn threads. See `wakepath_scenario::draw` for the drawings; a path is drawn as
-//! one character a column: the row of the thread that ran, else what the time went to.
+//! Paths over drawn threads. See `wakepath_scenario::draw` for the drawings; a path is drawn as a character
+//! per column: the running thread's row, else the kind of time.
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{Cause, Path, SegmentKind, Window, active, exact};
@@ -7,14 +7,14 @@ use wakepath_event::{Event, EventKind, Tid};
 use wakepath_scenario::{Drawing, STEP, draw};
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
-/// The graph of a drawing, and its row 0 from its beginning to its end.
+/// A drawing's graph, and its row 0 from beginning to end.
 fn graph(drawing: &Drawing) -> (Graph, Window) {
     let graph: Graph = drawing.events.iter().collect();
     let (thread, _) = graph.with_tid(drawing.tids[0]).next().expect("row 0 is in the graph");
     (graph, Window { thread, from: Stamp::from_ns(0), to: Stamp::from_ns(drawing.end) })
 }
 
-/// A path as a line, a column a step. Asserts that the parts add up.
+/// A path as a line, a column per step. Asserts that the parts add up.
 fn line(graph: &Graph, path: &Path) -> String {
     assert!(path.tiles_window(), "{path:#?}");
     let mut line = String::new();
@@ -178,7 +178,7 @@ fn a_switch_that_was_lost_leaves_both_threads_unknown() {
     let is_switch_out =
         |event: &Event| event.current == Tid(100) && matches!(event.kind, EventKind::Switch { .. });
     let index = drawing.events.iter().position(is_switch_out).expect("a switch-out of 0");
-    // Unknown from its last record until the next one proves its state.
+    // Unknown from the thread's last record until the next record proves its state.
     drawing.events.remove(index);
     check("the switch-out of 0 has no record", &drawing, "??????0");
 }

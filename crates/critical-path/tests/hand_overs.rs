@@ -1,5 +1,5 @@
-//! Paths of work that threads handed over, by what a caller knows of it: the time in a queue is queue whatever the threads did that kept it
-//! there, and what is not known stays so.
+//! Paths of handed-over work, by a caller's knowledge: queue time stays queue time, whatever the threads that delayed the work did, and unknown time
+//! stays unknown.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{
@@ -8,7 +8,7 @@ use wakepath_critical_path::{
 use wakepath_scenario::{STEP, draw};
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
-/// The work that ended the waits of one thread.
+/// The work that ended a thread's waits.
 #[derive(Debug)]
 struct Known {
     waiter: ThreadIndex,
@@ -27,7 +27,7 @@ impl HandOvers for Known {
 
 #[test]
 fn all_that_keeps_work_in_a_queue_is_queue_but_the_unknown() {
-    // The worker (1) has the work from column 12 on. Before, it works for others, waits for a helper (2), and for what is not known.
+    // The worker (1) has the work from column 12 on. Before, it works for others, waits for a helper (2), and has a wait without a known end.
     let drawing = draw(
         "0 ==...........1==
          1 ===..2=...======
@@ -59,7 +59,8 @@ fn all_that_keeps_work_in_a_queue_is_queue_but_the_unknown() {
         (2, 3, Queue, Some(1), basis),
         (3, 6, Queue, Some(2), basis),
         (6, 7, Queue, Some(1), basis),
-        // Nobody saw the end of this wait: whether the worker could have taken up the work is not known.
+        // The end of this wait was not recorded: whether the worker could have picked up the work is not
+        // known.
         (7, 10, Unknown, Some(1), Basis::Measured),
         (10, 12, Queue, Some(1), basis),
         (12, 14, Running, Some(1), Basis::Measured),

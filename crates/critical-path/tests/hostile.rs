@@ -1,5 +1,4 @@
-//! A recording is untrusted input: whatever its events are, there is a graph, and every path
-//! over it ends and adds up.
+//! A recording is untrusted input: any events make a graph, and every path over the graph ends and adds up.
 
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
@@ -131,7 +130,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    // Rare coincidences take many tries: what 256 of them do not meet was met by 20,000.
+    // Rare coincidences take many tries: 20,000 met coincidences that 256 did not.
     #![proptest_config(cases(2_000))]
     #[test]
     fn every_path_over_any_events_ends_and_adds_up(

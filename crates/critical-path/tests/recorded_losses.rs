@@ -1,5 +1,4 @@
-//! The bundled recordings with records dropped: whatever a path calls measured or inferred is what the whole recording
-//! says there.
+//! The bundled recordings with records dropped: a path's measured or inferred parts agree with the whole recording.
 
 use std::path::Path as File;
 
@@ -15,12 +14,12 @@ use wakepath_wait_graph::{Graph, ThreadIndex};
 /// A recording and the answers about it.
 struct Recorded {
     events: Vec<Event>,
-    /// The buffer of each event: the number of its stream, and its CPU.
+    /// Each event's buffer: its stream's number, and its CPU.
     buffers: Vec<Option<(usize, Cpu)>>,
     graph: Graph,
 }
 
-/// The events of a bundled recording in the order in which it is read, each with its stream.
+/// A bundled recording's events in reading order, each with its stream.
 fn read(name: &str) -> Recorded {
     let path = File::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings").join(name);
     let recording = Recording::open(&path).expect("a bundled recording");
@@ -51,7 +50,7 @@ const fn is_lost_at_times(event: &Event) -> bool {
     )
 }
 
-/// The threads by what identifies them in any graph of the same recording: tid and start.
+/// The threads by their identity in any graph of the same recording: tid and start.
 fn threads(graph: &Graph) -> Vec<(ThreadIndex, (Tid, u64))> {
     let named = graph.threads().filter_map(|(index, thread)| {
         let identity = thread.identity.as_ref()?;
@@ -60,18 +59,18 @@ fn threads(graph: &Graph) -> Vec<(ThreadIndex, (Tid, u64))> {
     named.collect()
 }
 
-/// The end of a stretch of a path, and its kind and thread where they are claimed for certain.
+/// A stretch's end, and its kind and thread if they are claimed for certain.
 type Claim = (u64, Option<(SegmentKind, Option<Tid>)>);
 
 /// The explanation of each stretch of a path.
 fn claims(graph: &Graph, path: &Path) -> Vec<Claim> {
     let claim = |segment: &Segment| {
-        // By that rule another wait is chosen where records are missing; it says so.
+        // If records are missing, that rule chooses another wait, and the basis says so.
         let taken_up = segment.basis == Basis::Inferred(Rule::TakenUp);
         let ambiguous = segment.basis == Basis::Ambiguous || taken_up;
         let claimed = segment.kind != SegmentKind::Unknown && !ambiguous;
         let kind = match segment.kind {
-            // The share of interrupts is spread over the whole stay on the CPU, which a loss cuts.
+            // The interrupt share is spread over the whole stay on the CPU, which a loss cuts.
             SegmentKind::Interrupted => SegmentKind::Running,
             kind => kind,
         };
@@ -80,7 +79,7 @@ fn claims(graph: &Graph, path: &Path) -> Vec<Claim> {
     path.segments.iter().map(|segment| (segment.to.ns(), claim(segment))).collect()
 }
 
-/// The first time at which both claim something, and not the same.
+/// The first time at which both claim something, and the claims differ.
 fn disagreement(whole: &[Claim], lossy: &[Claim]) -> Option<String> {
     let mut next = 0;
     for &(to, claim) in lossy {
@@ -125,7 +124,7 @@ fn nothing_moves_unmarked(
     Ok(())
 }
 
-/// Ranges of events that are lost: few long ones or many short ones.
+/// Ranges of lost events: few long ranges or many short ones.
 fn ranges(events: usize) -> impl Strategy<Value = Vec<(usize, usize)>> {
     let range = move |longest: usize| (0..events, 1..longest);
     prop_oneof![

@@ -2,64 +2,64 @@
 
 use crate::Tid;
 
-/// The system call that a thread is in when it blocks.
+/// The system call in which a thread blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Call {
-    /// Its x86-64 number.
+    /// The x86-64 number.
     pub number: u32,
-    /// Its first argument: a descriptor, an address; of a call that polls, the id of its [`Call::set`].
-    /// [`Call::NO_ARGUMENT`] where it was not recorded. At the end of a wait it may also have what is known of
-    /// that: [`Call::ended_by`].
+    /// The first argument: a descriptor, or an address; for a polling call, the id of its [`Call::set`].
+    /// [`Call::NO_ARGUMENT`] if not recorded. At the end of a wait it may also hold the known part of the
+    /// end: [`Call::ended_by`].
     pub arg0: u64,
-    /// For futex waits: the lock word as it was read when the wait began.
+    /// For futex waits: the lock word, read at the wait's beginning.
     pub lock: Option<LockWord>,
 }
 
 impl Call {
-    /// The number of `futex`, whose second argument says what is done with the word.
+    /// `futex`, whose second argument is the operation on the word.
     pub const FUTEX: u32 = 202;
 
-    /// The number of `restart_syscall`, by which the kernel goes on with a call that a stop interrupted.
+    /// `restart_syscall`, by which the kernel goes on with a call that a stop interrupted.
     pub const RESTART: u32 = 219;
 
-    /// In the place of a call's number: no system call but a page fault. The thread touched memory that was not there,
-    /// and the kernel read it from a disk or waited for a lock.
+    /// In the place of a call number: a page fault instead of a system call. The thread touched memory that was not there, and the kernel read it
+    /// from a disk or waited for a lock.
     pub const PAGE_FAULT: u32 = 0xffff_fffe;
 
-    /// No descriptor, and no address of user memory.
+    /// No descriptor, and no address in user memory.
     pub const NO_ARGUMENT: u64 = u64::MAX;
 
     /// The id of a set without descriptors: only the time can end such a wait.
     pub const EMPTY_SET: u64 = 1 << 63;
 
-    /// The numbers of `poll`, `select`, `pselect6` and `ppoll`, which wait for any of a set of descriptors.
+    /// `poll`, `select`, `pselect6` and `ppoll`, which wait for any descriptor in a set.
     pub const POLLS: [u32; 4] = [7, 23, 270, 271];
 
-    /// The numbers of `nanosleep` and `clock_nanosleep`, which wait for nothing but their timer.
+    /// `nanosleep` and `clock_nanosleep`, which wait only for their timer.
     pub const SLEEPS: [u32; 2] = [35, 230];
 
-    /// The numbers of `epoll_wait`, `epoll_pwait` and `epoll_pwait2`, which wait for any of a set that the kernel keeps.
+    /// `epoll_wait`, `epoll_pwait` and `epoll_pwait2`, which wait for any descriptor in a set kept by the kernel.
     pub const EPOLLS: [u32; 3] = [232, 281, 441];
 
-    /// The number of `io_uring_enter`, which waits for any of the requests of an io_uring.
+    /// `io_uring_enter`, which waits for any request in an io_uring.
     pub const IO_URING_ENTER: u32 = 426;
 
-    /// The numbers of `write`, `writev`, `sendfile`, `sendto`, `sendmsg` and `sendmmsg`, which wait for room in a socket.
+    /// `write`, `writev`, `sendfile`, `sendto`, `sendmsg` and `sendmmsg`, which wait for room in a socket.
     pub const SENDS: [u32; 6] = [1, 20, 40, 44, 46, 307];
 
-    /// Whether it waits for nothing but its timer.
+    /// Whether the call waits only for its timer.
     pub fn is_sleep(&self) -> bool {
         Self::SLEEPS.contains(&self.number) || self.set() == Some(Self::EMPTY_SET)
     }
 
-    /// The id of the set of descriptors that this call polls, where it was recorded. Equal sets of a process have the
-    /// same id. No address in user memory is one.
+    /// The id of the descriptor set polled by this call, if recorded. Equal sets in a process have the same id. No address in user memory is a set
+    /// id.
     pub fn set(&self) -> Option<u64> {
         let is_set = self.arg0 >= Self::EMPTY_SET && self.arg0 != Self::NO_ARGUMENT;
         (is_set && Self::POLLS.contains(&self.number)).then_some(self.argument())
     }
 
-    /// The first argument alone, by which two calls are compared.
+    /// The first argument alone, for comparing two calls.
     pub fn argument(&self) -> u64 {
         match self.number {
             _ if self.arg0 == Self::NO_ARGUMENT => self.arg0,
@@ -73,7 +73,7 @@ impl Call {
         }
     }
 
-    /// This call with what is known of the end of a wait in it, if it can end so.
+    /// This call with the known part of a wait's end, if a wait in it can end this way.
     pub fn with_end(self, end: WaitEnd) -> Self {
         let argument = self.argument();
         let arg0 = match end {
@@ -91,7 +91,7 @@ impl Call {
         Self { arg0, ..self }
     }
 
-    /// The known part of the end of a wait in this call.
+    /// The known part of a wait's end in this call.
     pub fn ended_by(&self) -> WaitEnd {
         let has_end = self.arg0 >> HAS_END.trailing_zeros() == 1;
         if Self::EPOLLS.contains(&self.number) && has_end {
@@ -109,7 +109,7 @@ impl Call {
     }
 }
 
-/// The known part of the end of a wait for any of a set of descriptors, or for room in a socket.
+/// The known part of a wait's end: a wait for any descriptor in a set, or for room in a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum WaitEnd {
     /// Nothing.
@@ -119,19 +119,19 @@ pub enum WaitEnd {
     Ready(u32),
     /// No descriptor was ready: a time-out or a signal ended the wait.
     NothingReady,
-    /// A member of the set is a timer, so that a timer may have ended the wait by that, or by a time-out.
+    /// The set has a timer as a member, so the wake-up by a timer may be the member's expiry or a time-out.
     TimerMember,
-    /// For most of the wait, the other end of the connection took no more data: its receive window was closed.
+    /// For most of the wait, the connection's other end took no more data: its receive window was closed.
     WindowClosed,
 }
 
-/// In the id of a set: one of its descriptors is a timer. The recorder leaves this bit clear.
+/// In a set's id: the set has a timer descriptor. The recorder leaves this bit clear.
 const TIMER_MEMBER: u64 = 2;
-/// In the first argument of a call of [`Call::EPOLLS`] or [`Call::SENDS`], whose descriptor has 32 bits; for the former
-/// the bits above `FD_SHIFT` are a ready descriptor. The highest bit is clear, unlike in [`Call::NO_ARGUMENT`].
+/// In the first argument of a [`Call::EPOLLS`] or [`Call::SENDS`] call, whose descriptor has 32 bits; for the former the bits above `FD_SHIFT` are a
+/// ready descriptor. The highest bit is clear, unlike in [`Call::NO_ARGUMENT`].
 const HAS_END: u64 = 1 << 62;
 const FD_SHIFT: u32 = 32;
-/// In place of a descriptor; the kernel's limit for descriptors is below it.
+/// In the place of a descriptor; the kernel's limit for descriptors is below it.
 const NOTHING: u32 = 0x3fff_ffff;
 
 /// A futex word, read when a wait for it began. The word's address is [`Call::arg0`].
@@ -139,21 +139,20 @@ const NOTHING: u32 = 0x3fff_ffff;
 pub struct LockWord {
     /// The futex operation, with its flags.
     pub operation: u32,
-    /// The word; `None` when it could not be read.
+    /// The word; `None` if it could not be read.
     pub value: Option<u32>,
-    /// The value at the place where a glibc mutex keeps its owner. It is only a claim, to be compared with the threads
-    /// of that process and the waker: a condition variable has other values there.
+    /// The value in a glibc mutex's owner field. It is only a claim, to be compared with the threads of the process and the waker: a condition
+    /// variable has other values there.
     pub claimed_owner: Option<Tid>,
 }
 
 impl LockWord {
-    /// The value that a glibc mutex has while it is locked and threads wait for it.
+    /// The value of a locked glibc mutex with waiters.
     pub const CONTENDED: u32 = 2;
-    /// The bit that robust and priority-inheriting mutexes have then, beside their owner's tid.
+    /// The waiters bit in robust and priority-inheriting mutexes, beside their owner's tid.
     pub const WAITERS: u32 = 0x8000_0000;
 
-    /// The thread that owns the lock if the word is a lock's: by its shape alone, for which a word of something else
-    /// may be mistaken.
+    /// The lock's owner, if the word is a lock word: by its shape alone, so another word may be mistaken for a lock word.
     pub fn shaped_owner(&self) -> Option<Tid> {
         const TID_MASK: u32 = 0x3fff_ffff;
         let word = self.value?;
@@ -190,7 +189,7 @@ mod tests {
         let ends = [WaitEnd::Ready(0), WaitEnd::Ready(NOTHING - 1), WaitEnd::NothingReady, WaitEnd::NotKnown];
         for number in Call::EPOLLS {
             for end in ends {
-                // Another end replaces it; the half of the register that the kernel does not read has none.
+                // Another end replaces it; the register's half that the kernel does not read has none.
                 let with = call(number, 7 | 1 << 40).with_end(WaitEnd::Ready(3)).with_end(end);
                 assert_eq!((with.ended_by(), with.argument(), with.set()), (end, 7, None));
             }

@@ -3,10 +3,10 @@
 use crate::Call;
 
 impl Call {
-    /// Above all numbers that have a name.
+    /// Above all named numbers.
     pub const COUNT: u32 = UNIFIED_FROM + UNIFIED.len() as u32;
 
-    /// The name of an x86-64 system call; `None` for numbers that the table does not know.
+    /// The name of an x86-64 system call; `None` for numbers outside the table.
     pub fn name(number: u32) -> Option<&'static str> {
         let table = |base: u32, names: &[&'static str]| {
             number.checked_sub(base).and_then(|i| names.get(i as usize)).copied()
@@ -22,14 +22,14 @@ impl Call {
         place(0, FIRST).or_else(|| place(UNIFIED_FROM, UNIFIED))
     }
 
-    /// The name of the call that today's C library makes in a function with the name of an older call: `stat()` makes
-    /// `newfstatat`. `None` where it makes that call itself.
+    /// The call made by today's C library in a function named like an older call: `stat()` makes `newfstatat`. `None` if the library makes the named
+    /// call itself.
     pub fn made_instead_of(name: &str) -> Option<&'static str> {
         INSTEAD.iter().find(|(older, _)| *older == name).map(|(_, made)| *made)
     }
 }
 
-/// Calls that glibc 2.36 does not make itself, and those that it makes in their place.
+/// Calls that glibc 2.36 does not make itself, and the calls in their place.
 const INSTEAD: [(&str, &str); 11] = [
     ("stat", "newfstatat"),
     ("fstat", "newfstatat"),

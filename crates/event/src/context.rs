@@ -1,14 +1,14 @@
-//! The context of a CPU: a thread's own work or an interrupt.
+//! A CPU's context: a thread's own work or an interrupt.
 
-/// The context of a CPU: a thread's own work, or an interrupt that uses the thread's time.
+/// A CPU's context: a thread's own work, or an interrupt that uses the thread's time.
 ///
-/// Interrupts nest (G15 §4.4); this is the innermost one.
+/// Interrupts nest (G15 §4.4); this is the innermost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Context {
     /// The current thread's own work.
     #[default]
     Task,
-    /// A softirq, in the tail of an interrupt, in a section that re-enabled them, or in ksoftirqd.
+    /// A softirq, in an interrupt's tail, in a section that re-enabled softirqs, or in ksoftirqd.
     Softirq(Softirq),
     /// The local timer's interrupt: ticks and high-resolution timers.
     LocalTimer,
@@ -20,11 +20,12 @@ pub enum Context {
     IrqWork,
     /// A device's interrupt.
     Device,
-    /// Some interrupt; the tracer did not see which.
+    /// An interrupt of a kind that the tracer did not see.
     UnknownInterrupt,
-    /// An interrupt that the tracer was not asked to record: all that it noted is that there was one.
+    /// An interrupt that the tracer was not asked to record: only its presence was noted.
     Unrecorded,
-    /// The same, and a hard one while those of devices were recorded: the local timer's, by elimination.
+    /// Likewise, and a hard interrupt while device interrupts were recorded: by elimination, the local
+    /// timer's.
     UnrecordedTimer,
     /// The current thread's own work, or an interrupt that the tracer was not asked to record.
     TaskOrUnrecorded,
@@ -62,7 +63,7 @@ impl Softirq {
         Self::Rcu,
     ];
 
-    /// The kernel's name of this vector.
+    /// The kernel's name for this vector.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Hi => "HI",
@@ -94,7 +95,7 @@ impl Context {
         Self::UnknownInterrupt,
     ];
 
-    /// Whether it is certain that an interrupt borrowed the CPU.
+    /// Whether an interrupt certainly had the CPU.
     pub const fn is_interrupt(self) -> bool {
         !matches!(self, Self::Task | Self::TaskOrUnrecorded)
     }

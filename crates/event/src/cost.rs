@@ -1,24 +1,24 @@
-//! The time that recording takes in the kernel, by the kind of work.
+//! The recording's time in the kernel, by the kind of work.
 
-/// The kinds of work of the recorder's programs in the kernel, each with a cost of its own.
+/// The kinds of work by the recorder's programs in the kernel, each with a separate cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CostKind {
-    /// The record of a task switch, with the stack where stacks are recorded.
+    /// A task switch record, with the stack if stacks are recorded.
     Switch,
-    /// The record of a wake-up, likewise.
+    /// A wake-up record, likewise.
     Waking,
-    /// The record of a packet, and the search for the socket that it is for.
+    /// A packet record, and the search for the packet's socket.
     Packet,
     /// Softirqs: they leave no record, but programs note their beginning and end.
     Softirq,
     /// Hard interrupts, likewise.
     Interrupt,
-    /// A sample of a running thread.
+    /// A running thread's sample.
     Sample,
-    /// The record of a call of a function.
+    /// A function call record.
     Call,
-    /// Any other record: disk requests, waits for kernel locks, forks, names. Recorders that count them count the runs of
-    /// their programs, also those that find nothing to record.
+    /// Any other record: disk requests, waits for kernel locks, forks, names. Recorders with a count of them count their programs' runs, including
+    /// runs that find nothing to record.
     Other,
 }
 
@@ -36,15 +36,15 @@ impl CostKind {
     ];
 }
 
-/// The cost of one kind of work, as a range that was measured on the recording host.
+/// The cost of a kind of work, as a range measured on the recording host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelCost {
     /// The kind of work.
     pub kind: CostKind,
-    /// How often it was done since the recording began; `None`: as often as there are such records.
+    /// The number of times since the recording began; `None`: once per such record.
     pub count: Option<u64>,
-    /// The least time that it takes once, ns.
+    /// The minimum time, once, ns.
     pub from_ns: u64,
-    /// The most time that it takes once, ns; `None` where it could not be measured.
+    /// The maximum time, once, ns; `None` if it could not be measured.
     pub to_ns: Option<u64>,
 }

@@ -5,28 +5,27 @@ use std::fmt;
 
 use wakepath_clock::{Local, Stamp};
 
-/// One of several hosts with a common stream of events; 0 where there is only one host.
+/// The index of a host among several with a common event stream; 0 for a single host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct HostIndex(pub u16);
 
-/// A thread id of the initial pid namespace. Reused after a thread's death.
+/// A thread id in the initial pid namespace. Reused after a thread's death.
 ///
-/// Where events of several hosts are in one stream, the bits above those that any kernel uses for
-/// an id contain the host.
+/// If several hosts' events are in the same stream, the bits above any kernel's id bits contain the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Tid(pub u32);
 
 impl Tid {
     /// The id of every CPU's idle thread, on every host.
     pub const IDLE: Self = Self(0);
-    /// `PID_MAX_LIMIT` of 64-bit kernels: ids are below.
+    /// `PID_MAX_LIMIT` on 64-bit kernels: ids are below.
     pub const LIMIT: u32 = 1 << Self::BITS;
     /// The number of hosts whose ids can be distinguished.
     pub const HOSTS: usize = 1 << (u32::BITS - Self::BITS);
     const BITS: u32 = 22;
 
-    /// This id of some host as that host's among several. An id that no kernel gives out becomes one
-    /// of those that it does; the idle thread's is everywhere the same.
+    /// This id, from `host`, as an id among several hosts. An id that no kernel gives out becomes a valid id;
+    /// the idle thread's is the same everywhere.
     pub const fn on(self, host: HostIndex) -> Self {
         if self.0 == Self::IDLE.0 {
             return self;
@@ -35,7 +34,7 @@ impl Tid {
         Self((host.0 as u32) << Self::BITS | if number == 0 { Self::LIMIT - 1 } else { number })
     }
 
-    /// The host, of an id that was made by [`Tid::on`].
+    /// The host in an id made by [`Tid::on`].
     pub const fn host(self) -> HostIndex {
         HostIndex((self.0 >> Self::BITS) as u16)
     }
@@ -62,18 +61,18 @@ impl Cpu {
     /// Not known.
     pub const UNKNOWN: Self = Self(u16::MAX);
 
-    /// The CPU that a recording calls so: an unknown one where no kernel does.
+    /// The CPU with a recording's number; unknown if no kernel has the number.
     pub const fn numbered(number: u32) -> Self {
         if number < Self::LIMIT as u32 { Self(number as u16) } else { Self::UNKNOWN }
     }
 }
 
-/// A cgroup's id: the number of its directory's inode.
+/// A cgroup's id: its directory's inode number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct CgroupId(pub u64);
 
-/// A thread's name: up to 15 bytes of anything but NUL. It is untrusted input, perhaps neither valid UTF-8 nor
-/// printable, and has to be escaped before it is printed.
+/// A thread's name: up to 15 bytes of anything but NUL. It is untrusted input, perhaps neither valid UTF-8
+/// nor printable, and has to be escaped before it is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Comm([u8; 16]);
 
@@ -109,28 +108,28 @@ impl fmt::Debug for Comm {
     }
 }
 
-/// The identity of a thread. Tids are reused: (tid, start) identifies the thread.
+/// A thread's identity. Tids are reused: (tid, start) identifies the thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadIdentity {
-    /// Its id.
+    /// The thread id.
     pub tid: Tid,
-    /// Its process: the id of the leader.
+    /// The process: the leader's id.
     pub tgid: Tid,
-    /// Its parent process.
+    /// The parent process.
     pub parent: Tid,
-    /// Its id in its own pid namespace.
+    /// The id in the thread's own pid namespace.
     pub ns_tid: Tid,
-    /// Its process's id in its own pid namespace.
+    /// The process's id in its own pid namespace.
     pub ns_tgid: Tid,
-    /// When it was born.
+    /// The start time.
     pub start: Stamp<Local>,
-    /// Its cgroup in the v2 hierarchy.
+    /// The cgroup in the v2 hierarchy.
     pub cgroup: CgroupId,
-    /// Its cgroup in the hierarchy that has the CPU controller.
+    /// The cgroup in the hierarchy with the CPU controller.
     pub cpu_cgroup: CgroupId,
-    /// It belongs to the kernel.
+    /// The thread belongs to the kernel.
     pub kernel: bool,
-    /// Its name.
+    /// The name.
     pub comm: Comm,
 }
 
@@ -147,7 +146,7 @@ mod tests {
                 assert_eq!((tid.host(), tid.number()), (host, number));
             }
             assert_eq!(Tid::IDLE.on(host), Tid::IDLE);
-            // No kernel's ids, but input may hold any.
+            // No kernel gives out these ids, but input may hold any.
             for number in [Tid::LIMIT, u32::MAX] {
                 assert_eq!(Tid(number).on(host).host(), host);
                 assert_ne!(Tid(number).on(host), Tid::IDLE);

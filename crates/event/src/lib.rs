@@ -1,8 +1,8 @@
-//! The normalised events: the common language between whatever recorded a machine and whatever
-//! explains it. This crate holds data only; it reads no format and draws no conclusion.
+//! The normalised events: the common language between any recorder and any analysis. This crate holds data
+//! only; it reads no format and draws no conclusion.
 //!
-//! An [`Event`] happened at a stamp, on a CPU, in a [`Context`], while a thread was current.
-//! Numbers are the kernel's own: thread ids of the initial pid namespace, nanoseconds, bytes.
+//! An [`Event`] happened at a stamp, on a CPU, in a [`Context`], while a thread was current. Numbers are the
+//! kernel's own: thread ids in the initial pid namespace, nanoseconds, bytes.
 
 mod call;
 mod call_names;
@@ -31,50 +31,49 @@ pub use thread_context::{MAX_ATTRIBUTE_BYTES, ThreadAttribute, ThreadContext};
 
 use wakepath_clock::{Local, Stamp};
 
-/// One thing that a tracer saw.
+/// An event seen by a tracer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// When, on the recording host's monotonic clock.
+    /// The stamp, on the recording host's monotonic clock.
     pub at: Stamp<Local>,
-    /// On which CPU.
+    /// The CPU.
     pub cpu: Cpu,
-    /// The context of that CPU.
+    /// The CPU's context.
     pub context: Context,
-    /// The thread current on that CPU, in interrupts too; [`Tid::IDLE`] for the idle thread.
+    /// The thread current on the CPU, in interrupts too; [`Tid::IDLE`] for the idle thread.
     pub current: Tid,
-    /// The kind of the event, with its data.
+    /// The event's kind, with its data.
     pub kind: EventKind,
 }
 
-/// The kind of an event, with its data.
+/// An event's kind, with its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventKind {
     /// [`Event::current`] left the CPU and `next` took it.
     Switch {
         /// The thread that runs from now on.
         next: Tid,
-        /// Why the current thread left.
+        /// The reason for which the current thread left.
         out: SwitchOut,
-        /// Time that interrupts took from the current thread since it was switched in, ns.
+        /// Interrupt time since the current thread was switched in, ns.
         interrupts_ns: u32,
-        /// The system call that a blocking thread is in, where the tracer saw it.
+        /// The system call in which the thread blocks, if the tracer saw it.
         call: Option<Call>,
     },
     /// `target` is being made runnable, from this context.
     Waking {
-        /// The thread that is woken.
+        /// The woken thread.
         target: Tid,
-        /// The device interrupt we are in, where `context` says device.
+        /// The device interrupt number, if `context` is a device's.
         irq: u16,
-        /// The thread was just born: it was never blocked.
+        /// The thread was just forked: it was never blocked.
         newborn: bool,
-        /// The socket that this softirq has made ready, by its incoming flow, where the tracer saw it.
+        /// The socket that this softirq has made ready, by its incoming flow, if the tracer saw it.
         socket: Option<FlowId>,
     },
-    /// Directly before the wake-up of a thread in a call of [`Call::EPOLLS`], at the same time: the descriptor that had
-    /// become ready last.
+    /// Directly before the wake-up of a thread in a [`Call::EPOLLS`] call, at the same time: the descriptor that had become ready last.
     Ready {
-        /// The thread that is woken.
+        /// The woken thread.
         target: Tid,
         /// The descriptor; `None` if none was ready.
         fd: Option<u32>,
@@ -83,26 +82,26 @@ pub enum EventKind {
     Migrate {
         /// The thread.
         target: Tid,
-        /// The CPU in whose queue it was.
+        /// The CPU of its previous queue.
         from: Cpu,
-        /// The CPU in whose queue it is now.
+        /// The CPU of its present queue.
         to: Cpu,
     },
-    /// Directly before a switch-out, a wake-up or a packet of [`Event::current`], at the same time: the context that the
-    /// thread has, where it is another one than before.
+    /// Directly before a switch-out, a wake-up or a packet of [`Event::current`], at the same time: the thread's context, if it differs from the
+    /// previous context.
     ThreadContext(ThreadContext),
-    /// Behind the context of [`Event::current`], where that is a span, at the same time or a little later: an attribute of it. The later
-    /// one of two with one key counts.
+    /// Behind [`Event::current`]'s context, if it is a span, at the same time or a little later: an attribute of the span. For the same key, the
+    /// later attribute counts.
     ThreadAttribute(ThreadAttribute),
     /// [`Event::current`] runs here, though no switch to it may have been recorded.
     Current,
-    /// A thread as the snapshot at the start of the recording found it.
+    /// A thread as found by the snapshot at the recording's start.
     Thread {
-        /// Its identity.
+        /// The identity.
         identity: ThreadIdentity,
-        /// `None`: it was running or runnable.
+        /// The blocked state; `None`: the thread was running or runnable.
         blocked: Option<BlockedState>,
-        /// The system call it was blocked in.
+        /// The system call in which the thread was blocked.
         call: Option<Call>,
     },
     /// [`Event::current`] forked a thread.
@@ -112,9 +111,9 @@ pub enum EventKind {
     },
     /// [`Event::current`] executes another program.
     Exec {
-        /// The tid that the calling thread had; differs from the current one when it was not the leader.
+        /// The calling thread's previous tid; differs from the current tid if the thread was not the leader.
         old: Tid,
-        /// Its new name.
+        /// The new name.
         comm: Comm,
         /// The program's path, as given, possibly cut.
         path: Box<[u8]>,
@@ -123,36 +122,36 @@ pub enum EventKind {
     Exit,
     /// A thread changed its name.
     Rename {
-        /// Which thread.
+        /// The thread.
         tid: Tid,
-        /// Its new name.
+        /// The new name.
         comm: Comm,
     },
     /// A thread, or its whole process, moved to other cgroups.
     Move {
         /// The thread.
         tid: Tid,
-        /// Its process.
+        /// The process.
         tgid: Tid,
         /// All threads of the process moved.
         whole: bool,
-        /// Its cgroup in the v2 hierarchy now.
+        /// The new cgroup in the v2 hierarchy.
         cgroup: CgroupId,
-        /// Its cgroup in the hierarchy that has the CPU controller now.
+        /// The new cgroup in the hierarchy with the CPU controller.
         cpu_cgroup: CgroupId,
     },
-    /// [`Event::current`], which does not run, was blocked in this call when the recording began. Behind
-    /// all [`EventKind::Thread`].
+    /// [`Event::current`], which does not run, was blocked in this call when the recording began. Behind all
+    /// [`EventKind::Thread`].
     Blocked(Call),
-    /// The CPU limit of this cgroup, in the hierarchy that has the CPU controller, hands out time again.
+    /// This cgroup's CPU limit, in the hierarchy with the CPU controller, hands out time again.
     Refill(CgroupId),
-    /// The hypervisor let this CPU wait for so long, ns, since it was looked at before.
+    /// The hypervisor's stolen time, ns, on this CPU since the last look.
     Stolen(u64),
-    /// A packet passed the edge of the host.
+    /// A packet passed the host's edge.
     Packet(Packet),
     /// Received data is ready on the socket of this incoming flow.
     SocketReady(FlowId),
-    /// Defines a flow that packets refer to.
+    /// Defines a flow to which packets refer.
     Flow(FlowId, Flow),
     /// A request went to a block device.
     BlockIssue(BlockRequest),
@@ -160,29 +159,28 @@ pub enum EventKind {
     BlockComplete(BlockRequest),
     /// [`Event::current`] begins to wait for a kernel lock.
     LockBegin(KernelLock),
-    /// It stopped waiting for that lock.
+    /// [`Event::current`] stopped waiting for the lock.
     LockEnd(KernelLock),
     /// [`Event::current`] was running here.
     Sample(Stack),
-    /// A stack that [`EventKind::StackOf`] refers to by its id. It may come before or after.
+    /// A stack to which [`EventKind::StackOf`] refers by its id. It may come before or after.
     Stack(Stack),
-    /// The same with an id that was given before the frames were known, and is no hash of them.
+    /// Likewise, with an id that was given before the frames were known, and is no hash of them.
     StackLater(StackId, Stack),
-    /// Where the switch-out or the waking came from that [`Event::current`] did just before, at the same
-    /// stamp and on the same CPU.
+    /// The stack of [`Event::current`]'s switch-out or wake-up just before, at the same stamp and on the same
+    /// CPU.
     StackOf(StackId),
-    /// How the stacks came about so far.
+    /// The origins of stacks so far.
     StackCounts(StackCounts),
-    /// The cost of a kind of the recorder's work in the kernel. The last one of its kind counts.
+    /// The cost of a kind of the recorder's work in the kernel. The last record of each kind counts.
     KernelCost(KernelCost),
-    /// How stacks were unwound so far.
+    /// The unwinding work so far.
     UnwindCounts(UnwindCounts),
     /// A descriptor's meaning.
     File(FileName),
-    /// A descriptor belongs to a set that a thread polls.
+    /// A descriptor belongs to a polled set.
     SetMember(SetMember),
-    /// A call of a function that was asked for ended, or was open when the recording did. The event's
-    /// stamp is its end.
+    /// A selected function's call ended, or was open when the recording ended. The event's stamp is its end.
     Function(FunctionCall),
     /// [`Event::current`] took a signal that cut a system call short, or that no handler took.
     Signal(Signal),
@@ -190,11 +188,11 @@ pub enum EventKind {
     Goroutine(GoroutineStep),
     /// Records were lost on this event's CPU.
     Loss {
-        /// The earliest time at which one may have been lost; the event's stamp is the latest.
+        /// The earliest time at which a record may have been lost; the event's stamp is the latest.
         from: Stamp<Local>,
-        /// How many; 0 when only the fact is known.
+        /// The number of lost records; 0 if not known.
         count: u64,
-        /// The records among which they were.
+        /// The kind of the lost records.
         records: LostRecords,
     },
     /// The host's clocks, read together.
@@ -203,41 +201,41 @@ pub enum EventKind {
     Name(NameSpace, u64, Box<[u8]>),
     /// A process has a file mapped as code.
     Mapping(Mapping),
-    /// Something about the session itself.
+    /// A fact about the session itself.
     Mark(Mark),
 }
 
 /// A request to a block device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockRequest {
-    /// Identifies it between issue and completion.
+    /// The id, which links issue and completion.
     pub id: u64,
-    /// Major << 20 | minor.
+    /// The device: major << 20 | minor.
     pub device: u32,
-    /// First 512-byte sector.
+    /// The first 512-byte sector.
     pub sector: u64,
-    /// Bytes.
+    /// The size, bytes.
     pub bytes: u32,
     /// The kernel's operation: 0 read, 1 write, 2 flush, 3 discard.
     pub operation: u8,
-    /// When the request was made; `None` where the kernel keeps no statistics.
+    /// The request's time; `None` if the kernel keeps no statistics.
     pub start: Option<Stamp<Local>>,
-    /// When it went to the device.
+    /// The time at which the request went to the device.
     pub issued: Option<Stamp<Local>>,
 }
 
-/// A kernel lock that was contended.
+/// A contended kernel lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelLock {
-    /// Its address.
+    /// The lock's address.
     pub address: u64,
     /// The kernel's `LCB_F_*` flags.
     pub flags: u32,
-    /// The owner when the wait began, where it could be read.
+    /// The owner at the wait's beginning, if it could be read.
     pub owner: Option<Tid>,
 }
 
-/// The file or socket that a descriptor of a process refers to.
+/// The file or socket behind a process's descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileName {
     /// The process.
@@ -246,15 +244,15 @@ pub struct FileName {
     pub fd: u32,
     /// The file type bits of the inode's mode (`S_IFMT`).
     pub mode: u32,
-    /// The inode's number.
+    /// The inode number.
     pub inode: u64,
-    /// A socket's outgoing flow.
+    /// The outgoing flow, for a socket.
     pub flow: Option<FlowId>,
-    /// The last component of its path.
+    /// The last component of the path.
     pub name: Box<[u8]>,
 }
 
-/// A descriptor of a set that a thread polls; of a set at most 16 are recorded.
+/// A descriptor in a polled set; at most 16 per set are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetMember {
     /// The set's id: [`Call::set`].
@@ -267,17 +265,16 @@ pub struct SetMember {
     pub total: u32,
 }
 
-/// A step of a goroutine, in the thread that is [`Event::current`].
+/// A goroutine's step, in the thread [`Event::current`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoroutineStep {
     /// The process.
     pub tgid: Tid,
-    /// Which of the programs that were probed: half of the key of [`NameSpace::GoWait`].
+    /// The probed program's number: half of the key in [`NameSpace::GoWait`].
     pub program: u16,
-    /// Its number in its process; 0 where it could not be read.
+    /// The goroutine's number in its process; 0 if it could not be read.
     pub goroutine: u64,
-    /// The address of the function in which it began, of a step by which it leaves its thread; elsewhere, and where it could not be
-    /// read, 0.
+    /// For a step by which the goroutine leaves its thread: the address of the function in which it began; otherwise, and if it could not be read, 0.
     pub began_in: u64,
     /// The step.
     pub step: GoStep,
@@ -286,63 +283,62 @@ pub struct GoroutineStep {
 /// The steps of goroutines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GoStep {
-    /// It waits from here on, for this reason: the other half of the key of [`NameSpace::GoWait`].
+    /// The goroutine waits from here on, for this reason: the other half of the key in [`NameSpace::GoWait`].
     Parks(u8),
-    /// It may run again: this goroutine made it ready; 0 where none did, or it could not be read.
+    /// The goroutine may run again. This goroutine made it ready; 0 if none did, or if it could not be read.
     Ready(u64),
-    /// The thread runs it from here on. Where it runs for the first time, the goroutine that started it; else, and where that could
-    /// not be read, 0.
+    /// The thread runs the goroutine from here on. At the first run, the goroutine that started it; otherwise, and if it could not be read, 0.
     Runs(u64),
-    /// The thread ran it. It goes back into a queue.
+    /// The thread ran the goroutine, which goes back into a queue.
     Yields,
-    /// The thread ran it. It ended.
+    /// The thread ran the goroutine, which ended.
     Ends,
-    /// A span with these ids (of the trace, of the span) begins in it.
+    /// A span with these ids (trace id, span id) begins in the goroutine.
     BeginsSpan([u8; 16], [u8; 8]),
 }
 
-/// A call of a function.
+/// A function call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FunctionCall {
-    /// Which of the functions that were asked for: the key of its name, [`NameSpace::Target`].
+    /// The selected function's number: the key of its name, [`NameSpace::Target`].
     pub target: u32,
-    /// The thread that made the call.
+    /// The calling thread.
     pub thread: Tid,
-    /// When it began.
+    /// The call's beginning.
     pub from: Stamp<Local>,
-    /// How it ended.
+    /// The call's end.
     pub end: CallEnd,
 }
 
-/// How a call ended.
+/// The kind of a call's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CallEnd {
-    /// It returned.
+    /// The call returned.
     Returned,
-    /// It never returned: an exception, `longjmp` or the end of its thread unwound it, at some time up to the
-    /// stamp of the event.
+    /// The call never returned: an exception, `longjmp` or the end of its thread unwound it, at some time up
+    /// to the event's stamp.
     Unwound,
-    /// It had not ended when the recording did.
+    /// The call had not ended when the recording did.
     Open,
-    /// It returned, in its thread, and had begun in another: a goroutine's. No thread's time is that of the call.
+    /// A goroutine's call, which returned in its thread, and had begun in another. No thread's time is the call's.
     Moved,
-    /// A goroutine's too, which returned in the thread that it began in. While the goroutine waits, that thread runs others:
-    /// a wait of the thread may be none of the call.
+    /// A goroutine's call, which returned in the thread in which it began. While the goroutine waits, the thread runs others: a wait of the thread
+    /// may not be the call's.
     Stayed,
 }
 
-/// The clocks of a host, read together, and what the hypervisor took.
+/// A host's clocks, read together, and the stolen time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clocks {
     /// `CLOCK_BOOTTIME`, ns. Ahead of monotonic by the time spent suspended.
     pub boottime_ns: u64,
     /// `CLOCK_REALTIME`, ns since 1970.
     pub realtime_ns: u64,
-    /// Steal time of all CPUs since boot, ns.
+    /// Steal time on all CPUs since boot, ns.
     pub steal_ns: u64,
 }
 
-/// The meaning of the key of an [`EventKind::Name`].
+/// The meaning of an [`EventKind::Name`]'s key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum NameSpace {
@@ -354,21 +350,21 @@ pub enum NameSpace {
     BlockDevice = 3,
     /// Key: interface index. Name: the interface.
     Interface = 4,
-    /// Key: cgroup id in the hierarchy that has the CPU controller. Name: `quota_us period_us`.
+    /// Key: cgroup id in the hierarchy with the CPU controller. Name: `quota_us period_us`.
     CpuLimit = 5,
     /// Key: tgid. Name: the command line's first word, for processes that lived at the start.
     Program = 6,
-    /// Key: cgroup id in the hierarchy that has the CPU controller. Name: its path there.
+    /// Key: cgroup id in the hierarchy with the CPU controller. Name: its path there.
     CpuCgroup = 7,
-    /// Key: the number of a function that was asked for. Name: as it was asked for.
+    /// Key: a selected function's number. Name: the function as selected.
     Target = 8,
-    /// Key: number of a Go program << 8 | number of a reason for which its goroutines wait. Name: the reason.
+    /// Key: Go program number << 8 | number of a reason for which its goroutines wait. Name: the reason.
     GoWait = 9,
-    /// Key: tgid. Name: the service that the process says it is; empty where it says none any more.
+    /// Key: tgid. Name: the service published by the process; empty if it no longer publishes any.
     Service = 10,
-    /// Key: tgid. Name: the instance of its service that the process says it is; empty where it says none any more.
+    /// Key: tgid. Name: the service instance published by the process; empty if it no longer publishes any.
     ServiceInstance = 11,
-    /// Key: tgid << 8 | key of a [`ThreadAttribute`]. Name: the name of the attribute.
+    /// Key: tgid << 8 | key of a [`ThreadAttribute`]. Name: the attribute's name.
     ThreadAttribute = 12,
 }
 
@@ -389,7 +385,7 @@ impl NameSpace {
         Self::ThreadAttribute,
     ];
 
-    /// The process that a key of this space is of; `None` if it is of none, or of no number that a process can have.
+    /// The process in a key; `None` if the name space has no processes, or if no process can have the number.
     pub fn process(self, key: u64) -> Option<Tid> {
         let tgid = match self {
             Self::Program | Self::Service | Self::ServiceInstance => key,
@@ -399,22 +395,22 @@ impl NameSpace {
         u32::try_from(tgid).ok().map(Tid)
     }
 
-    /// Whether its keys are of processes.
+    /// Whether the keys name processes.
     pub const fn is_of_processes(self) -> bool {
         matches!(self, Self::Program | Self::Service | Self::ServiceInstance | Self::ThreadAttribute)
     }
 }
 
-/// Code that a process has mapped.
+/// A process's mapped code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     /// The process.
     pub tgid: Tid,
-    /// First address.
+    /// The first address.
     pub from: u64,
-    /// One past the last address.
+    /// The address after the last.
     pub to: u64,
-    /// Where `from` lies in the file, bytes.
+    /// The place of `from` in the file, bytes.
     pub offset: u64,
     /// The ELF build id, or empty.
     pub build_id: Box<[u8]>,
@@ -422,21 +418,21 @@ pub struct Mapping {
     pub path: Box<[u8]>,
 }
 
-/// Something about the session itself.
+/// A fact about the session itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mark {
     /// All sources are attached from here on.
     Started,
     /// Recording stopped here.
     Stopped,
-    /// The command that the session runs, and its process.
+    /// The session's command, and its process.
     Command {
-        /// Its first process.
+        /// The first process.
         tgid: Tid,
-        /// Its words, separated by NUL.
+        /// The words, separated by NUL.
         words: Box<[u8]>,
     },
-    /// A process that the session asks about (`-p`).
+    /// A process for which the recording was made (`-p`).
     Target(Tid),
     /// A thread of the recorder itself.
     Observer(Tid),

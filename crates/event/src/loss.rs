@@ -1,28 +1,28 @@
-//! The records among which some were lost.
+//! The kinds of lost records.
 
-/// The records among which some were lost: all of them, or those of one kind, where the kernel skipped the program that records them. It does
-/// so where an interrupt comes while the program runs on that CPU, and meets the same tracepoint.
+/// The kind of the lost records: any, or a single kind, if the kernel skipped the program that records it. The kernel does so if an interrupt comes
+/// while the program runs on the CPU, and meets the same tracepoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(u8)]
 pub enum LostRecords {
-    /// Any.
+    /// Any kind.
     #[default]
     Any = 0,
     /// Task switches.
     Switches = 1,
     /// Wake-ups.
     WakeUps = 2,
-    /// Moves of runnable threads to other CPUs.
+    /// Runnable threads' moves to other CPUs.
     Moves = 3,
-    /// The interrupts in which wake-ups and packets were.
+    /// The interrupts around wake-ups and packets.
     Interrupts = 4,
     /// Packets.
     Packets = 5,
     /// The sockets for which packets woke threads. The wake-up itself is recorded, without its socket.
     Sockets = 6,
-    /// Requests of disks.
+    /// Disk requests.
     DiskRequests = 7,
-    /// Births, ends, names and cgroups of threads.
+    /// Threads' forks, ends, names and cgroups.
     Threads = 8,
     /// Signals.
     Signals = 9,
@@ -30,12 +30,12 @@ pub enum LostRecords {
     Limits = 10,
     /// Samples.
     Samples = 11,
-    /// Calls of functions, and steps of goroutines.
+    /// Function calls, and goroutine steps.
     Calls = 12,
 }
 
 impl LostRecords {
-    /// All of them, by number.
+    /// All kinds, by number.
     pub const ALL: [Self; 13] = [
         Self::Any,
         Self::Switches,
@@ -52,7 +52,7 @@ impl LostRecords {
         Self::Calls,
     ];
 
-    /// The word for it in documents.
+    /// The kind's word in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Any => "any",
@@ -71,8 +71,7 @@ impl LostRecords {
         }
     }
 
-    /// Whether such a loss hides no state of a thread and no wake-up, but at most which socket or disk request was behind a wake-up by an
-    /// interrupt.
+    /// Whether such a loss hides no thread state and no wake-up, but at most the socket or disk request behind a wake-up by an interrupt.
     pub const fn is_evidence_alone(self) -> bool {
         matches!(self, Self::Sockets | Self::DiskRequests)
     }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use crate::HostIndex;
 
-/// One direction of a connection. The sender's and the receiver's record of a packet carry the same.
+/// A direction of a connection. The sender's and the receiver's record of a packet carry the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId(pub u64);
 
@@ -28,19 +28,19 @@ impl Flow {
         Self { source: self.target, target: self.source, protocol: self.protocol }
     }
 
-    /// Whether both ends carry the same address or loopback ones: the peer is on this host.
+    /// Whether both ends have the same address or loopback addresses: the peer is on this host.
     pub fn is_within_host(&self) -> bool {
         self.source.ip() == self.target.ip()
             || (self.source.ip().is_loopback() && self.target.ip().is_loopback())
     }
 
-    /// The host whose packets it has, where it cannot leave that: two hosts may have equal flows of this kind.
+    /// `host`, if the flow cannot leave it: two hosts may have equal flows of this kind.
     pub fn within(&self, host: HostIndex) -> Option<HostIndex> {
         self.is_within_host().then_some(host)
     }
 }
 
-/// Which way a packet crossed the edge of the host.
+/// The direction in which a packet crossed the host's edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Direction {
@@ -48,14 +48,14 @@ pub enum Direction {
     In,
 }
 
-/// A packet's header, as it passed the edge of the host.
+/// A packet's header, as the packet passed the host's edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Packet {
-    /// Its flow, in the direction it travels.
+    /// The flow, in the packet's direction.
     pub flow: FlowId,
-    /// Which way it crossed the edge.
+    /// The direction across the edge.
     pub direction: Direction,
-    /// TCP sequence number, or the IP id of other protocols.
+    /// The TCP sequence number, or the IP id for other protocols.
     pub seq: u32,
     /// TCP acknowledgement number.
     pub ack: u32,
@@ -70,6 +70,6 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// In [`Packet::tcp_flags`]: its sender takes no more data. The recorder says it of packets without SYN, FIN and RST.
+    /// In [`Packet::tcp_flags`]: the sender takes no more data. The recorder sets it on packets without SYN, FIN and RST.
     pub const WINDOW_CLOSED: u16 = 0x8000;
 }

@@ -7,43 +7,44 @@ use crate::Tid;
 /// A signal that a thread took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Signal {
-    /// Its number; 0 if the process ends by no signal: another thread called `exit_group` or `execve`.
+    /// The signal number; 0 for the end of the process without a signal: another thread called `exit_group`
+    /// or `execve`.
     pub number: u32,
-    /// Its `si_code`; 0 where it is not known.
+    /// The `si_code`; 0 if not known.
     pub code: i32,
-    /// Its disposition.
+    /// The disposition.
     pub action: SignalAction,
-    /// The number of the system call that it cut short.
+    /// The number of the system call that the signal cut short.
     pub cut_call: Option<u32>,
-    /// Where it was sent, just after the wake-up of its target: the time, and the thread that was current there.
+    /// The sending, just after the target's wake-up: the time, and the current thread.
     pub sent: Option<(Stamp<Local>, Tid)>,
 }
 
-/// The disposition of a signal.
+/// A signal's disposition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum SignalAction {
-    /// The default of the kernel for this signal.
+    /// The kernel's default for this signal.
     Default = 0,
     /// Nothing.
     Ignored = 1,
-    /// A handler of the process runs.
+    /// A handler in the process runs.
     Handled = 2,
     /// The process is ending, and this thread with it.
     ProcessEnds = 3,
 }
 
 impl SignalAction {
-    /// All of them, by number.
+    /// All dispositions, by number.
     pub const ALL: [Self; 4] = [Self::Default, Self::Ignored, Self::Handled, Self::ProcessEnds];
 }
 
-/// The effect of a signal on the thread that takes it.
+/// A signal's effect on the thread that takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SignalEffect {
-    /// It ends the thread.
+    /// The signal ends the thread.
     Kills,
-    /// It stops the thread.
+    /// The signal stops the thread.
     Stops,
     /// The thread goes on.
     GoesOn,

@@ -1,4 +1,4 @@
-//! The interface of every recording, in any format: a description, and events by time.
+//! The interface to every recording, in any format: a description, and events by time.
 
 use std::path::{Path, PathBuf};
 
@@ -6,18 +6,18 @@ use wakepath_clock::{Local, Stamp};
 
 use crate::Event;
 
-/// A recording of any format, opened for reading.
+/// A recording in any format, opened for reading.
 pub trait EventSource {
-    /// Something that could not be read, or is doubtful, in a recording that was read nonetheless.
+    /// An unreadable or doubtful part in a recording that was read nonetheless.
     type Damage;
 
-    /// The description of the recording.
+    /// The recording's description.
     fn description(&self) -> &Description;
 
-    /// Emits all events in the order of their stamps, and calls `progress` now and then with the part of
-    /// [`Description::size`] that is read. Returns the damages; lost records are events.
+    /// Emits all events in stamp order, and calls `progress` now and then with the part of
+    /// [`Description::size`] read so far. Returns the damages; lost records are events.
     ///
-    /// Memory does not grow with the size of the recording.
+    /// Memory does not grow with the recording's size.
     fn read(&self, emit: impl FnMut(&Event), progress: impl FnMut(u64)) -> Vec<Self::Damage>;
 
     /// Emits all events, as [`EventSource::read`] does.
@@ -26,83 +26,83 @@ pub trait EventSource {
     }
 }
 
-/// A format of recordings on disk.
+/// An on-disk format for recordings.
 pub trait RecordingFormat: EventSource + Sized {
-    /// Why a recording cannot be read at all.
+    /// The reason for which a recording cannot be read at all.
     type Error;
 
-    /// Whether what is at `path` looks like this format: [`RecordingFormat::open`] then reads it, or says
-    /// why not.
+    /// Whether the file or directory at `path` looks like this format: [`RecordingFormat::open`] then reads
+    /// it, or returns the reason why not.
     fn recognises(path: &Path) -> bool;
 
     /// Opens the recording at `path`.
     ///
     /// # Errors
-    /// When it is of another format, of an unknown version, or cannot be read at all. Damage behind its
+    /// If the recording has another format or an unknown version, or cannot be read at all. Damage behind its
     /// metadata is no error: see [`EventSource::read`].
     fn open(path: &Path) -> Result<Self, Self::Error>;
 }
 
-/// The description of a recording, known before its events are read.
+/// A recording's description, known before its events are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     /// The file or the directory.
     pub path: PathBuf,
-    /// The host that was recorded.
+    /// The recorded host.
     pub host: HostIdentity,
-    /// The other tracer that wrote it, with its version; `None` for a recording of ours.
+    /// The writing tracer, with its version; `None` for wakepath's own recordings.
     pub tracer: Option<String>,
-    /// The clock of the stamps.
+    /// The stamps' clock.
     pub clock: ClockId,
-    /// Realtime (ns since 1970) less that clock; `None` where the recorder did not note it.
+    /// Realtime (ns since 1970) minus that clock; `None` if the recorder did not note it.
     pub realtime_offset_ns: Option<i128>,
-    /// The stamps of the first and the last event; `None` where only reading finds them.
+    /// The first and the last event's stamps; `None` if only reading finds them.
     pub extent: Option<(Stamp<Local>, Stamp<Local>)>,
-    /// The amount to read, in the unit of progress: records or bytes.
+    /// The amount to read, in units of progress: records or bytes.
     pub size: u64,
-    /// The cgroup, unit or container that the recording was made to ask about, if it was one.
+    /// The cgroup, unit or container for which the recording was made, if any.
     pub cgroup: Option<String>,
-    /// How a recording of ours was written; `None` for those of other tracers.
+    /// The writer and format of wakepath's own recordings; `None` for other tracers.
     pub format: Option<Format>,
 }
 
-/// A host. One host is one boot: names are reused, and a reboot starts its clocks and ids anew. An unknown
-/// value is empty, or 0.
+/// A host. A host is a boot: names are reused, and a reboot starts its clocks and ids anew. An unknown value
+/// is empty, or 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostIdentity {
-    /// Its name.
+    /// The host name.
     pub name: String,
-    /// The id of this boot, as `/proc/sys/kernel/random/boot_id` has it.
+    /// The id of this boot, as in `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
-    /// Its kernel's release, as `uname -r` prints it.
+    /// The kernel release, as `uname -r` prints it.
     pub kernel_release: String,
-    /// Its kind of machine, as `uname -m` prints it.
+    /// The machine type, as `uname -m` prints it.
     pub machine: String,
-    /// One more than the largest number of a CPU that it may have.
+    /// The largest possible CPU number, plus 1.
     pub cpus: u32,
 }
 
-/// A clock of a host.
+/// A host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockId {
-    /// `CLOCK_MONOTONIC`, which our own recordings use.
+    /// `CLOCK_MONOTONIC`, used by wakepath's own recordings.
     Monotonic,
-    /// Another clock of `clock_gettime`: its number.
+    /// Another `clock_gettime` clock: its number.
     Numbered(u32),
-    /// The clock of perf, which is the scheduler's: about the time since the boot, and no other clock.
+    /// Perf's clock, which is the scheduler's: about the time since boot, and no other clock.
     Perf,
-    /// The clock of ftrace, which is the scheduler's on each CPU: those of two CPUs can differ.
+    /// Ftrace's clock, which is the scheduler's on each CPU: two CPUs' clocks can differ.
     Local,
-    /// The same, made to agree between CPUs.
+    /// Ftrace's clock, made to agree between CPUs.
     Global,
-    /// The time since the boot, which advances with each timer tick.
+    /// The time since boot, which advances with each timer tick.
     Uptime,
-    /// The CPU's time stamp counter, converted to ns as the file says.
+    /// The CPU's time-stamp counter, converted to ns by the file's parameters.
     Tsc,
 }
 
 impl ClockId {
-    /// Its name.
+    /// The clock's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Monotonic => "monotonic",
@@ -120,21 +120,21 @@ impl ClockId {
     }
 }
 
-/// How a recording of ours was written.
+/// The writer and format of a wakepath recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Format {
-    /// The number of the format.
+    /// The format number.
     pub number: i64,
-    /// The version of wakepath that wrote it.
+    /// The wakepath version that wrote the recording.
     pub writer: String,
-    /// The options of the recorder.
+    /// The recorder's options.
     pub options: String,
-    /// Bytes of its streams.
+    /// The streams' size, bytes.
     pub bytes: u64,
-    /// The number of its streams.
+    /// The number of streams.
     pub streams: usize,
-    /// Records that the recorder lost, by its own count.
+    /// Lost records, by the recorder's own count.
     pub discarded: u64,
-    /// Bytes of the spans that were received; `None` where they were not asked for.
+    /// The received spans' size, bytes; `None` if no spans were asked for.
     pub span_bytes: Option<u64>,
 }

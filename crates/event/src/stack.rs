@@ -5,27 +5,27 @@ use crate::Tid;
 /// A call stack: addresses, innermost first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
-    /// The process whose address space the user frames are of.
+    /// The process of the user frames' address space.
     pub tgid: Tid,
     /// Kernel addresses.
     pub kernel: Box<[u64]>,
     /// User addresses.
     pub user: Box<[u64]>,
-    /// The number of frames in `user`, behind the first one, that are not in the chain of frame pointers, but were found on
-    /// the stack with a call before them. They are return addresses, though perhaps of calls that ended long ago. Where the
-    /// innermost function has no frame, the first one that fits is its caller; the chain passes over it.
+    /// The number of frames in `user`, behind the first, that are not in the frame-pointer chain, but were found on the stack with a call before
+    /// them. They are return addresses, though perhaps from calls that ended long ago. If the innermost function has no frame, the first fitting
+    /// address is its caller; the chain passes over it.
     pub scanned: u16,
-    /// The number of frames in `user`, from the first one on, to which the thread's registers and the tables of the files
-    /// led, each with a call before it. The others are a guess: by a frame pointer that may be none, or by what the stack holds.
+    /// The number of frames in `user`, from the first on, to which the thread's registers and the files' unwinding tables led, each with a call
+    /// before it. The others are guesses: from a frame pointer that may not be one, or from the stack's content.
     pub proved: u16,
 }
 
-/// The id of a stack: a hash of its content, or a number of its own; equal ids mean equal stacks.
+/// A stack's id: a hash of its content, or a separate number; equal ids mean equal stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackId(pub u64);
 
 impl Stack {
-    /// Its id, as `stack_id` of `bpf/stack.h` computes it.
+    /// The id, as `stack_id` in `bpf/stack.h` computes it.
     pub fn id(&self) -> StackId {
         let counts = (self.kernel.len() as u64) << 16 | self.user.len() as u64;
         let found = u64::from(self.proved) << 16 | u64::from(self.scanned);
@@ -39,32 +39,31 @@ fn mix(hash: u64, word: u64) -> u64 {
     hash ^ (hash >> 29)
 }
 
-/// How stacks at switch-outs and wakings came about, since the recording began. A stack is not taken
-/// anew where a thread looks as it did before: the same registers, the same system call. Some of these
-/// are checked.
+/// The origins of stacks at switch-outs and wake-ups, since the recording began. A stack is not taken anew if
+/// the thread looks as before: the same registers, the same system call. Some of these are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StackCounts {
-    /// Taken.
+    /// Taken stacks.
     pub taken: u64,
-    /// Not taken: that of before was meant.
+    /// Stacks not taken: the previous stack stands for them.
     pub repeated: u64,
-    /// The number of those in `taken` that were taken to check a repeated stack.
+    /// The number of stacks in `taken` that checked a repeated stack.
     pub checked: u64,
-    /// The number of those in `checked` that differed.
+    /// The number of stacks in `checked` that differed.
     pub disagreed: u64,
-    /// The number of those in `repeated` since the last check before one that disagreed: at most these are wrong.
+    /// The maximum number of wrong stacks in `repeated`: those between a disagreeing check and the check before it.
     pub doubtful: u64,
 }
 
-/// How stacks were unwound, since the recording began.
+/// The unwinding work since the recording began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UnwindCounts {
-    /// The time in which the kernel side read the stacks of [`StackCounts::taken`], ns.
+    /// The kernel side's time for reading the stacks in [`StackCounts::taken`], ns.
     pub taken_ns: u64,
-    /// Stacks and samples of which memory was copied, for user space to finish.
+    /// Stacks and samples with a memory copy, for user space to finish.
     pub copied: u64,
-    /// The number of those in `copied` that user space did not finish: the process was gone, or too many waited.
+    /// The number of copies in `copied` that user space did not finish: the process was gone, or too many waited.
     pub refused: u64,
-    /// CPU time of the thread that finished the others, ns.
+    /// CPU time of the thread that finished the other copies, ns.
     pub unwound_ns: u64,
 }

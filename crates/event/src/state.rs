@@ -1,24 +1,24 @@
 //! Reasons why a thread leaves its CPU.
 
-/// Why a thread left its CPU.
+/// The reason for which a thread left its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SwitchOut {
-    /// It could go on running: preempted, or gave way.
+    /// The thread could go on running: preempted, or it yielded.
     Runnable,
-    /// A cgroup's CPU limit took it off.
+    /// A cgroup's CPU limit took the thread off.
     Throttled,
-    /// It waits to be woken.
+    /// The thread waits for a wake-up.
     Blocked(BlockedState),
-    /// It will not run again.
+    /// The thread will not run again.
     Dead,
 }
 
-/// How a thread waits. The kernel's task state bits, decoded for the kernel that wrote them.
+/// The kind of a thread's wait: the kernel's task state bits, decoded for the kernel that wrote them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BlockedState {
-    /// Any signal ends it.
+    /// Any signal ends the wait.
     Interruptible,
-    /// No signal ends it, but for fatal ones where the kernel says killable.
+    /// No signal ends the wait, except fatal signals if the kernel calls it killable.
     Uninterruptible,
     /// Uninterruptible, and not counted as load: kernel threads without work.
     Idle,
@@ -26,13 +26,13 @@ pub enum BlockedState {
     Stopped,
     /// Stopped by its tracer.
     Traced,
-    /// A kernel thread put aside.
+    /// A parked kernel thread.
     Parked,
     /// Frozen, by suspend or a cgroup.
     Frozen,
     /// A sleeping spin lock of a real-time kernel.
     RtLockWait,
-    /// Bits that we do not know.
+    /// Bits without a known meaning.
     Other(u32),
 }
 

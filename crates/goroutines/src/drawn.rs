@@ -1,9 +1,9 @@
-//! Drawings of goroutines, for tests: a line each, a column for each [`STEP`].
+//! Goroutine drawings, for tests: a line each, a column for each [`STEP`].
 //!
-//! The label is the goroutine's number, `@` and its thread if that has another number, `<` and the goroutine that started it. A column is
-//! `=` where it runs, `q` in a queue, `_` where it is not alive, `?` where nothing is recorded of it. A park is a letter for its reason (`s` sleep, `i` a
-//! descriptor, `l` a lock, `c` a channel, `o` another), and in its last column its end: the goroutine that made it ready, `t` the
-//! scheduler, `p` nothing but that a thread ran it. Threads run all the time, unless they are drawn too.
+//! The label is the goroutine's number, `@` and its thread if the numbers differ, `<` and the goroutine that started it. A column is `=` while it
+//! runs, `q` in a queue, `_` while it is not alive, `?` without a record. A park is a letter for its reason (`s` sleep, `i` a descriptor, `l` a lock,
+//! `c` a channel, `o` another), and in its last column its end: the goroutine that made it ready, `t` the scheduler, `p` nothing but a thread running
+//! it. Threads run all the time, unless they are drawn too.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Cause, Path, SegmentKind, Timeouts};
@@ -22,7 +22,7 @@ const REASONS: [(u8, GoWait); 5] = [
     (b'o', GoWait::Other),
 ];
 
-/// A drawing that was read.
+/// A parsed drawing.
 pub(crate) struct Drawn {
     pub(crate) graph: Graph,
     pub(crate) goroutines: Goroutines,
@@ -37,17 +37,17 @@ pub(crate) fn stamp(column: usize) -> Stamp<Reference> {
     Stamp::from_ns(at(column))
 }
 
-/// The drawing of the goroutines, and events that the graph has too.
+/// The drawn goroutines, with losses of any records in these columns.
 pub(crate) fn drawn(drawing: &str, losses: &[(usize, usize)]) -> Drawn {
     drawn_without(drawing, losses, |_| true)
 }
 
-/// The same where the lost records are of this kind.
+/// The same, with losses of this kind of record.
 pub(crate) fn drawn_with_lost(drawing: &str, records: LostRecords, losses: &[(usize, usize)]) -> Drawn {
     drawn_of(drawing, (records, losses), |_| true)
 }
 
-/// The same without the steps that are not kept.
+/// The same without the steps for which `keeps` is false.
 pub(crate) fn drawn_without(
     drawing: &str,
     losses: &[(usize, usize)],
@@ -56,7 +56,7 @@ pub(crate) fn drawn_without(
     drawn_of(drawing, (LostRecords::Any, losses), keeps)
 }
 
-/// The same over threads that are drawn too, with as many columns.
+/// The same over drawn threads, with as many columns.
 pub(crate) fn drawn_over(threads: &str, drawing: &str) -> Drawn {
     drawn_on(threads, drawing, (LostRecords::Any, &[]), |_| true)
 }
@@ -133,7 +133,7 @@ fn drawn_on(
             before = state;
         }
     }
-    // At one time, what leaves a thread comes first, then what becomes ready, then what runs.
+    // At the same time, leaving a thread comes first, then becoming ready, then running.
     steps.sort_by_key(|&(at, order, ..)| (at, order));
     let kept = steps.into_iter().filter(|&(at, _, _, step)| keeps(&(at / STEP, step)));
     let steps: Vec<Step> = kept.map(|(at, _, on, step)| (Stamp::from_ns(at), tids[on], step)).collect();
@@ -167,7 +167,7 @@ impl Drawn {
         path
     }
 
-    /// The path as a line, a column a step: the goroutine that ran, or a letter for what it waited for.
+    /// The path as a line, a column per step: the running goroutine, or a letter for the kind of wait.
     pub(crate) fn line(&self, number: u64) -> String {
         let columns = (self.end / STEP) as usize;
         let GoPath { path, goroutines, .. } = self.path_of(number, 0, columns);

@@ -1,4 +1,4 @@
-//! The active path of a goroutine.
+//! A goroutine's active path.
 
 use std::collections::HashMap;
 
@@ -13,14 +13,14 @@ use wakepath_wait_graph::{Graph, ThreadIndex};
 use crate::states::{Interval, Park, ParkEnd, State};
 use crate::{GoroutineIndex, Goroutines};
 
-/// A stretch of a goroutine's time, to be explained.
+/// A goroutine and a time range to explain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GoWindow {
     /// The goroutine.
     pub goroutine: GoroutineIndex,
-    /// Its first nanosecond.
+    /// The first nanosecond.
     pub from: Stamp<Reference>,
-    /// One past its last.
+    /// The nanosecond after the last.
     pub to: Stamp<Reference>,
 }
 
@@ -33,14 +33,14 @@ pub enum GoWait {
     Descriptor,
     /// For a lock.
     Lock,
-    /// For a channel, which may be one that a timer sends to.
+    /// For a channel, to which a timer may send.
     Channel,
     /// For anything else.
     Other,
 }
 
 impl GoWait {
-    /// The kind of a reason, by the name that Go's runtime gives it.
+    /// A reason's kind, by its name in Go's runtime.
     pub fn of(name: &[u8]) -> Self {
         match name {
             b"sleep" => Self::Sleep,
@@ -52,23 +52,24 @@ impl GoWait {
     }
 }
 
-/// The path of a goroutine.
+/// A goroutine's path.
 #[derive(Debug, Clone)]
 pub struct GoPath {
-    /// The path. The thread of a segment in which a goroutine is parked or in a queue is the one that last ran it.
+    /// The path. If the goroutine of a segment is parked or in a queue, the segment's thread is the last to have run it.
     pub path: Path,
-    /// For each segment, the goroutine; `None` where its thread is not known to have run one.
+    /// For each segment, the goroutine; `None` if its thread is not known to have run any.
     pub goroutines: Vec<Option<GoroutineIndex>>,
-    /// For each wait, the goroutine that was parked and the reason's number; `None` for the waits of threads.
+    /// For each wait, the parked goroutine and the reason's number; `None` for threads' waits.
     pub parks: Vec<Option<(GoroutineIndex, u8)>>,
 }
 
-/// The active path of windows that follow each other without gaps (G15 Algorithm 5) on two levels: see the documentation of this crate. Several are
-/// those of work that goroutines hand over to each other; `None` without one. `reasons` gives the kind of a reason by the program's number and its
-/// own.
+/// The active path of windows that follow each other without gaps (G15 Algorithm 5), on two levels: see this crate's documentation. Several windows
+/// are work that goroutines hand over to each other; `None` without a window. `reasons` gives a reason's kind by the program's number and the
+/// reason's own.
 ///
-/// Like the path of a thread it tiles the window, is clipped to each wait that it explains, and is a loop with a stack of its own.
-/// It ends: a goroutine ran when it made another one ready, so that each step down goes to a wait that ended earlier; where
+/// Like a thread's path it tiles the window, is clipped to each wait that it explains, and is a loop with its own stack. It ends: a goroutine ran
+/// when it made another ready, so each step down goes to a wait that ended earlier; if steps contradict each other, a goroutine over the same time as
+/// before is not followed again.
 /// steps contradict each other, a goroutine over the same time as before is not followed again.
 pub fn path(
     graph: &Graph,
@@ -111,7 +112,7 @@ pub fn path(
     Some(GoPath { path, goroutines: of, parks })
 }
 
-/// The thread that ran a goroutine last before a time, else the one that runs it first, else the first of its process.
+/// The last thread to run the goroutine before `at`, else the first to run it, else the first of its process.
 fn last_thread(goroutines: &Goroutines, index: GoroutineIndex, at: Stamp<Reference>) -> ThreadIndex {
     let goroutine = goroutines.get(index);
     let thread = |interval: &Interval| match interval.state {
@@ -140,7 +141,7 @@ struct Walk<'a> {
     joined: JoinedSum,
     /// The time over which each goroutine was followed last.
     followed: HashMap<GoroutineIndex, (Stamp<Reference>, Stamp<Reference>)>,
-    /// The rest of the window, what comes next last.
+    /// The rest of the window, the next task last.
     todo: Vec<Follow>,
 }
 
@@ -156,7 +157,7 @@ struct Follow {
 }
 
 impl Walk<'_> {
-    /// Makes this the next task. False if this very time is what it is to explain.
+    /// Makes `follow` the next task. Returns false if the walk is already explaining this very time.
     fn begin(&mut self, follow: Follow) -> bool {
         let time = (follow.at, follow.to);
         if self.followed.insert(follow.goroutine, time) == Some(time) {
@@ -236,7 +237,7 @@ impl Walk<'_> {
         self.joined.ns += path.joined.ns;
     }
 
-    /// A park is replaced by what the goroutine did that ended it, where one did.
+    /// Replaces a park by the activity of the goroutine that ended it, if a goroutine did.
     fn parked(&mut self, follow: &Follow, park: Park, to: Stamp<Reference>, reason: GoWait) {
         let (kind, cause, basis) = match (park.end, reason) {
             (ParkEnd::By(by), _) if by != follow.goroutine => {
@@ -265,11 +266,11 @@ impl Walk<'_> {
                 (SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous)
             }
             (ParkEnd::Scheduler(_), GoWait::Sleep) => (SegmentKind::Timer, timer(), Basis::Measured),
-            // A timer's channel, a deadline of a connection: or the scheduler's own doing.
+            // A timer's channel, a connection's deadline, or the scheduler's own doing.
             (ParkEnd::Scheduler(_), GoWait::Channel | GoWait::Descriptor) => {
                 (SegmentKind::Timer, timer(), Basis::Ambiguous)
             }
-            // The poller does not say what came; it may have been a pipe.
+            // The poller does not report the event; the descriptor may have been a pipe.
             (ParkEnd::Taken(_), GoWait::Descriptor) => {
                 (SegmentKind::Network, Cause::Network { flow: None }, Basis::Ambiguous)
             }
@@ -289,7 +290,7 @@ impl Walk<'_> {
         self.other(follow, to, kind, cause, basis);
     }
 
-    /// Before its first run a goroutine was in a queue, once it had been started: its parent did that, while it ran.
+    /// Before its first run a goroutine was in a queue from its start on; its parent started it while running.
     fn before_first(&mut self, follow: Follow) {
         let goroutine = self.goroutines.get(follow.goroutine);
         let first = goroutine.intervals.first().map(|interval| (interval.from, interval.state));
@@ -307,7 +308,7 @@ impl Walk<'_> {
         let of_parent = &self.goroutines.get(parent).intervals;
         let may_start = |interval: &&Interval| !matches!(interval.state, State::Parked(_) | State::Queued);
         let started = of_parent.iter().rev().filter(|interval| interval.from < began).find(may_start);
-        // It was started by then, and in a queue from then on at the latest.
+        // The parent had started it by then, so from then on at the latest it was in a queue.
         let started =
             started.map(|interval| interval.to.min(began)).unwrap_or(began).clamp(follow.at, follow.to);
         let queued = Follow { at: started, ..follow };

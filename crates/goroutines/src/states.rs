@@ -1,4 +1,4 @@
-//! The states of goroutines, from the steps that were seen.
+//! Goroutine states, from the recorded steps.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_event::{GoStep, GoroutineStep, Tid};
 use wakepath_wait_graph::{Graph, ThreadIndex};
 
-/// A step with its time and the thread in which it was taken, as a survey keeps it.
+/// A step with its time and its thread, as a survey keeps it.
 pub type Step = (Stamp<Local>, Tid, GoroutineStep);
 
 /// A goroutine, by its place in [`Goroutines`].
@@ -19,76 +19,76 @@ pub type Process = ThreadIndex;
 /// A goroutine and its states.
 #[derive(Debug, Clone)]
 pub struct Goroutine {
-    /// Its process.
+    /// The process.
     pub process: Process,
-    /// Its number there.
+    /// The goroutine's number in its process.
     pub number: u64,
-    /// The program, as the recorder numbers them.
+    /// The recorder's number for the program.
     pub program: u16,
-    /// The goroutine that started it, where its first run was seen.
+    /// The goroutine that started this goroutine, if its first run was recorded.
     pub parent: Option<u64>,
-    /// The address of the function in which it began, where it was seen to leave a thread and that could be read.
+    /// The address of the function in which the goroutine began, if its leaving a thread was recorded and the address could be read.
     pub began_in: Option<u64>,
-    /// Whether it was seen to end.
+    /// Whether the goroutine's end was recorded.
     pub ended: bool,
-    /// Its states, in order, without gap.
+    /// The states, in order, without gap.
     pub intervals: Vec<Interval>,
-    /// The state in which it is since then.
+    /// The goroutine's state from `since` on.
     open: State,
     since: Stamp<Reference>,
     /// The last step that proves the open state.
     proved: Stamp<Reference>,
 }
 
-/// A time in one state.
+/// A time range in the same state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
-    /// Its beginning.
+    /// The beginning.
     pub from: Stamp<Reference>,
-    /// Its end.
+    /// The end.
     pub to: Stamp<Reference>,
     /// The state.
     pub state: State,
 }
 
-/// The state of a goroutine.
+/// A goroutine's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// This thread runs it.
+    /// This thread runs the goroutine.
     Running(ThreadIndex),
-    /// It is in a queue of Go's scheduler.
+    /// In a queue of Go's scheduler.
     Queued,
-    /// It waits.
+    /// Waiting.
     Parked(Park),
     /// Not known.
     Unknown,
 }
 
-/// A wait of a goroutine.
+/// A goroutine's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Park {
-    /// Why, as its program numbers reasons.
+    /// The reason, by the program's number.
     pub reason: u8,
-    /// The thread that had run it.
+    /// The thread that had run the goroutine.
     pub thread: ThreadIndex,
-    /// How it ended.
+    /// The park's end.
     pub end: ParkEnd,
 }
 
-/// How a park ended.
+/// A park's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParkEnd {
-    /// A goroutine made it ready.
+    /// This goroutine made the parked goroutine ready.
     By(GoroutineIndex),
-    /// The scheduler made it ready, in this thread: a timer of Go's, or the collection of garbage.
+    /// The scheduler made it ready, in this thread: a Go timer, or the garbage collector.
     Scheduler(ThreadIndex),
-    /// A thread runs it, and nothing made it ready: the poller found that its descriptor is.
+    /// This thread runs it, and nothing made it ready: the poller found its descriptor ready.
     Taken(ThreadIndex),
-    /// It had not ended when the recording did, or its end was not seen.
+    /// The park had not ended when the recording did, or its end was not recorded.
     Unseen,
 }
 
-/// The goroutine that a thread runs from then to then.
+/// A goroutine's run on a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadOf {
     /// The beginning.
@@ -99,18 +99,18 @@ pub struct ThreadOf {
     pub goroutine: GoroutineIndex,
 }
 
-/// All goroutines of a recording.
+/// All goroutines in a recording.
 #[derive(Debug, Clone, Default)]
 pub struct Goroutines {
     all: Vec<Goroutine>,
     by_number: HashMap<(Process, u64), GoroutineIndex>,
     by_thread: HashMap<ThreadIndex, Vec<ThreadOf>>,
-    /// The first goroutine of each process in which a span with these ids (of the trace, of the span) began.
+    /// The first goroutine, per process, in which a span with these ids (trace id, span id) began.
     spans: BTreeMap<([u8; 16], [u8; 8], Process), GoroutineIndex>,
 }
 
 impl Goroutines {
-    /// The goroutines that took these steps, in the order of time. `thread` finds a thread of the graph by its tid at a time.
+    /// The goroutines that took these steps, given in time order. `thread` finds a thread in the graph by its tid at a time.
     pub fn new(
         graph: &Graph,
         steps: &[Step],
@@ -120,7 +120,7 @@ impl Goroutines {
             graph.losses().all().iter().filter(|loss| loss.reported && !loss.records.is_evidence_alone());
         let mut losses: Vec<_> = losses.map(|loss| (loss.to, loss.from)).collect();
         losses.sort_unstable();
-        // For each loss, the earliest beginning of it and of those that end later.
+        // For each loss, the earliest beginning among it and all losses that end later.
         for place in (1..losses.len()).rev() {
             losses[place - 1].1 = losses[place - 1].1.min(losses[place].1);
         }
@@ -133,29 +133,28 @@ impl Goroutines {
         builder.finish(graph)
     }
 
-    /// All of them.
+    /// All goroutines.
     pub fn iter(&self) -> impl Iterator<Item = (GoroutineIndex, &Goroutine)> {
         (0..).map(GoroutineIndex).zip(&self.all)
     }
 
-    /// One of them. Panics if the index is of others.
+    /// A goroutine. Panics if the index belongs to other [`Goroutines`] with more.
     pub fn get(&self, index: GoroutineIndex) -> &Goroutine {
         &self.all[index.0 as usize]
     }
 
-    /// The one with this number in a process.
+    /// The goroutine with this number in a process.
     pub fn with_number(&self, process: Process, number: u64) -> Option<GoroutineIndex> {
         self.by_number.get(&(process, number)).copied()
     }
 
-    /// The goroutines in which a span with these ids (of the trace, of the span) began, one of each process: processes may give the same ids.
+    /// The goroutines in which a span with these ids (trace id, span id) began, the first in each process: processes may give the same ids.
     pub fn of_span(&self, trace: [u8; 16], span: [u8; 8]) -> impl Iterator<Item = (Process, GoroutineIndex)> {
         let all = (trace, span, ThreadIndex(0))..=(trace, span, ThreadIndex(u32::MAX));
         self.spans.range(all).map(|(&(.., process), &goroutine)| (process, goroutine))
     }
 
-    /// The goroutines that a thread ran from then to then, piece by piece, without gap or overlap; `None` where it is not known
-    /// to have run one.
+    /// The goroutines that a thread ran between `from` and `to`, piece by piece, without gap or overlap; `None` if it is not known to have run any.
     pub fn on_thread(
         &self,
         thread: ThreadIndex,
@@ -192,15 +191,16 @@ impl Goroutine {
 
 struct Builder {
     goroutines: Goroutines,
-    /// The goroutine that each thread runs.
+    /// Each thread's running goroutine.
     running: HashMap<ThreadIndex, GoroutineIndex>,
-    /// The end of each loss, and the earliest beginning of those from it on; in order.
+    /// Each loss's end, and the earliest beginning among it and all later losses; in order.
     losses: Vec<(Stamp<Reference>, Stamp<Reference>)>,
 }
 
 impl Builder {
     fn step(&mut self, at: Stamp<Reference>, on: ThreadIndex, process: Process, step: &GoroutineStep) {
-        // One that could not be read is another one than the thread ran, or the same: neither is known.
+        // An unreadable goroutine may be the thread's running goroutine, or another: its state and the
+        // thread's are not known.
         if step.goroutine == 0 {
             if !matches!(step.step, GoStep::Ready(_)) {
                 self.leaves_unseen(on, at);
@@ -236,7 +236,7 @@ impl Builder {
                 let goroutine = &mut self.goroutines.all[index.0 as usize];
                 match goroutine.open {
                     State::Parked(_) => {}
-                    // The runtime suspends one for a moment to look at its stack.
+                    // The runtime briefly suspends a goroutine to look at its stack.
                     State::Queued => return goroutine.prove(at, &self.losses),
                     State::Running(_) | State::Unknown => self.close_unknown(index, at),
                 }
@@ -291,7 +291,8 @@ impl Builder {
         })
     }
 
-    /// A step shows that a thread runs a goroutine. Where it was not known to, its state was not.
+    /// A step shows that a thread runs a goroutine. If it was not known to run there, its state until then is
+    /// unknown.
     fn proves_run(&mut self, index: GoroutineIndex, on: ThreadIndex, at: Stamp<Reference>) {
         if self.goroutines.all[index.0 as usize].open == State::Running(on) {
             self.goroutines.all[index.0 as usize].prove(at, &self.losses);
@@ -303,7 +304,7 @@ impl Builder {
         self.running.insert(on, index);
     }
 
-    /// A thread no longer runs the goroutine that it ran, if it ran one: when that left it is not known.
+    /// The thread no longer runs its goroutine, if any: the time at which it left is not known.
     fn leaves_unseen(&mut self, on: ThreadIndex, at: Stamp<Reference>) {
         if let Some(index) = self.running.remove(&on) {
             self.close_unknown(index, at);
@@ -360,13 +361,14 @@ impl Builder {
 }
 
 impl Goroutine {
-    /// Ends the open state at a step that proves it. From a loss since the last such step on, it is not known.
+    /// Ends the open state at a step that proves it. From a loss since the last such step on, the state is
+    /// not known.
     fn close(&mut self, at: Stamp<Reference>, losses: &[(Stamp<Reference>, Stamp<Reference>)]) {
         let lost = lost_since(losses, self.proved, at).filter(|_| self.open != State::Unknown);
         if let Some(lost) = lost {
             let lost = lost.max(self.since);
             let known = match self.open {
-                // Its end may be that of another park.
+                // Its end may belong to another park.
                 State::Parked(park) => State::Parked(Park { end: ParkEnd::Unseen, ..park }),
                 state => state,
             };

@@ -15,7 +15,7 @@ use crate::layout::{CALL_NONE, Layout, NONE, NOTHING_READY};
 use crate::length::number;
 use crate::{Header, Kind, TaskStates, record_length};
 
-/// Why bytes are not a record.
+/// The reason for which bytes are not a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum DecodeError {
@@ -29,7 +29,7 @@ pub enum DecodeError {
     TooLong { record: &'static str, claims: usize, most: usize },
 }
 
-/// Makes events out of records of one kernel.
+/// Makes events from a kernel's records.
 #[derive(Debug, Clone, Copy)]
 pub struct Decoder {
     states: &'static TaskStates,
@@ -41,28 +41,26 @@ pub(crate) const THROTTLED: u32 = 2;
 /// `enum wp_thread_flags`.
 pub(crate) const THREAD_KERNEL: u32 = 1;
 pub(crate) const THREAD_RUNNING: u32 = 2;
-/// Bits of `wp_switch_lock.valid`.
+/// Bits in `wp_switch_lock.valid`.
 pub(crate) const LOCK_VALUE: u32 = 1;
 pub(crate) const LOCK_CLAIM: u32 = 2;
 
 impl Decoder {
-    /// A decoder for records of the kernel of this release, as `uname -r` prints it.
+    /// A decoder for records from this kernel release, as `uname -r` prints it.
     pub fn for_release(release: &str) -> Self {
         Self { states: TaskStates::of_release(release) }
     }
 
-    /// The event of the record at the beginning of `bytes`, and the record's length in
-    /// bytes. `cpu` is the CPU whose buffer it comes from; for [`crate::Buffer::Life`], the header's
-    /// `seq`.
+    /// The event of the first record in `bytes`, and the record's length, bytes. `cpu` is the CPU of the
+    /// record's buffer; for [`crate::Buffer::Life`], the header's `seq`.
     ///
     /// # Errors
-    /// Where [`record_length`] knows a length nonetheless, the record can be skipped.
+    /// If [`record_length`] knows a length nonetheless, the record can be skipped.
     pub fn decode(&self, bytes: &[u8], cpu: Cpu) -> Result<(Event, usize), DecodeError> {
         self.decode_with(bytes, cpu, |event, length| (event, length))
     }
 
-    /// The same, but passes the event to `take` instead of returning it: an event is large, and need not be moved
-    /// where it is only read.
+    /// Like [`Decoder::decode`], but passes the event to `take` instead of returning it: an event is large, and need not be moved if it is only read.
     ///
     /// # Errors
     /// The same as [`Decoder::decode`].
@@ -73,7 +71,7 @@ impl Decoder {
         cpu: Cpu,
         take: impl FnOnce(Event, usize) -> T,
     ) -> Result<T, DecodeError> {
-        // Switches and wakings are all but everything in a recording; the rest is out of their way.
+        // Almost all records in a recording are switches and wake-ups; the rest is out of their way.
         let Some(header) = Header::read(bytes) else {
             return Err(DecodeError::Short { record: "any", needs: 16, found: bytes.len() });
         };
@@ -119,7 +117,7 @@ impl Decoder {
     #[inline(always)]
     fn switch<const N: usize>(&self, r: &[u8; N], call: Option<Call>) -> EventKind {
         let flags = u32_at(r, 28);
-        // A throttled thread also reads as preempted, and a preempted one may have any state.
+        // A throttled thread also reads as preempted, and a preempted thread may have any state.
         let out = if flags & THROTTLED != 0 {
             SwitchOut::Throttled
         } else if flags & PREEMPT != 0 {
@@ -137,7 +135,7 @@ impl Decoder {
         let r = Record { bytes: &bytes[..length], layout: Layout::of(kind) };
         let mut cpu = cpu;
         let what = match kind {
-            // All that brings a short one here; `record_length` has refused it.
+            // Only too short records come here; `record_length` has refused them.
             Kind::Switch
             | Kind::SwitchCall
             | Kind::SwitchLock
@@ -292,7 +290,7 @@ impl Decoder {
         };
         let call = match r.u32(68) {
             CALL_NONE => None,
-            // The next record has the argument, where the kernel allows reading it.
+            // The next record has the argument, if the kernel allows reading it.
             number => Some(Call { number, arg0: Call::NO_ARGUMENT, lock: None }),
         };
         EventKind::Thread { identity: identity(r), blocked, call }
@@ -347,7 +345,7 @@ fn u64_at<const N: usize>(r: &[u8; N], at: usize) -> u64 {
     u64::from(u32_at(r, at)) | u64::from(u32_at(r, at + 4)) << 32
 }
 
-/// A whole record whose length has been checked.
+/// A whole record with a checked length.
 struct Record<'a> {
     bytes: &'a [u8],
     layout: &'static Layout,
@@ -381,8 +379,8 @@ impl Record<'_> {
         all[..end].into()
     }
 
-    /// The bytes at `at` that mean something: as many as the field `len` says, which fit into as
-    /// many as the field `padded` says stand there.
+    /// The meaningful bytes at `at`: as many as the field `len` says, which is at most the field
+    /// `padded`.
     fn counted(&self, at: usize, len: &'static str, padded: &'static str) -> Result<Box<[u8]>, DecodeError> {
         let count = |name| self.layout.field(name).map_or(0, |field| self.u32(field.offset));
         let (meaning, standing) = (count(len), count(padded));
@@ -465,14 +463,14 @@ fn lock(r: &Record<'_>) -> KernelLock {
     KernelLock { address: r.u64(16), flags: r.u32(24), owner: (owner != 0).then_some(Tid(owner)) }
 }
 
-/// The stack whose fields begin at an offset.
+/// The stack whose fields begin at `at`.
 fn stack(r: &Record<'_>, at: usize) -> Result<Stack, DecodeError> {
     let (kernel, user, all) = (r.u16(at + 4), r.u16(at + 6), r.u32(at + 12));
     let (scanned, proved) = (r.u16(at + 8), r.u16(at + 10));
     if u32::from(kernel) + u32::from(user) != all {
         return Err(r.bad("frames_len", all.into()));
     }
-    // The innermost was not looked for.
+    // The innermost frame is never found by scanning.
     if scanned > 0 && scanned >= user {
         return Err(r.bad("scanned", scanned.into()));
     }
@@ -560,7 +558,7 @@ fn mark(r: &Record<'_>) -> Result<Mark, DecodeError> {
     })
 }
 
-/// By `enum wp_context`. A number that nothing has is an interrupt that we did not recognise.
+/// By `enum wp_context`. An unassigned number is an interrupt that was not recognised.
 const CONTEXT_BY_NUMBER: [Context; 256] = {
     let mut table = [Context::UnknownInterrupt; 256];
     table[0] = Context::Task;
@@ -580,7 +578,7 @@ const CONTEXT_BY_NUMBER: [Context; 256] = {
     table
 };
 
-/// The number of a context in a record's header.
+/// A context's number in a record's header.
 pub(crate) const fn context_number(context: Context) -> u8 {
     match context {
         Context::Task => 0,

@@ -14,7 +14,7 @@ use crate::decode::{
 use crate::layout::{CALL_NONE, MAX_FRAMES, MAX_RECORD_BYTES, NONE, NOTHING_READY};
 use crate::{Kind, TaskStates};
 
-/// Why an event cannot be written as a record.
+/// The reason for which an event cannot be written as a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum EncodeError {
@@ -24,24 +24,24 @@ pub enum EncodeError {
     NoSuchState(SwitchOut),
 }
 
-/// Makes records out of events: those that user space contributes to a recording, and those of
-/// generators and tests. A field that an event lacks (a wake-up's target CPU, a request's error) is 0.
+/// Makes records from events: the records that user space contributes to a recording, and those from
+/// generators and tests. A field missing in the event (a wake-up's target CPU, a request's error) is 0.
 #[derive(Debug, Clone, Copy)]
 pub struct Encoder {
     states: &'static TaskStates,
 }
 
 impl Encoder {
-    /// An encoder that writes task states as the kernel of this release does.
+    /// An encoder that writes task states as this kernel release does.
     pub fn for_release(release: &str) -> Self {
         Self { states: TaskStates::of_release(release) }
     }
 
-    /// Appends the record of `event` to `out`; nothing is appended on error. `seq` counts the
-    /// records of a per-CPU buffer; in [`crate::Buffer::Life`] it is `event.cpu.0`.
+    /// Appends `event`'s record to `out`; nothing is appended on error. `seq` counts the records in a per-CPU
+    /// buffer; in [`crate::Buffer::Life`] it is `event.cpu.0`.
     ///
     /// # Errors
-    /// For what no record can hold.
+    /// If no record can hold the event.
     pub fn encode(&self, event: &Event, seq: u16, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let begin = out.len();
         let mut w = Record { out };
@@ -80,7 +80,7 @@ impl Encoder {
                 w.u16(*irq);
                 w.u16(0);
                 match socket {
-                    // A thread that was just born cannot have waited for a socket.
+                    // A newborn thread cannot have waited for a socket.
                     _ if *newborn => Kind::WakingNew,
                     None => Kind::Waking,
                     Some(flow) => w.number(flow.0, Kind::WakingSocket),
@@ -300,7 +300,7 @@ impl Encoder {
     }
 }
 
-/// Value, claim and which of them is there.
+/// The value, the claim, and a flag each for their presence.
 fn lock_word(lock: &LockWord, w: &mut Record<'_>) {
     w.u32(lock.value.unwrap_or(0));
     w.u32(lock.claimed_owner.map_or(0, |tid| tid.0));
@@ -451,13 +451,13 @@ fn mark(mark: &Mark, w: &mut Record<'_>) -> Result<Kind, EncodeError> {
     Ok(Kind::Mark)
 }
 
-/// A record that is being written.
+/// A record under construction.
 struct Record<'a> {
     out: &'a mut Vec<u8>,
 }
 
 impl Record<'_> {
-    /// Half of the longest record, so that two sequences and the fixed part always fit.
+    /// Half the longest record, so that two sequences and the fixed part always fit.
     const MAX_COUNTED: usize = MAX_RECORD_BYTES / 2 - 64;
 
     fn u8(&mut self, value: u8) {
@@ -476,7 +476,7 @@ impl Record<'_> {
         self.out.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// The last or only number of a record, whose kind is returned.
+    /// The last or only number in a record; returns `kind`.
     fn number(&mut self, value: u64, kind: Kind) -> Kind {
         self.u64(value);
         kind
@@ -493,7 +493,7 @@ impl Record<'_> {
         self.out.resize(self.out.len() + width - text.len(), 0);
     }
 
-    /// The two counts of a sequence.
+    /// A sequence's two counts.
     fn counts(&mut self, bytes: &[u8], what: &'static str) -> Result<(), EncodeError> {
         if bytes.len() > Self::MAX_COUNTED {
             return Err(EncodeError::TooMany { what, found: bytes.len(), most: Self::MAX_COUNTED });

@@ -1,25 +1,25 @@
-//! Reads the fields of any record by the table of layouts.
+//! Reads any record's fields by the layout table.
 
 use crate::layout::{Element, FieldType, Layout};
 use crate::length::number;
 use crate::{DecodeError, Header, Kind, record_length};
 
-/// A field of a record, as it stands there.
+/// A record's field, undecoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value<'a> {
     /// A number.
     Number(u64),
-    /// Bytes: of a text with its padding, or of anything else.
+    /// Bytes: a text with its padding, or anything else.
     Bytes(&'a [u8]),
     /// Addresses.
     Addresses(Vec<u64>),
 }
 
-/// The fields of the record that `bytes` begin with, behind its header, by their names in
-/// [`Layout`]: for readers that show a record as it stands. [`crate::Decoder`] says what it means.
+/// The fields behind the header of the first record in `bytes`, by their names in [`Layout`]: for
+/// readers that show a record undecoded. [`crate::Decoder`] gives the meaning.
 ///
 /// # Errors
-/// When there is no whole record.
+/// If there is no whole record.
 pub fn fields(bytes: &[u8]) -> Result<Vec<(&'static str, Value<'_>)>, DecodeError> {
     let record = bytes.get(..record_length(bytes)?).unwrap_or_default();
     let kind = Header::read(record).map_or(0, |header| header.kind);
@@ -38,7 +38,7 @@ pub fn fields(bytes: &[u8]) -> Result<Vec<(&'static str, Value<'_>)>, DecodeErro
     }
     let mut at = layout.bytes;
     for tail in layout.tail {
-        // Checked by `record_length`: all that is counted is there.
+        // Checked by `record_length`: all counted elements are there.
         let count = layout.field(tail.count).map_or(0, |field| number(record, field.offset, 4)) as usize;
         let end = at.saturating_add(count.saturating_mul(tail.element.bytes()));
         let bytes = record.get(at..end).unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The kinds of records, `enum wp_kind`.
+//! Record kinds, `enum wp_kind`.
 
 use crate::layout::LAYOUTS;
 
-/// The kind of a record: the second field of its header, `enum wp_kind`.
+/// A record's kind: the second field in its header, `enum wp_kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "bpf/records.h says it")]
 #[repr(u8)]
@@ -65,9 +65,9 @@ impl Kind {
         all
     };
 
-    /// The kind with this number; `None` when no kind has it.
+    /// The kind with this number; `None` if no kind has it.
     pub fn from_number(number: u8) -> Option<Self> {
-        // One indexed load: this is asked of every record.
+        // A single indexed load: every record needs it.
         const BY_NUMBER: [Option<Kind>; 256] = {
             let mut table = [None; 256];
             let mut i = 0;
@@ -80,20 +80,20 @@ impl Kind {
         BY_NUMBER[usize::from(number)]
     }
 
-    /// Its number in a record's header.
+    /// The kind's number in a record's header.
     pub const fn number(self) -> u8 {
         self as u8
     }
 }
 
-/// The kinds of buffers that records come from, which are also the kinds of streams on disk.
+/// The buffer kinds, which are also the stream kinds on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Buffer {
-    /// One a CPU: switches and wakings, written with interrupts off. Header's `seq` counts.
+    /// A buffer per CPU: switches and wake-ups, written with interrupts off. Header's `seq` counts.
     Sched,
-    /// One a CPU: packets and what they mean to sockets. Header's `seq` counts.
+    /// A buffer per CPU: packets and their effects on sockets. Header's `seq` counts.
     Net,
-    /// One for all CPUs: everything rarer, and what user space writes. Header's `seq` is the CPU.
+    /// A buffer for all CPUs: everything rarer, and user space's records. Header's `seq` is the CPU.
     Life,
 }
 
@@ -101,10 +101,10 @@ impl Buffer {
     /// Every buffer.
     pub const ALL: [Self; 3] = [Self::Sched, Self::Net, Self::Life];
 
-    /// Whether records of this kind may stand in this buffer.
+    /// Whether this buffer may hold such records.
     pub const fn holds(self, kind: Kind) -> bool {
         use Kind::*;
-        // Records that stand in a CPU's ring of switches alone.
+        // Records that only a CPU's switch ring may hold.
         let is_of_ring = matches!(
             kind,
             Switch | SwitchCall | SwitchLock | WakingNew | WakingSocket | Current | StackOf | Ready | Migrate
@@ -112,12 +112,12 @@ impl Buffer {
         match self {
             Self::Sched => is_of_ring || matches!(kind, Waking | Stolen | ThreadContext | ThreadAttribute),
             Self::Net => matches!(kind, Packet | SocketReady | Flow),
-            // A thread that wakes itself may do so with interrupts on, where a ring is not safe.
+            // A thread that wakes itself may do so with interrupts on; a ring is not safe then.
             Self::Life => !is_of_ring && !matches!(kind, Packet),
         }
     }
 
-    /// Whether the header's `seq` counts the buffer's records; else it is the CPU's number.
+    /// Whether the header's `seq` counts the buffer's records; otherwise it is the CPU number.
     pub const fn counts(self) -> bool {
         !matches!(self, Self::Life)
     }

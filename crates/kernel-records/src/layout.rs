@@ -1,12 +1,12 @@
-//! The layout of `bpf/records.h` as data: one table of kinds and their fields.
+//! The layout of `bpf/records.h` as data: a table of kinds and their fields.
 //!
-//! The decoder reads by hand for speed. The CTF metadata is written from this table,
-//! generic readers use it, and a test compares it with the compiled C header.
+//! The decoder reads by hand for speed. The CTF metadata is written from this table, generic readers use it,
+//! and a test compares it with the compiled C header.
 //!
-//! All integers are little endian. Every record is a multiple of 8 bytes and begins with [`HEADER`].
-//! Records that only user space writes ([`Kind::Loss`] and later) have no C struct; this table
-//! defines them. A sequence at the end of such a record is padded with NUL bytes to a multiple of 8,
-//! and has two counts: the bytes that mean something, and the bytes that stand there.
+//! All integers are little endian. Every record is a multiple of 8 bytes and begins with [`HEADER`]. Records
+//! that only user space writes ([`Kind::Loss`] and later) have no C struct; this table defines them. A
+//! sequence at the end of such a record is padded with NUL bytes to a multiple of 8, and has two counts: the
+//! meaningful bytes, and the bytes with padding.
 
 mod choices;
 mod forms;
@@ -17,61 +17,61 @@ pub use forms::{Form, every_form, forms_of};
 
 use crate::{Buffer, Kind};
 
-/// Bytes of the header that every record begins with.
+/// The record header's size, bytes.
 pub const HEADER_BYTES: usize = 16;
 
-/// The bytes of the longest record.
+/// The longest record's size, bytes.
 pub const MAX_RECORD_BYTES: usize = 64 * 1024;
 
-/// Most frames of one stack: `WP_MAX_FRAMES`.
+/// A stack's maximum frame count: `WP_MAX_FRAMES`.
 pub const MAX_FRAMES: usize = 127;
 
-/// A number that is not known, in records that only user space writes.
+/// An unknown number, in records that only user space writes.
 pub const NONE: u64 = u64::MAX;
 
 /// `WP_CALL_NONE`: not in a system call.
 pub const CALL_NONE: u32 = u32::MAX;
-/// `WP_NOTHING_READY`: in place of a ready descriptor.
+/// `WP_NOTHING_READY`: no descriptor is ready.
 pub const NOTHING_READY: u32 = u32::MAX;
 
-/// One kind of record.
+/// A record kind.
 #[derive(Debug)]
 pub struct Layout {
-    /// The number that stands for it.
+    /// The kind, with its number.
     pub kind: Kind,
-    /// Its name in the CTF metadata.
+    /// The name in the CTF metadata.
     pub name: &'static str,
-    /// The struct in `bpf/records.h`; empty when only user space writes it.
+    /// The struct in `bpf/records.h`; empty if only user space writes the kind.
     pub c_struct: &'static str,
-    /// Bytes of its fixed part, header included.
+    /// The fixed part's size, bytes, header included.
     pub bytes: usize,
-    /// Fixed fields behind the header, in order, without gaps.
+    /// The fixed fields behind the header, in order, without gaps.
     pub fields: &'static [Field],
-    /// Sequences behind the fixed part, in order.
+    /// The sequences behind the fixed part, in order.
     pub tail: &'static [Tail],
 }
 
-/// A field of fixed size.
+/// A field with a fixed size.
 #[derive(Debug)]
 pub struct Field {
-    /// Its name.
+    /// The field name.
     pub name: &'static str,
-    /// How C reaches it from the record's struct; empty when only user space writes it.
+    /// The C expression for the field, from the record's struct; empty if only user space writes it.
     pub path: &'static str,
     /// Bytes from the record's beginning.
     pub offset: usize,
-    /// How its bytes read.
+    /// The type.
     pub ty: FieldType,
 }
 
-/// How a field's bytes read.
+/// A field's type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldType {
-    /// An unsigned integer of this many bytes, for people in base 10.
+    /// An unsigned integer with this size, bytes, printed in base 10.
     Number(usize),
-    /// An unsigned integer of this many bytes, for people in base 16.
+    /// An unsigned integer with this size, bytes, printed in base 16.
     Bits(usize),
-    /// An unsigned integer of this many bytes whose values have names.
+    /// An unsigned integer with this size, bytes, and named values.
     Choice(usize, &'static [(&'static str, u64)]),
     /// Text, NUL-padded to this many bytes.
     Text(usize),
@@ -80,7 +80,7 @@ pub enum FieldType {
 }
 
 impl FieldType {
-    /// Bytes that it takes.
+    /// The field's size, bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Number(n) | Self::Bits(n) | Self::Choice(n, _) | Self::Text(n) | Self::Octets(n) => n,
@@ -91,27 +91,27 @@ impl FieldType {
 /// A sequence behind the fixed part.
 #[derive(Debug)]
 pub struct Tail {
-    /// Its name.
+    /// The sequence's name.
     pub name: &'static str,
-    /// The name of the fixed field that counts its elements.
+    /// The name of the fixed field that counts the elements.
     pub count: &'static str,
-    /// The type of its elements.
+    /// The element type.
     pub element: Element,
 }
 
-/// The type of the elements of a sequence.
+/// A sequence's element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
-    /// Addresses of eight bytes.
+    /// Addresses with eight bytes.
     Address,
-    /// Bytes of a text.
+    /// Text bytes.
     Text,
     /// Bytes.
     Octet,
 }
 
 impl Element {
-    /// Bytes of one.
+    /// An element's size, bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Address => 8,
@@ -121,18 +121,18 @@ impl Element {
 }
 
 impl Layout {
-    /// The layout of a kind.
+    /// A kind's layout.
     pub fn of(kind: Kind) -> &'static Self {
-        // The table's order is a test's to check; a search keeps this total.
+        // A test checks the table's order; a search keeps this total.
         LAYOUTS.iter().find(|layout| layout.kind == kind).unwrap_or(&LAYOUTS[0])
     }
 
-    /// The fixed field of this name.
+    /// The fixed field with this name.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The buffers that may hold it.
+    /// The buffers that may hold the kind.
     pub fn buffers(&self) -> impl Iterator<Item = Buffer> {
         Buffer::ALL.into_iter().filter(|buffer| buffer.holds(self.kind))
     }
@@ -145,7 +145,7 @@ const fn f(name: &'static str, path: &'static str, offset: usize, ty: FieldType)
 use Element::{Address, Octet};
 use FieldType::{Bits, Choice, Number, Octets, Text};
 
-/// The header of every record, `struct wp_header`.
+/// Every record's header, `struct wp_header`.
 pub const HEADER: &[Field] = &[
     f("stamp", "stamp", 0, Number(8)),
     f("kind", "kind", 8, Number(1)),
@@ -454,7 +454,7 @@ const REFILL: &[Field] = &[f("cpu_cgroup", "cpu_cgroup", 16, Number(8))];
 
 const STOLEN: &[Field] = &[f("ns", "ns", 16, Number(8))];
 
-/// A kind that the BPF programs write: it has a struct in `bpf/records.h`.
+/// A kind written by the BPF programs: it has a struct in `bpf/records.h`.
 const fn of_c(
     kind: Kind,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Headers and lengths of records.
+//! Record headers and lengths.
 
 use crate::layout::{HEADER_BYTES, LAYOUTS, Layout, MAX_FRAMES, MAX_RECORD_BYTES};
 use crate::{DecodeError, Kind};
@@ -8,18 +8,18 @@ use crate::{DecodeError, Kind};
 pub struct Header {
     /// `CLOCK_MONOTONIC`, ns.
     pub stamp: u64,
-    /// A [`Kind`]'s number, or one that nothing has.
+    /// A [`Kind`]'s number, or an unassigned number.
     pub kind: u8,
     /// `enum wp_context`.
     pub context: u8,
-    /// Counts a per-CPU ring's records; in the buffer of all CPUs, the CPU.
+    /// A counter in a per-CPU ring; in the buffer for all CPUs, the CPU.
     pub seq: u16,
-    /// The thread current on that CPU.
+    /// The thread current on the CPU.
     pub tid: u32,
 }
 
 impl Header {
-    /// The header that `bytes` begin with; `None` when there are fewer than 16.
+    /// The header at the beginning of `bytes`; `None` if `bytes` has fewer than 16.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let h = bytes.first_chunk::<HEADER_BYTES>()?;
@@ -33,7 +33,7 @@ impl Header {
     }
 }
 
-/// Bytes of records whose kind fixes their length, by kind number; 0 for the others.
+/// The record sizes, bytes, for kinds with a fixed length, by kind number; 0 for other kinds.
 const FIXED: [u8; 256] = {
     let mut table = [0; 256];
     let mut i = 0;
@@ -47,7 +47,7 @@ const FIXED: [u8; 256] = {
     table
 };
 
-/// Bytes of a record of this kind, when all records of that kind have the same length.
+/// This kind's record size, bytes, if all its records have the same length.
 #[inline]
 pub fn fixed_length(kind: u8) -> Option<usize> {
     match FIXED[usize::from(kind)] {
@@ -56,12 +56,10 @@ pub fn fixed_length(kind: u8) -> Option<usize> {
     }
 }
 
-/// Bytes of the record that `bytes` begin with: a multiple of 8, at most [`MAX_RECORD_BYTES`], and
-/// all of them are in `bytes`.
+/// The size of the first record in `bytes`: a multiple of 8, at most [`MAX_RECORD_BYTES`]. The whole record is in `bytes`.
 ///
 /// # Errors
-/// [`DecodeError::Short`] has the number of bytes that are needed (never beyond the bound); with the others the end of
-/// the record cannot be known.
+/// [`DecodeError::Short`] has the needed number of bytes (never beyond the bound); with the other errors, the record's end cannot be known.
 #[inline]
 pub fn record_length(bytes: &[u8]) -> Result<usize, DecodeError> {
     let Some(header) = Header::read(bytes) else {
@@ -100,8 +98,8 @@ fn odd_length(bytes: &[u8], kind: u8) -> Result<usize, DecodeError> {
     if bytes.len() < length { Err(short(length)) } else { Ok(length) }
 }
 
-/// The little-endian integer of `width` bytes (at most 8) at `offset`; 0 beyond the end, which no
-/// caller reaches that asked for the length before.
+/// The little-endian integer of `width` bytes (at most 8) at `offset`; 0 beyond the end, which no caller
+/// reaches after asking for the length.
 pub(crate) fn number(bytes: &[u8], offset: usize, width: usize) -> u64 {
     let mut all = [0; 8];
     if let (Some(from), Some(to)) = (bytes.get(offset..offset + width), all.get_mut(..width)) {

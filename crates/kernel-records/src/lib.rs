@@ -1,8 +1,7 @@
 //! The records that cross from BPF to user space, as `bpf/records.h` defines them.
 //!
-//! A record is at once the form in the buffers and the form on disk. [`layout`] describes them, as data;
-//! [`Decoder`] makes events of any bytes; [`Encoder`] makes records of events; [`walk`] counts the records of a buffer
-//! without decoding them.
+//! A record has the same form in the buffers and on disk. [`layout`] describes the forms as data; [`Decoder`] makes events from any bytes;
+//! [`Encoder`] makes records from events; [`walk`] counts a buffer's records without decoding them.
 //!
 //! This crate does no I/O and trusts no byte.
 

@@ -1,9 +1,8 @@
-//! The meaning of the kernel's task state bits. The values changed between versions, so that a recording
-//! is read with the table of the kernel that recorded it, never with that of the reader.
+//! The meaning of the kernel's task state bits. The values changed between versions, so a recording is read
+//! with its own kernel's table, never with the reader's.
 //!
-//! Sources: `include/linux/sched.h` of the releases named at each row. The bits are those of
-//! `task_struct.__state` as the tracepoint passes them, not the folded ones that the text format of
-//! `sched_switch` prints.
+//! Sources: `include/linux/sched.h` in the releases named at each row. The bits are `task_struct.__state` as
+//! the tracepoint passes it, not the folded bits in `sched_switch`'s text format.
 
 use wakepath_event::{BlockedState, SwitchOut};
 
@@ -12,7 +11,7 @@ const UNINTERRUPTIBLE: u32 = 0x2;
 const STOPPED: u32 = 0x4;
 const TRACED: u32 = 0x8;
 
-/// One meaning of the state bits. A bit that a release does not have is 0 here.
+/// A release's meaning for the state bits. A bit that a release does not have is 0 here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskStates {
     /// The first release with this meaning.
@@ -22,7 +21,7 @@ pub struct TaskStates {
     noload: u32,
     rt_lock_wait: u32,
     frozen: u32,
-    /// Bits that say how a wait may end and not what kind it is.
+    /// Bits for the way in which a wait may end, not for its kind.
     modifiers: u32,
 }
 
@@ -36,22 +35,22 @@ const OF_4_2: TaskStates = TaskStates {
     frozen: 0,
     modifiers: 0x80,
 };
-/// 4.14 made room for the parked state among those that are printed and moved the rest.
+/// 4.14 made room for the parked state among the printed states and moved the rest.
 const OF_4_14: TaskStates =
     TaskStates { since: (4, 14), parked: 0x40, dead: 0x80, modifiers: 0x100, ..OF_4_2 };
-/// 5.15: sleeping spin locks of real-time kernels.
+/// 5.15: sleeping spin locks in real-time kernels.
 const OF_5_15: TaskStates = TaskStates { since: (5, 15), rt_lock_wait: 0x1000, ..OF_4_14 };
-/// 6.1: freezing became a state; a wait says whether it may be frozen (0x2000, with lockdep 0x4000).
+/// 6.1: freezing became a state; a bit marks a wait that may be frozen (0x2000, with lockdep 0x4000).
 const OF_6_1: TaskStates =
     TaskStates { since: (6, 1), frozen: 0x8000, modifiers: 0x100 | 0x2000 | 0x4000, ..OF_5_15 };
 
 const TABLE: [TaskStates; 4] = [OF_4_2, OF_4_14, OF_5_15, OF_6_1];
 
 impl TaskStates {
-    /// The newest meaning that we know; taken for releases that do not read as one.
+    /// The newest known meaning; taken for unreadable release numbers.
     pub const NEWEST: &'static Self = &TABLE[TABLE.len() - 1];
 
-    /// The meaning in the kernel of this release, as `uname -r` prints it.
+    /// The meaning in this kernel release, as `uname -r` prints it.
     pub fn of_release(release: &str) -> &'static Self {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
         let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
@@ -60,7 +59,7 @@ impl TaskStates {
         TABLE.iter().rev().find(|row| row.since <= (major, minor)).unwrap_or(Self::NEWEST)
     }
 
-    /// Why a thread with these bits left its CPU, when it was not preempted.
+    /// The reason for which a thread with these bits left its CPU, if it was not preempted.
     #[inline]
     pub fn switch_out(&self, bits: u32) -> SwitchOut {
         match bits {
@@ -72,7 +71,7 @@ impl TaskStates {
         }
     }
 
-    /// How a thread with these bits waits; they are neither 0 nor those of a dead thread.
+    /// The kind of wait of a thread with these bits, which are neither 0 nor a dead thread's.
     fn blocked(&self, bits: u32) -> BlockedState {
         let how = bits & !self.modifiers;
         match how & !self.noload {
@@ -89,7 +88,7 @@ impl TaskStates {
         }
     }
 
-    /// Bits that mean this; `None` where the release has none for it.
+    /// The bits for `out`; `None` if the release has none.
     pub fn bits(&self, out: SwitchOut) -> Option<u32> {
         let bit = match out {
             SwitchOut::Runnable | SwitchOut::Throttled => return Some(0),
@@ -113,7 +112,7 @@ mod tests {
     use super::*;
     use BlockedState::*;
 
-    /// One line a claim: release, bits, what they mean there.
+    /// A line per claim: release, bits, their meaning there.
     #[test]
     fn bits_mean_what_the_kernel_of_that_release_means() {
         let blocked = SwitchOut::Blocked;

@@ -7,19 +7,19 @@ use crate::{Buffer, DecodeError, Header, Kind, record_length};
 /// The content of a piece of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Whole records.
+    /// The number of whole records.
     pub records: u64,
-    /// Bytes that they take, from the stretch's beginning.
+    /// The whole records' size, bytes, from the stretch's beginning.
     pub bytes: usize,
-    /// Stamp of the first record, ns; 0 without one.
+    /// The first record's stamp, ns; 0 without a record.
     pub first_stamp: u64,
-    /// Stamp of the last record, ns; 0 without one.
+    /// The last record's stamp, ns; 0 without a record.
     pub last_stamp: u64,
-    /// The number of records of each kind, by [`Kind::number`].
+    /// The record counts, by [`Kind::number`].
     pub per_kind: [u32; KINDS],
 }
 
-/// One more than the largest kind number.
+/// An upper bound for kind numbers, exclusive.
 pub const KINDS: usize = 64;
 
 impl Summary {
@@ -33,17 +33,17 @@ impl Summary {
     }
 }
 
-/// A stretch that holds something else than whole records in time order.
+/// A stretch with other content than whole records in time order.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} at byte {} of what a buffer held", .before.bytes)]
 pub struct WalkError {
-    /// The records before the fault: these are good.
+    /// The good records before the fault.
     pub before: Summary,
-    /// The fault of the next record.
+    /// The next record's fault.
     pub fault: WalkFault,
 }
 
-/// The fault of a record.
+/// A record's fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum WalkFault {
@@ -55,18 +55,18 @@ pub enum WalkFault {
     Backwards { stamp: u64, after: u64 },
 }
 
-/// Walks the records of a stretch of a buffer: the writer makes a packet of it with the summary.
+/// Walks the records in a stretch of a buffer: the writer makes a packet from the stretch and the summary.
 ///
-/// `chunks` are parts of one stretch (a ring's end and its beginning); a record may straddle them.
-/// Reads the headers only, touches nothing else, allocates nothing.
+/// `chunks` are parts of the same stretch (a ring's end and its beginning); a record may straddle them. Reads
+/// the headers only, touches nothing else, allocates nothing.
 ///
 /// # Errors
-/// At the first thing that is not a whole record of this buffer or lies before its predecessor. The
-/// error holds the summary of what came before, so that this much can be written.
+/// At the first content that is not a whole record for this buffer, or at the first record before
+/// its predecessor. The error holds the summary of all records before, so that these can be written.
 pub fn walk(buffer: Buffer, chunks: &[&[u8]]) -> Result<Summary, Box<WalkError>> {
     let mut summary = Summary::empty();
     let mut last = 0;
-    // Bytes of the next chunk that belong to a record begun in the one before.
+    // The bytes in the next chunk that belong to a record begun in the previous chunk.
     let mut into_next = 0;
     for (i, chunk) in chunks.iter().enumerate() {
         let mut at = into_next;
@@ -117,7 +117,8 @@ fn fail(before: Summary, fault: WalkFault) -> Result<Summary, Box<WalkError>> {
     Err(Box::new(WalkError { before, fault }))
 }
 
-/// A record of odd length, or one that goes on in the next chunk (never in the one after that).
+/// A record without a fixed length, or a record that continues in the next chunk (never in the chunk after
+/// it).
 #[cold]
 fn straddling(rest: &[u8], following: &[&[u8]]) -> Result<(Header, usize), DecodeError> {
     if let (Some(header), Ok(length)) = (Header::read(rest), record_length(rest)) {

@@ -1,4 +1,4 @@
-//! The table of layouts against `bpf/records.h`, as the system's C compiler understands it.
+//! The layout table against `bpf/records.h`, as the system's C compiler understands it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use wakepath_event::Call;
 use wakepath_kernel_records::layout::{CALL_NONE, CONTEXTS, HEADER, LAYOUTS, MAX_FRAMES};
 
-/// Prints one line for each fact that both sides know: `name value`.
+/// Prints a line for each fact known to both sides: `name value`.
 fn program() -> String {
     let mut c = String::from("#include <stdio.h>\n#include <stddef.h>\n#include \"records.h\"\n");
     c.push_str("#define SAY(name, value) printf(\"%s %llu\\n\", name, (unsigned long long)(value))\n");
@@ -67,7 +67,7 @@ fn expected() -> Vec<String> {
     lines
 }
 
-/// The lines that a program prints which includes `bpf/`'s headers.
+/// The lines printed by a program that includes `bpf/`'s headers.
 fn said(name: &str, program: &str) -> Vec<String> {
     let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
     let here = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
@@ -91,8 +91,8 @@ fn the_table_says_what_the_c_compiler_says() {
     assert_eq!(said("layout", &program()), expected());
 }
 
-/// A field that C has and the table has not would be a gap in the table, which `layout`'s own test
-/// refuses; but one at a struct's end would not: sizes have to agree, and do above.
+/// A C field missing in the table would be a gap in the table, which `layout`'s own test refuses; a field at
+/// a struct's end would not, but the sizes have to agree, and do above.
 #[test]
 fn every_struct_of_the_header_is_in_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf/records.h");
@@ -110,8 +110,8 @@ fn every_struct_of_the_header_is_in_the_table() {
     assert_eq!(kinds, table);
 }
 
-/// The BPF programs name a stack by what it hashes to, and so does the reader; the one word that both
-/// must agree on is compiled here for the host. The search for a call before an address is compared with known encodings.
+/// The BPF programs name a stack by its hash, and so does the reader; the word on which both must agree is compiled here for the host. The search for
+/// a call before an address is compared with known encodings.
 #[test]
 fn a_stack_is_called_the_same_by_who_records_and_who_reads() {
     use wakepath_event::{Stack, Tid};
@@ -140,7 +140,7 @@ fn a_stack_is_called_the_same_by_who_records_and_who_reads() {
             proved: 3,
         },
     ];
-    // Bytes before an address, the last of them the nearest.
+    // Bytes before an address, the nearest last.
     let calls: [(&[u8], bool); 17] = [
         (&[0xe8, 1, 2, 3, 4], true),
         (&[0xff, 0x15, 1, 2, 3, 4], true),
@@ -185,7 +185,7 @@ fn a_stack_is_called_the_same_by_who_records_and_who_reads() {
     c.push_str("printf(\"%d\\n\", checks);\nreturn 0;\n}\n");
     let mut expected: Vec<String> = stacks.iter().map(|stack| stack.id().0.to_string()).collect();
     expected.extend(calls.iter().map(|&(_, is_call)| u8::from(is_call).to_string()));
-    // 1, 2, 4, 8, 16 and 32, and each of ten times 64.
+    // 1, 2, 4, 8, 16 and 32, and the ten multiples of 64.
     expected.push(String::from("16"));
     assert_eq!(said("stack", &c), expected);
 }

@@ -12,7 +12,7 @@ use wakepath_kernel_records::{
 };
 use wakepath_scenario::arbitrary::{self, any_event, cases, flip};
 
-/// The kernel whose records these are.
+/// The records' kernel.
 const RELEASE: &str = "6.18.0";
 
 fn encoded(event: &Event) -> Vec<u8> {
@@ -21,7 +21,7 @@ fn encoded(event: &Event) -> Vec<u8> {
     bytes
 }
 
-/// The events are those that a record can hold.
+/// A record can hold all these events.
 #[test]
 fn arbitrary_events_are_as_large_as_a_record() {
     assert_eq!((arbitrary::MAX_FRAMES, arbitrary::CALL_NONE), (layout::MAX_FRAMES, layout::CALL_NONE));
@@ -86,7 +86,7 @@ proptest! {
     }
 }
 
-/// Nothing that reads records panics on these bytes, and all agree about the length.
+/// No record reader panics on these bytes, and all readers agree about the length.
 fn total(bytes: &[u8]) -> Result<(), TestCaseError> {
     let length = record_length(bytes);
     if let Ok(length) = length {

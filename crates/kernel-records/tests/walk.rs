@@ -1,4 +1,4 @@
-//! Walking the records of a ring without decoding them.
+//! Walking a ring's records without decoding them.
 
 use proptest::prelude::*;
 use wakepath_clock::Stamp;
@@ -6,10 +6,10 @@ use wakepath_event::Event;
 use wakepath_kernel_records::{Buffer, Encoder, Header, Kind, walk};
 use wakepath_scenario::arbitrary::{event, kinds_by_buffer};
 
-/// The kernel whose records these are.
+/// The records' kernel.
 const RELEASE: &str = "6.18.0";
 
-/// The records of these events, in the order of their stamps.
+/// The events' records, in stamp order.
 fn records(mut events: Vec<Event>) -> Vec<Vec<u8>> {
     events.sort_by_key(|event| event.at);
     let encoder = Encoder::for_release(RELEASE);

@@ -1,4 +1,4 @@
-//! The state of a CPU as its records show it.
+//! A CPU's state as its records show it.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Context, Tid};
@@ -6,22 +6,22 @@ use wakepath_event::{Context, Tid};
 use crate::instance::Instance;
 use crate::{Late, Occupant};
 
-/// The present state of a CPU.
+/// A CPU's present state.
 #[derive(Debug, Default)]
 pub(crate) struct CpuState {
     pub(crate) occupant: Occupant,
     /// The occupant's tid, which saves a look-up for most records.
     pub(crate) tid: Option<Tid>,
-    /// The time of the last record that showed the occupant, or from which the occupant is unknown.
+    /// The time of the last record of the occupant, or the time from which the occupant is unknown.
     pub(crate) last: Option<Stamp<Reference>>,
     /// A loss after the last record.
     pub(crate) pending_loss: Option<PendingLoss>,
-    /// The end of the last time that the hypervisor stole.
+    /// The end of the last stolen time.
     pub(crate) stolen_until: Stamp<Reference>,
-    /// The beginning of that time, if the same thread has the CPU since.
+    /// The beginning of the last stolen time, if the same thread has had the CPU since.
     pub(crate) stolen_since: Option<Stamp<Reference>>,
     pub(crate) instance: Instance,
-    /// The instance that continues after `instance`, if that is a hard interrupt.
+    /// The instance that continues after `instance`, if `instance` is a hard interrupt.
     pub(crate) interrupted: Instance,
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct CpuState {
 pub(crate) struct PendingLoss {
     pub(crate) from: Stamp<Reference>,
     pub(crate) to: Stamp<Reference>,
-    /// The number of lost records; 0 if it is not known.
+    /// The number of lost records; 0 if not known.
     pub(crate) count: u64,
 }
 
 impl CpuState {
-    /// Adds a loss to the pending one.
+    /// Adds a loss to the pending loss.
     pub(crate) fn lose(&mut self, from: Stamp<Reference>, to: Stamp<Reference>, count: u64) {
         let sum = |a: u64, b: u64| if a == 0 || b == 0 { 0 } else { a.saturating_add(b) };
         self.pending_loss = Some(match self.pending_loss {
@@ -45,13 +45,13 @@ impl CpuState {
         self.lose_evidence();
     }
 
-    /// Notes that evidence of the present interrupts may have been lost.
+    /// Notes that evidence in the present interrupts may have been lost.
     pub(crate) fn lose_evidence(&mut self) {
         self.instance.lose();
         self.interrupted.lose();
     }
 
-    /// Notes the context of a record. A hard interrupt ends no other instance: the interrupted one continues after it.
+    /// Notes a record's context. A hard interrupt ends no other instance: the interrupted instance continues after it.
     #[inline]
     pub(crate) fn enter(&mut self, context: Context, current: Tid) {
         let context = if context.is_interrupt() { context } else { Context::Task };
@@ -69,8 +69,8 @@ impl CpuState {
         self.instance.begin(context, current, lost);
     }
 
-    /// The stolen time right before an interrupt that wakes a thread at `at`. The CPU looks for it when the interrupt
-    /// begins, and a wake-up follows within microseconds, also in the softirq behind it.
+    /// The stolen time right before an interrupt that wakes a thread at `at`. The CPU looks for stolen time when the interrupt begins, and a wake-up
+    /// follows within microseconds, also in the softirq behind it.
     pub(crate) fn late(&self, at: Stamp<Reference>) -> Option<Late> {
         const MAX_AFTER_ENTRY_NS: u64 = 500_000;
         let (from, to) = (self.stolen_since?, self.stolen_until);

@@ -1,4 +1,4 @@
-//! One numbering of threads, CPUs, devices and flows for the events of several hosts.
+//! A joint numbering of threads, CPUs, devices and flows for several hosts' events.
 
 use std::collections::HashMap;
 
@@ -10,18 +10,17 @@ use wakepath_event::{
 /// The first bit above the ids of cgroups and other names; the bits from there on hold the host.
 const HOST_SHIFT: u32 = 54;
 
-/// One numbering of threads, CPUs, cgroups, requests and flows for the events of several hosts.
+/// A joint numbering of threads, CPUs, cgroups, requests and flows for several hosts' events.
 ///
-/// Each host counts from small numbers, so equal numbers of two hosts mean different things and get
-/// different numbers here. A connection between two hosts is one flow: the packets of both ends get one
-/// id. With these numbers and with stamps on one clock, the events of several hosts read like those of
-/// one machine.
+/// Each host counts from small numbers, so equal numbers on two hosts mean different things and get different
+/// numbers here. A connection between two hosts is a single flow: both ends' packets get the same id. With
+/// these numbers and with stamps on the same clock, several hosts' events read like a single machine's.
 #[derive(Debug, Default)]
 pub struct Numbering {
     cpus: HashMap<(HostIndex, Cpu), Cpu>,
     /// The host and its own number for each CPU number given here.
     cpu_owners: Vec<(HostIndex, Cpu)>,
-    /// By each host's own id of a flow.
+    /// By each host's own flow id.
     flow_ids: HashMap<(HostIndex, FlowId), FlowId>,
     /// By addresses; with the host for flows that cannot leave it.
     flows: HashMap<(Option<HostIndex>, Flow), FlowId>,
@@ -34,8 +33,8 @@ pub struct Numbering {
 }
 
 impl Numbering {
-    /// Renumbers an event of `host`, whose stamps `clock` converts to the reference host's. False if the
-    /// event means nothing among several hosts and is to be left out.
+    /// Renumbers an event of `host`, whose stamps `clock` converts to the reference host's. Returns false for
+    /// an event without meaning among several hosts, to be left out.
     pub fn number(
         &mut self,
         host: HostIndex,
@@ -85,11 +84,11 @@ impl Numbering {
             EventKind::SocketReady(flow) => *flow = self.flow(host, *flow),
             EventKind::Flow(id, flow) => {
                 *id = self.define(host, *id, *flow);
-                // The id of the first process says which host it is.
+                // The first process's id carries the host.
                 event.current = Tid(1).on(host);
             }
             EventKind::BlockIssue(request) | EventKind::BlockComplete(request) => {
-                // The id is an address, and two hosts may use the same one.
+                // The id is an address, and two hosts may use the same address.
                 request.id = request.id.wrapping_add(u64::from(host.0).wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 request.device = self.device(host, request.device);
                 request.start = request.start.map(&clock);
@@ -107,7 +106,7 @@ impl Numbering {
             }
             EventKind::SetMember(member) => on(&mut member.tgid),
             EventKind::Loss { from, .. } => *from = clock(*from),
-            // The probed functions differ by host; only those of the first host are used.
+            // The probed functions differ by host; only the first host's are used.
             EventKind::Function(call) => {
                 on(&mut call.thread);
                 call.from = clock(call.from);
@@ -143,16 +142,16 @@ impl Numbering {
                 };
             }
             EventKind::Mapping(mapping) => on(&mut mapping.tgid),
-            // The id of the first process says which host it is.
+            // The first process's id carries the host.
             EventKind::Mark(Mark::Started) => event.current = Tid(1).on(host),
-            // They are about the host's own recording.
+            // These marks are about the host's own recording.
             EventKind::Mark(Mark::Observer(tid) | Mark::Target(tid) | Mark::Command { tgid: tid, .. }) => {
                 on(tid);
                 return host == HostIndex::default();
             }
-            // The readings of each host's clocks are its own: a reader of several asks for the host.
+            // Clock readings stay per host: a reader of several hosts asks for the host.
             EventKind::Clocks(_) => {}
-            // Command and stacks: only those of the first host are used.
+            // Command and stacks: only the first host's are used.
             EventKind::Stack(_)
             | EventKind::StackLater(..)
             | EventKind::StackOf(_)
@@ -172,23 +171,23 @@ impl Numbering {
         true
     }
 
-    /// The host of a CPU, and that host's own number for it.
+    /// A CPU's host, and the host's own number for the CPU.
     pub fn cpu_of(&self, cpu: Cpu) -> Option<(HostIndex, Cpu)> {
         self.cpu_owners.get(usize::from(cpu.0)).copied()
     }
 
-    /// The CPUs of a host that have had events.
+    /// A host's CPUs with events.
     pub fn cpus_of(&self, host: HostIndex) -> impl Iterator<Item = Cpu> {
         (0..).map(Cpu).zip(&self.cpu_owners).filter(move |(_, owner)| owner.0 == host).map(|(cpu, _)| cpu)
     }
 
-    /// The host of a block device, and that host's own number for it; `None` for the first host's.
+    /// A block device's host, and the host's own number for the device; `None` for the first host's devices.
     pub fn device_of(&self, device: u32) -> Option<(HostIndex, u32)> {
         self.devices.iter().find(|&(_, &given)| given == device).map(|(&whose, _)| whose)
     }
 
-    /// The number of a block device among those of several hosts. Those of the first host stay; others
-    /// get numbers from the top, which no kernel uses, and are printed by name.
+    /// A block device's number among several hosts. The first host's numbers stay; others get numbers from
+    /// the top, which no kernel uses, and are printed by name.
     fn device(&mut self, host: HostIndex, device: u32) -> u32 {
         if host == HostIndex::default() {
             return device;
@@ -197,7 +196,7 @@ impl Numbering {
         *self.devices.entry((host, device)).or_insert(next)
     }
 
-    /// The same for interrupts; 0 is no interrupt.
+    /// Likewise for interrupts; 0 is no interrupt.
     fn interrupt(&mut self, host: HostIndex, irq: u16) -> u16 {
         if host == HostIndex::default() || irq == 0 {
             return irq;
@@ -207,7 +206,7 @@ impl Numbering {
         *self.interrupts.entry((host, irq)).or_insert(next)
     }
 
-    /// The same for Go programs with probes, which each recorder numbers from 0.
+    /// Likewise for Go programs with probes, which each recorder numbers from 0.
     fn program(&mut self, host: HostIndex, program: u16) -> u16 {
         if host == HostIndex::default() {
             return program;
@@ -223,7 +222,7 @@ impl Numbering {
         }
         let cpu_owners = &mut self.cpu_owners;
         *self.cpus.entry((host, cpu)).or_insert_with(|| {
-            // If the numbers run out, further CPUs are unknown ones.
+            // If the numbers run out, further CPUs are unknown.
             match u16::try_from(cpu_owners.len()).map(Cpu) {
                 Ok(next) if next != Cpu::UNKNOWN => {
                     cpu_owners.push((host, cpu));
@@ -257,12 +256,12 @@ fn next_flow_id(last: &mut u64) -> FlowId {
     FlowId(*last)
 }
 
-/// The number of a process in all hosts, as a key of names.
+/// A process's number among all hosts, as a key for names.
 fn process_key(host: HostIndex, tgid: u64) -> u64 {
     u64::from(Tid(u32::try_from(tgid).unwrap_or(u32::MAX)).on(host).0)
 }
 
-/// A key of a host among those of several. Those of the first host stay.
+/// A host's key among several hosts' keys. The first host's keys stay.
 fn host_key(host: HostIndex, key: u64) -> u64 {
     key ^ u64::from(host.0) << HOST_SHIFT
 }

@@ -1,4 +1,4 @@
-//! One instance of an interrupt on a CPU, and the evidence in it for the wake-ups that it makes.
+//! An instance of an interrupt on a CPU, and its evidence for the wake-ups that it makes.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Context, FlowId, Tid};
@@ -8,10 +8,10 @@ use crate::{Completion, Evidence, EvidenceIndex, Received, Sent, Sink};
 /// The maximum age of evidence, ns; [`Evidence`] gives the reasons.
 const MAX_AGE_NS: u64 = 10_000_000;
 
-/// The number of packets that the kernel takes from a device in one go (its NAPI weight).
+/// The number of packets that the kernel takes from a device at once (its NAPI weight).
 const MAX_FLOWS: usize = 64;
 
-/// A stretch of a CPU in one context, as far as its records distinguish it from the next.
+/// A stretch of a CPU's time in the same context, as far as its records distinguish it from the next.
 #[derive(Debug, Default)]
 pub(crate) struct Instance {
     context: Context,
@@ -24,7 +24,7 @@ pub(crate) struct Instance {
     lossy: bool,
     /// No record has come since the last loss.
     lost_last: bool,
-    /// The evidence for the last wake-up, which wake-ups by the same packet share.
+    /// The evidence for the last wake-up, shared by wake-ups for the same packet.
     last_evidence: Option<(Evidence, EvidenceIndex)>,
 }
 
@@ -36,7 +36,8 @@ pub(crate) struct Packet {
 }
 
 impl Instance {
-    /// Whether a record in this context is in this instance. If so, the last loss is no longer the last record.
+    /// Whether a record in this context is in this instance. If so, the last loss is no longer the last
+    /// record.
     #[inline]
     pub(crate) fn continues(&mut self, context: Context, current: Tid) -> bool {
         let continues = self.context == context && self.current == current;
@@ -76,7 +77,7 @@ impl Instance {
         self.last_evidence = None;
     }
 
-    /// Notes that records of this CPU were lost.
+    /// Notes that this CPU's records were lost.
     pub(crate) fn lose(&mut self) {
         self.end();
         self.lossy = true;
@@ -90,7 +91,7 @@ impl Instance {
             self.packets.remove(0);
         }
         self.packets.push(packet);
-        // The socket that was ready before belongs to an earlier packet.
+        // The previously ready socket belongs to an earlier packet.
         if self.ready.is_some_and(|(flow, _)| flow != packet.flow) {
             self.ready = None;
         }
@@ -124,19 +125,19 @@ impl Instance {
     }
 
     fn find(&self, now: Stamp<Reference>) -> Option<Evidence> {
-        // An instance has no evidence of two kinds: disks and packets have vectors of their own. In the
-        // interrupt of a device, the completion is the more certain one.
+        // An instance never has two kinds of evidence: disks and packets have vectors of their own. In a
+        // device's interrupt, the completion is more certain.
         if let Some(completion) = self.completion.filter(|completion| fresh(completion.at, now)) {
             return Some(Evidence::Block(completion));
         }
         if let Some((flow, _)) = self.ready.filter(|&(_, at)| fresh(at, now)) {
-            // The packet may be of any age: a later one for that socket would have replaced it. That holds in
-            // a softirq only; a thread's socket may have received its packet in another context.
+            // The packet may have any age: a later packet for the same socket would have replaced it. This
+            // holds in a softirq only; a thread's socket may have received its packet in another context.
             let packet = match self.context {
                 Context::Softirq(_) => self.packets.iter().find(|packet| packet.flow == flow),
                 _ => self.packet(flow, now),
             };
-            // Without the socket's packet among those that came, a record of it or of another waking is missing.
+            // If the socket's packet is not among the arrived packets, a record of it or of another `waking` is missing.
             let missing = self.lossy || !self.packets.is_empty();
             let (sent, doubtful) = packet.map_or((None, missing), |packet| (packet.sent, false));
             return Some(Evidence::Packet(Received { flow, sent, alone: true, named: true, doubtful }));

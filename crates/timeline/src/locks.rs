@@ -1,4 +1,4 @@
-//! The owner of a futex, read from the word at its address and the word beside it.
+//! A futex's owner, read from the word at its address and the word beside it.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Call, Tid};
@@ -18,13 +18,13 @@ const CONTENDED: u32 = 2;
 /// The owner of the futex that a call waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FutexOwner {
-    /// Its tid in the pid namespace of its process.
+    /// The owner's tid in its process's pid namespace.
     pub(crate) ns_tid: Tid,
-    /// The kernel wrote the owner into the word. Otherwise it is a claim of user space.
+    /// The kernel wrote the owner into the word. Otherwise it is a claim by user space.
     pub(crate) proved: bool,
 }
 
-/// A stretch in which an owner certainly held a lock.
+/// A time in which an owner certainly held a lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Holding {
     pub(crate) owner: ThreadIndex,
@@ -32,13 +32,13 @@ pub(crate) struct Holding {
     pub(crate) to: Stamp<Reference>,
 }
 
-/// The owner of the lock that a thread blocks on in this call, if it can be a lock with an owner.
+/// The owner of the lock on which a thread blocks in this call, if it can be a lock with an owner.
 ///
-/// Only two kinds of futex have one. A priority-inheriting futex keeps its owner in the word, by the
+/// Only two kinds of futex have an owner. A priority-inheriting futex keeps its owner in the word, by the
 /// kernel's protocol. A glibc mutex waits with the plain operation while the word says "locked, with
-/// waiters", and keeps its owner beside the word (a robust one in the word too). Condition variables,
-/// semaphores and timed waits use the bit-set operation, and a barrier has a constant in the place of
-/// the owner: for them the word beside the futex is ignored.
+/// waiters", and keeps its owner beside the word (a robust mutex in the word too). Condition variables,
+/// semaphores and timed waits use the bit-set operation, and a barrier has a constant in the owner's place:
+/// for them the word beside the futex is ignored.
 pub(crate) fn futex_owner(call: &Call) -> Option<FutexOwner> {
     let lock = call.lock?;
     let word = lock.value?;

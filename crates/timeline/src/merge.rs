@@ -5,10 +5,10 @@ use std::collections::BinaryHeap;
 
 use wakepath_event::Event;
 
-/// Merges streams that are each in time order into one stream in time order.
+/// Merges streams, each in time order, into a single stream in time order.
 ///
-/// Events with equal stamps come in the order of their streams, and within a stream in its order: the
-/// same streams always give the same result. A stream that is not in time order keeps its own order.
+/// Events with equal stamps come in stream order, and within a stream in its order: the same streams always
+/// give the same result. A stream out of time order keeps its own order.
 pub fn merge<I>(streams: impl IntoIterator<Item = I>) -> impl Iterator<Item = Event>
 where
     I: Iterator<Item = Event>,
@@ -29,7 +29,7 @@ where
     })
 }
 
-/// The next event of a stream. The heap's greatest is the earliest.
+/// A stream's next event. The heap's greatest is the earliest.
 struct Head {
     event: Event,
     stream: usize,

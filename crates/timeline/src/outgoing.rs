@@ -1,4 +1,4 @@
-//! The byte ranges that were sent in TCP streams, for packets that arrive in other sizes than they were sent.
+//! The byte ranges sent in TCP streams, for packets that arrive in other sizes than they were sent.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,20 +8,20 @@ use wakepath_event::FlowId;
 use crate::recent::IN_FLIGHT;
 use crate::{Sender, Sent};
 
-/// The number of ranges that are kept of those that a timer sent again in a stream.
+/// The maximum number of retransmitted ranges kept per stream.
 const MAX_AGAIN: usize = 16;
 
-/// The byte ranges that were sent last, by stream and sequence number.
+/// The byte ranges sent last, by stream and sequence number.
 ///
-/// Segmentation offload hands a device up to 64 KiB at once. If that is split on its way within the
-/// host (by the token bucket of a shaper, or for a device without offload), no packet arrives with the
-/// header of the one that was sent. Its bytes identify it then.
+/// Segmentation offload hands a device up to 64 KiB at once. If that is split on its way within the host (by
+/// a shaper's token bucket, or for a device without offload), no packet arrives with the sent packet's
+/// header. Its bytes identify it then.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     streams: HashMap<FlowId, VecDeque<Range>, FixedState>,
-    /// The ranges that a timer sent again last, the oldest first.
+    /// The ranges that a timer retransmitted last, the oldest first.
     again: HashMap<FlowId, VecDeque<Range>, FixedState>,
-    /// The stream of each range, the oldest range first.
+    /// Each range's stream, the oldest range first.
     order: VecDeque<FlowId>,
     max_ranges: usize,
 }
@@ -34,7 +34,7 @@ struct Range {
 }
 
 impl Range {
-    /// The distance from `byte` to the end of the range; not positive if the range ends before.
+    /// The distance from `byte` to the range's end; not positive if the range ends before.
     fn bytes_past(&self, byte: u32) -> i32 {
         self.seq.wrapping_add(self.len).wrapping_sub(byte).cast_signed()
     }
@@ -47,12 +47,12 @@ impl Default for Outgoing {
 }
 
 impl Outgoing {
-    /// Remembers at most `max_ranges` ranges of all streams together.
+    /// Remembers at most `max_ranges` ranges in all streams together.
     pub(crate) fn new(max_ranges: usize) -> Self {
         Self { streams: HashMap::default(), again: HashMap::default(), order: VecDeque::new(), max_ranges }
     }
 
-    /// Notes the beginning of a stream, perhaps with the id of an earlier one.
+    /// Notes a stream's beginning, perhaps with an earlier stream's id.
     pub(crate) fn begin(&mut self, stream: FlowId) {
         if let Some(ranges) = self.streams.get_mut(&stream) {
             ranges.clear();
@@ -62,7 +62,7 @@ impl Outgoing {
 
     /// Adds sent bytes. A retransmitted byte keeps its first sending.
     pub(crate) fn send(&mut self, stream: FlowId, mut seq: u32, mut len: u32, sent: Sent) {
-        // No segment is longer: sequence numbers are compared within half of their range.
+        // No segment is longer: sequence numbers are compared within half their range.
         if len == 0 || len > 1 << 30 {
             return;
         }
@@ -81,7 +81,7 @@ impl Outgoing {
         }
     }
 
-    /// Notes that a timer sent these bytes again: they arrive from now on by that sending.
+    /// Notes a timer's retransmission: these bytes arrive from now on by it.
     pub(crate) fn send_again(&mut self, stream: FlowId, seq: u32, len: u32, sent: Sent) {
         let ranges = self.again.entry(stream).or_default();
         if ranges.len() == MAX_AGAIN {
@@ -90,7 +90,7 @@ impl Outgoing {
         ranges.push_back(Range { seq, len, sent });
     }
 
-    /// The first sending of the last of these bytes, if it has a record.
+    /// The first sending of the last of these bytes, if recorded.
     pub(crate) fn seen(&self, stream: FlowId, seq: u32, len: u32) -> Option<Sent> {
         self.first(stream, seq, len).filter(|sent| sent.by != Sender::Unseen)
     }
@@ -104,8 +104,8 @@ impl Outgoing {
         }
     }
 
-    /// The sending of the last of these bytes. Without a record of it: that of both neighbours in the
-    /// stream if they are one; else an unseen sender, no later than the next bytes.
+    /// The sending of the last of these bytes. Without a record of it: the sending of both neighbours in the
+    /// stream if they have the same; else an unseen sender, no later than the next bytes.
     pub(crate) fn find(&self, stream: FlowId, seq: u32, len: u32) -> Option<Sent> {
         let last = seq.wrapping_add(len.checked_sub(1)?);
         let again = self
@@ -115,7 +115,7 @@ impl Outgoing {
         again.map(|range| range.sent).or_else(|| self.first(stream, seq, len))
     }
 
-    /// The same without what was sent again.
+    /// Like `find`, without retransmissions by timers.
     fn first(&self, stream: FlowId, seq: u32, len: u32) -> Option<Sent> {
         let byte = seq.wrapping_add(len.checked_sub(1)?);
         let ranges = self.streams.get(&stream)?;
@@ -127,7 +127,7 @@ impl Outgoing {
         Some(if known { range.sent } else { Sent { by: Sender::Unseen, ..range.sent } })
     }
 
-    /// The sending of the last bytes of a stream.
+    /// The sending of a stream's last bytes.
     pub(crate) fn last(&self, stream: FlowId) -> Option<Sent> {
         Some(self.streams.get(&stream)?.back()?.sent)
     }
@@ -146,7 +146,7 @@ mod tests {
         Sent { at: Stamp::from_ns(at), by: Sender::Thread(ThreadIndex(0)) }
     }
 
-    /// The time of the sending, and whether it was recorded; otherwise it is the latest possible time.
+    /// The sending's time, and whether it was recorded; otherwise it is the latest possible time.
     fn found(outgoing: &Outgoing, seq: u32, len: u32) -> Option<(u64, bool)> {
         outgoing.find(STREAM, seq, len).map(|sent| (sent.at.ns(), sent.by != Sender::Unseen))
     }
@@ -213,7 +213,7 @@ mod tests {
         outgoing.send(STREAM, 125, 50, sent(2));
         assert_eq!([found(&outgoing, 149, 1), found(&outgoing, 150, 1)], [seen(1), seen(2)]);
         assert_eq!([found(&outgoing, 174, 1), found(&outgoing, 175, 1)], [seen(2), None]);
-        // All of it.
+        // The whole range.
         outgoing.send(STREAM, 150, 25, sent(3));
         assert_eq!(found(&outgoing, 174, 1), seen(2));
     }

@@ -1,13 +1,13 @@
-//! A map of bounded size that forgets its oldest entries.
+//! A bounded map that forgets its oldest entries.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
-/// The number of sent packets, and of disk requests, that are remembered until they arrive.
+/// The number of sent packets, and of disk requests, remembered until they arrive.
 pub(crate) const IN_FLIGHT: usize = 1 << 16;
 
 const WAYS: usize = 4;
 
-/// A map of bounded size that forgets its oldest entries.
+/// A bounded map that forgets its oldest entries.
 ///
 /// Keys share sets of four; a full set loses its oldest entry. Nothing is allocated before the first
 /// entry, and the same insertions always forget the same entries.
@@ -16,7 +16,7 @@ pub(crate) struct Recent<K, V> {
     sets: usize,
     entries: Vec<Option<Entry<K, V>>>,
     inserted: u64,
-    /// The number of entries that were forgotten for lack of room.
+    /// The number of entries forgotten for lack of room.
     pub(crate) forgotten: u64,
 }
 
@@ -46,7 +46,7 @@ impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
         set..set + WAYS
     }
 
-    /// Sets the value of `key`.
+    /// Sets the value for `key`.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         if self.entries.is_empty() {
             self.entries.resize_with(self.sets * WAYS, || None);
@@ -72,7 +72,7 @@ impl<K: Hash + Eq + Copy, V: Copy> Recent<K, V> {
         ways[oldest.0] = Some(Entry { key, value, age });
     }
 
-    /// The value of `key`.
+    /// The value for `key`.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let mut ways = self.entries.get(self.set(key))?.iter().flatten();
         ways.find(|entry| entry.key == *key).map(|entry| entry.value)
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(recent.get(&4), None);
     }
 
-    /// Each set has places of its own: keys that are spread over the sets use all of them.
+    /// Each set has its own places: keys spread over the sets use all of them.
     #[test]
     fn nearly_as_many_entries_as_there_is_room_for_are_kept() {
         let mut recent = Recent::new(4096);

@@ -1,4 +1,4 @@
-//! The output of a timeline: thread states, occupants of CPUs, and the evidence for wake-ups.
+//! A timeline's output: thread states, CPU occupants, and the evidence for wake-ups.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{
@@ -10,7 +10,7 @@ use wakepath_event::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadIndex(pub u32);
 
-/// The occupant of a CPU.
+/// A CPU's occupant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Occupant {
     /// A thread.
@@ -32,26 +32,26 @@ impl Occupant {
     }
 }
 
-/// The state of a thread for a stretch of time; `W` stands for the details of a wait.
+/// A thread's state for a stretch of time; `W` stands for a wait's details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State<W> {
     /// On a CPU.
     Running {
         /// The CPU.
         cpu: Cpu,
-        /// The time in it that interrupts took, ns; its place is not known.
+        /// The interrupt time in the stretch, ns; its place is not known.
         interrupts_ns: u32,
     },
     /// Waiting for a CPU.
     Runnable {
-        /// The CPU in whose queue it was: where it left, or where it next ran; [`Cpu::UNKNOWN`] if neither is known.
+        /// The CPU in whose queue the thread was: the last CPU, or the next; [`Cpu::UNKNOWN`] if neither is known.
         cpu: Cpu,
-        /// The way in which it left that queue.
+        /// The exit from the queue.
         left: QueueExit,
     },
     /// Kept off the CPU by a cgroup's limit.
     Throttled {
-        /// The CPU from which it was taken.
+        /// The CPU from which the thread was taken.
         cpu: Cpu,
     },
     /// Blocked. Zero nanoseconds long if the wake-up came before the switch-out.
@@ -60,18 +60,18 @@ pub enum State<W> {
     Unknown(UnknownReason),
 }
 
-/// The way in which a runnable thread left a CPU's queue.
+/// A runnable thread's exit from a CPU's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueExit {
-    /// It ran there, or its state is not known from then on.
+    /// The thread ran there, or its state is not known from then on.
     Stayed,
-    /// It was moved to another CPU's queue, where the next state begins.
+    /// The thread was moved to another CPU's queue, where the next state begins.
     Moved,
-    /// It ran on this other CPU: it was moved, at a time that is not recorded.
+    /// The thread ran on this other CPU: it was moved, at an unrecorded time.
     MovedUnseen(Cpu),
 }
 
-/// The reason why a state is not known.
+/// The reason for an unknown state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownReason {
     /// No record of the thread has come yet.
@@ -85,45 +85,46 @@ pub enum UnknownReason {
 pub struct Wait {
     /// The kernel's state of the waiting thread; `None` if its switch-out was lost.
     pub state: Option<BlockedState>,
-    /// The system call it was blocked in.
+    /// The system call in which the thread was blocked.
     pub call: Option<Call>,
-    /// The lock that it waited for.
+    /// The awaited lock.
     pub lock: Option<ContendedLock>,
     /// The end of the wait.
     pub end: Waker,
-    /// Not a wait: the fork of the thread was still under way.
+    /// Not a wait: the thread's fork was still under way.
     pub newborn: bool,
-    /// It began before the first record of the thread.
+    /// The wait began before the thread's first record.
     pub began_before: bool,
-    /// Since its wait before, the thread has sent a packet or woken a thread of a program.
+    /// Since its previous wait, the thread has sent a packet or woken a thread of a program.
     pub acted: bool,
-    /// A wake-up before its switch-out came as well. Where records are lost, that one may have ended it: the thread then
-    /// ran, and `end` is the end of a later wait.
+    /// A second wake-up came before the switch-out. If records are lost, it may have ended the wait: the thread then ran, and `end` is the end of a
+    /// later wait.
     pub woken_before: bool,
-    /// The signal that cut it short: whoever woke the thread did so to send it, and answered nothing.
+    /// The signal that cut the wait short: its sender woke the thread to deliver the signal, and answered
+    /// nothing.
     pub cut: Option<Cut>,
 }
 
 /// The signal that cut a wait short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// The number of the signal; 0 if the process ended by no signal.
+    /// The signal number; 0 for the end of the process without a signal.
     pub signal: u32,
-    /// The effect of the signal on the thread.
+    /// The signal's effect on the thread.
     pub effect: SignalEffect,
 }
 
 /// The lock that a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContendedLock {
-    /// Its address: in the kernel, or in the waiter's process.
+    /// The address: in the kernel, or in the waiter's process.
     pub address: u64,
-    /// A lock of the kernel; otherwise a futex.
+    /// A kernel lock; otherwise a futex.
     pub kernel: bool,
-    /// Its owner when the wait began.
+    /// The owner at the wait's beginning.
     pub owner: Option<ThreadIndex>,
-    /// The owner is proved: by the kernel, or because it ended the wait itself. Otherwise it is a claim
-    /// that stands in the waiter's own memory.
+    /// The owner is proved: by the kernel, or because it ended the wait itself. Otherwise it is a claim in
+    /// the waiter's own memory.
     pub proved: bool,
 }
 
@@ -132,9 +133,9 @@ pub struct ContendedLock {
 pub enum Waker {
     /// A wake-up.
     Woken(WakeUp),
-    /// It ended without a record of its wake-up.
+    /// The wait ended without a record of its wake-up.
     Unseen,
-    /// It had not ended when the recording ended, or at the last record of the thread.
+    /// The wait had not ended when the recording ended, or at the thread's last record.
     #[default]
     Open,
 }
@@ -142,33 +143,33 @@ pub enum Waker {
 /// A wake-up that ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WakeUp {
-    /// Its time; before the wait's first nanosecond if the wake-up came before the switch-out.
+    /// The time; before the wait's first nanosecond if the wake-up came before the switch-out.
     pub at: Stamp<Reference>,
-    /// The thread that was current on the CPU of the wake-up: the waker in [`Context::Task`],
-    /// otherwise the thread that the interrupt interrupted.
+    /// The current thread on the wake-up's CPU: the waker in [`Context::Task`], otherwise the interrupted
+    /// thread.
     pub current: Occupant,
-    /// The context of the wake-up.
+    /// The wake-up's context.
     pub context: Context,
-    /// The number of the device interrupt.
+    /// The device interrupt number.
     pub irq: u16,
-    /// Further evidence in that context.
+    /// Further evidence in this context.
     pub evidence: EvidenceIndex,
-    /// The hypervisor did not let the CPU of that interrupt run right before.
+    /// The hypervisor did not let the interrupt's CPU run right before.
     pub late: Option<Late>,
 }
 
 /// Stolen time right before an interrupt that woke a thread: the interrupt may have been due since its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Late {
-    /// Its first nanosecond.
+    /// The first nanosecond.
     pub from: Stamp<Reference>,
-    /// The beginning of the interrupt.
+    /// The interrupt's beginning.
     pub to: Stamp<Reference>,
     /// The CPU was idle. A hypervisor takes no time from an idle CPU unless an interrupt is due there.
     pub idle: bool,
 }
 
-/// A number that a [`Sink`] gave to an [`Evidence`].
+/// The number by which a [`Sink`] knows an [`Evidence`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EvidenceIndex(pub u32);
 
@@ -180,51 +181,51 @@ impl EvidenceIndex {
 /// The cause of a wake-up by an interrupt: a record of the same interrupt before the wake-up.
 ///
 /// An instance of an interrupt on a CPU ends with the first record there with another context or another
-/// current thread, and with a switch; a softirq continues after a hard interrupt that interrupts it.
-/// Two instances may follow each other without any record between them, so evidence is used for 10 ms
-/// at most: a softirq starts no new round after 2 ms, and one round of packets may take 2 jiffies, 8 ms
-/// at 250 Hz. A packet of the very socket that the wake-up names is used at any age, because a
-/// hypervisor can take the CPU away in between.
+/// current thread, and with a switch; a softirq continues after a hard interrupt that interrupts it. Two
+/// instances may follow each other without any record between them, so evidence is used for 10 ms at most: a
+/// softirq starts no new round after 2 ms, and a round of packets may take 2 jiffies, 8 ms at 250 Hz. A
+/// packet for the very socket named by the wake-up is used at any age, because a hypervisor can take the CPU
+/// away in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
     /// A packet arrived.
     Packet(Received),
     /// A disk request completed.
     Block(Completion),
-    /// Records of this instance were lost before the wake-up; the evidence may be among them.
+    /// Records in this instance were lost before the wake-up; the evidence may be among them.
     Doubtful,
 }
 
 /// An arrived packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
-    /// Its flow.
+    /// The packet's flow.
     pub flow: FlowId,
-    /// Its sending, if that was on a recorded host and has a record.
+    /// The packet's sending, if recorded on its host.
     pub sent: Option<Sent>,
-    /// It is the only possible packet: the wake-up names its socket, or no other packet arrived.
-    /// Otherwise it is the last of several.
+    /// The only possible packet: the wake-up names its socket, or no other packet arrived. Otherwise it is
+    /// the last of several.
     pub alone: bool,
-    /// The wake-up names its socket.
+    /// The wake-up names the packet's socket.
     pub named: bool,
-    /// Its own record may be among the lost ones of that context.
+    /// The right packet's record may be among the lost records of this context.
     pub doubtful: bool,
 }
 
-/// The sending of a packet.
+/// A packet's sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// Its time.
+    /// The time.
     pub at: Stamp<Reference>,
-    /// Its sender.
+    /// The sender.
     pub by: Sender,
 }
 
-/// The sender of a packet.
+/// A packet's sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sender {
-    /// A thread. For a packet that answers or forwards another one in receive context: the sender of
-    /// that one.
+    /// A thread. If the packet answers or forwards another packet in receive context: the sender of the other
+    /// packet.
     Thread(ThreadIndex),
     /// A timer: a delayed acknowledgement, a retransmission.
     Timer(PacketTimer),
@@ -237,51 +238,51 @@ pub enum Sender {
 /// A timer that sent a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketTimer {
-    /// The flow of the packet that it sent: that of the packet it explains, or the other direction.
+    /// The flow of the packet sent by the timer: the explained packet's flow, or the other direction.
     pub flow: FlowId,
-    /// The purpose of the packet.
+    /// The packet's purpose.
     pub purpose: TimerPurpose,
-    /// The first sending of the same, by which thread, where it is known; for an acknowledgement, that of the first byte that
-    /// it acknowledges.
+    /// The first sending of the same packet, with its thread, if known; for an acknowledgement: the first sending of the first acknowledged byte.
     pub first: Option<(Stamp<Reference>, Option<ThreadIndex>)>,
 }
 
-/// The purpose of a packet that a timer sends.
+/// The purpose of a packet sent by a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TimerPurpose {
-    /// The SYN again.
+    /// A repeated SYN.
     Syn {
-        /// The number of times that it was sent again.
+        /// The number of repeats.
         repeats: u32,
     },
-    /// Data, or the answer to a SYN, that was sent before.
+    /// Repeated data, or a repeated answer to a SYN.
     Data,
-    /// An acknowledgement of new bytes, which had been delayed.
+    /// A delayed acknowledgement of new bytes.
     Acknowledgement,
-    /// A probe of the receive window that the other end had closed.
+    /// A probe of the receive window closed by the other end.
     WindowProbe,
-    /// Another one, such as a probe whether the other end is there, or a packet that is not of TCP.
+    /// Another purpose, such as a probe for the other end's presence, or a packet of another protocol than
+    /// TCP.
     Other,
 }
 
-/// A disk request that completed.
+/// A completed disk request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
     /// The request, with stamps on the host's own clock.
     pub request: BlockRequest,
-    /// The time of its completion.
+    /// The completion's time.
     pub at: Stamp<Reference>,
-    /// The time at which it was made, by the kernel's statistics or by its issue.
+    /// The time at which the request was made, by the kernel's statistics or by its issue.
     pub start: Option<Stamp<Reference>>,
-    /// The time at which it went to the device.
+    /// The time at which the request went to the device.
     pub issued: Option<Stamp<Reference>>,
-    /// The thread that issued it. It ran at `start` or later.
+    /// The thread that issued the request. It ran at `start` or later.
     pub submitter: Option<ThreadIndex>,
-    /// No other request completed in that instance. Otherwise it is the last of several.
+    /// No other request completed in this instance. Otherwise it is the last of several.
     pub alone: bool,
 }
 
-/// A stretch of time in which records of a CPU were lost.
+/// A time range in which a CPU's records were lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
     /// The CPU.
@@ -290,37 +291,39 @@ pub struct Loss {
     pub from: Stamp<Reference>,
     /// The latest possible time.
     pub to: Stamp<Reference>,
-    /// The number of lost records; 0 if it is not known.
+    /// The number of lost records; 0 if not known.
     pub count: u64,
-    /// The records among which they were.
+    /// The kind of the lost records.
     pub records: LostRecords,
-    /// The recording reports it. Otherwise it follows from switches that do not fit together.
+    /// The recording reports the loss. Otherwise it follows from switches that do not fit together.
     pub reported: bool,
 }
 
-/// Receives the output of a [`Timeline`](crate::Timeline).
+/// Receives a [`Timeline`](crate::Timeline)'s output.
 ///
-/// The stamps of calls about one thread, or about one CPU, never go back.
+/// For each thread, and for each CPU, the stamps of calls never go back.
 pub trait Sink {
-    /// A thread appears: the first call about it.
+    /// A thread appears: its first call.
     fn thread(&mut self, thread: ThreadIndex, tid: Tid, at: Stamp<Reference>);
-    /// The identity of the thread.
+    /// The thread's identity.
     fn identity(&mut self, thread: ThreadIndex, at: Stamp<Reference>, identity: &ThreadIdentity);
-    /// The fork of the thread is recorded.
+    /// The thread's fork is recorded.
     fn born(&mut self, thread: ThreadIndex, at: Stamp<Reference>, forker: Occupant);
-    /// Its name from `at` on.
+    /// The thread's name from `at` on.
     fn named(&mut self, thread: ThreadIndex, at: Stamp<Reference>, comm: Comm);
-    /// It executes another program.
+    /// The thread executes another program.
     fn exec(&mut self, thread: ThreadIndex, at: Stamp<Reference>, path: &[u8]);
-    /// Its tid from `at` on: it executed a program and was not the leader of its process.
+    /// The thread's tid from `at` on: it executed a program and was not its process's leader.
     fn renumbered(&mut self, thread: ThreadIndex, at: Stamp<Reference>, tid: Tid);
-    /// The thread `by` took over its process and its tid by an exec; this one is dead, or about to be.
+    /// The thread `by` took over this thread's process and tid by an exec; this thread is dead, or about to
+    /// be.
     fn succeeded(&mut self, thread: ThreadIndex, by: ThreadIndex);
-    /// Its cgroups from `at` on.
+    /// The thread's cgroups from `at` on.
     fn moved(&mut self, thread: ThreadIndex, at: Stamp<Reference>, cgroup: CgroupId, cpu_cgroup: CgroupId);
-    /// It begins to exit; it may run a little longer.
+    /// The thread begins to exit; it may run a little longer.
     fn exited(&mut self, thread: ThreadIndex, at: Stamp<Reference>);
-    /// It was in one state from `from` to `to`. The state intervals of a thread are in order and without gaps.
+    /// The thread was in a single state from `from` to `to`. A thread's state intervals are in order and
+    /// without gaps.
     fn state_interval(
         &mut self,
         thread: ThreadIndex,
@@ -328,7 +331,7 @@ pub trait Sink {
         to: Stamp<Reference>,
         state: State<&Wait>,
     );
-    /// It took a signal, which was sent at that time while that thread was current.
+    /// The thread took a signal; `sent` has the sending time and the current thread then.
     fn signal(
         &mut self,
         thread: ThreadIndex,
@@ -338,11 +341,11 @@ pub trait Sink {
     );
     /// The thread got a contended kernel lock.
     fn acquired(&mut self, thread: ThreadIndex, at: Stamp<Reference>, lock: u64);
-    /// The occupant of the CPU from `at` on.
+    /// The CPU's occupant from `at` on.
     fn occupant(&mut self, cpu: Cpu, at: Stamp<Reference>, occupant: Occupant);
-    /// The hypervisor did not let the CPU run from `from` to `to`. Stretches of a CPU are in order and do not overlap.
+    /// The hypervisor did not let the CPU run from `from` to `to`. A CPU's stretches are in order and do not overlap.
     fn stolen(&mut self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>);
-    /// Evidence that a later wake-up may refer to.
+    /// Evidence to which a later wake-up may refer.
     fn evidence(&mut self, evidence: Evidence) -> EvidenceIndex;
     /// Records were lost.
     fn loss(&mut self, loss: Loss);

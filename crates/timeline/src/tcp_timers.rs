@@ -1,4 +1,4 @@
-//! Packets that a timer of TCP's sends: which of its timers that was.
+//! Packets sent by a TCP timer, and the timer's kind.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ const SYN: u16 = 2;
 const RST: u16 = 4;
 const ACK: u16 = 16;
 
-/// The packets that the own host of each flow has sent so far.
+/// The packets that each flow's own host has sent so far.
 #[derive(Debug, Default)]
 pub(crate) struct Senders(HashMap<FlowId, Progress, FixedState>);
 
@@ -21,19 +21,19 @@ pub(crate) struct Senders(HashMap<FlowId, Progress, FixedState>);
 struct Progress {
     /// The first sending of the SYN.
     syn: Option<Sent>,
-    /// The number of times that a timer sent the SYN again.
+    /// The number of times that a timer repeated the SYN.
     repeats: u32,
     /// The last acknowledgement.
     ack: u32,
 }
 
 impl Senders {
-    /// Whether a packet of the flow was sent by its own host, with a record.
+    /// Whether the flow's own host sent a packet, with a record.
     pub(crate) fn has(&self, flow: FlowId) -> bool {
         self.0.contains_key(&flow)
     }
 
-    /// Notes a packet that its own host sends.
+    /// Notes a packet sent by its own host.
     pub(crate) fn note(&mut self, header: &Packet, sent: Sent) {
         let progress = self.0.entry(header.flow).or_default();
         progress.ack = header.ack;
@@ -46,8 +46,7 @@ impl Senders {
         }
     }
 
-    /// The timer that sends this packet of TCP's, to an end whose receive window is closed or not. `back` is the other
-    /// direction of the packet's flow.
+    /// The timer that sends this TCP packet; `closed`: the other end's receive window is closed. `back` is the other direction of the packet's flow.
     pub(crate) fn timer(
         &self,
         header: &Packet,
@@ -62,7 +61,7 @@ impl Senders {
             first: first.map(|first| (first.at, thread(first))),
         };
         if header.tcp_flags & SYN != 0 {
-            // The first SYN is sent by `connect` or in answer to one, never by a timer.
+            // The first SYN is sent by `connect` or in answer to a SYN, never by a timer.
             let repeats = progress.map_or(0, |progress| progress.repeats) + 1;
             let is_answer = header.tcp_flags & ACK != 0;
             let purpose = if is_answer { TimerPurpose::Data } else { TimerPurpose::Syn { repeats } };
@@ -76,7 +75,7 @@ impl Senders {
         }
         let is_new = |progress: &&Progress| header.ack.wrapping_sub(progress.ack).cast_signed() > 0;
         match (header.tcp_flags & (FIN | RST) == 0, progress.filter(is_new)) {
-            // It was not delayed before the first byte that it acknowledges had been sent.
+            // The acknowledgement was not delayed before the first acknowledged byte had been sent.
             (true, Some(progress)) => {
                 let bytes = back.and_then(|back| outgoing.seen(back, progress.ack, 1));
                 timer(TimerPurpose::Acknowledgement, bytes)
@@ -145,7 +144,7 @@ mod tests {
         let thread = |index| Sender::Thread(ThreadIndex(index));
         senders.note(&header(ACK, 100), sent(10, thread(3)));
         let back = FlowId(2);
-        // The first ten of these bytes were acknowledged.
+        // The first ten bytes were acknowledged.
         outgoing.send(back, 90, 10, sent(5, thread(4)));
         outgoing.send(back, 100, 10, sent(20, thread(5)));
         outgoing.send(back, 110, 10, sent(30, thread(6)));

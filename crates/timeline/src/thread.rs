@@ -1,4 +1,4 @@
-//! The state of a thread while the timeline reads events.
+//! A thread's state while the timeline reads events.
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_event::{CgroupId, Cpu, Tid};
@@ -10,31 +10,31 @@ use crate::{ContendedLock, ThreadIndex, Wait, WakeUp};
 pub(crate) struct Thread {
     pub(crate) tid: Tid,
     pub(crate) tgid: Tid,
-    /// Its start time by its identity.
+    /// The start time in the thread's identity.
     pub(crate) start: Option<Stamp<Local>>,
     pub(crate) state: CurrentState,
-    /// Its wait, while it is blocked. The end is set when it ends.
+    /// The present wait, while blocked. Its `end` is set when the wait ends.
     pub(crate) wait: Wait,
     /// The beginning of `state`. All earlier state intervals have gone out.
     pub(crate) since: Stamp<Reference>,
-    /// A wake-up that came while it was running.
+    /// A wake-up that came while the thread was running.
     pub(crate) pending: Option<WakeUp>,
-    /// The last descriptor that ended a wait of its, `None` for none of its set, and the time of that wake-up.
+    /// The last descriptor that ended a wait (`None`: none in the polled set), and the wake-up's time.
     pub(crate) ready: Option<(Stamp<Reference>, Option<u32>)>,
-    /// The wait in which the snapshot found it, and when, while it was believed to be running.
+    /// The wait in which the snapshot found the thread, believed to be running, and the snapshot's time.
     pub(crate) found: Option<Box<(Stamp<Reference>, Wait)>>,
-    /// The kernel lock that it waits for, spinning or asleep.
+    /// The kernel lock for which the thread waits, spinning or asleep.
     pub(crate) lock: Option<ContendedLock>,
-    /// Since its last wait it has sent a packet or woken a thread of a program.
+    /// Since its last wait, the thread has sent a packet or woken a thread of a program.
     pub(crate) acted: bool,
-    /// The CPU that it left last.
+    /// The CPU that the thread left last.
     pub(crate) last_cpu: Option<Cpu>,
-    /// It belongs to the kernel.
+    /// The thread belongs to the kernel.
     pub(crate) kernel: bool,
-    /// It began to exit.
+    /// The thread began to exit.
     pub(crate) exiting: bool,
     pub(crate) next_in_process: Option<ThreadIndex>,
-    /// Its cgroup in the hierarchy that has the CPU controller.
+    /// The thread's cgroup in the hierarchy with the CPU controller.
     pub(crate) cpu_cgroup: CgroupId,
 }
 
@@ -44,11 +44,11 @@ pub(crate) enum CurrentState {
     #[default]
     Ready,
     Running(Cpu),
-    /// In the queue of this CPU; `None` where that is not known.
+    /// In this CPU's queue; `None` if not known.
     Runnable(Option<Cpu>),
     Throttled(Cpu),
     Blocked,
-    /// Its switch-out is missing and was between `since` and `lost_until`; `None` if no record showed it yet.
+    /// The switch-out is missing and was between `since` and `lost_until`; `None` if no record showed it yet.
     Unknown {
         lost_until: Option<Stamp<Reference>>,
     },

@@ -1,4 +1,4 @@
-//! The thread that has a tid at present.
+//! The thread behind each tid at present.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,12 @@ use wakepath_event::Tid;
 use crate::ThreadIndex;
 
 const PAGE: usize = 1024;
-/// The ids of sixteen hosts. Higher numbers are ids of further hosts, or no ids: input may hold any number.
+/// The tids of sixteen hosts. Higher numbers belong to further hosts, or to no host: input may hold any
+/// number.
 const DIRECT: u32 = 16 * Tid::LIMIT;
 const NONE: u32 = u32::MAX;
 
-/// The thread that has each tid: a paged table, since every record needs a look-up.
+/// The thread with each tid: a paged table, since every record needs a look-up.
 #[derive(Debug, Default)]
 pub(crate) struct Tids {
     pages: Vec<Option<Box<[u32; PAGE]>>>,

@@ -1,4 +1,4 @@
-//! The state machine: the effect of each event on threads and CPUs.
+//! The state machine: each event's effect on threads and CPUs.
 
 use std::collections::HashMap;
 
@@ -19,10 +19,10 @@ use crate::{
     ContendedLock, EvidenceIndex, Loss, Occupant, Sent, Sink, State, ThreadIndex, Wait, WakeUp, Waker,
 };
 
-/// The numbers of events that do not show in the states of threads.
+/// The numbers of events that do not show in thread states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Events with a stamp before that of the previous event. They count as simultaneous with it.
+    /// Events with a stamp before the previous event's. They count as simultaneous with it.
     pub inversions: u64,
     /// Wake-ups that ended no wait.
     pub spurious_wakings: u64,
@@ -32,13 +32,13 @@ pub struct Counts {
     pub forgotten_packets: u64,
 }
 
-/// The state machine; the documentation of the crate describes it.
+/// The state machine; the crate's documentation describes it.
 #[derive(Debug, Default)]
 pub struct Timeline {
     pub(crate) threads: Vec<Thread>,
     pub(crate) tids: Tids,
     pub(crate) cpus: Vec<CpuState>,
-    /// The time from which all sources of a host are recorded.
+    /// The time from which all of a host's sources are recorded.
     complete_since: Vec<(HostIndex, Stamp<Reference>)>,
     /// The time of the last loss that may have been on any CPU.
     pub(crate) lost_anywhere: Option<Stamp<Reference>>,
@@ -47,10 +47,10 @@ pub struct Timeline {
     pub(crate) sends: Recent<(Option<FlowId>, u32, u32, u32), Sent>,
     pub(crate) outgoing: Outgoing,
     pub(crate) senders: Senders,
-    /// The protocols of the defined flows.
+    /// The defined flows' protocols.
     pub(crate) protocols: HashMap<FlowId, u8, FixedState>,
     pub(crate) issues: Recent<u64, (Option<ThreadIndex>, Stamp<Reference>)>,
-    /// The time at which the CPU limit of each cgroup last handed out time.
+    /// The time at which each cgroup's CPU limit last handed out time.
     pub(crate) refills: HashMap<CgroupId, Stamp<Reference>>,
     pub(crate) timer_files: TimerFiles,
     pub(crate) windows: Windows,
@@ -60,13 +60,13 @@ pub struct Timeline {
     pub(crate) holdings: Recent<(Tid, u64), Holding>,
     /// Threads in pid namespaces, by process and tid there.
     pub(crate) ns_tids: HashMap<(Tid, Tid), ThreadIndex>,
-    /// The threads of each process, as a list through [`Thread::next_in_process`].
+    /// Each process's threads, as a list through [`Thread::next_in_process`].
     processes: HashMap<Tid, ThreadIndex>,
 }
 
 impl Timeline {
-    /// Reads the next event. Events come in time order; one that goes back in time counts as
-    /// simultaneous with the previous one.
+    /// Reads the next event. Events come in time order; an event that goes back in time counts as
+    /// simultaneous with the previous event.
     pub fn push(&mut self, event: &Event, sink: &mut impl Sink) {
         let at = event.at.on_reference_host();
         let at = if at < self.now {
@@ -156,7 +156,7 @@ impl Timeline {
             EventKind::BlockIssue(request) => {
                 let current = self.observe(event, at, sink);
                 let submitter = match event.cpu {
-                    // It was made before the recording, and its thread may wait by now.
+                    // The request was made before the recording, and its thread may wait by now.
                     Cpu::UNKNOWN => self.alive(event.current),
                     _ if event.context.is_interrupt() => None,
                     _ => current.thread(),
@@ -191,7 +191,7 @@ impl Timeline {
                     let sender = signal.sent.map(|(at, tid)| {
                         let tid = Some(tid).filter(|tid| *tid != Tid::IDLE);
                         let by = tid.map_or(Occupant::Idle, |tid| {
-                            // It may be dead by now: `kill` sends a signal and exits.
+                            // The sender may be dead by now: `kill` sends a signal and exits.
                             self.tids.get(tid).map_or(Occupant::Unknown, Occupant::Thread)
                         });
                         (at.on_reference_host(), by)
@@ -220,7 +220,7 @@ impl Timeline {
                 match self.cpu_state(event.cpu) {
                     Some(cpu_state) if is_evidence => cpu_state.lose_evidence(),
                     Some(cpu_state) => cpu_state.lose(from, at, *count),
-                    // It may have been the evidence in the interrupt of any CPU.
+                    // The lost record may have been the evidence in any CPU's interrupt.
                     None => {
                         if !is_evidence {
                             self.lost_anywhere = Some(at);
@@ -263,7 +263,7 @@ impl Timeline {
         }
     }
 
-    /// The thread current at an event that was just pushed.
+    /// The thread current at the event just pushed.
     pub fn current(&self, event: &Event) -> Occupant {
         match event.current {
             Tid::IDLE => Occupant::Idle,
@@ -271,9 +271,9 @@ impl Timeline {
         }
     }
 
-    /// The time from which all sources are recorded on the host of this thread.
+    /// The time from which all sources on this thread's host are recorded.
     pub(crate) fn complete_since(&self, tid: Tid) -> Option<Stamp<Reference>> {
-        // All hosts share the id of the idle thread.
+        // All hosts share the idle thread's id.
         if tid == Tid::IDLE && self.complete_since.len() > 1 {
             return None;
         }
@@ -281,11 +281,11 @@ impl Timeline {
         of_host.map(|&(_, at)| at)
     }
 
-    /// Closes everything of a host whose last event was just pushed: its recording ends here, and nothing is
-    /// known of its threads and of these CPUs, which are all that it has, from here on.
+    /// Closes everything on a host whose last event was just pushed: its recording ends here. From here on
+    /// nothing is known about the host's threads and these CPUs, which are all its CPUs.
     pub fn end_host(&mut self, host: HostIndex, cpus: impl IntoIterator<Item = Cpu>, sink: &mut impl Sink) {
         for cpu in cpus {
-            // One without a record of a thread is unknown as it is.
+            // A CPU without a record of a thread is unknown as it is.
             if usize::from(cpu.0) < self.cpus.len() {
                 self.close_cpu(cpu, sink);
                 self.lose_sight(cpu, sink);
@@ -301,7 +301,7 @@ impl Timeline {
         }
     }
 
-    /// Closes everything that is open, at the time of the last event.
+    /// Closes everything open, at the last event's time.
     pub fn finish(mut self, sink: &mut impl Sink) -> Counts {
         for cpu in 0..self.cpus.len() {
             self.close_cpu(Cpu(cpu as u16), sink);
@@ -336,7 +336,7 @@ impl Timeline {
         thread
     }
 
-    /// Emits the state interval of a thread up to `to`.
+    /// Emits a thread's state interval up to `to`.
     #[inline]
     pub(crate) fn emit(
         &mut self,
@@ -352,7 +352,7 @@ impl Timeline {
         }
     }
 
-    /// Reads a thread's identity from a snapshot or a fork. True if the thread is new.
+    /// Reads a thread's identity from a snapshot or a fork. Returns whether the thread is new.
     fn introduce(
         &mut self,
         identity: &ThreadIdentity,

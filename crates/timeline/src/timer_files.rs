@@ -1,10 +1,10 @@
-//! The descriptors that are timers, and the polled sets that have one: their expiry and a time-out look alike.
+//! Timer descriptors, and the polled sets with a timer: their expiry and a time-out look alike.
 
 use std::collections::HashSet;
 
 use wakepath_event::{Call, FileName, SetMember, Tid};
 
-/// The timers among the descriptors that were recorded.
+/// The timers among the recorded descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct TimerFiles {
     descriptors: HashSet<(Tid, u32)>,
@@ -12,7 +12,7 @@ pub(crate) struct TimerFiles {
 }
 
 impl TimerFiles {
-    /// Notes the meaning of a descriptor.
+    /// Notes a descriptor's meaning.
     pub(crate) fn observe(&mut self, file: &FileName) {
         if &*file.name == b"[timerfd]" {
             self.descriptors.insert((file.tgid, file.fd));
@@ -21,14 +21,14 @@ impl TimerFiles {
         }
     }
 
-    /// Notes a member of a set, whose meaning has been noted.
+    /// Notes a set's member, whose meaning has been noted.
     pub(crate) fn observe_member(&mut self, member: &SetMember) {
         if self.descriptors.contains(&(member.tgid, member.fd)) {
             self.sets.insert((member.tgid, member.set));
         }
     }
 
-    /// Whether a call of this process polls a timer.
+    /// Whether a call in this process polls a timer.
     pub(crate) fn has_timer(&self, tgid: Tid, call: &Call) -> bool {
         !self.sets.is_empty() && call.set().is_some_and(|set| self.sets.contains(&(tgid, set)))
     }

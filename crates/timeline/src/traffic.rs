@@ -6,7 +6,7 @@ use wakepath_event::{BlockRequest, Context, Direction, Event, FlowId, Packet as 
 use crate::instance::Packet;
 use crate::{Completion, Occupant, PacketTimer, Sender, Sent, Sink, Timeline, TimerPurpose};
 
-/// The number of an IP protocol, and a flag in its header.
+/// An IP protocol number, and a TCP header flag.
 const TCP: u8 = 6;
 const SYN: u16 = 2;
 
@@ -28,7 +28,7 @@ impl Timeline {
         }
         match header.direction {
             Direction::Out => {
-                // A packet that is forwarded for a host without a recording has no sender here.
+                // A packet forwarded for a host without a recording has no sender here.
                 let Some(sent) = self.sending(event, at, header, current, stream) else { return };
                 self.sends.insert(key, sent);
                 self.senders.note(header, sent);
@@ -54,10 +54,10 @@ impl Timeline {
         }
     }
 
-    /// The sender of this packet. A packet that is sent in receive context has its cause in the packet
-    /// that the same socket received there (an acknowledgement that opens the window), or is that packet
-    /// forwarded. A packet that is sent when others have left a queue has its cause in those. None for a
-    /// packet that is forwarded and whose sender was not recorded.
+    /// This packet's sender. A packet sent in receive context was caused by the packet that the same socket
+    /// received there (an acknowledgement that opens the window), or is the same packet, forwarded. A packet
+    /// sent when others have left a queue was caused by those. `None` for a forwarded packet without a
+    /// recorded sender.
     fn sending(
         &mut self,
         event: &Event,
@@ -92,8 +92,8 @@ impl Timeline {
                 let of_tcp = |_| self.senders.timer(header, back, &self.outgoing, closed);
                 Sender::Timer(stream.map_or(other, of_tcp))
             }
-            // TCP limits its share of a device's queue and continues when some of that has been sent. So
-            // this packet waited for the earlier ones of the same socket.
+            // TCP limits its share of a device's queue and continues when some packets have been sent. So
+            // this packet waited for earlier packets of the same socket.
             (Context::Softirq(Softirq::NetTx | Softirq::Tasklet), _) => {
                 match self.outgoing.last(header.flow) {
                     Some(sent) => return Some(sent),
@@ -115,7 +115,7 @@ impl Timeline {
         self.observe(event, at, sink);
         let noted = |stamp: Option<Stamp<_>>| stamp.map(Stamp::on_reference_host);
         let start = noted(request.start);
-        // A request starts before its issue. Ids are addresses: an earlier issue is of another request, whose completion is lost.
+        // A request starts before its issue. Ids are addresses: an earlier issue belongs to another request, whose completion is lost.
         let issue =
             self.issues.remove(&request.id).filter(|&(_, seen)| start.is_none_or(|start| start <= seen));
         let issued = noted(request.issued).or(issue.map(|(_, seen)| seen));

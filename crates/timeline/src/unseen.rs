@@ -20,7 +20,7 @@ impl Timeline {
         self.cpus.get_mut(index)
     }
 
-    /// Notes the thread that a record shows on its CPU. A thread that this returns is running.
+    /// Notes the thread on a record's CPU. A returned thread is running.
     #[inline]
     pub(crate) fn observe(&mut self, event: &Event, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
         if let Some(cpu_state) = self.cpu_state(event.cpu) {
@@ -37,7 +37,7 @@ impl Timeline {
     fn observe_change(&mut self, event: &Event, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
         let tid = event.current;
         if self.cpu_state(event.cpu).is_none() {
-            // The record has no CPU: it confirms a thread that is running and proves nothing of others.
+            // The record has no CPU: it confirms a running thread and proves nothing about others.
             return match self.alive(tid) {
                 _ if tid == Tid::IDLE => Occupant::Idle,
                 Some(thread) if matches!(self.threads[thread.0 as usize].state, CurrentState::Running(_)) => {
@@ -55,7 +55,7 @@ impl Timeline {
         occupant
     }
 
-    /// Handles a record that shows another thread than the occupant of its CPU, or is the first after a loss.
+    /// Handles a record with another thread than its CPU's occupant, or the first record after a loss.
     fn settle(&mut self, cpu: Cpu, tid: Tid, at: Stamp<Reference>, sink: &mut impl Sink) -> Occupant {
         let cpu_state = &self.cpus[usize::from(cpu.0)];
         let (believed, loss, last) = (cpu_state.occupant, cpu_state.pending_loss, cpu_state.last);
@@ -64,16 +64,16 @@ impl Timeline {
             let old = self.threads[thread.0 as usize].tid;
             same = self.take_leaders_tid(old, tid, at, sink);
         }
-        // A thread that leaves and comes back makes two records.
+        // A thread's leaving and return make two records.
         if same && loss.is_none_or(|loss| loss.count == 1) {
             return believed;
         }
-        // The last record that fits proves the state up to its own stamp.
+        // The last fitting record proves the state up to its own stamp.
         let from = match (loss, last) {
             (Some(loss), Some(last)) => loss.from.max(last),
             (Some(loss), None) => loss.from,
             (None, Some(last)) => last,
-            // No record of this CPU yet: no switch since the sources were attached, or since the last loss that may have been here.
+            // No record on this CPU yet: no switch since the sources were attached, or since the last loss that may have been here.
             (None, None) => {
                 let since =
                     self.complete_since(tid).unwrap_or(at).max(self.lost_anywhere.unwrap_or_default());
@@ -134,7 +134,7 @@ impl Timeline {
         match row.state {
             CurrentState::Ready if first && from <= row.since => {}
             _ if new => {}
-            // It could not run before the last record that showed another thread there.
+            // The thread could not run before the last record of another thread there.
             CurrentState::Runnable(queue) => self.leave_queue(thread, queue, cpu, begin, sink),
             CurrentState::Throttled(kept_on) => self.end_throttling(thread, kept_on, cpu, begin, sink),
             CurrentState::Blocked => self.end_wait(thread, at, Waker::Unseen, sink),
@@ -149,7 +149,7 @@ impl Timeline {
         Occupant::Thread(thread)
     }
 
-    /// Takes a thread off its CPU whose switch-out, between `from` and `to`, has no record.
+    /// Takes a thread off its CPU; its switch-out, between `from` and `to`, has no record.
     fn leave_unseen(
         &mut self,
         thread: ThreadIndex,
@@ -164,19 +164,19 @@ impl Timeline {
         row.state = CurrentState::Unknown { lost_until: Some(to) };
         row.lock = None;
         let woken = row.pending.take();
-        // No record shows it running after the snapshot found it blocked.
+        // No record shows the thread running after the snapshot found it blocked.
         let found = row.found.take().map(|found| *found).filter(|&(at, _)| at >= begin);
         let asleep_by = found.map_or(to, |(at, _)| at);
         if let Some((at, wait)) = found {
             self.find_blocked(thread, wait, at, sink);
         }
-        // At a wake-up after that it was not running any more.
+        // At a later wake-up, the thread was no longer running.
         if let Some(woken) = woken.filter(|woken| woken.at >= asleep_by) {
             self.wake(thread, woken, sink);
         }
     }
 
-    /// Reads from the snapshot that a thread was blocked at `at`, which records before had shown.
+    /// Reads from the snapshot that a thread with earlier records was blocked at `at`.
     pub(crate) fn find_blocked(
         &mut self,
         thread: ThreadIndex,
@@ -187,7 +187,7 @@ impl Timeline {
         let reason = match self.threads[thread.0 as usize].state {
             CurrentState::Unknown { lost_until: Some(_) } => UnknownReason::Lost,
             CurrentState::Unknown { lost_until: None } => UnknownReason::NotSeenYet,
-            // Its switch-out may have had no record, and may still come where the two crossed.
+            // The switch-out may have no record, or may still come if it and the snapshot crossed.
             CurrentState::Running(_) => {
                 self.threads[thread.0 as usize].found = Some(Box::new((at, wait)));
                 return;
@@ -223,8 +223,8 @@ impl Timeline {
         self.leave_unseen(thread, cpu, from, to, sink);
     }
 
-    /// Gives a thread that executes a program the tid of its process's leader. False if that does not
-    /// fit. The record of the exec comes late: records with the new tid come before it.
+    /// Gives a thread that executes a program its process leader's tid. Returns whether it fits. The exec's
+    /// record comes late: records with the new tid come before it.
     pub(crate) fn take_leaders_tid(
         &mut self,
         old: Tid,
@@ -272,7 +272,7 @@ impl Timeline {
         self.threads[thread.0 as usize].state = CurrentState::Dead;
     }
 
-    /// Ends a CPU at the end of the recording; its occupant is unknown if its last records were lost.
+    /// Ends a CPU at the recording's end; its occupant is unknown if its last records were lost.
     pub(crate) fn close_cpu(&mut self, cpu: Cpu, sink: &mut impl Sink) {
         let cpu_state = &self.cpus[usize::from(cpu.0)];
         let (Some(loss), occupant) = (cpu_state.pending_loss, cpu_state.occupant) else { return };
@@ -285,10 +285,10 @@ impl Timeline {
         }
     }
 
-    /// Where the last records of a CPU are lost, nothing is known of the threads that were there last and are blocked or
-    /// runnable: they may have been woken there, and have run.
+    /// If a CPU's last records are lost, nothing is known about blocked and runnable threads that were there last: they may have been woken there,
+    /// and have run.
     pub(crate) fn lose_sight(&mut self, cpu: Cpu, sink: &mut impl Sink) {
-        // A single record is too few for a thread to come and go.
+        // A thread's coming and going takes more than a single record.
         let loss = self.cpus[usize::from(cpu.0)].pending_loss.filter(|loss| loss.count != 1);
         let Some(loss) = loss else { return };
         for index in 0..self.threads.len() {

@@ -10,8 +10,8 @@ use crate::{
     Waker,
 };
 
-/// The call in which a thread waits. `restart_syscall` goes on with the call before it, which a stop interrupted, and
-/// has that call's arguments.
+/// The call in which a thread waits. `restart_syscall` goes on with the previous call, which a stop interrupted, and has the previous call's
+/// arguments.
 fn resumed_call(call: &Call, before: Option<&Call>) -> Call {
     let resumes = |before: &&Call| {
         let known = call.arg0 != Call::NO_ARGUMENT && before.arg0 != Call::NO_ARGUMENT;
@@ -89,7 +89,7 @@ impl Timeline {
         let (since, pending) = (row.since, row.pending);
         match row.state {
             CurrentState::Runnable(queue) => self.leave_queue(thread, queue, cpu, at, sink),
-            // It was not running at the snapshot: its switch-out would have a record.
+            // The thread was not running at the snapshot: its switch-out would have a record.
             CurrentState::Ready if self.is_complete_since(tid, thread) => {
                 self.leave_queue(thread, None, cpu, at, sink);
             }
@@ -110,8 +110,8 @@ impl Timeline {
         Occupant::Thread(thread)
     }
 
-    /// Ends the throttled state of a thread, which got `cpu` at `at`. The limit of `kept_on` let it go when it
-    /// last handed out time; from then on it was runnable.
+    /// Ends a thread's throttled state; the thread got `cpu` at `at`. The limit of `kept_on` let the thread
+    /// go when it last handed out time; from then on the thread was runnable.
     pub(crate) fn end_throttling(
         &mut self,
         thread: ThreadIndex,
@@ -127,14 +127,15 @@ impl Timeline {
         }
     }
 
-    /// The last time up to `at` at which the limit of a throttled thread handed out time, if it has since.
+    /// The last time up to `at` at which a throttled thread's limit handed out time; `None` if it has not
+    /// since.
     fn refilled(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>> {
         let row = &self.threads[thread.0 as usize];
         let refilled = self.refills.get(&row.cpu_cgroup).copied();
         refilled.filter(|&refilled| row.since < refilled && refilled <= at)
     }
 
-    /// Emits the time of a runnable thread in a queue up to `at`, when it ran on `cpu`, or turned out to be in that CPU's queue.
+    /// Emits a runnable thread's queue time up to `at`, when it ran on `cpu`, or turned out to be in that CPU's queue.
     pub(crate) fn leave_queue(
         &mut self,
         thread: ThreadIndex,
@@ -162,17 +163,17 @@ impl Timeline {
         let mut queue = None;
         match self.threads[thread.0 as usize].state {
             CurrentState::Runnable(known) => queue = known,
-            // It was not running at the snapshot: only a thread that waits for a CPU is moved.
+            // The thread was not running at the snapshot: only a thread in a CPU's queue is moved.
             CurrentState::Ready if self.is_complete_since(target, thread) => {}
             CurrentState::Throttled(kept_on) => {
-                // It is in a queue only once the limit has let it go.
+                // The thread is in a queue only once the limit has let it go.
                 let Some(refilled) = self.refilled(thread, at) else { return };
                 self.emit(thread, refilled, State::Throttled { cpu: kept_on }, sink);
             }
             _ => return,
         }
         match queue.filter(|&queue| queue != from) {
-            // It was moved before, at a time that is not recorded.
+            // The thread was moved before, at an unrecorded time.
             Some(_) => self.leave_queue(thread, queue, from, at, sink),
             None => self.emit(thread, at, State::Runnable { cpu: from, left: QueueExit::Moved }, sink),
         }
@@ -203,7 +204,7 @@ impl Timeline {
                 sink.born(thread, at, Occupant::Unknown);
                 return;
             }
-            // Running, or running or runnable at the snapshot: it has not blocked yet.
+            // Running, or running or runnable at the snapshot: the thread has not blocked yet.
             CurrentState::Running(_) | CurrentState::Ready => {
                 row.pending = Some(woken);
                 return;
@@ -227,7 +228,7 @@ impl Timeline {
                 self.end_wait(thread, woken.at, Waker::Woken(woken), sink);
             }
             CurrentState::Unknown { lost_until: Some(to) } => {
-                // Its switch-out is in the lost range; after that range it was asleep.
+                // The switch-out is in the lost range; after the range the thread was asleep.
                 let to = to.min(woken.at);
                 self.emit(thread, to, State::Unknown(UnknownReason::Lost), sink);
                 if woken.at > to {
@@ -243,7 +244,7 @@ impl Timeline {
         row.pending = None;
     }
 
-    /// Emits the wait of a thread up to `to`.
+    /// Emits a thread's wait up to `to`.
     pub(crate) fn end_wait(
         &mut self,
         thread: ThreadIndex,
@@ -274,8 +275,8 @@ impl Timeline {
         row.since = to;
     }
 
-    /// Whether the owner of the lock of a wait is more than a claim: the kernel names it, or it ended this
-    /// wait, or it ended another wait for the same lock, and this one began during that one.
+    /// Whether the owner of a wait's lock is more than a claim: the kernel names it, or it ended this wait,
+    /// or it ended another wait for the same lock during which this wait began.
     fn is_owner_proved(&mut self, waiter: ThreadIndex, lock: &ContendedLock, end: &Waker) -> bool {
         let Some(owner) = lock.owner.filter(|_| !lock.proved) else { return lock.proved };
         let row = &self.threads[waiter.0 as usize];
@@ -296,7 +297,7 @@ impl Timeline {
         }
     }
 
-    /// Adds the snapshot's system call to a wait that began before it, unless that has ended.
+    /// Adds the snapshot's system call to a wait from before the snapshot, unless the wait has ended.
     pub(crate) fn add_call_to_wait(&mut self, thread: ThreadIndex, call: &Call) {
         let lock = self.waited_lock(thread, Some(call));
         let row = &mut self.threads[thread.0 as usize];
@@ -312,7 +313,7 @@ impl Timeline {
         wait.lock = lock;
     }
 
-    /// Adds to a thread, and to its wait if that began before the recording, the kernel lock that it waited for then.
+    /// Adds to a thread, and to its wait if that began before the recording, the kernel lock awaited then.
     pub(crate) fn add_lock_to_wait(&mut self, tid: Tid, lock: ContendedLock) {
         let Some(thread) = self.alive(tid) else { return };
         let row = &mut self.threads[thread.0 as usize];
@@ -322,7 +323,7 @@ impl Timeline {
         }
     }
 
-    /// Whether all sources are recorded since a thread is in its state.
+    /// Whether all sources have been recorded since a thread's present state began.
     fn is_complete_since(&self, tid: Tid, thread: ThreadIndex) -> bool {
         let since = self.threads[thread.0 as usize].since;
         self.complete_since(tid).is_some_and(|started| started <= since)
@@ -336,7 +337,7 @@ impl Timeline {
         }
         let call = call?;
         let owner = futex_owner(call)?;
-        // The tid in the waiter's memory is one of its own host.
+        // The tid in the waiter's memory belongs to the waiter's host.
         let ns_tid = if row.tid.0 < Tid::LIMIT { owner.ns_tid } else { owner.ns_tid.on(row.tid.host()) };
         let thread = match self.ns_tids.get(&(row.tgid, ns_tid)) {
             Some(&thread) => thread,

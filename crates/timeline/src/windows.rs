@@ -1,4 +1,4 @@
-//! The receive windows of TCP connections, for waits in a call that sends.
+//! The receive windows of TCP connections, for waits in a sending call.
 
 use std::collections::HashMap;
 
@@ -6,12 +6,12 @@ use foldhash::fast::FixedState;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Call, FileName, FlowId, Packet, Tid};
 
-/// The sockets that threads have blocked on, and the last closed window of each flow.
+/// The sockets on which threads have blocked, and each flow's last closed window.
 #[derive(Debug, Default)]
 pub(crate) struct Windows {
-    /// The outgoing flow of a descriptor.
+    /// A descriptor's outgoing flow.
     sockets: HashMap<(Tid, u32), FlowId, FixedState>,
-    /// By the flow of the packets that say so.
+    /// By the flow of the packets that closed the window.
     closed: HashMap<FlowId, Closed, FixedState>,
 }
 
@@ -22,7 +22,7 @@ struct Closed {
 }
 
 impl Windows {
-    /// Notes the meaning of a descriptor.
+    /// Notes a descriptor's meaning.
     pub(crate) fn observe(&mut self, file: &FileName) {
         match file.flow {
             Some(flow) => self.sockets.insert((file.tgid, file.fd), flow),
@@ -30,7 +30,7 @@ impl Windows {
         };
     }
 
-    /// Notes a packet of TCP, sent or received.
+    /// Notes a TCP packet, sent or received.
     pub(crate) fn pass(&mut self, at: Stamp<Reference>, header: &Packet) {
         const RST: u16 = 4;
         const ACK: u16 = 16;
@@ -39,7 +39,7 @@ impl Windows {
             return;
         }
         match (closes, self.closed.get_mut(&header.flow)) {
-            // Each answer to a probe says it again.
+            // Each answer to a probe repeats it.
             (true, Some(Closed { to: None, .. })) | (false, None) => {}
             (true, _) => {
                 self.closed.insert(header.flow, Closed { from: at, to: None });
@@ -48,13 +48,13 @@ impl Windows {
         }
     }
 
-    /// Whether the last packet of a flow closed its sender's window.
+    /// Whether a flow's last packet closed its sender's window.
     pub(crate) fn is_closed(&self, flow: FlowId) -> bool {
         self.closed.get(&flow).is_some_and(|closed| closed.to.is_none())
     }
 
-    /// Whether a call of this process sent, from `from` to `to`, to an end whose window was closed for most of that
-    /// time. `reversed` has the other direction of each flow.
+    /// Whether a call in this process sent, from `from` to `to`, to an end whose window was closed for most of that time. `reversed` has each flow's
+    /// other direction.
     pub(crate) fn closed_for(
         &self,
         tgid: Tid,

@@ -1,4 +1,4 @@
-//! Faster look-ups for walks that look for one time close to the last.
+//! Faster look-ups for walks whose next time is close to the last.
 
 use foldhash::{HashMap, HashMapExt};
 use wakepath_clock::{Reference, Stamp};
@@ -6,8 +6,8 @@ use wakepath_event::Cpu;
 
 use crate::{Graph, Occupancy, ThreadIndex};
 
-/// The positions at which a walk over a graph last looked, by thread and by CPU. The next look-up is
-/// mostly close to the last, and a search from there is faster than a binary search over everything.
+/// The positions at which a walk over a graph last looked, by thread and by CPU. The next look-up is mostly
+/// close to the last, and a search from there is faster than a binary search over everything.
 #[derive(Debug)]
 pub struct Bookmarks<'a> {
     graph: &'a Graph,
@@ -28,7 +28,7 @@ impl<'a> Bookmarks<'a> {
         *bookmark
     }
 
-    /// The same as [`Graph::occupancies`].
+    /// [`Graph::occupancies`], from the CPU's bookmark on.
     pub fn occupancies(
         &mut self,
         cpu: Cpu,

@@ -1,4 +1,4 @@
-//! The builder of a graph: it stores the output of a timeline.
+//! The graph builder: it stores a timeline's output.
 
 use std::borrow::Borrow;
 
@@ -17,7 +17,7 @@ use crate::{
     WaitIndex, WakeUp, Waker,
 };
 
-/// Builds a [`Graph`] from events in time order, one by one.
+/// Builds a [`Graph`] from events in time order.
 #[derive(Debug, Default)]
 pub struct Builder {
     timeline: Timeline,
@@ -28,7 +28,7 @@ pub struct Builder {
 #[derive(Debug, Default)]
 struct Store {
     graph: Graph,
-    /// The threads' state intervals, apart from the rest of each thread, which is rarely needed.
+    /// The threads' state intervals, apart from the rarely needed rest of each thread.
     interval_lists: Vec<IntervalList>,
     losses: Vec<Loss>,
 }
@@ -79,8 +79,8 @@ impl Builder {
         }
     }
 
-    /// Ends a host of several, with the last event that was added: from here on nothing is known of its threads
-    /// and of these CPUs, which are all that it has.
+    /// Ends a host, among several, at the last added event: from here on nothing is known about its threads
+    /// and these CPUs, which are all its CPUs.
     pub fn end_host(&mut self, host: HostIndex, cpus: impl IntoIterator<Item = Cpu>) {
         self.timeline.end_host(host, cpus, &mut self.store);
         let graph = &mut self.store.graph;
@@ -111,7 +111,7 @@ impl Builder {
     }
 }
 
-/// The graph of events that come in time order.
+/// The graph of events in time order.
 ///
 /// ```
 /// # use wakepath_wait_graph::Graph;
@@ -137,16 +137,16 @@ impl Store {
         other.is_some() && other == process(thread)
     }
 
-    /// The wait that a signal cut short, if it did, and its wake-up. It is the last one, and its system call says that it was cut
-    /// short; but the call may not have waited at all, and a signal that was held back until then may have come long
-    /// after the wake-up. So the signal must have been sent right behind the wake-up, by the same thread.
+    /// The wait that a signal cut short, if any, and its wake-up. It is the thread's last wait, and the signal's record names its system call as cut
+    /// short; but the call may not have waited at all, and a signal held back until then may have come long after the wake-up. So the signal must
+    /// have been sent right behind the wake-up, by the same thread.
     fn wait_cut_by(
         &self,
         thread: ThreadIndex,
         signal: &Signal,
         sent: Option<(Stamp<Reference>, Occupant)>,
     ) -> Option<(WaitIndex, Stamp<Reference>)> {
-        /// A wake-up and its signal are sent under one lock, with interrupts off; a hypervisor may come between.
+        /// A wake-up and its signal are sent under the same lock, with interrupts off; a hypervisor may come between.
         const MAX_APART_NS: u64 = 20_000_000;
         let list = self.interval_lists.get(thread.0 as usize)?;
         let ends = signal.action == SignalAction::ProcessEnds;
@@ -154,7 +154,7 @@ impl Store {
         for index in (0..list.intervals.len()).rev() {
             let interval = list.intervals.get(index)?;
             match interval.state() {
-                // A signal whose sending was seen is taken as soon as the thread runs, even if a switch was not recorded.
+                // A signal with a recorded sending is taken as soon as the thread runs, even if a switch was not recorded.
                 State::Unknown(_) if sent.is_none() => return None,
                 State::Blocked(index) => {
                     let wait = self.graph.waits.get(index, to)?;
@@ -163,10 +163,10 @@ impl Store {
                         |call| signal.cut_call == Some(call) || signal.cut_call == Some(Call::RESTART);
                     let same_call = wait.call.is_none_or(|call| in_call(call.number));
                     let is_cut = match sent {
-                        // A signal that dumps a core is taken by one thread, which then ends the others.
+                        // A core-dumping signal is taken by a single thread, which then ends the others.
                         _ if ends && self.is_same_process(thread, current) => true,
                         Some((at, by)) => by == current && woken <= at && at.since(woken) <= MAX_APART_NS,
-                        // The other threads of a process that ends are woken without a sending of their own.
+                        // When a process ends, its other threads are woken without a sending of their own.
                         None => ends,
                     };
                     let cuts_call = signal.cut_call.is_some() && same_call;
@@ -181,7 +181,7 @@ impl Store {
         None
     }
 
-    /// A signal woke the thread then, and no release of a lock did.
+    /// A signal woke the thread at `woken`; no release of a lock did.
     fn take_back_release(&mut self, thread: ThreadIndex, woken: Stamp<Reference>) {
         /// The signal follows its wake-up as soon as the thread runs: few other waits end in between.
         const MAX_BEHIND: usize = 256;
@@ -205,7 +205,7 @@ fn release(thread: ThreadIndex, wait: &Wait) -> Option<Release> {
     }
 }
 
-/// The entry of a CPU in a list with one for each.
+/// A CPU's entry in a per-CPU list.
 fn of_cpu<T: Default>(list: &mut Vec<T>, cpu: Cpu) -> &mut T {
     let index = usize::from(cpu.0);
     if index >= list.len() {

@@ -3,8 +3,8 @@
 /// The number of items in a full chunk.
 const CHUNK: usize = 512;
 
-/// A list that grows by chunks: its items are never copied to make room, and at most one chunk of memory
-/// is empty.
+/// A list that grows by chunks: its items are never copied to make room, and at most a chunk's memory is
+/// empty.
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     full: Vec<Box<[T]>>,
@@ -69,17 +69,17 @@ impl<T> Chunks<T> {
         full * CHUNK + self.chunk(full).partition_point(before)
     }
 
-    /// The same, searched from `near` outwards: close items are found fast.
+    /// Like `partition_point`, searched from `near` outwards: close items are found fast.
     pub(crate) fn partition_point_near(&self, near: usize, mut before: impl FnMut(&T) -> bool) -> usize {
         let mut is_before = |index: usize| self.get(index).is_some_and(&mut before);
         let mut at = near.min(self.len());
         let forwards = is_before(at);
-        // The item that many steps further, unless the searched place is passed on the way.
+        // The item `steps` further on, unless the searched place is passed on the way.
         let mut further = |at: usize, steps: usize| {
             let next = if forwards { at + steps } else { at.checked_sub(steps)? };
             (is_before(next) == forwards).then_some(next)
         };
-        // Steps double up to the first that is too long, and halve behind it.
+        // Steps double up to the first too long step, and halve behind it.
         let mut doubled = 0;
         for bit in 0..usize::BITS {
             let Some(next) = further(at, 1 << bit) else { break };
@@ -97,7 +97,7 @@ impl<T> Chunks<T> {
         self.open.shrink_to_fit();
     }
 
-    /// The heap memory of the shrunk list, in bytes.
+    /// The shrunk list's heap memory, bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<T>() * self.len() + size_of_val(&*self.full)
     }
@@ -129,11 +129,11 @@ mod tests {
         }
         chunks.shrink();
         assert_eq!(chunks.get(3 * CHUNK + 1), Some(&(2 * (3 * CHUNK + 1))));
-        // A number of eight bytes each, and a pointer and a length for each of three full chunks.
+        // Numbers of eight bytes each, and a pointer and a length for each of three full chunks.
         assert_eq!(chunks.bytes(), 8 * (3 * CHUNK + 2) + 3 * 16);
     }
 
-    /// The number of looks grows with the logarithm of the distance, not with the length of the list.
+    /// The number of looks grows with the logarithm of the distance, not with the list's length.
     #[test]
     fn a_close_item_is_found_in_few_looks() {
         let mut chunks = Chunks::new();
@@ -141,7 +141,7 @@ mod tests {
         let near = 2 * CHUNK;
         for distance in [0_usize, 1, 2, 3, 5, 10, 30, 100, 1000] {
             let most = 2 + 2 * (usize::BITS - distance.leading_zeros());
-            // It is the first of those behind, or the last of those in front.
+            // The result is the first item behind `near`, or the last in front.
             for expected in [near + distance + 1, near - distance] {
                 let mut looks = 0;
                 let found = chunks.partition_point_near(near, |&item| {

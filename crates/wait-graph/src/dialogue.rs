@@ -1,4 +1,4 @@
-//! Connections as dialogues: which end opened each, which end's data crossed last, and which threads answered.
+//! Connections as dialogues: the opener, the last data's sender, and the answering threads.
 
 use std::collections::HashMap;
 
@@ -8,48 +8,47 @@ use wakepath_event::{Direction, Flow, FlowId, HostIndex, Packet};
 
 use crate::ThreadIndex;
 
-/// An end of a connection, seen from one of them.
+/// An end of a connection, seen from either end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// This end.
     Own,
-    /// The other one.
+    /// The other end.
     Other,
 }
 
-/// A connection up to some time, seen from one of its ends.
+/// A connection up to some time, seen from an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dialogue {
-    /// The end that opened it, and the time; `None` where its handshake was not recorded.
+    /// The opening end, and the time; `None` if the handshake was not recorded.
     pub opened: Option<(End, Stamp<Reference>)>,
-    /// The end whose data crossed the edge of this host last, since it was opened, and the time of the first data of
-    /// this end without data of the other end between.
+    /// The end whose data crossed this host's edge last since the opening, and the time of its first data since the other end's last data.
     pub last_data: Option<(End, Stamp<Reference>)>,
 }
 
-/// Data of the other end of a connection, and the data of this end behind it.
+/// Data from the other end of a connection, and this end's data behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
     /// The connection, as this end sends on it.
     pub flow: Flow,
-    /// The end that opened it; `None` where its handshake was not recorded.
+    /// The opening end; `None` if the handshake was not recorded.
     pub opened: Option<End>,
     /// The other end's first data.
     pub asked: Stamp<Reference>,
     /// This end's first data behind it.
     pub answered: Stamp<Reference>,
-    /// The thread that sent the answer: its first data that a thread sent itself.
+    /// The thread that sent the answer: the first data sent by a thread itself.
     pub thread: ThreadIndex,
 }
 
-/// The dialogues of all connections, 16 bytes for each change of the end that speaks.
+/// The dialogues of all connections, 16 bytes for each change of speaker.
 #[derive(Debug, Default)]
 pub(crate) struct Dialogues {
-    /// The two directions of one connection are numbers 2n and 2n + 1.
+    /// A connection's two directions have the numbers 2n and 2n + 1.
     numbers: HashMap<FlowId, u32, FixedState>,
-    /// By the host for those that cannot leave it.
+    /// With the host, for connections that cannot leave it.
     by_ends: HashMap<(Option<HostIndex>, Flow), u32, FixedState>,
-    /// Seen from the end that sends the direction with this number.
+    /// By direction number, seen from the direction's sender.
     sides: Vec<Side>,
 }
 
@@ -59,11 +58,11 @@ struct Side {
     turns: Vec<Turn>,
 }
 
-/// The data of one end, up to the data of the other one.
+/// An end's data, up to the other end's data.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     at: Stamp<Reference>,
-    /// The thread that sent it, or [`NOT_KNOWN`].
+    /// The sending thread, or [`NOT_KNOWN`].
     sender: u32,
     speaker: End,
 }
@@ -77,7 +76,7 @@ const SYN: u16 = 2;
 const ACK: u16 = 16;
 
 impl Side {
-    /// The end that opened the connection, and when, up to and including `at`.
+    /// The end that opened the connection, and the time, up to and including `at`.
     fn opened(&self, at: Stamp<Reference>) -> Option<(End, Stamp<Reference>)> {
         let until = self.openings.partition_point(|&(when, _)| when <= at);
         until.checked_sub(1).map(|last| (self.openings[last].1, self.openings[last].0))
@@ -96,7 +95,7 @@ impl Dialogues {
         self.numbers.insert(id, number);
     }
 
-    /// Notes a packet; `flow` is its flow, where that is defined, and `sender` the thread that sent it, in a call of its own.
+    /// Notes a packet; `flow` is its flow, if defined, and `sender` the thread that sent it, in a call of its own.
     pub fn packet(
         &mut self,
         at: Stamp<Reference>,
@@ -115,13 +114,13 @@ impl Dialogues {
         };
         let Some(side) = self.sides.get_mut(number as usize) else { return };
         if is_syn {
-            // The answer to a SYN goes to the end that opens the connection.
+            // The answer to a SYN goes to the opening end.
             let opener = match (speaker, packet.tcp_flags & ACK != 0) {
                 (speaker, false) => speaker,
                 (End::Own, true) => End::Other,
                 (End::Other, true) => End::Own,
             };
-            // One that is sent again, and its answer, open nothing.
+            // A retransmitted SYN, and its answer, open nothing.
             let spoken = side.turns.last().map(|turn| turn.at);
             if side.openings.last().is_none_or(|&(at, last)| last != opener || spoken.is_some_and(|s| s > at))
             {
@@ -132,7 +131,7 @@ impl Dialogues {
             let begun = side.openings.last().map(|&(at, _)| at);
             let goes_on =
                 |turn: &&mut Turn| turn.speaker == speaker && begun.is_none_or(|begun| begun <= turn.at);
-            // Data that arrives has its sender on the other side.
+            // Arriving data has its sender on the other side.
             let sender = sender.filter(|_| speaker == End::Own).map_or(NOT_KNOWN, |thread| thread.0);
             match side.turns.last_mut().filter(goes_on) {
                 Some(turn) if turn.sender == NOT_KNOWN => turn.sender = sender,
@@ -155,7 +154,7 @@ impl Dialogues {
         Dialogue { opened, last_data: last_data.map(|turn| (turn.speaker, turn.at)) }
     }
 
-    /// The exchanges of all connections, seen from each end, whose answer a thread sent.
+    /// The exchanges on all connections, seen from each end, with an answer sent by a thread.
     pub fn exchanges(&self) -> impl Iterator<Item = Exchange> {
         let mut flows: Vec<_> = self.by_ends.iter().map(|((_, flow), number)| (*number, *flow)).collect();
         flows.sort_unstable_by_key(|(number, _)| *number);
@@ -192,7 +191,7 @@ mod tests {
     const OUT: FlowId = FlowId(1);
     const IN: FlowId = FlowId(2);
 
-    /// Dialogues of one connection with these packets: `AT DIRECTION FLAGS LENGTH`, seen from the end that sends `OUT`.
+    /// A connection's dialogues with these packets: `AT DIRECTION FLAGS LENGTH`, seen from the end that sends `OUT`.
     fn dialogues(protocol: u8, packets: &[(u64, Direction, u16, u32)]) -> Dialogues {
         let [source, target] = ["10.0.0.2:40000", "10.0.0.3:80"].map(|end| end.parse().expect("an address"));
         let flow = Flow { source, target, protocol };
@@ -220,7 +219,7 @@ mod tests {
             let ns = |one: Option<(End, Stamp<Reference>)>| one.map(|(end, at)| (end, at.ns()));
             (ns(opened), ns(last_data))
         };
-        // Own end opens, asks, gets an answer in two packets, and the acknowledgements say nothing.
+        // Own end opens, asks, and gets an answer in two packets; the acknowledgements carry no data.
         let asked = dialogues(
             TCP,
             &[
@@ -254,7 +253,7 @@ mod tests {
         }
         let answered = dialogues(TCP, &[(5, In, SYN_ACK, 0)]);
         assert_eq!(look(&answered, 9), (Some((Own, 5)), None));
-        // The same ports are used again: the data of the connection before says nothing.
+        // The same ports are used again: the previous connection's data means nothing.
         let again = dialogues(TCP, &[(1, Out, SYN, 0), (2, Out, ACK, 5), (5, Out, SYN, 0), (9, Out, ACK, 5)]);
         for (ns, expected) in [
             (4, (Some((Own, 1)), Some((Own, 2)))),
@@ -270,7 +269,7 @@ mod tests {
         // The first packet may carry data already; sent again, it opens nothing.
         let fast = dialogues(TCP, &[(10, Out, SYN, 5), (11, Out, SYN, 0)]);
         assert_eq!(look(&fast, 12), (Some((Own, 10)), Some((Own, 10))));
-        // A packet of UDP has no flags.
+        // A UDP packet has no flags.
         let udp = dialogues(17, &[(5, In, SYN, 3)]);
         assert_eq!(look(&udp, 9), (None, Some((Other, 5))));
         assert_eq!(asked.at(FlowId(3), Out, Stamp::MAX), Dialogue::default(), "not defined");
@@ -299,7 +298,7 @@ mod tests {
         assert_eq!(own, Some((End::Own, Stamp::from_ns(5))));
     }
 
-    /// The exchanges of the end that sends `OUT`, as `ASKED-ANSWERED THREAD`, of packets `AT DIRECTION FLAGS THREAD`.
+    /// The exchanges of the end that sends `OUT`, as `ASKED-ANSWERED THREAD`, from packets `AT DIRECTION FLAGS THREAD`.
     fn exchanges(packets: &[(u64, Direction, u16, Option<u32>)]) -> Vec<String> {
         let [source, target] = ["10.0.0.2:80", "10.0.0.3:40000"].map(|end| end.parse().expect("an address"));
         let out = Flow { source, target, protocol: TCP };
@@ -339,13 +338,13 @@ mod tests {
             (40, In, ACK, None),
         ];
         assert_eq!(exchanges(&packets), ["5-8 by 3 other", "20-24 by 5 other"]);
-        // Own data without a question before it, as of the end that asks.
+        // Own data without a question before it, as the asking end sends.
         assert_eq!(exchanges(&[(5, Out, ACK, Some(3)), (8, In, ACK, None)]), [""; 0]);
         assert_eq!(
             exchanges(&[(5, Out, ACK, Some(3)), (8, In, ACK, None), (9, Out, ACK, Some(3))]),
             ["8-9 by 3 ?"]
         );
-        // A connection with the same ports is another one.
+        // A later connection with the same ports is another connection.
         let again = [(5, In, ACK, None), (7, Out, SYN, Some(3)), (8, Out, ACK, Some(3))];
         assert_eq!(exchanges(&again), [""; 0]);
     }

@@ -1,4 +1,4 @@
-//! The execution graph and the questions that it answers.
+//! The execution graph and its queries.
 
 use std::collections::HashMap;
 
@@ -15,20 +15,20 @@ use crate::{
     StateIntervals, Stolen, Thread, ThreadIndex, ThreadState, Wait,
 };
 
-/// A release of a lock in user space, which ended a wait for it.
+/// A user-space lock release that ended a wait for the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     /// The lock's address in its process.
     pub address: u64,
-    /// The wake-up.
+    /// The wake-up's time.
     pub at: Stamp<Reference>,
-    /// The thread that released it.
+    /// The releasing thread.
     pub by: ThreadIndex,
     /// The thread whose wait ended.
     pub woken: ThreadIndex,
 }
 
-/// The execution graph of one recording.
+/// A recording's execution graph.
 #[derive(Debug, Default)]
 pub struct Graph {
     pub(crate) threads: Vec<Thread>,
@@ -43,13 +43,13 @@ pub struct Graph {
     pub(crate) stacks: Stacks,
     /// Times at which a thread got a contended kernel lock, sorted by lock and time.
     pub(crate) acquisitions: Vec<(u64, Stamp<Reference>, ThreadIndex)>,
-    /// The releases of futex locks that ended waits, sorted by address and time.
+    /// The futex lock releases that ended waits, sorted by address and time.
     pub(crate) releases: Vec<Release>,
     pub(crate) counts: Counts,
     pub(crate) events: u64,
     pub(crate) from: Stamp<Reference>,
     pub(crate) to: Stamp<Reference>,
-    /// The ends of the hosts' recordings, of several hosts.
+    /// The ends of the hosts' recordings, if there are several hosts.
     pub(crate) host_ends: Vec<(HostIndex, Stamp<Reference>)>,
 }
 
@@ -64,17 +64,17 @@ impl Graph {
         self.to
     }
 
-    /// The last event's stamp of this host; of later times, nothing is known of its threads.
+    /// The stamp of this host's last event; nothing is known about its threads at later times.
     pub fn end_of(&self, host: HostIndex) -> Stamp<Reference> {
         self.host_ends.iter().find(|end| end.0 == host).map_or(self.to, |&(_, at)| at)
     }
 
-    /// The number of events that it was built from.
+    /// The number of events in the graph.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// The numbers of odd events among them.
+    /// The numbers of odd events.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -89,8 +89,7 @@ impl Graph {
         &self.threads[thread.0 as usize]
     }
 
-    /// The thread that took over the process of `thread` by an exec ([`Thread::successor`]), if it lived
-    /// longer.
+    /// The thread that took over `thread`'s process by an exec ([`Thread::successor`]), if it lived longer.
     pub fn successor(&self, thread: ThreadIndex) -> Option<ThreadIndex> {
         let row = self.thread(thread);
         row.successor.filter(|&next| self.thread(next).last > row.last)
@@ -104,7 +103,7 @@ impl Graph {
         thread
     }
 
-    /// The threads that had a tid, in the order of first appearance: tids are reused.
+    /// The threads that ever had `tid`, in the order of first appearance: tids are reused.
     pub fn with_tid(&self, tid: Tid) -> impl Iterator<Item = (ThreadIndex, &Thread)> {
         self.threads().filter(move |(_, thread)| thread.had_tid(tid))
     }
@@ -115,7 +114,7 @@ impl Graph {
         StateIntervals { packed: &thread.intervals, end: thread.last }
     }
 
-    /// The wait of a blocked state interval; `None` for other states.
+    /// A blocked state interval's wait; `None` for other states.
     pub fn wait(&self, interval: &StateInterval) -> Option<Wait> {
         match interval.state {
             ThreadState::Blocked(index) => self.waits.get(index, interval.to),
@@ -123,17 +122,17 @@ impl Graph {
         }
     }
 
-    /// The evidence that a wake-up refers to.
+    /// The evidence behind a wake-up.
     pub fn evidence(&self, index: EvidenceIndex) -> Option<&Evidence> {
         self.evidence.get(index.0 as usize)
     }
 
-    /// The CPUs that have events.
+    /// The CPUs with events.
     pub fn cpus(&self) -> impl Iterator<Item = Cpu> {
         (0..self.occupancies.len()).map(|cpu| Cpu(cpu as u16))
     }
 
-    /// The occupancies of a CPU that tile a window.
+    /// A CPU's occupancies, which tile a window.
     pub fn occupancies(
         &self,
         cpu: Cpu,
@@ -154,23 +153,23 @@ impl Graph {
         self.stolen.get(usize::from(cpu.0)).unwrap_or(NEVER)
     }
 
-    /// The losses of records.
+    /// The record losses.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
 
-    /// The addresses of a flow, if the recording has them.
+    /// A flow's addresses, if recorded.
     pub fn flow(&self, flow: FlowId) -> Option<&Flow> {
         self.flows.get(&flow)
     }
 
-    /// The connection of a flow up to and including `at`, seen from the end that sends the flow (`Out`) or receives it.
+    /// A flow's connection up to and including `at`, seen from the end that sends the flow (`Out`) or receives it.
     pub fn dialogue(&self, flow: FlowId, of: Direction, at: Stamp<Reference>) -> Dialogue {
         self.dialogues.at(flow, of, at)
     }
 
-    /// The exchanges of all connections: the data of one end, and the data that a thread of the other one sent behind it. By
-    /// connection, each in the order of time; a connection within a host has those of both ends.
+    /// The exchanges on all connections: an end's data, and the data that a thread at the other end sent behind it. By connection, each in time
+    /// order; a connection within a host has both ends' exchanges.
     pub fn exchanges(&self) -> impl Iterator<Item = Exchange> {
         self.dialogues.exchanges()
     }
@@ -185,19 +184,19 @@ impl Graph {
         self.samples.within(thread, from, to)
     }
 
-    /// Whether stacks were taken at switch-outs and wakings.
+    /// Whether stacks were taken at switch-outs and wake-ups.
     pub fn has_stacks(&self) -> bool {
         !self.stacks.is_empty()
     }
 
-    /// The stack with which `thread` left its CPU or woke another thread at exactly `at`; `None` if no
-    /// stack was taken.
+    /// The stack with which `thread` left its CPU or woke another thread at exactly `at`; `None` if no stack
+    /// was taken.
     pub fn stack_at(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<StackAt<'_>> {
         self.stacks.at(thread, at)
     }
 
-    /// The last time up to `at` at which `thread` got the contended kernel lock at `address`, if that is
-    /// known and no other thread got it later.
+    /// The last time up to `at` at which `thread` got the contended kernel lock at `address`, if known and no
+    /// other thread got it later.
     pub fn acquired(
         &self,
         thread: ThreadIndex,
@@ -209,8 +208,8 @@ impl Graph {
         (lock == address && owner == thread).then_some(when)
     }
 
-    /// The releases of the futex lock at `address` in the process of `waiter` after `from` and before `to` that ended waits of
-    /// other threads, in order of time.
+    /// The releases of the futex lock at `address`, in `waiter`'s process, after `from` and before `to`, that ended other threads' waits, in time
+    /// order.
     pub fn releases(
         &self,
         waiter: ThreadIndex,
@@ -228,7 +227,7 @@ impl Graph {
         self.releases.get(first..last).unwrap_or_default().iter().filter(is_its)
     }
 
-    /// The graph's memory, in bytes.
+    /// The graph's memory, bytes.
     pub fn bytes(&self) -> usize {
         let threads: usize = self.threads.iter().map(Thread::bytes).sum();
         let occupancies: usize = self.occupancies.iter().map(Occupancies::bytes).sum();

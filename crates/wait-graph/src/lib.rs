@@ -1,11 +1,11 @@
-//! The execution graph: the states of threads, and the wake-ups between them (G15 §4.3, §5.3.2).
+//! The execution graph: thread states, and the wake-ups between them (G15 §4.3, §5.3.2).
 //!
-//! [`Builder`] takes events in time order and returns a [`Graph`]. The graph is G15's two-dimensional
-//! mesh in compact form. A thread's horizontal edges are a list of state intervals, 16 bytes each, in
-//! time order and without gaps, so that a binary search finds any time; a vertical edge is part of the
-//! wait that it ended. The occupancies of a CPU are a list too, 12 bytes a switch.
+//! [`Builder`] takes events in time order and returns a [`Graph`]. The graph is G15's two-dimensional mesh in
+//! compact form. A thread's horizontal edges are a list of state intervals, 16 bytes each, in time order and
+//! without gaps, so that a binary search finds any time; a vertical edge is part of the wait that it ended. A
+//! CPU's occupancies are a list too, 12 bytes a switch.
 //!
-//! The graph adds no conclusion to those of `wakepath-timeline`; `wakepath-critical-path` walks it.
+//! The graph adds no conclusions to `wakepath-timeline`'s; `wakepath-critical-path` walks it.
 
 mod bookmarks;
 mod builder;

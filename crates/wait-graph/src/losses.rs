@@ -1,39 +1,39 @@
-//! Losses of records, found by time.
+//! Record losses, found by time.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{Cpu, LostRecords};
 
 use crate::Loss;
 
-/// The losses of a recording, with queries by time.
+/// A recording's losses, with queries by time.
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// All losses, in the order of their beginnings.
+    /// All losses, ordered by beginning.
     listed: SortedLosses,
     /// Reported losses of evidence alone, for wake-ups by packets and by disks.
     evidence: [SortedLosses; 2],
-    /// All losses but those of evidence alone, as each of the following.
+    /// All losses except evidence-only losses, like each list below.
     all: SortedLosses,
-    /// The losses that a recorder reported.
+    /// The losses reported by a recorder.
     reported: SortedLosses,
-    /// Reported losses of possibly more than one record. A switch that the kernel did not report is not
-    /// among them: it is missing alone, and a thread needs two switches to run in between.
+    /// Reported losses with possibly more than one record. A switch that the kernel did not report is not
+    /// included: it is missing alone, and a thread needs two switches to run in between.
     several: SortedLosses,
-    /// By CPU the losses there and those of an unknown CPU: `several`, and `all`.
+    /// By CPU, its losses and the losses on an unknown CPU: `several`, and `all`.
     on: Vec<(Cpu, [SortedLosses; 2])>,
-    /// Reported losses of an unknown CPU.
+    /// Reported losses on an unknown CPU.
     without_cpu: SortedLosses,
 }
 
 #[derive(Debug, Default)]
 struct SortedLosses {
-    /// In the order of their beginnings.
+    /// Ordered by beginning.
     losses: Vec<Loss>,
-    /// For each loss, the latest two ends of it and of those before it, the latest first.
+    /// For each loss, the latest two ends among it and all before it, the latest first.
     latest_ends: Vec<[Stamp<Reference>; 2]>,
 }
 
-/// The ends of a window that count as part of it.
+/// The ends that count as part of a window.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
     Neither,
@@ -65,7 +65,7 @@ impl Losses {
         Self { listed, evidence, all, reported, several, on, without_cpu }
     }
 
-    /// All losses, in the order of their beginnings.
+    /// All losses, ordered by beginning.
     pub fn all(&self) -> &[Loss] {
         &self.listed.losses
     }
@@ -80,32 +80,31 @@ impl Losses {
         self.reported.intersect(from, to, Ends::Both)
     }
 
-    /// Whether a loss may hide the socket whose packet woke a thread at that time, and nothing more.
+    /// Whether a loss may hide the socket whose packet woke a thread at `at`, and nothing more.
     pub fn touch_sockets(&self, at: Stamp<Reference>) -> bool {
         self.evidence[0].intersect(at, at, Ends::Both)
     }
 
-    /// The same of the disk request whose end woke it.
+    /// Whether a loss may hide the disk request whose end woke a thread at `at`, and nothing more.
     pub fn touch_disk_requests(&self, at: Stamp<Reference>) -> bool {
         self.evidence[1].intersect(at, at, Ends::Both)
     }
 
-    /// Whether a recorder reported a loss from `from` to `to`, both included, of which the CPU is not known.
+    /// Whether a recorder reported a loss from `from` to `to`, both included, on an unknown CPU.
     pub fn touch_without_cpu(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
         self.without_cpu.intersect(from, to, Ends::Both)
     }
 
-    /// Whether the losses between `from` and `to`, on any CPU, may hold two records or more: enough for a
-    /// thread to have come and gone, or to have been woken and to have come; of two, one may be a switch that the kernel did
-    /// not report. With a coarse clock that takes no time, so a
-    /// loss that ends at `from` counts: its records may come after the one at `from`.
+    /// Whether the losses between `from` and `to`, on any CPU, may hold two records or more: enough for a thread to have come and gone, or to have
+    /// been woken and to have come; a switch that the kernel did not report may be one of two. With a coarse clock the run takes no time, so a loss
+    /// that ends at `from` counts: its records may come after the record at `from`.
     pub fn may_hide_a_run(&self, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
         let one_reported = self.touch_reported(from, to);
         self.several.intersect(from, to, Ends::From) || (one_reported && self.all.are_two(from, to))
     }
 
-    /// The same on one CPU. Its records have an order, so only losses inside count, and of two losses of one record each
-    /// one must be of an unknown CPU: between two of this CPU, a record shows the thread that it runs.
+    /// The same on a single CPU. Its records have an order, so only losses inside count, and if two losses have a single record each, one of them
+    /// must be on an unknown CPU: between two losses on this CPU, a record shows the running thread.
     pub fn may_hide_a_run_on(&self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
         let on = |cpu| self.on.iter().find(|(c, _)| *c == cpu).map(|(_, losses)| losses);
         on(cpu).or_else(|| on(Cpu::UNKNOWN)).is_some_and(|[several, all]| {

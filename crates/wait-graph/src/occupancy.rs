@@ -1,4 +1,4 @@
-//! The occupancies of a CPU: which thread had it from when to when.
+//! A CPU's occupancies: the thread on the CPU at each time.
 
 use wakepath_clock::{Reference, Stamp};
 
@@ -6,24 +6,24 @@ use crate::Occupant;
 use crate::chunks::Chunks;
 use crate::wait::{pack_occupant, unpack_occupant};
 
-/// A stretch in which one thread, or the idle thread, had a CPU.
+/// A stretch in which a thread, or the idle thread, had a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Its first nanosecond.
+    /// The first nanosecond.
     pub from: Stamp<Reference>,
-    /// One past its last.
+    /// The nanosecond after the last.
     pub to: Stamp<Reference>,
-    /// The thread that had the CPU, if known.
+    /// The thread on the CPU, if known.
     pub occupant: Occupant,
 }
 
-/// All occupancies of one CPU.
+/// All occupancies of a CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Occupancies {
     packed: Chunks<Packed>,
 }
 
-/// An [`Occupancy`] without its end, which is the beginning of the next.
+/// An [`Occupancy`] without its end, which is the next beginning.
 #[derive(Debug, Clone, Copy)]
 #[repr(Rust, packed(4))]
 struct Packed {
@@ -41,7 +41,7 @@ impl Occupancies {
     pub(crate) fn push(&mut self, at: Stamp<Reference>, occupant: Occupant) {
         let occupant = pack_occupant(occupant);
         if let Some(last) = self.packed.last_mut() {
-            // An occupancy of no length is none.
+            // An occupancy without length is dropped.
             if last.from >= at.ns() {
                 last.occupant = occupant;
                 return;
@@ -67,7 +67,7 @@ impl Occupancies {
         self.packed.partition_point_near(near, |occupancy| occupancy.from <= at.ns())
     }
 
-    /// The occupancies that tile a window; `next` is the index of the first that begins after `from`.
+    /// The occupancies that tile a window; `next` is the index of the first to begin after `from`.
     pub(crate) fn tiles_until(
         &self,
         mut next: usize,

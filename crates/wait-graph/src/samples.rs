@@ -5,22 +5,22 @@ use wakepath_event::{Stack, Tid};
 
 use crate::{Occupant, ThreadIndex};
 
-/// A stack of a running thread, taken by a timer.
+/// A running thread's stack, taken by a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample<'a> {
-    /// The time of the sample.
+    /// The sample's time.
     pub at: Stamp<Reference>,
-    /// The process that the user addresses belong to.
+    /// The process of the user addresses.
     pub tgid: Tid,
     /// Kernel addresses, innermost first.
     pub kernel: &'a [u64],
     /// User addresses, innermost first.
     pub user: &'a [u64],
-    /// The number of user addresses, from the first on, that are proved.
+    /// The number of proved user addresses, from the first on.
     pub proved: usize,
 }
 
-/// More frames of one kind than any recorder takes.
+/// More frames per kind than any recorder takes.
 const MAX_FRAMES: usize = u16::MAX as usize;
 
 /// All samples, sorted by thread and time.

@@ -7,7 +7,7 @@ use wakepath_event::{Stack, StackId};
 
 use crate::{Occupant, ThreadIndex};
 
-/// A stack that [`crate::Graph::stack_at`] returns.
+/// A stack returned by [`crate::Graph::stack_at`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StackAt<'a> {
     /// The recorded stack.
@@ -16,7 +16,7 @@ pub enum StackAt<'a> {
     Lost,
 }
 
-/// The index of a distinct stack of a graph: equal indices mean equal stacks.
+/// The index of a distinct stack in a graph: equal indices mean equal stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StackIndex(pub u32);
 
@@ -101,7 +101,7 @@ mod tests {
         let at = Stamp::from_ns;
         stacks.push(at(10), thread(1), stack.id());
         stacks.push(at(20), thread(0), StackId(5));
-        // The records of two CPUs come in no order; each may define the same stack.
+        // Two CPUs' records come in no order; each may define the same stack.
         stacks.define(stack.id(), &stack);
         stacks.define(stack.id(), &stack);
         stacks.push(at(30), thread(1), stack.id());

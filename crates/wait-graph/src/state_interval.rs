@@ -1,4 +1,4 @@
-//! The state intervals of a thread.
+//! A thread's state intervals.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Cpu;
@@ -7,21 +7,21 @@ use wakepath_timeline::{QueueExit, State};
 use crate::chunks::Chunks;
 use crate::{UnknownReason, WaitIndex};
 
-/// A stretch in which a thread was in one state.
+/// A stretch in which a thread stayed in the same state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateInterval {
-    /// Its first nanosecond.
+    /// The first nanosecond.
     pub from: Stamp<Reference>,
-    /// One past its last.
+    /// The nanosecond after the last.
     pub to: Stamp<Reference>,
     /// The state.
     pub state: ThreadState,
 }
 
-/// The state of a thread. A blocked interval may be empty: see [`crate::Wait`].
+/// A thread's state. A blocked interval may be empty: see [`crate::Wait`].
 pub type ThreadState = State<WaitIndex>;
 
-/// A [`StateInterval`] without its end, which is the beginning of the next.
+/// A [`StateInterval`] without its end, which is the next beginning.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packed {
     from: u64,
@@ -98,7 +98,7 @@ impl<'a> StateIntervals<'a> {
         self.packed.len()
     }
 
-    /// Whether no state of the thread is recorded.
+    /// Whether no thread state is recorded.
     pub fn is_empty(self) -> bool {
         self.packed.is_empty()
     }
@@ -110,7 +110,7 @@ impl<'a> StateIntervals<'a> {
         Some(StateInterval { from: packed.from(), to, state: packed.state() })
     }
 
-    /// The index of the first interval that ends after `at`: the one that holds this nanosecond, or the
+    /// The index of the first interval that ends after `at`: the interval around this nanosecond, or the
     /// first if it begins later. [`StateIntervals::len`] if all end before.
     pub fn find(self, at: Stamp<Reference>) -> usize {
         if at >= self.end {
@@ -119,7 +119,7 @@ impl<'a> StateIntervals<'a> {
         self.packed.partition_point(|interval| interval.from() <= at).saturating_sub(1)
     }
 
-    /// The same, searched from `near` outwards.
+    /// Like `find`, searched from `near` outwards.
     pub(crate) fn find_near(self, near: usize, at: Stamp<Reference>) -> usize {
         if at >= self.end {
             return self.len();

@@ -2,7 +2,7 @@
 
 use wakepath_clock::{Reference, Stamp};
 
-/// A stretch of time in which the hypervisor did not let a CPU run.
+/// A time range in which the hypervisor did not let a CPU run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct StolenTime {
     from: u64,
@@ -11,7 +11,7 @@ struct StolenTime {
     before: u64,
 }
 
-/// The stretches in which the hypervisor did not let one CPU run.
+/// The stretches in which the hypervisor did not let a CPU run.
 #[derive(Debug, Default)]
 pub struct Stolen {
     times: Vec<StolenTime>,

@@ -1,4 +1,4 @@
-//! A thread of the graph: its identity, names, tids and cgroups over time.
+//! A thread in the graph: its identity, names, tids and cgroups over time.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{CgroupId, Comm, Signal, ThreadIdentity, Tid};
@@ -7,34 +7,34 @@ use crate::chunks::Chunks;
 use crate::state_interval::Packed;
 use crate::{Occupant, ThreadIndex};
 
-/// A thread of the graph.
+/// A thread in the graph.
 #[derive(Debug, Default)]
 pub struct Thread {
-    /// The identity that a snapshot or a fork recorded; `None` without either.
+    /// The identity recorded by a snapshot or a fork; `None` without either.
     pub identity: Option<ThreadIdentity>,
-    /// The time of that record; other events may have shown the thread before.
+    /// The identity record's time; other events may have shown the thread before.
     pub introduced: Option<Stamp<Reference>>,
-    /// Its tids, each with the time from which it was valid. More than one after an exec by a thread
-    /// that is not the leader of its process.
+    /// The tids, each with the time from which it was valid. Several after an exec by a thread other than its
+    /// process's leader.
     pub tids: Vec<(Stamp<Reference>, Tid)>,
-    /// Its names, each with the time from which it was valid. May be empty.
+    /// The names, each with the time from which it was valid. May be empty.
     pub names: Vec<(Stamp<Reference>, Comm)>,
-    /// Its cgroups in the v2 hierarchy and in the one with the CPU controller, each with the time from
+    /// The cgroups in the v2 hierarchy and in the hierarchy with the CPU controller, each with the time from
     /// which it was valid.
     pub cgroups: Vec<(Stamp<Reference>, CgroupId, CgroupId)>,
-    /// The programs that it executed: the times, and the paths as given.
+    /// The executed programs: times, and paths as given.
     pub execs: Vec<(Stamp<Reference>, Box<[u8]>)>,
-    /// The time of its fork, if recorded, and the thread that forked it.
+    /// The fork's time, if recorded, and the forking thread.
     pub born: Option<(Stamp<Reference>, Occupant)>,
-    /// The time at which it began to exit.
+    /// The time at which the thread began to exit.
     pub exited: Option<Stamp<Reference>>,
-    /// The signals that stopped it or ended it, each with the time at which it took the signal.
+    /// The signals that stopped or ended the thread, each with the time at which the thread took it.
     pub signals: Vec<(Stamp<Reference>, Signal)>,
-    /// The thread that took over its process by an exec without being the leader.
+    /// The thread that took over the process by an exec without being the leader.
     pub successor: Option<ThreadIndex>,
-    /// Its first known time.
+    /// The first known time.
     pub first: Stamp<Reference>,
-    /// Its last known time: its death, or the end of the recording of its host.
+    /// The last known time: the death, or the end of the host's recording.
     pub last: Stamp<Reference>,
     pub(crate) intervals: Chunks<Packed>,
 }
@@ -44,35 +44,34 @@ impl Thread {
         Self { tids: vec![(at, tid)], first: at, last: at, ..Self::default() }
     }
 
-    /// Its last tid.
+    /// The last tid.
     pub fn tid(&self) -> Tid {
         self.tids.last().map_or(Tid::IDLE, |&(_, tid)| tid)
     }
 
-    /// Its tid at `at`.
+    /// The tid at `at`.
     pub fn tid_at(&self, at: Stamp<Reference>) -> Tid {
         let index = self.tids.partition_point(|&(from, _)| from <= at).saturating_sub(1);
         self.tids.get(index).map_or(Tid::IDLE, |&(_, tid)| tid)
     }
 
-    /// Its process, if known.
+    /// The process, if known.
     pub fn tgid(&self) -> Option<Tid> {
         self.identity.as_ref().map(|identity| identity.tgid)
     }
 
-    /// Its name at `at`: the last one set before, else its first, else an empty one.
+    /// The name at `at`: the last name set before, else the first, else an empty name.
     pub fn name_at(&self, at: Stamp<Reference>) -> Comm {
         let index = self.names.partition_point(|&(from, _)| from <= at).saturating_sub(1);
         self.names.get(index).map_or(Comm::default(), |&(_, comm)| comm)
     }
 
-    /// Its last name.
+    /// The last name.
     pub fn name(&self) -> Comm {
         self.names.last().map_or(Comm::default(), |&(_, comm)| comm)
     }
 
-    /// Its cgroups in the hierarchy with the CPU controller from `from` until `to`, in order: the one that it was in
-    /// before first.
+    /// The cgroups in the hierarchy with the CPU controller from `from` until `to`, in order: the previous cgroup first.
     pub fn cpu_cgroups_within(
         &self,
         from: Stamp<Reference>,
@@ -83,12 +82,12 @@ impl Thread {
         self.cgroups.get(within).unwrap_or_default().iter().map(|&(.., cpu_cgroup)| cpu_cgroup)
     }
 
-    /// The thread that forked it, if its fork is its first known time.
+    /// The forking thread, if the fork is the first known time.
     pub fn forker(&self) -> Option<Occupant> {
         self.born.filter(|&(at, _)| at == self.first).map(|(_, forker)| forker)
     }
 
-    /// Whether it ever had `tid`.
+    /// Whether the thread ever had `tid`.
     pub fn had_tid(&self, tid: Tid) -> bool {
         self.tids.iter().any(|&(_, had)| had == tid)
     }

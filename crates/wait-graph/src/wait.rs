@@ -1,4 +1,4 @@
-//! The waits of a graph, in compact form.
+//! A graph's waits, in compact form.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, Call, Context, Softirq};
@@ -6,24 +6,24 @@ use wakepath_event::{BlockedState, Call, Context, Softirq};
 use crate::chunks::Chunks;
 use crate::{ContendedLock, Cut, EvidenceIndex, Late, Occupant, ThreadIndex, Wait, WakeUp, Waker};
 
-/// The index of a wait of the graph.
+/// The index of a wait in the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaitIndex(pub u32);
 
-/// All waits, 24 bytes each. Fields that few waits have stand in lists of their own, in the order of the waits.
+/// All waits, 24 bytes each. Rarely used fields stand in separate lists, in the order of the waits.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     packed: Chunks<Packed>,
-    /// The wake-up times of waits that a wake-up before their last nanosecond ended.
+    /// The wake-up times of waits ended by a wake-up before their last nanosecond.
     early: Vec<(u32, u64)>,
     locks: Vec<(u32, ContendedLock)>,
     words: Vec<(u32, wakepath_event::LockWord)>,
     states: Vec<(u32, u32)>,
-    /// The waits that a wake-up before their switch-out may have ended, too.
+    /// The waits with a second wake-up, before their switch-out, that may have ended them.
     woken_before: Vec<(u32, ())>,
     /// The stolen times before the interrupts that ended waits.
     lates: Vec<(u32, Late)>,
-    /// The waits that signals cut short.
+    /// The waits cut short by signals.
     cuts: Vec<(u32, Cut)>,
 }
 
@@ -34,7 +34,7 @@ struct Packed {
     current: u32,
     evidence: u32,
     irq: u16,
-    /// A code, `ACTED` and `HAS_WORD`.
+    /// A context code, `ACTED` and `HAS_WORD`.
     context: u8,
     /// The low four bits are the state; the constants name the others.
     state: u8,
@@ -55,14 +55,14 @@ const BEGAN_BEFORE: u8 = 0x80;
 const OTHER: u8 = 14;
 const NO_STATE: u8 = 15;
 
-/// The code of a context that has none.
+/// The code for no context.
 const NO_CONTEXT: u8 = 15;
-/// The code of the first softirq; the codes below are those of the other contexts. Two further codes stand for
-/// waits without a recorded wake-up.
+/// The code of the first softirq; lower codes stand for the other contexts. Two further codes stand for waits
+/// without a recorded wake-up.
 const SOFTIRQS: u8 = 16;
 const UNSEEN_END: u8 = 62;
 const OPEN_END: u8 = 63;
-/// The thread acted since its wait before.
+/// The thread acted since its previous wait.
 const ACTED: u8 = 0x40;
 /// A lock word stands in the list of words; the other bits are the code.
 const HAS_WORD: u8 = 0x80;
@@ -102,7 +102,7 @@ impl Waits {
             state |= HAS_LOCK;
             self.locks.push((index, lock));
         }
-        // The word at the address is of use only if it may be a lock's.
+        // The word at the address is useful only if it may be a lock word.
         let word = wait.call.and_then(|call| call.lock);
         let word = word.filter(|word| wait.lock.is_some() || word.shaped_owner().is_some());
         if let Some(word) = word {
@@ -137,7 +137,7 @@ impl Waits {
         WaitIndex(index)
     }
 
-    /// The wait at `index`; `to` is the end of its interval.
+    /// The wait at `index`; `to` is its interval's end.
     pub(crate) fn get(&self, index: WaitIndex, to: Stamp<Reference>) -> Option<Wait> {
         let packed = *self.packed.get(index.0 as usize)?;
         let has_lock = packed.state & HAS_LOCK != 0;
@@ -187,14 +187,15 @@ impl Waits {
         })
     }
 
-    /// Notes that a signal cut a wait short. It counts from [`Waits::finish`] on.
+    /// Notes that a signal cut a wait short. This counts from [`Waits::finish`] on.
     pub(crate) fn cut_short(&mut self, index: WaitIndex, cut: Cut) {
         self.cuts.push((index.0, cut));
     }
 
     /// Ends the building: nothing more is added.
     pub(crate) fn finish(&mut self) {
-        // Signals are taken in another order than waits end in; of several, the first cut the wait short.
+        // The order of signals differs from the order in which waits end; if several signals hit a wait, the
+        // first cut it short.
         self.cuts.sort_by_key(|&(index, _)| index);
         self.cuts.dedup_by_key(|&mut (index, _)| index);
         self.packed.shrink();

@@ -1,4 +1,4 @@
-//! The questions that a graph answers besides those of paths: names, processes, samples, stacks, the end of a host.
+//! A graph's queries besides paths: names, processes, samples, stacks, a host's end.
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
@@ -10,7 +10,7 @@ use wakepath_wait_graph::{
     Bookmarks, Builder, End, Graph, Occupant, StackAt, Thread, ThreadIndex, ThreadState, Waker,
 };
 
-/// The graph of a trace as text, with more events behind those of the same stamp.
+/// The graph of a trace as text; `more` events come behind trace events with the same stamp.
 fn graph(trace: &str, more: &[Event]) -> Graph {
     let mut events = text::parse(trace).expect("a trace").events;
     events.extend_from_slice(more);
@@ -56,7 +56,7 @@ fn a_thread_has_names_programs_and_an_end() {
     assert_eq!((graph.has_stacks(), samples), (false, 0));
 }
 
-/// The beginning and the kind of each state of a thread.
+/// The beginning and the kind of each thread state.
 fn states(graph: &Graph, tid: Tid) -> Vec<(u64, &'static str)> {
     let intervals = graph.state_intervals(index(graph, tid)).overlapping(graph.from(), graph.to());
     let states = intervals.map(|interval| match interval.state {
@@ -68,7 +68,7 @@ fn states(graph: &Graph, tid: Tid) -> Vec<(u64, &'static str)> {
     states.collect()
 }
 
-/// A CPU without a switch since all is recorded had the thread that its first record shows, unless that was elsewhere.
+/// A CPU without a switch since all is recorded had the thread of its first record, unless that thread was on another CPU.
 #[test]
 fn the_thread_of_a_first_record_had_the_cpu_since_all_is_recorded() {
     let states = |started: u64, first: &str, tid| {
@@ -150,7 +150,7 @@ fn the_answer_of_an_exchange_is_that_of_a_thread_and_not_of_a_softirq_that_it_me
     assert_eq!(exchanges("9 c0 A out say seq=4 len=3\n"), [(5, 8, 10)]);
 }
 
-/// A thread of the snapshot that was not recorded from there on may have run before it is first seen to.
+/// A thread in the snapshot that was not recorded from there on may have run before its first record.
 #[test]
 fn a_thread_of_the_snapshot_is_unknown_up_to_its_first_switch_unless_all_is_recorded() {
     let states = |started: &str| states(&graph(&LIVES.replace("5 c0 idle started", started), &[]), Tid(10));
@@ -195,7 +195,7 @@ fn no_state_of_any_case_is_empty_but_a_wait_whose_end_came_first() {
     assert!(count > 1000, "{count} states");
 }
 
-/// A CPU limit takes a thread off its CPU and keeps it there until it lets it go, though it may get another one then.
+/// A CPU limit takes a thread off its CPU until it lets the thread go, though the thread may then get another CPU.
 #[test]
 fn a_thread_is_throttled_on_the_cpu_that_it_had_and_waits_for_the_one_that_it_gets() {
     const LIMITED: &str = "
@@ -223,7 +223,7 @@ fn a_thread_is_throttled_on_the_cpu_that_it_had_and_waits_for_the_one_that_it_ge
     assert_eq!(states, [(0, "runs", 0), (100, "throttled", 0), (200, "runnable", 1), (300, "runs", 1)]);
 }
 
-/// A thread that is not the leader executes a program, and has the leader's tid from then on.
+/// A thread other than the leader executes a program, and has the leader's tid from then on.
 #[test]
 fn a_tid_is_that_of_a_time() {
     const DEATH: &str = "20 c1 A switch idle dead";
@@ -244,7 +244,7 @@ fn a_tid_is_that_of_a_time() {
     let tid = |ns| graph.thread(last).tid_at(Stamp::from_ns(ns));
     assert_eq!([tid(0), tid(29), tid(30), tid(99)], [Tid(11), Tid(11), Tid(10), Tid(10)]);
     assert_eq!((graph.successor(first), graph.successor(last)), (Some(last), None));
-    // Without a record of its death, the first one is there as long as the other.
+    // Without a record of its death, the first thread lasts as long as the other.
     let (first, _) = unseen.with_tid(Tid(10)).next().expect("A");
     assert_eq!((unseen.thread(first).last.ns(), unseen.successor(first)), (50, None));
     assert_eq!(Thread::default().tid_at(Stamp::MIN), Tid::IDLE);
@@ -274,8 +274,7 @@ fn events_that_go_back_and_switches_without_a_record_are_counted() {
     assert_eq!((counts.inversions, counts.spurious_wakings, counts.missing_switches), (0, 2, 4));
 }
 
-/// All threads of a process move together: not the dead ones, and not those that an earlier process with the same
-/// number left.
+/// A process's threads move together: not the dead threads, and not those left by an earlier process with the same number.
 #[test]
 fn a_process_moves_with_its_living_threads() {
     let moved = |ns, tgid| {
@@ -285,7 +284,7 @@ fn a_process_moves_with_its_living_threads() {
     let left = ThreadIdentity { tgid: Tid(20), ..identity(21, "left") };
     let left = event(6, 0, 0, EventKind::Thread { identity: left, blocked: None, call: None });
     let child = event(80, 0, 10, EventKind::Fork { child: identity(20, "new") });
-    // A snapshot may find the leader behind another thread. A thread that is born later belongs to its process too.
+    // A snapshot may find the leader behind another thread. A later-born thread belongs to its process too.
     let thread = |tid, leader| ThreadIdentity { tgid: Tid(leader), ..identity(tid, "t") };
     let [second, leader] = [thread(31, 30), thread(30, 30)]
         .map(|identity| event(6, 0, 0, EventKind::Thread { identity, blocked: None, call: None }));
@@ -389,7 +388,7 @@ fn a_lock_was_got_by_a_thread_at_a_time() {
     }
 }
 
-/// Two hosts, the second of which ends at 200: nothing is known of its threads and its CPU from then on.
+/// Two hosts; the second ends at 200: nothing is known about its threads and its CPU from then on.
 #[test]
 fn a_host_ends_with_its_recording_and_the_others_go_on() {
     let (one, two) = (HostIndex(0), HostIndex(1));
@@ -398,7 +397,7 @@ fn a_host_ends_with_its_recording_and_the_others_go_on() {
         let identity = ThreadIdentity { tid, tgid, ns_tid: tid, ..identity(10, "t") };
         EventKind::Thread { identity, blocked: None, call: None }
     };
-    // On the second host as on the first, the lock's memory has the number that its own host gives.
+    // On the second host as on the first, the lock's memory has the number given by its own host.
     let claim = LockWord { operation: 128, value: Some(2), claimed_owner: Some(Tid(11)) };
     let wait = Some(Call { number: 202, arg0: 0x1000, lock: Some(claim) });
     let switch = |ns, cpu, current: Tid, next, call: Option<Call>| {
@@ -416,7 +415,7 @@ fn a_host_ends_with_its_recording_and_the_others_go_on() {
     builder.push(&switch(100, 0, Tid(10), Tid(11), wait));
     builder.push(&switch(100, 1, far(10), far(11), wait));
     builder.push(&switch(200, 1, far(11), far(12), None));
-    // One of its CPUs has no record.
+    // A CPU of the second host has no record.
     builder.end_host(two, [Cpu(1), Cpu(2)]);
     builder.push(&switch(300, 0, Tid(11), Tid(12), None));
     builder.push(&event(500, 0, 12, EventKind::Current));

@@ -1,4 +1,4 @@
-//! The memory of a graph: the sum of what its lists take.
+//! A graph's memory: the sum of its lists.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::{BlockedState, CgroupId, Comm, EventKind, LockWord, Signal, Stack, SwitchOut, Tid};
@@ -7,7 +7,7 @@ use wakepath_wait_graph::{
     ContendedLock, Cut, Evidence, Graph, Late, Loss, Release, Thread, ThreadIndex, ThreadState,
 };
 
-/// Something of each kind that a graph stores.
+/// Something for each kind of list in a graph.
 const TRACE: &str = "
     thread A tid=10
     thread B tid=11 tgid=10
@@ -100,7 +100,7 @@ fn the_memory_of_a_graph_is_that_of_its_lists() {
         ("cut short", 1, size_of::<(u32, Cut)>()),
         ("evidence", 1, size_of::<Evidence>()),
         ("acquisitions", 1, size_of::<(u64, Stamp<Reference>, ThreadIndex)>()),
-        // None of the lock in user space: a signal ended that wait.
+        // No release of the user-space lock: a signal ended that wait.
         ("releases of locks", 0, size_of::<Release>()),
         ("stolen times", 1, 24),
         ("losses", graph.losses().all().len(), 5 * size_of::<Loss>()),

@@ -1,4 +1,4 @@
-//! The bound holds, and it is worth something.
+//! The bound holds, and it is useful.
 
 use proptest::prelude::*;
 use wakepath_clock::{ErrorBound, Limits, Quality};
@@ -48,7 +48,7 @@ proptest! {
         if let Err(wrong) = pair.judge(&transform) {
             prop_assert!(false, "{}", wrong);
         }
-        // The way back keeps order, too, and errs no more than it says.
+        // The inverse conversion keeps order, too, and errs at most by its bound.
         let back = transform.inverse().expect("in range");
         for &(forward, here, there) in &pair.packets {
             let at = back.convert(wakepath_clock::Stamp::from_ns(there)).0.ns();
@@ -58,7 +58,7 @@ proptest! {
     }
 }
 
-/// Loopback, 1,000 packets a second, ten seconds: bound and true worst error of each run.
+/// Loopback, 1,000 packets a second, ten seconds: each run's bound and true worst error.
 fn loopback(bend: f64) -> Vec<(u64, u64)> {
     let run = |seed: u64| {
         let mut chance = Chance(seed);

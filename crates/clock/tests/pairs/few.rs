@@ -1,12 +1,12 @@
-//! Few packets, of which the answer can be worked out by hand.
+//! Few packets, whose answer can be worked out by hand.
 
 use wakepath_clock::{Limits, Quality, Solution, Solver, Stamp};
 
-/// A packet by the stamps of both hosts, from a time that lies far from the origin of either clock.
+/// A packet by both hosts' stamps, from a time far from either clock's origin.
 enum Packet {
-    /// Sent here, received there: the line is at most that.
+    /// Sent here, received there: the line is at most there.
     Forward(i64, i64),
-    /// Sent there, received here: the line is at least that.
+    /// Sent there, received here: the line is at least there.
     Backward(i64, i64),
     /// Both at once, without any delay: the line passes there.
     Both(i64, i64),
@@ -15,7 +15,7 @@ enum Packet {
 }
 use Packet::{Backward, Both, Forward, Near};
 
-/// The first stamp of a cell of 2^27 ns.
+/// A cell's first stamp; cells last 2^27 ns.
 const HERE: u64 = 1 << 50;
 const THERE: u64 = 1 << 40;
 const CELL: i64 = 1 << 27;
@@ -55,7 +55,7 @@ const STRAIGHT_USUAL: Limits = Limits { rate_ppm: 1200, bend_ppb_per_s: 0 };
 fn packets_of_one_time_bound_it_from_both_sides() {
     let solution = solve(&[Forward(0, 250), Backward(0, 150)], Limits::default(), (0, 0));
     assert_eq!((solution.quality, solution.inversions), (Quality::Exact, 0));
-    // A ns of sag on either side, twice, and two of rounding.
+    // A ns of sag on either side, twice, and two ns for rounding.
     let (y, error) = at(&solution, 0);
     assert!(
         (199..=201).contains(&y) && error.is_some_and(|error| (50..=56).contains(&error)),
@@ -90,14 +90,14 @@ fn lines_that_meet_between_two_ns_go_on_at_the_one_beside_it() {
 
 #[test]
 fn a_contradiction_of_less_than_a_ns_inverts_no_packet_and_is_said() {
-    // A clock that is 9% fast, and one packet by which it were 16% fast for 6 ns; the line is at 6.54 ns there, which is 7.
+    // A clock that is 9% fast, and a packet that makes it 16% fast for 6 ns; the line is at 6.54 ns there, rounded to 7.
     let fast = |x: i64| Both(x, x / 100 * 109);
     let within =
         [Forward(0, 0), Backward(6, 7), fast(CELL / 100 * 100 + 100), fast(CELL / 100 * 100 + 10_000)];
     let solution = solve(&within, STRAIGHT, (0, CELL + 10_000));
     assert_eq!((solution.quality, solution.inversions), (Quality::Approximate, 0), "within a cell");
 
-    // The same where two cells meet, at 1.09 × 2 × CELL = 292594647.04.
+    // The same at the joint of two cells, at 1.09 × 2 × CELL = 292594647.04.
     let meeting = 292_594_647;
     let (second, fourth) = (CELL / 100 * 100 + 100, CELL * 3 / 100 * 100 + 100);
     let with = |packet: Packet| {
@@ -113,8 +113,8 @@ fn a_contradiction_of_less_than_a_ns_inverts_no_packet_and_is_said() {
 
 #[test]
 fn packets_that_come_later_bound_what_was_before_them() {
-    // Two cells with delays of 10 ms; then two in which clocks are known to the ns, and their rate changes by 2000 ppm between, so that
-    // no line passes all.
+    // Two cells with delays of 10 ms; then two in which clocks are known to the ns, and their rate changes by 2000 ppm between, so no line passes
+    // all.
     let millis = 1_000_000;
     let slow = |x: i64| [Forward(x, x + 10 * millis), Backward(x, x - 10 * millis)];
     let (third, fourth) = (2 * CELL, 3 * CELL);
@@ -134,8 +134,8 @@ fn packets_that_come_later_bound_what_was_before_them() {
 
 #[test]
 fn the_rate_behind_the_last_packet_is_that_of_as_many_lines_as_bound_it_best() {
-    // A second of exchanges of 2 ms, then one of 20 µs: they have a line of their own, which bounds their time best and their rate
-    // not at all.
+    // Four seconds of exchanges with 2 ms, then two exchanges with 20 µs: these have a line of their own, which bounds their time best and their
+    // rate not at all.
     let second = 1_000_000_000;
     let exchange = |x: i64, half: i64| [Forward(x, x + half), Backward(x, x - half)];
     let packets = |from: i64| -> Vec<Packet> {

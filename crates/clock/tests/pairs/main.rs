@@ -1,4 +1,4 @@
-//! The clocks of two hosts, from the packets between them: what is found is held against what was so.
+//! Two hosts' clocks, from the packets between them: the result is compared with the truth.
 
 mod bound;
 mod few;

@@ -1,4 +1,4 @@
-//! Two hosts whose true clocks are known, and packets between them.
+//! Two hosts with known true clocks, and packets between them.
 
 use wakepath_clock::{ErrorBound, Limits, Local, Peer, Quality, Solution, Solver, Stamp, Transform};
 use wakepath_drift::{Chance, TrueClock};
@@ -8,11 +8,11 @@ use wakepath_drift::{Chance, TrueClock};
 pub struct Traffic {
     pub seconds: f64,
     pub per_second: f64,
-    /// Least delay there and back, ns.
+    /// The least delay there and back, ns.
     pub least: (f64, f64),
-    /// Mean of what is added to it, ns.
+    /// The mean additional delay, ns.
     pub queueing: f64,
-    /// The share of the packets that go forward.
+    /// The share of forward packets.
     pub forward: f64,
 }
 
@@ -52,19 +52,19 @@ impl Pair {
         solver
     }
 
-    /// The window of a recording on this clock.
+    /// A recording's window on this clock.
     pub fn window(&self) -> (Stamp<Local>, Stamp<Local>) {
         let end = self.traffic.seconds * 1e9 + 1e6;
         (Stamp::from_ns(self.here.at(0.0)), Stamp::from_ns(self.here.at(end)))
     }
 
-    /// The relation of the clocks over that window.
+    /// The relation between the clocks over the window.
     pub fn solve(&self) -> Solution {
         let (from, to) = self.window();
         self.solver(Limits::default()).solve(from, to)
     }
 
-    /// The same, where it is exact: no packet arrives before it was sent, and the bound holds.
+    /// The same, asserted to be exact: no packet arrives before it was sent, and the bound holds.
     pub fn solve_exactly(&self) -> Transform<Local, Peer> {
         let solution = self.solve();
         assert_eq!((solution.quality, solution.inversions), (Quality::Exact, 0));
@@ -74,7 +74,7 @@ impl Pair {
         transform
     }
 
-    /// The worst true error in the window; every error is held against its bound.
+    /// The worst true error in the window; every error is compared with its bound.
     pub fn judge(&self, transform: &Transform<Local, Peer>) -> Result<u64, String> {
         let mut worst = 0;
         let steps = 2000;
@@ -94,7 +94,7 @@ impl Pair {
         Ok(worst)
     }
 
-    /// Packets that arrive before they were sent.
+    /// The number of packets that arrive before they were sent.
     pub fn inversions(&self, transform: &Transform<Local, Peer>) -> usize {
         let mut cursor = transform.cursor();
         let inverted = |&&(forward, here, there): &&(bool, u64, u64)| {

@@ -1,4 +1,4 @@
-//! The solver with packets that are few, many, far apart, or wrong.
+//! The solver with few, many, distant or wrong packets.
 
 use wakepath_clock::{ErrorBound, Limits, Local, Peer, Quality, Solver, Stamp};
 use wakepath_drift::{Chance, TrueClock};
@@ -50,7 +50,7 @@ fn a_packet_that_arrives_before_it_was_sent_is_said() {
     let solution = solver.solve(from, to);
     assert_eq!(solution.quality, Quality::Approximate);
     assert!(solution.inversions > 0);
-    // The others still say what they say.
+    // The other packets still give the right answer.
     let transform = solution.transform.expect("linked");
     pair.judge(&transform).expect("the bound holds");
     assert!(transform.worst(from, to) < ErrorBound::Within(100_000));
@@ -72,7 +72,7 @@ fn without_a_bend_one_line_is_taken_where_one_holds_and_several_where_none_does(
     let even = pair(100.0, 0.0, LOOPBACK);
     let (from, to) = even.window();
     let solution = even.solver(straight).solve(from, to);
-    // Before the first packet and behind the last the same line goes on as a piece of its own.
+    // Before the first packet and behind the last, the same line goes on as a separate piece.
     assert!(solution.transform.expect("linked").pieces().len() <= 3);
 
     let bent = pair(100.0, 1.0, Traffic { seconds: 60.0, ..LOOPBACK });
@@ -146,7 +146,7 @@ fn packets_may_come_in_any_order() {
     let sorted = solve(&pair);
     pair.packets.reverse();
     let reversed = solve(&pair);
-    // Another packet is the first, and all count from that.
+    // Another packet is the first, and all others count from it.
     for ns in (from.ns()..to.ns()).step_by(10_000_000) {
         let (a, b) = (sorted.convert(here(ns)).0.ns(), reversed.convert(here(ns)).0.ns());
         assert!(a.abs_diff(b) <= 2, "{a} against {b}");

@@ -1,10 +1,10 @@
-//! The explanation of a segment, as the truth of a simulated run has it.
+//! A segment's explanation, in the terms of a simulated run's truth.
 
 use wakepath_critical_path::{Cause, Segment, SegmentKind};
 use wakepath_scenario::simulate::{Explanation, tid};
 use wakepath_wait_graph::Graph;
 
-/// The explanation of a segment; `None` where it is unknown.
+/// A segment's explanation; `None` if unknown.
 pub fn explanation(graph: &Graph, segment: &Segment) -> Option<Explanation> {
     let thread = segment.thread.map(|thread| (graph.thread(thread).tid().number() - tid(0).0) as usize);
     Some(match (segment.kind, thread, &segment.cause) {

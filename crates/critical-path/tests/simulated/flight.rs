@@ -1,4 +1,4 @@
-//! A flight recorder's window says of each thread what the whole recording says of that time.
+//! A flight recorder's window has the same paths as the whole recording in its time.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use wakepath_wait_graph::{Graph, Thread, ThreadIndex};
 use crate::schedules::program;
 
 const RELEASE: &str = "6.18.0";
-/// The longest time that a packet is on its way, ns.
+/// The longest flight time of a packet, ns.
 const FLIGHT: u64 = 31_000;
 
-/// The events of a recording that a flight recorder keeps of these, where its window begins at `from`.
+/// The events that a flight recorder keeps of these, with a window that begins at `from`.
 pub fn window(events: &[Event], from: u64, to: u64) -> Vec<Event> {
     let encoder = Encoder::for_release(RELEASE);
     let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
@@ -42,7 +42,7 @@ pub fn window(events: &[Event], from: u64, to: u64) -> Vec<Event> {
             encoder.encode(event, *seq, bytes).expect("the same");
             *seq = seq.wrapping_add(1);
         }
-        // Most packets go on beyond the beginning of the window.
+        // Most packets go on beyond the window's beginning.
         if number % 7 == 6 {
             drain(&mut flight, &mut rings);
         }
@@ -68,7 +68,7 @@ pub fn window(events: &[Event], from: u64, to: u64) -> Vec<Event> {
     kept
 }
 
-/// The end of a stretch of a path, its kind, its thread, and its call and cause in words without the numbers of a graph.
+/// A stretch's end, kind and thread, and its call and cause in words without a graph's indices.
 type Stretch = (u64, SegmentKind, Option<Tid>, String);
 
 fn stretches(graph: &Graph, path: &Path) -> Vec<Stretch> {
@@ -76,11 +76,11 @@ fn stretches(graph: &Graph, path: &Path) -> Vec<Stretch> {
     let mut stretches: Vec<Stretch> = Vec::new();
     for segment in &path.segments {
         let kind = match segment.kind {
-            // The share of interrupts is spread over the whole stay on the CPU, which the window cuts.
+            // The interrupt share is spread over the whole stay on the CPU, which the window cuts.
             SegmentKind::Interrupted => SegmentKind::Running,
             kind => kind,
         };
-        // A packet that is on its way when the window begins is a record before it: its sender is not known.
+        // A packet in flight at the window's beginning was recorded before it: its sender is not known.
         let sent_before = kind == SegmentKind::Network && segment.from.ns() < path.window.from.ns() + FLIGHT;
         let cause = match &segment.cause {
             Cause::Interrupt { .. } => String::new(),
@@ -103,7 +103,7 @@ fn stretches(graph: &Graph, path: &Path) -> Vec<Stretch> {
     stretches
 }
 
-/// The events with a stamp of their own each, in the same order: a file has no order between its streams.
+/// The events in the same order, each with a distinct stamp: a file has no order between its streams.
 fn without_ties(events: &[Event]) -> Vec<Event> {
     let (mut last, mut distinct) = (0, Vec::new());
     for event in events {
@@ -146,7 +146,7 @@ fn differences(events: &[Event], from: u64) -> Vec<Difference> {
         let same = kept.threads().find(|(_, other)| identity_of(other) == Some(identity));
         let mut whole = ask(&whole, index);
         let mut window = same.map(|(same, _)| ask(&kept, same)).unwrap_or_default();
-        // The same on one host: the whole may say that the sender ran on meanwhile.
+        // The same on one host: in the whole recording, the sender may have run on meanwhile.
         if let Some(&(received, SegmentKind::Network, None, _)) = window.first()
             && received < from + FLIGHT
         {
@@ -203,11 +203,11 @@ fn a_window_knows_since_when_a_disk_has_a_request() {
     assert!(differences(&events, from).is_empty());
 }
 
-/// The first moment for which both claim something, and not the same.
+/// The first moment at which both claim something, and the claims differ.
 fn contradiction(Difference { whole, window, .. }: &Difference) -> Option<u64> {
     let at = |of: &[Stretch], moment: u64| {
         let stretch = of.iter().find(|stretch| stretch.0 >= moment)?;
-        // The packet of a wait that began before the window may be one of then.
+        // The packet that ends a wait from before the window may also be from before it.
         let is_claim = !matches!(stretch.1, SegmentKind::Unknown | SegmentKind::Network);
         is_claim.then_some((stretch.1, stretch.2))
     };
@@ -217,7 +217,7 @@ fn contradiction(Difference { whole, window, .. }: &Difference) -> Option<u64> {
     })
 }
 
-/// Cases of which a window may claim something else than the whole, and why.
+/// Cases in which a window's claims may differ from the whole recording's, and why.
 const OTHERWISE: [(&str, &str); 13] = [
     ("disk-request-of-the-waiter-during-its-wait", "the window begins within the interrupt of the disk"),
     (
@@ -254,7 +254,7 @@ fn a_window_of_a_case_claims_nothing_else_than_the_case() {
         let cuts = events.iter().map(|event| event.at.ns() + 1).filter(|&at| at > 1000);
         for from in cuts {
             asked += 1;
-            // All of them were tried: a third is enough to see a rule broken.
+            // All were tried: a third is enough to find a broken rule.
             if asked % 3 != 0 {
                 continue;
             }

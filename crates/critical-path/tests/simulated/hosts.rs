@@ -1,4 +1,4 @@
-//! One machine's events, rewritten as those of two hosts whose clocks disagree, have the same paths.
+//! A machine's events, rewritten as two hosts with different clocks, have the same paths.
 
 use proptest::prelude::*;
 use wakepath_clock::{Local, Stamp};
@@ -13,18 +13,18 @@ use crate::explanation::explanation;
 use crate::{index, window};
 
 const HOSTS: usize = 2;
-/// Semaphores of each host, and sockets of both.
+/// Semaphores per host, and sockets between both.
 const GATES: usize = 2;
 /// The second host's clock ticks three times as fast, from another origin.
 const RATE: u64 = 3;
 const OFFSET: u64 = 7_000_000_000_000;
 
-/// Thread n has CPU n for itself, and is on this host.
+/// The host of thread n, which has CPU n for itself.
 const fn host(number: usize) -> usize {
     number % HOSTS
 }
 
-/// The events of each host, as from a tracer of its own. Each flow gets another id.
+/// The events per host, as if from two tracers. Each flow gets another id.
 fn split(run: &Run) -> [Vec<Event>; HOSTS] {
     let mut hosts = [const { Vec::new() }; HOSTS];
     let mut put = |on: usize, mut event: Event| {
@@ -72,7 +72,7 @@ fn skewed(at: Stamp<Local>) -> Stamp<Local> {
     Stamp::from_ns(at.ns() * RATE + OFFSET)
 }
 
-/// The graph of both hosts, on the first one's clock.
+/// The graph of both hosts, on the first host's clock.
 fn joined(run: &Run) -> Graph {
     let mut numbering = Numbering::default();
     let mut streams = Vec::new();
@@ -93,13 +93,13 @@ fn joined(run: &Run) -> Graph {
     merge(streams).collect()
 }
 
-/// The segments: from, to, and the explanation.
+/// The segments: beginning, end and explanation.
 fn explanations(graph: &Graph, path: &Path) -> Vec<(u64, u64, Option<Explanation>)> {
     path.segments.iter().map(|s| (s.from.ns(), s.to.ns(), explanation(graph, s))).collect()
 }
 
-/// The parts with equal neighbours joined: the interrupt share of a run is in the middle of the window's part
-/// of it.
+/// The parts with equal neighbours joined: a run's interrupt share is in the middle of its part in the
+/// window.
 fn merged(
     parts: impl IntoIterator<Item = (u64, u64, Option<Explanation>)>,
 ) -> Vec<(u64, u64, Option<Explanation>)> {
@@ -126,7 +126,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Programs whose threads touch those of the other host by packets alone.
+/// Programs whose threads reach the other host by packets alone.
 fn program() -> impl Strategy<Value = Program> {
     let threads = prop::collection::vec(prop::collection::vec(action(), 1..9), 2..6);
     (threads, 0..4u64, 1..30u64).prop_map(|(mut threads, latency, flight)| {
@@ -162,8 +162,8 @@ proptest! {
         }
     }
 
-    /// Wherever a window begins and ends, amid a wait or a packet's flight: what it has is what the whole
-    /// has there.
+    /// Wherever a window begins and ends, even amid a wait or a packet's flight, its path agrees with the
+    /// whole path.
     #[test]
     fn a_window_ends_no_path_over_hosts(program in program(), cuts in prop::collection::vec((0..2000u64, 0..2000u64), 8)) {
         let run = simulate(&program);

@@ -1,4 +1,4 @@
-//! Paths over machines that a small scheduler ran, which knows what was so: one machine, and the same as two hosts.
+//! Paths over simulated machines, whose scheduler knows the truth: a single machine, and the same machine as two hosts.
 
 mod explanation;
 mod flight;

@@ -1,4 +1,4 @@
-//! Properties over generated programs, run by a small scheduler that knows what was so.
+//! Properties over generated programs, run by a small scheduler that knows the truth.
 
 use proptest::prelude::*;
 use wakepath_critical_path::{Basis, Path, Segment, SegmentKind, active, contributors, exact};
@@ -47,8 +47,8 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Programs of up to six threads. Forks get children of their own; the last thread gives, late,
-/// whatever the others may still wait for, so that most runs come to their end.
+/// Programs with up to six threads. Forks get children of their own; the last thread gives, late, everything
+/// for which the others may still wait, so that most runs come to their end.
 pub fn program(cpus: impl Strategy<Value = Option<usize>>) -> impl Strategy<Value = Program> {
     let threads = prop::collection::vec(prop::collection::vec(action(), 1..9), 2..6);
     (threads, cpus, 1..40u64, 0..4u64, prop_oneof![Just(0), 1..30u64], any::<bool>()).prop_map(
@@ -74,7 +74,7 @@ pub fn program(cpus: impl Strategy<Value = Option<usize>>) -> impl Strategy<Valu
                 waits.insert(0, Action::Run(3000));
                 threads.push(waits);
             }
-            // A thread cannot fork itself or one that forked it: only later ones.
+            // A thread cannot fork itself or its forkers: only later threads.
             for (thread, actions) in threads.iter_mut().enumerate() {
                 for action in actions {
                     if matches!(action, Action::Fork(child) if *child <= thread) {
@@ -92,7 +92,7 @@ fn any_cpus() -> impl Strategy<Value = Option<usize>> {
 }
 
 proptest! {
-    // Rare coincidences take many tries: what 256 of them do not meet was met by 20,000.
+    // Rare coincidences take many tries: 20,000 met coincidences that 256 did not.
     #![proptest_config(cases(2_000))]
 
     #[test]
@@ -128,11 +128,11 @@ proptest! {
         }
     }
 
-    /// The oracle of the exact path: shorten one action by a nanosecond and run the program again.
-    /// The first thread is done a nanosecond earlier if and only if that action is on its path.
+    /// The oracle of the exact path: shorten an action by a nanosecond and run the program again. The first
+    /// thread is done a nanosecond earlier if and only if the action is on its path.
     ///
-    /// For as many CPUs as threads only: a thread that waits for a CPU depends on all that had it
-    /// before, and the exact path does not follow that.
+    /// Only for as many CPUs as threads: a thread that waits for a CPU depends on all threads that had it
+    /// before, and the exact path does not follow those.
     #[test]
     fn shortening_an_action_matters_if_and_only_if_it_is_on_the_exact_path(program in program(Just(None))) {
         let Some(program) = without_ties(program) else { return Ok(()) };
@@ -178,7 +178,7 @@ proptest! {
         nothing_moves_unmarked(&program, &run, &kept)?;
     }
 
-    /// Records in a row: a thread may come and go within one loss.
+    /// Consecutive records: a thread may come and go within a single loss.
     #[test]
     fn what_a_stretch_of_lost_records_moves_is_unknown_or_marked(
         program in program(any_cpus()), first in any::<prop::sample::Index>(), count in 2..8usize, report in report(),
@@ -229,7 +229,7 @@ fn lines(events: &[Event]) -> String {
         .collect()
 }
 
-/// How long an action takes, where it takes time by itself.
+/// An action's duration, if it takes time by itself.
 fn timed(action: &mut Action) -> Option<&mut u64> {
     match action {
         Action::Run(ns) | Action::Sleep(ns) | Action::Disk(ns) => Some(ns),
@@ -237,9 +237,9 @@ fn timed(action: &mut Action) -> Option<&mut u64> {
     }
 }
 
-/// The program with durations of which no two different sums are equal or differ by less than 4:
-/// each has a bit of its own below a part that all other times are multiples of. Without ties, a
-/// nanosecond less changes when things happen and never their order.
+/// The program with durations in which no two different sums are equal or differ by less than 4: each
+/// duration has a bit of its own below a part that divides all other times. Without ties, shortening by a
+/// nanosecond changes event times and never their order.
 fn without_ties(mut program: Program) -> Option<Program> {
     const PART: u32 = 33;
     let mut bit = 2;
@@ -252,7 +252,7 @@ fn without_ties(mut program: Program) -> Option<Program> {
     (bit < PART - 1).then_some(program)
 }
 
-/// Whether a segment is a part of an action that ran from and to then.
+/// Whether a segment is part of an action that ran from `from` to `to`.
 fn is_of(graph: &Graph, segment: &Segment, thread: usize, action: Action, (from, to): (u64, u64)) -> bool {
     let kind = match action {
         Action::Sleep(_) => segment.kind == SegmentKind::Timer,

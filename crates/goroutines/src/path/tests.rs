@@ -1,4 +1,4 @@
-//! Paths of drawn goroutines.
+//! Drawn goroutines' paths.
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{Basis, Cause, Segment, SegmentKind, Via, WaitId};
@@ -258,7 +258,7 @@ fn time_outs_that_threads_join_are_added_up_over_the_turns_of_a_goroutine() {
         let step = GoroutineStep { tgid: Tid(7), program: 0, goroutine: 1, began_in: 0, step };
         (Stamp::from_ns(at), Tid(7), step)
     };
-    // It is seen twice, so that its thread's path is two.
+    // The goroutine has two runs, so its thread has two paths.
     let steps = [step(0, GoStep::Runs(0)), step(35, GoStep::Yields), step(36, GoStep::Runs(0))];
     let thread = |tid, _| graph.with_tid(tid).next().map(|(index, _)| index);
     let goroutines = Goroutines::new(&graph, &steps, thread);
@@ -271,7 +271,7 @@ fn time_outs_that_threads_join_are_added_up_over_the_turns_of_a_goroutine() {
 
 #[test]
 fn goroutines_that_explain_each_other_stay_unknown() {
-    // The records contradict each other: each made the other ready while it was parked itself.
+    // The records contradict each other: each goroutine made the other ready while parked itself.
     let drawn = drawn(
         "0 =ll1=
          1 =ll0=",
@@ -310,7 +310,7 @@ fn a_window_outside_of_all_that_is_known_is_unknown_time() {
 #[test]
 fn work_that_is_handed_over_has_the_path_of_each_goroutine_over_its_window_and_the_park_before_it_by_its_end()
 {
-    // The second one waits for work until the first one makes it ready, and the first one waits for a time then.
+    // The second goroutine waits for work until the first makes it ready; then the first waits for a time.
     let drawn = drawn("0 ====ssst\n1 =cc0====", &[]);
     let [first, second] = [0, 1].map(|number| drawn.goroutine(number));
     let window = |goroutine, from, to| GoWindow { goroutine, from: stamp(from), to: stamp(to) };

@@ -1,4 +1,4 @@
-//! The states that steps of goroutines show.
+//! The goroutine states that steps show.
 
 use wakepath_clock::Stamp;
 use wakepath_event::{GoStep, GoroutineStep, LostRecords};
@@ -6,7 +6,7 @@ use wakepath_event::{GoStep, GoroutineStep, LostRecords};
 use crate::drawn::{drawn, drawn_with_lost, drawn_without, stamp};
 use crate::{Goroutines, State};
 
-/// The states of a goroutine as a line, a column a step.
+/// A goroutine's states as a line, a column per step.
 fn states(drawn: &crate::drawn::Drawn, number: u64) -> String {
     let mut line = String::new();
     let mut at = stamp(0);
@@ -46,7 +46,7 @@ fn behind_a_loss_nothing_is_known_until_a_step_proves_it() {
     let drawing = "0 ==llll1==
                    1 =========";
     check(drawing, &[(4, 5)], 0, "==..???==");
-    // Between the steps around it.
+    // Between the steps around the loss.
     check(drawing, &[(0, 1)], 0, "??.....==");
     check(drawing, &[(8, 9)], 0, "==.....=?");
     let lost = drawn(drawing, &[(4, 5)]);
@@ -73,7 +73,7 @@ fn a_loss_before_a_goroutine_was_first_seen_changes_nothing() {
 
 #[test]
 fn one_that_left_without_a_step_is_unknown_from_its_last_step() {
-    // The end of goroutine 0's turn was not seen.
+    // The end of goroutine 0's turn was not recorded.
     let drawing = "0 ===q==
                    1@0 ___===";
     let kept = |step: &(u64, wakepath_event::GoroutineStep)| !matches!(step.1.step, GoStep::Yields);
@@ -83,7 +83,7 @@ fn one_that_left_without_a_step_is_unknown_from_its_last_step() {
 
 #[test]
 fn a_thread_that_runs_another_one_has_left_the_first_at_an_unknown_time() {
-    // It made goroutine 2 ready, which proves that it ran then; it is not seen again.
+    // It made goroutine 2 ready, which proves that it ran then; no later record shows it.
     let drawing = "0 ===q__
                    1@0 ___===
                    2 cc0===";
@@ -118,7 +118,7 @@ fn a_park_whose_beginning_was_not_seen_is_unknown() {
                    1 =======";
     let kept = |step: &(u64, wakepath_event::GoroutineStep)| !matches!(step.1.step, GoStep::Parks(_));
     assert_eq!(states(&drawn_without(drawing, &[], kept), 0), "?????==");
-    // Nor is one whose end was not seen.
+    // A park without a recorded end lasts until the recording's end.
     let kept = |step: &(u64, wakepath_event::GoroutineStep)| step.0 < 5;
     assert_eq!(states(&drawn_without(drawing, &[], kept), 0), "==.....");
 }
@@ -129,7 +129,7 @@ fn one_that_makes_another_ready_runs() {
                    1 =======";
     let kept = |step: &(u64, wakepath_event::GoroutineStep)| !(step.1.goroutine == 2 && step.0 == 0);
     let drawn = drawn_without(drawing, &[], kept);
-    // Its earlier states are not known: it was seen there first.
+    // Its earlier states are not known: this is its first record.
     assert_eq!(states(&drawn, 1), "_____==");
 }
 
@@ -167,7 +167,7 @@ fn a_span_of_the_same_ids_begins_in_a_goroutine_of_each_process() {
         let step = GoStep::BeginsSpan([trace; 16], [3; 8]);
         (Stamp::from_ns(at), tid, GoroutineStep { tgid: tid, program: 0, goroutine, began_in: 0, step })
     };
-    // The same number is another goroutine there; of one process the first one counts.
+    // The same number is another goroutine there; within a process, the first goroutine counts.
     let steps = [
         begins(1, of_other, 7, 2),
         begins(2, of_one, 7, 2),
@@ -222,7 +222,7 @@ fn a_step_of_a_goroutine_that_could_not_be_read_shows_that_its_thread_may_run_an
         (GoStep::Parks(0), vec![('?', 0, 8), ('=', 8, 10)]),
         (GoStep::Yields, vec![('?', 0, 8), ('=', 8, 10)]),
         (GoStep::Runs(0), vec![('?', 0, 8), ('=', 8, 10)]),
-        // The thread that makes another one ready goes on.
+        // A thread goes on after it makes another goroutine ready.
         (GoStep::Ready(0), vec![('=', 0, 8), ('=', 8, 10)]),
     ] {
         let (_drawn, goroutines) =
@@ -236,7 +236,7 @@ fn a_step_of_a_goroutine_that_could_not_be_read_shows_that_its_thread_may_run_an
 #[test]
 fn a_thread_that_runs_another_goroutine_takes_nothing_from_one_that_another_thread_runs_by_then() {
     let runs = GoStep::Runs(0);
-    // Goroutine 1 is seen on thread 1, and then thread 0, which ran it before, runs goroutine 2.
+    // Goroutine 1 appears on thread 1, and then thread 0, which ran it before, runs goroutine 2.
     let (_drawn, goroutines) = of_steps(&[
         (0, 0, 1, runs),
         (2, 0, 1, GoStep::BeginsSpan([1; 16], [1; 8])),

@@ -1,6 +1,6 @@
-//! The names of the values of fields.
+//! Names for field values.
 
-/// The context of a CPU: `enum wp_context`.
+/// A CPU's context: `enum wp_context`.
 pub const CONTEXTS: &[(&str, u64)] = &[
     ("TASK", 0),
     ("SOFTIRQ_HI", 1),
@@ -21,13 +21,13 @@ pub const CONTEXTS: &[(&str, u64)] = &[
     ("UNKNOWN", 255),
 ];
 
-/// The directions of a packet.
+/// A packet's directions.
 pub(super) const DIRECTIONS: &[(&str, u64)] = &[("OUT", 0), ("IN", 1)];
 
 /// The states of a thread's context: `enum wp_context_state`.
 pub(super) const CONTEXT_STATES: &[(&str, u64)] = &[("NONE", 0), ("SPAN", 1), ("UNKNOWN", 2)];
 
-/// The meaning of the key of a name: `event::NameSpace`.
+/// The meaning of a name's key: `event::NameSpace`.
 pub const NAME_SPACES: &[(&str, u64)] = &[
     ("CGROUP", 1),
     ("INTERRUPT", 2),
@@ -43,11 +43,11 @@ pub const NAME_SPACES: &[(&str, u64)] = &[
     ("THREAD_ATTRIBUTE", 12),
 ];
 
-/// The meaning of a mark: `event::Mark`.
+/// A mark's meaning: `event::Mark`.
 pub const MARKS: &[(&str, u64)] =
     &[("STARTED", 1), ("STOPPED", 2), ("COMMAND", 3), ("TARGET", 4), ("OBSERVER", 5), ("ENDED", 6)];
 
-/// The kinds of the recorder's work in the kernel, by `event::CostKind`.
+/// The recorder's kinds of work in the kernel: `event::CostKind`.
 pub const COST_KINDS: &[(&str, u64)] = &[
     ("SWITCH", 1),
     ("WAKING", 2),
@@ -59,14 +59,15 @@ pub const COST_KINDS: &[(&str, u64)] = &[
     ("OTHER", 8),
 ];
 
-/// The ends of a call: `enum wp_function_end`.
+/// A signal's dispositions: `enum wp_signal_action`.
 pub(super) const SIGNAL_ACTIONS: &[(&str, u64)] =
     &[("DEFAULT", 0), ("IGNORED", 1), ("HANDLED", 2), ("PROCESS_ENDS", 3)];
 
+/// A call's ends: `enum wp_function_end`.
 pub(super) const FUNCTION_ENDS: &[(&str, u64)] =
     &[("RETURNED", 0), ("LEFT", 1), ("OPEN", 2), ("MOVED", 3), ("STAYED", 4)];
 
-/// The records among which some were lost: `LostRecords` of `crates/event/src/loss.rs`.
+/// The kinds of lost records: `LostRecords` in `crates/event/src/loss.rs`.
 pub const LOST_RECORDS: &[(&str, u64)] = &[
     ("ANY", 0),
     ("SWITCHES", 1),

@@ -1,14 +1,14 @@
-//! The forms that records have: a test that must know every one compares its own with the table.
+//! Record forms: a test that must know every form compares its own with the table.
 
 use std::collections::BTreeSet;
 
 use super::{FieldType, LAYOUTS, Layout};
 use crate::{DecodeError, Header, Kind, record_length};
 
-/// The name of a kind of record, and a field with the name of one of its values; both empty for the kind itself.
+/// A record kind's name, a field's name, and the field value's name; the latter two are empty for the kind itself.
 pub type Form = (&'static str, &'static str, &'static str);
 
-/// Every form: each kind, and each named value of its fields.
+/// Every form: each kind, and each named value in its fields.
 pub fn every_form() -> BTreeSet<Form> {
     let values = |layout: &'static Layout| {
         let named = layout.fields.iter().flat_map(|field| match field.ty {
@@ -20,10 +20,10 @@ pub fn every_form() -> BTreeSet<Form> {
     LAYOUTS.iter().flat_map(values).collect()
 }
 
-/// The forms of the record that `bytes` begin with: a value without a name is none.
+/// The forms of the first record in `bytes`: a value without a name has no form.
 ///
 /// # Errors
-/// When there is no whole record.
+/// If there is no whole record.
 pub fn forms_of(bytes: &[u8]) -> Result<BTreeSet<Form>, DecodeError> {
     let record = bytes.get(..record_length(bytes)?).unwrap_or_default();
     let kind = Header::read(record).map_or(0, |header| header.kind);

@@ -1,4 +1,4 @@
-//! The table of layouts has every kind once, without gaps.
+//! The layout table has every kind once, without gaps.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn a_kind_is_found_by_its_number_and_by_no_other() {
     }
 }
 
-/// Other readers of a recording refuse all of it for one such name.
+/// For a single such name, other readers refuse the whole recording.
 #[test]
 fn no_name_is_a_keyword_of_the_metadata_language() {
     const KEYWORDS: [&str; 25] = [

@@ -1,4 +1,4 @@
-//! The time from which a host is recorded, by the threads that ask for it.
+//! The start of a host's complete recording, as threads see it.
 
 use super::*;
 
