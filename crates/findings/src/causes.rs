@@ -203,7 +203,7 @@ impl CallCause {
             };
             code.into_iter().for_each(|code| code.ran.add(site, count));
         }
-        // With ends in other threads, these sites are the waits for those threads.
+        // If the ends are in other threads, these sites are the waits for them.
         if is_of_others || row.ends.is_empty() {
             self.code.waited.add_sites(call.stacks, &row.sites);
         }

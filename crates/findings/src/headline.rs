@@ -25,7 +25,7 @@ pub struct Headline {
 pub enum WindowEnd {
     /// No wait, or a finished wait.
     Over,
-    /// In a wait without an end.
+    /// In a wait that nothing ended.
     StillWaiting,
     /// A signal killed the waiting thread.
     Killed,

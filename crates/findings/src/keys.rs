@@ -80,7 +80,7 @@ pub enum RowKey {
     TimedOut(Expected),
     /// A descriptor that a timer made ready: a timer itself, or something timed out.
     TimerReady(Option<Object>),
-    /// A timer ended a time-out, or was itself awaited.
+    /// A timer: either the end of a time-out, or a timer among the awaited things.
     TimeOutOrTimer,
     /// Room in a connection, by its other end, which had closed its window; whether a time-out ended the wait.
     Window(Option<Object>, bool),
@@ -115,8 +115,8 @@ pub enum RowKey {
 }
 
 impl RowKey {
-    /// Whether the key is an activity of own threads: unless the window's own thread had it, that thread waited for
-    /// them. Other keys are things for which the window's own thread waited, itself or through others.
+    /// Whether the key is an activity of own threads. If these are not the window's own thread, that thread waited
+    /// for them. Other keys are things for which the window's own thread waited, itself or through others.
     pub const fn is_of_doers(&self) -> bool {
         matches!(
             self,

@@ -7,7 +7,7 @@ use wakepath_critical_path::{Basis, Segment, SegmentKind, Wait, WaitId};
 
 use crate::Evidence;
 
-/// The basis of a path's time.
+/// The evidence behind a path's numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Method {
     /// The kinds of time that occur.
@@ -26,7 +26,7 @@ const MAX_SEGMENTS: usize = 5;
 const MAX_WAITS: usize = 4;
 
 impl Method {
-    /// The basis of this path's time.
+    /// The evidence behind this path's numbers.
     pub fn new(evidence: &Evidence<'_>) -> Self {
         let length = |segment: &Segment| segment.to.since(segment.from);
         let mut sums: HashMap<Basis, u64> = HashMap::new();

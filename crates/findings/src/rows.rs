@@ -54,8 +54,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// The object with the most time in the row's waits, and the number of other objects; `None` if it is unknown
-    /// or anonymous.
+    /// The object with the most time in the row's waits, and the number of other objects; `None` if the object is
+    /// unknown or anonymous.
     pub fn timed_out_object(&self) -> Option<(&Object, usize)> {
         let mut objects: BTreeMap<Option<&Object>, u64> = BTreeMap::new();
         for (call, waits) in &self.calls {
@@ -92,8 +92,9 @@ pub fn rows(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
     keyed(evidence, false)
 }
 
-/// The rows of a call's time, largest first. The key is first the thread that ended a wait of the call's own thread
-/// (it held the lock, sent the packet or woke the thread); its activity meanwhile is the row's parts.
+/// The rows of a call's time, largest first. The key is the thread that ended a wait of the call's own thread (it
+/// held the lock, sent the packet or woke the thread), if a user thread did; its activity meanwhile is the row's
+/// parts.
 pub(crate) fn rows_of_call(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
     keyed(evidence, true)
 }

@@ -70,7 +70,7 @@ impl Story {
         self.tell(EventKind::Name(space, key, name.as_bytes().into()));
     }
 
-    /// Adds a thread, its process's only one, asleep when the story begins.
+    /// Adds a process with a single thread, asleep when the story begins.
     pub fn thread(&mut self, tid: u32, parent: u32, comm: &[u8], cgroup: u64) -> ThreadIndex {
         self.thread_of(tid, tid, parent, comm, cgroup)
     }
@@ -230,7 +230,7 @@ pub fn function(name: &str, module: Option<&str>, line: Option<(&str, u32)>) -> 
     })
 }
 
-/// A wait for a request to disk 8:0.
+/// The cause of a wait: a request to disk 8:0.
 pub fn disk(queued: bool) -> Cause {
     let request = BlockRequest {
         id: 1,

@@ -20,7 +20,7 @@ pub struct Doers {
     pub threads: usize,
 }
 
-/// A row's threads without the window's own. Names with at most a twentieth of their time are left out.
+/// A row's threads without the window's own. Names with at most a twentieth of these threads' time are left out.
 pub(crate) fn doers(evidence: &Evidence<'_>, row: &Row) -> Doers {
     let asked = evidence.subject().comm;
     let least = row.total_ns.saturating_sub(row.own_ns) / 20;

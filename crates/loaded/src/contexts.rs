@@ -42,8 +42,8 @@ impl Contexts {
         self.beside.entry(thread).or_default().push((u32::try_from(read).unwrap_or(u32::MAX), number));
     }
 
-    /// A thread's attributes beside a span in this trace, at about this time: from the last reading until then, or
-    /// else from the next, if it belongs to the trace. Ordered by key, each key once.
+    /// A thread's attributes beside a span in this trace, at about this time: from the last reading until then if
+    /// it belongs to the trace, else from the next if that does. Ordered by key, each key once.
     pub fn attributes(&self, thread: Tid, trace: [u8; 16], at: Stamp<Local>) -> Vec<&ThreadAttribute> {
         let (Some(read), Some(beside)) = (self.by_thread.get(&thread), self.beside.get(&thread)) else {
             return Vec::new();

@@ -122,7 +122,7 @@ pub enum Object {
 pub enum SetSize {
     /// All are recorded.
     Known(u32),
-    /// More than this number, which is recorded.
+    /// More than this number of recorded descriptors.
     MoreThan(u32),
 }
 
@@ -152,7 +152,7 @@ const MAX_MEMBERS: u32 = 16;
 /// in a row, without an interrupt in between.
 const MAX_RECORD_DELAY_NS: u64 = 100_000;
 
-/// A descriptor's meanings, each with its first time.
+/// A descriptor's meanings, each with the time from which it holds.
 type Meanings = Vec<(Stamp<Local>, Meaning)>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,8 +182,8 @@ impl Files {
         }
     }
 
-    /// The index of a descriptor's meaning at `at`; `None` before its first record (less the delay): a thread that
-    /// waited for it then would have made a record, and the later object may be another.
+    /// The index of a descriptor's meaning at `at`; `None` before its first record, but for the record's delay: a
+    /// thread that waited for it then would have made a record, and the later object may be another.
     fn at(&self, tgid: Tid, fd: u32, at: Stamp<Local>) -> Option<usize> {
         let meanings = self.meanings.get(&(tgid, fd))?;
         match meanings.partition_point(|(since, _)| *since <= at).checked_sub(1) {
@@ -202,7 +202,7 @@ impl Names {
         self.spell(self.call_key(call, tgid, at))
     }
 
-    /// The call's key: not looked up yet.
+    /// The call's key, not looked up yet.
     pub fn call_key(&self, call: &Call, tgid: Option<Tid>, at: Stamp<Local>) -> CallKey {
         // The kernel reads the low half of the register: a descriptor is an `unsigned int`.
         let mut fd = call.arg0 as u32;

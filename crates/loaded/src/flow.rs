@@ -34,8 +34,8 @@ impl Peer {
         is_ephemeral(self.own.port()) && !is_ephemeral(self.end.address.port())
     }
 
-    /// Whether the other end opened the connection, judged by its ports. If the ports do not show it, neither end
-    /// did.
+    /// Whether the other end opened the connection, judged by its ports. If the ports do not show the opener,
+    /// neither end did.
     pub fn called_us(&self) -> bool {
         is_ephemeral(self.end.address.port()) && !is_ephemeral(self.own.port())
     }

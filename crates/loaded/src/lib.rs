@@ -2,7 +2,7 @@
 //!
 //! [`Recorded`] is a recording after reading: its graph, and beside it the data outside the graph, from which
 //! everything gets its name. Nothing here reads a recording; only [`CodeNames`] opens files, to name their
-//! functions. Names are bytes that others chose: the views escape them.
+//! functions. Names are bytes that other programs chose: the views escape them.
 
 mod code;
 mod contexts;

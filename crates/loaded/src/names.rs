@@ -20,7 +20,7 @@ type ReadAt = (Stamp<Local>, Name);
 pub struct Names {
     /// Each number's latest name: cgroups, interrupts, devices, programs.
     named: BTreeMap<(NameSpace, u64), Name>,
-    /// Each cgroup's CPU limits, in the hierarchy with the CPU controller, each from its reading on.
+    /// CPU limits by cgroup, in the hierarchy with the CPU controller, each from its reading on.
     limits: BTreeMap<CgroupId, Vec<ReadAt>>,
     /// By process: the service and instance that it states, and the names of its threads' attributes, each from its
     /// reading on.

@@ -29,7 +29,7 @@ pub struct Problem {
 pub enum ProblemKind {
     /// Found on the path.
     Path(critical_path::ProblemKind),
-    /// The realtime clock was set, by this time, ns; negative: back.
+    /// The realtime clock was set by this time, ns; negative: back.
     ClockSet(i128),
     /// The machine was suspended for this time, ns.
     Suspended(u64),
@@ -59,7 +59,7 @@ pub enum ProblemKind {
     Recording(ReadProblem),
     /// Another tracer's trace is damaged or doubtful.
     Trace(Damage),
-    /// The same in a recording among several.
+    /// A problem with one of several recordings.
     OneOfSeveral(PathBuf, Box<Self>),
 }
 
@@ -101,7 +101,7 @@ impl ProblemKind {
     const fn severity(&self) -> Severity {
         match self {
             Self::Path(kind) => kind.severity(),
-            // The counts are for the whole machine. A tenth could change the first named function.
+            // The counts are for the whole machine. A tenth could change which function is named first.
             Self::StackCache(counts) if counts.doubtful <= counts.repeated / 10 => Severity::Note,
             Self::ClockSet(_) | Self::CutOff => Severity::Note,
             Self::OneOfSeveral(_, kind) => kind.severity(),

@@ -153,7 +153,7 @@ impl Recorded {
         self.descriptions.get(usize::from(host.0).checked_sub(1)?)
     }
 
-    /// A graph's stamp on a host's own clock.
+    /// A graph's stamp on the clock of a host's own recording.
     pub fn own_stamp(&self, host: HostIndex, at: Stamp<Reference>) -> Stamp<Local> {
         let clock = self.clocks.get(usize::from(host.0)).filter(|_| host != HostIndex::default());
         let own = clock.and_then(Transform::inverse).map(|back| back.convert(at).0);

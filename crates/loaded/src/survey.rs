@@ -190,7 +190,7 @@ impl Survey {
             }
             EventKind::Mark(mark) => {
                 // Function probes are attached before the other sources: nothing explains a call from that time,
-                // and a slow machine has hundreds of ms of them.
+                // and a slow machine has hundreds of ms of such calls.
                 if matches!(mark, Mark::Started) && self.session.started.is_none() {
                     self.calls.clear();
                 }

@@ -83,7 +83,7 @@ impl Recorded {
         self.host_at(tid.host())
     }
 
-    /// A thread's machine, unless stamps use its clock.
+    /// A thread's machine; `None` for the machine whose clock stamps use.
     pub fn remote_host(&self, tid: Tid) -> Option<&Host> {
         let host = self.host_of(tid);
         (!std::ptr::eq(host, &self.host)).then_some(host)

@@ -42,8 +42,8 @@ impl WallClock {
     }
 
     /// The stamp at which realtime was `wall`. Between two readings both clocks run evenly; if a clock was set
-    /// between them, and outside the readings, time passes as on the recording's clock. This begins with its
-    /// machine: an earlier time has the stamp 0.
+    /// between them, and outside the readings, time passes as on the recording's clock. The recording's clock
+    /// begins with its machine: an earlier time has the stamp 0.
     pub fn stamp(&self, wall: Stamp<Wall>) -> Stamp<Reference> {
         let wall = wall.ns();
         let after = self.readings.partition_point(|(realtime, _)| *realtime <= wall);

@@ -55,7 +55,7 @@ impl Directory {
         Ok(crate::path_of(target.into_bytes()))
     }
 
-    /// The entries with numbers as names in a directory here.
+    /// The entries of a subdirectory whose names are numbers.
     pub(crate) fn numbers(&self, name: &str) -> Result<Vec<u32>, Error> {
         let failed = |errno: rustix::io::Errno| self.failed(name, errno.into());
         let entries = Dir::new(self.opened(name, OFlags::RDONLY)?).map_err(failed)?;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wakepath_process::{Mapping, Stat, Status, cgroup_paths};
 
-/// Makes bytes likely for which parsers here look.
+/// Bytes that the parsers here look for are likely.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![any::<u8>(), prop::sample::select(&b" \n:-()0123456789abcdefrwxp/["[..])];
     prop::collection::vec(byte, 0..200)

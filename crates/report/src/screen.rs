@@ -21,7 +21,7 @@ impl Layout {
     const MIN_WIDTH: usize = 40;
 }
 
-/// The look of a piece of text, with colours.
+/// The look of a piece of text, if there are colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// The default.

@@ -32,7 +32,7 @@ pub struct Class {
     pub own_call: Option<CallKey>,
     /// The code site where that wait began, if known.
     pub own_site: Option<SiteId>,
-    /// In a call's time: the thread that ended the enclosing wait of the caller.
+    /// In a call's time: the thread that ended the enclosing wait of the calling thread.
     pub ender: Option<Ender>,
     /// The time's basis.
     pub basis: Basis,
@@ -166,7 +166,7 @@ impl OpenWaits {
 /// The relevant waits around a segment.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Enclosing {
-    /// The nearest wait of a user thread; the segment counts for it, without an `outer` wait.
+    /// The nearest wait of a user thread; segments count for this wait, unless there is an `outer` wait.
     user: Option<WaitId>,
     /// The nearest wait of an own thread.
     own: Option<WaitId>,

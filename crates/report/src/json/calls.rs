@@ -296,7 +296,7 @@ fn seen(of: &'static str, tally: &Tally) -> impl Iterator<Item = CodeJson> {
     })
 }
 
-/// `names`: any evidence among the calls.
+/// `names`: the evidence of any call, for its names.
 fn tree(names: &Evidence<'_>, tree: &CauseTree) -> Vec<NodeJson> {
     let sum = |sum: &Sum| {
         let PerGroup { asked: asked_ns, usual: usual_ns } = sum.mean(tree.calls);

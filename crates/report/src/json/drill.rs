@@ -103,7 +103,7 @@ struct PhasesJson<'a> {
 #[derive(Serialize)]
 struct HandedOverJson<'a> {
     by: &'a str,
-    /// The numbers of the arguments that are the request: its own, and the target's.
+    /// The numbers of the arguments that are the request: in `by`, and in the target.
     argument: u32,
     request: u32,
     /// Null for calls from anywhere.

@@ -31,7 +31,7 @@ pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
                     .number(1, u64::from(tid.0))
                     .number(2, u64::from(identity.parent.0))
                     .text(3, &name)
-                    .number(9, 1) // it is a comm, no command line
+                    .number(9, 1) // A comm, no command line.
                     .number(8, identity.kernel.into());
                 tree = tree.message(1, &process);
             }

@@ -59,7 +59,7 @@ fn head(answer: &Drilled, screen: &mut Screen) {
     }
 }
 
-/// The calls' requests, and their time in between.
+/// The calls' requests, and their time from the hand-over to the beginning.
 fn from_others(handed_over: &HandedOver, screen: &mut Screen) {
     let HandedOver { way, requests, not_followed, begun, in_peak, others } = handed_over;
     let by = escape(way.by.as_bytes());
@@ -265,7 +265,7 @@ fn doubted(answer: &Drilled, doubt: &Doubt) -> String {
         Doubt::PeakShift { calls } => {
             format!("the probes moved {} into the peak or out of it", counted(*calls))
         }
-        // Its code takes no probe, so its calls are not known.
+        // No probe may be put into its code, so the number of its calls is not known.
         Doubt::SitesNotMeasured { node, sites: 0 } => {
             format!("the calls in the code of {} were not measured", of(node))
         }

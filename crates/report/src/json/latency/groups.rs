@@ -18,7 +18,7 @@ pub(super) struct GroupJson {
     cgroup: Option<String>,
     /// Decimal.
     cgroup_id: Option<String>,
-    /// All latencies without room in a group.
+    /// All groups without room in the table, together.
     others: bool,
     count: u64,
     sum: String,
