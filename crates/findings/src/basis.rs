@@ -1,8 +1,8 @@
-//! How well sums of times are known.
+//! The certainty of summed times.
 
 use wakepath_critical_path::Basis;
 
-/// How much of a time is known how well, ns.
+/// Time by basis, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BasisMix {
     /// Timed at both ends.
@@ -15,25 +15,25 @@ pub struct BasisMix {
     pub ambiguous: u64,
 }
 
-/// How well a sum of times is known.
+/// The certainty of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
-    /// Nearly all of it was timed at both ends.
+    /// At least 99% was timed at both ends.
     Measured,
-    /// More than half of it was.
+    /// More than half was timed at both ends.
     MostlyMeasured,
-    /// Nearly all of it was estimated from samples.
+    /// At least 99% was estimated from samples.
     Sampled,
-    /// Rules say it.
+    /// Any other mix, such as time inferred by rules.
     Inferred,
-    /// A part of it has several explanations.
+    /// More than 1% has several explanations, but at most half.
     PartlyAmbiguous,
-    /// More than half of it has.
+    /// More than half has several explanations.
     Ambiguous,
 }
 
 impl BasisMix {
-    /// Adds a time that is known so.
+    /// Adds a time with its basis.
     pub fn add(&mut self, basis: Basis, ns: u64) {
         match basis {
             Basis::Measured => self.measured += ns,
@@ -51,7 +51,7 @@ impl BasisMix {
         self.ambiguous += other.ambiguous;
     }
 
-    /// A summary of the whole, which never claims more than holds for 99 parts in 100.
+    /// A summary, which never claims more than holds for 99% of the time.
     pub fn certainty(self) -> Certainty {
         let total = self.measured + self.sampled + self.inferred + self.ambiguous;
         let nearly_all = |part: u64| part > 0 && part >= total - total / 100;

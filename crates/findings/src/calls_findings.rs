@@ -1,41 +1,42 @@
-//! The findings of many calls, as their first screen shows them: causes, and the headline.
+//! The findings about many calls, as their first screen shows them: causes, and the headline.
 
 use crate::{CallCause, Evidence, PerGroup, causes};
 
-/// The findings of many calls.
+/// The findings about many calls.
 #[derive(Debug, Clone)]
 pub struct CallsFindings {
-    /// The causes, the one with the largest difference first. Together they are the time of the calls.
+    /// The causes, largest difference first. Together they are the calls' time.
     pub causes: Vec<CallCause>,
-    /// The places of those that are worth a line each.
+    /// The indices of the causes worth a line each.
     pub shown: Vec<usize>,
     /// The mean time of a call, ns.
     pub mean_ns: PerGroup<f64>,
-    /// Several causes are the largest one of some call in question.
+    /// Selected calls differ in their largest cause.
     pub is_mixed: bool,
-    /// The cause that a sentence names; `None` where none took longer than in the usual calls.
+    /// The cause that a sentence names; `None` if no cause takes longer than in the usual calls.
     pub headline: Option<CallsHeadline>,
 }
 
-/// The cause that a sentence about calls names.
+/// The cause named in a sentence about calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallsHeadline {
-    /// The place of the cause.
+    /// The cause's index.
     pub cause: usize,
-    /// The places of the parts of it that are named.
+    /// The indices of its named parts.
     pub parts: Vec<usize>,
-    /// The part of `of_ns` that it makes, ns a call.
+    /// The cause's part of `of_ns`, ns a call.
     pub more_ns: u64,
-    /// The time by which the calls in question take longer than the usual ones, ns a call.
+    /// The extra time of the selected calls over the usual calls, ns a call.
     pub of_ns: u64,
 }
 
-/// A cause gets no line if its share is smaller than this, of the calls in question and of the usual ones.
+/// A cause gets no line with less than this share of the selected calls' time, and at most this share of the usual
+/// calls'.
 const MIN_SHARE: f64 = 0.005;
 const MIN_USUAL: f64 = 0.1;
 
 impl CallsFindings {
-    /// The findings of calls in question, beside the usual ones.
+    /// The findings about selected calls, compared with usual calls.
     pub fn new(calls: &PerGroup<Vec<Evidence<'_>>>) -> Self {
         let mean = |group: &[Evidence<'_>]| {
             group.iter().map(Evidence::window_ns).sum::<u64>() as f64 / group.len().max(1) as f64
@@ -65,7 +66,7 @@ impl CallsFindings {
         }
     }
 
-    /// The causes that are not worth a line each.
+    /// The causes not worth a line each.
     pub fn rest(&self) -> impl Iterator<Item = &CallCause> {
         let causes = self.causes.iter().enumerate();
         causes.filter(|(place, _)| !self.shown.contains(place)).map(|(_, cause)| cause)
@@ -79,7 +80,7 @@ mod tests {
     use crate::{Row, RowKey};
     use wakepath_critical_path::{Cause, SegmentKind, Via};
 
-    /// A call in which a thread runs for `ran` and waits for another process for `waited`.
+    /// A call: a thread runs for `ran`, and waits for another process for `waited`.
     fn story(ran: u64, waited: u64) -> FinishedStory {
         let mut story = Story::default();
         let own = story.thread(7, 1, b"app", 7);
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!((headline.more_ns, headline.of_ns, &headline.parts[..]), (1000, 1000, &[0][..]));
         assert!(!found.is_mixed);
         assert_eq!((&found.shown[..], found.rest().count()), (&[0, 1][..], 0));
-        // Without usual calls, all of it is the difference.
+        // Without usual calls, the difference is the whole time.
         let alone = findings(&[story(100, 900)], &[]);
         assert_eq!(alone.headline.map(|headline| (headline.more_ns, headline.of_ns)), Some((900, 1000)));
         assert!(findings(&[story(100, 0), story(100, 900)], &[]).is_mixed);
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(rest, [10.0, 9.9]);
         let headline = found.headline.expect("a cause");
         assert_eq!((headline.more_ns, headline.of_ns), (830, 900));
-        // The difference of a cause may be more than that of the calls, and that of the calls below 1.
+        // A cause's difference may exceed the calls' difference, which may be below 1.
         let more =
             CallsFindings::with_causes(vec![cause(900.0, 0.0)], PerGroup { asked: 500.0, usual: 100.0 });
         assert_eq!(more.headline.map(|one| (one.more_ns, one.of_ns)), Some((400, 400)));

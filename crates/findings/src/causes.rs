@@ -1,4 +1,4 @@
-//! The causes of many calls' time: what one group of calls waited for, a call, beside another group.
+//! Causes of many calls' time, per call, in two groups to compare.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,12 +10,13 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::rows::rows_of_call;
 use crate::{BasisMix, Code, EndKey, Evidence, PerGroup, Row, RowKey};
 
-/// The time that a key took of the calls that were asked about, and of the usual ones.
+/// A cause's time in the selected calls, and in the usual calls.
 #[derive(Debug, Clone)]
 pub struct CallCause {
     /// The cause.
     pub key: RowKey,
-    /// The call of which it took most, as an example, and the row there; with the processes and threads of all calls.
+    /// An example: the call in which the cause took the most time, and its row there, with the processes and
+    /// threads of all calls whose recordings number threads alike.
     pub example: (CallPlace, Row),
     /// The time in all calls, ns.
     pub total_ns: PerGroup<u64>,
@@ -23,55 +24,55 @@ pub struct CallCause {
     pub mean_ns: PerGroup<f64>,
     /// The number of selected calls in which this cause took the most time.
     pub first_in: u64,
-    /// The parts of the time, by the end of the chain of waits, the largest difference first. They are less than the whole
-    /// where no more is known.
+    /// The parts of the time by the end of the wait chain, largest difference first. They add up to less than the
+    /// whole where no more is known.
     pub parts: Vec<CallCausePart>,
-    /// How much of the time in the calls that were asked about is known how well, ns in all.
+    /// The selected calls' total time by basis, ns.
     pub basis: BasisMix,
-    /// Where the threads of the calls' own process ran, or waited for it.
+    /// Functions where threads of the calls' own process ran, or waited for this cause.
     pub code: Code,
 }
 
-/// A call, by its place in its group.
+/// A call: its group, and its index there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallPlace {
-    /// It is one of the calls that were asked about, else one of the usual ones.
+    /// The group: the selected calls, else the usual calls.
     pub is_asked: bool,
-    /// Its place among those.
+    /// The index in the group.
     pub place: usize,
 }
 
-/// The parts of a cause that are worth a line each.
+/// The parts of a cause worth a line each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShownParts {
-    /// This part is all but a tenth of it: one line has both.
+    /// This part makes at least 90% of the cause: one line shows both.
     Whole(usize),
-    /// These.
+    /// These parts.
     Several(Vec<usize>),
 }
 
 /// A part of a cause.
 #[derive(Debug, Clone, Default)]
 pub struct CallCausePart {
-    /// The end of the chain.
+    /// The end of the wait chain.
     pub end: EndKey,
-    /// The system call, with its object where all calls had the same.
+    /// The system call, with its object if all calls had the same.
     pub call: Option<CallName>,
     /// The time in all calls, ns.
     pub total_ns: PerGroup<u64>,
     /// The time, ns a call.
     pub mean_ns: PerGroup<f64>,
-    /// Where that was, in the calls that were asked about.
+    /// Functions where this time was spent, in the selected calls.
     pub code: Code,
     objects: BTreeSet<Object>,
 }
 
-/// The cause that took most of one call.
+/// The cause with the most time in a call.
 pub fn first_cause(call: &Evidence<'_>) -> Option<(RowKey, Row)> {
     causes_of_call(call).into_iter().next()
 }
 
-/// A call's rows, its own running separate from that of others; the largest first.
+/// A call's rows, with a separate row for the caller's own running, largest first.
 fn causes_of_call(call: &Evidence<'_>) -> Vec<(RowKey, Row)> {
     let caller = call.path.window.thread;
     let own = call.segments();
@@ -80,7 +81,7 @@ fn causes_of_call(call: &Evidence<'_>) -> Vec<(RowKey, Row)> {
     let mut causes = Vec::new();
     for (key, mut row) in rows_of_call(call) {
         if key == RowKey::Running(call.subject().comm) {
-            // Others may have its name.
+            // Other threads may have the caller's name.
             let own = Row { total_ns: own_ns.min(row.total_ns), ..row.clone() };
             own_ns -= own.total_ns;
             row.total_ns -= own.total_ns;
@@ -96,7 +97,7 @@ fn causes_of_call(call: &Evidence<'_>) -> Vec<(RowKey, Row)> {
     causes
 }
 
-/// All causes: the one that makes the largest difference first. Together they are the groups' mean latencies.
+/// All causes, largest difference first. Together they are the groups' mean latencies.
 pub fn causes(calls: &PerGroup<Vec<Evidence<'_>>>) -> Vec<CallCause> {
     let mut causes: HashMap<RowKey, CallCause> = HashMap::new();
     for (group, is_asked) in [(&calls.asked, true), (&calls.usual, false)] {
@@ -130,14 +131,14 @@ pub fn causes(calls: &PerGroup<Vec<Evidence<'_>>>) -> Vec<CallCause> {
     causes
 }
 
-/// A part with this share of a cause stands for it.
+/// A part with this share stands for its whole cause.
 const WHOLE: f64 = 0.9;
-/// Parts with less than this share of a cause, and beyond this many, get no line.
+/// Parts below this share of a cause, and parts beyond this number, get no line.
 const MIN_PART: f64 = 0.05;
 const MAX_PARTS: usize = 4;
 
 impl CallCause {
-    /// The parts that are worth a line each: the one that is nearly all of it, else the largest.
+    /// The parts worth a line each: the part with nearly all the time, else the largest parts.
     pub fn shown_parts(&self) -> ShownParts {
         let all = self.mean_ns.asked;
         let at_least = |share: f64| {
@@ -150,8 +151,8 @@ impl CallCause {
         }
     }
 
-    /// The parts that a sentence about its difference names: of those who were waited for the two that they spent a
-    /// quarter of it with, else the one that is half of it.
+    /// The parts named in a sentence about the cause's difference: for awaited threads, at most two parts with a
+    /// quarter of it each; for other causes, a part with half.
     pub fn told_parts(&self) -> Vec<usize> {
         let (least, most) = if self.key.is_of_others() { (0.25, 2) } else { (0.5, 1) };
         let least = self.mean_ns.difference() * least;
@@ -163,7 +164,7 @@ impl CallCause {
     fn add_times(&mut self, call: &Evidence<'_>, row: &Row, calls: f64, is_asked: bool) {
         *self.mean_ns.of(is_asked) += row.total_ns as f64 / calls;
         *self.total_ns.of(is_asked) += row.total_ns;
-        // The row of a thread's own running says all about it.
+        // The caller's own running has no parts.
         let ends = row.ends.iter().filter(|_| self.key != RowKey::Caller);
         for (key, end) in ends {
             let known = self.parts.iter().position(|part| part.end == *key);
@@ -175,7 +176,7 @@ impl CallCause {
             *part.mean_ns.of(is_asked) += end.ns as f64 / calls;
             *part.total_ns.of(is_asked) += end.ns;
             if is_asked {
-                // Two are enough to know that there is not only one.
+                // Two objects suffice to show that objects differ.
                 part.objects.extend(end.objects.iter().take(2).cloned());
                 part.code.waited.add_sites(call.stacks, &end.sites);
             }
@@ -194,7 +195,7 @@ impl CallCause {
         for (_, comm, site, count) in call.ran().filter(|(thread, comm, ..)| ran(*thread, *comm)) {
             let code = if is_of_others {
                 let running = self.parts.iter_mut().filter(|part| part.end.runs());
-                // The thread's own part, else that of the threads that the key names.
+                // The thread's own part, else the part for the threads in the key.
                 let its = running.filter(|part| part.end.thread.is_none_or(|name| name == comm));
                 its.max_by_key(|part| part.end.thread.is_some()).map(|part| &mut part.code)
             } else {
@@ -202,7 +203,7 @@ impl CallCause {
             };
             code.into_iter().for_each(|code| code.ran.add(site, count));
         }
-        // Where the ends are those of others, these are the waits for them.
+        // If the ends are in other threads, these sites are the waits for them.
         if is_of_others || row.ends.is_empty() {
             self.code.waited.add_sites(call.stacks, &row.sites);
         }
@@ -236,7 +237,7 @@ impl CallCause {
 }
 
 impl<'a> PerGroup<Vec<Evidence<'a>>> {
-    /// A call.
+    /// The call at a place.
     fn call(&self, CallPlace { is_asked, place }: CallPlace) -> Option<&Evidence<'a>> {
         (if is_asked { &self.asked } else { &self.usual }).get(place)
     }
@@ -246,7 +247,7 @@ impl<'a> PerGroup<Vec<Evidence<'a>>> {
 mod tests {
     use super::*;
 
-    /// A cause of these times, ns a call in question and a usual one, with these parts.
+    /// A cause with these mean times (selected and usual calls), ns a call, and these parts.
     fn cause(key: RowKey, (asked, usual): (f64, f64), parts: &[(f64, f64)]) -> CallCause {
         let part = |&(asked, usual): &(f64, f64)| CallCausePart {
             mean_ns: PerGroup { asked, usual },
@@ -279,7 +280,7 @@ mod tests {
     #[test]
     fn a_sentence_names_the_half_of_a_difference_and_two_quarters_of_what_others_did() {
         let told = |key: RowKey, parts: &[(f64, f64)]| cause(key, (1000.0, 200.0), parts).told_parts();
-        // The difference is 800: half of it 400, a quarter 200.
+        // The difference is 800: its half is 400, its quarter 200.
         assert_eq!(told(RowKey::Lock, &[(500.0, 101.0), (500.0, 100.0), (450.0, 0.0)]), [1]);
         assert_eq!(told(RowKey::Lock, &[(399.0, 0.0)]), [0; 0]);
         let thread = RowKey::Thread(Comm::new(b"holder"), crate::EndedBy::Release);

@@ -11,16 +11,16 @@ use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
 use crate::{Activity, Blamed, Sites, Tally, ThreadName};
 
-/// A path, with what was recorded of its threads' code, and the recording, which names it all.
+/// A path, its threads' recorded code, and the recording, which names everything.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     /// The recording.
     pub recorded: &'a Recorded,
     /// The path that explains the window.
     pub path: &'a Path,
-    /// Where in the code its waits began and were ended.
+    /// Code sites where the path's waits began and were ended.
     pub stacks: &'a Stacks,
-    /// Where in the code its running threads were seen.
+    /// Code sites where the path's running threads were sampled.
     pub sampled: &'a Sampled,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Evidence<'a> {
         self.path.waits()
     }
 
-    /// A wait of the path.
+    /// A wait by its id.
     pub fn wait(&self, id: WaitId) -> Option<&'a Wait> {
         self.path.wait(id)
     }
@@ -45,24 +45,24 @@ impl<'a> Evidence<'a> {
         self.path.window.to.since(self.path.window.from)
     }
 
-    /// The identity of the window's own thread when the window closed.
+    /// The window's own thread, with its identity when the window closed.
     pub fn subject(&self) -> ThreadInfo {
         self.thread(self.path.window.thread)
     }
 
-    /// The identity of a thread when the window closed.
+    /// A thread's identity when the window closed.
     pub fn thread(&self, index: ThreadIndex) -> ThreadInfo {
         self.recorded.thread_at(index, self.path.window.to)
     }
 
-    /// Whether a thread is the window's own, which may have gone on as another one.
+    /// Whether a thread is the window's own, also before or after an exec.
     pub fn is_asked(&self, thread: ThreadIndex) -> bool {
         let graph = self.recorded.graph();
         graph.last_successor(thread) == graph.last_successor(self.path.window.thread)
     }
 
-    /// Whether a thread belongs to the window's own processes: its process and the descendants of that. A thread
-    /// that was never introduced does not, nor does a kernel thread.
+    /// Whether a thread belongs to the window's own processes: the own thread's process and its descendants. False
+    /// for kernel threads, and for threads never introduced, except the window's own.
     pub fn is_own(&self, thread: ThreadIndex) -> bool {
         let (thread, subject) = (self.thread(thread), self.subject());
         match (thread.tgid, subject.tgid) {
@@ -72,12 +72,12 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// The host of a thread, where it is another one than the reference.
+    /// A thread's host, if not the reference host.
     pub fn remote_host(&self, thread: &ThreadInfo) -> Option<HostIndex> {
         self.recorded.remote_host(thread.tid).map(|_| thread.tid.host())
     }
 
-    /// The name that a thread shares with others of its kind.
+    /// The name that threads of this kind share.
     pub fn shared_name(&self, thread: &ThreadInfo) -> ThreadName {
         let comm = if thread.kernel { worker_family(thread.comm) } else { thread.comm };
         ThreadName { comm, kernel: thread.kernel, host: self.remote_host(thread) }
@@ -105,11 +105,11 @@ impl<'a> Evidence<'a> {
         Activity { kind, blamed }
     }
 
-    /// The CPU limit that a thread was under when the window closed; where it had left the limited cgroup by then, the last one in the
-    /// window.
+    /// A thread's CPU limit when the window closed. If the thread had left the limited cgroup by then, its last
+    /// limit in the window.
     pub(crate) fn cpu_limit(&self, thread: Option<ThreadIndex>) -> Option<UnitLimit> {
         let (index, window) = (thread?, self.path.window);
-        // Limits have the stamps of the events, which are those of the graph.
+        // Limits have the events' stamps, which are the graph's.
         let at = Stamp::<Local>::from_ns(window.to.ns());
         let limit = |thread: &ThreadInfo| self.recorded.names().limit_of(thread, at);
         let at_the_end = self.thread(index);
@@ -119,13 +119,13 @@ impl<'a> Evidence<'a> {
         known.find(|known| known.limit.is_some()).or_else(|| limit(&at_the_end))
     }
 
-    /// The end that sent a packet of a flow.
+    /// The endpoint that sends on a flow.
     pub(crate) fn sender(&self, flow: Option<FlowId>) -> Option<Endpoint> {
         Some(self.recorded.names().sender(flow?)?.end)
     }
 
-    /// The end that made a wait long which a timer's packet ended: the one that did not answer a SYN, or had closed its
-    /// window, else the sender.
+    /// The endpoint that made a wait long which a timer's packet ended: the end that did not answer a SYN or had
+    /// closed its window, else the sender.
     pub fn slow_end(&self, flow: FlowId, purpose: TimerPurpose) -> Option<Endpoint> {
         let names = self.recorded.names();
         let peer = match purpose {
@@ -140,14 +140,14 @@ impl<'a> Evidence<'a> {
         self.recorded.names().spell(call)
     }
 
-    /// The samples of running threads: each thread with its name then, the site, and the number of samples there.
+    /// Samples of running threads: the thread, its name then, the site, and the number of samples.
     pub fn ran(&self) -> impl Iterator<Item = (ThreadIndex, Comm, &Site, u64)> {
         self.sampled.iter().filter_map(|((segment, comm, site), count)| {
             Some((self.path.segment(*segment)?.thread?, *comm, site, *count))
         })
     }
 
-    /// Where threads of this name that `belongs` accepts were seen running.
+    /// Functions in which threads with this name, accepted by `belongs`, were sampled.
     pub fn samples(&self, comm: Comm, belongs: impl Fn(ThreadIndex) -> bool) -> Tally {
         let mut tally = Tally::default();
         let seen = self.ran().filter(|(thread, name, ..)| *name == comm && belongs(*thread));
@@ -155,14 +155,14 @@ impl<'a> Evidence<'a> {
         tally
     }
 
-    /// The functions in which waits began, or were ended.
+    /// Functions in which waits began, or were ended.
     pub fn functions(&self, sites: &Sites) -> Tally {
         let mut tally = Tally::default();
         tally.add_sites(self.stacks, sites);
         tally
     }
 
-    /// The site where the thread of a segment began to wait, if its stack is known.
+    /// The site where a segment's thread began to wait, if its stack is known.
     pub(crate) fn segment_site(&self, segment: usize) -> Option<SiteId> {
         self.stacks.of_segment(segment)?.site
     }
@@ -190,7 +190,7 @@ mod tests {
             [0, 1, 2, 3, 4].map(|thread| story.evidence().is_own(ThreadIndex(thread)))
         };
         assert_eq!(own((7, 1)), [true, true, true, false, false]);
-        // The path of a kernel thread has no own ones: it works for others.
+        // A kernel thread's path has no own threads: it works for others.
         assert_eq!(own((81, 2)), [false; 5]);
     }
 
@@ -200,7 +200,7 @@ mod tests {
         use wakepath_critical_path::{Cause, SegmentKind};
         use wakepath_event::{CgroupId, EventKind, NameSpace};
 
-        // The cgroup in which the thread begins, and the one to which it moves at 50; the window is from 20 to 90.
+        // The thread begins in cgroup `began`, and moves to `moved` at the time `at`; the window is from 20 to 90.
         let limit = |began: u64, moved: u64, at: u64| {
             let mut story = Story::default();
             let thread = story.thread(7, 1, b"first", began);

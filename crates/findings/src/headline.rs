@@ -1,4 +1,4 @@
-//! The first sentence of an answer about a path: how the window ended, and what its largest part is blamed on.
+//! The first sentence about a path: the end of the window, and the blame for its largest part.
 
 use std::cmp::Reverse;
 
@@ -11,39 +11,39 @@ use crate::{Awaited, Doers, Evidence, Row, RowKey, Who};
 /// The first sentence about a window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headline {
-    /// How the window ended: where it ended in a wait, that comes first.
+    /// The end of the window. If it is a wait, the sentence begins with it.
     pub end: WindowEnd,
-    /// The part of the time that is blamed; `None` for an empty window.
+    /// The blamed part of the time; `None` for an empty window.
     pub largest: Option<LargestPart>,
-    /// Those that are responsible: for the end of the window where that comes first, else for the largest part. `None` where
-    /// that is the window's own thread, or no thread.
+    /// The threads responsible for the wait in which the window ended, else for the largest part. `None`: the
+    /// window's own thread, or no thread.
     pub who: Option<Who>,
 }
 
-/// How a window ended for its own thread.
+/// The end of a window for its own thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowEnd {
-    /// No wait, or a wait that ended.
+    /// No wait, or a finished wait.
     Over,
-    /// Within a wait that nothing ended.
+    /// In a wait that nothing ended.
     StillWaiting,
-    /// A signal killed the thread while it waited.
+    /// A signal killed the waiting thread.
     Killed,
-    /// A signal killed a descendant of its process while that waited.
+    /// A signal killed a waiting descendant of the thread's process.
     DescendantKilled,
 }
 
-/// The waits with which a window may have ended.
+/// Waits in which a window may have ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LastWaits<'a> {
     /// The open wait of the window's own thread.
     pub still_waiting: Option<&'a Hang>,
-    /// The wait in which a signal killed that thread, or a descendant of its process.
+    /// The wait in which a signal killed the window's own thread, or a descendant of its process.
     pub killed: Option<&'a Hang>,
 }
 
 impl<'a> LastWaits<'a> {
-    /// How the window ended, and the wait that it ended in. An open wait comes before one that a signal ended.
+    /// The end of the window, and the wait in which it ended. An open wait comes before a killed wait.
     fn end(self, evidence: &Evidence<'_>) -> (WindowEnd, Option<&'a Hang>) {
         match (self.still_waiting, self.killed) {
             (Some(hang), _) => (WindowEnd::StillWaiting, Some(hang)),
@@ -54,35 +54,35 @@ impl<'a> LastWaits<'a> {
     }
 }
 
-/// The row that answers first, or the part of it that is of the window's own thread, or of the others.
+/// The row that answers first, or the part spent by the window's own thread or by other threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LargestPart {
-    /// The place of the row.
+    /// The row's index.
     pub row: usize,
     /// The blamed time, ns.
     pub ns: u64,
     /// Own threads spent it while the window's own thread waited for them.
     pub by_others: bool,
-    /// It took more than half of the window.
+    /// It took more than half the window.
     pub is_most: bool,
-    /// The thing that a sentence names first.
+    /// The first thing to name in a sentence.
     pub blames: Blames,
 }
 
-/// The thing that a sentence about a row names first.
+/// The first thing to name in a sentence about a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Blames {
-    /// The cause that the row has as its key.
+    /// The cause in the row's key.
     Key,
-    /// The wait with which the window ended: the sentence has it already.
+    /// The wait in which the window ended: the sentence has it already.
     LastWait,
-    /// The thread that joined waits were for; the row says what that one did meanwhile.
+    /// The thread for which joined waits waited; the row has its activity meanwhile.
     Awaited(Awaited),
-    /// Own threads that did what the row says, while the window's own thread waited for them.
+    /// Own threads with the row's activity, while the window's own thread waited for them.
     Doers(Doers),
 }
 
-/// The headline of a path with these rows.
+/// The headline for a path with these rows.
 pub(crate) fn headline(evidence: &Evidence<'_>, rows: &[(RowKey, Row)], waits: LastWaits<'_>) -> Headline {
     let (end, hang) = waits.end(evidence);
     let mut largest = largest_part(evidence, rows);
@@ -104,7 +104,7 @@ pub(crate) fn headline(evidence: &Evidence<'_>, rows: &[(RowKey, Row)], waits: L
     Headline { end, largest, who }
 }
 
-/// Those that are responsible for the largest part.
+/// The threads responsible for the largest part.
 fn responsible(evidence: &Evidence<'_>, rows: &[(RowKey, Row)], part: &LargestPart) -> Option<Who> {
     match &part.blames {
         Blames::LastWait => None,
@@ -114,8 +114,8 @@ fn responsible(evidence: &Evidence<'_>, rows: &[(RowKey, Row)], part: &LargestPa
     }
 }
 
-/// The largest part of a path's time; `None` for an empty window. The time in which the window's own thread ran is not
-/// added to that in which it was blocked and another one ran.
+/// The largest part of a path's time; `None` for an empty window. The own thread's running time, and the time in
+/// which it was blocked while another ran, are separate parts.
 pub(crate) fn largest_part(evidence: &Evidence<'_>, rows: &[(RowKey, Row)]) -> Option<LargestPart> {
     let part = largest_of(rows, evidence.window_ns())?;
     let (key, row) = &rows[part.row];
@@ -134,14 +134,15 @@ fn largest_of(rows: &[(RowKey, Row)], window_ns: u64) -> Option<LargestPart> {
         };
         [part(row.total_ns - of_others, false), part(of_others, true)]
     });
-    // The first of equal ones.
+    // Among equal parts, the first.
     parts.filter(|part| part.ns > 0).min_by_key(|part| Reverse(part.ns))
 }
 
-/// The thing that a sentence about a row names first. It is the thread that joined waits were for, where these took more than
-/// half of the row's time; else the own threads that spent it, if the window's own thread waited for them.
+/// The first thing to name in a sentence about a row: the thread for which joined waits waited, if these took more
+/// than half the row's time; else the own threads that spent it, if the window's own thread waited for them; else
+/// the row's key.
 fn blames(evidence: &Evidence<'_>, key: &RowKey, row: &Row, by_others: bool) -> Blames {
-    // The row of a process has its name.
+    // A process's row has its name already.
     let is_awaited = |awaited: &Awaited| {
         !matches!(key, RowKey::Process(..))
             && awaited.ns > row.total_ns / 2
@@ -176,21 +177,21 @@ mod tests {
                 .map(|part| (rows[part.row].0.clone(), part.ns, part.by_others, part.is_most))
         };
         let (ran, disk) = (RowKey::Running(name), RowKey::Disk(None));
-        // The thread ran for 25 of 60 ns itself; a disk is waited for by whichever thread.
+        // The thread itself ran for 25 of 60 ns; a disk's time is not split by thread.
         let rows = [(ran.clone(), row(60, 25)), (disk.clone(), row(40, 10))];
         assert_eq!(told(&rows, 100), Some((disk.clone(), 40, false, false)));
         let rows = [(ran.clone(), row(70, 20)), (disk.clone(), row(30, 0))];
         assert_eq!(told(&rows, 100), Some((ran.clone(), 50, true, false)), "half is not most");
         assert_eq!(told(&rows, 99), Some((ran.clone(), 50, true, true)));
-        // Among equal ones the first.
+        // Among equal rows, the first.
         let rows = [(ran.clone(), row(50, 50)), (disk.clone(), row(50, 50))];
         assert_eq!(told(&rows, 100), Some((ran, 50, false, false)));
         assert_eq!(told(&[(disk, row(0, 0))], 0), None);
         assert_eq!(told(&[], 0), None);
     }
 
-    /// The path of a thread that waited 100 ns for a lock through time-outs, while its holder slept for `slept` and ran for the
-    /// rest.
+    /// The path of a thread that waited 100 ns for a lock, through time-outs if `timed_out`. The lock's holder
+    /// slept for `slept`, and ran for the rest.
     fn awaited_story(slept: u64, timed_out: bool) -> crate::testing::FinishedStory {
         let mut story = Story::default();
         let own = story.thread(7, 1, b"app", 7);
@@ -220,7 +221,7 @@ mod tests {
             let who = headline.who.expect("the holder");
             assert_eq!((who.thread.is_some(), who.threads), (is_awaited, 1));
         }
-        // The joined waits took 100 ns: not more than half of a row of 200 ns. Another row is not that thread's.
+        // The joined waits took 100 ns: not more than half of 200 ns. Another row does not have that thread.
         let story = awaited_story(70, true);
         let evidence = story.evidence();
         let holder = ThreadIndex(1);

@@ -11,30 +11,31 @@ use wakepath_wait_graph::{
     ContendedLock, Dialogue, End, Evidence, StackAt, StackIndex, StateInterval, ThreadIndex, Waker,
 };
 
-/// The class of the time in which a thread is blocked. Only idle and sleeping threads are not slowed for sure.
+/// A blocked thread's class. Only idle and sleeping threads are not slowed for sure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockedClass {
-    /// It has no work: it waits for the next request.
+    /// The thread has no work: it waits for the next request.
     Idle,
-    /// It asked for a sleep.
+    /// The thread asked for a sleep.
     Sleeping,
-    /// It waits for an answer, a lock or a device.
+    /// The thread waits for an answer, a lock or a device.
     Waiting,
-    /// It waits for work or for an answer; the recording does not show which.
+    /// The thread waits for work or for an answer; the recording does not show which.
     Undecided,
 }
 
-/// A class, and whether a rule found it rather than the kernel's own words.
+/// A class, and whether a rule found it instead of the kernel's own report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Classified {
     /// The class.
     pub class: BlockedClass,
-    /// The packets of a connection, or its ports, say which end waits for the other; the memory of a futex names its
-    /// owner; a stack shows that a pool's thread waits for its next job; a kernel thread without work sleeps lightly. Otherwise it is measured, or undecided.
+    /// A rule found it: a connection's packets or ports show which end waits for the other; a futex's memory names
+    /// its owner; a stack shows a pool's thread waiting for its next job; a kernel thread without work sleeps
+    /// lightly. Otherwise the class is measured, or undecided.
     pub inferred: bool,
 }
 
-/// The waits whose stacks show that a pool's thread waits for its next job; each stack is put into names once.
+/// Waits in which a pool's thread waits for its next job, by their stacks; each stack is put into names once.
 pub struct Pools<'a> {
     names: Option<CodeNames<'a>>,
     known: HashMap<StackIndex, bool>,
@@ -46,12 +47,12 @@ impl<'a> Pools<'a> {
         Self { names: Some(names), known: HashMap::new() }
     }
 
-    /// Without stacks: no wait is one of those.
+    /// Without stacks: no wait is for a job.
     pub fn unknown() -> Self {
         Self { names: None, known: HashMap::new() }
     }
 
-    /// Whether the wait that a thread began at `at` is one of those.
+    /// Whether the wait that began at `at` is for a pool's next job.
     fn show_idleness(&mut self, recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> bool {
         let Some(names) = self.names.as_mut() else { return false };
         let Some(StackAt::Recorded(index, _)) = recorded.graph().stack_at(thread, at) else { return false };
@@ -62,7 +63,7 @@ impl<'a> Pools<'a> {
     }
 }
 
-/// The part of a wait that decides its class.
+/// The properties of a wait that decide its class.
 #[derive(Debug, Clone, Copy)]
 pub struct Blocked {
     thread: ThreadIndex,
@@ -70,14 +71,14 @@ pub struct Blocked {
     to: Stamp<Reference>,
     call: Option<Call>,
     state: Option<BlockedState>,
-    /// The lock has an owner, who is proved or not.
+    /// Whether the lock's owner is proved; `None` without an owner.
     owner_proved: Option<bool>,
-    /// The flow of the packet that ended it, where that is known for sure.
+    /// The flow of the packet that ended the wait, if known for sure.
     ended_by: Option<FlowId>,
 }
 
 impl Blocked {
-    /// That of a wait in the graph, which is this state interval of its thread.
+    /// For a wait in the graph, with this state interval of its thread.
     pub fn of_wait(recorded: &Recorded, thread: ThreadIndex, interval: &StateInterval) -> Self {
         let wait = recorded.graph().wait(interval);
         let lock = wait.and_then(|wait| wait.lock);
@@ -102,7 +103,7 @@ impl Blocked {
         }
     }
 
-    /// That of an open wait, up to `to`.
+    /// For an open wait, up to `to`.
     pub fn of_hang(hang: &Hang, to: Stamp<Reference>) -> Self {
         let owned = hang.lock.is_some_and(|lock| lock.owner.is_some());
         Self {
@@ -116,14 +117,14 @@ impl Blocked {
         }
     }
 
-    /// Its class, as a wait of `thread`.
+    /// The wait's class, with `thread` as its thread.
     pub fn class(&self, recorded: &Recorded, thread: &ThreadInfo, pools: &mut Pools<'_>) -> Classified {
         use BlockedClass::{Idle, Sleeping, Undecided, Waiting};
         let measured = |class| Classified { class, inferred: false };
         if let Some(proved) = self.owner_proved {
             return Classified { class: Waiting, inferred: !proved };
         }
-        // How those wait that did so when tracing began is not noted by every tracer.
+        // Not every tracer notes the state of threads already blocked when tracing began.
         let lightly = matches!(
             self.state,
             None | Some(
@@ -179,7 +180,7 @@ impl Blocked {
         }
     }
 
-    /// The class of a read of the socket that sends `flow`, where it is shown.
+    /// The class of a read from the socket that sends `flow`, if shown.
     fn of_read(&self, recorded: &Recorded, flow: FlowId) -> Option<BlockedClass> {
         let peer = recorded.names().receiver(flow);
         let Dialogue { opened, last_data } = recorded.graph().dialogue(flow, Direction::Out, self.from);
@@ -193,16 +194,16 @@ impl Blocked {
         }
     }
 
-    /// The class of a wait for several descriptors, which a packet of `flow` ended, where it is shown.
+    /// The class of a wait for several descriptors, ended by a packet of `flow`, if shown.
     fn of_event(&self, recorded: &Recorded, flow: FlowId) -> Option<BlockedClass> {
         let dialogue = |at| recorded.graph().dialogue(flow, Direction::In, at);
         let (before, after) = (dialogue(self.from), dialogue(self.to));
         let peer = recorded.names().sender(flow);
         let came = matches!(after.last_data, Some((End::Other, _)));
         match (opener(after.opened, peer)?, before.last_data) {
-            // A connection that was opened meanwhile.
+            // A connection opened meanwhile.
             (End::Other, _) if after.opened.is_some_and(|(_, at)| at > self.from) => Some(BlockedClass::Idle),
-            // A request. An acknowledgement may end a wait too: for the other end to take more data.
+            // A request. An acknowledgement may end a wait too: until the other end takes more data.
             (End::Other, None | Some((End::Own, _))) if came => Some(BlockedClass::Idle),
             // An answer: the own end spoke last.
             (End::Own, Some((End::Own, _))) => Some(BlockedClass::Waiting),
@@ -213,7 +214,7 @@ impl Blocked {
     }
 }
 
-/// The end that opened a connection: by its handshake, else by its ports.
+/// The end that opened a connection, by its handshake, else by its ports.
 fn opener(opened: Option<(End, Stamp<Reference>)>, peer: Option<Peer>) -> Option<End> {
     let by_ports = || match peer? {
         peer if peer.called_us() => Some(End::Other),
@@ -230,16 +231,16 @@ fn inferred_or_undecided(class: Option<BlockedClass>) -> Classified {
 /// Calls that wait for the next connection.
 static ACCEPTS: LazyLock<CallSet> = LazyLock::new(|| CallSet::named("accept accept4"));
 
-/// Calls that read the next line, message or event of one descriptor.
+/// Calls that read a descriptor's next line, message or event.
 static READS: LazyLock<CallSet> =
     LazyLock::new(|| CallSet::named("read readv pread64 recvfrom recvmsg recvmmsg splice"));
 
-/// Calls that wait for any of the descriptors of an event loop.
+/// Calls that wait for any descriptor in an event loop.
 static EVENT_LOOPS: LazyLock<CallSet> =
     LazyLock::new(|| CallSet::named("epoll_pwait epoll_pwait2 epoll_wait epoll_wait_old"));
 
-/// Calls that serve waits for work and for answers alike: a condition variable or semaphore has no owner, and both a
-/// pool's idle worker and the thread that waits for that worker's result wait in a futex.
+/// Calls that serve waits for work and for answers alike: a condition variable or semaphore has no owner, and a
+/// futex holds both a pool's idle worker and the thread waiting for that worker's result.
 static ANYTHING: LazyLock<CallSet> = LazyLock::new(|| {
     CallSet::named(
         "futex_requeue futex_wait futex_waitv futex_wake io_getevents io_pgetevents io_uring_enter msgrcv \

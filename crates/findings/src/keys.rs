@@ -1,73 +1,72 @@
-//! The keys by which time is added up. Each is typed: no key is a text, so that no view's wording decides what
-//! belongs together.
+//! Keys for adding up time. Keys are types, not texts, so that no view's wording decides what belongs together.
 
 use wakepath_critical_path::{Responsible, SegmentKind, SignalCause};
 use wakepath_event::{Call, Comm, HostIndex};
 use wakepath_loaded::{CallName, Endpoint, Object, UnitLimit};
 use wakepath_wait_graph::{ThreadIndex, TimerPurpose};
 
-/// All threads of one name.
+/// All threads with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadName {
-    /// The name; empty where it is not known.
+    /// The name; empty if unknown.
     pub comm: Comm,
-    /// They belong to the kernel.
+    /// Whether they are kernel threads.
     pub kernel: bool,
-    /// Their host, where it is another one than the reference.
+    /// Their host, if not the reference host.
     pub host: Option<HostIndex>,
 }
 
-/// A thread, or all threads of a name.
+/// A thread, or all threads with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ThreadKey {
     /// This thread.
     One(ThreadIndex),
-    /// All threads of this name.
+    /// All threads with this name.
     Named(ThreadName),
 }
 
-/// The activity of a thread, by kind and blamed cause.
+/// A thread's activity, by kind and blamed cause.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Activity {
-    /// Running, or what it waited for.
+    /// Running, or the kind of wait.
     pub kind: SegmentKind,
-    /// The cause that is responsible.
+    /// The responsible cause.
     pub blamed: Blamed,
 }
 
 impl Activity {
-    /// A kind of time of which no more is said.
+    /// A kind of time without details.
     pub const fn plain(kind: SegmentKind) -> Self {
         Self { kind, blamed: Blamed::Cause(Responsible::Itself) }
     }
 }
 
-/// A [`Responsible`] by name, where it has one that others share.
+/// A [`Responsible`] by a name that others may share.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Blamed {
-    /// The cause in the path's form: a flow is unknown, and a lock has no owner.
+    /// The cause as the path has it, but a flow is unknown, and a lock has no owner.
     Cause(Responsible),
-    /// Threads of this name had the CPU.
+    /// Threads with this name had the CPU.
     Threads(ThreadName),
     /// A cgroup's CPU limit.
     CpuLimit(UnitLimit),
-    /// Kernel threads of this name did what was waited for.
+    /// Kernel threads with this name did the awaited work.
     KernelThread(Comm),
-    /// The sender of a packet.
+    /// A packet's sender.
     Sender(Endpoint),
 }
 
-/// The key of a row of the first screen, or of a cause of the time of calls: the blamed cause.
+/// The key of a row on the first screen, or of a cause of calls' time: the blamed cause.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RowKey {
-    /// The thread that made the call, by running: calls are made by threads of many names. A row of the first screen
-    /// has the thread's name instead.
+    /// The thread that made the call, by running: threads with many names make calls. A row on the first screen has
+    /// the thread's name instead.
     Caller,
-    /// Own threads of this name ran.
+    /// Own threads with this name ran.
     Running(Comm),
     /// Interrupts took the CPU from own threads.
     Interrupts,
-    /// The hypervisor took it.
+    /// The hypervisor took the CPU from own threads.
     Hypervisor,
     /// Own threads waited for a CPU.
     Cpu,
@@ -77,47 +76,47 @@ pub enum RowKey {
     Disk(Option<u32>),
     /// A timer for which own threads slept, or which ended a wait in an unknown call.
     Timer,
-    /// The end of a time-out: what own threads waited for did not come.
+    /// A time-out ended the wait: the awaited event did not come.
     TimedOut(Expected),
-    /// A descriptor that a timer made ready: a timer itself, or something that timed out.
+    /// A descriptor that a timer made ready: a timer itself, or something timed out.
     TimerReady(Option<Object>),
-    /// A timer: the end of a time-out, or one of the things that were waited for.
+    /// A timer: either the end of a time-out, or a timer among the awaited things.
     TimeOutOrTimer,
-    /// Room in a connection, by its other end, which had closed its window; whether a time-out ended that.
+    /// Room in a connection, by its other end, which had closed its window; whether a time-out ended the wait.
     Window(Option<Object>, bool),
-    /// A packet that a timer sent: the end that sent it; for a SYN the end that did not answer, for a probe of a window the
-    /// end that had closed it.
+    /// A packet sent by a timer, by its sender; a SYN, by the end that did not answer; a window probe, by the end
+    /// that had closed its window.
     SentByTimer(Option<Endpoint>, TimerPurpose),
-    /// The network: the other end, where it is known.
+    /// The network, by the other end, if known.
     Network(Option<Endpoint>),
-    /// A lock; what its owner did is not known.
+    /// A lock; its owner's activity is unknown.
     Lock,
-    /// A person.
+    /// A user's input.
     UserInput,
-    /// A queue of a runtime's scheduler or of a pool.
+    /// A queue in a runtime's scheduler or in a pool.
     Queue,
     /// Some other device or interrupt.
     Device(Responsible),
-    /// Another process; several of one name, on one host, are one row.
+    /// Another process; processes with the same name and host share a row.
     Process(Comm, Option<HostIndex>),
-    /// In the time of a call: a thread of the caller's own process or its descendants that ended the caller's wait, by
-    /// its name, and how.
+    /// In a call's time: a thread in the caller's own process or its descendants that ended the caller's wait, by
+    /// its name, and the way it did so.
     Thread(Comm, EndedBy),
-    /// A kernel thread, where no disk was behind it.
+    /// A kernel thread without a disk behind it.
     KernelThread(Comm),
     /// Waits that this signal cut short.
     Signal(SignalCause),
-    /// Time in which a signal had stopped the thread, until this.
+    /// Time in which a signal had stopped the thread, until this cause.
     Stopped(Responsible),
-    /// Waits that were not over when the window closed.
+    /// Waits still open when the window closed.
     StillWaiting,
-    /// The reason why it is not known.
+    /// Unknown time, by its reason.
     Unknown(Responsible),
 }
 
 impl RowKey {
-    /// Whether it says what own threads did: where that was not the window's own thread, that one waited for them. Other
-    /// keys say what the window's own thread waited for, itself or through others.
+    /// Whether the key is an activity of own threads. If these are not the window's own thread, that thread waited
+    /// for them. Other keys are things for which the window's own thread waited, itself or through others.
     pub const fn is_of_doers(&self) -> bool {
         matches!(
             self,
@@ -131,27 +130,27 @@ impl RowKey {
         )
     }
 
-    /// Whether the time is that of threads that the waiting thread waited for; its parts say what they did.
+    /// Whether the time belongs to threads for which the waiting thread waited; its parts are their activities.
     pub const fn is_of_others(&self) -> bool {
         matches!(self, Self::Process(..) | Self::Thread(..))
     }
 }
 
-/// The thing that did not come in a wait that timed out.
+/// The missing event in a timed-out wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Expected {
-    /// An answer to the request for a connection.
+    /// An answer to a connection request.
     Answer,
     /// Room to send.
     Room,
-    /// Anything on a descriptor, or on any of a set.
+    /// Anything on a descriptor, or on a set.
     Input,
     /// Something else: a lock, a condition, a signal.
     Event,
 }
 
 impl Expected {
-    /// The thing that a system call waits for.
+    /// The awaited event of a system call.
     pub fn by(call: &CallName) -> Self {
         const CONNECT: u32 = 42;
         match call.number {
@@ -163,10 +162,10 @@ impl Expected {
     }
 }
 
-/// The way in which a thread ended another one's wait.
+/// The way in which a thread ended another thread's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EndedBy {
-    /// It released a lock, whose owner it was.
+    /// It released a lock that it owned.
     Release,
     /// It sent a packet.
     Packet,
@@ -177,28 +176,27 @@ pub enum EndedBy {
 /// A part of a row's time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PartKey {
-    /// The threads did this.
+    /// The threads' activity.
     Activity(Activity),
-    /// Kernel threads did something for them.
+    /// Kernel threads worked for the threads.
     KernelThreads,
     /// The threads were blocked in this call.
     Call(CallName),
 }
 
-/// The end of the chain of waits of a row, without the objects of the calls: there
-/// may be thousands of them.
+/// The end of a row's wait chain, without the calls' objects: there may be thousands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndKey {
-    /// The activity of the thread there; `None` where the row's key has it.
+    /// The last thread's activity; `None` if the row's key has it.
     pub activity: Option<Activity>,
-    /// The number of the system call that it was in.
+    /// The number of its system call.
     pub call: Option<u32>,
-    /// The name of the thread there, where it is not of those that the row's key names.
+    /// Its name, unless the row's key has it.
     pub thread: Option<Comm>,
 }
 
 impl EndKey {
-    /// Whether a thread runs there: samples show where.
+    /// Whether a thread runs at the end: samples show where.
     pub fn runs(&self) -> bool {
         self.activity.as_ref().is_some_and(|activity| *activity == Activity::plain(SegmentKind::Running))
     }
@@ -211,11 +209,11 @@ mod tests {
     #[test]
     fn a_call_shows_what_did_not_come() {
         let by = |number| Expected::by(&CallName { number, object: None });
-        // read, poll, epoll_wait, recvfrom, accept
+        // The calls read, poll, epoll_wait, recvfrom and accept.
         assert!([0, 7, 232, 45, 43].into_iter().all(|number| by(number) == Expected::Input));
         assert_eq!(by(42), Expected::Answer, "connect");
         assert!(Call::SENDS.into_iter().all(|number| by(number) == Expected::Room));
-        // futex, semtimedop, a call without a name
+        // The calls futex and semtimedop, and a call without a name.
         assert!([202, 220, 9_999].into_iter().all(|number| by(number) == Expected::Event));
     }
 }

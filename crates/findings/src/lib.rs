@@ -1,8 +1,8 @@
-//! Findings: what a path, many calls or a set of threads show, drawn from evidence by rules.
+//! Findings about a path, many calls or a set of threads, drawn from evidence by rules.
 //!
-//! Time is added up by typed keys ([`RowKey`], [`Activity`]); rules decide who or what is responsible,
-//! what is idle, and which step leads further. A finding knows no question, holds no sentence and is
-//! never serialised: the engine hands findings out, and the views word them.
+//! Time is added up by typed keys ([`RowKey`], [`Activity`]); rules decide what is responsible, what is idle, and
+//! which step leads further. A finding knows no question, holds no sentence and is never serialised: the engine
+//! hands findings out, and the views word them.
 
 mod basis;
 mod calls_findings;

@@ -1,4 +1,4 @@
-//! The evidence behind the numbers of a path: how well its time is known, and its largest segments.
+//! The evidence behind a path's numbers: the basis of its time, and its largest segments.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -7,26 +7,26 @@ use wakepath_critical_path::{Basis, Segment, SegmentKind, Wait, WaitId};
 
 use crate::Evidence;
 
-/// How the time of a path is known.
+/// The evidence behind a path's numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Method {
     /// The kinds of time that occur.
     pub kinds: BTreeSet<SegmentKind>,
-    /// The time of each basis, ns, the largest first.
+    /// The time by basis, ns, largest first.
     pub bases: Vec<(Basis, u64)>,
-    /// The time of all segments, ns.
+    /// The total time of all segments, ns.
     pub total_ns: u64,
-    /// The places of the largest segments, the largest first; of equal ones the first.
+    /// The indices of the largest segments, largest first; equal segments in time order.
     pub largest: Vec<usize>,
 }
 
-/// The largest segments whose evidence is shown.
+/// The number of segments shown with their evidence.
 const MAX_SEGMENTS: usize = 5;
-/// The waits above a segment that are shown.
+/// The number of waits shown above a segment.
 const MAX_WAITS: usize = 4;
 
 impl Method {
-    /// How the time of this path is known.
+    /// The evidence behind this path's numbers.
     pub fn new(evidence: &Evidence<'_>) -> Self {
         let length = |segment: &Segment| segment.to.since(segment.from);
         let mut sums: HashMap<Basis, u64> = HashMap::new();
@@ -45,7 +45,7 @@ impl Method {
         }
     }
 
-    /// The waits that a segment explains, the innermost first.
+    /// The waits that a segment explains, innermost first, at most four.
     pub fn waits_above<'a>(
         evidence: Evidence<'a>,
         segment: &Segment,

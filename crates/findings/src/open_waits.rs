@@ -1,5 +1,5 @@
-//! Waits that were open when the recording ended, or when a signal killed the thread: those of a window, and those of
-//! many threads.
+//! Waits still open when the recording ended, or when a signal killed the thread: for a window, and for many
+//! threads.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Hang, Window, deadlocks, hangs, killed};
@@ -11,30 +11,30 @@ use crate::idleness::{Blocked, BlockedClass, Pools};
 /// The open waits of several threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenWaits {
-    /// Cycles of threads that wait for each other's locks.
+    /// Cycles of threads waiting for each other's locks.
     pub deadlocks: Vec<Vec<Hang>>,
     /// Waits for an answer, a lock or a device, the longest first.
     pub still_waiting: Vec<Hang>,
-    /// The number of threads that wait for work.
+    /// The number of threads waiting for work.
     pub idle: usize,
     /// The number of threads in a sleeping call.
     pub sleeping: usize,
-    /// The number of threads that wait for work or for an answer.
+    /// The number of threads waiting for work or for an answer.
     pub undecided: usize,
 }
 
-/// The first thing to say about threads without a single window.
+/// The first statement about threads without a single window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadsHeadline {
-    /// Some of them wait for each other's locks.
+    /// Some threads wait for each other's locks.
     Deadlocked,
-    /// This number of them still wait at the end.
+    /// This number of threads still wait at the end.
     StillWaiting(usize),
-    /// A thread is to be chosen.
+    /// The user has to choose a thread.
     Choose,
 }
 
-/// The first thing to say: a deadlock, else waits that nothing ended.
+/// The first statement: a deadlock, else waits that nothing ended.
 pub fn threads_headline(open: &OpenWaits) -> ThreadsHeadline {
     match (open.deadlocks.is_empty(), open.still_waiting.len()) {
         (false, _) => ThreadsHeadline::Deadlocked,
@@ -43,12 +43,12 @@ pub fn threads_headline(open: &OpenWaits) -> ThreadsHeadline {
     }
 }
 
-/// Whether what was open when the recording ended was open at `to`.
+/// Whether `to` reaches the recording's end: waits open at that end were then open at `to`.
 fn reaches_end(recorded: &Recorded, to: Stamp<Reference>) -> bool {
     to >= recorded.to().min(recorded.graph().to())
 }
 
-/// Whether a wait belongs to the time from `from` to `to`: its thread was killed then, or it was open at `to` and nothing ended it.
+/// Whether a wait belongs to the time from `from` to `to`: its thread was killed then, or it was open at `to`.
 fn is_within(
     recorded: &Recorded,
     from: Stamp<Reference>,
@@ -61,7 +61,7 @@ fn is_within(
     }
 }
 
-/// The waits of these threads that were open at `to`, and the deadlocks that a signal ended since `from`.
+/// These threads' waits open at `to`, and the deadlocks that a signal ended since `from`.
 pub fn open_waits_of_threads(
     recorded: &Recorded,
     threads: &[ThreadIndex],
@@ -92,19 +92,19 @@ pub fn open_waits_of_threads(
     waits
 }
 
-/// The waits of a window that nothing ended but the end of the recording, or a signal that killed the thread.
+/// A window's waits that only the recording's end ended, or a signal that killed the thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WindowWaits {
-    /// The open wait of the window's thread, where the window reaches the end of the recording.
+    /// The open wait of the window's thread, if the window reaches the recording's end.
     pub still_waiting: Option<Hang>,
-    /// The wait in which a signal killed the window's thread; else the longest one in which a signal killed the main
-    /// thread of a descendant of its process.
+    /// The wait in which a signal killed the window's thread; else the longest such wait of a main thread in a
+    /// descendant of its process.
     pub killed: Option<Hang>,
-    /// The deadlocks that concern the window's process or descendants of that.
+    /// The deadlocks that concern the window's process or its descendants.
     pub deadlocks: Vec<Vec<Hang>>,
 }
 
-/// The open waits of a window, and those in which threads were killed.
+/// A window's open waits, and the waits in which threads were killed.
 pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
     let graph = recorded.graph();
     let thread = graph.last_successor(window.thread);
@@ -118,7 +118,7 @@ pub fn waits_of_window(recorded: &Recorded, window: Window) -> WindowWaits {
         let other = graph.thread(other);
         other.tgid() == Some(other.tid()) && other.tgid() != own
     };
-    // A thread that ends the process decides how long the others take: that is no signal.
+    // Number 0: a thread ended the process and so the others' waits; that is no signal.
     let by_signal = |hang: &Hang| hang.killed.is_some_and(|killed| killed.by.number != 0);
     let killed_here = |thread| killed(graph, thread).filter(&is_within).filter(by_signal);
     let of_others = || {
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use wakepath_loaded::testing::read;
 
-    /// Two threads, each holding the mutex that the other waits for.
+    /// Two threads hold a mutex each, and wait for the other's.
     #[test]
     fn a_deadlock_is_its_cycle() {
         let trace = wakepath_scenario::text::parse(

@@ -1,4 +1,4 @@
-//! The findings of one path, as its first screen shows them: rows with their evidence, and the headline.
+//! The findings about a path, as its first screen shows them: rows with their evidence, and the headline.
 
 #[cfg(test)]
 mod cases;
@@ -13,18 +13,18 @@ use crate::headline::headline;
 use crate::time_outs::other_reading;
 use crate::{Evidence, Headline, LastWaits, OtherReading, PartKey, Row, RowKey, Tally, rows};
 
-/// The findings of a path.
+/// The findings about a path.
 #[derive(Debug, Clone)]
 pub struct PathFindings {
-    /// The rows, the largest first; together they are the whole window.
+    /// The rows, largest first; together they are the whole window.
     pub rows: Vec<Finding>,
-    /// The number of rows that are worth a line each: the first ones.
+    /// The number of first rows worth a line each.
     pub shown: usize,
     /// The first sentence.
     pub headline: Headline,
-    /// The other reading of that sentence.
+    /// The headline's other reading.
     pub other_reading: Option<OtherReading>,
-    /// The time that has several explanations, ns.
+    /// The time with several explanations, ns.
     pub ambiguous_ns: u64,
 }
 
@@ -35,20 +35,20 @@ pub struct Finding {
     pub key: RowKey,
     /// Its time.
     pub row: Row,
-    /// Where in the code its threads ran, by their names: of a row of running time, or of another process.
+    /// Functions in which the row's threads ran, by thread name: for running time, or another process.
     pub ran: Vec<(Comm, Tally)>,
-    /// Where in the code its waits began.
+    /// Functions in which the row's waits began.
     pub waited: Tally,
-    /// The threads that lost its time, the most first; none where the window's own thread alone did.
+    /// The threads that lost the time, largest loss first; empty if the window's own thread alone did.
     pub lost_by: Vec<(Comm, u64)>,
 }
 
-/// Rows below this part of the window, and beyond this many, are put together.
+/// Rows below this share of the window, and rows beyond this number, are put together.
 const MIN_SHARE: f64 = 0.0005;
 const MAX_SHOWN: usize = 12;
 
 impl PathFindings {
-    /// The findings of a path. `other` is a path that joins more time-outs, with the sum of these.
+    /// The findings about a path. `other` is a path that joins more time-outs, with their sum.
     pub fn new(
         evidence: &Evidence<'_>,
         waits: LastWaits<'_>,
@@ -69,14 +69,14 @@ impl PathFindings {
         }
     }
 
-    /// The rows that are not worth a line each: their number, and the sum of their times, ns.
+    /// The rows not worth a line each: their number, and their total time, ns.
     pub fn rest(&self) -> (usize, u64) {
         let rest = self.rows.get(self.shown..).unwrap_or_default();
         (rest.len(), rest.iter().map(|finding| finding.row.total_ns).sum())
     }
 }
 
-/// The number of rows, from the first one on, that are worth a line each.
+/// The number of first rows worth a line each.
 fn shown(rows: &[(RowKey, Row)], window_ns: u64) -> usize {
     let is_large = |(_, row): &&(RowKey, Row)| row.total_ns as f64 >= window_ns as f64 * MIN_SHARE;
     rows.iter().take(MAX_SHOWN).take_while(is_large).count()
@@ -102,14 +102,14 @@ impl Finding {
         Self { ran, waited: evidence.functions(&row.sites), lost_by, key, row }
     }
 
-    /// The parts of its time, the largest first.
+    /// The parts of the row's time, largest first.
     pub fn parts(&self) -> Vec<(&PartKey, u64)> {
         let mut parts: Vec<_> = self.row.parts.iter().map(|(part, ns)| (part, *ns)).collect();
         parts.sort_by_key(|(part, ns)| (Reverse(*ns), *part));
         parts
     }
 
-    /// Whether its parts say more than its key.
+    /// Whether the parts say more than the key.
     pub fn is_divided(&self) -> bool {
         self.row.parts.len() >= 2 || matches!(self.key, RowKey::Cpu | RowKey::Lock)
     }

@@ -1,9 +1,9 @@
-//! The rows of the first screen: a path's time by who or what is responsible for it.
+//! The rows of the first screen: a path's time by the responsible thread or cause.
 //!
-//! The window's *own* processes are its process and all its descendants. Their time is grouped by what they did
-//! or waited for: running, a disk, a timer, a limit. The time of *other* processes, while an own thread waited for
-//! them, is grouped by process: "waiting for postgres". A kernel thread works on behalf of others, so its time
-//! belongs to the wait that it explains: `jbd2` to the disk write that waited for it.
+//! The window's *own* processes are its process and all descendants. Their time is grouped by activity or wait:
+//! running, a disk, a timer, a limit. The time of *other* processes, while an own thread waited for them, is
+//! grouped by process: "waiting for postgres". A kernel thread works on behalf of others, so its time belongs to
+//! the wait that it explains: `jbd2` to the disk write that waited for it.
 //!
 //! Rows regroup the path's segments and lose none, so they add up to the window.
 
@@ -22,40 +22,40 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::{Activity, BasisMix, Blamed, EndKey, Evidence, Expected, PartKey, RowKey, Sites, ThreadName};
 use classes::{Class, Sum, classes};
 
-/// A row: the time of its key in the window, and its details.
+/// A row: its key's time in the window, and details.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
     /// Its time, ns.
     pub total_ns: u64,
-    /// The part of it that the window's own thread spent itself, while it was not waiting for another thread, ns.
+    /// The part that the window's own thread spent while not waiting for another thread, ns.
     pub own_ns: u64,
-    /// The parts of that time, ns.
+    /// The total's parts, ns.
     pub parts: BTreeMap<PartKey, u64>,
-    /// The same time by what it went to at the end of the chain of waits.
+    /// The total by the end of the wait chain.
     pub ends: BTreeMap<EndKey, End>,
-    /// The waits behind it, by system call.
+    /// The waits behind the time, by system call.
     pub calls: BTreeMap<CallName, Waits>,
-    /// Waits for a disk whose system call was not recorded; they may be in page faults.
+    /// Waits for a disk in unrecorded system calls, perhaps in page faults.
     pub in_unknown_calls: Waits,
-    /// Where in the code these waits began.
+    /// Code sites where these waits began.
     pub sites: Sites,
-    /// Kernel threads that the waits went through.
+    /// Kernel threads in the wait chain.
     pub through: BTreeSet<Comm>,
-    /// The processes of its threads.
+    /// The threads' processes.
     pub processes: BTreeSet<Tid>,
-    /// Its threads.
+    /// The threads.
     pub threads: BTreeSet<ThreadIndex>,
     /// The threads that lost this time, by name, ns.
     pub users: BTreeMap<Comm, u64>,
-    /// The number of separate stretches of time.
+    /// The number of separate stretches.
     pub stretches: u64,
-    /// How much of it is known how well.
+    /// The total by basis.
     pub basis: BasisMix,
 }
 
 impl Row {
-    /// The object of its waits that took most of their time, and the number of other ones; `None` where that is none that
-    /// a person knows.
+    /// The object with the most time in the row's waits, and the number of other objects; `None` if the object is
+    /// unknown or anonymous.
     pub fn timed_out_object(&self) -> Option<(&Object, usize)> {
         let mut objects: BTreeMap<Option<&Object>, u64> = BTreeMap::new();
         for (call, waits) in &self.calls {
@@ -76,24 +76,25 @@ pub struct Waits {
     pub ns: u64,
 }
 
-/// The time at one end of the chain of waits.
+/// The time at an end of the wait chain.
 #[derive(Debug, Clone, Default)]
 pub struct End {
     /// The time, ns.
     pub ns: u64,
-    /// The objects of the system calls.
+    /// The system calls' objects.
     pub objects: BTreeSet<Object>,
-    /// Where in the code the waits began.
+    /// Code sites where the waits began.
     pub sites: Sites,
 }
 
-/// All rows, the largest first.
+/// All rows, largest first.
 pub fn rows(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
     keyed(evidence, false)
 }
 
-/// The rows of a call's time, the largest first. First the thread that ended a wait of the call's own thread (it held
-/// the lock, sent the packet or woke the thread), then what that one did meanwhile: the parts of its row.
+/// The rows of a call's time, largest first. The key is the thread that ended a wait of the call's own thread (it
+/// held the lock, sent the packet or woke the thread), if a user thread did; its activity meanwhile is the row's
+/// parts.
 pub(crate) fn rows_of_call(evidence: &Evidence<'_>) -> Vec<(RowKey, Row)> {
     keyed(evidence, true)
 }
@@ -111,7 +112,7 @@ fn keyed(evidence: &Evidence<'_>, of_call: bool) -> Vec<(RowKey, Row)> {
 struct RowBuilder<'a> {
     evidence: &'a Evidence<'a>,
     rows: HashMap<RowKey, Row>,
-    /// Whether a thread is an own one.
+    /// Whether a thread is an own thread.
     own: HashMap<ThreadIndex, bool>,
 }
 
@@ -120,15 +121,15 @@ impl RowBuilder<'_> {
         let evidence = self.evidence;
         let thread = class.thread.map(|thread| ThreadInfo { comm: class.comm, ..evidence.thread(thread) });
         let by_kernel = thread.is_some_and(|thread| thread.kernel);
-        // The thread that lost the time: the one that waits, where a kernel thread works for it.
+        // The thread that lost the time: the waiting thread, where a kernel thread works for it.
         let user = if by_kernel { class.user.map(|user| user.thread) } else { class.thread };
         let key = self.key(class, thread, user);
-        // The wait of the thread that lost the time.
+        // The losing thread's wait.
         let (end_call, end_site) = match class.user {
             user if by_kernel => (user.and_then(|user| user.call), user.and_then(|user| user.site)),
             _ => (class.call, class.site),
         };
-        // A wait for another process is named by the waiter's call; the other's calls are its parts.
+        // A wait for another process is named by the waiter's call; the other process's calls are its parts.
         let (call, site, waits) = match (&key, class.ender) {
             (_, Some(ender)) => (ender.call, ender.site, sum.waits),
             (RowKey::Process(..), None) => (class.own_call, class.own_site, sum.waits),
@@ -247,7 +248,7 @@ impl RowBuilder<'_> {
         }
     }
 
-    /// The part of its row that a class is.
+    /// A class's part in its row.
     fn part(&self, row: &RowKey, class: &Class, by_kernel: bool) -> PartKey {
         let activity = || self.evidence.activity(class.kind, class.responsible, class.thread);
         match (row, class.responsible) {
@@ -263,7 +264,7 @@ impl RowBuilder<'_> {
         }
     }
 
-    /// The end of the chain of a class, and the object of its call; `None` where its row's key has all of it.
+    /// The end of a class's wait chain, and its call's object; `None` if the row's key has it all.
     fn end(
         &self,
         row: &RowKey,
@@ -309,8 +310,8 @@ impl RowBuilder<'_> {
         Some((key, call.and_then(|call| call.object)))
     }
 
-    /// A wait for a CPU. The thread that had it is named and not numbered: of a build's hundred compilers each had
-    /// the CPU for a moment.
+    /// A wait for a CPU. The competitor is named and not numbered: each compiler in a build of a hundred had the
+    /// CPU briefly.
     fn cpu(&self, class: &Class) -> Activity {
         let blamed = match class.responsible {
             Responsible::Competitor(other) => {
@@ -327,7 +328,7 @@ impl RowBuilder<'_> {
         *self.own.entry(thread).or_insert_with(|| evidence.is_own(thread))
     }
 
-    /// A process has the name of its main thread.
+    /// A process has its main thread's name.
     fn process_comm(&self, thread: &ThreadInfo) -> Comm {
         let at = self.evidence.path.window.to;
         thread
@@ -404,18 +405,18 @@ mod tests {
                 (thread(b"flusher", EndedBy::Packet), 1),
             ]
         );
-        // A thread that the key does not name is named at the end of the chain.
+        // A thread outside the key is named at the end of the wait chain.
         let ends = |row: &Row| {
             let ends = row.ends.iter().map(|(key, end)| (key.thread, end.ns));
             ends.collect::<Vec<_>>()
         };
         assert_eq!(ends(&rows[0].1), [(Some(Comm::new(b"flusher")), 4), (None, 10)]);
         assert_eq!(ends(&rows[1].1), [(None, 3), (Some(Comm::new(b"sleep")), 5)]);
-        // The waits are those of the call's own thread, each counted once.
+        // The waits belong to the call's own thread, and count once each.
         let waits =
             |row: &Row| row.calls.iter().map(|(call, waits)| (call.number, waits.count)).collect::<Vec<_>>();
         assert_eq!([waits(&rows[0].1), waits(&rows[1].1)], [[(FUTEX, 1)], [(0, 1)]]);
-        // The first screen of a path asks what own threads did.
+        // A path's first screen shows the own threads' activities.
         let own = super::rows(&evidence).into_iter().map(|(key, _)| key);
         assert!(own.into_iter().all(|key| !matches!(key, RowKey::Thread(..))));
     }

@@ -1,4 +1,4 @@
-//! Functions in which threads were seen, counted over samples and stacks of many paths.
+//! Functions in which threads were seen, counted over samples and stacks on many paths.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,16 +6,15 @@ use std::collections::BTreeMap;
 use wakepath_loaded::{Caller, Frame, Site, SiteId, Stacks};
 use wakepath_symbols::{Found, Function};
 
-/// The number of waits that began, or were ended, at each site of a path; those of unknown sites at `None`.
+/// The number of waits that began, or were ended, at each site on a path; unknown sites at `None`.
 pub type Sites = BTreeMap<Option<SiteId>, u64>;
 
-/// Functions with the number of times that each was seen, and with which callers. Sites have numbers of their own on
-/// each path; functions are the same on all.
+/// Functions, with their counts and callers. Each path numbers its sites itself; functions are the same on all.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// Each without its line: its lines are one.
+    /// Functions without lines: a function's lines count together.
     functions: BTreeMap<Frame, (u64, BTreeMap<Caller, u64>)>,
-    /// Includes what is at no known function.
+    /// Includes counts at no known function.
     total: u64,
 }
 
@@ -24,9 +23,9 @@ pub struct Tally {
 pub struct Seen<'a> {
     /// The function, without a line.
     pub function: &'a Frame,
-    /// The caller that it was seen with most; never [`Caller::Nobody`].
+    /// The most frequent caller; never [`Caller::Nobody`].
     pub caller: Option<&'a Caller>,
-    /// The number of times.
+    /// The number of samples or waits.
     pub count: u64,
 }
 
@@ -35,12 +34,12 @@ pub struct Seen<'a> {
 pub struct Code {
     /// By samples.
     pub ran: Tally,
-    /// By the stacks of waits.
+    /// By wait stacks.
     pub waited: Tally,
 }
 
 impl Tally {
-    /// Adds waits that began, or were ended, at sites of a path.
+    /// Adds waits that began, or were ended, at a path's sites.
     pub fn add_sites(&mut self, stacks: &Stacks, sites: &Sites) {
         for (site, &count) in sites {
             match site {
@@ -72,12 +71,12 @@ impl Tally {
         }
     }
 
-    /// The number of samples or waits, those at no known function included.
+    /// The number of samples or waits, including unknown functions.
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// The function seen most; and the next one, where the first has less than half of all.
+    /// The most frequent function; and the next, if the first has less than half the total.
     pub fn leading(&self) -> Option<(Seen<'_>, Option<Seen<'_>>)> {
         let mut seen = self.seen().into_iter();
         let first = seen.next()?;
@@ -85,7 +84,7 @@ impl Tally {
         Some((first, next))
     }
 
-    /// The functions, the one seen most first.
+    /// The functions, most frequent first.
     pub fn seen(&self) -> Vec<Seen<'_>> {
         let most = |(a, n): &(&Caller, &u64), (b, m): &(&Caller, &u64)| n.cmp(m).then_with(|| b.cmp(a));
         let mut seen: Vec<_> = self
@@ -111,7 +110,7 @@ mod tests {
         Site { caller, ..Site::new(found, false, None) }
     }
 
-    /// The functions by name, each with its number and that of its most frequent caller.
+    /// Each function's name, its count, and its most frequent caller.
     fn seen(tally: &Tally) -> Vec<(String, u64, Option<String>)> {
         let name = |found: &Found| match found {
             Found::Function(function) => function.name.clone(),

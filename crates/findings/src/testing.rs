@@ -1,4 +1,4 @@
-//! Evidence that tests write as stories: who ran, who waited for what.
+//! Evidence written as stories in tests: running threads, and waits.
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{
@@ -13,25 +13,25 @@ use wakepath_wait_graph::{Builder, ThreadIndex};
 
 use crate::Evidence;
 
-/// Where the story begins on the monotonic clock: past 2^53 ns, where a double no longer holds it.
+/// The story's beginning on the monotonic clock: past 2^53 ns, where a double no longer holds it.
 pub const ORIGIN: u64 = (1 << 53) + 1;
 /// 2026-11-21 02:58:41.31 UTC.
 pub const REALTIME: u64 = 1_795_229_921_310_000_000;
 
 const READ: u32 = 0;
 const FDATASYNC: u32 = 75;
-/// The number of `futex`.
+/// The system call number of `futex`.
 pub const FUTEX: u32 = Call::FUTEX;
 
-/// A story while it is written.
+/// A story under construction.
 pub struct Story {
     sampled: Vec<(ThreadIndex, Comm, Site, u64)>,
     builder: Builder,
     survey: Survey,
     threads: u32,
-    /// The segments of its path.
+    /// The path's segments.
     pub segments: Vec<Segment>,
-    /// The waits of its path.
+    /// The path's waits.
     pub waits: Vec<Wait>,
     at: u64,
 }
@@ -53,29 +53,29 @@ impl Default for Story {
 }
 
 impl Story {
-    /// An event at its beginning.
+    /// Adds an event at the story's beginning.
     pub fn tell(&mut self, what: EventKind) {
         self.tell_at(0, what);
     }
 
-    /// The same, so long after the story began, ns. Events come in the order of their times.
+    /// Adds an event `ns` after the story's beginning. Events come in time order.
     pub fn tell_at(&mut self, ns: u64, what: EventKind) {
         let event = event(ORIGIN + ns, 0, 0, what);
         self.builder.push(&event);
         self.survey.observe(&event);
     }
 
-    /// A name that the recording gives.
+    /// Adds a name to the recording.
     pub fn name(&mut self, space: NameSpace, key: u64, name: &str) {
         self.tell(EventKind::Name(space, key, name.as_bytes().into()));
     }
 
-    /// A thread that sleeps when the story begins, the only one of its process.
+    /// Adds a process with a single thread, asleep when the story begins.
     pub fn thread(&mut self, tid: u32, parent: u32, comm: &[u8], cgroup: u64) -> ThreadIndex {
         self.thread_of(tid, tid, parent, comm, cgroup)
     }
 
-    /// A thread of process `tgid` that sleeps when the story begins.
+    /// Adds a thread to process `tgid`, asleep when the story begins.
     pub fn thread_of(&mut self, tgid: u32, tid: u32, parent: u32, comm: &[u8], cgroup: u64) -> ThreadIndex {
         let EventKind::Thread { identity, blocked, call } = thread(tid, tgid, parent, "") else {
             unreachable!("a thread")
@@ -92,17 +92,17 @@ impl Story {
         ThreadIndex(self.threads - 1)
     }
 
-    /// A descriptor of a process.
+    /// Adds a descriptor to a process.
     pub fn file(&mut self, tgid: u32, fd: u32, mode: u32, flow: Option<u64>, name: &str) {
         self.tell(testing::file(tgid, fd, mode, flow, name));
     }
 
-    /// A TCP flow.
+    /// Adds a TCP flow.
     pub fn flow(&mut self, id: u64, source: &str, target: &str) {
         self.tell(testing::flow(id, source, target));
     }
 
-    /// The path goes on for `ns` with this.
+    /// Adds a segment of `ns` to the path.
     pub fn then(
         &mut self,
         ns: u64,
@@ -131,14 +131,14 @@ impl Story {
         self.segments.last_mut().expect("just pushed")
     }
 
-    /// Adds `count` samples of a thread in a function of `libz.so.1`, called by `main`.
+    /// Adds `count` samples: a thread in a function of `libz.so.1`, called by `main`.
     pub fn seen(&mut self, thread: ThreadIndex, comm: &str, function: &str, count: u64) {
         let main = self::function("main", Some(comm), Some((&format!("{comm}.c"), 88)));
         let place = Site::new(self::function(function, Some("libz.so.1"), None), false, Some(main));
         self.sampled.push((thread, Comm::new(comm.as_bytes()), place, count));
     }
 
-    /// A wait of `ns` begins, which what follows explains.
+    /// Begins a wait of `ns`, which later segments explain.
     pub fn wait(
         &mut self,
         ns: u64,
@@ -167,7 +167,7 @@ impl Story {
         id
     }
 
-    /// The recording, and what was found of it.
+    /// The finished story.
     pub fn finish(self) -> FinishedStory {
         let host = Host {
             boot_id: String::from("11112222-3333-4444-5555-666677778888"),
@@ -201,15 +201,15 @@ impl Story {
     }
 }
 
-/// A story that is over.
+/// A finished story.
 pub struct FinishedStory {
-    /// Its recording.
+    /// The recording.
     pub recorded: Recorded,
-    /// Its path.
+    /// The path.
     pub path: Path,
-    /// The stacks of its waits.
+    /// The waits' stacks.
     pub stacks: Stacks,
-    /// The samples of its threads.
+    /// The threads' samples.
     pub sampled: Sampled,
 }
 
@@ -221,7 +221,7 @@ impl FinishedStory {
     }
 }
 
-/// A function of a file, or of the kernel.
+/// A function in a file, or in the kernel.
 pub fn function(name: &str, module: Option<&str>, line: Option<(&str, u32)>) -> Found {
     Found::Function(Function {
         name: String::from(name),
@@ -230,7 +230,7 @@ pub fn function(name: &str, module: Option<&str>, line: Option<(&str, u32)>) -> 
     })
 }
 
-/// A request of disk 8:0 that was waited for.
+/// The cause of a wait: a request to disk 8:0.
 pub fn disk(queued: bool) -> Cause {
     let request = BlockRequest {
         id: 1,
@@ -246,8 +246,8 @@ pub fn disk(queued: bool) -> Cause {
 
 const MS: u64 = 1_000_000;
 
-/// A shop's checkout: disk writes through the journal, own work, a CPU limit, a database on the same
-/// host, a competitor, and a wait from before the recording.
+/// A shop's checkout: disk writes through the journal, own work, a CPU limit, a database on the same host, a
+/// competitor, and a wait from before the recording.
 pub fn checkout() -> FinishedStory {
     let mut story = Story::default();
     let checkout = story.thread(4711, 1, b"checkout", 7);
@@ -291,8 +291,8 @@ pub fn checkout() -> FinishedStory {
     story.finish()
 }
 
-/// The stacks of a checkout: it saves orders, but for the 10th time, whose stack is lost, and asks the
-/// bank; who woke it is known of the journal. The database's program was replaced since.
+/// A checkout's stacks: it saves orders and asks the bank. The stack of the 10th wait, an order, is lost. Wakers
+/// are known for the journal's wake-ups. The database's program was replaced since.
 pub fn checkout_stacks(path: &Path) -> Stacks {
     let function = |name: &str, module: Option<&str>, line: Option<u32>| Frame {
         found: function(name, module, line.map(|line| ("checkout.c", line))),

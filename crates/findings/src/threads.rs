@@ -1,4 +1,4 @@
-//! The times of threads that have no single window: what each did, and which of them to ask about.
+//! The times of threads without a single window: each thread's activity, and the thread to ask about.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Hang;
@@ -8,7 +8,7 @@ use wakepath_wait_graph::{ThreadIndex, ThreadState};
 
 use crate::idleness::{Blocked, BlockedClass, Classified, Pools};
 
-/// The times of a thread, ns. The parts add up to the time from `from` to `to` in which the thread lived.
+/// A thread's times, ns. The parts add up to the thread's life between `from` and `to`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadTimes {
     /// The thread.
@@ -21,11 +21,11 @@ pub struct ThreadTimes {
     pub throttled_ns: u64,
     /// Blocked, waiting for an answer, a lock or a device.
     pub waiting_ns: u64,
-    /// The part of `waiting_ns` that a rule found.
+    /// The inferred part of `waiting_ns`.
     pub waiting_inferred_ns: u64,
     /// Blocked, waiting for work.
     pub idle_ns: u64,
-    /// The part of `idle_ns` that a rule found.
+    /// The inferred part of `idle_ns`.
     pub idle_inferred_ns: u64,
     /// Blocked in a sleeping call.
     pub sleeping_ns: u64,
@@ -33,7 +33,7 @@ pub struct ThreadTimes {
     pub undecided_ns: u64,
     /// Not known.
     pub unknown_ns: u64,
-    /// Its longest wait that is neither idleness nor a sleep.
+    /// Its longest wait, idleness and sleeps excepted.
     pub longest: Option<LongestWait>,
 }
 
@@ -42,33 +42,32 @@ pub struct ThreadTimes {
 pub struct LongestWait {
     /// Its first nanosecond.
     pub from: Stamp<Reference>,
-    /// One past its last.
+    /// The nanosecond after its last.
     pub to: Stamp<Reference>,
-    /// The system call that it was in.
+    /// Its system call.
     pub call: Option<Call>,
-    /// Whether it was for work or for an answer is not known.
+    /// The wait was for work or for an answer: not known which.
     pub undecided: bool,
 }
 
 impl ThreadTimes {
-    /// The time for which there may be a reason to ask.
+    /// The time worth asking about.
     pub fn slowed_ns(&self) -> u64 {
         self.waiting_ns + self.runnable_ns + self.throttled_ns
     }
 
-    /// All its time.
+    /// All the thread's time.
     pub fn total_ns(&self) -> u64 {
         self.slowed_ns() + self.running_ns + self.asleep_ns() + self.undecided_ns + self.unknown_ns
     }
 
-    /// The time in which nothing slowed it: idle, or in a sleep.
+    /// The time in which nothing slowed the thread: idle, or in a sleep.
     pub fn asleep_ns(&self) -> u64 {
         self.idle_ns + self.sleeping_ns
     }
 }
 
-/// The times of these threads between `from` and `to`, those that lost most first. Threads that did not live then are
-/// left out.
+/// These threads' times between `from` and `to`, largest loss first, without threads that did not live then.
 pub fn threads(
     recorded: &Recorded,
     threads: &[ThreadIndex],
@@ -87,7 +86,7 @@ pub fn threads(
     times
 }
 
-/// The thread to ask about first: one that still waits, else the one that lost most.
+/// The thread to ask about first: the longest still waiting, else the thread that lost most.
 pub fn thread_to_ask(still_waiting: &[Hang], threads: &[ThreadTimes]) -> Option<ThreadIndex> {
     let still_waiting = still_waiting.first().map(|hang| hang.thread);
     still_waiting.or_else(|| threads.first().map(|times| times.thread))
@@ -166,8 +165,7 @@ mod tests {
     const SERVER: &str = "10.0.0.3:5432";
     const CLIENT: &str = "10.0.0.2:40000";
 
-    /// The times of a thread that runs 0–10, blocks until 90, and runs on; where it has a connection, that is
-    /// descriptor 3.
+    /// The times of a thread that runs 0–10, blocks until 90, and runs on; its connection, if any, is descriptor 3.
     fn times(blocked: &str, ends: Option<[&str; 2]>) -> ThreadTimes {
         let trace = wakepath_scenario::text::parse(&format!(
             "thread server tid=7
@@ -259,7 +257,7 @@ mod tests {
         assert!(of(5000, 6000).is_empty());
         // Cut by the window, the first wait is the longer one.
         assert_eq!(told(&of(5, 45))[0].4, Some((10, 20, false)));
-        // Equal waits: the first one.
+        // Among equal waits, the first.
         assert_eq!(told(&of(0, 50))[0].4, Some((10, 20, false)));
     }
 
@@ -341,7 +339,7 @@ mod tests {
     }
 
     const SEVERAL: &str = "one of several packets";
-    /// The signal of a descriptor that is ready (SIGIO) is sent in the interrupt that receives the packet.
+    /// SIGIO, the signal for a ready descriptor, is sent in the interrupt that receives the packet.
     const CUT: &str = "a signal that a packet made";
 
     #[test]
@@ -382,12 +380,12 @@ mod tests {
         }
     }
 
-    /// Ends of a connection whose ports do not show which end opened it.
+    /// Connection ends whose ports do not show which end opened it.
     const EQUALS: [&str; 2] = ["10.0.0.2:40000", "10.0.0.3:40001"];
     const PORTS: [&str; 2] = [CLIENT, SERVER];
 
-    /// The times of a thread that blocks from 10 to 90 in `call`, of which descriptor 3, alone or as the one or other
-    /// member of a set, is its end of a connection with packets. The connection's other end has the first address.
+    /// The times of a thread that blocks from 10 to 90 in `call`. Descriptor 3, alone or in a set, is its end of a
+    /// connection with packets; the other end has the first address.
     fn connected(ends: [&str; 2], call: &str, members: &[u32], lines: &str) -> ThreadTimes {
         let trace = wakepath_scenario::text::parse(&format!(
             "thread server tid=7
@@ -558,7 +556,7 @@ mod tests {
         }
     }
 
-    /// The blocked time of a thread in a window, by its states alone.
+    /// A thread's blocked time in a window, by its states alone.
     fn blocked_ns(recorded: &Recorded, thread: ThreadIndex, [from, to]: [Stamp<Reference>; 2]) -> u64 {
         let intervals = recorded.graph.state_intervals(thread).overlapping(from, to);
         let blocked = intervals.filter(|interval| matches!(interval.state, ThreadState::Blocked(_)));

@@ -1,4 +1,4 @@
-//! Waits that timed out: the thread that joined ones were for, and the reading in which more of them are one wait.
+//! Waits that timed out: the thread for which joined waits waited, and the reading that joins more waits.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,18 +12,18 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::headline::{LargestPart, largest_part};
 use crate::{Blames, Evidence, Row, RowKey, rows};
 
-/// The thread that a window's own thread waited for, through time-outs.
+/// The thread for which a window's own thread waited, through time-outs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Awaited {
     /// The thread that ended the waits.
     pub thread: ThreadIndex,
-    /// The system call of the first of them.
+    /// The system call of the first timed-out wait.
     pub call: Option<CallName>,
-    /// The time of all waits for that thread, ns.
+    /// The total time of waits for this thread, ns.
     pub ns: u64,
 }
 
-/// The thread for which the most time was joined; `None` if none was.
+/// The thread with the most joined time; `None` if no wait was joined.
 pub(crate) fn awaited(evidence: &Evidence<'_>) -> Option<Awaited> {
     let own = || evidence.waits().map(|(_, wait)| wait).filter(|wait| wait.depth == 0);
     let mut times: BTreeMap<ThreadIndex, u64> = BTreeMap::new();
@@ -37,8 +37,8 @@ pub(crate) fn awaited(evidence: &Evidence<'_>) -> Option<Awaited> {
     Some(Awaited { thread, call, ns })
 }
 
-/// A path that also joins the time-outs after which waits may have gone on, and their sum; `None` if they take no
-/// hundredth of the window.
+/// A path that also joins the time-outs after which waits may have gone on, with their sum; `None` below 1% of the
+/// window, or if `path` is not a joined path.
 pub fn joined_if_alike(recorded: &Recorded, path: &Path) -> Option<(Path, JoinedSum)> {
     let is_time_out = |segment: &&Segment| {
         segment.kind == SegmentKind::Timer
@@ -58,22 +58,22 @@ pub fn joined_if_alike(recorded: &Recorded, path: &Path) -> Option<(Path, Joined
     is_worth(more.ns).then_some((joined, more))
 }
 
-/// The second reading of a headline: waits that timed out went on in the next one, which is not proved.
+/// The second reading of a headline: timed-out waits went on in the next wait, which is not proved.
 #[derive(Debug, Clone)]
 pub struct OtherReading {
-    /// The waits that are joined for it.
+    /// The waits joined for this reading.
     pub timed_out: JoinedSum,
-    /// The rows of its path.
+    /// The rows of the joined path.
     pub rows: Vec<(RowKey, Row)>,
-    /// The part of its time that it blames.
+    /// The blamed part.
     pub largest: LargestPart,
 }
 
-/// From this part of the window on, time-outs that may have gone on give a headline a second reading.
+/// Above this share of the window, time-outs after which waits may have gone on give a headline a second reading.
 const MIN_SHARE: f64 = 0.1;
 
-/// The second reading of a headline that blames `first`, a part of `first_rows`; `None` where little timed out, and where it
-/// blames the same for the same time, to a hundredth of the window.
+/// The second reading of a headline that blames `first`, a part of `first_rows`; `None` if little timed out, or if
+/// it blames the same for the same time within 1% of the window.
 pub(crate) fn other_reading(
     first: Option<&LargestPart>,
     first_rows: &[(RowKey, Row)],
@@ -99,14 +99,14 @@ pub(crate) fn other_reading(
     Some(OtherReading { timed_out, rows, largest })
 }
 
-/// A row, and what a sentence about it names first.
+/// A row, and the first thing to name in a sentence about it.
 type BlamedRow<'a> = (Option<&'a (RowKey, Row)>, &'a Blames);
 
-/// Whether two readings blame one thing.
+/// Whether two readings blame the same thing.
 fn blame_the_same((first, first_blames): BlamedRow<'_>, (second, second_blames): BlamedRow<'_>) -> bool {
     let (Some((key, row)), Some((other_key, other_row))) = (first, second) else { return false };
     let is_one = match (first_blames, second_blames) {
-        // The wait with which the window ended is what its row says.
+        // The row of the window's last wait says the same.
         (Blames::Key | Blames::LastWait, Blames::Key | Blames::LastWait) => true,
         (Blames::Awaited(one), Blames::Awaited(other)) => {
             (one.thread, &one.call) == (other.thread, &other.call)
@@ -165,7 +165,7 @@ mod tests {
             story.then(50, third, Some(inner), SegmentKind::Running, Cause::None);
             story.then(10, holder, Some(wait), SegmentKind::Running, Cause::None);
         }
-        // The third thread polls longer for another one, and waits for the holder, in a wait without a time-out.
+        // The third thread polls longer for another thread, and waits for the holder without a time-out.
         let wait = story.wait(500, own, None, call(0, 3), Via::Wakeup, third);
         for (ns, by, number) in [(400, fourth, 7), (100, holder, FUTEX)] {
             let inner = story.wait(ns, third, Some(wait), call(number, 3), Via::Wakeup, by);
@@ -258,7 +258,7 @@ mod tests {
         // Both are worded `running`.
         let other = RowKey::Running(Comm::new(b"other"));
         assert!(!same((&ran, a(), Blames::Key), (&other, a(), Blames::Key)));
-        // One is worded `this wait`, the other by its row.
+        // The first is worded `this wait`, the second by its row.
         let still = RowKey::StillWaiting;
         assert!(same((&still, a(), Blames::LastWait), (&still, a(), Blames::Key)));
         assert!(!same((&ran, a(), Blames::Key), (&ran, a(), doers(b"app"))));
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_other_reading_is_given_from_a_tenth_of_the_window_on_and_where_it_differs() {
-        // A tries to get something that B gives it after a second; each try waits 300 ns at most.
+        // A tries to get something that B gives it after 1000 ns; each try waits 300 ns at most.
         let trace = |end: u64| {
             format!(
                 "thread A tid=10

@@ -1,12 +1,12 @@
-//! The cause tree: who waited for whom, with equal branches merged; of one path, or of the paths of many calls.
+//! The cause tree: each thread's waits, and the threads that explain them, with equal branches merged; for a path,
+//! or for many calls' paths.
 //!
-//! A node is a thread as seen from the waits above it that it explains; the root is the window's own thread. Under a
-//! node hang the other threads that explain its waits, and leaves for its own time. Branches of one path are equal
-//! where they are the same threads; branches of many calls, where threads have the same name: their numbers differ
-//! from call to call.
+//! A node is a thread, seen from the waits above that it explains; the root is the window's own thread. Below a
+//! node are the other threads that explain its waits, and leaves for its own time. Branches are equal if their
+//! threads are the same on a single path, or have the same name in many calls: thread numbers differ between calls.
 //!
-//! A tree is built in one pass over each path's waits and segments, without recursion: a chain of a million waits is
-//! a tree of [`MAX_DEPTH`] levels whose lowest nodes hold the rest.
+//! A tree is built in one pass over each path's waits and segments, without recursion: a chain of a million waits
+//! is a tree of [`MAX_DEPTH`] levels whose lowest nodes hold the rest.
 
 mod build;
 
@@ -16,7 +16,7 @@ use wakepath_loaded::CallName;
 use crate::{Activity, Code, Evidence, PerGroup, Tally, ThreadKey};
 use build::TreeBuilder;
 
-/// Waits under more waits than this are merged into the wait at this depth.
+/// Deeper waits are merged into the wait at this depth.
 pub const MAX_DEPTH: u32 = 24;
 
 /// A cause tree; the root is its first node.
@@ -24,32 +24,32 @@ pub const MAX_DEPTH: u32 = 24;
 pub struct CauseTree {
     /// All nodes, parents before their children.
     pub nodes: Vec<Node>,
-    /// The number of paths that it was made of.
+    /// The number of its paths.
     pub calls: PerGroup<u64>,
 }
 
-/// A thread, or threads of one name, as seen from the waits above that they explain.
+/// A thread, or threads with the same name, seen from the waits above that they explain.
 #[derive(Debug, Clone, Default)]
 pub struct Node {
     /// The node above; `None` for the root.
     pub parent: Option<usize>,
-    /// The thread; `None` for packets in flight, and for the root of many calls, which many threads made.
+    /// The thread; `None` for packets in flight, and for many calls' root: many threads made the calls.
     pub thread: Option<ThreadKey>,
     /// The system call of the waits above.
     pub call: Option<CallName>,
-    /// How the waits above were ended.
+    /// The way in which the waits above ended.
     pub via: Option<Via>,
-    /// The number of waits above that led here, in the calls that were asked about.
+    /// The number of waits above that led here, in the selected calls.
     pub waits: u64,
-    /// Where in the code these began.
+    /// Functions in which these waits began.
     pub began: Tally,
-    /// Where the thread was when it ended them.
+    /// Functions in which the thread ended these waits.
     pub ended: Tally,
-    /// Its own time and that of all nodes below.
+    /// Its own time plus all nodes below.
     pub total: Sum,
-    /// The activities of its own time, the largest difference first.
+    /// Its own time by activity, largest difference first.
     pub leaves: Vec<Leaf>,
-    /// The nodes below: indices into [`CauseTree::nodes`], the largest difference first.
+    /// The nodes below: indices into [`CauseTree::nodes`], largest difference first.
     pub children: Vec<usize>,
 }
 
@@ -58,38 +58,38 @@ pub struct Node {
 pub struct Leaf {
     /// The activity.
     pub activity: Activity,
-    /// The system call that the thread was blocked in.
+    /// The system call in which the thread was blocked.
     pub call: Option<CallName>,
     /// The time.
     pub total: Sum,
-    /// Where that was, in the calls that were asked about.
+    /// Functions where this time was spent, in the selected calls.
     pub code: Code,
 }
 
-/// A time added up over paths.
+/// Time added up over paths.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sum {
-    /// All of it, ns.
+    /// The total, ns.
     pub ns: PerGroup<u64>,
-    /// The number of paths that have any of it.
+    /// The number of paths with any such time.
     pub calls: PerGroup<u64>,
 }
 
 impl Sum {
-    /// The time, ns a call.
+    /// The mean time, ns a call.
     pub fn mean(&self, calls: PerGroup<u64>) -> PerGroup<f64> {
         let mean = |ns: u64, calls: u64| ns as f64 / calls.max(1) as f64;
         PerGroup { asked: mean(self.ns.asked, calls.asked), usual: mean(self.ns.usual, calls.usual) }
     }
 
-    /// Adds the time of one path.
+    /// Adds a path's time.
     fn add(&mut self, ns: u64, is_asked: bool) {
         *self.ns.of(is_asked) += ns;
         *self.calls.of(is_asked) += 1;
     }
 }
 
-/// The tree of one path.
+/// The tree for a single path.
 pub fn cause_tree(path: &Evidence<'_>) -> CauseTree {
     let root = Node { thread: Some(ThreadKey::One(path.path.window.thread)), ..Node::default() };
     let mut builder = TreeBuilder::new(root);
@@ -97,7 +97,7 @@ pub fn cause_tree(path: &Evidence<'_>) -> CauseTree {
     builder.finish(PerGroup { asked: 1, usual: 0 })
 }
 
-/// The trees of both groups' calls, merged.
+/// The merged trees for both groups' calls.
 pub fn merged_tree(calls: &PerGroup<Vec<Evidence<'_>>>) -> CauseTree {
     let mut builder = TreeBuilder::new(Node::default());
     for (group, is_asked) in [(&calls.asked, true), (&calls.usual, false)] {

@@ -1,4 +1,4 @@
-//! The threads that a sentence names: those that own time is blamed on, and those that are responsible for it.
+//! Threads to name in a sentence: those blamed for own time, and those responsible for it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,18 +9,18 @@ use wakepath_wait_graph::ThreadIndex;
 
 use crate::{Evidence, Row, RowKey};
 
-/// The own threads that spent the time of a headline's row in which the window's own thread waited for them.
+/// The own threads that spent a headline row's time while the window's own thread waited for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Doers {
-    /// Their names, those with the most time first.
+    /// Their names, largest time first.
     pub names: Vec<Comm>,
-    /// The processes of those that have these names in the end.
+    /// The processes of the threads with these names when the window closed.
     pub processes: BTreeSet<Tid>,
-    /// The number of those.
+    /// The number of those threads.
     pub threads: usize,
 }
 
-/// The threads of a row without the window's own. Names with less than a twentieth of the time are left out.
+/// A row's threads without the window's own. Names with at most a twentieth of these threads' time are left out.
 pub(crate) fn doers(evidence: &Evidence<'_>, row: &Row) -> Doers {
     let asked = evidence.subject().comm;
     let least = row.total_ns.saturating_sub(row.own_ns) / 20;
@@ -42,23 +42,23 @@ pub(crate) fn doers(evidence: &Evidence<'_>, row: &Row) -> Doers {
     }
 }
 
-/// The threads that are responsible for a time, where these are others than the window's own.
+/// The threads responsible for a time, other than the window's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Who {
-    /// The thread, where it is known and the only one.
+    /// The thread, if it is known and alone.
     pub thread: Option<ThreadIndex>,
-    /// Their names, those with the most time first.
+    /// Their names, largest time first.
     pub names: Vec<Comm>,
     /// Their processes.
     pub processes: BTreeSet<Tid>,
-    /// Their number; 0 where it is not known.
+    /// Their number; 0 if unknown.
     pub threads: usize,
-    /// Their host, where it is another one than the reference.
+    /// Their host, if not the reference host.
     pub host: Option<HostIndex>,
 }
 
 impl Who {
-    /// This thread.
+    /// A single thread.
     pub fn thread(evidence: &Evidence<'_>, index: ThreadIndex) -> Self {
         let thread = evidence.thread(index);
         Self {
@@ -70,13 +70,13 @@ impl Who {
         }
     }
 
-    /// Own threads that did what a row says, while the window's own thread waited for them.
+    /// Own threads with a row's activity, while the window's own thread waited for them.
     pub fn doers(evidence: &Evidence<'_>, doers: &Doers) -> Self {
         let Doers { names, processes, threads } = doers.clone();
         Self { thread: None, names, processes, threads, host: evidence.remote_host(&evidence.subject()) }
     }
 
-    /// The sender of a signal, where a thread sent it.
+    /// A signal's sender, if a thread sent it.
     pub fn sender(evidence: &Evidence<'_>, signal: &SignalCause) -> Option<Self> {
         match signal.sender {
             SignalSender::Thread(by) => Some(Self::thread(evidence, by)),
@@ -84,11 +84,11 @@ impl Who {
         }
     }
 
-    /// Those that the key of a row names; `None` where it names none.
+    /// The threads in a row's key; `None` if it has none.
     pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> Option<Self> {
         match key {
             RowKey::Process(name, host) => {
-                // Kernel threads worked for them.
+                // Kernel threads worked for the process.
                 let mut threads = row.threads.iter().filter(|thread| !evidence.thread(**thread).kernel);
                 let (first, more) = (threads.next(), threads.count());
                 Some(Self {
@@ -99,7 +99,7 @@ impl Who {
                     host: *host,
                 })
             }
-            // Their rows have the threads that did something for them, too.
+            // Such rows also have threads that worked for these threads.
             RowKey::Thread(name, _) => {
                 let host = evidence.remote_host(&evidence.subject());
                 Some(Self { names: vec![*name], host, ..Self::default() })
@@ -136,7 +136,7 @@ mod tests {
             story.then(ns, other, Some(wait), SegmentKind::Running, Cause::None);
         }
         story.then(300, own, None, SegmentKind::Running, Cause::None);
-        // One row of all that ran: 1255 ns, 955 of others, of which a twentieth is 47.
+        // All running time: 1255 ns, 955 of it by others; a twentieth is 47.
         let story = story.finish();
         let evidence = story.evidence();
         let mut whole = Row::default();
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(thread(RowKey::Process(Comm::new(b"db"), None)), Some(first));
         assert_eq!(thread(RowKey::KernelThread(Comm::new(b"jbd2"))), None);
         assert_eq!(thread(RowKey::Thread(Comm::new(b"db"), crate::EndedBy::WakeUp)), None);
-        // A kernel thread did all of it.
+        // A kernel thread did all the work.
         let by_kernel = Row { threads: BTreeSet::from([journal]), ..Row::default() };
         let who = Who::row(&evidence, &RowKey::Process(Comm::new(b"db"), None), &by_kernel);
         assert_eq!(who.map(|who| (who.thread, who.threads)), Some((None, 0)));

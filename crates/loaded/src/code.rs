@@ -1,4 +1,4 @@
-//! The functions at the addresses of samples and stacks.
+//! The functions at sampled and stacked addresses.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -15,25 +15,25 @@ use crate::{Caller, Recorded, Site};
 /// A place in a file: the host, the file, the name of the link under which it runs, and the offset.
 type Place<'a> = (HostIndex, &'a [u8], Option<Comm>, u64);
 
-/// The functions of a recording's code, for all paths of a question: each file is read once, and only when an
+/// The functions in a recording's code, for all paths in a question: each file is read once, and only when an
 /// address lies in it.
 pub struct CodeNames<'a> {
     pub(crate) recorded: &'a Recorded,
-    /// That of the first host. No file and no kernel of another host is known to be one of this machine.
+    /// The first host's boot. No file or kernel on another host is known to be this machine's.
     boot: Boot,
-    /// Those of the first host, and those of the others; made with the first address.
+    /// The first host's symbols, and the other hosts'; made with the first address.
     symbols: [Option<Symbols>; 2],
-    /// The code that each process had mapped, and since when, in time order.
+    /// Each process's code mappings, with the times since which they are known, in time order.
     mappings: HashMap<Tid, Vec<(Stamp<Local>, &'a Mapping)>>,
     user: HashMap<Place<'a>, Found>,
-    /// Whether a link of this name lies beside this file and leads to it.
+    /// Whether a link with this name lies beside this file and leads to it.
     links: HashMap<(Comm, &'a [u8]), bool>,
     kernel: HashMap<(HostIndex, u64), Found>,
 }
 
 impl<'a> CodeNames<'a> {
-    /// No address is looked up yet. `same_boot`: the (first) machine that was recorded is this one, and it was not
-    /// booted since; then the running kernel's symbols are those of the recording.
+    /// No address is looked up yet. `same_boot`: this is the (first) recorded machine, not booted since; then the
+    /// running kernel's symbols are the recording's.
     pub fn new(recorded: &'a Recorded, same_boot: bool) -> Self {
         let mut mappings: HashMap<Tid, Vec<(Stamp<Local>, &Mapping)>> = HashMap::new();
         for (at, mapping) in &recorded.survey.mappings {
@@ -56,7 +56,7 @@ impl<'a> CodeNames<'a> {
     }
 
     pub(crate) fn site(&mut self, Sample { at, tgid, kernel, user, proved }: Sample) -> Site {
-        // A caller's frame holds where it goes on: the call lies before that.
+        // A caller's frame holds its return address: the call lies before it.
         let address =
             |n: usize| user.get(n).map(|&address| if n == 0 { address } else { address.wrapping_sub(1) });
         if let Some(&leaf) = kernel.first() {
@@ -85,8 +85,7 @@ impl<'a> CodeNames<'a> {
         }
     }
 
-    /// The code of a process at an address that lies in no file that the process is known to have mapped: a runtime may
-    /// have made it in memory.
+    /// The code at an address in no file known to be mapped by the process: a runtime may have made it in memory.
     pub(crate) fn outside_of_files(&self, tgid: Tid) -> Found {
         match self.mappings.contains_key(&tgid) {
             true => Found::Unnamed(Vec::new()),
@@ -103,7 +102,7 @@ impl<'a> CodeNames<'a> {
         found
     }
 
-    /// The code at an address of a process at a time; `None` where no file is known to have been mapped there.
+    /// The code at an address in a process at a time; `None` if no file is known to have been mapped there.
     pub fn code_at(&mut self, process: ThreadIndex, at: Stamp<Reference>, address: u64) -> Option<Found> {
         self.user(self.recorded.graph.thread(process).tid(), at, address)
     }
@@ -144,21 +143,21 @@ impl<'a> CodeNames<'a> {
         is_link.then_some(comm)
     }
 
-    /// The mapping of a process that contains an address.
+    /// The mapping in a process that contains an address.
     fn mapping(&self, mut process: Tid, mut at: Stamp<Local>, address: u64) -> Option<&'a Mapping> {
-        /// Births without a program of the newborn's own, one after the other.
+        /// The largest number of forks in a row without a program of the child's own.
         const GENERATIONS: usize = 16;
         let holds =
             |mapping: &&(Stamp<Local>, &'a Mapping)| (mapping.1.from..mapping.1.to).contains(&address);
         for _ in 0..GENERATIONS {
             let of_process = self.mappings.get(&process).map_or(&[][..], Vec::as_slice);
-            // Mappings are read a while after a sample; one that was there before counts first.
+            // Mappings are read a while after a sample; a mapping from before the sample counts first.
             let before = of_process.iter().rev().filter(|(since, _)| *since <= at).find(holds);
             if let Some((_, mapping)) = before.or_else(|| of_process.iter().find(holds)) {
                 return Some(mapping);
             }
-            // Other tracers record each mapping when a program makes it, and not that a new process has the mappings that
-            // its parent had until then. Our own recorder looks at what a process has mapped, unless that is gone.
+            // Other tracers record each mapping when a program makes it, but not the mappings that a new process
+            // inherits from its parent. Our own recorder reads a process's mappings, unless the process is gone.
             let own = match self.recorded.is_of_other_tracer(process.host()) {
                 true => of_process.iter().any(|(since, _)| *since <= at),
                 false => !of_process.is_empty(),
@@ -174,7 +173,7 @@ impl<'a> CodeNames<'a> {
     }
 }
 
-/// The name of the file that code is in.
+/// The name of the code's file.
 pub(crate) fn module(found: &Found) -> Option<&[u8]> {
     match found {
         Found::Function(function) => function.module.as_deref(),
@@ -214,7 +213,7 @@ mod tests {
         for (comm, same_boot, expected) in [
             ("redis-server", true, "redis-server"),
             ("redis-check-rdb", true, "redis-check-rdb"),
-            // A thread that named itself; a link to another file; a link that cannot be looked at here.
+            // A thread that named itself; a link to another file; a link that cannot be followed here.
             ("bio_close_file", true, "redis-check-rdb"),
             ("another", true, "redis-check-rdb"),
             ("redis-server", false, "redis-check-rdb"),
@@ -231,7 +230,7 @@ mod tests {
         let other = HostIndex(1);
         assert_ne!(names.in_kernel(HostIndex::default(), 1), Found::AnotherKernel);
         assert_eq!(names.in_kernel(other, 1), Found::AnotherKernel);
-        // Without a build id, a file is the recorded one only on the machine that was recorded.
+        // Without a build id, a file is the recorded file only on the recorded machine.
         let mut found = |host| {
             let code = Code { path: program.as_os_str().as_bytes(), offset: 0x40, build_id: b"" };
             names.symbols(host).in_file(code)

@@ -1,19 +1,19 @@
-//! The contexts of threads as they were read, by thread.
+//! Threads' contexts as they were read, by thread.
 
 use std::collections::{BTreeMap, HashMap};
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{ThreadAttribute, ThreadContext, Tid};
 
-/// The contexts that threads had, each from the time at which it was first read. Between two readings of a thread that
-/// are not here, its context was the same at each event at which it is read.
+/// Threads' contexts, each from its first reading. Until the next entry of a thread, each of its readings gave the
+/// same context.
 #[derive(Debug, Clone, Default)]
 pub struct Contexts {
     by_thread: HashMap<Tid, Vec<(Stamp<Local>, u32)>>,
-    /// The different contexts: those of threads are numbers of these, since one span has many readings.
+    /// The different contexts: threads' entries are indices into these, since a span has many readings.
     different: Vec<ThreadContext>,
     numbers: HashMap<ThreadContext, u32>,
-    /// The attributes beside a reading: its place among those of its thread, and the number of the attribute. In order.
+    /// The attributes beside readings: the reading's index in its thread's list, and the attribute's index. In order.
     beside: HashMap<Tid, Vec<(u32, u32)>>,
     /// The different attributes.
     attributes: Vec<ThreadAttribute>,
@@ -21,7 +21,7 @@ pub struct Contexts {
 }
 
 impl Contexts {
-    /// Notes that a thread's context was read. Events come in time order.
+    /// Notes a reading of a thread's context. Events come in time order.
     pub(crate) fn read(&mut self, at: Stamp<Local>, thread: Tid, context: ThreadContext) {
         let number = *self.numbers.entry(context).or_insert_with(|| {
             self.different.push(context);
@@ -30,7 +30,7 @@ impl Contexts {
         self.by_thread.entry(thread).or_default().push((at, number));
     }
 
-    /// Notes an attribute beside the context of a thread that was read last.
+    /// Notes an attribute beside a thread's last reading.
     pub(crate) fn add(&mut self, thread: Tid, attribute: &ThreadAttribute) {
         let Some(read) = self.by_thread.get(&thread).and_then(|read| read.len().checked_sub(1)) else {
             return;
@@ -42,8 +42,8 @@ impl Contexts {
         self.beside.entry(thread).or_default().push((u32::try_from(read).unwrap_or(u32::MAX), number));
     }
 
-    /// The attributes that a thread had beside a span of this trace, at about this time: those of the last reading until then, else of the
-    /// next one, if that is of the trace. Ordered by key, each once.
+    /// A thread's attributes beside a span in this trace, at about this time: from the last reading until then if
+    /// it belongs to the trace, else from the next if that does. Ordered by key, each key once.
     pub fn attributes(&self, thread: Tid, trace: [u8; 16], at: Stamp<Local>) -> Vec<&ThreadAttribute> {
         let (Some(read), Some(beside)) = (self.by_thread.get(&thread), self.beside.get(&thread)) else {
             return Vec::new();
@@ -59,19 +59,19 @@ impl Contexts {
         let from = beside.partition_point(|&(of, _)| (of as usize) < place);
         let of_reading = beside[from..].iter().take_while(|&&(of, _)| of as usize == place);
         let all = of_reading.filter_map(|(_, number)| self.attributes.get(*number as usize));
-        // The later one of two with one key counts.
+        // With equal keys, the later attribute counts.
         let by_key: BTreeMap<u8, &ThreadAttribute> = all.map(|one| (one.key, one)).collect();
         by_key.into_values().collect()
     }
 
-    /// Notes that a thread runs another program from here on.
+    /// Notes another program in a thread: its context is unknown from here on.
     pub(crate) fn forget(&mut self, at: Stamp<Local>, thread: Tid) {
         if self.by_thread.contains_key(&thread) {
             self.read(at, thread, ThreadContext::Unknown);
         }
     }
 
-    /// Notes that a thread executes a program, and has the number `new` from then on.
+    /// Notes an exec in a thread, which has the number `new` from then on.
     pub(crate) fn execute(&mut self, at: Stamp<Local>, old: Tid, new: Tid) {
         let had_context = self.by_thread.contains_key(&old);
         self.forget(at, old);
@@ -87,12 +87,12 @@ impl Contexts {
         threads
     }
 
-    /// Whether a context of these threads was read at any time.
+    /// Whether any context was read for threads with this tid.
     pub fn were_read(&self, thread: Tid) -> bool {
         self.of(thread).any(|(_, context)| context != ThreadContext::Unknown)
     }
 
-    /// The readings of the threads with this tid, in order of time.
+    /// The readings for threads with this tid, in time order.
     pub fn of(&self, thread: Tid) -> impl Iterator<Item = (Stamp<Local>, ThreadContext)> + '_ {
         let readings = self.by_thread.get(&thread).map_or(&[][..], Vec::as_slice);
         let context = |number: u32| self.different.get(number as usize).copied();
@@ -133,7 +133,7 @@ mod tests {
             length: value.len() as u8,
             value: value.as_bytes().into(),
         };
-        // Without a reading it is of nothing.
+        // Without a reading, an attribute belongs to nothing.
         contexts.add(Tid(7), &attribute(1, "lost"));
         contexts.read(at(10), Tid(7), span(1));
         contexts.add(Tid(7), &attribute(2, "GET"));

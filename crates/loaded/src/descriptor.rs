@@ -1,4 +1,4 @@
-//! The files and sockets behind the descriptors of a process at a time, and system calls with their object.
+//! The files and sockets behind a process's descriptors at a time, and system calls with their object.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -9,23 +9,23 @@ use wakepath_event::{Call, FileName, FlowId, SetMember, Tid, WaitEnd};
 use crate::syscall::OF_DESCRIPTORS;
 use crate::{Endpoint, Name, Names, Peer};
 
-/// A system call with its object: `fdatasync` of `orders.db`. Calls that read the same are equal.
+/// A system call with its object: `fdatasync` of `orders.db`. Calls with the same wording are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallName {
-    /// Its number.
+    /// The system call number.
     pub number: u32,
-    /// The object that its descriptor referred to, or those of a set of descriptors, where that was recorded.
+    /// The object of its descriptor, or the objects of a descriptor set, if recorded.
     pub object: Option<Object>,
 }
 
 impl CallName {
-    /// Whether it waits for a descriptor, or for any of a set.
+    /// Whether the call waits for a descriptor, or for any in a set.
     pub fn is_for_descriptors(&self) -> bool {
         OF_DESCRIPTORS.contains(self.number) || Call::POLLS.contains(&self.number)
     }
 }
 
-/// The name of a system call, or its number where it has no name; `page fault` for one.
+/// A system call's name, or its number if it has no name; `page fault` for a page fault.
 pub fn call_name(number: u32) -> Cow<'static, str> {
     match Call::name(number) {
         Some(name) => Cow::Borrowed(name),
@@ -34,48 +34,48 @@ pub fn call_name(number: u32) -> Cow<'static, str> {
     }
 }
 
-/// A [`CallName`] that was not looked up yet. Equal keys have equal names; several keys may have one name.
+/// A [`CallName`] not looked up yet. Equal keys have equal names; several keys may share a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallKey {
     number: u32,
-    /// The process, the descriptor, and which of its meanings.
+    /// The process, the descriptor, and the index of its meaning.
     descriptor: Option<(Tid, u32, usize)>,
-    /// The process and the id of the set of several descriptors that the call polls.
+    /// The process, and the id of the set with several descriptors that the call polls.
     set: Option<(Tid, u64)>,
     end: KeyEnd,
 }
 
-/// The known part of the end of a wait, without the descriptor.
+/// The known part of a wait's end, without the descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum KeyEnd {
-    /// It waits for no set that may have a timer.
+    /// The call waits for no set with a possible timer.
     Plain,
-    /// The descriptor that had become ready last is the call's.
+    /// The call's descriptor became ready last.
     Ready,
-    /// It may be a time-out, and it may be a timer among the descriptors.
+    /// Either a time-out, or a timer among the descriptors.
     MayBeTimer,
-    /// It waited for room, which the other end's closed window did not give.
+    /// The call waited for room, which the other end's closed window did not give.
     WindowClosed,
 }
 
-/// The end of a wait that a timer ended, in a call that does not sleep.
+/// The end of a wait by a timer, in a call that does not sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimerEnd {
     /// A time-out.
     TimedOut,
     /// The call's descriptor, which became ready.
     Descriptor,
-    /// One of the two.
+    /// Either of the two.
     Either,
 }
 
 impl CallKey {
-    /// Whether it waits for nothing but its timer.
+    /// Whether the call waits for nothing but its timer.
     pub fn is_sleep(self) -> bool {
         Call::SLEEPS.contains(&self.number) || self.set.is_some_and(|(_, set)| set == Call::EMPTY_SET)
     }
 
-    /// The end of a wait in this call, where a timer ended it.
+    /// The end of a wait in this call, if a timer ended it.
     pub fn timer_end(self) -> TimerEnd {
         match self.end {
             KeyEnd::Plain | KeyEnd::WindowClosed => TimerEnd::TimedOut,
@@ -84,14 +84,14 @@ impl CallKey {
         }
     }
 
-    /// Whether the call's object is the descriptor that had become ready last: [`Rule::ReadyDescriptor`].
+    /// Whether the call's object is the descriptor that became ready last: [`Rule::ReadyDescriptor`].
     ///
     /// [`Rule::ReadyDescriptor`]: wakepath_critical_path::Rule::ReadyDescriptor
     pub fn is_of_ready_descriptor(self) -> bool {
         self.end == KeyEnd::Ready
     }
 
-    /// Whether it waited for room in a socket whose other end had closed its window.
+    /// Whether the call waited for room in a socket whose other end had closed its window.
     pub fn waits_for_window(self) -> bool {
         self.end == KeyEnd::WindowClosed
     }
@@ -102,27 +102,27 @@ impl CallKey {
     }
 }
 
-/// The object of a descriptor.
+/// A descriptor's object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Object {
-    /// A file, directory or device: the last component of its path.
+    /// A file, directory or device: its path's last component.
     File(Name),
     /// A pipe or FIFO.
     Pipe,
-    /// A socket; its other end, where it is connected and known.
+    /// A socket; its other end, if connected and known.
     Socket(Option<Endpoint>),
-    /// Something without a place in the file system (`[eventpoll]`), by the kernel's name.
+    /// Something outside the file system (`[eventpoll]`), by the kernel's name.
     Anonymous(Name),
-    /// Any of a set of descriptors: what they refer to as far as it is known, each once, and their number.
+    /// Any descriptor in a set: the known objects, each once, and the number of descriptors.
     AnyOf(Vec<Object>, SetSize),
 }
 
-/// The number of descriptors in a set that is polled.
+/// The number of descriptors in a polled set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SetSize {
     /// All are recorded.
     Known(u32),
-    /// More than this number, which is recorded.
+    /// More than this number of recorded descriptors.
     MoreThan(u32),
 }
 
@@ -130,29 +130,29 @@ const S_IFMT: u32 = 0o170_000;
 const S_IFIFO: u32 = 0o010_000;
 const S_IFSOCK: u32 = 0o140_000;
 
-/// The descriptors of all processes; numbers are reused, so each meaning has a time.
+/// All processes' descriptors; numbers are reused, so each meaning has a time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Files {
     meanings: HashMap<(Tid, u32), Meanings>,
     sets: HashMap<(Tid, u64), Set>,
 }
 
-/// A set of descriptors that is polled.
+/// A polled set of descriptors.
 #[derive(Debug, Clone, Default)]
 struct Set {
-    /// Each with the meaning that it had when it was recorded as a member; none for one without a meaning.
+    /// Each member, with its meaning when it was recorded, if any.
     members: Vec<(u32, Option<usize>)>,
     total: u32,
 }
 
-/// The number of members that are kept of a set: the recorder takes no more.
+/// The number of members kept per set: the recorder takes no more.
 const MAX_MEMBERS: u32 = 16;
 
-/// The most time from a switch or a wake-up to the stamp of the descriptor's record that belongs to it, ns: BPF programs write
-/// both, one behind the other, without an interrupt between.
+/// The longest time from a switch or a wake-up to the stamp of its descriptor record, ns: BPF programs write both
+/// in a row, without an interrupt in between.
 const MAX_RECORD_DELAY_NS: u64 = 100_000;
 
-/// The meanings of a descriptor, each with the time from which it holds.
+/// A descriptor's meanings, each with the time from which it holds.
 type Meanings = Vec<(Stamp<Local>, Meaning)>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,7 +172,7 @@ impl Files {
         }
     }
 
-    /// Notes a member of a set. Each CPU records the whole set once.
+    /// Notes a set's member. Each CPU records the whole set once.
     pub fn observe_member(&mut self, at: Stamp<Local>, member: &SetMember) {
         let meaning = self.at(member.tgid, member.fd, at);
         let set = self.sets.entry((member.tgid, member.set)).or_default();
@@ -182,8 +182,8 @@ impl Files {
         }
     }
 
-    /// Which of a descriptor's meanings it had at `at`; `None` before its first record: whoever waited for it then was to have
-    /// made one, and the later object may be another one.
+    /// The index of a descriptor's meaning at `at`; `None` before its first record, but for the record's delay: a
+    /// thread that waited for it then would have made a record, and the later object may be another.
     fn at(&self, tgid: Tid, fd: u32, at: Stamp<Local>) -> Option<usize> {
         let meanings = self.meanings.get(&(tgid, fd))?;
         match meanings.partition_point(|(since, _)| *since <= at).checked_sub(1) {
@@ -197,16 +197,16 @@ impl Files {
 }
 
 impl Names {
-    /// A system call and the object that its descriptor referred to at `at`, in process `tgid`.
+    /// A system call with its descriptor's object at `at`, in process `tgid`.
     pub fn call(&self, call: &Call, tgid: Option<Tid>, at: Stamp<Local>) -> CallName {
         self.spell(self.call_key(call, tgid, at))
     }
 
-    /// The same, not looked up yet.
+    /// The call's key, not looked up yet.
     pub fn call_key(&self, call: &Call, tgid: Option<Tid>, at: Stamp<Local>) -> CallKey {
         // The kernel reads the low half of the register: a descriptor is an `unsigned int`.
         let mut fd = call.arg0 as u32;
-        // The set of these is in the kernel, and may have timers.
+        // These calls' set is in the kernel, and may have timers.
         let waits_in_kernel = Call::EPOLLS.contains(&call.number) || call.number == Call::IO_URING_ENTER;
         let end = match call.ended_by() {
             WaitEnd::Ready(ready) => {
@@ -230,13 +230,13 @@ impl Names {
         CallKey { number: call.number, descriptor, set, end }
     }
 
-    /// Looks the name of a call up.
+    /// Looks up a call's name.
     pub fn spell(&self, key: CallKey) -> CallName {
         let object = key.descriptor.and_then(|descriptor| self.object(self.meaning(descriptor)?));
         CallName { number: key.number, object: object.or_else(|| self.any_of(key.set?)) }
     }
 
-    /// The objects of a set of descriptors, each once, by name.
+    /// A descriptor set's objects, each once, in order.
     fn any_of(&self, key: (Tid, u64)) -> Option<Object> {
         let set = self.files.sets.get(&key)?;
         let meaning = |&(fd, meaning): &(u32, Option<usize>)| self.meaning((key.0, fd, meaning?));
@@ -247,13 +247,12 @@ impl Names {
         Some(Object::AnyOf(objects.into_iter().collect(), size))
     }
 
-    /// The other end of the socket that a call is about, where it is one, connected and known.
+    /// The other end of the call's socket, if the call has a connected socket and the end is known.
     pub fn peer(&self, key: CallKey) -> Option<Peer> {
         self.receiver(self.socket(key)?)
     }
 
-    /// The flow that the socket of a call sends, where the call is about one and it is connected; also of a call that
-    /// polls this socket alone.
+    /// The flow on which a call's socket sends, if it is connected; also for a call that polls this socket alone.
     pub fn socket(&self, key: CallKey) -> Option<FlowId> {
         self.meaning(key.descriptor?).filter(|meaning| meaning.mode == S_IFSOCK)?.flow
     }
@@ -324,7 +323,7 @@ mod tests {
             let known = (names.spell(key(at)).object.is_some(), names.socket(key(at)).is_some());
             assert_eq!(known, (is_known, is_known), "{at}");
         }
-        // Nor has a poll of this descriptor alone.
+        // A poll of this descriptor alone has none either.
         const SET: u64 = Call::EMPTY_SET | 5;
         names.observe(&member(FIRST, SET, 6, 1));
         let poll = |at| names.call(&call(7, SET), Some(Tid(7)), Stamp::from_ns(at)).object;
@@ -334,7 +333,8 @@ mod tests {
     #[test]
     fn a_call_without_a_descriptor_has_no_object() {
         let names = names(&[(10, 5, 0o100_644, None, "orders.db")]);
-        // 202 futex, 230 clock_nanosleep: their first argument is no descriptor, though it may look like one.
+        // The first argument of 202 (futex) and 230 (clock_nanosleep) is no descriptor, though it may look like
+        // one.
         for number in [202, 230, 9999] {
             let found = names.call(&call(number, 5), Some(Tid(7)), Stamp::from_ns(10));
             assert_eq!(found.object, None, "{number}");
@@ -355,7 +355,7 @@ mod tests {
             let at = |at, arg0| names.call(&call(number, arg0), Some(Tid(7)), Stamp::from_ns(at)).object;
             assert_eq!(at(20, SET), Some(Object::Pipe));
             assert_eq!(at(30, SET), Some(Object::File("orders.db".into())));
-            // Another set, an address, a set that could not be read, no descriptors.
+            // Another set, an address, an unreadable set, no descriptors.
             for other in [SET + 1, 5, Call::NO_ARGUMENT, Call::EMPTY_SET] {
                 assert_eq!(at(20, other), None, "{other:#x}");
             }
@@ -407,7 +407,7 @@ mod tests {
             (10, 7, 0o100_644, None, "orders.db"),
         ]);
         let object = |names: &Names| names.call(&call(7, SET), Some(Tid(7)), Stamp::from_ns(99)).object;
-        // Descriptor 8 has no meaning. Two CPUs record the same.
+        // Descriptor 8 has no meaning. Two CPUs record the same set.
         for _ in 0..2 {
             for fd in [5, 6, 7, 8] {
                 names.observe(&member(11, SET, fd, 4));
@@ -450,7 +450,7 @@ mod tests {
             (u32::MAX, SetSize::MoreThan(16)),
         ] {
             let mut names = names(&[(10, 0, 0o010_600, None, "")]);
-            // The set of two is one also where the record of a member is lost.
+            // A set of two stays a set if a member's record is lost.
             for fd in 0..if total == 2 { 1 } else { total.min(17) } {
                 names.observe(&member(11, SET, fd, total));
             }

@@ -1,4 +1,4 @@
-//! Connections: their ends' addresses, and the processes at them where those are on this host.
+//! Connections: the addresses of their ends, and the processes there, if on this host.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use wakepath_event::{Address, Flow, FlowId, HostIndex, Tid};
 
 use crate::Names;
 
-/// An end of a connection: what it is called.
+/// A connection's end, by its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
     /// The IP protocol: 6 TCP, 17 UDP.
@@ -16,25 +16,26 @@ pub struct Endpoint {
     pub address: Address,
 }
 
-/// The other end of a connection, seen from ours.
+/// A connection's other end, seen from the own end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Peer {
-    /// Our end's address and port.
+    /// The own end's address and port.
     pub own: Address,
     /// The other end.
     pub end: Endpoint,
-    /// The process there, where it is on this host and held the socket when it was seen.
+    /// The process there, if on this host and seen with the socket.
     pub process: Option<Tid>,
 }
 
 impl Peer {
-    /// Whether the own end opened the connection, judged by its ports: the opening end takes a port from
-    /// the range that Linux keeps for that (`ip_local_port_range`), the other end has another port.
+    /// Whether the own end opened the connection, judged by its ports: the opening end takes a port from Linux's
+    /// range for this purpose (`ip_local_port_range`), the other end has another port.
     pub fn called_by_us(&self) -> bool {
         is_ephemeral(self.own.port()) && !is_ephemeral(self.end.address.port())
     }
 
-    /// Whether the other end opened the connection, judged by its ports. Neither end did where that is not shown.
+    /// Whether the other end opened the connection, judged by its ports. If the ports do not show the opener,
+    /// neither end did.
     pub fn called_us(&self) -> bool {
         is_ephemeral(self.end.address.port()) && !is_ephemeral(self.own.port())
     }
@@ -56,15 +57,15 @@ impl fmt::Display for Endpoint {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flows {
-    /// With the host for those that cannot leave it: two hosts may have connections of the same addresses.
+    /// With the host, for flows that cannot leave it: two hosts may have connections with equal addresses.
     by_id: HashMap<FlowId, (Option<HostIndex>, Flow)>,
     by_ends: HashMap<(Option<HostIndex>, Flow), FlowId>,
-    /// The process that sends a flow.
+    /// The process that sends on each flow.
     senders: HashMap<FlowId, Tid>,
 }
 
 impl Flows {
-    /// `inside` is the host that the flow cannot leave.
+    /// `inside`: the host that the flow cannot leave.
     pub fn define(&mut self, id: FlowId, inside: Option<HostIndex>, flow: Flow) {
         self.by_id.insert(id, (inside, flow));
         self.by_ends.insert((inside, flow), id);
@@ -82,18 +83,18 @@ impl Flows {
 }
 
 impl Names {
-    /// Where a flow leads, seen from the end that receives it: the sender.
+    /// A flow's sender, as the receiving end sees it.
     pub fn sender(&self, flow: FlowId) -> Option<Peer> {
         Some(self.flows.peer(Some(&flow), self.flows.by_id.get(&flow)?.1))
     }
 
-    /// The other direction of a flow, where that is defined.
+    /// A flow's other direction, if defined.
     pub fn other_direction(&self, flow: FlowId) -> Option<FlowId> {
         let (inside, flow) = self.flows.by_id.get(&flow)?;
         self.flows.by_ends.get(&(*inside, flow.reversed())).copied()
     }
 
-    /// Where a flow leads: its receiver, which is the sender of its other direction.
+    /// A flow's receiver: the sender on its other direction.
     pub fn receiver(&self, flow: FlowId) -> Option<Peer> {
         let (inside, flow) = self.flows.by_id.get(&flow)?;
         let back = flow.reversed();

@@ -1,19 +1,19 @@
-//! The machine that was recorded.
+//! The recorded machine.
 
 use wakepath_event::HostIdentity;
 
 use crate::Name;
 
-/// The machine that was recorded.
+/// The recorded machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Host {
-    /// Its boot id: it distinguishes hosts, and boots of one machine.
+    /// Its boot id: it distinguishes hosts, and a machine's boots.
     pub boot_id: String,
     /// Its host name.
     pub name: Name,
     /// Its kernel's release.
     pub kernel: Name,
-    /// Its kind of machine.
+    /// Its machine type.
     pub machine: Name,
 }
 

@@ -1,56 +1,54 @@
-//! Intervals that begin with one event and end with another, and are no state of a thread: requests of disks, and
-//! waits for kernel locks.
+//! Intervals from one event to another, other than thread states: disk requests, and waits for kernel locks.
 
 use std::collections::HashMap;
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Event, EventKind, Tid};
 
-/// From an event to the one that belongs to it.
+/// From an event to its counterpart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval<K> {
     /// The request or wait.
     pub of: K,
-    /// Its beginning; `None` where that was not seen.
+    /// Its beginning; `None` if not seen.
     pub from: Option<Stamp<Local>>,
-    /// Its end; `None` where that was not seen: something that cannot begin before it is over began.
+    /// Its end; `None` if not seen: the next interval, which cannot begin before this end, had begun.
     pub to: Option<Stamp<Local>>,
 }
 
-/// A request of a disk.
+/// A disk request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskRequest {
     /// The device (major << 20 | minor).
     pub device: u32,
-    /// Its size.
+    /// Its size, bytes.
     pub bytes: u32,
-    /// The thread that sent it to the device; `None` where an interrupt did, or that was not seen.
+    /// The thread that sent it to the device; `None` if an interrupt did, or if not seen.
     pub issuer: Option<Tid>,
 }
 
-/// All of a recording, in the order of their ends.
+/// All intervals in a recording, ordered by their ends.
 #[derive(Debug, Clone, Default)]
 pub struct Intervals {
-    /// Requests of disks, from where they went to the device until they were completed.
+    /// Disk requests, from issue to completion.
     pub requests: Vec<Interval<DiskRequest>>,
-    /// Waits of threads for kernel locks.
+    /// Threads' waits for kernel locks.
     pub lock_waits: Vec<Interval<Tid>>,
     issued: HashMap<u64, (DiskRequest, Stamp<Local>)>,
     contended: HashMap<Tid, (u64, Stamp<Local>)>,
 }
 
 impl Intervals {
-    /// Takes what this event begins or ends. Events come in time order.
+    /// Takes the interval that an event begins or ends. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
         match &event.kind {
-            // One that is issued again before it was completed had been put back.
+            // A request issued again before its completion had been put back.
             EventKind::BlockIssue(request) => {
                 let issuer = Some(event.current).filter(|_| !event.context.is_interrupt());
                 let issued = DiskRequest { device: request.device, bytes: request.bytes, issuer };
                 self.issued.insert(request.id, (issued, event.at));
             }
-            // The kernel's own stamp of the issue is of no use here: a request that completes in parts would
-            // be several.
+            // The kernel's own issue stamp is no use here: a request that completes in parts would be several.
             EventKind::BlockComplete(request) => {
                 let issued = self.issued.remove(&request.id);
                 let of = DiskRequest {
@@ -60,7 +58,7 @@ impl Intervals {
                 };
                 self.requests.push(Interval { of, from: issued.map(|(_, at)| at), to: Some(event.at) });
             }
-            // An interrupt waits for nobody by sleeping.
+            // An interrupt never waits by sleeping.
             EventKind::LockBegin(lock) if !event.context.is_interrupt() => {
                 let of = event.current;
                 let before = self.contended.get(&of).copied();
@@ -79,12 +77,12 @@ impl Intervals {
         }
     }
 
-    /// Requests that were not completed, and since when.
+    /// Uncompleted requests, and their beginnings.
     pub fn open_requests(&self) -> impl Iterator<Item = (DiskRequest, Stamp<Local>)> {
         self.issued.values().copied()
     }
 
-    /// Waits that were not over: of which thread, and since when.
+    /// Unfinished waits: the thread, and the beginning.
     pub fn open_lock_waits(&self) -> impl Iterator<Item = (Tid, Stamp<Local>)> {
         self.contended.iter().map(|(&thread, &(_, at))| (thread, at))
     }

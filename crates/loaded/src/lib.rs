@@ -1,8 +1,8 @@
-//! A recording in memory, the names in it, and a thread's identity at a moment.
+//! A recording in memory, its names, and a thread's identity at a time.
 //!
-//! [`Recorded`] is a recording that was read once: its graph, and beside it what the graph leaves out, from
-//! which everything gets its name. Nothing here reads a recording; only [`CodeNames`] opens files, those whose
-//! functions it names. Names are bytes that others chose: the views escape them.
+//! [`Recorded`] is a recording after reading: its graph, and beside it the data outside the graph, from which
+//! everything gets its name. Nothing here reads a recording; only [`CodeNames`] opens files, to name their
+//! functions. Names are bytes that other programs chose: the views escape them.
 
 mod code;
 mod contexts;

@@ -1,14 +1,13 @@
-//! A name of any bytes.
+//! A name with any bytes.
 
 use std::fmt;
 
-/// A name that came from elsewhere: a file, a unit, a device. Any bytes; who shows it escapes it,
-/// which is why it has no `Display`.
+/// An external name: a file, a unit, a device. Any bytes: each view escapes it, so it has no `Display`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Name(Box<[u8]>);
 
 impl Name {
-    /// The name as it was recorded.
+    /// The name as recorded.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }

@@ -1,7 +1,7 @@
-//! From the kernel's numbers to the names that people use.
+//! From the kernel's numbers to names for a reader.
 //!
-//! Every table is filled from the recording's own events; nothing is looked up on the machine that
-//! does the analysis, which may be another one.
+//! Every table is filled from the recording's own events; nothing is looked up on the analysing machine, which may
+//! be another.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,29 @@ use crate::descriptor::Files;
 use crate::flow::Flows;
 use crate::{Name, ThreadInfo, Unit};
 
-/// A name, and the time at which it was read.
+/// A name, and the time of its reading.
 type ReadAt = (Stamp<Local>, Name);
 
-/// All names that a recording gives.
+/// All names in a recording.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    /// A number's names, the latest last: cgroups, interrupts, devices, programs.
+    /// Each number's latest name: cgroups, interrupts, devices, programs.
     named: BTreeMap<(NameSpace, u64), Name>,
-    /// The CPU limits of each cgroup in the hierarchy that has the CPU controller, each since the time at which it was read.
+    /// CPU limits by cgroup, in the hierarchy with the CPU controller, each from its reading on.
     limits: BTreeMap<CgroupId, Vec<ReadAt>>,
-    /// By process: the service and the instance that it says it is, and the names of the attributes that its threads have, each since the time at
-    /// which it was read.
+    /// By process: the service and instance that it states, and the names of its threads' attributes, each from its
+    /// reading on.
     of_processes: BTreeMap<(NameSpace, u64), Vec<ReadAt>>,
     pub(crate) files: Files,
     pub(crate) flows: Flows,
 }
 
-/// A cgroup's CPU limit, and the name of the cgroup.
+/// A cgroup's CPU limit, and the cgroup's name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnitLimit {
-    /// The unit or container that has it.
+    /// The unit or container with the limit.
     pub unit: Unit,
-    /// The limit, where it was recorded.
+    /// The limit, if recorded.
     pub limit: Option<CpuLimit>,
 }
 
@@ -48,7 +48,7 @@ pub struct CpuLimit {
 }
 
 impl Names {
-    /// Notes the names in this event. Events come in time order.
+    /// Notes an event's names. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Name(NameSpace::CpuLimit, cgroup, limit) => {
@@ -78,33 +78,33 @@ impl Names {
         }
     }
 
-    /// The path of a cgroup of the v2 hierarchy.
+    /// A cgroup's path in the v2 hierarchy.
     pub fn cgroup(&self, id: CgroupId) -> Option<&Name> {
         self.named.get(&(NameSpace::Cgroup, id.0))
     }
 
-    /// The functions that were asked for, by number, as they were asked for.
+    /// The target functions, by number, as the user gave them.
     pub fn targets(&self) -> impl Iterator<Item = (u32, &Name)> {
         self.numbered(NameSpace::Target)
     }
 
-    /// The reason for which a goroutine of a probed program waits, in the words of Go's runtime.
+    /// A goroutine's wait reason in a probed program, in the words of Go's runtime.
     pub fn go_wait(&self, program: u16, reason: u8) -> Option<&Name> {
         self.named.get(&(NameSpace::GoWait, u64::from(program) << 8 | u64::from(reason)))
     }
 
-    /// The service that a process says it is at `at`: the last one that was read until then, else the first one, since it is read some time
-    /// behind the start of the process.
+    /// A process's service at `at`, as the process states it: the last reading until then, else the first, since it
+    /// is read some time after the process's start.
     pub fn service(&self, process: Tid, at: Stamp<Local>) -> Option<&Name> {
         self.of_process(NameSpace::Service, process.0.into(), at)
     }
 
-    /// The instance of its service that a process says it is, in the same way.
+    /// A process's instance of its service, read in the same way.
     pub fn service_instance(&self, process: Tid, at: Stamp<Local>) -> Option<&Name> {
         self.of_process(NameSpace::ServiceInstance, process.0.into(), at)
     }
 
-    /// The name of an attribute that a thread of a process says by this key, in the same way.
+    /// The name of an attribute with this key in a process's threads, read in the same way.
     pub fn thread_attribute(&self, process: Tid, key: u8, at: Stamp<Local>) -> Option<&Name> {
         self.of_process(NameSpace::ThreadAttribute, u64::from(process.0) << 8 | u64::from(key), at)
     }
@@ -116,32 +116,32 @@ impl Names {
         Some(name).filter(|name| !name.bytes().is_empty())
     }
 
-    /// All names of a space whose keys are numbers of 32 bits, in the order of these.
+    /// All names in a space with 32-bit keys, ordered by key.
     fn numbered(&self, space: NameSpace) -> impl Iterator<Item = (u32, &Name)> {
         let named = self.named.range((space, 0)..=(space, u32::MAX.into()));
         named.map(|(&(_, key), name)| (key as u32, name))
     }
 
-    /// The path of a cgroup of the hierarchy that has the CPU controller.
+    /// A cgroup's path in the hierarchy with the CPU controller.
     pub fn cpu_cgroup(&self, id: CgroupId) -> Option<&Name> {
         self.named.get(&(NameSpace::CpuCgroup, id.0))
     }
 
-    /// The path of a thread's cgroup: in the v2 hierarchy, or where that says nothing, in the one
-    /// that has the CPU controller. Where both exist, systemd keeps its units in the first.
+    /// The path of a thread's cgroup in the v2 hierarchy, or if it says nothing, in the hierarchy with the CPU
+    /// controller. If both exist, systemd keeps its units in the first.
     pub fn cgroup_of(&self, thread: &ThreadInfo) -> Option<&Name> {
         let says_something = |path: &&Name| path.bytes().iter().any(|&b| b != b'/');
         let v2 = self.cgroup(thread.cgroup).filter(says_something);
         v2.or_else(|| self.cpu_cgroup(thread.cpu_cgroup).filter(says_something))
     }
 
-    /// The unit or container that a thread belongs to.
+    /// A thread's unit or container.
     pub fn unit(&self, thread: &ThreadInfo) -> Option<Unit> {
         Unit::of_path(self.cgroup_of(thread)?.bytes())
     }
 
-    /// The CPU limit at `at` of a cgroup of the hierarchy that has the CPU controller, where one was read: the last one until then,
-    /// else the next one, since a limit that is set while recording runs is read when it hands out time.
+    /// A cgroup's CPU limit at `at`, in the hierarchy with the CPU controller, if read: the last reading until
+    /// then, else the next, since a limit set while recording runs is read when it hands out time.
     fn cpu_limit(&self, cgroup: CgroupId, at: Stamp<Local>) -> Option<CpuLimit> {
         let read = self.limits.get(&cgroup)?;
         let until = read.partition_point(|&(since, _)| since <= at);
@@ -152,8 +152,8 @@ impl Names {
         Some(CpuLimit { quota_ns: ns(quota)?, period_ns: ns(period)? })
     }
 
-    /// The innermost CPU limit that a thread is under at `at`, its own cgroup's or one further out. Where none was read, it is
-    /// taken to be its own cgroup's.
+    /// The innermost CPU limit over a thread at `at`, its own cgroup's or an outer cgroup's. If none was read, it
+    /// is taken to be its own cgroup's.
     pub fn limit_of(&self, thread: &ThreadInfo, at: Stamp<Local>) -> Option<UnitLimit> {
         let unit = |path: &Name| Unit::of_path(path.bytes());
         match self.limit_over(thread, at) {
@@ -168,7 +168,7 @@ impl Names {
         }
     }
 
-    /// The innermost CPU limit that a thread is under, and the path of the cgroup that has it.
+    /// The innermost CPU limit over a thread, and the path of the limited cgroup.
     fn limit_over(&self, thread: &ThreadInfo, at: Stamp<Local>) -> Option<(&Name, CpuLimit)> {
         let path = self.cpu_cgroup(thread.cpu_cgroup)?.bytes();
         let limited =
@@ -178,7 +178,7 @@ impl Names {
             .max_by_key(|(outer, _)| outer.bytes().len())
     }
 
-    /// An interrupt's handlers, as `/proc/interrupts` names them.
+    /// An interrupt's handlers, as in `/proc/interrupts`.
     pub fn interrupt(&self, irq: u16) -> Option<&Name> {
         self.named.get(&(NameSpace::Interrupt, u64::from(irq)))
     }
@@ -188,13 +188,13 @@ impl Names {
         self.named.get(&(NameSpace::BlockDevice, u64::from(device)))
     }
 
-    /// The block devices that have names, in the order of their numbers.
+    /// The block devices with names, ordered by number.
     pub fn block_devices(&self) -> impl Iterator<Item = (u32, &Name)> {
         self.numbered(NameSpace::BlockDevice)
     }
 }
 
-/// Whether the cgroup at `path` is the one at `outer` or below it.
+/// Whether the cgroup at `path` is at `outer` or below it.
 fn is_within(path: &[u8], outer: &[u8]) -> bool {
     let outer = outer.strip_suffix(b"/").unwrap_or(outer);
     path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
@@ -207,7 +207,7 @@ mod tests {
 
     const AT: Stamp<Local> = Stamp::from_ns(100);
 
-    /// The names of cgroups, then the limits of some, each with the time at which it was read.
+    /// The names of cgroups, then some limits, each with the time of its reading.
     fn names(cgroups: &[(u64, &str)], limits: &[(u64, u64, &str)]) -> Names {
         let mut names = Names::default();
         let mut name = |at, space, id, name: &str| {
@@ -242,7 +242,7 @@ mod tests {
     fn a_limit_that_changes_is_the_one_that_was_read_last() {
         let names = names(&[(2, "/shop")], &[(200, 2, "1000 100000"), (500, 2, "50000 100000")]);
         let quota = |at| names.cpu_limit(CgroupId(2), Stamp::from_ns(at)).map(|limit| limit.quota_ns);
-        // It was set at some time before it was read.
+        // The limit was set some time before its reading.
         assert_eq!(quota(100), Some(1_000_000));
         assert_eq!(quota(200), Some(1_000_000));
         assert_eq!(quota(499), Some(1_000_000));
@@ -282,7 +282,7 @@ mod tests {
         }
         let service =
             |tgid, at| names.service(Tid(tgid), Stamp::from_ns(at)).map(|name| name.bytes().to_vec());
-        // It was read some time behind its beginning.
+        // The service was read some time after its beginning.
         for (at, expected) in [(10, "teller"), (69, "teller"), (70, "bank"), (89, "bank")] {
             assert_eq!(service(7, at).as_deref(), Some(expected.as_bytes()), "{at}");
         }

@@ -1,26 +1,26 @@
-//! The functions in which the threads of pools wait for their next job, as the stacks of programs show them.
+//! The functions in which pools' threads wait for their next job, as programs' stacks show them.
 //!
-//! A thread that runs the tasks of a scheduler of its own (Go, tokio) is not among them: it parks while all tasks are
-//! blocked, and then the program waits for whatever blocks those.
+//! A thread that runs tasks for its own scheduler (Go, tokio) is not among them: it parks while all tasks are
+//! blocked, and then the program waits for whatever blocks them.
 
 use wakepath_symbols::Found;
 
 use crate::Frame;
 use crate::code::module;
 
-/// A wait in which a pool's thread has no job.
+/// A wait of a pool's thread without a job.
 struct IdleWait {
-    /// The beginnings of the file names that have the functions; none for any file.
+    /// Prefixes of the names of files with these functions; empty for any file.
     files: &'static [&'static str],
-    /// The functions that wait for anything, from the innermost to the one that the next calls.
+    /// Functions that wait for anything, innermost first; `takes_jobs` calls the last.
     inside: &'static [&'static str],
-    /// The function that waits for the next job alone, where it calls one of them.
+    /// The caller, which then waits for the next job alone.
     takes_jobs: &'static str,
 }
 
-/// libuv's `worker` takes jobs off the queue of its pool (`src/threadpool.c`); Node's platform does so for V8's tasks
-/// (`src/node_platform.cc`). Rayon's workers wait for jobs in `wait_until_out_of_work`; the same loop below a `join`
-/// waits for a result (`rayon-core/src/registry.rs`).
+/// libuv's `worker` takes jobs off its pool's queue (`src/threadpool.c`); Node's platform does so for V8's tasks
+/// (`src/node_platform.cc`). Rayon's workers wait for jobs in `wait_until_out_of_work`; the same loop below a
+/// `join` waits for a result (`rayon-core/src/registry.rs`).
 const IDLE_WAITS: [IdleWait; 3] = [
     IdleWait { files: &["libuv.so", "node"], inside: &["uv_cond_wait"], takes_jobs: "worker" },
     IdleWait {
@@ -40,7 +40,7 @@ const IDLE_WAITS: [IdleWait; 3] = [
     },
 ];
 
-/// Whether a thread that waits with this stack, innermost frame first, is one of a pool and waits for its next job.
+/// Whether a waiting thread with this stack, innermost frame first, belongs to a pool and waits for its next job.
 pub fn waits_for_job(frames: &[Frame]) -> bool {
     let program = frames.iter().filter(|frame| !frame.in_kernel).map(|frame| &frame.found);
     let own: Vec<&Found> = program.skip_while(|found| crate::stacks::is_c_library(found)).collect();
@@ -60,7 +60,7 @@ impl IdleWait {
     }
 }
 
-/// Whether a function has this name, with any parameters; a name that ends with `::` is that of all it contains.
+/// Whether a function has this name, with any parameters; a name with `::` at its end stands for all its contents.
 fn is_named(found: &Found, name: &str) -> bool {
     let Found::Function(function) = found else { return false };
     let rest = function.name.strip_prefix(name);

@@ -1,4 +1,4 @@
-//! Problems that make an answer less than certain: found on a path, by clocks, or in the files that were read.
+//! Problems that make an answer less certain: found on a path, by clocks, or in the files read.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,18 @@ use wakepath_import::Damage;
 use wakepath_recording::ReadProblem;
 use wakepath_wait_graph::Graph;
 
-/// Something that a reader of the answer should know.
+/// A remark for a reader of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Its kind, with its data.
     pub kind: ProblemKind,
-    /// Where in time it applies.
+    /// The beginning of its time range.
     pub from: Stamp<Reference>,
-    /// Until when.
+    /// The end of its time range.
     pub to: Stamp<Reference>,
-    /// The thread concerned, where there is one.
+    /// The thread concerned, if any.
     pub thread: Option<(Tid, Comm)>,
-    /// The number of further calls that have a problem of this kind, where several were explained.
+    /// The number of further calls with a problem of this kind, if several were explained.
     pub other_calls: u64,
 }
 
@@ -29,37 +29,37 @@ pub struct Problem {
 pub enum ProblemKind {
     /// Found on the path.
     Path(critical_path::ProblemKind),
-    /// The realtime clock was set, by this number of ns; less than 0: back.
+    /// The realtime clock was set by this time, ns; negative: back.
     ClockSet(i128),
-    /// The machine was suspended for this number of ns.
+    /// The machine was suspended for this time, ns.
     Suspended(u64),
-    /// The hypervisor took at most this number of ns of CPU time; the place in the window is not known.
+    /// The hypervisor took at most this CPU time, ns; its place in the window is not known.
     Stolen(u64),
-    /// Stacks that the stack cache repeated may belong to another wait.
+    /// Stacks repeated by the stack cache may belong to another wait.
     StackCache(StackCounts),
     /// The recorder did not end the recording.
     CutOff,
-    /// No packet links the host of a recording to the reference.
+    /// No packet links a recording's host to the reference host.
     HostUnlinked {
         /// The recording, which is left out.
         recording: PathBuf,
-        /// The recording of the reference.
+        /// The reference host's recording.
         reference: PathBuf,
     },
-    /// The recording of one of several hosts does not cover the time of all.
+    /// A host's recording does not cover the time of all recordings.
     PartlyRecorded {
         /// The recording.
         recording: PathBuf,
-        /// The time from the first event of all to its first one, ns.
+        /// The time from the first event in all recordings to its own first event, ns.
         late_ns: u64,
-        /// The time from its last event to the last one of all, ns.
+        /// The time from its own last event to the last event in all recordings, ns.
         early_ns: u64,
     },
     /// A recording is not as it was written.
     Recording(ReadProblem),
-    /// Another tracer's trace cannot be read as it was written, or is doubtful.
+    /// Another tracer's trace is damaged or doubtful.
     Trace(Damage),
-    /// The same of one of several recordings.
+    /// A problem with one of several recordings.
     OneOfSeveral(PathBuf, Box<Self>),
 }
 
@@ -76,12 +76,12 @@ impl From<Damage> for ProblemKind {
 }
 
 impl Problem {
-    /// One of no thread.
+    /// A problem without a thread.
     pub fn new(kind: ProblemKind, from: Stamp<Reference>, to: Stamp<Reference>) -> Self {
         Self { kind, from, to, thread: None, other_calls: 0 }
     }
 
-    /// One that was found on a path; `at` is when its thread is named.
+    /// A problem found on a path; its thread has the name it had at `at`.
     pub fn of_path(problem: &critical_path::Problem, graph: &Graph, at: Stamp<Reference>) -> Self {
         let thread = problem.thread.map(|index| graph.thread(index));
         Self {
@@ -90,18 +90,18 @@ impl Problem {
         }
     }
 
-    /// How much it matters.
+    /// The problem's severity.
     pub const fn severity(&self) -> Severity {
         self.kind.severity()
     }
 }
 
 impl ProblemKind {
-    /// How much it matters.
+    /// The kind's severity.
     const fn severity(&self) -> Severity {
         match self {
             Self::Path(kind) => kind.severity(),
-            // They are counted of the whole machine. A tenth could change which function is named first.
+            // The counts are for the whole machine. A tenth could change which function is named first.
             Self::StackCache(counts) if counts.doubtful <= counts.repeated / 10 => Severity::Note,
             Self::ClockSet(_) | Self::CutOff => Severity::Note,
             Self::OneOfSeveral(_, kind) => kind.severity(),

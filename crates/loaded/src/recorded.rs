@@ -1,4 +1,4 @@
-//! A recording that was read: its graph and all that names it.
+//! A recording in memory: its graph, and everything that names it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,46 +11,46 @@ use wakepath_wait_graph::{Builder, Graph, ThreadIndex};
 
 use crate::{Host, Name, Names, Problem, ProblemKind, Survey};
 
-/// A recording, read: what every question is put to.
+/// A recording in memory: all questions are put to it.
 #[derive(Debug)]
 pub struct Recorded {
-    /// Where it was read from; of several, the first.
+    /// The path of the recording; with several, the first.
     pub source: PathBuf,
-    /// Where each host's recording was read from, where several were.
+    /// The path of each host's recording, with several.
     pub sources: Vec<PathBuf>,
-    /// The machine; of several, the one whose clock the stamps are of.
+    /// The machine; with several, the machine whose clock stamps use.
     pub host: Host,
-    /// The other machines, from the second on, where several were recorded.
+    /// The other machines, from the second on, if several were recorded.
     pub others: Vec<Host>,
     /// The descriptions of their recordings, in the same order.
     pub descriptions: Vec<Description>,
     /// The execution graph.
     pub graph: Graph,
-    /// All else.
+    /// All other data.
     pub survey: Survey,
-    /// The problems of the whole recording.
+    /// The problems with the whole recording.
     pub problems: Vec<Problem>,
-    /// Which of the machine's clocks its stamps are of; most tracers have but one, the monotonic.
+    /// The machine's clock that its stamps use; most tracers have but the monotonic clock.
     pub clock: &'static str,
-    /// Realtime less that clock at the beginning, as the recording's metadata says it.
+    /// Realtime minus that clock at the beginning, ns, from the recording's metadata.
     pub realtime_offset_ns: Option<i128>,
-    /// The cgroup, unit or container that it was made to ask about, if it was one.
+    /// The target cgroup, unit or container, if any.
     pub cgroup: Option<Name>,
-    /// How it is written down; `None` for one that was never on disk.
+    /// Its format on disk; `None` if it was never on disk.
     pub format: Option<Format>,
-    /// Which other tracer wrote it, where it is none of ours.
+    /// The other tracer that wrote it, if not wakepath.
     pub tracer: Option<Name>,
-    /// From each host's clock to the first's, where several were recorded.
+    /// From each host's clock to the first host's, if several were recorded.
     pub clocks: Vec<Transform<Local, Reference>>,
-    /// The numbering that distinguishes equal ids of several hosts.
+    /// The numbering that distinguishes equal ids on several hosts.
     pub numbering: Option<Numbering>,
-    /// Files with the names of code that were opened before the rights to open them were dropped.
+    /// Files with names for code, opened before the rights to open them were dropped.
     pub kept_files: Kept,
     pub(crate) by_tid: HashMap<Tid, Vec<ThreadIndex>>,
 }
 
 impl Recorded {
-    /// Puts together what was read.
+    /// Puts the parts together.
     pub fn new(source: PathBuf, host: Host, graph: Graph, survey: Survey, problems: Vec<Problem>) -> Self {
         let mut by_tid: HashMap<Tid, Vec<ThreadIndex>> = HashMap::new();
         for (index, thread) in graph.threads() {
@@ -79,7 +79,7 @@ impl Recorded {
         }
     }
 
-    /// The same, read from a source with this description; the problems are of the whole recording.
+    /// The same, from a source with this description; the problems concern the whole recording.
     pub fn of_source(source: &Description, graph: Graph, survey: Survey, problems: Vec<ProblemKind>) -> Self {
         let of_all = |kind| Problem::new(kind, graph.from(), graph.to());
         let problems = problems.into_iter().map(of_all).collect();
@@ -93,7 +93,7 @@ impl Recorded {
         }
     }
 
-    /// The recording of these events, without a problem.
+    /// A recording with these events, without a problem.
     pub fn of_events<'e>(source: PathBuf, host: Host, events: impl IntoIterator<Item = &'e Event>) -> Self {
         let (mut builder, mut survey) = (Builder::default(), Survey::default());
         for event in events {
@@ -108,39 +108,39 @@ impl Recorded {
         &self.graph
     }
 
-    /// The names of all things in it.
+    /// All names in the recording.
     pub fn names(&self) -> &Names {
         &self.survey.names
     }
 
-    /// Whether a thread's number means the same thread in both: each recording numbers its threads for itself.
+    /// Whether a thread's number means the same thread in both: each recording numbers its threads itself.
     pub fn numbers_threads_like(&self, other: &Self) -> bool {
         self.source == other.source
     }
 
-    /// The host of a block device, and the device's number there (major << 20 | minor).
+    /// A block device's host, and the device's number there (major << 20 | minor).
     pub fn device(&self, device: u32) -> (HostIndex, u32) {
         let of_other = self.numbering.as_ref().and_then(|numbering| numbering.device_of(device));
         of_other.unwrap_or((HostIndex::default(), device))
     }
 
-    /// A machine, by its place among those that were recorded.
+    /// A machine, by its index among the recorded machines.
     pub fn host_at(&self, host: HostIndex) -> &Host {
         let other = usize::from(host.0).checked_sub(1);
         other.and_then(|other| self.others.get(other)).unwrap_or(&self.host)
     }
 
-    /// All machines that were recorded, the first one first.
+    /// All recorded machines, in order.
     pub fn hosts(&self) -> impl Iterator<Item = (HostIndex, &Host)> {
         (0..).map(HostIndex).zip(std::iter::once(&self.host).chain(&self.others))
     }
 
-    /// Where the recording of a machine was read from.
+    /// The path of a machine's recording.
     pub fn source_of(&self, host: HostIndex) -> &PathBuf {
         self.sources.get(usize::from(host.0)).unwrap_or(&self.source)
     }
 
-    /// Whether another tracer than ours recorded a machine.
+    /// Whether another tracer recorded a machine.
     pub fn is_of_other_tracer(&self, host: HostIndex) -> bool {
         match self.description(host) {
             Some(description) => description.tracer.is_some(),
@@ -153,15 +153,15 @@ impl Recorded {
         self.descriptions.get(usize::from(host.0).checked_sub(1)?)
     }
 
-    /// A stamp of the graph on the clock of a host's own recording.
+    /// A graph's stamp on the clock of a host's own recording.
     pub fn own_stamp(&self, host: HostIndex, at: Stamp<Reference>) -> Stamp<Local> {
         let clock = self.clocks.get(usize::from(host.0)).filter(|_| host != HostIndex::default());
         let own = clock.and_then(Transform::inverse).map(|back| back.convert(at).0);
         own.unwrap_or(Stamp::from_ns(at.ns()))
     }
 
-    /// How far stamps of a thread's host, from then to then, may be off from those of the first; of no
-    /// thread's, those of the host with the worst clock. `None` without a bound.
+    /// The largest error of stamps from a thread's host between `from` and `to`, relative to the first host's
+    /// clock, ns; without a thread, the error on the host with the worst clock. `None` without a bound.
     pub fn clock_error(
         &self,
         thread: Option<ThreadIndex>,
@@ -174,30 +174,30 @@ impl Recorded {
         hosts.map(|(_, clock)| error(clock, from, to)).max().unwrap_or(ErrorBound::Within(0)).ns()
     }
 
-    /// Realtime at `at`, ns since 1970, by the clocks read last before it, else as the metadata
-    /// says; `None` where neither is there.
+    /// Realtime at `at`, ns since 1970, by the last clock reading before it, else by the metadata; `None` without
+    /// either.
     pub fn realtime(&self, at: Stamp<Reference>) -> Option<u64> {
         self.survey
             .realtime(Stamp::from_ns(at.ns()))
             .or_else(|| u64::try_from(self.realtime_offset_ns?.checked_add(i128::from(at.ns()))?).ok())
     }
 
-    /// When recording began: all sources were attached, or the first event where that is not said.
+    /// The beginning: all sources were attached, or the first event if that time is unknown.
     pub fn from(&self) -> Stamp<Reference> {
         self.survey.session.started.map_or(self.graph.from(), |at| at.on_reference_host())
     }
 
-    /// When recording ended: it was stopped, or the last event where it was cut off.
+    /// The end: recording was stopped, or the last event if it was cut off.
     pub fn to(&self) -> Stamp<Reference> {
         self.survey.session.stopped.map_or(self.graph.to(), |at| at.on_reference_host())
     }
 
-    /// Whether the recorder did not end it properly. A recording that was never on disk and has no beginning was not cut off.
+    /// Whether the recorder did not end it properly. A recording without a beginning, never on disk, was not cut off.
     pub fn cut_off(&self) -> bool {
         self.is_cut_off(HostIndex::default())
     }
 
-    /// The same of the recording of one of several hosts.
+    /// The same for a host's recording among several.
     pub fn is_cut_off(&self, host: HostIndex) -> bool {
         let was_on_disk = match self.description(host) {
             Some(description) => description.format.is_some(),
@@ -210,7 +210,7 @@ impl Recorded {
     }
 }
 
-/// The largest error that stamps of a host have from then to then on the reference clock.
+/// The largest error of a host's stamps between `from` and `to` on the reference clock.
 fn error(clock: &Transform<Local, Reference>, from: Stamp<Reference>, to: Stamp<Reference>) -> ErrorBound {
     match clock.inverse() {
         Some(back) => clock.worst(back.convert(from).0, back.convert(to).0),

@@ -1,7 +1,7 @@
-//! Where in the code a path's threads were seen running.
+//! Code sites where a path's threads were seen running.
 //!
-//! Samples are counted, never stretched into time: a sample says where a thread was at one moment. Only
-//! those count that fell into a segment in which that thread ran and the path says so.
+//! Samples are counted, never stretched into time: a sample shows a thread's place at a single time. A sample
+//! counts only in a segment in which its thread ran on the path.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,10 @@ use wakepath_wait_graph::ThreadIndex;
 
 use crate::{CodeNames, Site};
 
-/// Samples of the running segments of a path, by the number of the segment, what its thread was called then, and
-/// where the thread was.
+/// Samples in a path's running segments, by the segment's number, its thread's name then, and the site.
 pub type Sampled = BTreeMap<(usize, Comm, Site), u64>;
 
-/// Counts the samples of a path.
+/// Counts a path's samples.
 pub fn sampled(path: &Path, names: &mut CodeNames<'_>) -> Sampled {
     let graph = &names.recorded.graph;
     let mut threads: Vec<ThreadIndex> =
@@ -34,7 +33,7 @@ pub fn sampled(path: &Path, names: &mut CodeNames<'_>) -> Sampled {
     sampled
 }
 
-/// The segment in which the path says that `thread` ran at `at`.
+/// The segment in which `thread` ran on the path at `at`.
 fn runs_at(path: &Path, thread: ThreadIndex, at: Stamp<Reference>) -> Option<usize> {
     let last = path.segments.partition_point(|segment| segment.from <= at).checked_sub(1)?;
     let segment = path.segments.get(last)?;
@@ -57,7 +56,7 @@ mod tests {
         event(at, cpu, current, EventKind::Sample(stack))
     }
 
-    /// The samples of the path of a thread from `from` to 100.
+    /// The samples on a thread's path from `from` to 100.
     fn sampled_from(recorded: &Recorded, tid: u32, from: u64) -> Sampled {
         let thread = recorded.with_tid(Tid(tid))[0];
         let window = Window { thread, from: Stamp::from_ns(from), to: Stamp::from_ns(100) };
@@ -76,7 +75,7 @@ mod tests {
             sample(10, 0, 7, &[], &[0x1010, 0x5021]),
             sample(20, 0, 7, &[], &[0x1010, 0x1501, 0x5021]),
             sample(25, 0, 7, &[0xffff_8000], &[0x5100]),
-            // Another thread had the CPU: that is no part of how this one ran.
+            // Another thread had the CPU: its sample does not show this thread running.
             sample(40, 0, 8, &[], &[0x1010]),
             mapping(0x1000, "/nonexistent/lib"),
             mapping(0x5000, "/nonexistent/program"),
@@ -118,7 +117,7 @@ mod tests {
         let nobodys = Found::Unnamed(Vec::new());
         let expected = [(nobodys.clone(), 1), (file("other"), 1), (file("program"), 1)];
         assert_eq!(found(Some("perf".into())), expected);
-        // Our own recorder looks at what each process has mapped.
+        // Our own recorder reads each process's mappings.
         assert_eq!(found(None), [(nobodys, 2), (file("other"), 1)]);
     }
 
@@ -132,7 +131,7 @@ mod tests {
             60 c1 helper waking own
             60 c0 idle switch own
             100 c0 own switch idle blocked";
-        // While own ran, what the helper did was nobody's wait.
+        // While own ran, it did not wait for the helper.
         let more = [10, 40].map(|at| sample(at, 1, 8, &[], &[1]));
         let counts: Vec<u64> = sampled_from(&trace(text, &more), 7, 0).into_values().collect();
         assert_eq!(counts, [1]);

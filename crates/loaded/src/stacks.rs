@@ -1,7 +1,7 @@
-//! Where in the code a path's waits began, and where they were ended.
+//! Code sites where a path's waits began, and where they were ended.
 //!
-//! Only of recordings with stacks at switch-outs and wakings. Each stack is put into names once,
-//! however many waits have it.
+//! Only for recordings with stacks at switch-outs and wake-ups. Each stack is put into names once, however many
+//! waits have it.
 
 use std::collections::HashMap;
 
@@ -19,25 +19,25 @@ use crate::code::module;
 pub struct Stacks {
     /// For each of the path's waits, by its id: the stack at its beginning, and the waker's.
     waits: Vec<[Option<StackId>; 2]>,
-    /// For each of the path's segments: the stack at its beginning, if its thread waited.
+    /// For each of the path's segments: the stack at the beginning of its thread's wait, if it waited.
     segments: Vec<Option<StackId>>,
     stacks: Vec<Stack>,
     sites: Vec<Site>,
 }
 
-/// One of the stacks of [`Stacks`].
+/// A stack in [`Stacks`].
 type StackId = u32;
 
-/// One of the sites of [`Stacks`]: many stacks may be of one.
+/// A site in [`Stacks`]: many stacks may share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SiteId(u32);
 
-/// A stack that was taken, with names.
+/// A recorded stack, with names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
-    /// Its frames, innermost first: those in the kernel, then the program's.
+    /// Its frames, innermost first: the kernel's, then the program's.
     pub frames: Vec<Frame>,
-    /// The function that names the place; `None` where the record of the stack is lost.
+    /// The function that names the place; `None` if the stack's record is lost.
     pub site: Option<SiteId>,
 }
 
@@ -46,40 +46,40 @@ pub struct Stack {
 pub struct Frame {
     /// The function.
     pub found: Found,
-    /// It is in the kernel.
+    /// Whether it is in the kernel.
     pub in_kernel: bool,
-    /// The thread stood there, or tables for unwinding led there and a call stands before its return address.
+    /// The thread stood there, or unwinding tables led there and a call stands before its return address.
     pub proved: bool,
 }
 
 /// A function in which a thread was seen, and its caller.
 ///
-/// In a sample: the function that ran, in the kernel if the thread was there; and the nearest function of the
-/// program that led there, in another file where there is one: who called the library, or the kernel. In a stack: the
-/// function that waited, or woke, the innermost that is not the C library's way into the kernel.
+/// In a sample: the function that ran, in the kernel if the thread was there; and the nearest program function that
+/// led there, from another file if possible: the caller of the library, or of the kernel. In a stack: the function
+/// that waited, or woke, the innermost outside the C library's way into the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site {
-    /// That function.
+    /// The function.
     pub function: Frame,
     /// Its caller.
     pub caller: Caller,
 }
 
-/// The caller of a function.
+/// A function's caller.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Caller {
     /// No caller: the thread's entry, or kernel code.
     Nobody,
-    /// This one.
+    /// This function.
     Function(Found),
-    /// Perhaps this one: a frame pointer that may be none led there, or a word on the stack.
+    /// Perhaps this function: a false frame pointer may have led there, or a word on the stack.
     Guess(Found),
     /// The stack could not be unwound that far.
     Unknown,
 }
 
 impl Site {
-    /// The site of a function that may have a caller.
+    /// The site of a function, with its caller if any.
     pub fn new(found: Found, in_kernel: bool, caller: Option<Found>) -> Self {
         let caller = caller.map_or(Caller::Nobody, Caller::Function);
         Self { function: Frame { found, in_kernel, proved: true }, caller }
@@ -87,7 +87,7 @@ impl Site {
 }
 
 impl Stacks {
-    /// The stacks of a path's waits; none where none were recorded.
+    /// The stacks of a path's waits; empty if none were recorded.
     pub fn of(path: &Path, names: &mut CodeNames<'_>) -> Self {
         if !names.recorded.graph.has_stacks() {
             return Self::default();
@@ -105,22 +105,22 @@ impl Stacks {
         Self { waits, segments, ..reader.stacks }
     }
 
-    /// Whether the recording has none of any of the path's waits.
+    /// Whether the recording has no stacks for the path's waits.
     pub fn is_empty(&self) -> bool {
         self.stacks.iter().all(|stack| stack.site.is_none())
     }
 
-    /// Where a wait of the path began.
+    /// The stack at the beginning of a wait on the path.
     pub fn of_wait(&self, wait: WaitId) -> Option<&Stack> {
         self.stack(self.waits.get(wait.0 as usize)?[0])
     }
 
-    /// Where the thread was that ended a wait of the path.
+    /// The stack of the thread that ended a wait on the path, at that time.
     pub fn of_waker(&self, wait: WaitId) -> Option<&Stack> {
         self.stack(self.waits.get(wait.0 as usize)?[1])
     }
 
-    /// Where the wait began that the path's segment of this number is of.
+    /// The stack at the beginning of the wait in a path's segment, by its number.
     pub fn of_segment(&self, segment: usize) -> Option<&Stack> {
         self.stack(*self.segments.get(segment)?)
     }
@@ -129,13 +129,13 @@ impl Stacks {
         Some(&self.stacks[id? as usize])
     }
 
-    /// The place of a stack.
+    /// A site by its id.
     pub fn site(&self, id: SiteId) -> &Site {
         &self.sites[id.0 as usize]
     }
 
-    /// The stacks of a path, made up by a test: where its waits began and were ended, and where its
-    /// waiting segments began. One without frames is lost.
+    /// Stacks that a test makes up for a path: where its waits began and were ended, and where its waiting segments
+    /// began. A stack without frames is lost.
     pub fn told(
         path: &Path,
         began: impl Fn(&Wait) -> Option<Vec<Frame>>,
@@ -150,7 +150,7 @@ impl Stacks {
         Self { waits, segments, ..all }
     }
 
-    /// Adds a stack; `None` is one that was lost.
+    /// Adds a stack; `None` for a lost stack.
     fn add(&mut self, frames: Option<Vec<Frame>>) -> StackId {
         let site = frames.as_deref().map(|frames| {
             let site = site_of(frames);
@@ -168,13 +168,13 @@ impl Stacks {
 
 struct Reader<'a, 'n> {
     names: &'n mut CodeNames<'a>,
-    /// By the stack's index in the graph; all lost ones are one.
+    /// By the stack's index in the graph; all lost stacks share an entry.
     known: HashMap<Option<StackIndex>, StackId>,
     stacks: Stacks,
 }
 
 impl Reader<'_, '_> {
-    /// Where the wait of `thread` began that holds `at`.
+    /// The stack at the beginning of the wait in which `thread` was at `at`.
     fn began(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<StackId> {
         let intervals = self.names.recorded.graph.state_intervals(thread);
         let interval = intervals
@@ -183,7 +183,7 @@ impl Reader<'_, '_> {
         self.taken(thread, interval.from)
     }
 
-    /// Where `by` was when it ended the wait of `thread` that holds `at`.
+    /// The stack of `by` when it ended the wait in which `thread` was at `at`.
     fn ended(
         &mut self,
         thread: ThreadIndex,
@@ -213,8 +213,8 @@ impl Reader<'_, '_> {
 }
 
 impl CodeNames<'_> {
-    /// The frames, innermost first, of the stack with which a thread left its CPU at exactly `at`; `None` where no stack
-    /// is recorded.
+    /// The frames, innermost first, with which a thread left its CPU at exactly `at`; `None` if no stack is
+    /// recorded.
     pub fn stack_at(&mut self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Vec<Frame>> {
         match self.recorded.graph.stack_at(thread, at)? {
             StackAt::Recorded(_, stack) => Some(named(self, at, stack)),
@@ -223,8 +223,8 @@ impl CodeNames<'_> {
     }
 }
 
-/// The frames of a stack with names. Among the addresses that were found on the stack without proof, those up to the
-/// first outside of the C library are kept: only its functions have no frame.
+/// A stack's frames, with names. Addresses found on the stack without proof are kept up to the first outside the C
+/// library: only its functions have no frame.
 fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, stack: &RecordedStack) -> Vec<Frame> {
     let RecordedStack { tgid, kernel, user, scanned, proved } = stack;
     let kernel = kernel.iter().map(|&address| Frame {
@@ -239,7 +239,7 @@ fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, stack: &RecordedStack)
         names.user(*tgid, at, address).map(|found| Frame { found, in_kernel: false, proved })
     };
     let nameless = Frame { found: outside, in_kernel: false, proved: true };
-    // Where the thread stood, its registers say.
+    // The registers show where the thread stood.
     let innermost = program(innermost, true).unwrap_or_else(|| nameless.clone());
     let frameless = is_c_library(&innermost.found);
     all.push(innermost);
@@ -250,7 +250,7 @@ fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, stack: &RecordedStack)
     let (scanned, chain) = rest.split_at(usize::from(*scanned).min(rest.len()));
     if frameless {
         for &address in scanned {
-            // A caller's frame holds where it goes on: the call lies before that.
+            // A caller's frame holds its return address: the call lies before it.
             let Some(frame) = program(address.wrapping_sub(1), false) else { continue };
             let library = is_c_library(&frame.found);
             all.push(frame);
@@ -259,12 +259,12 @@ fn named(names: &mut CodeNames<'_>, at: Stamp<Reference>, stack: &RecordedStack)
             }
         }
     }
-    // Where there is no frame pointer, what stands in its place leads to what is no code.
+    // Without a frame pointer, the value in its place leads outside all code.
     all.extend(chain.iter().map_while(|&address| program(address.wrapping_sub(1), false)));
     all
 }
 
-/// The place of a stack.
+/// A stack's site.
 fn site_of(frames: &[Frame]) -> Site {
     let program = frames.iter().position(|frame| !frame.in_kernel);
     let Some(innermost) = program else {
@@ -274,7 +274,7 @@ fn site_of(frames: &[Frame]) -> Site {
     let frames = &frames[innermost..];
     let own = frames.iter().position(|frame| !is_c_library(&frame.found)).unwrap_or(0);
     let caller = match frames.get(own + 1) {
-        // Whatever calls it.
+        // Any caller of `main` counts as none.
         _ if matches!(&frames[own].found, Found::Function(function) if function.name == "main") => {
             Caller::Nobody
         }
@@ -286,19 +286,19 @@ fn site_of(frames: &[Frame]) -> Site {
     Site { function: frames[own].clone(), caller }
 }
 
-/// Whether a function is one of the C library: what programs call to wait, and what calls their `main`.
+/// Whether a function belongs to the C library: functions that programs call to wait, and the callers of `main`.
 pub(crate) fn is_c_library(found: &Found) -> bool {
     const NAMES: [&[u8]; 6] = [b"libc.so", b"libc-", b"libpthread", b"ld-linux", b"ld-musl", b"[vdso]"];
     module(found).is_some_and(|name| NAMES.iter().any(|known| name.starts_with(known)))
 }
 
-/// Whether a function of the kernel is only how we got to know.
+/// Whether a kernel function belongs to the tracing itself.
 fn is_tracing(found: &Found) -> bool {
     const NAMES: [&str; 3] = ["bpf_", "__bpf_", "__traceiter_"];
     matches!(found, Found::Function(function) if NAMES.iter().any(|known| function.name.starts_with(known)))
 }
 
-/// Whether a function of the kernel only hands over the CPU.
+/// Whether a kernel function only hands over the CPU.
 fn is_scheduling(found: &Found) -> bool {
     const NAMES: [&str; 4] = ["schedule", "io_schedule", "try_to_wake_up", "wake_up"];
     let Found::Function(function) = found else { return false };
@@ -321,7 +321,7 @@ mod tests {
         Found::Unreadable(name.as_bytes().to_vec())
     }
 
-    /// The site of a wait of a thread with this stack; its record comes after the wait, as from other CPUs.
+    /// The site of a thread's wait with this stack; its record comes after the wait, as from other CPUs.
     fn site(user: &[u64], scanned: u16, proved: u16) -> Option<(Site, Vec<Found>)> {
         let stack =
             RecordedStack { tgid: Tid(7), kernel: [0xffff_8000].into(), user: user.into(), scanned, proved };
@@ -355,7 +355,7 @@ mod tests {
         let calls = |found: &Found| Caller::Function(found.clone());
         let away = [LIBC + 8, PROGRAM + 9, 0xdead_0000, OTHER + 1];
         for (user, scanned, proved, function, in_proof, caller, frames) in [
-            // The chain skips the caller of the library; the address found on the stack shows it.
+            // The chain skips the library's caller; the address found on the stack shows it.
             (
                 &[LIBC + 8, PROGRAM + 9, PROGRAM + 99, OTHER + 1][..],
                 1,
@@ -375,23 +375,23 @@ mod tests {
                 guess(&other),
                 4,
             ),
-            // A function with a frame: what lies in it says nothing.
+            // A function with a frame: other words in the frame say nothing.
             (&[PROGRAM + 8, OTHER + 9, LIBC + 1], 1, 1, &program, true, Caller::Nobody, 2),
-            // Neither frame pointers nor anything found: the leaf, and that no more is known.
+            // Neither frame pointers nor found addresses: the leaf, without a known caller.
             (&[LIBC + 8], 0, 1, &libc, true, Caller::Unknown, 1),
             (&[LIBC + 8, PROGRAM + 9], 1, 1, &program, false, Caller::Unknown, 2),
-            // A value at the place of a frame pointer that is none ends the chain.
+            // A false frame pointer ends the chain.
             (&away, 1, 1, &program, false, Caller::Unknown, 2),
-            // The library's start is nobody's call.
+            // The library's start code is no caller.
             (&[LIBC + 8, PROGRAM + 9, LIBC + 99], 1, 0, &program, false, Caller::Nobody, 3),
-            // Frames that tables led to are all kept.
+            // Frames found by tables are all kept.
             (&[LIBC + 8, LIBC + 9, PROGRAM + 9, OTHER + 5], 0, 4, &program, true, calls(&other), 4),
-            // A proved frame in code of no known file is a gap; what lies behind it is not its caller's.
+            // A proved frame in code without a known file is a gap; the frame behind it is not the caller.
             (&away, 0, 4, &program, true, calls(&Found::Unnamed(Vec::new())), 4),
             // Proved up to the waiting function, and up to the library.
             (&[LIBC + 8, PROGRAM + 9, OTHER + 5], 0, 2, &program, true, guess(&other), 3),
             (&[LIBC + 8, PROGRAM + 9, OTHER + 5], 0, 1, &program, false, guess(&other), 3),
-            // Recordings of before say of none that it is proved; the leaf is.
+            // Older recordings mark no frame as proved; the leaf is.
             (&[PROGRAM + 8, OTHER + 5], 0, 0, &program, true, guess(&other), 2),
         ] {
             let (site, found) = site(user, scanned, proved).expect("a stack");

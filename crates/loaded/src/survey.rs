@@ -1,4 +1,4 @@
-//! The results of one pass over the events besides the graph: names, clocks, counts.
+//! Data from a pass over the events, besides the graph: names, clocks, counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{Discriminant, discriminant};
@@ -13,44 +13,44 @@ use crate::contexts::Contexts;
 use crate::intervals::Intervals;
 use crate::{Name, Names};
 
-/// Everything in a recording that is not the graph.
+/// Everything in a recording outside the graph.
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
-    /// Names of all things.
+    /// All names.
     pub names: Names,
     /// The session's own marks.
     pub session: Session,
-    /// The code that processes have mapped, in time order.
+    /// Processes' code mappings, in time order.
     pub mappings: Vec<(Stamp<Local>, Mapping)>,
     /// The clocks, each time they were read together.
     pub clocks: Vec<(Stamp<Local>, Clocks)>,
-    /// The notes of the recordings of other hosts, from the second on.
+    /// Notes from other hosts' recordings, from the second on.
     pub others: Vec<OtherHost>,
-    /// The hosts whose stolen time was recorded where it was taken.
+    /// Hosts whose stolen time was recorded where it was taken.
     pub steal: BTreeSet<HostIndex>,
-    /// Calls of the functions that were asked for, in the order in which they ended; none that ended before the start.
+    /// Calls to the target functions, in the order of their ends, without those that ended before the start.
     pub calls: Vec<(Stamp<Local>, FunctionCall)>,
-    /// The contexts that threads had, as they were read.
+    /// Threads' contexts, as they were read.
     pub contexts: Contexts,
-    /// Steps of goroutines, each with the thread that was current.
+    /// Goroutine steps, each with the current thread.
     pub goroutines: Vec<(Stamp<Local>, Tid, GoroutineStep)>,
-    /// Requests of disks and waits for kernel locks.
+    /// Disk requests and waits for kernel locks.
     pub intervals: Intervals,
-    /// How stacks at switch-outs and wakings came about, by the end.
+    /// The final counts for stacks at switch-outs and wake-ups.
     pub stacks: Option<StackCounts>,
-    /// The costs of the recorder's work in the kernel, where it measured them.
+    /// The costs of the recorder's work in the kernel, if measured.
     pub costs: BTreeMap<CostKind, KernelCost>,
-    /// How they were unwound, by the end.
+    /// The final counts for their unwinding.
     pub unwinding: Option<UnwindCounts>,
-    /// The frames of the different stacks of waits and wake-ups.
+    /// The frames in the different wait and wake-up stacks.
     pub stack_frames: FrameCounts,
-    /// The frames of all samples.
+    /// The frames in all samples.
     pub sample_frames: FrameCounts,
-    /// How many events there are, by kind.
+    /// The number of events by kind.
     pub counts: Counts,
 }
 
-/// The notes of the recording of another host about itself, where several are read. Its stamps are on the clock of the first host.
+/// Another host's notes about its recording, if several are read. Its stamps are on the first host's clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OtherHost {
     /// Its clocks, each time they were read together.
@@ -59,53 +59,53 @@ pub struct OtherHost {
     pub session: Session,
 }
 
-/// How many frames of programs there are, and how many of them are proved.
+/// The number of program frames, and how many are proved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FrameCounts {
-    /// Those that are proved.
+    /// Proved frames.
     pub proved: u64,
-    /// All.
+    /// All frames.
     pub total: u64,
 }
 
 impl FrameCounts {
     fn add(&mut self, stack: &Stack) {
-        // Where the thread stood, its registers say; other recorders do not mark it.
+        // The registers show where the thread stood; other recorders do not mark this frame.
         self.proved += stack.user.len().min(usize::from(stack.proved).max(1)) as u64;
         self.total += stack.user.len() as u64;
     }
 }
 
-/// Notes of the recording session about itself.
+/// The recording session's notes about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Session {
-    /// All sources were attached from here on.
+    /// From here on, all sources were attached.
     pub started: Option<Stamp<Local>>,
-    /// Recording stopped here; `None`: it was cut off.
+    /// Recording stopped here; `None` if it was cut off.
     pub stopped: Option<Stamp<Local>>,
-    /// The command that was run.
+    /// The command that the session ran.
     pub command: Option<Command>,
-    /// The processes that were asked about.
+    /// The target processes.
     pub targets: BTreeSet<Tid>,
     /// The recorder's own threads.
     pub observers: BTreeSet<Tid>,
 }
 
-/// The command that a session ran.
+/// A session's command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     /// Its first process.
     pub tgid: Tid,
     /// Its words.
     pub words: Vec<Name>,
-    /// When it was noted.
+    /// The time of this note.
     pub at: Stamp<Local>,
-    /// Its wait status, where its end was seen.
+    /// Its wait status, if its end was seen.
     pub status: Option<u32>,
 }
 
 impl Survey {
-    /// Notes the data of an event of one of several hosts. The clocks and the marks of a host say nothing of another one.
+    /// Notes an event's data on a host among several. A host's clocks and marks say nothing about another host.
     pub fn observe_on(&mut self, host: HostIndex, event: &Event) {
         let other = usize::from(host.0).checked_sub(1);
         match (&event.kind, other) {
@@ -124,7 +124,7 @@ impl Survey {
         &mut self.others[other]
     }
 
-    /// The clocks of a host, each time they were read together, with stamps on the clock of the first host.
+    /// A host's clocks, each time they were read together, with stamps on the first host's clock.
     pub fn clocks_of(&self, host: HostIndex) -> &[(Stamp<Local>, Clocks)] {
         match usize::from(host.0).checked_sub(1) {
             None => &self.clocks,
@@ -132,7 +132,7 @@ impl Survey {
         }
     }
 
-    /// The marks of a host's session; `None` where its recording has none.
+    /// The marks in a host's session; `None` if its recording has none.
     pub fn session_of(&self, host: HostIndex) -> Option<&Session> {
         match usize::from(host.0).checked_sub(1) {
             None => Some(&self.session),
@@ -146,7 +146,7 @@ impl Survey {
         self.session.observers.iter().chain(others).copied().collect()
     }
 
-    /// Notes the data of an event of the one host that was recorded. Events come in time order.
+    /// Notes an event's data, with a single recorded host. Events come in time order.
     pub fn observe(&mut self, event: &Event) {
         self.observe_on(HostIndex::default(), event);
     }
@@ -154,7 +154,7 @@ impl Survey {
     fn note(&mut self, event: &Event) {
         self.counts.add(&event.kind);
         match &event.kind {
-            // The bulk of all events; they are the graph's.
+            // Most events; they belong to the graph.
             EventKind::Switch { .. }
             | EventKind::Waking { .. }
             | EventKind::Ready { .. }
@@ -189,8 +189,8 @@ impl Survey {
                 self.names.observe(event);
             }
             EventKind::Mark(mark) => {
-                // Probes of functions are in before the first record of which the rest is known: nothing explains such a
-                // call, and a slow machine has hundreds of ms of them.
+                // Function probes are attached before the other sources: nothing explains a call from that time,
+                // and a slow machine has hundreds of ms of such calls.
                 if matches!(mark, Mark::Started) && self.session.started.is_none() {
                     self.calls.clear();
                 }
@@ -200,8 +200,8 @@ impl Survey {
         }
     }
 
-    /// Realtime at `at`, ns since 1970, by the nearest reading of the clocks before it, else the
-    /// first; `None` where they were never read.
+    /// Realtime at `at`, ns since 1970, by the last clock reading before it, else by the first; `None` without
+    /// readings.
     pub fn realtime(&self, at: Stamp<Local>) -> Option<u64> {
         let after = self.clocks.partition_point(|(read, _)| *read <= at);
         let (read, clocks) = self.clocks.get(after.saturating_sub(1))?;
@@ -238,7 +238,7 @@ impl Session {
     }
 }
 
-/// The number of events of each kind that there is, about in the order of these numbers.
+/// The number of events by kind, roughly in the order of these numbers.
 #[derive(Debug, Clone, Default)]
 pub struct Counts(Vec<(Discriminant<EventKind>, &'static str, u64)>);
 
@@ -250,24 +250,24 @@ impl Counts {
             self.0.len() - 1
         });
         self.0[at].2 += 1;
-        // Nearly all events are of the same few kinds, which are found at once when they come first.
+        // Nearly all events have the same few kinds, which are found at once when they come first.
         if at > 0 && self.0[at - 1].2 < self.0[at].2 {
             self.0.swap(at - 1, at);
         }
     }
 
-    /// Counts by name, those that are not 0.
+    /// Counts by name, without zeros.
     pub fn by_name(&self) -> BTreeMap<&'static str, u64> {
         self.0.iter().map(|(_, name, count)| (*name, *count)).collect()
     }
 
-    /// All events.
+    /// The number of all events.
     pub fn total(&self) -> u64 {
         self.0.iter().map(|(.., count)| count).sum()
     }
 }
 
-/// A kind of events, as documents name it.
+/// An event kind's name in documents.
 const fn kind_name(kind: &EventKind) -> &'static str {
     match kind {
         EventKind::Switch { .. } => "switch",
@@ -373,7 +373,7 @@ mod tests {
         assert_eq!((session(1), session(3)), (Some(Session::default()), None));
         assert_eq!(survey.observers(), BTreeSet::from([Tid(7), Tid(8).on(third)]));
         assert_eq!(survey.steal, BTreeSet::from([third]));
-        // The document of a recording counts the first host's marks and readings, and other events of all.
+        // A recording's document counts the first host's marks and readings, and all hosts' other events.
         assert_eq!(survey.counts.by_name(), BTreeMap::from([("clocks", 1), ("mark", 1), ("stolen", 1)]));
     }
 
@@ -382,10 +382,10 @@ mod tests {
         let mut survey = Survey::default();
         survey.observe(&call(100, 200));
         survey.observe(&event(300, EventKind::Mark(Mark::Started)));
-        // The second one's begin is before the start: what is known of it is explained.
+        // The second call begins before the start: its known part is explained.
         survey.observe(&call(250, 400));
         survey.observe(&call(410, 500));
-        // Another mark, of a recording that is read behind this one, takes nothing away.
+        // Another start mark, from a recording read after this, takes nothing away.
         survey.observe(&event(600, EventKind::Mark(Mark::Started)));
         let begins: Vec<u64> = survey.calls.iter().map(|(_, call)| call.from.ns()).collect();
         assert_eq!(begins, [250, 410]);
@@ -418,7 +418,7 @@ mod tests {
             (11, 8, EventKind::ThreadContext(span)),
             (12, 9, EventKind::ThreadContext(span)),
             (20, 7, exec(7)),
-            // Thread 8 goes on under the number of its process's leader.
+            // Thread 8 goes on under its process leader's number.
             (21, 6, exec(8)),
             // A thread without a context has none to lose.
             (22, 5, exec(5)),

@@ -13,12 +13,12 @@ pub fn event(at: u64, cpu: u16, current: u32, what: EventKind) -> Event {
     Event { at: Stamp::from_ns(at), cpu: Cpu(cpu), context: Context::Task, current: Tid(current), kind: what }
 }
 
-/// A recording of these events.
+/// A recording with these events.
 pub fn read(events: &[Event]) -> Recorded {
     Recorded::of_events("./wakepath.rec".into(), Host::default(), events)
 }
 
-/// At 60 it becomes known that process 7 has the first page of this file mapped at `from`.
+/// At 60 it becomes known that process 7 has this file's first page mapped at `from`.
 pub fn mapping(from: u64, path: &str) -> Event {
     let mapping = Mapping {
         tgid: Tid(7),
@@ -31,7 +31,7 @@ pub fn mapping(from: u64, path: &str) -> Event {
     event(60, 0, 7, EventKind::Mapping(mapping))
 }
 
-/// A recording of a trace as text, with more events.
+/// A recording from a trace as text, with more events.
 #[cfg(test)]
 pub(crate) fn trace(text: &str, more: &[Event]) -> Recorded {
     let mut events = wakepath_scenario::text::parse(text).expect("a trace").events;
@@ -40,7 +40,7 @@ pub(crate) fn trace(text: &str, more: &[Event]) -> Recorded {
     read(&events)
 }
 
-/// A descriptor of a process, as `fstat` describes it.
+/// A process's descriptor, as `fstat` describes it.
 pub fn file(tgid: u32, fd: u32, mode: u32, flow: Option<u64>, name: &str) -> EventKind {
     let (flow, name) = (flow.map(FlowId), name.as_bytes().into());
     EventKind::File(FileName { tgid: Tid(tgid), fd, mode, inode: 1, flow, name })
@@ -57,7 +57,7 @@ pub const fn call(number: u32, arg0: u64) -> Call {
     Call { number, arg0, lock: None }
 }
 
-/// A thread that sleeps when the recording begins.
+/// A thread asleep when the recording begins.
 pub fn thread(tid: u32, tgid: u32, parent: u32, comm: &str) -> EventKind {
     let identity = ThreadIdentity {
         tid: Tid(tid),

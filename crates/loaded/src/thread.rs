@@ -1,4 +1,4 @@
-//! A thread's identity at a moment, and its place among processes and hosts.
+//! A thread's identity at a time, and its place among processes and hosts.
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_critical_path::{Segment, Wait};
@@ -7,29 +7,29 @@ use wakepath_wait_graph::ThreadIndex;
 
 use crate::{CallKey, CallName, Host, Recorded};
 
-/// The identity of a thread at a moment.
+/// A thread's identity at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadInfo {
     /// Its id.
     pub tid: Tid,
-    /// Its process; `None` for a thread that was never introduced.
+    /// Its process; `None` for a thread never introduced.
     pub tgid: Option<Tid>,
-    /// Its process, as its own pid namespace numbers it.
+    /// Its process's number in its own pid namespace.
     pub ns_tgid: Option<Tid>,
-    /// When it was born, where that is known.
+    /// Its start, if known.
     pub start: Option<Stamp<Reference>>,
-    /// It belongs to the kernel.
+    /// Whether it belongs to the kernel.
     pub kernel: bool,
     /// Its name; empty if not known.
     pub comm: Comm,
-    /// Its cgroup in the v2 hierarchy, 0 where it is not known.
+    /// Its cgroup in the v2 hierarchy, 0 if unknown.
     pub cgroup: CgroupId,
-    /// Its cgroup in the hierarchy that has the CPU controller, 0 where it is not known.
+    /// Its cgroup in the hierarchy with the CPU controller, 0 if unknown.
     pub cpu_cgroup: CgroupId,
 }
 
 impl Recorded {
-    /// The identity of a thread at `at`: names and cgroups change, and a process may have gone on as another thread.
+    /// A thread's identity at `at`: names and cgroups change, and a process may have gone on as another thread.
     pub fn thread_at(&self, mut index: ThreadIndex, at: Stamp<Reference>) -> ThreadInfo {
         while let Some(next) = self.graph.successor(index).filter(|_| at > self.graph.thread(index).last) {
             index = next;
@@ -51,50 +51,50 @@ impl Recorded {
         }
     }
 
-    /// The system call that a segment's thread was blocked in, not looked up yet.
+    /// The system call in which a segment's thread was blocked, not looked up yet.
     pub fn segment_call_key(&self, segment: &Segment) -> Option<CallKey> {
         self.call_key(segment.call.as_ref()?, segment.thread?, segment.to)
     }
 
-    /// The system call of a wait, not looked up yet.
+    /// A wait's system call, not looked up yet.
     pub fn wait_call_key(&self, wait: &Wait) -> Option<CallKey> {
         self.call_key(wait.call.as_ref()?, wait.thread, wait.to)
     }
 
-    /// The system call that a segment's thread was blocked in.
+    /// The system call in which a segment's thread was blocked.
     pub fn segment_call(&self, segment: &Segment) -> Option<CallName> {
         Some(self.survey.names.spell(self.segment_call_key(segment)?))
     }
 
-    /// The system call of a wait.
+    /// A wait's system call.
     pub fn wait_call(&self, wait: &Wait) -> Option<CallName> {
         Some(self.survey.names.spell(self.wait_call_key(wait)?))
     }
 
-    /// A call of a thread until `at`, not looked up yet.
+    /// A thread's call until `at`, not looked up yet.
     fn call_key(&self, call: &Call, thread: ThreadIndex, at: Stamp<Reference>) -> Option<CallKey> {
-        // Descriptors are named by the stamps of the events, which are those of the graph.
+        // Descriptors are named by the events' stamps, which are the graph's.
         let at = Stamp::<Local>::from_ns(at.ns());
         Some(self.survey.names.call_key(call, self.graph.thread(thread).tgid(), at))
     }
 
-    /// On which machine a thread with this id is.
+    /// The machine of the thread with this id.
     pub fn host_of(&self, tid: Tid) -> &Host {
         self.host_at(tid.host())
     }
 
-    /// The machine of a thread, where it is not the one whose clock the stamps are of.
+    /// A thread's machine; `None` for the machine whose clock stamps use.
     pub fn remote_host(&self, tid: Tid) -> Option<&Host> {
         let host = self.host_of(tid);
         (!std::ptr::eq(host, &self.host)).then_some(host)
     }
 
-    /// The threads that ever had a tid, in the order of their first appearance.
+    /// All threads that ever had a tid, in the order of first appearance.
     pub fn with_tid(&self, tid: Tid) -> &[ThreadIndex] {
         self.by_tid.get(&tid).map_or(&[], Vec::as_slice)
     }
 
-    /// The main thread of a process at `at`, or the nearest that had its id: ids are reused.
+    /// A process's main thread at `at`, or the nearest thread that had its id: ids are reused.
     pub fn leader(&self, process: Tid, at: Stamp<Reference>) -> Option<ThreadIndex> {
         let candidates = self.with_tid(process);
         let had_it = |&&index: &&ThreadIndex| {
@@ -105,14 +105,14 @@ impl Recorded {
         last_before.or(candidates.first()).copied()
     }
 
-    /// The name of a process at `at`: its main thread's name.
+    /// A process's name at `at`: its main thread's name.
     pub fn process_comm(&self, process: Tid, at: Stamp<Reference>) -> Option<Comm> {
         let leader = self.leader(process, at)?;
         Some(self.graph.thread(leader).name_at(at)).filter(|comm| !comm.bytes().is_empty())
     }
 
-    /// Whether at `at` a process is `ancestor`, a child of it, a child's child and so on, by who
-    /// gave birth to whom. Ids are reused, so the chain is followed only so far.
+    /// Whether a process at `at` is `ancestor`, its child, its child's child and so on, by forks. Ids are reused,
+    /// so the chain is followed for a hundred generations only.
     pub fn descends(&self, process: Tid, ancestor: Tid, at: Stamp<Reference>) -> bool {
         const GENERATIONS: usize = 100;
         let parent = |child: &Tid| {
@@ -123,8 +123,8 @@ impl Recorded {
     }
 }
 
-/// The name that kernel threads of one kind share: `kworker` for `kworker/u8:4`, `ksoftirqd` for
-/// `ksoftirqd/0`. Their numbers mean nothing to a reader; `jbd2/sda1-8` names its disk, and stays.
+/// The name that kernel threads of a kind share: `kworker` for `kworker/u8:4`, `ksoftirqd` for `ksoftirqd/0`. Their
+/// numbers mean nothing to a reader; `jbd2/sda1-8` names its disk, and stays.
 pub fn worker_family(comm: Comm) -> Comm {
     let name = comm.bytes();
     let Some(slash) = name.iter().position(|&b| b == b'/') else { return comm };
@@ -189,7 +189,7 @@ mod tests {
         for (at, leader, name, parent) in [
             (0, old, &b"old"[..], 10),
             (100, old, b"old", 10),
-            // Between the two lives the earlier one is the last that is known.
+            // Between the two lives, the earlier is the last known.
             (birth - 1, old, b"old", 10),
             (birth, new, b"new", 20),
             (999, new, b"new", 20),

@@ -1,11 +1,11 @@
-//! From a cgroup's path to what people call it: a systemd unit, a container.
+//! From a cgroup's path to its usual name: a systemd unit, a container.
 
 use crate::Name;
 
-/// The meaning of a cgroup to the administrator of the machine.
+/// A cgroup's meaning to the machine's administrator.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Unit {
-    /// A container, by its runtime's name and the first twelve digits of its id.
+    /// A container, by its runtime's name and its id's first twelve digits.
     Container {
         /// `docker`, `podman`, `containerd`, `cri-o`, `lxc`, or `container` where the path does not say.
         runtime: &'static str,
@@ -14,18 +14,18 @@ pub enum Unit {
     },
     /// A systemd unit, as `systemctl` names it.
     Systemd(Name),
-    /// A cgroup that follows no convention we know: the last component of its path.
+    /// A cgroup outside all known conventions: its path's last component.
     Cgroup(Name),
 }
 
-/// How many digits of a container's id people see.
+/// The number of digits shown from a container's id.
 const SHORT_ID: usize = 12;
 
 impl Unit {
-    /// The unit that the cgroup with this path is or is part of; `None` for the root.
+    /// The unit to which the cgroup at this path belongs; `None` for the root.
     ///
-    /// The innermost container wins, then the innermost service or scope, then the innermost slice,
-    /// then the last component.
+    /// The innermost container wins, then the innermost service or scope, then the innermost slice, then the last
+    /// component.
     pub fn of_path(path: &[u8]) -> Option<Self> {
         let parts: Vec<&[u8]> = path.split(|&b| b == b'/').filter(|part| !part.is_empty()).collect();
         let innermost = || parts.iter().rev().copied();

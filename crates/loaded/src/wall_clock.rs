@@ -1,29 +1,29 @@
-//! From wall-clock time, as logs and spans have it, to the recording's clock.
+//! From wall-clock time, as in logs and spans, to the recording's clock.
 
 use wakepath_clock::{Local, Reference, Stamp, Wall};
 use wakepath_event::{Clocks, HostIndex};
 
 use crate::Recorded;
 
-/// Readings between which realtime gained this much more or less than the recording's clock were not only steered: the
-/// clock was set between them.
+/// If realtime gained or lost at least this much against the recording's clock between readings, it was set, not
+/// only steered, ns.
 const MAX_STEERED_NS: u64 = 10_000_000;
 
-/// A kernel steers realtime by at most so much, ns in a second, where no time server sets it.
+/// The most by which a kernel steers realtime, ns in a second, if no time server sets it.
 const MAX_SLEW: u64 = 500_000;
 
-/// The two clocks of a reading are read within less than this, ns.
+/// The two clocks in a reading are read within less than this, ns.
 const READING_NS: u64 = 1_000;
 
-/// A clock that was never read beside the recording's is computed at this number of moments of the recording, and one more.
+/// A clock never read beside the recording's is computed at this number of times in the recording, and at its end.
 const MOMENTS: u64 = 256;
 
-/// A host's realtime clock beside the clock of its recording, at the times at which both were read.
+/// A host's realtime clock beside its recording's clock, at the times when both were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WallClock {
-    /// Realtime and the recording's clock, by realtime; at least one.
+    /// Realtime and the recording's clock, by realtime; at least one pair.
     readings: Vec<(u64, u64)>,
-    /// The same the other way round, by the recording's clock: after a step of realtime, that is another order.
+    /// The same pairs the other way round, by the recording's clock: after a step in realtime, the order differs.
     by_stamp: Vec<(u64, u64)>,
 }
 
@@ -33,7 +33,7 @@ impl WallClock {
         Self::of_pairs(readings.iter().map(|(at, clocks)| (clocks.realtime_ns, at.ns())).collect())
     }
 
-    /// The clock with these pairs of realtime and the recording's clock, ns.
+    /// The clock with these pairs: realtime and the recording's clock, ns.
     fn of_pairs(mut readings: Vec<(u64, u64)>) -> Option<Self> {
         readings.sort_unstable();
         let mut by_stamp: Vec<_> = readings.iter().map(|&(realtime, at)| (at, realtime)).collect();
@@ -41,9 +41,9 @@ impl WallClock {
         (!readings.is_empty()).then_some(Self { readings, by_stamp })
     }
 
-    /// The stamp at which realtime was `wall`. Between two readings both clocks run evenly; where one of them was set
-    /// between, and outside of the readings, time passes as it does on the recording's clock. That begins with its machine: a time
-    /// before has the stamp 0.
+    /// The stamp at which realtime was `wall`. Between two readings both clocks run evenly; if a clock was set
+    /// between them, and outside the readings, time passes as on the recording's clock. The recording's clock
+    /// begins with its machine: an earlier time has the stamp 0.
     pub fn stamp(&self, wall: Stamp<Wall>) -> Stamp<Reference> {
         let wall = wall.ns();
         let after = self.readings.partition_point(|(realtime, _)| *realtime <= wall);
@@ -83,8 +83,8 @@ impl WallClock {
         Stamp::from_ns(realtime.saturating_add(passed))
     }
 
-    /// How far the realtime at a stamp may be off from [`Self::wall`], ns. Between two readings both clocks may have run apart at any time, by
-    /// as much as they did in all; outside of the readings, by as much as a kernel steers.
+    /// The largest error of [`Self::wall`] at a stamp, ns. Between two readings both clocks may have run apart at
+    /// any time, by as much as they did in all; outside the readings, by as much as a kernel steers.
     pub fn error_ns(&self, at: Stamp<Reference>) -> u64 {
         let at = at.ns();
         let after = self.by_stamp.partition_point(|(read, _)| *read <= at);
@@ -105,7 +105,7 @@ impl WallClock {
 }
 
 impl Recorded {
-    /// The realtime clock of the (first) host; `None` where it was never read.
+    /// The (first) host's realtime clock; `None` if never read.
     pub fn wall_clock(&self) -> Option<WallClock> {
         WallClock::of_readings(&self.survey.clocks).or_else(|| {
             let offset = self.realtime_offset_ns?;
@@ -116,15 +116,15 @@ impl Recorded {
 }
 
 impl Recorded {
-    /// The realtime clock of one of several hosts, beside the clock of the first one: by its readings, else by what the description of its own
-    /// recording says; `None` where neither is there.
+    /// The realtime clock of a host among several, beside the first host's clock: by its readings, else by its own
+    /// recording's description; `None` without either.
     pub fn wall_clock_of(&self, host: HostIndex) -> Option<WallClock> {
         if host == HostIndex::default() {
             return self.wall_clock();
         }
         WallClock::of_readings(self.survey.clocks_of(host)).or_else(|| {
             let offset = self.description(host)?.realtime_offset_ns?;
-            // The host's clock may be faster than the first one's: between two of these moments both run evenly.
+            // The host's clock may be faster than the first host's: between two such times both run evenly.
             let (from, length) = (self.graph.from(), self.graph.to().since(self.graph.from()));
             let moments = (0..=MOMENTS).map(|nth| {
                 let at = from.plus((u128::from(length) * u128::from(nth) / u128::from(MOMENTS)) as u64);
@@ -140,7 +140,7 @@ impl Recorded {
 mod tests {
     use super::*;
 
-    /// The clock with these readings: ns of the recording's clock, and realtime.
+    /// The clock with these readings: ns on the recording's clock, and realtime.
     fn clock(readings: &[(u64, u64)]) -> WallClock {
         let clocks = |realtime_ns| Clocks { boottime_ns: 0, realtime_ns, steal_ns: 0 };
         let readings: Vec<_> =
@@ -209,7 +209,7 @@ mod tests {
         let error = |at| clock.error_ns(Stamp::from_ns(at));
         let read = READING_NS;
         assert_eq!([0, second, 2 * second - 1].map(error), [500_000 + read, 700 + read, 700 + read]);
-        // It was set back there.
+        // Realtime was set back there.
         assert_eq!(error(2 * second), second + 800 + read);
         assert_eq!([3 * second, 5 * second].map(error), [read, 1_000_000 + read]);
     }

@@ -1,4 +1,4 @@
-//! An open directory of `/proc`: its files are opened relative to it, so that a number that is used again is no other process.
+//! An open directory in `/proc`: its files are opened relative to it, so that a reused number leads to no other process.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, readlinkat, statat};
 
 use crate::error::Error;
 
-/// An open directory, of a process or a thread.
+/// The open directory of a process or a thread.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) pid: u32,
@@ -42,7 +42,7 @@ impl Directory {
         Ok(text)
     }
 
-    /// The name of a thread, which may hold any byte but zero. Its line has one newline more.
+    /// A thread's name, which may hold any byte but zero. Its line has an extra newline.
     pub(crate) fn comm(&self) -> Result<Vec<u8>, Error> {
         let mut name = self.read("comm")?;
         name.pop();
@@ -55,7 +55,7 @@ impl Directory {
         Ok(crate::path_of(target.into_bytes()))
     }
 
-    /// The entries of a directory here whose names are numbers.
+    /// The entries of a subdirectory whose names are numbers.
     pub(crate) fn numbers(&self, name: &str) -> Result<Vec<u32>, Error> {
         let failed = |errno: rustix::io::Errno| self.failed(name, errno.into());
         let entries = Dir::new(self.opened(name, OFlags::RDONLY)?).map_err(failed)?;
@@ -76,7 +76,7 @@ impl Directory {
             .map_err(|errno| self.failed(name, errno.into()))
     }
 
-    /// A file that is missing says nothing of the process: a thread of the kernel has no program. Each process has this one.
+    /// A missing file says nothing about the process: a kernel thread has no program. Each process has `stat`.
     fn failed(&self, name: &str, source: io::Error) -> Error {
         let found = statat(&self.descriptor, "stat", AtFlags::empty());
         Error::new(self.pid, name, source, found.is_err())

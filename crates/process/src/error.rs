@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// A file of a process could not be read or written.
+/// A process's file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", self.message())]
 pub struct Error {
@@ -12,23 +12,23 @@ pub struct Error {
     pub file: String,
     /// The reason.
     pub kind: Kind,
-    /// The error of the system call; its source.
+    /// The system call's error, as the source.
     source: io::Error,
 }
 
 /// The kind of reason why a process could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The process or thread has ended, or runs another program than the memory belongs to.
+    /// The process or thread has ended, or runs another program, to which the memory does not belong.
     Gone,
     /// Rights are lacking.
     NoRights,
-    /// The text is not one that the kernel writes.
+    /// No kernel writes such a text.
     Malformed {
         /// The first wrong line, from 1.
         line: usize,
     },
-    /// The process has no memory at this address, or not as many bytes behind it.
+    /// The process has no memory at this address, or less than asked for.
     Unmapped {
         /// The address.
         address: u64,
@@ -54,7 +54,7 @@ impl Error {
         Self { pid, file: file.to_owned(), kind, source }
     }
 
-    /// Memory that has ended reads as an empty file.
+    /// The memory of an ended program reads as an empty file.
     pub(crate) fn of_memory(pid: u32, address: u64, source: io::Error) -> Self {
         let kind = match source.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => Kind::Gone,

@@ -1,12 +1,13 @@
 //! The reader of `/proc/PID`: mappings, memory, threads and states of other processes, for all crates.
 //!
-//! A [`Process`] holds the directory of its process open. When the process ends and another one gets its number, reads fail
+//! A [`Process`] holds its process's directory open. When the process ends and another gets its number, reads fail
 //! with [`Kind::Gone`] instead of answers about a stranger.
 //!
-//! Programs choose the names in these files: a mapped file or a thread may be called anything. So all parsers here work on bytes,
-//! accept any input, and believe no number. The `procfs` crate (0.18) does not fit: it reads lines as UTF-8, so that one mapped file with
-//! another name hides all mappings of a process; it panics on a mapped file called `/SYSV`; it trims names, and it neither writes
-//! memory nor opens `map_files`. It would add chrono, flate2 and hex for the files that wakepath does not read.
+//! Programs choose the names in these files: a mapped file or a thread may have any name. So all parsers here work
+//! on bytes, accept any input, and believe no number. The `procfs` crate (0.18) does not fit: it reads lines as
+//! UTF-8, so a mapped file with a name in other bytes hides all mappings in a process; it panics on a mapped file called
+//! `/SYSV`; it trims names, and it neither writes memory nor opens `map_files`. It would add chrono, flate2 and hex
+//! for files that wakepath does not read.
 
 mod directory;
 mod error;
@@ -26,12 +27,12 @@ pub use mapping::{FileId, Mapping, path_through};
 pub use memory::Memory;
 pub use stat::{Stat, Status, cgroup_paths};
 
-/// The processes that exist now, by their numbers.
+/// The existing processes, by their numbers.
 pub fn processes() -> Vec<u32> {
     Directory::open("/proc", 0).and_then(|all| all.numbers(".")).unwrap_or_default()
 }
 
-/// The root folder of a process as a path, for whoever opens files below it later. It is that of whichever process has the
+/// A process's root folder as a path, for opening files below it later. It belongs to whichever process has the
 /// number then.
 pub fn root_of(pid: u32) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/root"))
@@ -39,34 +40,36 @@ pub fn root_of(pid: u32) -> PathBuf {
 
 /// A process, by its open directory.
 ///
-/// Each read is an error when the process has ended. Its memory and what leads there ask for the rights of a debugger, as do its
-/// program, environment, namespaces and descriptors.
+/// Each read is an error when the process has ended. Its memory, mappings, program, environment, namespaces and
+/// descriptors ask for a debugger's rights.
 #[derive(Debug)]
 pub struct Process(Directory);
 
 impl Process {
-    /// Opens the directory of a process; an error if there is no such process.
+    /// Opens a process's directory; an error if there is no such process.
     pub fn open(pid: u32) -> Result<Self, Error> {
         Directory::open(&format!("/proc/{pid}"), pid).map(Self)
     }
 
-    /// Opens the directory of this process; an error if `/proc` is not mounted.
+    /// Opens this process's directory; an error if `/proc` is not mounted.
     pub fn own() -> Result<Self, Error> {
         Directory::open("/proc/self", std::process::id()).map(Self)
     }
 
-    /// The number of the process.
+    /// The process's number.
     pub fn pid(&self) -> u32 {
         self.0.pid
     }
 
-    /// The mappings, in order of address. A process that has ended and was not waited for has none, nor has a thread of the kernel.
-    /// The kernel writes some 4 kB at a time: a mapping that changes meanwhile may be missing, or be there twice in parts.
+    /// The mappings, in address order. A process that has ended and was not waited for has none, nor has a kernel
+    /// thread. The kernel writes some 4 kB at a time: a mapping that changes meanwhile may be missing, or be there
+    /// twice in parts.
     pub fn mappings(&self) -> Result<Vec<Mapping>, Error> {
         Mapping::parse_all(&self.0.read("maps")?).map_err(|line| self.0.malformed("maps", line))
     }
 
-    /// The file that is mapped at these addresses, those of a whole mapping, also if its path is gone or belongs to another mount namespace.
+    /// The file mapped at these addresses, which must be a whole mapping, also if its path is gone or belongs to
+    /// another mount namespace.
     ///
     /// # Errors
     /// When the mapping is gone, or rights are lacking (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE).
@@ -84,42 +87,42 @@ impl Process {
         Ok(Memory::of(self.pid(), self.0.writable_file("mem")?))
     }
 
-    /// The file of the program; an error for a thread of the kernel.
+    /// The program's file; an error for a kernel thread.
     pub fn exe(&self) -> Result<File, Error> {
         self.0.file("exe")
     }
 
-    /// The path of the program in the view of the process, with ` (deleted)` behind it if no path leads there.
+    /// The program's path in the process's view, with ` (deleted)` behind it if no path leads there.
     pub fn program(&self) -> Result<PathBuf, Error> {
         self.0.link("exe")
     }
 
-    /// The name of the main thread.
+    /// The main thread's name.
     pub fn comm(&self) -> Result<Vec<u8>, Error> {
         self.0.comm()
     }
 
-    /// Numbers of the process: its start, the times that it used.
+    /// The process's numbers: its start, the times that it used.
     pub fn stat(&self) -> Result<Stat, Error> {
         Stat::parse(&self.0.read("stat")?).ok_or_else(|| self.0.malformed("stat", 1))
     }
 
-    /// The named values of the main thread.
+    /// The main thread's named values.
     pub fn status(&self) -> Result<Status, Error> {
         self.0.read("status").map(Status::new)
     }
 
-    /// The paths of its cgroups, one for each hierarchy.
+    /// The paths of its cgroups, a path for each hierarchy.
     pub fn cgroups(&self) -> Result<Vec<Vec<u8>>, Error> {
         Ok(cgroup_paths(&self.0.read("cgroup")?).map(<[u8]>::to_vec).collect())
     }
 
-    /// The command line, each word with a zero byte behind it; empty for a thread of the kernel.
+    /// The command line, each word with a zero byte behind it; empty for a kernel thread.
     pub fn command_line(&self) -> Result<Vec<u8>, Error> {
         self.0.read("cmdline")
     }
 
-    /// The environment that the program was started with. An entry without `=` is left out.
+    /// The environment with which the program was started. An entry without `=` is left out.
     pub fn environment(&self) -> Result<Vec<(OsString, OsString)>, Error> {
         let text = self.0.read("environ")?;
         let pairs = text.split(|&byte| byte == 0).filter_map(|pair| {
@@ -129,7 +132,7 @@ impl Process {
         Ok(pairs.collect())
     }
 
-    /// A value of the auxiliary vector that a 64-bit program was started with (`AT_HWCAP2` and the like).
+    /// A value in the auxiliary vector with which a 64-bit program was started (`AT_HWCAP2` and the like).
     pub fn auxiliary(&self, kind: u64) -> Result<Option<u64>, Error> {
         let text = self.0.read("auxv")?;
         let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
@@ -142,7 +145,7 @@ impl Process {
         self.0.file(&format!("ns/{kind}"))
     }
 
-    /// The kernel's descriptions of the open descriptors. Those that are closed meanwhile are left out.
+    /// The kernel's descriptions of the open descriptors. Descriptors closed meanwhile are left out.
     pub fn descriptors(&self) -> Result<Vec<Vec<u8>>, Error> {
         let numbers = self.0.numbers("fdinfo")?;
         Ok(numbers.iter().filter_map(|number| self.0.read(&format!("fdinfo/{number}")).ok()).collect())
@@ -153,7 +156,7 @@ impl Process {
         self.0.numbers("task")
     }
 
-    /// A thread of the process; an error if it has none with this number.
+    /// A thread in the process; an error if it has none with this number.
     pub fn task(&self, tid: u32) -> Result<Task, Error> {
         self.0.directory(&format!("task/{tid}")).map(Task)
     }
@@ -164,30 +167,30 @@ impl Process {
 pub struct Task(Directory);
 
 impl Task {
-    /// The name of the thread.
+    /// The thread's name.
     pub fn comm(&self) -> Result<Vec<u8>, Error> {
         self.0.comm()
     }
 
-    /// The named values of the thread.
+    /// The thread's named values.
     pub fn status(&self) -> Result<Status, Error> {
         self.0.read("status").map(Status::new)
     }
 
-    /// The system call that the thread is in: its number and arguments as text, or `running`.
+    /// The thread's current system call: its number and arguments as text, or `running`.
     pub fn system_call(&self) -> Result<String, Error> {
         let text = self.0.read("syscall")?;
         String::from_utf8(text).map_err(|_| self.0.malformed("syscall", 1))
     }
 }
 
-/// The number that these digits make; `None` for anything else, also for a sign.
+/// These digits as a number; `None` for anything else, also for a sign.
 fn number(digits: &[u8], radix: u32) -> Option<u64> {
     let digits = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'))?;
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// The path that these bytes are.
+/// These bytes as a path.
 fn path_of(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }

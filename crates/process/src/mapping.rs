@@ -7,26 +7,27 @@ use std::path::{Path, PathBuf};
 
 use crate::number;
 
-/// A file, by the numbers of its device (major, minor) and its inode. Some filesystems (btrfs, overlays) state another device here
-/// than they do of the file.
+/// A file, by its device (major, minor) and inode numbers. Some filesystems (btrfs, overlays) state another device
+/// here than for the file itself.
 pub type FileId = (u32, u32, u64);
 
-/// The mark that the kernel writes behind the path of a file that has none any more.
+/// The kernel's mark behind the path of a deleted file.
 const DELETED: &[u8] = b" (deleted)";
 
-/// A mapping of a process.
+/// A process's mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     /// The addresses, at least one.
     pub addresses: Range<u64>,
     /// `r-xp` and the like.
     pub permissions: [u8; 4],
-    /// Where in the file the first address stands, bytes.
+    /// The first address's place in the file, bytes.
     pub offset: u64,
-    /// The file; zeros for memory of none.
+    /// The file; zeros for memory without a file.
     pub file: FileId,
-    /// The path in the process's view, or a name such as `[heap]`, as the kernel writes it; empty for memory without one.
-    /// A newline stands there as `\012`. A file may be called that, or end in ` (deleted)`, too: only [`Mapping::file`] identifies it.
+    /// The path in the process's view, or a name such as `[heap]`, as the kernel writes it; empty for memory
+    /// without a name. A newline stands there as `\012`. A file's own name may have that, or end in ` (deleted)`,
+    /// too: only [`Mapping::file`] identifies it.
     pub name: Vec<u8>,
 }
 
@@ -34,7 +35,7 @@ impl Mapping {
     /// Reads the text of a `maps` file. An error is the number of the first line, from 1, that no kernel writes.
     ///
     /// # Errors
-    /// When a line is of another form, or cut.
+    /// When a line has another form, or is cut.
     pub fn parse_all(text: &[u8]) -> Result<Vec<Self>, usize> {
         let lines = text.split_inclusive(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\n"));
         (1..).zip(lines).map(|(at, line)| line.and_then(Self::parse).ok_or(at)).collect()
@@ -62,41 +63,41 @@ impl Mapping {
         })
     }
 
-    /// Whether the process may execute it.
+    /// Whether the process may execute the mapping.
     pub fn is_code(&self) -> bool {
         self.permissions[2] == b'x'
     }
 
-    /// The path of the file in the process's view, without the mark of a deleted one; `None` for memory of no file.
+    /// The file's path in the process's view, without the mark of a deleted file; `None` for memory without a file.
     pub fn path(&self) -> Option<&Path> {
         let path = self.name.strip_suffix(DELETED).unwrap_or(&self.name);
         path.starts_with(b"/").then(|| Path::new(OsStr::from_bytes(path)))
     }
 
-    /// Whether no path leads to the file any more.
+    /// Whether the file has no path any more.
     pub fn is_deleted(&self) -> bool {
         self.path().is_some() && self.name.ends_with(DELETED)
     }
 
-    /// The offset in the file, bytes, of an address; `None` if it is not mapped here.
+    /// An address's offset in the file, bytes; `None` if the address is not mapped here.
     pub fn offset_of(&self, address: u64) -> Option<u64> {
         self.addresses.contains(&address).then(|| self.offset.checked_add(address - self.addresses.start))?
     }
 
-    /// The address of an offset in the file, bytes; `None` if it is not mapped here.
+    /// The address of an offset in the file, bytes; `None` if the offset is not mapped here.
     pub fn address_of(&self, offset: u64) -> Option<u64> {
         let into = offset.checked_sub(self.offset)?;
         (into < self.addresses.end - self.addresses.start).then(|| self.addresses.start + into)
     }
 }
 
-/// A path to the file that a process has mapped at these addresses, for whoever opens it later, or hands it to the kernel. It is that of
-/// whichever process has the number then.
+/// A path to the file that a process has mapped at these addresses, for opening it later, or for handing it to the
+/// kernel. It belongs to whichever process has the number then.
 pub fn path_through(pid: u32, addresses: &Range<u64>) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{}", name_in_map_files(addresses)))
 }
 
-/// Without the zeros in front that `maps` has.
+/// The name in `map_files`, without the leading zeros in `maps`.
 pub(crate) fn name_in_map_files(addresses: &Range<u64>) -> String {
     format!("map_files/{:x}-{:x}", addresses.start, addresses.end)
 }
@@ -127,7 +128,7 @@ mod tests {
             name: b"/usr/lib/a.so".to_vec(),
         };
         assert_eq!(named(b"/usr/lib/a.so"), expected);
-        // Code of no file is code, too.
+        // Code without a file is code, too.
         for (permissions, is_code) in [("rwxs", true), ("---p", false), ("r--p", false), ("--xp", true)] {
             let found = Mapping::parse(LINE.replace("r-xp", permissions).as_bytes()).expect("a line");
             assert_eq!((&found.permissions[..], found.is_code()), (permissions.as_bytes(), is_code));

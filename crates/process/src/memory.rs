@@ -1,18 +1,19 @@
-//! The memory of a process.
+//! A process's memory.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use crate::error::Error;
 
-/// The most bytes that are read at once.
+/// The most bytes read at once.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The memory of a process. The kernel lets a debugger write code that the process itself may only execute, into a copy of the
-/// page that belongs to the process.
+/// A process's memory. The kernel lets a debugger write code that the process itself may only execute, into the
+/// process's own copy of the page.
 ///
-/// It is that of the program that ran when it was opened: after an exec, reads say that it is gone. A read or write is an error when
-/// one of its bytes is not mapped, or the process has ended.
+/// The memory belongs to the program that ran when it was opened: after an exec, reads fail with
+/// [`Kind::Gone`](crate::Kind::Gone). A read or write is an error if any byte is not mapped, or the process has
+/// ended.
 #[derive(Debug)]
 pub struct Memory {
     pid: u32,
@@ -26,7 +27,7 @@ impl Memory {
 
     /// Fills `into` with the bytes at an address.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Error> {
-        // The kernel refuses addresses above half of all numbers, which it takes for negative ones.
+        // The kernel takes addresses above half the number range for negative, and refuses them.
         self.file.read_exact_at(into, at).map_err(|source| Error::of_memory(self.pid, at, source))
     }
 
@@ -35,7 +36,7 @@ impl Memory {
         self.file.write_all_at(bytes, at).map_err(|source| Error::of_memory(self.pid, at, source))
     }
 
-    /// The `length` bytes at an address. A length that leads past the memory of the process costs no more than that memory.
+    /// The `length` bytes at an address. A length past the process's memory costs no more than its memory.
     pub fn bytes(&self, at: u64, length: u64) -> Result<Vec<u8>, Error> {
         let (mut bytes, length) = (Vec::new(), usize::try_from(length).unwrap_or(usize::MAX));
         while bytes.len() < length {
@@ -53,7 +54,7 @@ impl Memory {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Writes a number of 8 bytes.
+    /// Writes an 8-byte number.
     pub fn set_word(&self, at: u64, value: u64) -> Result<(), Error> {
         self.write(at, &value.to_le_bytes())
     }

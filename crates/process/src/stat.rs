@@ -2,29 +2,29 @@
 
 use crate::number;
 
-/// Numbers of a process.
+/// A process's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// The state of the main thread: `R`, `S`, `Z` and the like.
+    /// The main thread's state: `R`, `S`, `Z` and the like.
     pub state: u8,
-    /// The process that waits for its end; 0 for the first one.
+    /// The process that waits for its end; 0 for the first process.
     pub parent: u32,
-    /// CPU time of all its threads, also of those that have ended, ticks: in the program, and in the kernel.
+    /// CPU time used by all its threads, including ended threads, ticks: in the program, and in the kernel.
     pub cpu_ticks: [u64; 2],
-    /// When it started, ticks since boot.
+    /// Its start, ticks since boot.
     pub started: u64,
-    /// Where its first stack begins; 0 where the reader has no right to know.
+    /// The beginning of its first stack; 0 if the reader has no right to know it.
     pub start_stack: u64,
 }
 
 impl Stat {
-    /// Reads the text of a `stat` file; `None` if no kernel writes that.
+    /// Reads a `stat` file's text; `None` if no kernel writes such a text.
     pub fn parse(text: &[u8]) -> Option<Self> {
         // The name may hold anything, but ends at the last parenthesis.
         let behind = text.iter().rposition(|&byte| byte == b')')?;
         let fields = text[behind + 1..].strip_prefix(b" ")?.trim_ascii_end();
         let fields: Vec<_> = fields.split(|&byte| byte == b' ').collect();
-        // Numbered from 1 in proc_pid_stat(5), where the state is the third.
+        // Numbered from 1 in proc_pid_stat(5), where the state is the third field.
         let field = |at: usize| number(fields.get(at - 3)?, 10);
         let [state] = fields.first()? else { return None };
         Some(Self {
@@ -37,31 +37,31 @@ impl Stat {
     }
 }
 
-/// The named values of a thread.
+/// A thread's named values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status(Vec<u8>);
 
 impl Status {
-    /// The values of the text of a `status` file.
+    /// The values in a `status` file's text.
     pub fn new(text: Vec<u8>) -> Self {
         Self(text)
     }
 
-    /// The value with this name (`NSpid`); `None` if there is none.
+    /// The value with this name (`NSpid`), if any.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
         let mut lines = self.0.split(|&byte| byte == b'\n');
         let value = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
         Some(value.trim_ascii())
     }
 
-    /// The number with this name: hexadecimal for sets of signals (`SigPnd`), else decimal.
+    /// The number with this name: hexadecimal for signal sets (`SigPnd`), else decimal.
     pub fn number(&self, name: &str) -> Option<u64> {
         let radix = if name.starts_with("Sig") || name.starts_with("Shd") { 16 } else { 10 };
         number(self.field(name)?, radix)
     }
 }
 
-/// The paths in the text of a `cgroup` file: each line has a number, controllers and a path.
+/// The paths in a `cgroup` file's text: each line has a number, controllers and a path.
 pub fn cgroup_paths(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = text.split(|&byte| byte == b'\n');
     lines.filter_map(|line| line.splitn(3, |&byte| byte == b':').nth(2))
@@ -71,7 +71,7 @@ pub fn cgroup_paths(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
 
-    /// The fields behind the name, from the third on; the numbers are those of the fields.
+    /// The fields behind the name, from the third on; each number is its field's.
     const FIELDS: &str =
         "S 4 5 6 7 -8 9 10 11 12 13 14 15 16 17 18 -19 20 21 22 23 24 18446744073709551615 26 27 28 29 30";
 

@@ -1,4 +1,5 @@
-//! The files of real processes: this one, and children that fork, run another program, end, and lose their number to another.
+//! The files of real processes: this process, and children that fork, run another program, end, and lose their
+//! number to another process.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -91,7 +92,7 @@ fn memory_is_read_and_written_and_an_address_without_any_is_named() {
         assert_eq!(kind(memory.bytes(address, length)), Kind::Unmapped { address });
         assert_eq!(kind(memory.write(address, &vec![1; length as usize])), Kind::Unmapped { address });
     }
-    // More than is read at once, up to a page that is not mapped; and a length that nobody has memory for.
+    // More than a single read, up to an unmapped page; and a length beyond any memory.
     let mapping =
         own.mappings().expect("mappings").into_iter().find(|it| it.name == b"[stack]").expect("a stack");
     let all: Vec<u8> = (0..5_u32 << 20).map(|at| (at >> 16) as u8).collect();
@@ -158,7 +159,7 @@ fn the_numbers_of_a_child_are_its_own() {
     let environment = process.environment().expect("pairs");
     let expected = [("A", "b=c"), ("EMPTY", "")].map(|(name, value)| (name.into(), value.into()));
     assert_eq!(environment, expected);
-    // AT_PAGESZ; and one that there is not.
+    // AT_PAGESZ, and an entry that does not exist.
     assert_eq!(process.auxiliary(6).expect("a vector"), Some(rustix::param::page_size() as u64));
     assert_eq!(process.auxiliary(1 << 40).expect("a vector"), None);
     let inode =
@@ -176,7 +177,7 @@ fn cpu_time_of_ended_threads_is_counted() {
     let process = Process::open(child.id()).expect("a child");
     until(|| process.stat().expect("numbers").cpu_ticks.iter().sum::<u64>() >= 3);
     child.kill().expect("it runs");
-    // Not waited for yet: it has numbers and no memory.
+    // Not waited for yet: the process has numbers and no memory.
     until(|| process.stat().expect("numbers").state == b'Z');
     assert_eq!(process.mappings().expect("none"), []);
     assert!(process.exe().is_err_and(|error| error.kind != Kind::Gone), "it is there, and has no program");

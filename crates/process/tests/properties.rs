@@ -1,9 +1,9 @@
-//! Any bytes give an answer, and the text that a kernel makes of a mapping or of numbers comes back.
+//! Any bytes give an answer, and mappings and numbers come back from the kernel's text of them.
 
 use proptest::prelude::*;
 use wakepath_process::{Mapping, Stat, Status, cgroup_paths};
 
-/// Bytes that parsers here look for are likely.
+/// Bytes that the parsers here look for are likely.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![any::<u8>(), prop::sample::select(&b" \n:-()0123456789abcdefrwxp/["[..])];
     prop::collection::vec(byte, 0..200)
@@ -12,7 +12,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 fn mapping() -> impl Strategy<Value = Mapping> {
     let addresses = (0..u64::MAX).prop_flat_map(|from| (Just(from), from + 1..=u64::MAX));
     let letters = ["r-", "w-", "x-", "sp"].map(|either| prop::sample::select(either.as_bytes()));
-    // A name never begins with a blank, and has no newline in it.
+    // A name never begins with a blank, and has no newline.
     let name = bytes().prop_map(|mut name| {
         name.retain(|byte| *byte != b'\n');
         let blanks = name.iter().take_while(|byte| **byte == b' ').count();
@@ -29,7 +29,7 @@ fn mapping() -> impl Strategy<Value = Mapping> {
     )
 }
 
-/// Like `show_map_vma` of the kernel, which pads names to a column.
+/// Like the kernel's `show_map_vma`, which pads names to a column.
 fn line(mapping: &Mapping) -> Vec<u8> {
     let Mapping { addresses, permissions, offset, file: (major, minor, inode), name } = mapping;
     let permissions = String::from_utf8_lossy(permissions);

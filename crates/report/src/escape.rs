@@ -3,11 +3,11 @@
 
 use std::fmt::Write;
 
-/// `bytes` as text that changes nothing on a terminal: control characters, characters that turn
-/// the direction of text or take no space, and bytes that are no UTF-8 are spelled out.
+/// `bytes` as text that changes nothing on a terminal: control characters, characters that turn the text direction
+/// or take no space, and bytes outside UTF-8 are spelled out.
 ///
-/// `\n` stays readable as `\n`, other bytes as `\x1b`, other characters as `\u{202e}`. A backslash
-/// stays a backslash, since systemd's units have them.
+/// `\n` stays readable as `\n`, other bytes as `\x1b`, other characters as `\u{202e}`. A backslash stays a
+/// backslash, since systemd's units have them.
 pub fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -33,7 +33,7 @@ fn push(out: &mut String, c: char) {
     };
 }
 
-/// Characters that reorder, join or hide what stands around them.
+/// Characters that reorder, join or hide the text around them.
 pub(crate) const fn is_invisible(c: char) -> bool {
     matches!(
         c,

@@ -1,8 +1,8 @@
-//! Answers as JSON: the contract that scripts build on. Keys may be added, never renamed.
+//! Answers as JSON: the contract on which scripts build. Keys may be added, never renamed.
 //!
-//! Times are integers, ns since the document's `origin_ns`. A number that may exceed 2^53, where readers that
-//! know only doubles lose digits, is a decimal string. A name is its text where it is UTF-8; a byte
-//! that is none is spelled `\xff`.
+//! Times are integers, ns since the document's `origin_ns`. A number that may exceed 2^53, where readers with
+//! doubles alone lose digits, is a decimal string. A name is its text if it is UTF-8; any other byte is spelled
+//! `\xff`.
 
 mod calls;
 mod comparison;
@@ -48,9 +48,9 @@ use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
-/// Writes a document on one line.
+/// Writes a document on a line.
 fn write(out: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {
-    // Most that is written is a few bytes, too few for a call through a table of functions.
+    // Most writes have a few bytes, too few for a call through a table of functions.
     let mut out = BufWriter::with_capacity(32 * 1024, out);
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, Plain);
     document.serialize(&mut serializer)?;
@@ -58,7 +58,7 @@ fn write(out: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {
     out.flush()
 }
 
-/// A name from elsewhere as a JSON string's text.
+/// An external name as a JSON string's text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -68,8 +68,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     out
 }
 
-/// Compact JSON in which nothing can drive a terminal: JSON itself escapes only the first 32
-/// characters, so here the other control characters and the invisible ones become `\u` too.
+/// Compact JSON in which nothing can drive a terminal: JSON itself escapes only the first 32 characters, so here
+/// the other control characters and the invisible characters become `\u` too.
 struct Plain;
 
 impl serde_json::ser::Formatter for Plain {

@@ -1,4 +1,4 @@
-//! Plain views of answers: text, JSON, Perfetto, OTLP, Parquet. Alone serialises results; never prints.
+//! Plain views: text, JSON, Perfetto, OTLP, Parquet. Only this crate serialises results; it never prints.
 
 mod escape;
 pub mod json;

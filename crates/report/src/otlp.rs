@@ -1,9 +1,10 @@
-//! Requests with their causes as spans of OpenTelemetry, so that a tracing backend shows why a span was slow: OTLP in JSON.
+//! Requests with their causes as OpenTelemetry spans, so that a tracing backend shows why a span was slow: OTLP in
+//! JSON.
 //!
-//! A span that a backend has cannot be changed. So an explanation is one more span below the request's, over all of its time, with
-//! the sentence of the cause, and below that one span for each part of the path. All of them have [`EXPLAINS`], by which
+//! A span in a backend cannot be changed. So an explanation is a further span below the request's, over its whole
+//! time, with the cause's sentence; below that are spans for the path's parts. All have [`EXPLAINS`], by which
 //! wakepath does not take them for requests when it reads them again, and the service name `wakepath`, so that they
-//! do not count as work of the service.
+//! do not count as the service's work.
 
 mod document;
 mod explanation;
@@ -21,20 +22,21 @@ use document::{
 
 use crate::text::request_sentence;
 
-/// The name of the service and of the scope of spans that explain.
+/// The service and scope name of explaining spans.
 const WAKEPATH: &str = "wakepath";
 
-/// The spans that are written beside those that explain.
+/// The spans written beside the explanations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beside {
     /// None: a backend has them.
     None,
-    /// All of the requests' traces, with the fields that wakepath keeps; an explained request's own span has the sentence of its cause.
+    /// All spans in the requests' traces, with the fields that wakepath keeps; an explained request's own span has
+    /// its cause's sentence.
     Trace,
 }
 
-/// Writes the explanations of these requests: a line of JSON for each trace, as the OpenTelemetry Collector's file exporter writes
-/// them.
+/// Writes these requests' explanations: a JSON line for each trace, as the OpenTelemetry Collector's file exporter
+/// writes them.
 pub fn otlp(
     joined: &Joined<'_>,
     answers: &[RequestAnswer],
@@ -62,7 +64,7 @@ pub fn otlp(
     Ok(())
 }
 
-/// The spans of a trace by their services.
+/// A trace's spans by service.
 fn known_spans(joined: &Joined<'_>, trace: TraceId, answers: &[&RequestAnswer]) -> Vec<ResourceSpans> {
     let traced = joined.traced;
     let causes: BTreeMap<SpanIndex, String> = answers

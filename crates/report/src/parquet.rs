@@ -1,21 +1,21 @@
-//! Latency distributions as Parquet: one row per bucket, to be read together with those of other hosts and times.
+//! Latency distributions as Parquet: a row per bucket, to be read together with other hosts' and times' files.
 //!
 //! | column | meaning |
 //! |---|---|
 //! | `host`, `host_name` | the machine's boot id and name |
 //! | `target`, `of`, `unit` | as in the JSON document |
-//! | `grouped_by`, `group_name`, `group_id`, `group_start_ns` | the group of the latencies, where they are grouped: the name of a process or thread, its number and its start (on the monotonic clock, since numbers are used again), or the path and inode of a cgroup; `group_id` is null for all groups together that found no room |
-//! | `from_ns`, `to_ns` | the interval: the whole time, or each part of it where `--every` is given; in a recording, times count from its origin |
-//! | `from_time`, `to_time` | the same in UTC, to compare with files of other hosts; null where a recording does not contain it |
-//! | `bucket`, `lower`, `upper` | the bucket, with its smallest and largest value; null in the row of an interval without latencies |
+//! | `grouped_by`, `group_name`, `group_id`, `group_start_ns` | the latencies' group, if grouped: a process's or thread's name, number and start (on the monotonic clock, since numbers are used again), or a cgroup's path and inode; `group_id` is null for all groups without room together |
+//! | `from_ns`, `to_ns` | the interval: the whole time, or each part with `--every`; in a recording, times count from its origin |
+//! | `from_time`, `to_time` | the same in UTC, to compare with other hosts' files; null if a recording does not contain it |
+//! | `bucket`, `lower`, `upper` | the bucket, with its smallest and largest value; null in an interval's row without latencies |
 //! | `count` | the number of latencies |
 //! | `interval_sum` | the sum over all buckets of this target and interval, the same in each row, since buckets have no sums; null above 64 bits |
 //!
-//! No name is a word of SQL. `lower`, `upper` and `interval_sum` may need all 64 bits and are unsigned; the others are
+//! No name is an SQL word. `lower`, `upper` and `interval_sum` may need all 64 bits and are unsigned; the others are
 //! signed, so that differences may be negative.
 //!
-//! The metadata of the file contains the whole JSON document, at `wakepath.latency`: it also has the losses and the
-//! figures of whole targets.
+//! The file's metadata contains the whole JSON document, at `wakepath.latency`: it also has the losses, and figures
+//! for whole targets.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -58,13 +58,13 @@ const SCHEMA: &str = "message latency {
     optional int64 interval_sum (INTEGER(64, false));
 }";
 
-/// Rows that are kept in memory before they are written.
+/// Rows kept in memory before they are written.
 const ROWS: usize = 1 << 16;
 
-/// Writes what was counted.
+/// Writes latencies counted live.
 ///
 /// # Errors
-/// Those of `out`.
+/// Write errors on `out`.
 #[cfg(feature = "collect")]
 pub fn live_latency(latency: &LiveLatency, out: impl Write + Send) -> io::Result<()> {
     let mut document = Vec::new();
@@ -73,10 +73,10 @@ pub fn live_latency(latency: &LiveLatency, out: impl Write + Send) -> io::Result
     write(&latency.targets, origin, (Duration::ZERO, latency.elapsed), document, out)
 }
 
-/// Writes what a recording says.
+/// Writes a recording's latencies.
 ///
 /// # Errors
-/// Those of `out`.
+/// Write errors on `out`.
 pub fn recorded_latency(latency: &RecordedLatency, out: impl Write + Send) -> io::Result<()> {
     let mut document = Vec::new();
     json::recorded_latency(latency, &mut document)?;
@@ -85,14 +85,14 @@ pub fn recorded_latency(latency: &RecordedLatency, out: impl Write + Send) -> io
     write(&latency.targets, origin, (from, to), document, out)
 }
 
-/// The host, and the time from which times count.
+/// The host, and the origin of times.
 struct Origin<'a> {
     host: &'a Host,
-    /// The time from which times count, ns since 1970 UTC.
+    /// The origin of times, ns since 1970 UTC.
     realtime_ns: Option<u64>,
 }
 
-/// One bucket of one interval of one target.
+/// A bucket in an interval of a target.
 struct Row<'a> {
     target: &'a TargetColumns,
     key: &'a GroupColumns,
@@ -101,11 +101,11 @@ struct Row<'a> {
     bucket: Option<usize>,
     count: u64,
     sum: u128,
-    /// The time from which times count, ns since 1970 UTC.
+    /// The origin of times, ns since 1970 UTC.
     realtime_ns: Option<u64>,
 }
 
-/// The columns that are the same in all rows of a target.
+/// The columns that are the same in all rows for a target.
 struct TargetColumns {
     host: Option<ByteArray>,
     host_name: Option<ByteArray>,
@@ -114,7 +114,7 @@ struct TargetColumns {
     unit: ByteArray,
 }
 
-/// The columns that are the same in all rows of a group; all null without groups.
+/// The columns that are the same in all rows for a group; all null without groups.
 #[derive(Default)]
 struct GroupColumns {
     by: Option<&'static str>,
@@ -185,10 +185,10 @@ fn write(
     file.close().map(|_| ()).map_err(why)
 }
 
-/// The groups of a target, each with its columns; all of it as one where it has no groups.
+/// A target's groups, each with its columns; without groups, the whole target.
 fn groups(target: &Distribution) -> Vec<(GroupColumns, &[TimeSlice], &Histogram)> {
     match &target.groups {
-        // Only these: a sum over all rows is a sum over all calls.
+        // Only the groups: a sum over all rows is then a sum over all calls.
         Some(Groups { by, groups }) if !groups.is_empty() => groups
             .iter()
             .map(|group| (GroupColumns::new(*by, &group.key), &*group.slices, &group.histogram))
@@ -213,14 +213,14 @@ fn interval_rows<'a>(
 
 fn row_group<W: Write + Send>(file: &mut SerializedFileWriter<W>, rows: &[Row<'_>]) -> io::Result<()> {
     let mut group = file.next_row_group().map_err(why)?;
-    // Unsigned ones are stored so too.
+    // Unsigned numbers are stored in this way, too.
     let bits = |n: u64| n as i64;
     let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let time = |row: &Row<'_>, ns: u64| i64::try_from(row.realtime_ns?.checked_add(ns)?).ok();
     let bound = |row: &Row<'_>, end: fn(&std::ops::RangeInclusive<u64>) -> u64| {
         row.bucket.map(|bucket| bits(end(&bounds(bucket))))
     };
-    // In the order of the schema.
+    // In the schema's order.
     column::<ByteArrayType, _>(&mut group, rows, |row| row.target.host.clone())?;
     column::<ByteArrayType, _>(&mut group, rows, |row| row.target.host_name.clone())?;
     column::<ByteArrayType, _>(&mut group, rows, |row| Some(row.target.target.clone()))?;
@@ -242,7 +242,7 @@ fn row_group<W: Write + Send>(file: &mut SerializedFileWriter<W>, rows: &[Row<'_
     group.close().map(|_| ()).map_err(why)
 }
 
-/// The next column of the schema. Where it must have values, `value` gives them.
+/// The schema's next column. If it must have values, `value` gives them.
 fn column<T: parquet::data_type::DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     rows: &[Row<'_>],
@@ -353,8 +353,8 @@ mod tests {
         assert_eq!(rows, [format!("{texts} {times} 63 {least} {most} 2 -")]);
     }
 
-    /// The types that pyarrow and duckdb see: timestamps in UTC, integers whose differences may be negative,
-    /// names that need no quotes.
+    /// The types seen by pyarrow and duckdb: timestamps in UTC, integers with possibly negative differences, names
+    /// without quotes.
     #[test]
     fn columns_are_what_a_query_expects() {
         use parquet::basic::{LogicalType, TimeUnit};

@@ -1,14 +1,14 @@
-//! A recording as a trace that Perfetto opens: thread states, wake-up arrows, and paths as tracks.
+//! A recording as a trace for Perfetto: thread states, wake-up arrows, and paths as tracks.
 //!
-//! Everything is written as the graph understood it, not as the records were: Perfetto would read a
-//! waking that came before its own switch-out as a wait that nobody ended. So its states equal ours.
+//! Everything is written as the graph understood it, not as the records were: Perfetto would read a wake-up that
+//! came before its own switch-out as a wait without an end. So its states equal ours.
 //!
-//! Three things that Perfetto wants, and does not say when they are missing: a kernel's release, or
-//! it decodes task states wrongly; the context flags of wakings, or it takes the
-//! interrupted thread for the waker; wakings among the events of the CPU that made them.
+//! Perfetto needs three things, and does not report when they are missing: a kernel's release, or it decodes task
+//! states wrongly; the context flags of wake-ups, or it takes the interrupted thread for the waker; wake-ups among
+//! the events of the CPU that made them.
 //!
-//! Stamps are this host's monotonic clock. Perfetto takes them for boottime, which is the same but
-//! for time spent suspended.
+//! Stamps are this host's monotonic clock. Perfetto takes them for boottime, which is the same but for time spent
+//! suspended.
 
 mod lanes;
 mod processes;
@@ -25,7 +25,7 @@ use wakepath_engine::{PathAnswer, Recorded};
 use crate::wording;
 use proto::Message;
 
-/// Writes the trace of a recording, with a group of tracks for each path.
+/// Writes a recording's trace, with a track group for each path.
 pub fn perfetto(recorded: &Recorded, paths: &[PathAnswer], out: &mut dyn Write) -> io::Result<()> {
     let mut trace = Trace { out };
     head(recorded, &mut trace)?;
@@ -37,7 +37,7 @@ pub fn perfetto(recorded: &Recorded, paths: &[PathAnswer], out: &mut dyn Write) 
     Ok(())
 }
 
-/// Writes the trace of a recording, with a group of tracks for each of these requests.
+/// Writes a recording's trace, with a track group for each request.
 pub fn perfetto_requests(
     joined: &Joined<'_>,
     answers: &[RequestAnswer],
@@ -51,10 +51,10 @@ pub fn perfetto_requests(
     requests::write(joined, answers, &mut trace)
 }
 
-/// `TracePacket.SequenceFlags`: packets before this one are not needed to read those behind it.
+/// `TracePacket.SequenceFlags`: earlier packets are not needed to read the following packets.
 const INCREMENTAL_STATE_CLEARED: u64 = 1;
 
-/// A trace that is being written: packets, one after the other.
+/// A trace under construction: packets, in a row.
 struct Trace<'a> {
     out: &'a mut dyn Write,
 }
@@ -65,7 +65,7 @@ impl Trace<'_> {
     }
 }
 
-/// `TracePacket.trusted_packet_sequence_id` of packets that need one.
+/// `TracePacket.trusted_packet_sequence_id` for packets that need it.
 const SEQUENCE: u64 = 1;
 
 /// A packet with a time, in our sequence.
@@ -93,7 +93,7 @@ fn head(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
     trace.packet(packet_at(from.ns()).message(45, &system))
 }
 
-/// A release by which Perfetto reads thread states as [`sched`] writes them: before 4.14 their bits meant
+/// A release for which Perfetto reads thread states as [`sched`] writes them: before 4.14 their bits meant
 /// something else.
 fn release(own: &str) -> String {
     const STATES_SINCE: [u32; 2] = [4, 14];

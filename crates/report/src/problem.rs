@@ -1,4 +1,4 @@
-//! Problems of an answer, in a sentence, and as JSON names them.
+//! An answer's problems, in a sentence, and as JSON names them.
 
 use wakepath_critical_path::{ProblemKind as OnPath, Share};
 use wakepath_engine::{Damage, DamageKind, Problem, ProblemKind};
@@ -7,7 +7,7 @@ use crate::escape::escape;
 use crate::units::{count, duration, percent_text, was};
 use crate::wording;
 
-/// A problem in a sentence, which a script may not build on: [`code`] is for those.
+/// A problem in a sentence, on which no script may build: [`code`] is for scripts.
 pub fn sentence(problem: &Problem) -> String {
     let sentence = kind(&problem.kind);
     match problem.other_calls {
@@ -115,7 +115,7 @@ fn on_path(problem: &OnPath) -> String {
             let of = wording::of_records(of);
             let records = match (records, or_more) {
                 (0, _) => format!("an unknown number of records{of} was"),
-                // One or more are several.
+                // "1 or more" is plural.
                 (_, true) => format!("{records} or more records{of} were"),
                 (_, false) => format!("{}{of} {}", count(records, "record"), was(records)),
             };

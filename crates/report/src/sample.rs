@@ -21,7 +21,7 @@ use wakepath_event::{
 };
 use wakepath_findings::testing::{FinishedStory, REALTIME};
 
-/// A finished story as an answer of the engine.
+/// A finished story as an answer from the engine.
 pub trait Answered {
     /// The answer to this question.
     fn answer(&self, question: Question) -> PathAnswer<'_>;
@@ -50,12 +50,12 @@ pub fn command() -> Question {
     Question::Command { words: ["./checkout", "--cart", "17"].map(Name::from).to_vec(), status: Some(0) }
 }
 
-/// A recording of a trace as text.
+/// A recording from a trace as text.
 pub fn trace(text: &str) -> Recorded {
     trace_with(text, &[])
 }
 
-/// The same, with what a session noted of itself before it.
+/// The same, preceded by a session's notes about itself.
 pub fn trace_with(text: &str, marks: &[EventKind]) -> Recorded {
     let mut events = wakepath_scenario::text::parse(text).expect("a trace").events;
     let first = events[0].clone();
@@ -67,8 +67,8 @@ fn recorded_of(events: &[Event]) -> Recorded {
     Recorded::of_events("./wakepath.rec".into(), Host::default(), events)
 }
 
-/// Two threads each of which waits for the other's lock, a third that waits for one of them, a server
-/// between requests and one that waits for its disk.
+/// Two threads wait for each other's locks, a third waits for `left` or `right`; a server is between requests, and
+/// a writer waits for its disk.
 pub const DEADLOCK: &str = "
 thread left tid=10
 thread right tid=11 tgid=10
@@ -88,7 +88,7 @@ thread writer tid=30 blocked=uninterruptible call=74:3
 900 c1 writer stopped
 ";
 
-/// Two threads that wait for each other's locks until a third kills their process. Their parent waits for them.
+/// Two threads wait for each other's locks until a third kills their process. Their parent waits for them.
 pub const KILLED: &str = "
 thread parent tid=30
 thread left tid=10
@@ -123,7 +123,7 @@ thread reader tid=10
 1000 c0 reader stopped
 ";
 
-/// Why a thread of a trace took its time.
+/// The path of a trace's thread.
 pub fn path_of(text: &str, tid: u32, look: impl Fn(&PathAnswer)) {
     let query = PathQuery { subject: Subject::Tid(Tid(tid)), ..PathQuery::default() };
     match path(&trace(text), &query) {
@@ -132,7 +132,7 @@ pub fn path_of(text: &str, tid: u32, look: impl Fn(&PathAnswer)) {
     }
 }
 
-/// Looks at the overview of all threads of a trace.
+/// Looks at the overview of all threads in a trace.
 pub fn overview_of(text: &str, look: impl FnOnce(&Overview)) {
     match path(&trace(text), &PathQuery::default()) {
         Ok(Answer::Overview(overview)) => look(&overview),
@@ -140,8 +140,8 @@ pub fn overview_of(text: &str, look: impl FnOnce(&Overview)) {
     }
 }
 
-/// Eighty calls of `./app:handle` by one thread: sixty of 200 ns, and twenty for which it waits 100 µs for a
-/// lock of another thread, which runs meanwhile. One more was left, one is open.
+/// Eighty calls to `./app:handle` by the same thread: sixty take 200 ns; in twenty it waits 100 µs for a lock of
+/// another thread, which runs meanwhile. A further call was unwound, and another is open.
 pub fn calls_of(look: impl FnOnce(&CallsAnswer)) {
     let lines = |_| {
         vec![
@@ -154,9 +154,9 @@ pub fn calls_of(look: impl FnOnce(&CallsAnswer)) {
     slow_calls("holder tid=11 tgid=10", lines, Vec::new(), &unfinished, look);
 }
 
-/// Eighty calls of `./app:handle`: sixty of 200 ns, and twenty that wait 100 µs for another process, which is at
-/// its own fdatasync of one of `files` files for 60 µs of these and then runs, seen in `/nonexistent/backend`
-/// by a sample a call; its waits' stacks were taken.
+/// Eighty calls to `./app:handle`: sixty take 200 ns; twenty wait 100 µs for another process. It spends 60 µs in
+/// its own fdatasync, on `files` files in turn, and then runs, seen in `/nonexistent/backend` by a sample a call;
+/// its waits' stacks were taken.
 pub fn calls_of_a_chain(files: u64, look: impl FnOnce(&CallsAnswer)) {
     let lines = |nth| {
         let fd = nth % files;
@@ -196,9 +196,9 @@ pub fn calls_of_a_chain(files: u64, look: impl FnOnce(&CallsAnswer)) {
     slow_calls("backend tid=20", lines, more, &[], look);
 }
 
-/// Looks at the causes of the second peak of calls of `./app:handle` by `worker`: sixty of 200 ns, and twenty of 100.1 µs
-/// for which it waits for the thread `other`. `lines` are the events of the nth of them, each with its time in the call;
-/// `more` are other events, and `unfinished` other calls.
+/// Looks at the causes of the second peak, in calls to `./app:handle` by `worker`: sixty take 200 ns, and twenty
+/// 100.1 µs, in which it waits for the thread `other`. `lines` are the events in the nth slow call, each with its
+/// time in the call; `more` are other events, and `unfinished` other calls.
 fn slow_calls(
     other: &str,
     lines: impl Fn(u64) -> Vec<(u64, String)>,
@@ -220,7 +220,7 @@ fn slow_calls(
     text += &format!("6000000 c1 {name} stopped\n");
     ends.extend(unfinished);
     let mut events = wakepath_scenario::text::parse(&text).expect("a trace").events;
-    // The first says that the recording began.
+    // The first event marks the recording's beginning.
     events.splice(1..1, more);
     events.sort_by_key(|event| event.at);
     let mut recorded = recorded_of(&events);
@@ -243,7 +243,7 @@ fn event(at: u64, what: EventKind) -> Event {
     wakepath_scenario::event(at, 0, 0, what)
 }
 
-/// Two threads of which each waits for the other's CPU once; 3 records were lost.
+/// Two threads wait once each for the other's CPU; 3 records were lost.
 pub const CPU_WAITS: &str = "
 thread a tid=10
 thread b tid=11 blocked=interruptible call=0:3
@@ -256,13 +256,13 @@ thread b tid=11 blocked=interruptible call=0:3
 9000 c0 a stopped
 ";
 
-/// A question about the latencies of these targets, in the whole recording.
+/// A question about these targets' latencies, in the whole recording.
 pub fn latency_query(targets: &[&str], threads: ThreadFilter) -> RecordedQuery {
     let targets = targets.iter().map(|&target| target.to_owned()).collect();
     RecordedQuery { targets, threads, ..RecordedQuery::default() }
 }
 
-/// A distribution: each length in ns, and the number of latencies of that length.
+/// A distribution: latencies in ns, and the number of each.
 pub fn histogram(counts: &[(u64, u64)]) -> Histogram {
     let mut histogram = Histogram::new(Unit::Nanoseconds);
     for &(latency, count) in counts {
@@ -271,7 +271,7 @@ pub fn histogram(counts: &[(u64, u64)]) -> Histogram {
     histogram
 }
 
-/// Latencies that were counted live for five seconds.
+/// Latencies counted live for five seconds.
 #[cfg(feature = "collect")]
 pub fn live(targets: Vec<latency::Distribution>) -> latency::live::LiveLatency {
     latency::live::LiveLatency {
@@ -285,7 +285,7 @@ pub fn live(targets: Vec<latency::Distribution>) -> latency::live::LiveLatency {
     }
 }
 
-/// A drill-down into `serve`, whose slow calls wait in `read_block`, but for one path that is not certain.
+/// A drill-down into `serve`, whose slow calls wait in `read_block`, except for an uncertain path.
 #[cfg(feature = "collect")]
 pub fn drilled() -> wakepath_engine::drill::Drilled {
     use wakepath_engine::drill::{
@@ -443,19 +443,19 @@ pub fn group(key: GroupKey, counts: &[(u64, u64)]) -> latency::Group {
     latency::Group { key, histogram: histogram(counts), slices, unwound: 0, overflowed: 0 }
 }
 
-/// A part of the time, from and to in ns.
+/// A slice of time, from and to in ns.
 pub fn slice(from: u64, to: u64, counts: &[(u64, u64)]) -> TimeSlice {
     let [from, to] = [from, to].map(Duration::from_nanos);
     TimeSlice { from, to, histogram: histogram(counts) }
 }
 
-/// A target's distribution, to be compared.
+/// A target's distribution, for comparison.
 pub fn profile(target: &str, counts: &[(u64, u64)]) -> Profile {
     Profile { target: target.to_owned(), histogram: histogram(counts) }
 }
 
-/// Five hosts: the reference, one with a slow clock, one with a fast clock, one that packets reach one way, and one that none
-/// reaches.
+/// Five hosts: the reference, a slow clock, a fast clock, a host that packets reach one way, and a host without
+/// packets.
 pub fn synchronised() -> Synchronised {
     const SECOND: u64 = 1_000_000_000;
     let clock = |quality, error, pieces: Vec<Piece>| HostClock {
@@ -500,7 +500,7 @@ pub fn synchronised() -> Synchronised {
     }
 }
 
-/// The cost of a recording.
+/// A recording's cost.
 fn cost() -> Cost {
     let each = KernelCost { kind: CostKind::Switch, count: None, from_ns: 120, to_ns: Some(170) };
     let part = CostOfKind { each, count: 50_000 };

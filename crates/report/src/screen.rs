@@ -1,11 +1,11 @@
-//! Styled text of a certain width. The text of a view is filtered here once more, so that only our own control
+//! Styled text with a certain width. A view's text is filtered here once more, so that only our own control
 //! characters reach a terminal, and colours appear only where they are wanted.
 
 use unicode_width::UnicodeWidthStr;
 
 use crate::escape::escape;
 
-/// The medium of the text.
+/// The text's medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Columns.
@@ -21,7 +21,7 @@ impl Layout {
     const MIN_WIDTH: usize = 40;
 }
 
-/// The look of a piece of text where there are colours.
+/// The look of a piece of text, if there are colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// The default.
@@ -34,7 +34,7 @@ pub enum Style {
     Warning,
 }
 
-/// A piece of text in one style.
+/// A piece of text in a single style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Piece {
     style: Style,
@@ -105,7 +105,7 @@ impl From<&str> for Line {
     }
 }
 
-/// Text that is written line by line in one layout.
+/// Text written line by line in a layout.
 #[derive(Debug)]
 pub struct Screen {
     layout: Layout,
@@ -136,8 +136,7 @@ impl Screen {
         self.end_line();
     }
 
-    /// Writes a line, breaking it between words at its width. Further lines begin `indent`
-    /// columns in.
+    /// Writes a line, breaking it between words at the screen's width. Further lines begin `indent` columns in.
     pub fn wrapped(&mut self, indent: usize, line: impl Into<Line>) {
         self.hanging("", indent, line);
     }
@@ -176,7 +175,7 @@ impl Screen {
             column += self.spaces(indent.saturating_sub(column));
         }
         let first_column = column;
-        // A break may stand at each space; a word may be made of several pieces.
+        // A break may stand at each space; several pieces may form a word.
         let mut pending_space = 0;
         for word in words(&line.into()) {
             let width: usize = word.pieces.iter().map(|(_, text)| text.width()).sum();

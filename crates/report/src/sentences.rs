@@ -1,7 +1,7 @@
-//! Every code of a document with an example of its sentence, in one table: `tests/sentences.txt`.
+//! Every document code with an example of its sentence, in a table: `tests/sentences.txt`.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p wakepath-report sentences` writes it anew. Add a
-//! section here for each new enum that has sentences.
+//! `UPDATE_EXPECT=1 cargo test -p wakepath-report sentences` writes it anew. Add a section here for each new enum
+//! with sentences.
 
 use std::fmt::Write;
 
@@ -83,7 +83,7 @@ fn every_code_has_its_sentence() {
     if cfg!(feature = "collect") {
         expect_file!["../tests/sentences.txt"].assert_eq(&table);
     } else {
-        // The last section is that of a build that records.
+        // The last section needs a build that records.
         assert!(include_str!("../tests/sentences.txt").starts_with(&table), "{table}");
     }
 }

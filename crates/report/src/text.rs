@@ -1,4 +1,4 @@
-//! Answers as text for people.
+//! Answers as text for a reader.
 
 mod calls;
 mod comparison;
@@ -68,11 +68,11 @@ use wakepath_engine::requests::SpanTime;
 use crate::units::{duration, share};
 use crate::wording;
 
-/// A range of time as people compare it with logs, and where.
+/// A time range as logs have it, and the host.
 fn when(head: &Head, from: impl Into<SpanTime>, to: impl Into<SpanTime>) -> String {
     let host = wording::name(&head.host.name);
     let on = if host.is_empty() { String::new() } else { format!(" on {host}") };
-    // A request may have been before the recording: its spans came late.
+    // A request may be older than the recording: its spans came late.
     let since = [from.into(), to.into()].map(|at: SpanTime| at.since_origin(head.origin));
     let Some(origin) = head.origin_realtime_ns else {
         let [from, to] = since.map(|ns| match ns {
@@ -96,8 +96,8 @@ fn seconds(ns: u64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A range of UTC, both in ns since 1970: `2026-11-21 02:58:41.310 to 02:58:45.312`. Times are cut, not rounded into the
-/// next second.
+/// A range in UTC, both ends in ns since 1970: `2026-11-21 02:58:41.310 to 02:58:45.312`. Times are cut, not
+/// rounded into the next second.
 fn utc_range(from_ns: u64, to_ns: u64) -> String {
     // Enough decimals to distinguish the two ends by a hundredth of their distance.
     let time = match to_ns.saturating_sub(from_ns) {

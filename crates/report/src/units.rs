@@ -1,11 +1,11 @@
-//! Numbers with their units, as people read them: times with three significant digits, shares with one decimal.
+//! Numbers with their units, as readers expect them: times with three significant digits, shares with one decimal.
 
 use wakepath_distribution::Unit;
 
 /// A duration with three significant digits: `738 ms`, `1.20 s`, `92 ns`.
 pub fn duration(ns: u64) -> String {
-    // Each unit and how much of the next smaller unit's text it takes to leave that unit. Seconds
-    // last to two minutes and minutes to two hours, as people say it.
+    // Each unit, and the value from which on the next larger unit is used. Seconds last to two minutes and minutes
+    // to two hours, as in speech.
     const UNITS: [(f64, f64, &str); 6] = [
         (1.0, 999.5, "ns"),
         (1e3, 999.5, "µs"),
@@ -21,7 +21,7 @@ pub fn duration(ns: u64) -> String {
     if unit == "ns" { format!("{ns} ns") } else { format!("{} {unit}", three_digits(ns as f64 / size)) }
 }
 
-/// A range of durations, rounded outwards to two digits of the larger one, in its unit: `160 to 210 ms`,
+/// A range of durations, rounded outwards to two digits in the larger duration's unit: `160 to 210 ms`,
 /// `0.9 to 1.3 s`, `up to 2.6 µs`.
 pub fn duration_range(from_ns: u64, to_ns: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")];
@@ -60,7 +60,7 @@ pub fn percent_least(share: f64) -> String {
     format!("{:.decimals$}%", (share * steps).floor() / steps * 100.0)
 }
 
-/// A latency, or a sum of them, in its unit.
+/// A latency, or a sum of latencies, in its unit.
 pub fn amount(n: u64, unit: Unit) -> String {
     match unit {
         Unit::Nanoseconds => duration(n),
@@ -68,7 +68,7 @@ pub fn amount(n: u64, unit: Unit) -> String {
     }
 }
 
-/// Cycles of a processor with three significant digits: `738 cycles`, `1.20 Mcycles`.
+/// Processor cycles with three significant digits: `738 cycles`, `1.20 Mcycles`.
 fn cycles(n: u64) -> String {
     let units = [(1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T")];
     let above = units.iter().take_while(|(size, _)| n as f64 >= 0.9995 * size).last();
@@ -90,18 +90,18 @@ fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A part of a whole with one decimal: `61.3%`. Only exact 0 and exact 1 read `0.0%` and `100%`.
+/// A share with one decimal: `61.3%`. Only exact 0 and exact 1 read `0.0%` and `100%`.
 pub fn share(part: u64, whole: u64) -> String {
     percent(part, whole, 1)
 }
 
-/// A part of a whole with one decimal, as [`share`]; reads on within a sentence.
+/// A share with one decimal, as [`share`]; reads on within a sentence.
 pub fn percent_text(part: u64, whole: u64) -> String {
-    // More than the whole is possible here: two threads of a recorder can take more than one CPU.
+    // More than the whole is possible here: two recorder threads can take more than a CPU.
     if part > whole { format!("{:.1}%", part as f64 / whole as f64 * 100.0) } else { share(part, whole) }
 }
 
-/// A part of a whole without decimals: `61%`.
+/// A share without decimals: `61%`.
 pub fn rough_share(part: u64, whole: u64) -> String {
     percent(part, whole, 0)
 }
@@ -123,7 +123,7 @@ fn percent(part: u64, whole: u64, decimals: usize) -> String {
     }
 }
 
-/// The number `part` of `whole` `what`; a percentage only from a hundred on, since fewer do not support one.
+/// The number `part` of `whole` `what`; a percentage only from a hundred on, since fewer do not support it.
 pub fn part_of(part: u64, whole: u64, what: &str) -> String {
     if whole < 100 {
         format!("{part} of {whole} {what}")
@@ -137,22 +137,22 @@ pub fn count(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {}", plural(noun)) }
 }
 
-/// The verb behind a count, of the past.
+/// The verb after a count, in the past tense.
 pub const fn was(n: u64) -> &'static str {
     if n == 1 { "was" } else { "were" }
 }
 
-/// The verb behind a count.
+/// The verb after a count.
 pub const fn is(n: u64) -> &'static str {
     if n == 1 { "is" } else { "are" }
 }
 
-/// The things of a count, once they were named.
+/// The pronoun for counted things named before.
 pub const fn them(n: u64) -> &'static str {
     if n == 1 { "it" } else { "them" }
 }
 
-/// The plural of a noun: `records`, `processes`.
+/// A noun's plural: `records`, `processes`.
 pub fn plural(noun: &str) -> String {
     format!("{noun}{}", if noun.ends_with(['s', 'x', 'h']) { "es" } else { "s" })
 }

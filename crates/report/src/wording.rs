@@ -32,10 +32,10 @@ use crate::escape::escape;
 use crate::json::text;
 use crate::units::duration;
 
-/// The words for a segment that no thread has.
+/// The words for a segment without a thread.
 const IN_FLIGHT: &str = "a packet in flight";
 
-/// A kind of the recorder's work in the kernel, as documents name it.
+/// A kind of work by the recorder in the kernel, as documents name it.
 pub const fn cost_kind(kind: CostKind) -> &'static str {
     match kind {
         CostKind::Switch => "switch",
@@ -49,7 +49,7 @@ pub const fn cost_kind(kind: CostKind) -> &'static str {
     }
 }
 
-/// The things that such work is done for.
+/// The things for which such work is done.
 pub const fn cost_work(kind: CostKind) -> &'static str {
     match kind {
         CostKind::Switch => "switches",
@@ -63,23 +63,23 @@ pub const fn cost_work(kind: CostKind) -> &'static str {
     }
 }
 
-/// A name as it is shown.
+/// A name as shown.
 pub fn name(name: &Name) -> String {
     escape(name.bytes())
 }
 
-/// The path of a file as it is shown.
+/// A file's path as shown.
 pub fn file(path: &Path) -> String {
     escape(path.as_os_str().as_encoded_bytes())
 }
 
-/// A thread's name as it is shown.
+/// A thread's name as shown.
 pub fn comm(comm: Comm) -> String {
     escape(comm.bytes())
 }
 
-/// A thread's name in a sentence, where it may not be known: a record of its fork may be lost, or come after the end of
-/// the recording.
+/// A thread's name in a sentence. It may be unknown: the record of the fork may be lost, or come after the
+/// recording's end.
 pub fn named(name: Comm) -> String {
     if name.bytes().is_empty() { String::from("a thread without a name") } else { comm(name) }
 }
@@ -111,12 +111,12 @@ pub fn limit(UnitLimit { unit: of, limit }: &UnitLimit) -> String {
     })
 }
 
-/// A thread at a moment: `postgres (912)`, `kernel thread jbd2/sda1-8`.
+/// A thread at a time: `postgres (912)`, `kernel thread jbd2/sda1-8`.
 pub fn thread(recorded: &Recorded, index: ThreadIndex, at: Stamp<Reference>) -> String {
     who(recorded, &recorded.thread_at(index, at))
 }
 
-/// The thread of a segment, or that there is none.
+/// A segment's thread, or the words for a packet in flight.
 pub fn segment_thread(recorded: &Recorded, segment: &Segment) -> String {
     let thread = segment.thread.map(|index| thread(recorded, index, segment.to));
     thread.unwrap_or_else(|| String::from(IN_FLIGHT))
@@ -132,12 +132,12 @@ pub fn who(recorded: &Recorded, who: &ThreadInfo) -> String {
     name + &on_host(recorded, recorded.remote_host(who.tid).map(|_| who.tid.host()))
 }
 
-/// The host, where it is another one than the reference.
+/// The host, if not the reference host.
 fn on_host(recorded: &Recorded, host: Option<HostIndex>) -> String {
     host.map_or(String::new(), |host| format!(" on {}", name(&recorded.host_at(host).name)))
 }
 
-/// The name of a page fault, where a call has its name.
+/// The words for a page fault, in place of a call's name.
 pub const PAGE_FAULT: &str = "a page fault";
 
 /// A system call with its object: `fdatasync of orders.db`, `recvfrom on tcp 10.0.0.3:5432`.
@@ -153,7 +153,7 @@ pub fn call(call: &CallName) -> String {
     }
 }
 
-/// The object of a system call: `of orders.db`.
+/// A system call's object: `of orders.db`.
 pub fn object(object: &Object) -> String {
     match object {
         Object::AnyOf(..) => format!("on {}", object_name(object)),
@@ -165,7 +165,7 @@ pub fn object(object: &Object) -> String {
     }
 }
 
-/// The name of an object: `orders.db`, `any of 3 descriptors (a pipe, tcp 10.0.0.3:5432)`.
+/// An object's name: `orders.db`, `any of 3 descriptors (a pipe, tcp 10.0.0.3:5432)`.
 pub fn object_name(object: &Object) -> String {
     const MAX_NAMED: usize = 3;
     match object {
@@ -191,7 +191,7 @@ pub fn object_name(object: &Object) -> String {
     }
 }
 
-/// The kind of an object as documents spell it, and its name, if it has one.
+/// An object's kind as documents spell it, and its name, if any.
 pub fn object_kind(object: &Object) -> (&'static str, Option<String>) {
     match object {
         Object::AnyOf(..) => ("any_of", Some(object_name(object))),
@@ -208,7 +208,7 @@ pub fn disk(names: &Names, device: u32) -> String {
     names.block_device(device).map_or_else(numbers, name)
 }
 
-/// An interrupt: its handlers where it has a number that is named.
+/// An interrupt: with its handlers, if its number has names.
 pub fn interrupt(names: &Names, context: Context, irq: Option<u16>) -> String {
     match (context, irq) {
         (Context::Device, Some(irq)) => match names.interrupt(irq) {
@@ -234,7 +234,7 @@ pub fn lock(address: u64, kernel: bool) -> String {
     format!("{} {address:#x}", if kernel { "kernel lock" } else { "futex" })
 }
 
-/// A kind as a person reads it.
+/// A kind as a reader sees it.
 pub const fn kind_phrase(kind: SegmentKind) -> &'static str {
     match kind {
         SegmentKind::Running => "running",
@@ -254,7 +254,7 @@ pub const fn kind_phrase(kind: SegmentKind) -> &'static str {
     }
 }
 
-/// Why a request has no path of its thread, in a sentence.
+/// The reason why a request has no path, in a sentence.
 pub fn no_path(why: NoPath) -> String {
     match why {
         NoPath::NoThread => String::from("the thread that worked for it is not known"),
@@ -267,7 +267,7 @@ pub fn no_path(why: NoPath) -> String {
     }
 }
 
-/// The meaning of a kind, in a sentence.
+/// A kind's meaning, in a sentence.
 pub const fn kind_meaning(kind: SegmentKind) -> &'static str {
     match kind {
         SegmentKind::Running => "the thread was on a CPU, from one switch to the next",
@@ -326,7 +326,7 @@ pub const fn basis_word(basis: Basis) -> &'static str {
     }
 }
 
-/// The rule of an inferred figure, as the contract spells it.
+/// An inferred figure's rule, as the contract spells it.
 pub const fn rule_word(basis: Basis) -> Option<&'static str> {
     match basis {
         Basis::Inferred(rule) => Some(inference(rule).0),
@@ -334,7 +334,7 @@ pub const fn rule_word(basis: Basis) -> Option<&'static str> {
     }
 }
 
-/// The meaning of a basis; for an inferred figure, its rule.
+/// A basis's meaning; for an inferred figure, its rule.
 pub const fn basis_meaning(basis: Basis) -> &'static str {
     match basis {
         Basis::Measured => "events of the scheduler give both ends",
@@ -425,7 +425,7 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
     }
 }
 
-/// The kind of lost records, behind their number; empty where they may be any.
+/// The kind of lost records, after their number; empty if any kind.
 pub const fn of_records(of: LostRecords) -> &'static str {
     match of {
         LostRecords::Any => "",
@@ -453,8 +453,8 @@ pub const fn severity_word(severity: Severity) -> &'static str {
     }
 }
 
-/// How well two clocks can be compared, as the contract spells it and as a person reads it. A bound may be wide: that the
-/// packets agree is no more than consistent.
+/// The quality with which two clocks can be compared, as the contract spells it and as a reader sees it. A bound
+/// may be wide: agreeing packets mean no more than consistent.
 pub const fn quality(quality: Quality) -> (&'static str, &'static str) {
     match quality {
         Quality::Exact => ("exact", "consistent"),
@@ -464,7 +464,7 @@ pub const fn quality(quality: Quality) -> (&'static str, &'static str) {
     }
 }
 
-/// How the threads of a request are known.
+/// The way in which a request's threads are known.
 pub fn joined_by(joined_by: JoinedBy) -> &'static str {
     match joined_by {
         JoinedBy::Context => {

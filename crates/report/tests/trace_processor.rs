@@ -14,8 +14,8 @@ use wakepath_report::{perfetto, perfetto_requests};
 use wakepath_scenario::draw;
 use wakepath_wait_graph::{ThreadState, UnknownReason, WakeUp, Waker};
 
-/// Drawings that hold every state, wakings from threads and interrupts, a birth and a death. A waking
-/// before its own switch-out cannot be drawn; recordings are full of them.
+/// Drawings with every state, wake-ups by threads and interrupts, a fork and an exit. A wake-up before its own
+/// switch-out cannot be drawn; recordings are full of them.
 const DRAWINGS: [&str; 4] = [
     "0 =.....1=
      1 ==...2==
@@ -28,7 +28,7 @@ const DRAWINGS: [&str; 4] = [
      1 __0====.t===_",
 ];
 
-/// One row of Perfetto's states: what a thread did in all, ns.
+/// A row in Perfetto's states: a thread's total time in a state, ns.
 type States = BTreeMap<(u64, &'static str), u64>;
 
 #[test]
@@ -52,7 +52,7 @@ fn perfetto_sees_a_recording_as_we_do() {
     check(&recorded, Subject::Recorded, &recordings[0].display().to_string());
 }
 
-/// `cart` waits for a mutex that `pay` holds, which waited for it while `stock` held it.
+/// `cart` waits for a mutex held by `pay`, which waited for the mutex while `stock` held it.
 const LOCKS: &str = "
 thread cart tid=10
 thread stock tid=11 tgid=10
@@ -72,7 +72,7 @@ thread pay tid=12 tgid=10
 
 const REALTIME: u64 = 1_795_229_921_310_000_000;
 
-/// Requests, and two parts of the first one that overlap: id, id of the span above, beginning, end, thread, name.
+/// Requests, and two overlapping parts of the first request: id, parent's id, beginning, end, thread, name.
 const SPANS: [&str; 5] = [
     "a - 50 650 10 GET /cart",
     "d a 60 300 0 SELECT",
@@ -106,7 +106,7 @@ fn perfetto_sees_our_states_and_each_request_with_its_spans_its_path_and_its_blo
     let traced = Traced::new(spans, dropped);
     let joined = requests::join(&recorded, &traced).expect("a clock");
     let find = |id: &str| traced.find(&format!("{id:0>32}")).expect("a request");
-    // One blocker is explained itself, the other one is not.
+    // One blocker is explained itself, the other is not.
     let answers = ["a", "c"].map(|id| requests::request(&joined, find(id), Algorithm::default()));
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace");
@@ -162,7 +162,7 @@ fn check(recorded: &Recorded, subject: Subject, what: &str) {
     };
     let mut answer = ask_path(subject);
     if let Answer::Overview(overview) = &answer {
-        // Without a window of its own: that of the first thread, of the first host.
+        // Without a window of its own: the window of the first host's first thread.
         let mut tids = overview.threads.iter().map(|times| recorded.graph.thread(times.thread).tid());
         answer = ask_path(Subject::Tid(tids.find(|tid| tid.host().0 == 0).expect("a thread")));
     }
@@ -196,7 +196,7 @@ fn check(recorded: &Recorded, subject: Subject, what: &str) {
         *theirs.entry((number(row, "tid"), state)).or_default() += number(row, "ns");
     }
     let ours = ours(recorded);
-    // A thread of which we do not know everything has no states to compare.
+    // A thread with lost records has no states to compare.
     let known = |tid: u64| {
         let mut lives = recorded.with_tid(Tid(tid as u32)).iter();
         lives.all(|&thread| {
@@ -218,8 +218,7 @@ fn check(recorded: &Recorded, subject: Subject, what: &str) {
     let window: u64 = paths.iter().map(|path| path.window_ns()).sum();
     assert_eq!(slices.iter().map(|row| number(row, "ns")).sum::<u64>(), window, "{what}: path slices");
 
-    // The wakers by Perfetto, in wake-ups by threads.
-    // To us the idle thread wakes nobody.
+    // Perfetto's wakers, in wake-ups by threads. For wakepath, the idle thread wakes no thread.
     let theirs = wakers.iter().filter(|row| row["irq"] != 1 && number(row, "waker") != 0);
     let theirs: BTreeSet<_> =
         theirs.map(|row| (number(row, "ts"), number(row, "tid"), number(row, "waker"))).collect();
@@ -232,8 +231,8 @@ fn check(recorded: &Recorded, subject: Subject, what: &str) {
     assert!(differing.is_empty(), "{what}: (is it ours, (at, thread, waker)): {differing:?}");
 }
 
-/// Our states, of threads from when they were first seen to run or want to, and without what the end cut off:
-/// the same that Perfetto knows of.
+/// Our thread states, from the first time a thread was seen to run or want to, without those that the end cut off:
+/// the same that Perfetto has.
 fn ours(recorded: &Recorded) -> States {
     let graph = &recorded.graph;
     let mut states = States::new();
@@ -261,8 +260,8 @@ fn ours(recorded: &Recorded) -> States {
     states
 }
 
-/// When which thread was woken by which, where it had to wait for a CPU then: Perfetto keeps the waker
-/// with that state.
+/// Wake-ups (time, thread, waker) after which the thread had to wait for a CPU: Perfetto keeps the waker with that
+/// state.
 fn wakings(recorded: &Recorded) -> BTreeSet<(u64, u64, u64)> {
     let graph = &recorded.graph;
     let mut wakings = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The situations of `cases/`: rows, contributors and causes are the same time, each put together in another way.
+//! The situations of `cases/`: rows, contributors and causes are the same time, grouped differently.
 
 use std::path::Path as File;
 use std::{env, fs};
@@ -15,7 +15,7 @@ use wakepath_loaded::{Recorded, Sampled, Stacks};
 use wakepath_scenario::text::{Question, Script, parse};
 use wakepath_wait_graph::ThreadIndex;
 
-/// Checks that all sums over a path are its window, and that the headline is one of the rows.
+/// Checks that all sums over a path equal its window, and the headline is a row.
 fn check(recorded: &Recorded, path: &Path, what: &str) {
     let (stacks, sampled) = (Stacks::default(), Sampled::default());
     let evidence = Evidence { recorded, path, stacks: &stacks, sampled: &sampled };
@@ -74,7 +74,7 @@ fn check(recorded: &Recorded, path: &Path, what: &str) {
     assert_eq!((sum(|total| total.asked), sum(|total| total.usual)), (2 * window, window), "calls of {what}");
 }
 
-/// The thread that the question names; of `#12`, the first that had the number.
+/// The question's window; `#12` names the first thread with this number.
 fn window(recorded: &Recorded, question: &Question) -> Window {
     let tid: Tid = question.tid.expect("a thread in the question");
     let named = |thread: &ThreadIndex| {

@@ -1,5 +1,5 @@
-//! A path's segments put into classes of what reads the same, so that nothing is spelled out twice:
-//! a path may have millions of segments, and has hundreds of classes.
+//! Groups a path's segments into classes with equal wording, so that nothing is spelled out twice: a path may have
+//! millions of segments, and has hundreds of classes.
 
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt};
@@ -11,31 +11,30 @@ use wakepath_wait_graph::ThreadIndex;
 
 use crate::{EndedBy, Evidence};
 
-/// The common properties of segments of one class.
+/// The common properties of a class's segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Class {
-    /// The thread of the segments.
+    /// The segments' thread.
     pub thread: Option<ThreadIndex>,
-    /// The name of that thread then.
+    /// The thread's name then.
     pub comm: Comm,
-    /// The kind of the time.
+    /// The kind of time.
     pub kind: SegmentKind,
     /// The responsible cause.
     pub responsible: Responsible,
     /// The thread's own system call.
     pub call: Option<CallKey>,
-    /// Where in the code the thread's own wait began, where that is known.
+    /// The code site where the thread's own wait began, if known.
     pub site: Option<SiteId>,
-    /// For a kernel thread's time, the thread that it worked for: the enclosing wait of a thread that is no kernel
-    /// thread, where there is one.
+    /// For a kernel thread's time, the enclosing wait of the user thread for which it worked, if any.
     pub user: Option<Waiter>,
-    /// The system call of the wait enclosing it that an own thread waited in, where there is one.
+    /// The system call of the nearest enclosing wait by an own thread, if any.
     pub own_call: Option<CallKey>,
-    /// And where in the code that wait began, where that is known.
+    /// The code site where that wait began, if known.
     pub own_site: Option<SiteId>,
-    /// In the time of a call: the thread that ended the caller's own wait, which this explains.
+    /// In a call's time: the thread that ended the enclosing wait of the calling thread.
     pub ender: Option<Ender>,
-    /// How well it is known.
+    /// The time's basis.
     pub basis: Basis,
 }
 
@@ -44,11 +43,11 @@ pub struct Class {
 pub struct Ender {
     /// The thread.
     pub thread: ThreadIndex,
-    /// How it did.
+    /// The way it ended the wait.
     pub by: EndedBy,
-    /// In which system call the call's own thread waited.
+    /// The system call in which the call's own thread waited.
     pub call: Option<CallKey>,
-    /// Where in the code that wait began, where that is known.
+    /// The code site where that wait began, if known.
     pub site: Option<SiteId>,
 }
 
@@ -57,29 +56,29 @@ pub struct Ender {
 pub struct Waiter {
     /// The waiting thread.
     pub thread: ThreadIndex,
-    /// In which system call.
+    /// Its system call.
     pub call: Option<CallKey>,
-    /// Where in the code it began, where that is known.
+    /// The code site where the wait began, if known.
     pub site: Option<SiteId>,
-    /// The disk that took most of the wait, if any did: `Some(None)` where the disk is not known.
+    /// The disk with the most time in the wait, if any; `Some(None)` if that disk is unknown.
     pub disk: Option<Option<u32>>,
 }
 
-/// The sums of the segments of one class.
+/// The sums over a class's segments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Time, ns.
     pub ns: u64,
-    /// Stretches without another class between.
+    /// Stretches without another class in between.
     pub stretches: u64,
-    /// Waits whose first segment is of this class.
+    /// Waits with their first segment in this class.
     pub waits: u64,
     /// Waits of the thread itself, whatever other wait they explain.
     pub own_waits: u64,
 }
 
-/// Sums by class. The same few classes follow each other millions of times, so that the last ones are
-/// looked at before anything is hashed.
+/// Sums by class. The same few classes follow each other millions of times, so the last eight are compared before
+/// anything is hashed.
 #[derive(Default)]
 struct Sums {
     all: IndexMap<Class, Sum, RandomState>,
@@ -105,8 +104,8 @@ impl Sums {
     }
 }
 
-/// All classes of a path, with their sums, in the order in which the path meets them. `of_call`: the path is that of
-/// a call, and classes hold the enders of its waits.
+/// All classes of a path, with their sums, in path order. `of_call`: the path is a call's, and classes hold the
+/// enders of its waits.
 pub fn classes(evidence: &Evidence<'_>, of_call: bool) -> impl Iterator<Item = (Class, Sum)> + use<> {
     let enclosed = Waits::new(evidence, of_call);
     let mut sums = Sums::default();
@@ -134,13 +133,13 @@ pub fn classes(evidence: &Evidence<'_>, of_call: bool) -> impl Iterator<Item = (
     sums.all.into_iter()
 }
 
-/// The waits that a segment lies in, as far as they were counted, by depth. A wait counts where it is met
-/// first, however many segments it has: its thread does something else before the next one begins.
+/// The counted waits around a segment, by depth. A wait counts at its first segment alone, however many it has: its
+/// thread does something else before its next wait begins.
 #[derive(Default)]
 struct OpenWaits(Vec<(u32, ThreadIndex)>);
 
 impl OpenWaits {
-    /// Goes on to a segment, in which its thread waits itself or not; true if that is where a wait begins.
+    /// Goes on to a segment, in which its thread waits itself or not; true if a wait begins there.
     fn enter(&mut self, segment: &Segment, waits: bool) -> bool {
         // A packet in flight is no thread's time, and ends no wait.
         let Some(thread) = segment.thread else { return false };
@@ -152,7 +151,7 @@ impl OpenWaits {
         waits && self.begins(segment.depth, thread)
     }
 
-    /// Whether a wait of `thread` at this depth was not met before.
+    /// Notes a wait of `thread` at this depth; true if it is new.
     fn begins(&mut self, depth: u32, thread: ThreadIndex) -> bool {
         match self.0.binary_search_by_key(&depth, |(depth, _)| *depth) {
             Ok(at) => std::mem::replace(&mut self.0[at].1, thread) != thread,
@@ -164,22 +163,22 @@ impl OpenWaits {
     }
 }
 
-/// The waits enclosing a segment that matter.
+/// The relevant waits around a segment.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Enclosing {
-    /// The nearest in which no kernel thread waited; as this one the segment is counted.
+    /// The nearest wait of a user thread; segments count for this wait, unless there is an `outer` wait.
     user: Option<WaitId>,
-    /// The nearest in which an own thread waited.
+    /// The nearest wait of an own thread.
     own: Option<WaitId>,
-    /// In the time of a call, that of the call's own thread, if a user thread ended it.
+    /// In a call's time, the wait of the call's own thread, if a user thread ended it.
     outer: Option<WaitId>,
 }
 
-/// The meaning of each wait of a path for the segments inside it.
+/// Each wait's meaning for the segments inside it.
 struct Waits<'a> {
     evidence: &'a Evidence<'a>,
     is_kernel: HashMap<ThreadIndex, bool>,
-    /// For each wait, the waits enclosing what it explains: itself, or others around it.
+    /// For each wait, the relevant waits around its explanation: itself, or others around it.
     enclosing: Vec<Enclosing>,
     waiters: Vec<Waiter>,
 }
@@ -223,7 +222,7 @@ impl<'a> Waits<'a> {
         self.waiters.get(wait?.0 as usize)
     }
 
-    /// Whether segments of one class, in these waits, are one stretch.
+    /// Whether segments with the same class, in these waits, are a single stretch.
     fn are_alike(&self, one: Enclosing, other: Enclosing) -> bool {
         let alike = |one, other| one == other || self.waiter(one) == self.waiter(other);
         alike(one.user, other.user) && alike(one.own, other.own) && alike(one.outer, other.outer)
@@ -262,12 +261,12 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// The waits enclosing what the wait `parent` explains.
+/// The relevant waits around segments that explain the wait `parent`.
 fn around(enclosing: &[Enclosing], parent: Option<WaitId>) -> Enclosing {
     parent.and_then(|wait| enclosing.get(wait.0 as usize)).copied().unwrap_or_default()
 }
 
-/// The disk that took most of each user thread's wait.
+/// The disk with the most time in each user thread's wait.
 fn disks(evidence: &Evidence<'_>, enclosing: &[Enclosing]) -> Vec<Option<Option<u32>>> {
     let mut times: HashMap<(usize, Option<u32>), u64> = HashMap::new();
     for segment in evidence.segments() {
@@ -297,7 +296,7 @@ mod tests {
         let mut story = Story::default();
         let own = story.thread(7, 1, b"own", 7);
         let child = story.thread(8, 7, b"child", 7);
-        // Two waits that read the same, then one in another call.
+        // Two equal waits, then a wait in another call.
         for number in [FUTEX, FUTEX, 7] {
             let wait = story.wait(20, own, None, call(number, 3), Via::Wakeup, child);
             story.then(10, child, Some(wait), SegmentKind::Throttled, Cause::None);
@@ -328,7 +327,7 @@ mod tests {
         assert_eq!(told, [(30, 2)], "one class, two stretches: for one, then for two");
     }
 
-    /// A request of this disk, or one that is not known.
+    /// A request for this disk, or for an unknown disk.
     fn request(device: Option<u32>) -> Cause {
         let Cause::Block { request: Some(request), queued } = disk(false) else { unreachable!("a request") };
         let request = device.map(|device| Box::new(BlockRequest { device, ..*request }));
@@ -352,7 +351,7 @@ mod tests {
             let mut story = Story::default();
             let own = story.thread(7, 1, b"own", 7);
             let worker = story.thread(80, 2, b"kworker/0:1", 0);
-            // The wait behind it has a disk of its own.
+            // The later wait has another disk.
             let wait = story.wait(100, own, None, call(75, 5), Via::Wakeup, worker);
             for &(device, ns) in times {
                 story.then(ns, worker, Some(wait), SegmentKind::BlockDevice, request(device));

@@ -1,4 +1,4 @@
-//! The rows, and the causes of calls, of a story in which nearly everything happens that time can go to.
+//! The rows, and the causes of calls, for a story with nearly every kind of time.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ const READ: u32 = 0;
 const FDATASYNC: u32 = 74;
 const NANOSLEEP: u32 = 35;
 
-/// Own threads, kernel threads, a database of two threads, and a competitor. Each time is a number of its own.
+/// Own threads, kernel threads, a database with two threads, and a competitor. Each time is a number of its own.
 fn story() -> FinishedStory {
     use SegmentKind::{BlockDevice, Network, Runnable, Running, Throttled, Timer};
     let mut story = Story::default();
@@ -108,7 +108,7 @@ fn story() -> FinishedStory {
     story.finish()
 }
 
-/// A call in which the thread runs, and waits for the database for a moment.
+/// A call in which the thread runs, and briefly waits for the database.
 fn usual() -> FinishedStory {
     let mut usual = Story::default();
     let own = usual.thread(7, 1, b"app", 7);

@@ -14,30 +14,30 @@ use crate::{Activity, Blamed, Code, Evidence, PerGroup, Sites, ThreadKey};
 
 type LeafKey = (usize, Activity, Option<CallName>);
 
-/// A tree while paths are added to it.
+/// A tree under construction.
 pub struct TreeBuilder {
     nodes: Vec<Node>,
     by_key: HashMap<(usize, Option<ThreadKey>, Option<CallName>), usize>,
     leaves: IndexMap<LeafKey, (Sum, Code), RandomState>,
 }
 
-/// The time of leaves of one path that are equal before their names are looked up.
+/// The time of a path's leaves that are equal before their names are looked up.
 #[derive(Default)]
 struct RawLeaf {
     ns: u64,
     sites: Sites,
 }
 
-/// The common key of the segments of one [`RawLeaf`]: their node and thread, the rest in the path's form.
+/// The key that the segments in a [`RawLeaf`] share: their node and thread, the rest in the path's form.
 type RawKey = (usize, Option<ThreadIndex>, SegmentKind, Responsible, Option<CallKey>);
 
 impl TreeBuilder {
-    /// A tree of nothing but its root.
+    /// A tree with nothing but its root.
     pub fn new(root: Node) -> Self {
         Self { nodes: vec![root], by_key: HashMap::new(), leaves: IndexMap::default() }
     }
 
-    /// Adds a path, the branches of which are the threads that `key` makes of its threads.
+    /// Adds a path; `key` makes branches from its threads.
     pub fn add(&mut self, path: &Evidence<'_>, is_asked: bool, key: impl Fn(ThreadIndex) -> ThreadKey) {
         let mut places = Places::new(path, &key);
         for (_, wait) in path.waits() {
@@ -78,7 +78,7 @@ impl TreeBuilder {
             node.began.add_sites(path.stacks, &waits.began);
             node.ended.add_sites(path.stacks, &waits.ended);
         }
-        // Children come after their parents: from the back, each adds itself to the one above.
+        // Children come after their parents: from the back, each adds itself to its parent.
         for node in (0..own_ns.len()).rev() {
             if own_ns[node] > 0 {
                 self.nodes[node].total.add(own_ns[node], is_asked);
@@ -89,7 +89,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Adds one path's leaves, now with names: those that have the same names are one.
+    /// Adds a path's leaves, now with names: leaves with equal names are merged.
     fn add_leaves(
         &mut self,
         path: &Evidence<'_>,
@@ -122,7 +122,7 @@ impl TreeBuilder {
         }
     }
 
-    /// The tree of all paths that were added.
+    /// The tree for all added paths.
     pub fn finish(mut self, calls: PerGroup<u64>) -> CauseTree {
         for ((node, activity, call), (total, code)) in self.leaves {
             self.nodes[node].leaves.push(Leaf { activity, call, total, code });
@@ -130,7 +130,7 @@ impl TreeBuilder {
         let difference = |total: &Sum| total.mean(calls).difference();
         let differences: Vec<f64> = self.nodes.iter().map(|node| difference(&node.total)).collect();
         for child in 1..self.nodes.len() {
-            // A wait may be explained by others alone.
+            // A wait may be explained by other threads alone.
             let Node { total, parent, .. } = &self.nodes[child];
             if let Some(parent) = parent.filter(|_| total.calls != PerGroup::default()) {
                 self.nodes[parent].children.push(child);
@@ -152,10 +152,10 @@ fn raw_key(path: &Evidence<'_>, node: usize, segment: &Segment) -> RawKey {
     (node, segment.thread, segment.kind, Responsible::from(&segment.cause), call)
 }
 
-/// The waits above a node that led there, on one path.
+/// A path's waits above a node that led there.
 #[derive(Default)]
 struct WaitsAbove {
-    /// The last one, if there was any.
+    /// The last wait, if any.
     last: Option<Option<WaitId>>,
     count: u64,
     began: Sites,
@@ -163,7 +163,7 @@ struct WaitsAbove {
 }
 
 impl WaitsAbove {
-    /// A segment of the node explains this wait.
+    /// A segment in the node explains this wait.
     fn enter(&mut self, path: &Evidence<'_>, wait: Option<WaitId>) {
         if self.last.replace(wait) == Some(wait) {
             return;
@@ -185,16 +185,16 @@ type NodePlace = (usize, u32);
 /// A thread under the wait that it explains.
 type Explainer = (Option<WaitId>, Option<ThreadIndex>);
 
-/// The nodes of one path's threads.
+/// The nodes for a path's threads.
 struct Places<'a, F> {
     path: &'a Evidence<'a>,
     key: F,
     keys: HashMap<ThreadIndex, ThreadKey>,
     /// The node of each wait's thread, and its depth.
     of_wait: Vec<NodePlace>,
-    /// The system call of each wait.
+    /// Each wait's system call.
     calls: Vec<Option<CallName>>,
-    /// The node of each thread under each wait. Segments of one wait follow each other.
+    /// The last answer: a wait's segments follow each other.
     last: Option<(Explainer, NodePlace)>,
 }
 
@@ -205,7 +205,7 @@ impl<'a, F: Fn(ThreadIndex) -> ThreadKey> Places<'a, F> {
         Self { path, key, keys: HashMap::new(), of_wait, calls, last: None }
     }
 
-    /// The node of `thread` under the wait `parent`, and its depth; it is made if there is none.
+    /// The node for `thread` under the wait `parent`, and its depth; a missing node is added.
     fn find(
         &mut self,
         tree: &mut TreeBuilder,

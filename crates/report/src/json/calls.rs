@@ -30,19 +30,19 @@ pub(super) struct CallsJson {
     open: u64,
     moved: u64,
     of_goroutines: bool,
-    /// The explained calls, usual ones included, whose path is that of their goroutine.
+    /// The explained calls, usual calls included, whose path is their goroutine's.
     followed: u64,
-    /// The time in which the goroutines of the explained calls did not run, by reason.
+    /// The time in which the explained calls' goroutines did not run, by reason.
     goroutine_waits: Vec<GoroutineWaitJson>,
     asked: GroupJson,
-    /// Null where there are no others.
+    /// Null without other calls.
     usual: Option<GroupJson>,
     #[serde(flatten)]
     screen: FirstScreenJson<CallRowJson>,
     causes: Vec<CauseJson>,
-    /// The cause tree of these calls: parents before their children.
+    /// The calls' cause tree: parents before their children.
     tree: Vec<NodeJson>,
-    /// Those that were explained of the calls that were asked about.
+    /// The selected calls with an explanation.
     calls: Vec<CallJson>,
 }
 
@@ -53,20 +53,20 @@ struct GoroutineWaitJson {
     reason: Option<String>,
     total_ns: u64,
     times: u64,
-    /// The goroutine that ended most of it.
+    /// The goroutine that ended most of this time.
     ended_by: Option<EnderJson>,
 }
 
 #[derive(Serialize)]
 struct EnderJson {
     goroutine: u64,
-    /// The function in which it began; null where it is not known.
+    /// The function in which it began; null if unknown.
     function: Option<String>,
     /// The thread that ran it then.
     tid: u32,
     comm: String,
     total_ns: u64,
-    /// The request for which it worked, most of that time; null where none is known.
+    /// The request for which it worked, most of this time; null if unknown.
     request: Option<EndersRequestJson>,
 }
 
@@ -129,7 +129,7 @@ struct FirstJson {
 
 #[derive(Serialize)]
 struct GroupJson {
-    /// From 1 on; null where calls were not asked for by their peak.
+    /// From 1 on; null unless calls were selected by their peak.
     peak: Option<usize>,
     calls: u64,
     explained: usize,
@@ -138,16 +138,16 @@ struct GroupJson {
 
 #[derive(Serialize)]
 struct NodeJson {
-    /// Its place in the list.
+    /// Its index in the list.
     id: usize,
     parent: Option<usize>,
-    /// Null of whoever made the call.
+    /// Null for the thread that made the call.
     who: Option<String>,
     call: Option<String>,
     via: Option<&'static str>,
     #[serde(flatten)]
     total: SumJson,
-    /// Where the waits above began, and were ended.
+    /// Code sites where the waits above began, and were ended.
     code: Vec<CodeJson>,
     /// The causes of their own time.
     own: Vec<OwnJson>,
@@ -167,9 +167,9 @@ struct OwnJson {
 
 #[derive(Serialize)]
 struct SumJson {
-    /// The time of the calls in question, ns per call.
+    /// The selected calls' time, ns per call.
     asked_ns: f64,
-    /// In how many of them.
+    /// The number of selected calls with this time.
     asked_calls: u64,
     usual_ns: f64,
     usual_calls: u64,
@@ -183,16 +183,16 @@ struct CauseJson {
     asked_ns: f64,
     usual_ns: f64,
     first_in: u64,
-    /// The part of `asked_ns` that was timed at both ends.
+    /// The part of `asked_ns` timed at both ends.
     asked_measured_ns: f64,
     parts: Vec<PartJson>,
     code: Vec<CodeJson>,
 }
 
-/// A part of a cause, at the end of the chain.
+/// A part of a cause, at the end of the wait chain.
 #[derive(Serialize)]
 struct PartJson {
-    /// Null where the cause says it.
+    /// Null if the cause has it.
     kind: Option<&'static str>,
     #[serde(rename = "type")]
     responsible: Option<&'static str>,
@@ -202,13 +202,13 @@ struct PartJson {
     code: Vec<CodeJson>,
 }
 
-/// A function that threads were seen in, of the calls that were asked about.
+/// A function in which threads were seen, in the selected calls.
 #[derive(Serialize)]
 struct CodeJson {
-    /// `samples` of running, or `waits` that began there, or `wakeups` that were done there.
+    /// `samples` while running, or `waits` that began there, or `wakeups` made there.
     of: &'static str,
     count: u64,
-    /// Those among which it was seen so often.
+    /// The number of all such samples, waits or wake-ups.
     total: u64,
     function: String,
     /// Its caller, as text.
@@ -218,12 +218,12 @@ struct CodeJson {
 /// Writes an answer about calls.
 ///
 /// # Errors
-/// Those of `out`.
+/// Write errors on `out`.
 pub fn calls(answer: &CallsAnswer, out: &mut dyn Write) -> io::Result<()> {
     super::write(out, &document(answer, "wakepath.calls/1", None))
 }
 
-/// The document of calls, under the name of a schema, with the next command.
+/// A document about calls, with a schema's name and the next command.
 pub(super) fn document(answer: &CallsAnswer, schema: &'static str, next: Option<Vec<String>>) -> CallsJson {
     let usual = answer.usual.as_ref();
     let group = |peak, Group { calls, paths }: &Group<'_>| GroupJson {
@@ -296,7 +296,7 @@ fn seen(of: &'static str, tally: &Tally) -> impl Iterator<Item = CodeJson> {
     })
 }
 
-/// `names`: any of the calls.
+/// `names`: the evidence of any call, for its names.
 fn tree(names: &Evidence<'_>, tree: &CauseTree) -> Vec<NodeJson> {
     let sum = |sum: &Sum| {
         let PerGroup { asked: asked_ns, usual: usual_ns } = sum.mean(tree.calls);
@@ -346,7 +346,7 @@ mod tests {
 
     const SHAPE: &str = include_str!("../../contract/calls.txt");
 
-    /// The sum of a list's values of this key.
+    /// Adds up a list's values for this key.
     fn sum(list: &Value, key: &str) -> f64 {
         let list = list.as_array().expect("a list").iter();
         list.map(|one| one[key].as_f64().expect("a number")).sum()
@@ -358,11 +358,11 @@ mod tests {
             let document = document(SHAPE, |out| super::calls(answer, out));
             assert_eq!((&document["asked"]["calls"], &document["usual"]["calls"]), (&20.into(), &60.into()));
             golden(&document, &expect_test::expect_file!["../../tests/golden/calls.json"]);
-            // The mean time of the calls of each group.
+            // The mean time in each group's calls.
             let mean = |key| sum(&document["causes"], key).round();
             assert_eq!((mean("asked_ns"), mean("usual_ns")), (100_100.0, 200.0));
             assert_eq!(document["calls"][0]["first"]["what"], "waiting for a lock that holder held");
-            // Rows are the same causes, in all calls together.
+            // Rows are the same causes, summed over all calls.
             let [rows, causes] =
                 ["rows", "causes"].map(|key| document[key].as_array().expect("a list").clone());
             let keys = |list: &[Value], code: &str| -> Vec<_> {
@@ -384,7 +384,7 @@ mod tests {
             assert_eq!((&headline["total_ns"], &headline["share"]), (&99_900.into(), &1.0.into()));
             assert_eq!(headline["who"]["comm"], "holder");
             assert_eq!(document["next"], Value::Null);
-            // So do the parts of the tree.
+            // The tree's parts add up, too.
             let tree = document["tree"].as_array().expect("a list").iter();
             assert_eq!(tree.map(|node| sum(&node["own"], "asked_ns")).sum::<f64>().round(), 100_100.0);
         });

@@ -32,7 +32,7 @@ struct ComparedJson {
 /// Writes a comparison.
 ///
 /// # Errors
-/// Those of `out`.
+/// Write errors on `out`.
 pub fn comparison(comparison: &Comparison, out: &mut dyn Write) -> io::Result<()> {
     let names = |names: &[String]| names.iter().map(|name| text(name.as_bytes())).collect();
     let document = ComparisonJson {
@@ -57,7 +57,7 @@ fn compared(pair: &Compared) -> ComparedJson {
     }
 }
 
-/// The score of each measure, by its name in lower case.
+/// Each measure's score, by the measure's name in lower case.
 fn scores<S: Serializer>(scores: &[f64; 6], serializer: S) -> Result<S::Ok, S::Error> {
     // JSON has no infinity: it becomes null.
     serializer.collect_map(Measure::ALL.map(|measure| measure.name().to_lowercase()).iter().zip(scores))

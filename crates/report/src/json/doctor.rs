@@ -1,4 +1,4 @@
-//! `wakepath.doctor/1`: what this machine and these rights allow.
+//! `wakepath.doctor/1`: the abilities of this machine with these rights.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use wakepath_engine::doctor::{Check, Verdict};
 
 use super::write;
 
-/// Writes the document of what was tried.
+/// Writes the document about the checks.
 pub fn doctor(checks: &[Check], out: &mut dyn Write) -> io::Result<()> {
     let can_record = !checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
     let checks = checks.iter().map(check).collect();

@@ -14,8 +14,7 @@ use wakepath_engine::drill::{
 use super::latency::{BucketJson, PeakJson, buckets, peaks};
 use super::{calls, text, write};
 
-/// Writes the document of a drill-down; `waits` are the calls of the peak that were recorded behind it, with what they
-/// waited for.
+/// Writes the document for a drill-down; `waits` are the peak's calls recorded after it, with what they waited for.
 pub fn drill(answer: &Drilled, waits: Option<&CallsAnswer<'_>>, out: &mut dyn Write) -> io::Result<()> {
     let mut explained = Vec::new();
     waits.map(|waits| calls(waits, &mut explained)).transpose()?;
@@ -71,32 +70,32 @@ struct DrillJson<'a> {
     buckets: Vec<BucketJson>,
     peaks: Vec<PeakJson>,
     peak: Option<PeakOfDrill>,
-    /// Null where all of the program's time counts.
+    /// Null if all the program's time counts.
     phases: Option<PhasesJson<'a>>,
-    /// Null where calls count whose requests were not handed over by another thread.
+    /// Null unless only calls with handed-over requests count.
     handed_over: Option<HandedOverJson<'a>>,
     status: &'static str,
     tree: TreeJson,
-    /// The names of the functions of each path, from the target down.
+    /// The function names on each path, from the target down.
     root_causes: Vec<Vec<String>>,
-    /// The same paths, in the same order, with what takes the time at their ends.
+    /// The same paths, in the same order, with the cause of the time at their ends.
     causes: Vec<CauseJson>,
     decisions: Vec<DecisionJson>,
     elapsed_ns: u64,
     calls: u64,
     most_probed: usize,
-    /// The time that a probed call takes longer; null if it could not be measured.
+    /// The extra time of a probed call; null if it could not be measured.
     probe_ns: Option<u64>,
     notes: &'a [String],
-    /// The document of `path --call --json` about the calls of the peak; null if no function of a path waits.
+    /// The document by `path --call --json` about the peak's calls; null if no function on a path waits.
     explained_by: Option<serde_json::Value>,
 }
 
 #[derive(Serialize)]
 struct PhasesJson<'a> {
-    /// Null: they begin at once.
+    /// Null if phases begin at once.
     begins: Option<&'a str>,
-    /// Null: they end with the program.
+    /// Null if phases end with the program.
     ends: Option<&'a str>,
     began: u64,
 }
@@ -104,17 +103,17 @@ struct PhasesJson<'a> {
 #[derive(Serialize)]
 struct HandedOverJson<'a> {
     by: &'a str,
-    /// The number of its argument that is the request, and that of the target's.
+    /// The numbers of the arguments that are the request: in `by`, and in the target.
     argument: u32,
     request: u32,
-    /// Null: wherever it was called.
+    /// Null for calls from anywhere.
     within: Option<&'a str>,
     requests: u64,
-    /// Those that were not followed, since too many had not begun.
+    /// Requests that were not followed, because too many had not begun.
     not_followed: u64,
     begun: QueuedJson,
     in_peak: QueuedJson,
-    /// Calls of the target that began with another argument.
+    /// Calls to the target that began with another argument.
     others: u64,
 }
 
@@ -154,20 +153,20 @@ struct PeakOfDrill {
 #[derive(Serialize)]
 struct TreeJson {
     node: u32,
-    /// Null for the unknown targets of an indirect call.
+    /// Null for an indirect call's unknown targets.
     name: Option<String>,
     file: Option<String>,
-    /// Why the function has no probe; null if it has one.
+    /// The reason why the function has no probe; null if it has one.
     refused: Option<String>,
-    /// The offset of the call in the caller's file; null for the target.
+    /// The call's offset in the caller's file; null for the target.
     site: Option<u64>,
-    /// The source line of the call, on a path; null without debug information.
+    /// The call's source line, on a path; null without debug information.
     line: Option<String>,
     children: Vec<TreeJson>,
 }
 
 impl TreeJson {
-    /// A node with those below it. A node's number is above its parent's, so that this ends.
+    /// A node with all nodes below. A node's number is above its parent's, so that this ends.
     fn of(answer: &Drilled, node: NodeId, depth: usize) -> Self {
         let known = answer.nodes.get(&node);
         let function = known.and_then(|known| answer.functions.get(known.function?.0 as usize));
@@ -190,47 +189,48 @@ impl TreeJson {
     }
 }
 
-/// Trees are shown so far down.
+/// The maximum depth of a shown tree.
 const DEEPEST: usize = 100;
 
 #[derive(Serialize)]
 struct CauseJson {
-    /// `itself`, `loop`, `preempted`, `interrupt`, `stolen`, `unknown target`; null where it is not known.
+    /// `itself`, `loop`, `preempted`, `interrupt`, `stolen`, `unknown target`; null if unknown.
     cause: Option<&'static str>,
-    /// For `loop`: the function that is called so often.
+    /// For `loop`: the function called so often.
     callee: Option<String>,
-    /// For `loop`: how often.
+    /// For `loop`: the number of calls.
     times: Option<u64>,
     /// For `interrupt`: its number.
     interrupt: Option<u32>,
-    /// Why the path ends there; null while it is examined.
+    /// The reason why the path ends there; null while it is examined.
     end: Option<&'static str>,
-    /// The time of the cause in a call of the peak, on average.
+    /// The mean time of the cause in the peak's calls.
     ns: u64,
-    /// The part of it in which the function waited itself.
+    /// The part in which the function waited itself.
     blocked_ns: u64,
-    /// The latency of those calls.
+    /// Those calls' latency.
     of_ns: u64,
     /// From 0 to 1.
     confidence: f64,
     levels: Vec<LevelJson>,
     doubts: Vec<&'static str>,
-    /// Where samples found the last function of the path; null where it was not sampled, since it waits.
+    /// The code sites at which samples found the path's last function; null if it was not sampled, because it
+    /// waits.
     sampled: Option<SampledJson>,
 }
 
 #[derive(Serialize)]
 struct SampledJson {
     samples: u64,
-    /// The calls of the peak that had any.
+    /// The peak's calls with samples.
     calls: u64,
-    /// Those with most samples first.
+    /// Places, most samples first.
     places: Vec<SampledPlaceJson>,
 }
 
 #[derive(Serialize)]
 struct SampledPlaceJson {
-    /// The function, or one that it calls; the file of one without a name.
+    /// The function, or a function that it calls; without a name, its file.
     function: String,
     /// Its source line; null without debug information.
     line: Option<String>,
@@ -299,9 +299,9 @@ impl CauseJson {
 #[derive(Serialize)]
 struct DecisionJson {
     node: u32,
-    /// The calls of the target that had a vote.
+    /// The target's calls with a vote.
     calls: u64,
-    /// Those whose vote depends on the time of probes.
+    /// The calls whose vote depends on the probes' time.
     unsure: u64,
     not_measured: u64,
     contributors: Vec<ContributorJson>,
@@ -311,9 +311,9 @@ struct DecisionJson {
 struct ContributorJson {
     /// `itself`, `callee`, `preempted`, `interrupt`, `stolen`.
     of: &'static str,
-    /// The node of a callee.
+    /// A callee's node.
     node: Option<u32>,
-    /// The number of an interrupt.
+    /// An interrupt's number.
     interrupt: Option<u32>,
     votes: u64,
     mean_ns: u64,
@@ -347,7 +347,7 @@ fn names(answer: &Drilled, path: &[NodeId]) -> Vec<String> {
     path.iter().map(|&node| name(answer, node)).collect()
 }
 
-/// The name of a node's function; `?` where it is not known.
+/// The name of a node's function; `?` if unknown.
 fn name(answer: &Drilled, node: NodeId) -> String {
     let function = answer.nodes.get(&node).and_then(|node| node.function);
     let found = function.and_then(|function| answer.functions.get(function.0 as usize));

@@ -5,10 +5,10 @@ use wakepath_engine::Found;
 
 use super::text;
 
-/// `found` is `named`, or why there is no name.
+/// `found` is `named`, or the reason why there is no name.
 #[derive(Serialize)]
 pub(super) struct FunctionJson {
-    /// The thread stood there, or tables for unwinding led there.
+    /// The thread stood there, or unwinding tables led there.
     proved: bool,
     found: &'static str,
     function: Option<String>,

@@ -1,4 +1,4 @@
-//! The goroutine of a request, as JSON.
+//! A request's goroutine, as JSON.
 
 use serde::Serialize;
 use wakepath_engine::requests::{OfGoroutine, Reason, Traced};
@@ -8,11 +8,11 @@ use crate::escape::escape;
 #[derive(Serialize)]
 pub(super) struct GoroutineJson<'a> {
     number: u64,
-    /// The goroutine of each segment of the path; null where none is known.
+    /// The goroutine of each segment on the path; null if unknown.
     segments: &'a [Option<u64>],
     /// The time in which it did not run, by reason.
     waits: Vec<ParkedJson>,
-    /// The spans that were not searched for goroutines that went on with the request.
+    /// The spans not searched for goroutines that went on with the request.
     spans_left_out: u64,
 }
 
@@ -23,7 +23,7 @@ struct ParkedJson {
     reason: Option<String>,
     total_ns: u64,
     times: u64,
-    /// The other request that ended most of it.
+    /// The other request that ended most of this time.
     ended_by: Option<EndedByJson>,
 }
 

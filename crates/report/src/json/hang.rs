@@ -1,4 +1,4 @@
-//! Waits that were open at the end of the recording, in documents.
+//! Waits still open at the recording's end, in documents.
 
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
@@ -34,7 +34,7 @@ pub struct HangJson {
     signal: Option<SignalJson>,
 }
 
-/// The signal that killed a thread while it waited.
+/// The signal that killed a waiting thread.
 #[derive(Serialize)]
 struct SignalJson {
     number: u32,
@@ -48,11 +48,11 @@ struct LockJson {
     address: String,
     kernel: bool,
     owner: Option<WhoseJson>,
-    /// The kernel names the owner; else the memory of the lock does.
+    /// The kernel names the owner; otherwise the lock's memory does.
     proved: bool,
 }
 
-/// The identity of a thread at `at`.
+/// A thread's identity at `at`.
 pub fn whose(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> WhoseJson {
     let who = recorded.thread_at(thread, at);
     let names = &recorded.survey.names;
@@ -66,7 +66,7 @@ pub fn whose(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> 
     }
 }
 
-/// An open wait as it stood at `at`.
+/// An open wait as of `at`.
 pub fn hang_document(recorded: &Recorded, head: &Head, hang: &Hang, at: Stamp<Reference>) -> HangJson {
     HangJson {
         whose: whose(recorded, hang.thread, at),

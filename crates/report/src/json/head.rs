@@ -1,4 +1,4 @@
-//! The keys of every document.
+//! The keys common to all documents.
 
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
@@ -13,7 +13,7 @@ use crate::{problem, wording};
 #[derive(Serialize)]
 pub struct HeadJson {
     schema: &'static str,
-    /// The host whose clock the stamps are of, then the others.
+    /// The host whose clock the stamps use, then the others.
     hosts: Vec<HostJson>,
     clock: ClockJson,
     origin_ns: String,
@@ -33,7 +33,7 @@ struct HostJson {
 #[derive(Serialize)]
 struct ClockJson {
     name: &'static str,
-    /// Realtime less this clock, at the origin; a string, as it passes 2^53.
+    /// Realtime minus this clock, at the origin; a string, because it passes 2^53.
     utc_offset_ns: Option<String>,
     /// Null without a bound.
     error_ns: Option<u64>,
@@ -59,15 +59,15 @@ struct PlaceJson {
 #[derive(Serialize)]
 struct LossJson {
     host: Option<String>,
-    /// Null where it is not known.
+    /// Null if unknown.
     cpu: Option<u16>,
     from_ns: i64,
     to_ns: i64,
-    /// Null where only the fact is known.
+    /// Null if only the fact is known.
     count: Option<u64>,
-    /// The records among which they were: `any`, or those of a kind.
+    /// The kind of lost records: `any`, or a single kind.
     records: &'static str,
-    /// The recorder counted them; else a switch is missing between records that do not fit together.
+    /// The recorder counted them; otherwise a switch is missing between records that do not fit together.
     reported: bool,
 }
 
@@ -75,7 +75,7 @@ struct LossJson {
 struct CostJson {
     observer_ns: u64,
     over_ns: u64,
-    /// Null where it was not measured, as the next three.
+    /// Null if it was not measured, as the next three.
     kernel_ns_from: Option<u64>,
     kernel_ns_to: Option<u64>,
     running_ns: Option<u64>,

@@ -1,4 +1,4 @@
-//! The contents of a recording, as JSON: `wakepath.info/1`.
+//! A recording's contents, as JSON: `wakepath.info/1`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use wakepath_loaded::Survey;
 use super::head::{HeadJson, since_origin};
 use super::{text, write};
 
-/// Writes the contents of a recording.
+/// Writes a recording's contents.
 pub fn info(info: &InfoAnswer, out: &mut dyn Write) -> io::Result<()> {
     let recorded = info.recorded;
     let session = &recorded.survey.session;
@@ -155,7 +155,7 @@ mod tests {
     use crate::json::shape::{document, golden};
     use crate::sample::{trace, trace_with};
 
-    /// A recording with all that a session notes, each number another one.
+    /// A recording with all the notes that a session makes, each number different.
     fn recorded_by_a_session() -> Recorded {
         let cost =
             |kind, count, from_ns, to_ns| EventKind::KernelCost(KernelCost { kind, count, from_ns, to_ns });

@@ -1,4 +1,4 @@
-//! Latency distributions, as JSON: what live counting and recordings have in common.
+//! Latency distributions, as JSON: the common parts of live counting and recordings.
 
 mod buckets;
 mod groups;
@@ -41,7 +41,7 @@ pub(super) struct TargetJson {
     elsewhere: Option<OtherProcessesJson>,
     notes: Vec<String>,
     slices: Vec<SliceJson>,
-    /// The key of the groups; null for no groups.
+    /// The groups' key; null without groups.
     by: Option<&'static str>,
     groups: Vec<GroupJson>,
 }
@@ -49,9 +49,9 @@ pub(super) struct TargetJson {
 #[derive(Serialize)]
 struct ProbeJson {
     per_call_ns: u64,
-    /// Null where cycles are counted.
+    /// Null when cycles are counted.
     shift_ns: Option<u64>,
-    /// Null where ns are counted.
+    /// Null when ns are counted.
     shift_cycles: Option<u64>,
     from_bucket: usize,
 }

@@ -1,4 +1,4 @@
-//! `wakepath.path/1` where there is no single window: the threads that could be asked about.
+//! `wakepath.path/1` without a single window: the threads to ask about.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use super::head::{HeadJson, since_origin};
 use super::{text, write};
 use crate::text::{overview_headline, overview_next};
 
-/// Writes the document of an overview; `recording` are the words that name the recording in a command.
+/// Writes an overview's document; `recording` are the words that name the recording in a command.
 pub fn overview(overview: &Overview, recording: &[String], out: &mut dyn Write) -> io::Result<()> {
     let documents = Documents(overview);
     let hang = |hang: &Hang| hang_document(overview.recorded, &overview.head, hang, overview.to);
@@ -72,7 +72,7 @@ struct ScopeJson {
     by: &'static str,
     pids: Vec<u32>,
     cgroup: Option<String>,
-    /// A host of several, by its boot id.
+    /// A host among several, by its boot id.
     host: Option<String>,
     from_ns: i64,
     to_ns: i64,

@@ -1,4 +1,4 @@
-//! `wakepath.path/1`: why a window took its time.
+//! `wakepath.path/1`: the reasons for a window's length.
 
 mod findings;
 mod segments;
@@ -28,7 +28,7 @@ pub(super) use findings::{
     share,
 };
 
-/// Writes the document of a path; `recording` are the words that name the recording in a command.
+/// Writes a path's document; `recording` are the words that name the recording in a command.
 pub fn path(answer: &PathAnswer, recording: &[String], out: &mut dyn Write) -> io::Result<()> {
     let head = HeadJson::new("wakepath.path/1", &answer.head);
     let documents = Documents(answer);
@@ -45,21 +45,21 @@ pub fn path(answer: &PathAnswer, recording: &[String], out: &mut dyn Write) -> i
 pub(super) struct FirstScreenJson<R: Serialize> {
     pub headline: HeadlineJson,
     pub rows: Vec<R>,
-    /// Null where no command leads further.
+    /// Null if no command leads further.
     pub next: Option<Vec<String>>,
 }
 
-/// The rows of an answer.
+/// An answer's rows.
 pub(super) fn rows(answer: &PathAnswer) -> Vec<RowJson> {
     Documents(answer).rows()
 }
 
-/// The headline of an answer.
+/// An answer's headline.
 pub(super) fn headline(answer: &PathAnswer) -> HeadlineJson {
     Documents(answer).headline()
 }
 
-/// All of the document but its head and the first screen.
+/// The document without its head and first screen.
 pub(super) fn body<'a>(answer: &'a PathAnswer<'_>) -> impl Serialize + use<'a> {
     let documents = Documents(answer);
     let path = &answer.path;
@@ -84,7 +84,7 @@ pub(super) fn body<'a>(answer: &'a PathAnswer<'_>) -> impl Serialize + use<'a> {
             waits.map(move |(id, wait)| Documents(answer).wait(id as u64, wait))
         }),
         segments: Many(move || {
-            // One numbering for waits and segments: an id means one thing in a document.
+            // Waits and segments share a numbering: an id means a single thing in a document.
             let first = path.waits.len() as u64;
             let segments = path.segments.iter().enumerate();
             segments.map(move |(number, segment)| Documents(answer).segment(first, number, segment))
@@ -118,8 +118,7 @@ struct BodyJson<'a, W: Serialize, S: Serialize> {
     segments: S,
 }
 
-/// A list that is made while it is written: a path of a million segments is never a million
-/// documents in memory.
+/// A list made while it is written: a path with a million segments is never a million documents in memory.
 struct Many<F>(F);
 
 impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Many<F> {
@@ -128,7 +127,7 @@ impl<F: Fn() -> I, I: Iterator<Item: Serialize>> Serialize for Many<F> {
     }
 }
 
-/// The thread of a segment; all null where a packet is in flight between hosts.
+/// A segment's thread; all null while a packet is in flight between hosts.
 #[derive(Serialize)]
 struct WhoseJson<'a> {
     host: Option<&'a str>,
@@ -168,7 +167,7 @@ struct ContributorJson<'a> {
     share: f64,
 }
 
-/// Waits that timed out, and count as one with a later wait.
+/// Waits that timed out, and count together with a later wait.
 #[derive(Serialize)]
 struct JoinedJson {
     waits: u64,
@@ -188,7 +187,7 @@ struct IfJoinedJson<'a> {
     contributors: Vec<ContributorJson<'a>>,
 }
 
-/// Where a thread was seen running on the path.
+/// Code sites where a thread was seen running on the path.
 #[derive(Serialize)]
 struct SampledJson<'a> {
     #[serde(flatten)]

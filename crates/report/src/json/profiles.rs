@@ -1,10 +1,10 @@
-//! Reads a document of `latency --json`, to compare its distributions. It may come from anywhere.
+//! Reads a document written by `latency --json`, to compare its distributions. It may come from anywhere.
 
 use serde::Deserialize;
 use wakepath_distribution::{BUCKETS, Histogram, Unit};
 use wakepath_engine::Profile;
 
-/// Why a document holds no distributions.
+/// The reason why a document has no distributions.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum NoProfiles {
@@ -52,12 +52,12 @@ struct Bucket {
     count: u64,
 }
 
-/// The distributions of a document of `wakepath latency --json`.
+/// The distributions in a document from `wakepath latency --json`.
 ///
 /// # Errors
-/// When it is none.
+/// If it is no such document.
 pub fn profiles(document: &[u8]) -> Result<Vec<Profile>, NoProfiles> {
-    // First what it is: another document has other keys, or the same for something else.
+    // The schema comes first: another document has other keys, or the same keys for something else.
     let SchemaHeader { schema } = serde_json::from_slice(document)?;
     if schema != "wakepath.latency/1" {
         return Err(NoProfiles::Schema(schema));

@@ -32,7 +32,7 @@ pub use headline::Named;
 
 const SCHEMA: &str = "wakepath.requests/1";
 
-/// Writes the document of all requests.
+/// Writes the document about all requests.
 pub fn requests(answer: &RequestsAnswer, out: &mut dyn Write) -> io::Result<()> {
     let RequestsAnswer { head, traced, .. } = answer;
     let operations = answer.operations.iter().map(|one| {
@@ -64,7 +64,7 @@ pub fn requests(answer: &RequestsAnswer, out: &mut dyn Write) -> io::Result<()> 
     write(out, &document)
 }
 
-/// Writes the document of one request; `named` are the words that name what was read in a command.
+/// Writes the document about a single request; `named` are the words that name the inputs in a command.
 pub fn request(answer: &RequestAnswer, named: Named<'_>, out: &mut dyn Write) -> io::Result<()> {
     let RequestAnswer { head, traced, request, from, to, .. } = answer;
     let spans = answer.by_span.iter().map(|part| SpanJson {
@@ -127,7 +127,7 @@ pub fn request(answer: &RequestAnswer, named: Named<'_>, out: &mut dyn Write) ->
     });
     let states = match path {
         Ok(path) => path.states.iter().map(StateJson::new).collect(),
-        // Nothing is known of any of it.
+        // Nothing is known about the request's time.
         Err(_) => vec![StateJson { state: "unknown", total_ns: to.since(*from), measured_ns: 0 }],
     };
     let disk = path.ok().and_then(|path| path.disk).map(|disk| DiskJson {
@@ -171,22 +171,22 @@ struct OneJson<'a, F: Serialize, P: Serialize> {
     #[serde(flatten)]
     head: HeadJson,
     request: RequestJson<'a>,
-    /// The spans that the end of the request waited for, by the times of spans alone: they tile its time.
+    /// The spans for which the request's end waited, by span times alone: they tile its time.
     spans: Vec<SpanJson<'a>>,
     #[serde(flatten)]
     left_out: LeftOutJson,
     blocked_by: Vec<BlockedByJson<'a>>,
-    /// The request for which the thread of each segment worked: they tile the window of the path.
+    /// The request for which each segment's thread worked: the pieces tile the path's window.
     pieces: Vec<PieceJson>,
-    /// They add up to its time.
+    /// The states add up to the request's time.
     states: Vec<StateJson>,
-    /// Null where accesses to disks are not known.
+    /// Null if disk accesses are not known.
     disk: Option<DiskJson>,
-    /// Those of the services of its spans.
+    /// The span clocks of its services.
     span_clocks: Vec<SpanClockJson<'a>>,
-    /// The reason why there is no path; null where there is one.
+    /// The reason why there is no path; null with a path.
     no_path: Option<&'static str>,
-    /// Where its work was done by a goroutine.
+    /// If a goroutine did its work.
     goroutine: Option<GoroutineJson<'a>>,
     #[serde(flatten)]
     screen: F,
@@ -224,9 +224,9 @@ struct RequestJson<'a> {
     from_ns: i64,
     to_ns: i64,
     failed: bool,
-    /// The boot id of its host; null where that was not recorded.
+    /// Its host's boot id; null if not recorded.
     host: Option<&'a str>,
-    /// How its thread is known.
+    /// The way in which its thread is known.
     join: &'static str,
 }
 
@@ -235,7 +235,7 @@ struct SpanJson<'a> {
     span_id: String,
     #[serde(flatten)]
     name: NameJson<'a>,
-    /// Like that of a request.
+    /// Its host's boot id, as for a request.
     host: Option<&'a str>,
     from_ns: i64,
     to_ns: i64,
@@ -244,19 +244,19 @@ struct SpanJson<'a> {
 #[derive(Serialize)]
 struct BlockedByJson<'a> {
     trace_id: String,
-    /// Null, like the operation, where its spans are not among the spans.
+    /// Null, like the operation, if its spans are not among the spans.
     span_id: Option<String>,
-    /// Without spans, that of its process, where one says it in its memory.
+    /// Without spans, its process's service, if the process states it in its memory.
     service: Option<Cow<'a, str>>,
     operation: Option<&'a str>,
-    /// Without spans, that of its process, in the same way.
+    /// Without spans, its process's instance, in the same way.
     service_instance: Option<String>,
-    /// Without spans, what its threads say in their memory beside its span.
+    /// Without spans, the attributes that its threads have in memory beside its span.
     attributes: Vec<AttributeJson>,
-    /// Its trace is sampled.
+    /// Whether its trace is sampled.
     sampled: bool,
     total_ns: u64,
-    /// The requests that waited for it, and for which this one waited.
+    /// The requests that waited for it, and for which the explained request waited.
     through: Vec<ThroughJson>,
 }
 
@@ -285,7 +285,7 @@ struct ThroughJson {
 #[derive(Serialize)]
 struct WaitsForJson {
     trace_id: String,
-    /// Null where its spans are not among the spans.
+    /// Null if its spans are not among the spans.
     span_id: Option<String>,
 }
 
@@ -309,17 +309,17 @@ impl ThroughJson {
 
 #[derive(Serialize)]
 struct PieceJson {
-    /// The place of the segment in `segments`.
+    /// The segment's index in `segments`.
     segment: usize,
     from_ns: i64,
     to_ns: i64,
-    /// Null where no request is known.
+    /// Null if no request is known.
     trace_id: Option<String>,
     span_id: Option<String>,
     join: &'static str,
-    /// Null where it is not known for what the thread worked.
+    /// Null if the thread's work is not known.
     basis: Option<&'static str>,
-    /// The requests that blocked the path's own one: it waited for the first, that one for the second, and so on.
+    /// The requests that blocked the path's own: it waited for the first, the first for the second, and so on.
     waits_for: Vec<WaitsForJson>,
 }
 
@@ -327,11 +327,11 @@ struct PieceJson {
 struct StateJson {
     state: &'static str,
     total_ns: u64,
-    /// The part of it that was timed at both ends.
+    /// The part timed at both ends.
     measured_ns: u64,
 }
 
-/// The boot id of a host.
+/// A host's boot id.
 fn host(head: &Head, host: Option<HostIndex>) -> Option<&str> {
     let host = match usize::from(host?.0).checked_sub(1) {
         None => &head.host,
@@ -399,7 +399,7 @@ mod tests {
 
     const REALTIME: u64 = 1_795_229_921_310_000_000;
 
-    /// Two requests, the first of which waits for a lock of the second's thread.
+    /// Two requests; the first waits for a lock held by the second's thread.
     fn traced(with_threads: bool) -> Traced {
         let span = |id: char, name: &str, tid: u32| {
             let tid = if with_threads { tid } else { 0 };

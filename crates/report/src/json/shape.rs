@@ -1,7 +1,7 @@
 //! Compares a document with a shape: a text that lists every key and the types of its value.
 //!
-//! It works both ways. A key of the shape that a document lacks is a broken contract; a key of a
-//! document that the shape lacks is a contract that nobody wrote down. A golden holds the values of a whole document too.
+//! It works both ways. A key in the shape without a key in the document is a broken contract; a key in the document
+//! without a key in the shape is an unwritten contract. A golden holds a whole document's values too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -9,7 +9,7 @@ use std::io;
 use expect_test::ExpectFile;
 use serde_json::Value;
 
-/// Reads the document that `write` writes, and panics where it does not fit `shape`.
+/// Reads the document that `write` writes; panics if it does not fit `shape`.
 pub fn document(shape: &str, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Value {
     let mut out = Vec::new();
     write(&mut out).expect("a vector takes everything");
@@ -18,16 +18,16 @@ pub fn document(shape: &str, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>)
     document
 }
 
-/// Compares a whole document with a file of goldens. `UPDATE_EXPECT=1` in front of `cargo test` writes the file anew: read the
-/// difference before it is committed.
+/// Compares a whole document with a golden file. `UPDATE_EXPECT=1` in front of `cargo test` writes the file anew:
+/// read the difference before it is committed.
 pub fn golden(document: &Value, expected: &ExpectFile) {
     let text = laid_out(document, 0) + "\n";
-    // A file of the tree turns no terminal's text around.
+    // A file in the repository must not reverse a terminal's text.
     let escaped = |c: char| if c.is_ascii() { String::from(c) } else { format!("\\u{{{:x}}}", u32::from(c)) };
     expected.assert_eq(&text.chars().map(escaped).collect::<String>());
 }
 
-/// A value as text: on one line where that is short, else with a line for each of its parts; keys in order.
+/// A value as text: on a single line if short, else with a line for each part; keys in order.
 fn laid_out(value: &Value, indent: usize) -> String {
     const MAX_LINE: usize = 110;
     let one_line = on_one_line(value);
@@ -62,13 +62,13 @@ fn on_one_line(value: &Value) -> String {
     }
 }
 
-/// The keys of an object as JSON writes them, in order, and their values: another crate of a build may ask for their own order.
+/// An object's keys as JSON writes them, sorted, with their values: another crate in a build may ask for their own order.
 fn sorted(object: &serde_json::Map<String, Value>) -> impl Iterator<Item = (String, &Value)> {
     let sorted: BTreeMap<_, _> = object.iter().collect();
     sorted.into_iter().map(|(key, value)| (Value::from(key.as_str()).to_string(), value))
 }
 
-/// The parts of `document` that do not fit `shape`; empty if all do.
+/// The misfits between `document` and `shape`; empty if all fits.
 fn misfits(shape: &str, document: &Value) -> Vec<String> {
     let shape = Shape::read(shape);
     let mut misfits = BTreeSet::new();
@@ -79,7 +79,7 @@ fn misfits(shape: &str, document: &Value) -> Vec<String> {
 struct Shape<'a> {
     /// The possible values at a place.
     types: BTreeMap<&'a str, Vec<&'a str>>,
-    /// The keys of the object at a place.
+    /// The object keys at a place.
     keys: BTreeMap<String, BTreeSet<&'a str>>,
 }
 

@@ -1,4 +1,4 @@
-//! The clocks of several hosts, as JSON.
+//! Several hosts' clocks, as JSON.
 
 use std::io::{self, Write};
 
@@ -53,7 +53,7 @@ struct PairJson {
 /// Writes the clocks.
 ///
 /// # Errors
-/// Those of `out`.
+/// Write errors on `out`.
 pub fn sync(synchronised: &Synchronised, out: &mut dyn Write) -> io::Result<()> {
     let clocks = &synchronised.clocks;
     let id = |host: usize| synchronised.hosts.get(host).map(|host| text(host.boot_id.as_bytes()));

@@ -1,4 +1,4 @@
-//! `wakepath.watch/1`: a document a line, for each moment of a watch that is worth showing and for its end.
+//! `wakepath.watch/1`: a document a line, for each reportable event in a watch and for its end.
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -17,27 +17,27 @@ use super::{drill, text, write};
 use crate::text::KeptFiles;
 use crate::wording::latency as words;
 
-/// All keys of a document; those that do not apply to its event are null.
+/// All keys in a document; keys that do not apply to its event are null.
 #[derive(Serialize, Default)]
 struct WatchJson {
     schema: &'static str,
     event: &'static str,
-    /// Decimal: the moment from which times count, ns since 1970 UTC.
+    /// Decimal: the origin of times, ns since 1970 UTC.
     origin_realtime_ns: Option<String>,
-    /// When it was known.
+    /// The time at which the event was known.
     at_ns: u64,
     target: Option<String>,
     of: Option<&'static str>,
     unit: Option<&'static str>,
-    /// When it began.
+    /// The beginning.
     from_ns: Option<u64>,
-    /// When it ended.
+    /// The end.
     to_ns: Option<u64>,
     score: Option<f64>,
     before: Option<StretchJson>,
     after: Option<StretchJson>,
     peaks: Option<Vec<PeakChangeJson>>,
-    /// The number of the peak of `after` to drill into.
+    /// The number of the peak in `after` to drill into.
     peak: Option<usize>,
     as_it_was: Option<TimesJson>,
     kept: Option<KeptJson>,
@@ -62,7 +62,7 @@ struct StretchJson {
 #[derive(Serialize)]
 struct PeakChangeJson {
     change: &'static str,
-    /// Its number in `after`; null for one that went.
+    /// Its number in `after`; null for a vanished peak.
     number: Option<usize>,
     before: Option<PeakJson>,
     after: Option<PeakJson>,
@@ -101,17 +101,17 @@ struct TargetSummaryJson {
     changed: u64,
     short: u64,
     stopped: u64,
-    /// The last ones.
+    /// The last changes.
     changes: Vec<ChangeJson>,
     differs_from_ns: Option<u64>,
     stopped_from_ns: Option<u64>,
     now: TargetJson,
 }
 
-/// Writes the document of a moment. `kept` are the files of a change.
+/// Writes an event's document. `kept` are a change's files.
 ///
 /// # Errors
-/// Those of `out`.
+/// Write errors on `out`.
 pub fn watch_news(news: &WatchNews<'_>, kept: Option<KeptFiles<'_>>, out: &mut dyn Write) -> io::Result<()> {
     let document = WatchJson {
         target: Some(text(news.target.name.as_bytes())),
@@ -164,7 +164,7 @@ fn of_notice(notice: &Notice) -> WatchJson {
         },
         Notice::Stopped(Stop { since, expected, open }) => WatchJson {
             from_ns: Some(ns(*since)),
-            // A cast of a number above all integers makes the largest.
+            // A cast of a number above all integers gives the largest.
             expected: Some(*expected as u64),
             open: Some(*open),
             ..named("stopped")
@@ -217,10 +217,10 @@ fn changes_of_peaks(before: &Histogram, after: &Histogram) -> Vec<PeakChangeJson
     peak_changes(before, after).into_iter().map(change).collect()
 }
 
-/// Writes the last document of a watch.
+/// Writes a watch's last document.
 ///
 /// # Errors
-/// Those of `out`.
+/// Write errors on `out`.
 pub fn watched(watched: &Watched, out: &mut dyn Write) -> io::Result<()> {
     let summary = SummaryJson {
         reason: match watched.reason {
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(peaks, ["stayed", "went", "came", "came"]);
         assert_eq!(changed["peak"], 3);
         assert_eq!((&documents[3]["expected"], &documents[3]["open"]), (&json!(1000), &json!(2)));
-        // Each side is a document that `latency --compare` reads.
+        // Each side is a document for `latency --compare`.
         let changed = WatchEvent::Notice(&notices[1]);
         let mut file = Vec::new();
         of_target(changed, |news| live_latency(&as_latency(news, &change.after), &mut file)).expect("room");

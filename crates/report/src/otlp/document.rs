@@ -1,4 +1,4 @@
-//! OTLP's `TracesData` in JSON, as far as it is written here: ids as hex digits, numbers of 64 bits as texts.
+//! OTLP's `TracesData` in JSON, as far as it is written here: ids as hex digits, 64-bit numbers as texts.
 
 use serde::Serialize;
 use wakepath_engine::requests::{SpanId, TraceId};
@@ -91,15 +91,16 @@ pub fn number(key: impl Into<String>, value: impl Into<u64>) -> Attribute {
     Attribute { key: key.into(), value: Value::Number(value.into().to_string()) }
 }
 
-/// A part of a whole, 0 to 1.
+/// A share, 0 to 1.
 pub fn ratio(key: impl Into<String>, part: u64, whole: u64) -> Attribute {
     let value = if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     Attribute { key: key.into(), value: Value::Ratio(value) }
 }
 
-/// An id for a span of a trace, the same each time: by the span that it explains and its place among all that do.
+/// An id for a span in a trace, the same each time: by the explained span, and the new span's place among its
+/// explanations.
 pub fn made_id(trace: TraceId, explained: SpanId, place: u64) -> SpanId {
-    // FNV-1a over all of it, then the last steps of SplitMix64: ids of places beside each other differ in all digits.
+    // FNV-1a over all input, then the last steps of SplitMix64: neighbouring places differ in all digits.
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
     let place = place.to_be_bytes();

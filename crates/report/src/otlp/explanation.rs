@@ -1,4 +1,4 @@
-//! The spans that explain one request: one over all of its time, and one for each part of its path.
+//! The spans that explain a request: a span over its whole time, and spans for the path's parts.
 
 use std::collections::HashSet;
 
@@ -13,23 +13,23 @@ use crate::text::{operation_name, request_sentence, spans_left_out};
 use crate::units::share;
 use crate::wording;
 
-/// The number of parts of a path that stay as they are: a request has at most 2 × this + 2 spans.
+/// The number of path parts that stay as they are: a request has at most 2 × this + 2 spans.
 const MAX_LONGEST: usize = 100;
-/// The number of requests that the span over all has links to, the most time first.
+/// The number of requests to which the whole span links, largest time first.
 const MAX_LINKS: usize = 32;
-/// The number of problems of an answer that are named.
+/// The number of an answer's problems that are named.
 const MAX_PROBLEMS: usize = 5;
 
 /// The spans that explain a request.
 pub fn spans(joined: &Joined<'_>, answer: &RequestAnswer) -> Vec<Span> {
     let root = joined.traced.root(answer.request);
-    // An id of the trace is never made again.
+    // No id in the trace is made again.
     let known = joined.traced.requests.of_traces(&joined.traced.spans, &(root.trace..=root.trace));
     let mut taken: HashSet<SpanId> = known.iter().map(|&span| joined.traced.spans.span(span).id).collect();
     let mut places = 0..;
     let mut next_id = move || {
         let made = places.by_ref().map(|place| made_id(root.trace, root.id, place));
-        // 2^64 places have an id that is free.
+        // Among 2^64 places is a free id.
         made.into_iter().find(|id| taken.insert(*id)).unwrap_or(root.id)
     };
     let all = next_id();
@@ -66,7 +66,7 @@ impl Explained<'_> {
         }
     }
 
-    /// The span over all of the request's time.
+    /// The span over the request's whole time.
     fn whole(&self, id: SpanId) -> Span {
         let Self { joined, answer } = self;
         let mut more = vec![text("wakepath.cause", request_sentence(answer).into_plain())];
@@ -101,7 +101,7 @@ impl Explained<'_> {
         Span { links, ..self.span(id, parent, String::from("why it took its time"), more) }
     }
 
-    /// A link to a request that blocked this one.
+    /// A link to a blocking request.
     fn link(&self, request: RequestIndex, total_ns: u64) -> Link {
         let other = self.joined.traced.root(request);
         let name = operation_name(self.joined.traced.operation(request));
@@ -116,7 +116,7 @@ impl Explained<'_> {
         }
     }
 
-    /// The span of a part of the path.
+    /// The span for a part of the path.
     fn part(&self, path: &RequestPath<'_>, part: &Part, id: SpanId, parent: SpanId) -> Span {
         let (pieces, window) = (part.pieces.len() as u64, self.answer.to.since(self.answer.from));
         let (name, mut more, links) = match part.is_uniform {
@@ -162,7 +162,7 @@ impl Explained<'_> {
             }
             (None, None) => (String::from(wording::kind_phrase(segment.kind)), false),
         };
-        // That a request blocks is inferred, whatever the time of its thread is.
+        // Blocking is inferred, whatever the basis of the thread's time.
         let basis = if is_blocked { "inferred" } else { wording::basis_word(segment.basis) };
         more.push(text("wakepath.basis", basis));
         if let Some(rule) = wording::rule_word(segment.basis) {
@@ -174,7 +174,7 @@ impl Explained<'_> {
         (name, more, link.into_iter().collect())
     }
 
-    /// Parts that are too short for spans of their own.
+    /// Parts too short for their own spans.
     fn mixed(&self, path: &RequestPath<'_>, part: &Part) -> (String, Vec<Attribute>, Vec<Link>) {
         let shares: Vec<_> = path
             .kinds(part)

@@ -1,28 +1,28 @@
-//! Slices that overlap, spread over lanes in which they nest: a track of Perfetto has no others.
+//! Overlapping slices, spread over lanes in which they nest: a Perfetto track has no others.
 
 use wakepath_clock::{Reference, Stamp};
 
-/// Lanes, and slices within each other, beyond these numbers could not be seen.
+/// More lanes, and deeper slices, could not be seen.
 const MAX_LANES: usize = 64;
 const MAX_DEPTH: usize = 64;
 
 /// The beginning or the end of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge<K> {
-    /// When.
+    /// The time.
     pub at: Stamp<Reference>,
-    /// The slice that begins; `None` where the innermost one ends.
+    /// The slice that begins; `None` if the innermost slice ends.
     pub begins: Option<K>,
 }
 
 struct Lane<K> {
     edges: Vec<Edge<K>>,
-    /// The slices that have not ended, the outermost first, with their ends.
+    /// The open slices, outermost first, with their ends.
     open: Vec<(K, Stamp<Reference>)>,
 }
 
 impl<K: Copy + PartialEq> Lane<K> {
-    /// Ends the slices that end by then; one of no length at that time stays for those in it.
+    /// Ends the slices that end by then; a slice without length at that time stays for the slices in it.
     fn close(&mut self, until: Stamp<Reference>) {
         while let Some((_, end)) = self.open.pop_if(|(_, end)| *end <= until) {
             self.edges.push(Edge { at: end, begins: None });
@@ -33,7 +33,7 @@ impl<K: Copy + PartialEq> Lane<K> {
 /// Slices in lanes.
 pub struct Lanes<K> {
     lanes: Vec<Lane<K>>,
-    /// The number of slices for which there was no room.
+    /// The number of slices without room.
     pub left_out: u64,
 }
 
@@ -44,8 +44,8 @@ impl<K> Default for Lanes<K> {
 }
 
 impl<K: Copy + PartialEq> Lanes<K> {
-    /// Adds a slice; they come in order of time, a longer one before one that begins with it. It gets into the lane of the one
-    /// above it, where it lies within that and nothing else is there; else into one that is free.
+    /// Adds a slice. Slices come in time order, longer slices first among equal beginnings. A slice gets into its
+    /// parent's lane if it lies within the parent and nothing else is there; else into a free lane.
     pub fn add(&mut self, slice: K, above: Option<K>, (from, to): (Stamp<Reference>, Stamp<Reference>)) {
         for lane in &mut self.lanes {
             lane.close(from);
@@ -69,7 +69,7 @@ impl<K: Copy + PartialEq> Lanes<K> {
         lane.open.push((slice, to));
     }
 
-    /// The edges of each lane, in order of time.
+    /// The edges in each lane, in time order.
     pub fn finish(self) -> impl Iterator<Item = Vec<Edge<K>>> {
         self.lanes.into_iter().map(|mut lane| {
             lane.close(Stamp::from_ns(u64::MAX));
@@ -82,7 +82,7 @@ impl<K: Copy + PartialEq> Lanes<K> {
 mod tests {
     use super::*;
 
-    /// Lanes as text: `a(b())` is a slice within another one.
+    /// Lanes as text: `a(b())` is a slice within another.
     fn drawn(slices: &[(char, Option<char>, u64, u64)]) -> Vec<String> {
         let mut lanes = Lanes::default();
         for &(slice, above, from, to) in slices {
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_slice_is_below_its_own_parent_or_in_a_lane_of_its_own() {
-        // One after the other below their parent; a third that overlaps; one that outlives its parent.
+        // Two in a row below their parent; then a slice that overlaps, and a slice that outlives its parent.
         let slices = [
             ('a', None, 0, 100),
             ('b', Some('a'), 10, 40),

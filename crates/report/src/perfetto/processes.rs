@@ -1,4 +1,4 @@
-//! The process of each thread, and the names of both.
+//! Each thread's process, and the names of both.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,7 @@ use super::packet_at;
 use super::proto::Message;
 use crate::wording;
 
-/// A `ProcessTree` for each moment at which threads appear.
+/// A `ProcessTree` for each time at which threads appear.
 pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
     let mut by_birth: BTreeMap<u64, Vec<&Thread>> = BTreeMap::new();
     for (_, thread) in recorded.graph.threads() {
@@ -31,7 +31,7 @@ pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
                     .number(1, u64::from(tid.0))
                     .number(2, u64::from(identity.parent.0))
                     .text(3, &name)
-                    .number(9, 1) // it is a comm, no command line
+                    .number(9, 1) // A comm, no command line.
                     .number(8, identity.kernel.into());
                 tree = tree.message(1, &process);
             }

@@ -1,7 +1,7 @@
-//! Protocol buffers, as far as writing a Perfetto trace takes: a message is bytes, a field is a tag
-//! and a value, a nested message is bytes with their length before them.
+//! Protocol buffers, as far as writing a Perfetto trace takes: a message is bytes, a field is a tag and a value, a
+//! nested message is bytes after their length.
 
-/// A message that is being written.
+/// A message under construction.
 #[derive(Debug, Default, Clone)]
 pub struct Message(Vec<u8>);
 
@@ -56,7 +56,7 @@ impl Message {
         self.blob(field, &message.0)
     }
 
-    /// `repeated` numbers, packed. None at all leave the field out.
+    /// `repeated` numbers, packed. Without values, the field is left out.
     pub fn packed(self, field: u32, values: impl IntoIterator<Item = u64>) -> Self {
         let mut list = Self::new();
         values.into_iter().for_each(|value| list.varint(value));
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn messages_are_as_the_encoding_says() {
-        // The examples of the encoding's own description, and the ends of the ranges.
+        // The examples in the encoding's own description, and the ends of the ranges.
         assert_eq!(Message::new().number(1, 150).bytes(), [0x08, 0x96, 0x01]);
         assert_eq!(Message::new().text(2, "testing").bytes(), b"\x12\x07testing");
         let inner = Message::new().number(1, 150);

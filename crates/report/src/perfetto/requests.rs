@@ -1,4 +1,4 @@
-//! Requests as tracks: the spans below each, its path, the waits behind that, and arrows to the requests that blocked it.
+//! Requests as tracks: the spans below each, its path, the waits behind it, and arrows to the requests that blocked it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,10 +15,10 @@ use crate::text::operation_name;
 use crate::units::{count, duration};
 use crate::wording;
 
-/// Most arrows of one request, those of its longest parts: more could not be seen.
+/// The most arrows for a request, drawn for its longest parts: more could not be seen.
 const MAX_ARROWS: usize = 1000;
 
-/// The numbers of tracks: a group and what is in it. Any that no other track has; those of threads are hashes.
+/// The track numbers: a group, then its tracks. Any numbers that no other track has; thread tracks have hashes.
 struct Numbers(u64);
 
 impl Numbers {
@@ -28,11 +28,11 @@ impl Numbers {
     }
 }
 
-/// An arrow from a request to the part of another one's path that it blocked, by the number of the flow.
+/// An arrow from a request to the path part of another request that it blocked, by flow number.
 struct Arrows {
     /// The flows that begin at a request.
     from: BTreeMap<RequestIndex, Vec<u64>>,
-    /// The flow that ends at a part of an answer's path: the places of the answer and of the part.
+    /// The flow that ends at a part of an answer's path: the indices of the answer and the part.
     to: HashMap<(usize, usize), u64>,
 }
 
@@ -147,7 +147,7 @@ impl Tracks<'_, '_> {
         begin
     }
 
-    /// The request's span and those below it, of all services: each in the lane of the one above it where it fits.
+    /// The request's span and all spans below, in all services: each in its parent's lane if it fits.
     fn spans(&mut self, answer: &RequestAnswer, group: u64) -> io::Result<()> {
         let traced = self.joined.traced;
         let root = traced.request(answer.request).root;

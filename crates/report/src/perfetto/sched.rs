@@ -1,4 +1,4 @@
-//! Switches and wakings in Perfetto's compact form: one packed column per field, stamps as differences.
+//! Switches and wake-ups in Perfetto's compact form: a packed column per field, stamps as differences.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,9 +12,9 @@ use super::Trace;
 use super::proto::Message;
 use crate::wording;
 
-/// Number of switches per bundle: small enough to be read piece by piece, large enough to cost little.
+/// The number of switches per bundle: small enough to be read piece by piece, large enough to cost little.
 const BUNDLE: usize = 4096;
-/// The kernel's default priority of an ordinary thread; priorities are not recorded.
+/// The kernel's default priority for an ordinary thread; priorities are not recorded.
 const PRIORITY: u64 = 120;
 
 /// Task states as `sched_switch` reports them since Linux 4.14.
@@ -29,7 +29,7 @@ mod state {
     pub const PREEMPTED: u64 = 0x100;
 }
 
-/// All switches and wakings of all CPUs.
+/// All switches and wake-ups on all CPUs.
 pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
     let graph = &recorded.graph;
     ends(graph, trace)?;
@@ -57,8 +57,8 @@ pub fn write(recorded: &Recorded, trace: &mut Trace) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the threads that ended, since their ids may be used again. To Perfetto the end of a process's main
-/// thread is the end of them all, so that one ends with the last of them.
+/// Writes the threads that ended, since their ids may be used again. To Perfetto the end of a process's main thread
+/// is the end of all its threads, so the main thread ends with the last of them.
 fn ends(graph: &Graph, trace: &mut Trace) -> io::Result<()> {
     let end = |thread: &Thread| thread.exited.map(|_| thread.last);
     let mut processes: HashMap<Tid, Stamp<Reference>> = HashMap::new();
@@ -90,7 +90,7 @@ struct Waking {
     context: Context,
 }
 
-/// The wakings that ended waits, by the CPU that made them, in time order.
+/// The wake-ups that ended waits, by the waking CPU, in time order.
 fn wakings(graph: &Graph) -> HashMap<Cpu, Vec<Waking>> {
     let mut by_cpu: HashMap<Cpu, Vec<Waking>> = HashMap::new();
     for (target, _) in graph.threads() {
@@ -101,7 +101,7 @@ fn wakings(graph: &Graph) -> HashMap<Cpu, Vec<Waking>> {
             let Some(Waker::Woken(WakeUp { at, current, context, .. })) = wait.map(|wait| wait.end) else {
                 continue;
             };
-            // One that came before its own switch-out: the thread never waited, and leaves its CPU runnable.
+            // A wake-up before its own switch-out: the thread never waited, and leaves its CPU runnable.
             if at < interval.from || interval.from == interval.to {
                 continue;
             }
@@ -123,7 +123,7 @@ fn wakings(graph: &Graph) -> HashMap<Cpu, Vec<Waking>> {
     by_cpu
 }
 
-/// The CPU on which an occupant was at `at`; of several idle ones the first.
+/// The CPU on which an occupant was at `at`; for an idle occupant, the first idle CPU.
 fn cpu_of(graph: &Graph, occupant: Occupant, at: Stamp<Reference>) -> Option<Cpu> {
     if let Occupant::Thread(thread) = occupant {
         // It may have left its CPU in the same nanosecond.
@@ -156,7 +156,7 @@ struct Woken {
     flags: u64,
 }
 
-/// A stretch of one CPU's events.
+/// A stretch of a CPU's events.
 #[derive(Default)]
 struct Bundle {
     cpu: Cpu,
@@ -180,8 +180,8 @@ impl Bundle {
         })
     }
 
-    /// The thread that has the CPU from the beginning on. Perfetto keeps only the next thread of the compact form's first
-    /// switch on a CPU, so this one has the long form.
+    /// The thread that has the CPU from the beginning on. For the compact form's first switch on a CPU, Perfetto
+    /// keeps only the next thread, so this switch has the long form.
     fn first(&mut self, graph: &Graph, occupancy: &Occupancy) {
         let (next, comm) = occupant(graph, occupancy);
         let switch = Message::new()
@@ -251,19 +251,19 @@ impl Bundle {
     }
 }
 
-/// The id and name of the thread that has a CPU.
+/// The id and name of the thread on a CPU.
 fn occupant(graph: &Graph, occupancy: &Occupancy) -> (u64, Comm) {
     match occupancy.occupant.thread() {
         Some(thread) => {
             let thread = graph.thread(thread);
             (thread.tid_at(occupancy.from).0.into(), thread.name_at(occupancy.from))
         }
-        // Perfetto has no word for a CPU with an unknown thread.
+        // Perfetto cannot show a CPU with an unknown thread.
         None => (0, Comm::new(b"swapper")),
     }
 }
 
-/// The state in which a thread left its CPU at `at`, by what it did next.
+/// The state in which a thread left its CPU at `at`, by its next state.
 fn left_in(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> u64 {
     let intervals = graph.state_intervals(thread);
     let Some(next) = intervals.get(intervals.find(at)) else {
@@ -291,7 +291,7 @@ fn left_in(graph: &Graph, thread: ThreadIndex, at: Stamp<Reference>) -> u64 {
     }
 }
 
-/// The difference of each stamp to the one before it; the first is whole.
+/// Each stamp's difference to the stamp before it; the first is whole.
 fn differences(stamps: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
     let mut last = 0;
     stamps.map(move |at| at.wrapping_sub(std::mem::replace(&mut last, at)))

@@ -1,4 +1,4 @@
-//! A path as tracks: its segments on one, the waits that they explain on another, nested.
+//! A path as tracks: its segments on a track, and the waits that they explain on another, nested.
 
 use std::io;
 
@@ -10,17 +10,17 @@ use super::{INCREMENTAL_STATE_CLEARED, Trace, packet_at};
 use crate::units::duration;
 use crate::wording;
 
-/// Maximum depth of the waits that are drawn: deeper ones could not be seen.
+/// The maximum depth of drawn waits: deeper waits could not be seen.
 const MAX_DEPTH: u32 = 64;
 
 /// `TrackEvent.Type`.
 pub const BEGIN: u64 = 1;
-/// The same.
+/// `TrackEvent.Type`.
 pub const END: u64 = 2;
 
-/// Writes the tracks of the `n`th path.
+/// Writes the `n`th path's tracks.
 pub fn write(answer: &PathAnswer, n: u64, trace: &mut Trace) -> io::Result<()> {
-    // Any numbers that no other track has; those of threads are hashes.
+    // Any numbers that no other track has; thread tracks have hashes.
     let group = 0x7761_6b65_0000_0000 + n * 4;
     let (path, waits) = (group + 1, group + 2);
     let window = answer.path.window;
@@ -62,7 +62,7 @@ fn segments(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()
     Ok(())
 }
 
-/// Waits begin in the order in which they are listed and end innermost first.
+/// Waits begin in list order and end innermost first.
 pub fn nested_waits(answer: &PathAnswer, track: u64, trace: &mut Trace) -> io::Result<()> {
     let mut open: Vec<&Wait> = Vec::new();
     let close = |open: &mut Vec<&Wait>, trace: &mut Trace, until: Option<&Wait>| -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Requests for tests: a recording and the spans beside it, in which no two figures that may be confused are equal.
+//! Requests for tests: a recording and the spans beside it, in which figures that may be confused differ.
 
 use serde_json::{Value, json};
 use wakepath_engine::Recorded;
@@ -7,11 +7,12 @@ use wakepath_event::{Clocks, EventKind, NameSpace};
 
 use super::trace_with;
 
-/// The realtime of the recording's stamp 0, ns.
+/// Realtime at the recording's stamp 0, ns.
 pub const REALTIME: u64 = 1_795_229_921_310_000_000;
 
-/// The recording. `cart` serves ten short requests, of which three wait for `pay`, and four long ones: these wait for `pay`, which works for
-/// a request of `bank`, and the last two then for `stock`, which works for one without spans. The last one reads from a disk.
+/// The recording. `cart` serves ten short requests, of which three wait for `pay`, and four long requests: these
+/// wait for `pay`, which works for a request of `bank`; the last two then wait for `stock`, which works for a
+/// request without spans. The last request reads from a disk.
 pub fn recorded() -> Recorded {
     let mut trace = String::from(
         "thread cart tid=10
@@ -66,13 +67,13 @@ pub fn recorded() -> Recorded {
     trace_with(&trace, &marks)
 }
 
-/// The times of a short request, ns.
+/// A short request's times, ns.
 fn usual(one: u64) -> (u64, u64) {
     let at = 2000 + 1000 * one;
     (at, at + 100 + one)
 }
 
-/// The times of a long request, ns.
+/// A long request's times, ns.
 fn asked(one: u64) -> (u64, u64) {
     let at = 20_000 + 10_000 * one;
     (at, at + 5000 + 17 * one)
@@ -90,7 +91,8 @@ fn span(trace: u64, id: u64, name: &str, (from, to): (u64, u64), tid: u32) -> Va
     })
 }
 
-/// The spans of `cart` and `pay`; beside them three without a path, one that was left out and three in a circle.
+/// The spans of `cart` and `pay`; beside them three requests without a path, a span left out, and three spans in a
+/// circle.
 pub fn traced() -> Traced {
     let (mut shop, mut bank) = (Vec::new(), Vec::new());
     for one in 0..10 {
@@ -113,7 +115,7 @@ pub fn traced() -> Traced {
         shop.push(part);
         bank.push(span(0x4000 + one, 0xe000 + one, "POST /pay", (at - 500, at + 3200), 12));
     }
-    // Behind the recording, in no thread, and in one that was not recorded.
+    // After the recording, in no thread, and in an unrecorded thread.
     shop.push(span(0x5000, 0xf000, "GET /cart", (90_000, 95_001), 10));
     shop.push(span(0x5001, 0xf001, "GET /cart", (60_000, 65_002), 0));
     shop.push(span(0x5002, 0xf002, "GET /cart", (60_000, 60_103), 999));

@@ -1,4 +1,4 @@
-//! The causes of a peak's calls, compared with the usual ones, as text.
+//! The causes of a peak's calls, compared with the usual calls, as text.
 
 use wakepath_engine::{CallsAnswer, CallsOf, PathAnswer, Which};
 use wakepath_findings::{CallCause, Certainty, Code, Evidence, RowKey, ShownParts};
@@ -9,7 +9,7 @@ use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration, rough_share, was};
 use crate::wording;
 
-/// The causes that make the calls in question longer than the usual ones, per call.
+/// The causes that make the selected calls longer than the usual calls, per call.
 pub fn calls(answer: &CallsAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let usual = answer.usual.as_ref();
@@ -70,7 +70,7 @@ fn code(screen: &mut Screen, indent: usize, code: &Code) {
     wording::code_lines(code).into_iter().for_each(|line| screen.indented(indent, line));
 }
 
-/// Writes losses and problems, and the meaning of `~`, where there may be one.
+/// Writes losses and problems, and the meaning of `~`, if it may occur.
 pub(super) fn trust(answer: &CallsAnswer, screen: &mut Screen) {
     screen.blank();
     footer::problems(screen, &answer.head, "--explain");
@@ -93,7 +93,7 @@ pub fn cause_text(answer: &CallsAnswer, cause: &CallCause) -> String {
     text
 }
 
-/// The text of a part behind its cause.
+/// A part's text after its cause.
 fn read_on(cause: &CallCause, part: &str) -> String {
     match cause.key {
         RowKey::Process(..) | RowKey::Thread(..) => format!(": {part}"),
@@ -102,7 +102,7 @@ fn read_on(cause: &CallCause, part: &str) -> String {
     }
 }
 
-/// A cause in the headline, with these of its parts.
+/// A cause in the headline, with these parts.
 fn mostly(evidence: &Evidence<'_>, cause: &CallCause, parts: &[usize]) -> String {
     let label = label(evidence, cause);
     let ends = parts.iter().map(|part| wording::end(evidence, &cause.key, &cause.parts[*part]));
@@ -114,7 +114,7 @@ fn mostly(evidence: &Evidence<'_>, cause: &CallCause, parts: &[usize]) -> String
     }
 }
 
-/// The sentence: which calls took how long, where the usual ones take how long, and what makes the difference.
+/// The sentence: the selected calls and their time, the usual calls' time, and the reason for the difference.
 pub fn calls_headline(answer: &CallsAnswer) -> Line {
     let (usual, findings) = (answer.usual.as_ref(), answer.findings());
     let name = escape(answer.target.bytes());
@@ -143,7 +143,7 @@ pub fn calls_headline(answer: &CallsAnswer) -> Line {
     line
 }
 
-/// The sentence, and below it what it does not count.
+/// The sentence, and below it the calls that it does not count.
 pub(super) fn headline(answer: &CallsAnswer, screen: &mut Screen) {
     screen.wrapped(0, calls_headline(answer));
     for (n, what) in [
@@ -173,7 +173,7 @@ pub(super) fn headline(answer: &CallsAnswer, screen: &mut Screen) {
     screen.blank();
 }
 
-/// Which calls were asked about: `160 calls of peak 3`.
+/// The selected calls: `160 calls of peak 3`.
 fn which(answer: &CallsAnswer) -> String {
     let (n, noun) = (answer.asked.calls, noun(answer.of));
     match answer.which {
@@ -188,7 +188,7 @@ fn which(answer: &CallsAnswer) -> String {
     }
 }
 
-/// The word for one of them.
+/// The word for a single call.
 const fn noun(of: CallsOf) -> &'static str {
     match of {
         CallsOf::Function => "call",
@@ -196,7 +196,7 @@ const fn noun(of: CallsOf) -> &'static str {
     }
 }
 
-/// The head of the column with the time of each.
+/// The head of the column with each call's time.
 pub(super) const fn each(of: CallsOf) -> &'static str {
     match of {
         CallsOf::Function => " a call",
@@ -256,7 +256,7 @@ mod tests {
                 ~ from samples; all other times are measured at each task switch
             "#]].assert_eq(&calls(answer, Layout::PLAIN));
         });
-        // A file a call says nothing of the calls.
+        // With a different file in each call, the file is not named.
         calls_of_a_chain(3, |answer| {
             let text = calls(answer, Layout::PLAIN);
             assert!(text.contains("waiting for disk sda, in fdatasync\n"), "{text}");

@@ -6,8 +6,8 @@ use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{amount, count};
 
-/// The calls and averages of each target before and after, with the scores of all measures; the targets that differ
-/// come first.
+/// Each target's calls and averages before and after, with the scores by all measures; differing targets come
+/// first.
 pub fn comparison(comparison: &Comparison, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let differ = comparison.pairs.iter().filter(|pair| pair.differ).count();

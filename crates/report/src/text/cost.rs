@@ -1,29 +1,29 @@
-//! The cost of recording, as sentences: what the recorder took itself, and how much longer threads ran for it.
+//! The cost of recording, as sentences: the recorder's own time, and the extra running time of threads.
 
 use wakepath_engine::{Cost, CostInKernel, CostOfKind, Head};
 
 use crate::units::{duration, duration_range, percent_least, percent_range, percent_text};
 use crate::wording;
 
-/// The cost of a recording; `None` where it is not known which threads were the recorder's.
+/// A recording's cost; `None` if the recorder's threads are not known.
 pub fn cost(head: &Head) -> Option<String> {
     let cost = head.cost.as_ref().filter(|cost| cost.over_ns > 0)?;
     Some(sentence(cost, !head.others.is_empty()))
 }
 
-/// The same of a cost, in a recording of several hosts or of one.
+/// The sentence for a cost, in a recording from several hosts or from a single host.
 pub fn sentence(cost: &Cost, of_several_hosts: bool) -> String {
     let Cost { observer_ns, over_ns, in_kernel } = cost;
     let own = format!("recording took {} of a CPU itself", percent_text(*observer_ns, *over_ns));
     match in_kernel {
         Some(in_kernel) => format!("{own}; {}", longer(in_kernel)),
-        // The cost is that of the first host alone.
+        // The cost is the first host's alone.
         None if of_several_hosts => own,
         None => format!("{own}; how much longer threads ran for it was not measured"),
     }
 }
 
-/// How much longer threads ran: `threads ran 9 to 13% longer for it (160 to 210 ms)`.
+/// The extra running time: `threads ran 9 to 13% longer for it (160 to 210 ms)`.
 fn longer(cost: &CostInKernel) -> String {
     let time = match cost.to_ns {
         Some(to_ns) => duration_range(cost.from_ns, to_ns),
@@ -40,7 +40,7 @@ fn longer(cost: &CostInKernel) -> String {
     }
 }
 
-/// The parts of the cost in the kernel, a line for each kind of work, the largest first:
+/// The parts of the cost in the kernel, a line for each kind of work, largest first:
 /// `switches          1400219  118 to 165 ns each     170 to 240 ms`.
 pub fn parts(head: &Head) -> Vec<String> {
     let Some(in_kernel) = head.cost.as_ref().and_then(|cost| cost.in_kernel.as_ref()) else {

@@ -1,10 +1,10 @@
-//! The checks of `wakepath doctor`, as text.
+//! The checks by `wakepath doctor`, as text.
 
 use wakepath_engine::doctor::{Check, Verdict};
 
 use crate::screen::{Layout, Line, Screen, Style};
 
-/// A line for each check, with its consequence and hint where it fails, and a conclusion.
+/// A line for each check, with its consequence and hint if it fails, and a conclusion.
 pub fn doctor(checks: &[Check], layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     for check in checks {

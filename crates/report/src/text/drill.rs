@@ -1,4 +1,4 @@
-//! The answer of a drill-down, as text: the path of calls, and what takes the time at its end.
+//! A drill-down's answer, as text: the call path, and the cause of the time at its end.
 
 use wakepath_distribution::bounds;
 use wakepath_engine::drill::{
@@ -10,7 +10,7 @@ use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration, is, share, was};
 
-/// The peak, the path of calls to each cause, and the cause in a sentence; with `explain`, the votes of each decision.
+/// The peak, the call path to each cause, and the cause in a sentence; with `explain`, each decision's votes.
 pub fn drill(answer: &Drilled, explain: bool, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     head(answer, &mut screen);
@@ -59,7 +59,7 @@ fn head(answer: &Drilled, screen: &mut Screen) {
     }
 }
 
-/// The requests of the calls, and their time in between.
+/// The calls' requests, and their time from the hand-over to the beginning.
 fn from_others(handed_over: &HandedOver, screen: &mut Screen) {
     let HandedOver { way, requests, not_followed, begun, in_peak, others } = handed_over;
     let by = escape(way.by.as_bytes());
@@ -95,7 +95,7 @@ fn from_others(handed_over: &HandedOver, screen: &mut Screen) {
     }
 }
 
-/// The phases of the program in which the calls began.
+/// The program's phases in which the calls began.
 fn in_phases(Phases { marks, began }: &Phases) -> String {
     let phases = if *began == 1 { "phase" } else { "phases" };
     let mark = |mark: &Option<String>, none: &str| match mark {
@@ -106,7 +106,7 @@ fn in_phases(Phases { marks, began }: &Phases) -> String {
     format!("calls that began in {began} {phases}, from {from} to {to}")
 }
 
-/// The functions of a path, each below its caller.
+/// A path's functions, each below its caller.
 fn path(answer: &Drilled, cause: &RootCause, screen: &mut Screen) {
     for (depth, (node, votes)) in cause.path.iter().zip(levels(cause)).enumerate() {
         let indent = if depth == 0 { String::new() } else { format!("{}└─ ", "   ".repeat(depth - 1)) };
@@ -129,7 +129,7 @@ fn path(answer: &Drilled, cause: &RootCause, screen: &mut Screen) {
     }
 }
 
-/// The contributors of a decision, those with most votes first.
+/// A decision's contributors, most votes first.
 fn decided(answer: &Drilled, decision: &Decision, screen: &mut Screen) {
     screen.blank();
     let calls = format!(": {} had a vote", count(decision.votes, "call"));
@@ -164,7 +164,7 @@ fn decided(answer: &Drilled, decision: &Decision, screen: &mut Screen) {
     }
 }
 
-/// For each node of the path, the calls in which it was among the largest, of those that had a vote.
+/// For each node on the path: the calls in which it was among the largest, and the calls with a vote.
 fn levels(cause: &RootCause) -> impl Iterator<Item = Option<(u64, u64)>> + '_ {
     let votes = cause.levels.iter().map(|level| Some((level.chosen, level.calls)));
     std::iter::once(None).chain(votes).chain(std::iter::repeat(None))
@@ -212,7 +212,7 @@ fn sentence(answer: &Drilled, cause: &RootCause) -> String {
     }
 }
 
-/// The places that have most of the samples.
+/// The places with most samples.
 fn sampled_at(sampled: &Sampled) -> String {
     let mut shown = Vec::new();
     let mut left = sampled.samples;
@@ -232,10 +232,10 @@ fn sampled_at(sampled: &Sampled) -> String {
     format!("sampled {} there: {}", count(sampled.samples, "time"), shown.join(", "))
 }
 
-/// Places of samples that are shown, at most.
+/// The maximum number of shown places.
 const MAX_PLACES: usize = 4;
 
-/// The vector of the local timer: see `bpf/drill.bpf.c`.
+/// The local timer's vector: see `bpf/drill.bpf.c`.
 const LOCAL_TIMER: u32 = 236;
 
 fn ended(cause: &RootCause) -> &'static str {
@@ -265,7 +265,7 @@ fn doubted(answer: &Drilled, doubt: &Doubt) -> String {
         Doubt::PeakShift { calls } => {
             format!("the probes moved {} into the peak or out of it", counted(*calls))
         }
-        // No probe may be put into its code, so that they are not known.
+        // No probe may be put into its code, so the number of its calls is not known.
         Doubt::SitesNotMeasured { node, sites: 0 } => {
             format!("the calls in the code of {} were not measured", of(node))
         }
@@ -406,7 +406,7 @@ mod tests {
         "#]].assert_eq(&drill(&sample::drilled(), true, Layout::PLAIN));
     }
 
-    /// The sentence of a path that ends in such a cause.
+    /// The sentence for a path with this cause and end.
     fn of(cause: Cause, end: End) -> String {
         let mut answer = sample::drilled();
         let mut found = answer.root_causes.swap_remove(0);

@@ -1,4 +1,4 @@
-//! The method behind the numbers of a path, for `--explain`.
+//! The method behind a path's numbers, for `--explain`.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::screen::{Layout, Line, Screen};
 use crate::units::{count, duration, part_of, was};
 use crate::wording;
 
-/// The algorithm and rules that made the numbers, how well each is known, and what is doubtful.
+/// The algorithm and rules behind the numbers, each number's basis, and doubts.
 pub fn explain(answer: &PathAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let found = answer.method();
@@ -68,7 +68,7 @@ fn method(screen: &mut Screen, answer: &PathAnswer, sum: u64) {
     screen.wrapped(0, text);
 }
 
-/// The meaning of each kind that occurs.
+/// The meaning of each kind in the path.
 fn kinds(screen: &mut Screen, kinds: &BTreeSet<SegmentKind>) {
     heading(screen, "What the words mean");
     for kind in kinds {
@@ -77,7 +77,7 @@ fn kinds(screen: &mut Screen, kinds: &BTreeSet<SegmentKind>) {
     }
 }
 
-/// The share of the window that each basis has; equal ones in the order of their words.
+/// Each basis's share of the window; equal shares in the order of their words.
 fn bases(screen: &mut Screen, bases: &[(Basis, u64)], window: u64) {
     heading(screen, "How well it is known");
     let words =
@@ -143,7 +143,7 @@ fn stack(screen: &mut Screen, lead: &str, taken: Option<&Stack>) {
     screen.indented(6, format!("{lead} {text}"));
 }
 
-/// The way in which stacks were taken, where there are any.
+/// The way in which stacks were taken, if there are any.
 fn stacks(screen: &mut Screen, answer: &PathAnswer) {
     if !answer.recorded.graph.has_stacks() {
         return;

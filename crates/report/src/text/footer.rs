@@ -1,4 +1,4 @@
-//! The lines under an answer: losses, doubts, cost, where the recording is saved, the next question.
+//! The lines under an answer: losses, doubts, cost, the recording's path, the next question.
 
 use wakepath_critical_path::Severity;
 use wakepath_engine::{Head, PathAnswer, Recorded};
@@ -10,10 +10,10 @@ use crate::screen::{Line, Screen, Style};
 use crate::units::{count, duration, them};
 use crate::wording;
 
-/// Maximum number of problems on the first screen.
+/// The maximum number of problems on the first screen.
 const MAX_PROBLEMS: usize = 5;
 
-/// Problems beyond notes, the worst first. `option` is the one that lists all of them.
+/// Problems beyond notes, worst first. `option` lists them all.
 pub fn problems(screen: &mut Screen, head: &Head, option: &str) {
     let serious = || head.problems.iter().filter(|problem| problem.severity() > Severity::Note);
     for problem in serious().take(MAX_PROBLEMS) {
@@ -26,7 +26,7 @@ pub fn problems(screen: &mut Screen, head: &Head, option: &str) {
     }
 }
 
-/// The number of records that were lost, and of switches that the kernel did not report.
+/// The number of lost records, and of switches that the kernel did not report.
 pub fn lost(losses: &[Loss]) -> String {
     let (reported, unrecorded): (Vec<&Loss>, Vec<&Loss>) = losses.iter().partition(|loss| loss.reported);
     let known: u64 = reported.iter().map(|loss| loss.count).fold(0, u64::saturating_add);
@@ -47,7 +47,7 @@ pub fn losses(head: &Head) -> Line {
     Line::new().add(style, lost(&head.losses))
 }
 
-/// One line: losses, doubts, cost.
+/// A line with losses, doubts and cost.
 pub fn trust(answer: &PathAnswer) -> Line {
     let head = &answer.head;
     let mut line = losses(head);
@@ -66,25 +66,24 @@ pub fn sampled() -> Line {
     Line::faint("~ from samples; all other times are measured at each task switch")
 }
 
-/// The recording that an answer is from, as further questions name it.
+/// The recording behind an answer, as further questions name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source<'a> {
-    /// A recording that existed. The argument begins with a space, and is empty for the recording that is read by default.
+    /// An existing recording. The argument begins with a space, and is empty for the default recording.
     Read(&'a str),
-    /// A recording that was made now, so that its place is printed; the same argument.
+    /// A recording made now, so that its path is printed; the same argument.
     Made(&'a str),
 }
 
 impl<'a> Source<'a> {
-    /// The recording as an argument, a space before it.
+    /// The recording as an argument, after a space.
     pub const fn argument(self) -> &'a str {
         let (Self::Read(argument) | Self::Made(argument)) = self;
         argument
     }
 }
 
-/// The next command, with the place of the recording. `question` stands behind `wakepath path` and the
-/// recording.
+/// The next command, with the recording's path. `question` stands behind `wakepath path` and the recording.
 pub fn next(screen: &mut Screen, source: Source<'_>, recorded: &Recorded, question: Option<Vec<String>>) {
     let mut line = Line::new();
     if let Source::Made(_) = source {

@@ -1,4 +1,4 @@
-//! The waits of a goroutine, in the words of Go.
+//! A goroutine's waits, in Go's words.
 
 use std::path::Path;
 #[cfg(feature = "collect")]
@@ -22,8 +22,8 @@ const MAX_ROWS: usize = 8;
 #[cfg(feature = "collect")]
 const MAX_FILES: usize = 4;
 
-/// The sentences on the Go programs of a recording that begins, with their labels: those that it slows, those whose goroutines
-/// cannot be seen, and those that are left alone.
+/// Sentences on the Go programs at a recording's beginning, with labels: slowed programs, programs with unseen
+/// goroutines, and programs left alone.
 #[cfg(feature = "collect")]
 pub fn goroutines(found: &GoFound) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
@@ -46,7 +46,7 @@ pub fn goroutines(found: &GoFound) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// The sentences on the Go programs that started while a recording was made, with their labels.
+/// Sentences on the Go programs that started during a recording, with labels.
 #[cfg(feature = "collect")]
 pub fn goroutines_started(started: &GoStarted) -> Vec<(&'static str, String)> {
     let probed = started.probed.iter().take(MAX_FILES).map(|(file, after)| {
@@ -80,7 +80,7 @@ pub fn goroutines_started(started: &GoStarted) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// The first files of a list in words; `None` if it has none.
+/// The first files in a list, in words; `None` for an empty list.
 #[cfg(feature = "collect")]
 fn files<'p>(mut files: impl Iterator<Item = &'p Path>) -> Option<String> {
     let named: Vec<_> = files.by_ref().take(MAX_FILES).map(wording::file).collect();
@@ -91,13 +91,13 @@ fn files<'p>(mut files: impl Iterator<Item = &'p Path>) -> Option<String> {
     (!named.is_empty()).then(|| format!("{}{others}", named.join(", ")))
 }
 
-/// A Go program whose goroutines are not seen.
+/// The sentence for a Go program whose goroutines are not seen.
 pub fn goroutines_unseen(file: &Path, why: &str) -> String {
     format!("the goroutines of {} are not seen: {}", wording::file(file), escape(why.as_bytes()))
 }
 
-/// The lines on the times in which a request's goroutine did not run, each with its time; one without a time is a heading. `name`
-/// names another request.
+/// Lines on the times in which a request's goroutine did not run, each with its time; a line without a time is a
+/// heading. `name` names another request.
 pub(super) fn waits(of: &OfGoroutine, name: impl Fn(RequestIndex) -> String) -> Vec<(Option<u64>, String)> {
     let mut lines = Vec::new();
     if of.parked.is_empty() {
@@ -115,7 +115,7 @@ pub(super) fn waits(of: &OfGoroutine, name: impl Fn(RequestIndex) -> String) -> 
     lines
 }
 
-/// The lines on the times in which the goroutines of calls did not run, each with its time; one without a time is a heading.
+/// Lines on the times in which the calls' goroutines did not run, each with its time; a line without a time is a heading.
 pub(super) fn waits_of_calls(answer: &CallsAnswer) -> Vec<(Option<u64>, String)> {
     let mut lines = Vec::new();
     let of = answer.asked.paths.first().map(|path| path.recorded);
@@ -150,7 +150,7 @@ pub(super) fn waits_of_calls(answer: &CallsAnswer) -> Vec<(Option<u64>, String)>
     lines
 }
 
-/// How it is known which goroutine worked for a request.
+/// The way in which a request's goroutine is known.
 pub(super) fn how(of: &OfGoroutine) -> String {
     let left_out = match of.spans_left_out {
         0 => String::new(),
@@ -167,7 +167,7 @@ pub(super) fn how(of: &OfGoroutine) -> String {
     )
 }
 
-/// A reason in a sentence; those that are not known here as the runtime has them.
+/// A reason in a sentence; an unknown reason in the runtime's words.
 fn reason(reason: &Reason) -> String {
     let name = match reason {
         Reason::Named(name) => name.bytes(),

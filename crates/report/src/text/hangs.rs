@@ -1,4 +1,4 @@
-//! Waits that were open at the end of the recording, and deadlocks, as text.
+//! Waits still open at the recording's end, and deadlocks, as text.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Hang;
@@ -8,7 +8,7 @@ use crate::screen::{Line, Screen, Style};
 use crate::units::duration;
 use crate::wording;
 
-/// Cycles of threads that wait for each other's locks, and an empty line behind each.
+/// Cycles of threads waiting for each other's locks, with an empty line behind each.
 pub fn deadlocks(screen: &mut Screen, recorded: &Recorded, cycles: &[Vec<Hang>], at: Stamp<Reference>) {
     for cycle in cycles {
         let text = "deadlock: each thread waits for a lock that the next one owns";
@@ -20,7 +20,7 @@ pub fn deadlocks(screen: &mut Screen, recorded: &Recorded, cycles: &[Vec<Hang>],
     }
 }
 
-/// A thread that waits, for how long so far, its system call, the lock and the owner of the lock.
+/// A waiting thread: its time so far, its system call, the lock and the lock's owner.
 pub fn open_wait(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> Line {
     let who = wording::who(recorded, &recorded.thread_at(hang.thread, at));
     let until = hang.killed.map_or(String::new(), |killed| {
@@ -41,7 +41,7 @@ pub fn waits(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
     text
 }
 
-/// `in futex 0x2000 that right (11) owns`; empty where nothing is known.
+/// `in futex 0x2000 that right (11) owns`; empty if nothing is known.
 fn reason(recorded: &Recorded, hang: &Hang, at: Stamp<Reference>) -> String {
     let tgid = recorded.thread_at(hang.thread, at).tgid;
     let local = Stamp::from_ns(at.ns());

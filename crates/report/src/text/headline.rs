@@ -1,4 +1,4 @@
-//! The first sentence of the first screen: what took how long, and mostly why.
+//! The first sentence on the first screen: the subject, its time, and the main reason.
 
 use wakepath_critical_path::Hang;
 use wakepath_engine::{PathAnswer, Question};
@@ -10,7 +10,7 @@ use crate::screen::{Line, Style};
 use crate::units::{duration, rough_share};
 use crate::wording;
 
-/// One sentence: what took how long, mostly why, and how well that is known.
+/// A sentence: the subject, its time, the main reason, and the certainty.
 pub fn headline(answer: &PathAnswer) -> Line {
     let (took, findings) = (answer.window_ns(), answer.findings());
     let Headline { end, largest, .. } = &findings.headline;
@@ -44,7 +44,7 @@ pub fn headline(answer: &PathAnswer) -> Line {
     line.add(Style::Normal, time_outs::other_reading(answer).unwrap_or_default())
 }
 
-/// The subject of the sentence, and how its window ended: `checkout took 1.19 s`.
+/// The sentence's subject, and the end of its window: `checkout took 1.19 s`.
 fn end_of_window(answer: &PathAnswer, end: WindowEnd, subject: &str) -> Line {
     let at = answer.path.window.to;
     let waits_of = |hang: Option<&Hang>| hang.map_or(String::new(), |hang| waits(answer.recorded, hang, at));
@@ -85,8 +85,8 @@ mod tests {
     use crate::screen::Layout;
     use crate::text::{Source, path};
 
-    /// The first screen of a window in which `checkout`, a thread of process 7, runs for `own_ns`, then waits while other
-    /// threads (name, tid, process, ns) run.
+    /// The first screen for a window in which `checkout`, a thread in process 7, runs for `own_ns`, then waits
+    /// while other threads (name, tid, process, ns) run.
     fn waited_for(own_ns: u64, others: &[(&str, u32, u32, u64)]) -> String {
         let mut story = Story::default();
         let own = story.thread(7, 1, b"checkout", 7);
@@ -146,7 +146,7 @@ mod tests {
                 &[("worker", 8, 7, 30), ("worker", 9, 7, 30)],
                 "mostly waiting for worker (2 threads), which were running (60%, measured)",
             ),
-            // Neither alone is most of it, though their names are the same: 60% are not "mostly running".
+            // The row has 85%, but neither of its parts is most of the window: this is not "mostly running".
             (
                 45,
                 &[("checkout", 8, 7, 40), ("other", 9, 7, 15)],
@@ -171,7 +171,7 @@ mod tests {
             (SegmentKind::Runnable, "waiting for helper, which was waiting for a CPU (84%"),
             (SegmentKind::Throttled, "waiting for helper, which was not allowed to run: CPU limit (84%"),
             (SegmentKind::Interrupted, "waiting for helper, which was interrupted (84%"),
-            // The asked thread waits for these, too.
+            // For these, the asked thread waits, too.
             (SegmentKind::BlockDevice, "waiting for a disk (100%"),
             (SegmentKind::Lock, "waiting for a lock (100%"),
             (SegmentKind::UserInput, "waiting for a person (100%"),

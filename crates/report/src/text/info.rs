@@ -1,4 +1,4 @@
-//! The contents of a recording, as text.
+//! A recording's contents, as text.
 
 use wakepath_critical_path::Severity;
 use wakepath_engine::InfoAnswer;
@@ -10,7 +10,7 @@ use crate::screen::{Layout, Line, Screen};
 use crate::units::{bytes, count, duration, part_of};
 use crate::{problem, wording};
 
-/// The hosts, events and rates of a recording, its losses and its cost.
+/// A recording's hosts, events and rates, its losses and its cost.
 pub fn info(info: &InfoAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let recorded = info.recorded;
@@ -126,7 +126,7 @@ fn ended(status: u32) -> String {
     }
 }
 
-/// The frames of programs that are proved, and the time that a stack took.
+/// The number of proved program frames, and the unwinding time per stack, ns.
 fn unwinding(survey: &Survey) -> Option<String> {
     let frames = [(survey.stack_frames, "those of waits"), (survey.sample_frames, "those of samples")];
     let mut parts: Vec<String> = frames

@@ -22,10 +22,10 @@ use crate::wording::latency as words;
 pub use live::live_latency;
 pub use recorded::recorded_latency;
 
-/// The length of the longest bar, columns.
+/// The longest bar's length, columns.
 const MAX_BAR_COLUMNS: usize = 40;
 
-/// The histograms of the targets, counted for `elapsed`.
+/// The targets' histograms, counted for `elapsed`.
 pub(super) fn distributions(
     targets: &[Distribution],
     elapsed: Duration,
@@ -61,7 +61,7 @@ fn counted(n: u64, source: LatencySource) -> String {
     format!("{} {}", grouped(n), if n == 1 { one } else { several })
 }
 
-/// The lines above a histogram. `others` pay for the probes too; `None` where an earlier target has shown that.
+/// The lines above a histogram. `others` pay for the probes too; `None` if an earlier target has shown them.
 fn head(target: &Distribution, elapsed: Duration, others: Option<&OtherProcesses>, screen: &mut Screen) {
     let histogram = &target.histogram;
     let unit = histogram.unit();
@@ -104,7 +104,7 @@ fn head(target: &Distribution, elapsed: Duration, others: Option<&OtherProcesses
     }
 }
 
-/// The sentence on processes that pay for probes without having been asked about.
+/// The sentence on other processes that pay for probes without being targets.
 pub fn other_processes(OtherProcesses { processes, file, per_call_ns }: &OtherProcesses) -> String {
     let name = escape(file.file_name().unwrap_or(file.as_os_str()).as_bytes());
     let others = match processes {
@@ -135,7 +135,7 @@ fn buckets(histogram: &Histogram, peaks: &[Peak], layout: Layout, screen: &mut S
     }
 }
 
-/// The latencies that a bucket holds: `256 to 511 ns`, `512 ns to 1.02 µs`.
+/// The latencies in a bucket: `256 to 511 ns`, `512 ns to 1.02 µs`.
 fn range(bucket: usize, unit: Unit) -> String {
     let bounds = bounds(bucket);
     let [from, to] = [bounds.start(), bounds.end()].map(|&bound| amount(bound, unit));
@@ -146,7 +146,7 @@ fn range(bucket: usize, unit: Unit) -> String {
     format!("{from} to {to}")
 }
 
-/// Each peak's part of the number, and of the time as estimated from the middles of its buckets.
+/// Each peak's share of the number, and of the time as estimated from the middles of its buckets.
 fn peak_shares(target: &Distribution, peaks: &[Peak], screen: &mut Screen) {
     let counts = target.histogram.counts();
     let time = |buckets: RangeInclusive<usize>| {
@@ -167,12 +167,12 @@ fn peak_shares(target: &Distribution, peaks: &[Peak], screen: &mut Screen) {
     }
 }
 
-/// A bar whose length is the logarithm of the count: one call has a bar, no calls have none.
+/// A bar as long as the count's logarithm: a single call has a bar, no calls have none.
 fn bar(n: u64, most: u64, widest: usize) -> String {
     if n == 0 {
         return String::new();
     }
-    // One call is one step, so that each doubling adds a step of the same length.
+    // A single call is a step, so that each doubling adds an equal step.
     let length = |n: u64| (n as f64).log2() + 1.0;
     let eighths = (length(n) / length(most) * widest as f64 * 8.0).round().max(1.0) as usize;
     let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -198,7 +198,7 @@ fn over_time(target: &Distribution, screen: &mut Screen) {
     }
 }
 
-/// A column for each bucket, from the first to the last that is not empty.
+/// A column for each bucket, from the first non-empty bucket to the last.
 struct Columns(RangeInclusive<usize>, Unit);
 
 impl Columns {

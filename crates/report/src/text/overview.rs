@@ -1,4 +1,4 @@
-//! Threads without a single window, as text: what still waits, and whom to ask about.
+//! Threads without a single window, as text: open waits, and the thread to ask about.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{count, duration, them};
 use crate::wording;
 
-/// How many processes, and how many threads of each, are listed before the rest is counted.
+/// The number of listed processes, and of listed threads in each; the rest is counted.
 const PROCESSES: usize = 12;
 const THREADS: usize = 4;
-/// How many open waits are listed.
+/// The number of listed open waits.
 const WAITS: usize = 10;
 
-/// The width of a thread's figures.
+/// The width of a thread's figures, columns.
 const FIGURES: usize = 62;
 
-/// The times of threads, and the option for the next question.
+/// The threads' times, and the option for the next question.
 pub fn overview(overview: &Overview, source: Source<'_>, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     screen.wrapped(0, headline(overview));
@@ -47,14 +47,14 @@ pub fn next_words(overview: &Overview) -> Option<Vec<String>> {
     Some(flags(overview.recorded, overview.recorded.graph.thread(thread).tid()))
 }
 
-/// The first sentence: which threads, and what to say about them first.
+/// The first sentence: the threads, and the first statement about them.
 pub fn headline(overview: &Overview) -> Line {
     let span = duration(overview.to.since(overview.from));
     let what = match &overview.scope {
         Scope::All if !overview.recorded.others.is_empty() => String::from("all hosts"),
         Scope::All => String::from("the whole machine"),
         Scope::Host(host) => {
-            // Any number would do, but that of the idle thread, which is everywhere the same.
+            // Any tid would do, except the idle thread's, which is the same on all hosts.
             wording::name(&overview.recorded.host_of(Tid(1).on(*host)).name)
         }
         Scope::Processes(pids) => match pids.as_slice() {
@@ -79,7 +79,7 @@ pub fn headline(overview: &Overview) -> Line {
     line
 }
 
-/// Waits that were open at the end: cycles first, then the longest.
+/// Open waits at the end: cycles first, then the longest.
 fn still_waiting(screen: &mut Screen, overview: &Overview) {
     deadlocks(screen, overview.recorded, &overview.open.deadlocks, overview.to);
     let in_cycle =
@@ -98,7 +98,7 @@ fn still_waiting(screen: &mut Screen, overview: &Overview) {
     screen.blank();
 }
 
-/// Threads by process: what took their time.
+/// Threads by process: their times by state.
 fn table(screen: &mut Screen, overview: &Overview) {
     let recorded = overview.recorded;
     let heading = "  waiting undecided       CPU   running  sleeping      idle  thread, and its longest wait";
@@ -132,7 +132,7 @@ fn table(screen: &mut Screen, overview: &Overview) {
     blocked(screen, overview);
 }
 
-/// The words for the classes of blocked threads that occur, and the threads that were blocked at the end.
+/// The words for the classes of blocked threads in this overview, and the number of threads blocked at the end.
 fn blocked(screen: &mut Screen, overview: &Overview) {
     let any = |ns: fn(&ThreadTimes) -> u64| overview.threads.iter().any(|times| ns(times) > 0);
     let classes = [
@@ -149,7 +149,7 @@ fn blocked(screen: &mut Screen, overview: &Overview) {
     }
 }
 
-/// The times of these threads: waiting, undecided, wanting a CPU, running, sleeping, idle.
+/// The sum of these threads' times: waiting, undecided, wanting a CPU, running, sleeping, idle.
 fn figures<'a>(threads: impl IntoIterator<Item = &'a ThreadTimes>) -> Line {
     let mut all = [0_u64; 6];
     for times in threads {
@@ -193,7 +193,7 @@ fn thread(overview: &Overview, times: &ThreadTimes, first: bool) -> Line {
     line
 }
 
-/// A thread that fits a question that several fit: who, how long it lived, where it belongs.
+/// A thread that fits an ambiguous question: its name, its lifetime, its unit.
 pub fn candidate(recorded: &Recorded, candidate: &Window) -> String {
     let who = recorded.thread_at(candidate.thread, candidate.to);
     let lived = duration(candidate.to.since(candidate.from));
@@ -209,7 +209,7 @@ pub fn candidate(recorded: &Recorded, candidate: &Window) -> String {
     )
 }
 
-/// How to ask for a thread.
+/// The options that choose a thread.
 fn flags(recorded: &Recorded, tid: Tid) -> Vec<String> {
     let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
     let number = tid.to_string();
@@ -219,7 +219,7 @@ fn flags(recorded: &Recorded, tid: Tid) -> Vec<String> {
     let name = if host.name.bytes().iter().all(plain) && all().filter(|h| h.name == host.name).count() == 1 {
         wording::name(&host.name)
     } else {
-        // It can be typed, and is no other's.
+        // This name can be typed, and no other host has it.
         crate::escape(host.boot_id.as_bytes())
     };
     words(&["--host", &name, "--tid", &number])
@@ -266,7 +266,7 @@ mod tests {
         );
     }
 
-    /// A recording's stamps are whatever they are: threads together may have waited for longer than fits.
+    /// A recording may have any stamps: threads together may have waited for longer than fits.
     #[test]
     fn times_of_many_threads_add_up_to_the_most_there_is() {
         let threads =

@@ -1,4 +1,4 @@
-//! The first screen: why a window took its time.
+//! The first screen: the reasons for a window's time.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub fn next_words(answer: &PathAnswer) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
     if let Some(NextThread { tid, from, to }) = thread {
-        // A number belongs to the first host where none is named.
+        // Without a host, a number belongs to the first host.
         if let Some(host) = answer.recorded.remote_host(tid) {
             add("--host", wording::name(&host.name));
         }
@@ -128,12 +128,12 @@ fn times(n: u64) -> String {
     if n == 1 { String::from("once") } else { format!("{n} times") }
 }
 
-/// The name of a call that is one of several.
+/// The name of a call in the plural.
 fn several(name: &str) -> &str {
     if name == wording::PAGE_FAULT { "page faults" } else { name }
 }
 
-/// The waits of a row: `, 14 waits in fdatasync of orders.db and 3 in read`. One call may wait several times.
+/// A row's waits: `, 14 waits in fdatasync of orders.db and 3 in read`. A single call may wait several times.
 fn calls(row: &Row) -> String {
     const MAX_SHOWN: usize = 2;
     let mut calls: Vec<(String, Waits)> =
@@ -145,7 +145,7 @@ fn calls(row: &Row) -> String {
         calls.push((String::from("unknown calls"), row.in_unknown_calls));
     }
     calls.sort_by(|(a, left), (b, right)| right.ns.cmp(&left.ns).then_with(|| a.cmp(b)));
-    // A wait counts in the row of its first segment; here may be the rest of it.
+    // A wait counts in its first segment's row; the rest may be here.
     let mut is_first = true;
     let mut words = |(name, waits): &(String, Waits)| match waits.count {
         0 => name.clone(),
@@ -164,7 +164,7 @@ fn calls(row: &Row) -> String {
     }
 }
 
-/// The waits of a row by system call, the files of one call put together: `read of 212 files`.
+/// A row's waits by system call, with a call's files put together: `read of 212 files`.
 fn calls_of_many_files(row: &Row) -> Vec<(String, Waits)> {
     let mut by_call: BTreeMap<(u32, bool), (Vec<&CallName>, Waits)> = BTreeMap::new();
     for (name, waits) in &row.calls {
@@ -186,11 +186,11 @@ fn calls_of_many_files(row: &Row) -> Vec<(String, Waits)> {
     calls
 }
 
-/// The lines under a row: what its time consists of.
+/// The lines under a row: the parts of its time.
 fn details(evidence: &Evidence<'_>, finding: &Finding) -> Vec<Line> {
     let samples = finding.ran.iter().filter_map(|(_, ran)| wording::samples(ran));
     let others = parts(evidence, finding).into_iter().chain(wording::tally(&finding.waited, "waits"));
-    // Samples of own threads come first; those of others belong to the wait for them.
+    // Samples of own threads come first; other threads' samples belong to the wait for them.
     let lines: Vec<String> = match finding.key {
         RowKey::Running(_) => samples.chain(others).collect(),
         _ => others.chain(samples).collect(),

@@ -1,4 +1,4 @@
-//! Requests, as text: how long those of each operation took, and why one of them took its time.
+//! Requests, as text: each operation's latencies, and the reasons for a request's time.
 
 mod clock;
 mod group;
@@ -24,7 +24,7 @@ use left_out::left_out;
 
 /// Rows beyond this many are put together.
 const MAX_ROWS: usize = 12;
-/// The number of the longest requests that are listed.
+/// The number of listed longest requests.
 const MAX_LONGEST: usize = 5;
 /// The column in which a row's text begins.
 const TEXT: usize = 17;
@@ -85,7 +85,7 @@ pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> 
     screen.into_text()
 }
 
-/// Why a request took its time.
+/// The reasons for a request's time.
 ///
 /// `argument` is the recording and the spans as an argument, `source` the recording alone.
 pub fn request(answer: &RequestAnswer, source: Source<'_>, argument: &str, layout: Layout) -> String {
@@ -95,7 +95,7 @@ pub fn request(answer: &RequestAnswer, source: Source<'_>, argument: &str, layou
     }
 }
 
-/// One sentence: why a request took its time, and how well that is known.
+/// A sentence: the reason for a request's time, and its certainty.
 pub(crate) fn request_sentence(answer: &RequestAnswer) -> Line {
     match answer.headline() {
         RequestHeadline::Blocked(first) => blocked(answer, &BlockedLine::new(&first, answer.traced)),
@@ -104,7 +104,7 @@ pub(crate) fn request_sentence(answer: &RequestAnswer) -> Line {
     }
 }
 
-/// A request was blocked by another one, for so long.
+/// The sentence for a request blocked by another, with the time.
 fn blocked(answer: &RequestAnswer, BlockedLine { ns, other, .. }: &BlockedLine) -> Line {
     let window = answer.to.since(answer.from);
     let name = operation_name(answer.traced.operation(answer.request));
@@ -113,7 +113,7 @@ fn blocked(answer: &RequestAnswer, BlockedLine { ns, other, .. }: &BlockedLine) 
     Line::strong(format!("{name} was blocked by {other}")).add(Style::Normal, time)
 }
 
-/// A request took so long, and in which span most of it was.
+/// The sentence with a request's length, and the span with most of it.
 fn took(answer: &RequestAnswer) -> Line {
     let (traced, window) = (answer.traced, answer.to.since(answer.from));
     let name = operation_name(traced.operation(answer.request));
@@ -126,7 +126,7 @@ fn took(answer: &RequestAnswer) -> Line {
     line
 }
 
-/// The path of the thread that worked for it, and the requests that blocked it.
+/// The path of the thread that worked for the request, and the requests that blocked it.
 fn by_thread(
     answer: &RequestAnswer,
     of_thread: &RequestPath<'_>,
@@ -184,15 +184,15 @@ fn by_thread(
     before.into_text() + &path(&of_thread.answer, source, layout) + &behind.into_text()
 }
 
-/// A request that blocked another one, in words.
+/// A blocking request, in words.
 struct BlockedLine {
     ns: u64,
     other: String,
-    /// The requests that waited for it, and for which the other one waited.
+    /// The requests that waited for it, and for which the explained request waited.
     through: Option<String>,
 }
 
-/// The requests that blocked it, with their times, the largest first.
+/// The requests that blocked the path, with their times, largest first.
 fn blockers(path: &RequestPath<'_>, traced: &Traced) -> Vec<BlockedLine> {
     path.blocking().iter().map(|blocking| BlockedLine::new(blocking, traced)).collect()
 }
@@ -232,7 +232,7 @@ fn said_attribute(attribute: &SaidAttribute) -> String {
     format!("{} {}{end}", escape(attribute.name.bytes()), escape(attribute.value.bytes()))
 }
 
-/// The request that waited for a blocker for most of its time, and for which this one waited; with the number of others.
+/// The request that waited longest for a blocker, and for which the explained request waited; with the number of others.
 fn through(blocked: &BlockedBy, traced: &Traced) -> Option<String> {
     let (first, _) = blocked.through.first()?;
     let name = match *first {
@@ -281,7 +281,7 @@ fn disk_accesses(disk: &DiskAccesses) -> String {
     text
 }
 
-/// The chain of spans that its end waited for.
+/// The chain of spans for which its end waited.
 fn by_spans(
     answer: &RequestAnswer,
     why: NoPath,
@@ -327,9 +327,9 @@ fn by_spans(
     screen.into_text()
 }
 
-/// The next step where a request has no path.
+/// The next step for a request without a path.
 pub(crate) enum NextStep {
-    /// A question about the recording, or about it and the spans: the verb, and the words behind them.
+    /// A question about the recording, with or without the spans: the verb, and the words behind them.
     Ask { verb: &'static str, with_spans: bool, words: Vec<String> },
     /// A command.
     Run(Vec<String>),
@@ -337,7 +337,7 @@ pub(crate) enum NextStep {
     Advice(String),
 }
 
-/// The next step where a request has no path.
+/// The next step for a request without a path.
 pub(crate) fn next_step(answer: &RequestAnswer) -> NextStep {
     let traced = answer.traced;
     match answer.next {
@@ -366,7 +366,7 @@ pub(crate) fn next_step(answer: &RequestAnswer) -> NextStep {
 }
 
 impl NextStep {
-    /// The question about one request.
+    /// The question about a single request.
     pub(crate) fn request(traced: &Traced, request: RequestIndex) -> Self {
         let words = vec![String::from("--request"), id(traced, request)];
         Self::Ask { verb: "requests", with_spans: true, words }
@@ -395,7 +395,7 @@ pub(crate) fn operation_name(operation: &Operation) -> String {
     format!("{service} {}", escape(operation.name.as_bytes()))
 }
 
-/// The id by which `--request` finds a request.
+/// The id with which `--request` finds a request.
 fn id(traced: &Traced, request: RequestIndex) -> String {
     traced.id(request)
 }

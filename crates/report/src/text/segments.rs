@@ -1,4 +1,4 @@
-//! The full list of a path's segments as text.
+//! The full list of a path's segments, as text.
 
 use wakepath_critical_path::Segment;
 use wakepath_engine::PathAnswer;
@@ -8,8 +8,8 @@ use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::duration;
 use crate::wording;
 
-/// Every segment: when it began, how long it was, whose time, what it went to. The waits that a
-/// segment stands under show as its indentation.
+/// Every segment: its beginning, its length, its thread, its activity. The number of waits above a segment shows as
+/// its indentation.
 pub fn segments(answer: &PathAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let window = answer.path.window;
@@ -37,7 +37,7 @@ fn indentation(depth: u32) -> String {
     }
 }
 
-/// A segment in a line: who, what, by which link, how well known.
+/// A segment in a line: the thread, the activity, the link, the basis.
 pub fn describe(answer: &PathAnswer, segment: &Segment) -> Line {
     let mut line = Line::strong(wording::segment_thread(answer.recorded, segment));
     let doing = wording::doing(&answer.evidence(), segment);

@@ -1,4 +1,4 @@
-//! The spans that came while a recording was made, in sentences.
+//! The spans that came during a recording, in sentences.
 
 use std::net::SocketAddr;
 
@@ -9,12 +9,12 @@ use wakepath_engine::spans::{
 use crate::escape::escape;
 use crate::units::{count, them, was};
 
-/// Where spans are received, before any came.
+/// The addresses for spans, before any came.
 pub fn spans_awaited(received: &Received) -> String {
     format!("spans are received on {}", addresses(&received.addresses))
 }
 
-/// The sentences on the spans that came, with their labels. Texts of a backend are in them as they came.
+/// The sentences on the spans that came, with labels. A backend's texts are in them as they came.
 pub fn spans_received(spans: &ReceivedSpans) -> Vec<(&'static str, String)> {
     let ReceivedSpans { received, endpoint, given } = spans;
     let at = addresses(&received.addresses);
@@ -80,7 +80,7 @@ pub fn spans_received(spans: &ReceivedSpans) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// The sentence on a process whose threads say for which spans they work, where it cannot be read.
+/// The sentence on a process that cannot be read, although its threads name their spans in memory.
 pub fn unread_contexts(tgid: u32, comm: &[u8], reason: &str) -> String {
     format!("the spans that the threads of {} ({tgid}) work for are not read: {reason}", escape(comm))
 }
@@ -106,7 +106,7 @@ fn sent_on(
     lines
 }
 
-/// `127.0.0.1:4317, 4318`: an address once with its ports.
+/// `127.0.0.1:4317, 4318`: each address once, with its ports.
 fn addresses(addresses: &[SocketAddr]) -> String {
     let mut text = String::new();
     for (index, address) in addresses.iter().enumerate() {

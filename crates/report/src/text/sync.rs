@@ -1,4 +1,4 @@
-//! The clocks of several hosts, as text.
+//! Several hosts' clocks, as text.
 
 use wakepath_clock::{ErrorBound, Piece, Quality};
 use wakepath_engine::Synchronised;
@@ -7,7 +7,7 @@ use crate::screen::{Layout, Line, Screen};
 use crate::units::{count, duration};
 use crate::wording;
 
-/// The clock offset and drift of each host, and the packets of each pair of hosts.
+/// Each host's clock offset and drift, and the packets for each pair of hosts.
 pub fn sync(synchronised: &Synchronised, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let clocks = &synchronised.clocks;
@@ -85,7 +85,7 @@ fn error(error: ErrorBound) -> String {
     }
 }
 
-/// The offset from a host's time to the reference's at the beginning of a piece, and its drift:
+/// The offset from a host's time to the reference's at a piece's beginning, and its drift:
 /// `−37.842 s, +200.1 ppm ± 0.3`. Digits end where the error begins.
 fn offset(piece: &Piece) -> String {
     let ns = i128::from(piece.line.at(piece.from)) - i128::from(piece.from);
@@ -99,7 +99,7 @@ fn offset(piece: &Piece) -> String {
     let drift = |decimals| format!("{}{:.decimals$} ppm", sign(ppm < 0.0), ppm.abs());
     let Some(error) = piece.error.ns() else { return format!("{}, {}", seconds(3), drift(1)) };
     let decimals = 10_u32.saturating_sub(error.max(1).ilog10()).min(9) as usize;
-    // Both ends may be off, each to another side.
+    // Both ends may be off, in opposite directions.
     let ppm_error = 2e6 * error as f64 / (piece.to - piece.from) as f64;
     let ppm_decimals = (-ppm_error.max(1e-6).log10().floor()).max(0.0) as usize;
     format!("{}, {} ± {ppm_error:.ppm_decimals$}", seconds(decimals), drift(ppm_decimals))

@@ -1,4 +1,4 @@
-//! The words for waits that timed out: how many are joined, and the reading that is not proved.
+//! The words for waits that timed out: the number joined, and the reading that is not proved.
 
 use wakepath_critical_path::JoinedSum;
 use wakepath_engine::PathAnswer;
@@ -8,7 +8,7 @@ use crate::screen::Line;
 use crate::units::{count, duration, rough_share, them};
 use crate::wording;
 
-/// The headline's second reading, where much of the window is time-outs after which waits may have gone on:
+/// The headline's second reading, if much of the window is time-outs after which waits may have gone on:
 /// `; if 19 waits that timed out went on in the next one, mostly waiting for postgres (90%, ambiguous)`.
 pub fn other_reading(answer: &PathAnswer) -> Option<String> {
     let (evidence, other) = (answer.evidence_if_joined()?, answer.findings().other_reading.as_ref()?);
@@ -24,7 +24,7 @@ pub fn other_reading(answer: &PathAnswer) -> Option<String> {
     ))
 }
 
-/// The lines about waits that timed out: how many were joined, and how many may have to be.
+/// The lines about waits that timed out: the number joined, and the number that may have to be joined.
 pub fn lines(answer: &PathAnswer, source: Source<'_>) -> Vec<Line> {
     let argument = source.argument();
     let mut lines = Vec::new();
@@ -91,7 +91,7 @@ mod tests {
         });
     }
 
-    /// The document's algorithm, its joined time-outs, and the others, each with the first contributor of that reading.
+    /// The document's algorithm, its joined time-outs, and the other time-outs, each with its reading's first contributor.
     #[track_caller]
     fn document(call: &str) -> Value {
         let told = RefCell::new(Value::Null);
@@ -110,7 +110,7 @@ mod tests {
                 other["total_ns"],
                 first(other)
             ]);
-            // The sentence has a second reading where there is one.
+            // The sentence has a second reading if the document has another.
             let second = &all["headline"]["other_reading"];
             assert_eq!(second.is_null(), other.is_null());
             if !second.is_null() {

@@ -1,4 +1,4 @@
-//! Cause trees as text: of one path, and of many calls.
+//! Cause trees as text: for a path, and for many calls.
 
 use wakepath_critical_path::{Responsible, SegmentKind};
 use wakepath_engine::{CallsAnswer, CallsOf, PathAnswer};
@@ -10,16 +10,16 @@ use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::duration;
 use crate::wording;
 
-/// Parts smaller than this share of the window are not drawn; nor parts of calls that are smaller than this share of the
-/// calls in question and smaller than [`MIN_USUAL_SHARE`] of the usual ones.
+/// Parts below this share of the window are not drawn; nor parts of calls below this share of the selected calls'
+/// time and at most [`MIN_USUAL_SHARE`] of the usual calls'.
 const MIN_SHARE: f64 = 0.0005;
 const MIN_USUAL_SHARE: f64 = 0.01;
 
-/// The number of threads under a node that had the CPU and are named. On a busy machine there are dozens, each for a
-/// moment, and they hide what the thread waited for besides.
+/// The number of named CPU competitors under a node. A busy machine has dozens, each briefly, and they hide what
+/// else the thread waited for.
 const MAX_COMPETITORS: usize = 2;
 
-/// The cause tree of a path, with shares of the window.
+/// A path's cause tree, with shares of the window.
 pub fn tree(answer: &PathAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let window = answer.path.window;
@@ -32,7 +32,7 @@ pub fn tree(answer: &PathAnswer, layout: Layout) -> String {
     screen.into_text()
 }
 
-/// The cause tree of the calls in question, per call, compared with the usual ones.
+/// The selected calls' cause tree, per call, compared with the usual calls.
 pub fn merged(answer: &CallsAnswer, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     headline(answer, &mut screen);
@@ -52,19 +52,19 @@ pub fn merged(answer: &CallsAnswer, layout: Layout) -> String {
     screen.into_text()
 }
 
-/// The figures that stand before a branch.
+/// The figures before a branch.
 #[derive(Clone, Copy, PartialEq)]
 enum Columns {
-    /// The share of a window of this number of ns, and the time.
+    /// A window's length in ns, for the share, and the time.
     Share(u64),
-    /// The time a call, and the number of calls.
+    /// The time per call, and the number of calls.
     PerCall,
-    /// The time a call, that of the usual ones, and the number of calls.
+    /// The time per call, the same for the usual calls, and the number of calls.
     BesideUsual,
 }
 
 struct Drawing<'a> {
-    /// The path, or any of the calls: it gives names.
+    /// The path, or any call: it gives names.
     evidence: Evidence<'a>,
     tree: &'a CauseTree,
     columns: Columns,
@@ -74,7 +74,7 @@ struct Drawing<'a> {
 enum Item<'a> {
     Node(&'a Node),
     Leaf(&'a Leaf),
-    /// Several parts that are counted, with their sum.
+    /// Several counted parts, with their sum.
     Counted(Line, Sum),
 }
 
@@ -89,7 +89,7 @@ impl Item<'_> {
 }
 
 fn draw(drawing: &Drawing<'_>, screen: &mut Screen) {
-    // (what, the rails of the branches around it, whether it is the last of its branch)
+    // (item, the rails of the branches around it, whether it is the last in its branch)
     let mut stack = vec![(Item::Node(&drawing.tree.nodes[0]), String::new(), true)];
     let mut first = true;
     while let Some((item, rails, last)) = stack.pop() {
@@ -112,7 +112,7 @@ fn draw(drawing: &Drawing<'_>, screen: &mut Screen) {
 }
 
 impl<'a> Drawing<'a> {
-    /// The children of a node, the largest difference first, and last the small ones, put together.
+    /// A node's children, largest difference first; small children come last, put together.
     fn below(&self, item: &Item<'a>) -> Vec<Item<'a>> {
         let Item::Node(Node { leaves, children, .. }) = item else { return Vec::new() };
         let is_competitor = |leaf: &&Leaf| {
@@ -135,7 +135,7 @@ impl<'a> Drawing<'a> {
         let difference = |item: &Item<'_>| item.total().mean(self.tree.calls).difference();
         items.sort_by(|a, b| difference(b).total_cmp(&difference(a)));
         let small: Vec<_> = items.iter().map(Item::total).filter(|total| !self.is_shown(*total)).collect();
-        // One small part is drawn rather than counted.
+        // A single small part is drawn instead of counted.
         if small.len() > 1 {
             items.retain(|item| self.is_shown(item.total()));
             let words = Line::faint(format!("{} smaller parts", small.len()));
@@ -158,7 +158,7 @@ impl<'a> Drawing<'a> {
         let PerGroup { asked, usual } = total.mean(self.tree.calls);
         let calls = match item {
             Item::Node(_) | Item::Leaf(_) => total.calls.asked.to_string(),
-            // The number of calls that have one of them is not known.
+            // It is not known how many calls have any of the parts.
             Item::Counted(..) => String::new(),
         };
         let asked = duration(asked as u64);
@@ -179,7 +179,7 @@ impl<'a> Drawing<'a> {
 
     fn leaf(&self, leaf: &Leaf) -> String {
         let mut text = wording::leaf(&self.evidence, leaf);
-        // The first screen of a path has the samples.
+        // A path's first screen has the samples.
         let code = &leaf.code;
         let ran = wording::samples(&code.ran).filter(|_| !matches!(self.columns, Columns::Share(_)));
         for code in ran.into_iter().chain(wording::tally(&code.waited, "segments")) {
@@ -226,7 +226,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// The sum of several parts, which may be of the same calls.
+/// Adds up several parts, which may belong to the same calls.
 fn sum(parts: impl Iterator<Item = Sum>) -> Sum {
     parts.fold(Sum::default(), |mut all, Sum { ns, .. }| {
         all.ns = PerGroup { asked: all.ns.asked + ns.asked, usual: all.ns.usual + ns.usual };

@@ -1,4 +1,4 @@
-//! A watch of latencies, as text: each change when it is noticed, and a summary at the end.
+//! A latency watch, as text: each change when it is noticed, and a summary at the end.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{amount, count, duration, share};
 use crate::wording::latency as words;
 
-/// The two files of a change.
+/// A change's two files.
 #[derive(Debug, Clone, Copy)]
 pub struct KeptFiles<'a> {
     /// The distribution before.
@@ -28,10 +28,10 @@ pub struct KeptFiles<'a> {
     pub after: &'a Path,
 }
 
-/// A peak that has this much more or less of the calls is named, percentage points.
+/// A peak is named if its share of the calls changes by this much, percentage points.
 const MIN_SHARE_CHANGE: f64 = 5.0;
 
-/// News, in a line or a few: what happened, since when, and what to do next. `kept` are the files of a change.
+/// News, in a line or a few: the event, its beginning, and the next step. `kept` are a change's files.
 pub fn watch_news(news: &WatchNews<'_>, kept: Option<KeptFiles<'_>>, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let clock = Clock(news.origin_realtime_ns);
@@ -94,7 +94,7 @@ pub fn watch_news(news: &WatchNews<'_>, kept: Option<KeptFiles<'_>>, layout: Lay
     screen.into_text()
 }
 
-/// The lines below that of a change: its peaks, whether it was like that before, and the commands to type next.
+/// The lines below a change: its peaks, whether the latencies were like that before, and the next commands to type.
 fn changed(
     news: &WatchNews<'_>,
     change: &Change,
@@ -125,7 +125,7 @@ fn changed(
 
 /// A phrase for each peak that came, went, moved, or has a clearly different share of the calls.
 fn of_peaks(before: &Histogram, after: &Histogram) -> Vec<String> {
-    // The whole range of a peak has its rarest calls.
+    // A peak's whole range includes its rarest calls.
     let range = |peak: &Peak, of: &Histogram| {
         let buckets = peak.from_bucket..=peak.to_bucket;
         let most = buckets.max_by_key(|&bucket| of.counts().get(bucket)).unwrap_or(peak.from_bucket);
@@ -162,8 +162,8 @@ fn of_peaks(before: &Histogram, after: &Histogram) -> Vec<String> {
     peak_changes(before, after).into_iter().filter_map(phrase).collect()
 }
 
-/// The beginning of the names of a change's files: `20261121T025841Z-app:handle`. Names sort by time, and hold nothing that
-/// a shell or a file system reads otherwise.
+/// The beginning of the names of a change's files: `20261121T025841Z-app:handle`. Names sort by time, and hold
+/// nothing with a special meaning to a shell or a file system.
 pub fn kept_name(news: &WatchNews<'_>, since: Duration) -> String {
     let time = match Clock(news.origin_realtime_ns).utc(since) {
         Some(utc) => utc.format("%Y%m%dT%H%M%SZ").to_string(),
@@ -175,10 +175,10 @@ pub fn kept_name(news: &WatchNews<'_>, since: Duration) -> String {
     format!("{time}-{}", target.get(..MAX_NAME_BYTES).unwrap_or(target))
 }
 
-/// The bytes of a target in the name of a file: names may have 255 in all.
+/// The bytes for a target in a file name: names may have 255 in all.
 const MAX_NAME_BYTES: usize = 120;
 
-/// The rate and the mean of both sides of a change.
+/// The rate and the mean on both sides of a change.
 fn sides(source: LatencySource, Change { before, after, .. }: &Change) -> String {
     let (_, [_, several]) = words::source(source);
     let [old, new] = [before, after].map(mean);
@@ -195,13 +195,13 @@ fn mean(stretch: &Stretch) -> String {
     stretch.histogram.mean().map_or_else(|| String::from("none"), |mean| amount(mean as u64, unit))
 }
 
-/// Calls a second, with a decimal where there are few.
+/// Calls a second, with a decimal if there are few.
 fn rate(stretch: &Stretch) -> String {
     let rate = stretch.rate();
     if rate < 100.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
 }
 
-/// The summary of a watch: its time, its changes, and the latencies of each target since the last one.
+/// A watch's summary: its time, its changes, and each target's latencies since the last change.
 pub fn watched(watched: &Watched, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     let sum = |of: fn(&TargetSummary) -> u64| watched.targets.iter().map(of).sum::<u64>();
@@ -232,7 +232,7 @@ pub fn watched(watched: &Watched, layout: Layout) -> String {
     screen.into_text()
 }
 
-/// The line above the distribution of a target: since when it is like that, and what is not certain.
+/// The line above a target's distribution: the time since which it is like that, and doubts.
 fn state(target: &TargetSummary, clock: &Clock, now: Duration, screen: &mut Screen) {
     let counts = target.counts;
     let since = match counts.changed {
@@ -273,7 +273,7 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A word of a command line, quoted for a shell where that is needed.
+/// A command-line word, quoted for a shell if needed.
 fn word(bytes: &[u8]) -> String {
     let text = escape(bytes);
     let is_plain = |c: char| c.is_alphanumeric() || "_./:=@%+,-".contains(c);
@@ -284,7 +284,7 @@ fn word(bytes: &[u8]) -> String {
     }
 }
 
-/// The time in UTC of the moment from which times count, ns since 1970.
+/// The origin of times in UTC, ns since 1970.
 struct Clock(Option<u64>);
 
 impl Clock {
@@ -300,7 +300,7 @@ impl Clock {
         }
     }
 
-    /// With the date where that is another one than now.
+    /// With the date if it differs from the date of `now`.
     fn time(&self, at: Duration, now: Duration) -> String {
         match (self.utc(at), self.utc(now)) {
             (Some(utc), Some(now)) if utc.date_naive() == now.date_naive() => {

@@ -1,6 +1,6 @@
 //! Words for the classes of blocked threads.
 
-/// The meaning of undecided, sleeping and idle time, and of idle time that a rule found.
+/// The meanings: undecided, sleeping and idle time, and idle time found by a rule.
 pub const CLASSES: [(&str, &str); 4] = [
     (
         "undecided",
@@ -16,8 +16,8 @@ pub const CLASSES: [(&str, &str); 4] = [
     ),
 ];
 
-/// The meanings of those classes that occur, and the numbers of threads that were undecided, sleeping and idle at the
-/// end; no line where there is nothing to say.
+/// The meanings of these classes as far as they occur, and the numbers of undecided, sleeping and idle threads at
+/// the end; empty if there are none.
 pub fn blocked_classes(occurs: [bool; 4], at_end: [usize; 3]) -> Vec<String> {
     let meanings = CLASSES.iter().zip(occurs).filter(|(_, occurs)| *occurs);
     let mut lines: Vec<_> = meanings.map(|((class, meaning), _)| format!("{class}: {meaning}")).collect();

@@ -1,4 +1,4 @@
-//! The words for findings: rows, causes, their parts, and what time went to.
+//! The words for findings: rows, causes, their parts, and activities.
 
 use wakepath_critical_path::{Responsible, Segment, SegmentKind, SignalCause};
 use wakepath_event::{Call, SignalEffect};
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::units::count;
 
-/// Threads of one name: `postgres`, `kernel thread kworker`, `postgres on db1`.
+/// Threads with a common name: `postgres`, `kernel thread kworker`, `postgres on db1`.
 fn thread_name(evidence: &Evidence<'_>, name: &ThreadName) -> String {
     let text = match name.kernel {
         true => format!("kernel thread {}", comm(name.comm)),
@@ -24,7 +24,7 @@ fn thread_name(evidence: &Evidence<'_>, name: &ThreadName) -> String {
     text + &on_host(evidence.recorded, name.host)
 }
 
-/// A thread, or threads of one name.
+/// A thread, or threads with a common name.
 pub fn thread_key(evidence: &Evidence<'_>, key: &ThreadKey) -> String {
     match key {
         ThreadKey::One(index) => thread(evidence.recorded, *index, evidence.path.window.to),
@@ -32,12 +32,12 @@ pub fn thread_key(evidence: &Evidence<'_>, key: &ThreadKey) -> String {
     }
 }
 
-/// The thread of a tree's node; `None` is a packet in flight.
+/// A tree node's thread; `None` is a packet in flight.
 pub fn node_thread(evidence: &Evidence<'_>, thread: Option<&ThreadKey>) -> String {
     thread.map_or(String::from(super::IN_FLIGHT), |thread| thread_key(evidence, thread))
 }
 
-/// A leaf of a tree: `waiting for disk sda, in fdatasync of orders.db`.
+/// A tree's leaf: `waiting for disk sda, in fdatasync of orders.db`.
 pub fn leaf(evidence: &Evidence<'_>, leaf: &Leaf) -> String {
     in_call(Some(activity(evidence, &leaf.activity)), leaf.call.as_ref())
 }
@@ -90,7 +90,7 @@ pub fn responsible(
     (Some(code), name)
 }
 
-/// The code of what an activity's time is blamed on; `None` for the thread itself.
+/// The code of an activity's blamed cause; `None` for the thread itself.
 pub fn blamed_code(evidence: &Evidence<'_>, blamed: &Blamed) -> Option<&'static str> {
     match blamed {
         Blamed::Cause(cause) => responsible(evidence, *cause).0,
@@ -101,7 +101,7 @@ pub fn blamed_code(evidence: &Evidence<'_>, blamed: &Blamed) -> Option<&'static 
     }
 }
 
-/// The words of an activity: `waiting for a CPU that stress (555) had`.
+/// An activity's words: `waiting for a CPU that stress (555) had`.
 pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -> String {
     let phrase = kind_phrase(*kind);
     match (kind, blamed) {
@@ -140,7 +140,7 @@ pub fn activity(evidence: &Evidence<'_>, Activity { kind, blamed }: &Activity) -
     }
 }
 
-/// The words of a segment's kind and cause.
+/// The words for a segment's kind and cause.
 pub fn doing(evidence: &Evidence<'_>, segment: &Segment) -> String {
     let responsible = Responsible::from(&segment.cause);
     activity(evidence, &evidence.activity(segment.kind, responsible, segment.thread))
@@ -167,7 +167,7 @@ fn stopped(evidence: &Evidence<'_>, until: Responsible) -> String {
     }
 }
 
-/// A disk, `disk sda`, or that it is one.
+/// A disk by name, `disk sda`, or `a disk`.
 fn a_disk(evidence: &Evidence<'_>, device: Option<u32>) -> String {
     device.map_or(String::from("a disk"), |device| {
         format!("disk {}", disk(&evidence.recorded.survey.names, device))
@@ -180,8 +180,8 @@ fn cpu_limit(of: Option<&UnitLimit>) -> String {
     format!("not allowed to run: CPU limit{of}")
 }
 
-/// A row's key: its code, and its words with what of `row` belongs to its name: `waiting for postgres (912) in
-/// postgresql.service`.
+/// A row's key: its code, and its words, with details from `row`:
+/// `waiting for postgres (912) in postgresql.service`.
 pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, String) {
     let fixed = |code, words: &str| (code, String::from(words));
     match key {
@@ -240,7 +240,7 @@ pub fn row(evidence: &Evidence<'_>, key: &RowKey, row: &Row) -> (&'static str, S
     }
 }
 
-/// The thing that was waited for until a timer's packet: its code, and `tcp 10.0.0.3:80: the SYN was sent again`.
+/// The thing awaited until a timer's packet: its code, and `tcp 10.0.0.3:80: the SYN was sent again`.
 fn sent_by_timer(purpose: TimerPurpose, end: Option<&Endpoint>) -> (&'static str, String) {
     let from = |words: &str| end.map_or(String::from(words), |end| format!("{words} from {end}"));
     match purpose {
@@ -258,7 +258,7 @@ fn sent_by_timer(purpose: TimerPurpose, end: Option<&Endpoint>) -> (&'static str
     }
 }
 
-/// Waits for any of a set, which a descriptor ended that a timer had made ready: `waiting until a timerfd expired`.
+/// Waits for any descriptor in a set, ended by a descriptor that a timer had made ready: `waiting until a timerfd expired`.
 fn timer_ready(object: Option<&Object>) -> String {
     match object {
         Some(Object::Anonymous(name)) if name.bytes() == b"[timerfd]" => {
@@ -269,8 +269,8 @@ fn timer_ready(object: Option<&Object>) -> String {
     }
 }
 
-/// Waits that timed out, by the object that took most of their time: `waiting for udp 10.0.0.53:53 and 2 others: timed
-/// out, nothing came`.
+/// Waits that timed out, by the object with most of their time:
+/// `waiting for udp 10.0.0.53:53 and 2 others: timed out, nothing came`.
 fn timed_out(expected: Expected, row: &Row) -> String {
     let missing = match expected {
         Expected::Answer => "no answer came",
@@ -296,7 +296,7 @@ fn process(evidence: &Evidence<'_>, name: &str, row: &Row) -> String {
         (1, Some(tgid)) if name.is_empty() => format!("process {tgid}"),
         (2.., _) if name.is_empty() => format!("{} processes without a name", row.processes.len()),
         (1, Some(tgid)) => format!("{name} ({tgid})"),
-        // The recording says neither which process these threads belong to nor, mostly, their names.
+        // The recording has neither these threads' process nor, mostly, their names.
         (0, _) => {
             let mut tids = row.threads.iter().map(|&index| evidence.thread(index).tid);
             let text = match (tids.next(), tids.next()) {
@@ -316,9 +316,9 @@ fn process(evidence: &Evidence<'_>, name: &str, row: &Row) -> String {
     text
 }
 
-/// A row as the headline blames it. Where it is the time of a thread that waits were joined for, that thread is named
-/// first: `waiting in futex for holder (11), which was sleeping until a timer`. So it is where own threads spent the time
-/// while the asked one waited for them: `waiting for inventory, which was running`.
+/// A row as the headline blames it. If joined waits waited for a thread, and the row has this thread's time, it is
+/// named first: `waiting in futex for holder (11), which was sleeping until a timer`. The same holds for own
+/// threads that spent the time while the asked thread waited for them: `waiting for inventory, which was running`.
 pub fn blamed(evidence: &Evidence<'_>, key: &RowKey, of: &Row, blames: &Blames) -> String {
     let words = || row(evidence, key, of).1;
     match blames {
@@ -336,8 +336,8 @@ pub fn blamed(evidence: &Evidence<'_>, key: &RowKey, of: &Row, blames: &Blames) 
     }
 }
 
-/// The own threads that did what a row says while the asked thread waited for them, and their verb: `inventory`, `was`;
-/// `cc1 (12 processes)`, `were`.
+/// The own threads with a row's activity while the asked thread waited for them, and their verb: `inventory`,
+/// `was`; `cc1 (12 processes)`, `were`.
 fn doers(evidence: &Evidence<'_>, Doers { names, processes, threads }: &Doers) -> (String, &'static str) {
     const MAX_NAMED: usize = 2;
     let threads = *threads;
@@ -365,7 +365,7 @@ fn doers(evidence: &Evidence<'_>, Doers { names, processes, threads }: &Doers) -
     (text, if threads > 1 { "were" } else { "was" })
 }
 
-/// A part of a row, next to the key of that row.
+/// A part of a row, next to that row's key.
 pub fn part(evidence: &Evidence<'_>, of: &RowKey, part: &PartKey) -> String {
     match (of, part) {
         (_, PartKey::KernelThreads) => String::from("in kernel threads"),
@@ -388,7 +388,7 @@ pub fn part(evidence: &Evidence<'_>, of: &RowKey, part: &PartKey) -> String {
     }
 }
 
-/// A cause: its code and its words; `of` is what it took of the call of `evidence`.
+/// A cause: its code and its words; `of` is the cause's row in the call of `evidence`.
 pub fn cause(evidence: &Evidence<'_>, key: &RowKey, of: &Row) -> (&'static str, String) {
     match key {
         RowKey::Running(name) => ("running", format!("running {}", named(*name))),
@@ -417,7 +417,7 @@ pub fn end(evidence: &Evidence<'_>, of: &RowKey, part: &CallCausePart) -> String
     }
 }
 
-/// How well a sum of times is known, in a word.
+/// The certainty of summed times, in a word.
 pub const fn certainty(certainty: Certainty) -> &'static str {
     match certainty {
         Certainty::Measured => "measured",
@@ -429,7 +429,7 @@ pub const fn certainty(certainty: Certainty) -> &'static str {
     }
 }
 
-/// The same as documents spell it.
+/// The same word as documents spell it.
 pub const fn certainty_code(certainty: Certainty) -> &'static str {
     match certainty {
         Certainty::Measured => "measured",

@@ -8,8 +8,8 @@ use wakepath_symbols::{Found, Function};
 use crate::escape::escape;
 use crate::units::part_of;
 
-/// The function seen most; the next too, where none has most of them. `None` where no function is known; without a
-/// count where they were counted elsewhere.
+/// The most frequent function; the next too, if no function has most. `None` if no function is known; without a
+/// count if another place has the counts.
 pub fn tally(tally: &Tally, what: &str) -> Option<String> {
     let total = tally.total();
     let (first, next) = tally.leading()?;
@@ -22,12 +22,12 @@ pub fn tally(tally: &Tally, what: &str) -> Option<String> {
     Some(text)
 }
 
-/// The same of samples.
+/// The same for samples.
 pub fn samples(of: &Tally) -> Option<String> {
     Some(format!("~ {}", tally(of, "samples")?))
 }
 
-/// Where threads ran and where they waited, a line each.
+/// The functions where threads ran and where they waited, a line each.
 pub fn code_lines(code: &Code) -> Vec<String> {
     samples(&code.ran).into_iter().chain(tally(&code.waited, "waits")).collect()
 }
@@ -37,12 +37,12 @@ pub fn function(key: &Frame) -> String {
     format!("{}{}", found(&key.found, key.in_kernel), if key.proved { "" } else { NOT_PROVED })
 }
 
-/// The name of a function alone; `None` where it is not known.
+/// A function's name alone; `None` if unknown.
 pub fn function_name(found: &Found) -> Option<String> {
     if let Found::Function(function) = found { Some(escape(function.name.as_bytes())) } else { None }
 }
 
-/// Behind a function that is a guess.
+/// The mark after a function that is a guess.
 const NOT_PROVED: &str = " (not proved)";
 
 /// A function's caller: `from main checkout.c:88`.
@@ -55,7 +55,7 @@ pub fn function_caller(caller: &Caller) -> Option<String> {
     }
 }
 
-/// A frame of a stack: `save_order (checkout) checkout.c:41`.
+/// A stack frame: `save_order (checkout) checkout.c:41`.
 pub fn frame(frame: &Frame) -> String {
     let text = found(&frame.found, frame.in_kernel);
     match &frame.found {
@@ -88,7 +88,7 @@ fn found(found: &Found, in_kernel: bool) -> String {
     }
 }
 
-/// A function with its line, where that is known.
+/// A function with its line, if known.
 fn with_line(caller: &Found) -> String {
     match caller {
         Found::Function(Function { name, line: Some((file, line)), .. }) => {

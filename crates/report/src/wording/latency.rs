@@ -1,9 +1,9 @@
-//! The words for the enums of latencies, in all views.
+//! The words for latency enums, in all views.
 
 use wakepath_distribution::Unit;
 use wakepath_engine::latency::{GroupBy, LatencySource};
 
-/// The source of a distribution's latencies: its code, and the noun for one latency and for several.
+/// The source of a distribution's latencies: its code, and the noun for a single latency and for several.
 pub const fn source(source: LatencySource) -> (&'static str, [&'static str; 2]) {
     match source {
         LatencySource::Calls => ("calls", ["call", "calls"]),
@@ -24,7 +24,7 @@ pub const fn unit(unit: Unit) -> &'static str {
     }
 }
 
-/// The key of groups.
+/// The groups' key.
 pub const fn by(by: GroupBy) -> &'static str {
     match by {
         GroupBy::Process => "process",

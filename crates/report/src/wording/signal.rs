@@ -8,14 +8,14 @@ use wakepath_loaded::Recorded;
 
 use super::thread;
 
-/// The names of the signals from 1 on, without `SIG`.
+/// Signal names from 1 on, without `SIG`.
 const NAMES: [&str; 31] = [
     "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
     "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
     "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
 ];
 
-/// The name of a signal: `SIGINT`, `signal 40`; 0 is the end of the process by other means.
+/// A signal's name: `SIGINT`, `signal 40`; 0 is a process's end by other means.
 pub fn signal_name(number: u32) -> Cow<'static, str> {
     let Some(before) = number.checked_sub(1) else { return Cow::Borrowed("the end of the process") };
     match NAMES.get(before as usize) {
@@ -29,7 +29,7 @@ pub fn signal_sent(recorded: &Recorded, signal: &SignalCause, at: Stamp<Referenc
     let name = signal_name(signal.number);
     match signal.sender {
         SignalSender::Timer => format!("{name} from a timer"),
-        // It does so for a terminal, where a person typed Ctrl-C.
+        // The kernel sends signals for a terminal, where a user typed Ctrl-C.
         SignalSender::Thread(by) if recorded.thread_at(by, at).kernel => format!("{name} from the kernel"),
         SignalSender::Thread(by) => format!("{name} from {}", thread(recorded, by, at)),
         SignalSender::Unknown => name.into_owned(),

@@ -8,14 +8,14 @@ use crate::json::path::{FunctionsJson, HeadlineJson, PartJson, SamplesJson, WhoJ
 use crate::text::{calls_headline, cause_text};
 use crate::wording;
 
-/// A cause of the calls' time, with the keys of a row of a path.
+/// A cause of the calls' time, with the keys of a path's row.
 #[derive(Serialize)]
 pub struct CallRowJson {
     code: &'static str,
     what: String,
     /// Its line on the first screen.
     text: String,
-    /// In the calls that were asked about, all together.
+    /// In all selected calls together.
     total_ns: u64,
     share: f64,
     basis: &'static str,
@@ -30,7 +30,7 @@ pub struct CallRowJson {
     threads: usize,
 }
 
-/// The rows of calls, the largest difference first.
+/// The rows for calls, largest difference first.
 pub fn rows(answer: &CallsAnswer) -> Vec<CallRowJson> {
     let findings = answer.findings();
     let all = findings.causes.iter().map(|cause| cause.total_ns.asked).sum();
@@ -72,7 +72,7 @@ fn row(
     }
 }
 
-/// The sentence about calls. Its time is ns a call, of the time by which they take longer than the usual ones.
+/// The sentence about calls. Its time is ns a call, as a part of the extra time over the usual calls.
 pub fn headline(answer: &CallsAnswer) -> HeadlineJson {
     let found = answer.findings().headline.as_ref();
     let first = found.and_then(|found| Some((found, answer.causes().nth(found.cause)?)));

@@ -3,11 +3,11 @@
 use serde::Serialize;
 use wakepath_distribution::{Histogram, Peak, bounds};
 
-/// A bucket that is not empty.
+/// A non-empty bucket.
 #[derive(Serialize)]
 pub(in crate::json) struct BucketJson {
     index: usize,
-    /// Decimal: the smallest and the largest latency that it holds.
+    /// Decimal: the smallest and the largest latency in the bucket.
     from: String,
     to: String,
     count: u64,

@@ -1,4 +1,4 @@
-//! The groups of latencies, as JSON.
+//! Latency groups, as JSON.
 
 use serde::Serialize;
 use wakepath_engine::latency::{Group, GroupKey};
@@ -18,7 +18,7 @@ pub(super) struct GroupJson {
     cgroup: Option<String>,
     /// Decimal.
     cgroup_id: Option<String>,
-    /// All for whom there was no room.
+    /// All groups without room in the table, together.
     others: bool,
     count: u64,
     sum: String,
@@ -26,7 +26,7 @@ pub(super) struct GroupJson {
     peaks: Vec<PeakJson>,
     left: u64,
     crowded: u64,
-    /// With the target's: those in which something of its came.
+    /// The group's latencies in the target's slices, without empty slices.
     slices: Vec<SliceJson>,
 }
 

@@ -1,4 +1,4 @@
-//! Latency distributions that were counted live, as JSON.
+//! Latency distributions counted live, as JSON.
 
 use std::io::{self, Write};
 
@@ -16,10 +16,10 @@ struct LatencyJson {
     targets: Vec<TargetJson>,
 }
 
-/// Writes distributions that were counted.
+/// Writes distributions counted live.
 ///
 /// # Errors
-/// Those of `out`.
+/// Write errors on `out`.
 pub fn live_latency(latency: &LiveLatency, out: &mut dyn Write) -> io::Result<()> {
     let document = LatencyJson {
         schema: "wakepath.latency/1",

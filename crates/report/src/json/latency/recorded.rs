@@ -9,7 +9,7 @@ use super::{TargetJson, target};
 use crate::json::head::{HeadJson, since_origin};
 use crate::json::{text, write};
 
-/// The document of live counting with the head of every document about a recording.
+/// The document of live counting, with the common head of documents about a recording.
 #[derive(Serialize)]
 struct RecordedLatencyJson {
     #[serde(flatten)]
@@ -30,17 +30,17 @@ struct WindowJson {
 #[derive(Serialize)]
 struct PopulationJson {
     by: &'static str,
-    /// The words of the command.
+    /// The command's words.
     words: Vec<String>,
     pids: Vec<u32>,
-    /// Their number; null where they were not chosen one by one.
+    /// Their number; null if they were not chosen individually.
     threads: Option<usize>,
 }
 
-/// Writes distributions that are from a recording.
+/// Writes distributions from a recording.
 ///
 /// # Errors
-/// Those of `out`.
+/// Write errors on `out`.
 pub fn recorded_latency(latency: &RecordedLatency, out: &mut dyn Write) -> io::Result<()> {
     let document = RecordedLatencyJson {
         head: HeadJson::new("wakepath.latency/1", &latency.head),

@@ -13,7 +13,7 @@ use crate::json::text;
 use crate::text::{headline, next_words, row_text};
 use crate::wording;
 
-/// Most functions of one kind that are listed.
+/// The most functions listed per kind.
 pub const MAX_FUNCTIONS: usize = 10;
 
 /// The sentence that answers.
@@ -21,16 +21,16 @@ pub const MAX_FUNCTIONS: usize = 10;
 pub struct HeadlineJson {
     pub code: &'static str,
     pub text: String,
-    /// The place of the row whose time it gives; null where it gives that of no row.
+    /// The index of the row whose time it gives; null if no row has this time.
     pub row: Option<usize>,
-    /// It took more than half of the window.
+    /// It took more than half the window.
     pub is_most: bool,
     pub total_ns: u64,
     pub share: f64,
     /// Null for an empty window.
     pub basis: Option<&'static str>,
     pub who: Option<WhoJson>,
-    /// The reading in which time-outs went on; null where the sentence has one reading.
+    /// The reading in which time-outs went on; null with a single reading.
     pub other_reading: Option<OtherReadingJson>,
 }
 
@@ -44,18 +44,18 @@ pub struct OtherReadingJson {
     basis: &'static str,
 }
 
-/// Those that are responsible.
+/// The responsible threads.
 #[derive(Serialize)]
 pub struct WhoJson {
     host: String,
-    /// Null where they are of several processes, or it is not known.
+    /// Null if they belong to several processes, or if unknown.
     pid: Option<u32>,
-    /// Null where they are several, or it is not known.
+    /// Null for several threads, or if unknown.
     tid: Option<u32>,
-    /// Null where they have several names.
+    /// Null if they have several names.
     comm: Option<String>,
     comms: Vec<String>,
-    /// 0 where their number is not known.
+    /// 0 if their number is unknown.
     processes: usize,
     threads: usize,
 }
@@ -68,24 +68,24 @@ pub struct RowJson {
     /// Its line on the first screen.
     text: String,
     total_ns: u64,
-    /// The part of it that the window's own thread spent while it waited for no other thread.
+    /// The part that the window's own thread spent while it waited for no other thread.
     own_ns: u64,
     share: f64,
     basis: &'static str,
-    /// The first screen has a line for it.
+    /// Whether the first screen has a line for the row.
     shown: bool,
     stretches: u64,
     calls: Vec<CallJson>,
-    /// Waits for a disk whose system call is not known.
+    /// Waits for a disk in unknown system calls.
     unknown_calls: Option<UnknownCallsJson>,
     parts: Vec<PartJson>,
-    /// Where its threads were seen running.
+    /// Code sites where its threads were seen running.
     samples: Vec<SamplesJson>,
-    /// Where in the code its waits began.
+    /// Functions in which its waits began.
     waited_in: Option<FunctionsJson>,
-    /// Kernel threads that its waits went through.
+    /// Kernel threads in its wait chain.
     through: Vec<String>,
-    /// The threads that lost its time, by name, the most first.
+    /// The threads that lost its time, by name, largest loss first.
     users: Vec<UserJson>,
     processes: Vec<u32>,
     threads: usize,
@@ -115,7 +115,7 @@ struct UnknownCallsJson {
 
 #[derive(Serialize)]
 pub struct PartJson {
-    /// A kind of segments; null for kernel threads, and for a call.
+    /// A segment kind; null for kernel threads, and for a call.
     pub kind: Option<&'static str>,
     /// The cause, as in `contributors`; null for the thread itself.
     pub code: Option<&'static str>,
@@ -125,14 +125,14 @@ pub struct PartJson {
 
 #[derive(Serialize)]
 pub struct SamplesJson {
-    /// Null for threads of several names.
+    /// Null for threads with several names.
     comm: Option<String>,
     #[serde(flatten)]
     seen: FunctionsJson,
 }
 
 impl SamplesJson {
-    /// The functions in which threads of this name ran.
+    /// The functions in which threads with this name ran.
     pub fn new(comm: Option<Comm>, ran: &Tally) -> Self {
         Self { comm: comm.map(|comm| text(comm.bytes())), seen: FunctionsJson::new(ran) }
     }
@@ -157,13 +157,13 @@ struct UserJson {
     total_ns: u64,
 }
 
-/// A part of a window.
+/// A window's part, 0 to 1.
 pub fn share(ns: u64, window_ns: u64) -> f64 {
     if window_ns == 0 { 0.0 } else { ns as f64 / window_ns as f64 }
 }
 
 impl FunctionsJson {
-    /// These functions; `None` where no thread was seen in any.
+    /// These functions; `None` if no thread was seen in any.
     pub fn if_any(tally: &Tally) -> Option<Self> {
         (tally.total() > 0).then(|| Self::new(tally))
     }
@@ -191,7 +191,7 @@ impl<'a> Documents<'a> {
         self.0.findings()
     }
 
-    /// The sentence of the first screen.
+    /// The first screen's sentence.
     pub fn headline(&self) -> HeadlineJson {
         let found = self.found();
         let largest = found.headline.largest.as_ref();
@@ -239,7 +239,7 @@ impl<'a> Documents<'a> {
         WhoJson::new(self.0, who)
     }
 
-    /// The rows of the first screen, the largest first.
+    /// The first screen's rows, largest first.
     pub fn rows(&self) -> Vec<RowJson> {
         let found = self.found();
         found.rows.iter().enumerate().map(|(place, row)| self.row(row, place < found.shown)).collect()
@@ -298,7 +298,7 @@ impl<'a> Documents<'a> {
 }
 
 impl WhoJson {
-    /// Those that are responsible in a window.
+    /// The threads responsible in a window.
     pub fn new(answer: &PathAnswer<'_>, who: &Who) -> Self {
         let thread = who.thread.map(|thread| answer.thread(thread));
         let host = answer.recorded.host_at(who.host.unwrap_or_default());
@@ -315,7 +315,7 @@ impl WhoJson {
     }
 }
 
-/// How well a sum is known, as documents spell it.
+/// A sum's certainty, as documents spell it.
 pub fn certainty(basis: BasisMix) -> &'static str {
     wording::certainty_code(basis.certainty())
 }

@@ -1,4 +1,4 @@
-//! The segments and waits of a path's document.
+//! Segments and waits in a path's document.
 
 use serde::Serialize;
 use wakepath_clock::{Reference, Stamp};
@@ -86,7 +86,7 @@ struct ObjectJson {
     kind: &'static str,
     name: Option<String>,
     pid: Option<u32>,
-    /// The rule by which it is the object, where it is not the call's own.
+    /// The rule by which it is the object, unless it is the call's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'static str>,
 }
@@ -154,7 +154,7 @@ impl<'a> Documents<'a> {
     fn cause(&self, segment: &Segment) -> Option<CauseJson<'a>> {
         let responsible = Responsible::from(&segment.cause);
         let (code, what) = wording::responsible(&self.0.evidence(), responsible);
-        // Released before the two had names of their own.
+        // Released before the two had separate names.
         let kind = if responsible == Responsible::Unrecorded { "lost" } else { code? };
         let other = match responsible {
             Responsible::Competitor(other) => Some(other),
@@ -162,7 +162,7 @@ impl<'a> Documents<'a> {
             Responsible::Signal(SignalCause { sender: SignalSender::Thread(by), .. }) => Some(by),
             _ => None,
         };
-        // A device, a timer, a packet or a signal ends the segment at its own moment.
+        // A device, a timer, a packet or a signal ends the segment at its own time.
         let ends = matches!(
             segment.cause,
             Cause::Timer { .. }
@@ -201,12 +201,12 @@ impl<'a> Documents<'a> {
     }
 }
 
-/// Frames, innermost first; none where the stack is lost.
+/// Frames, innermost first; none if the stack is lost.
 fn stack(taken: Option<&Stack>) -> Option<Vec<String>> {
     Some(taken?.frames.iter().map(wording::frame).collect())
 }
 
-/// The number of its frames that are proved, from the first on.
+/// The number of proved frames, from the first on.
 fn proved(taken: Option<&Stack>) -> Option<usize> {
     Some(taken?.frames.iter().take_while(|frame| frame.proved).count())
 }

@@ -1,4 +1,4 @@
-//! The document of a path: its shape, and what adds up in it.
+//! A path's document: its shape, and its sums.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn last_segment(document: &Value) -> &Value {
     document["segments"].as_array().and_then(|segments| segments.last()).expect("a segment")
 }
 
-/// One segment of every kind and every cause, problems and losses.
+/// A segment for every kind and every cause, problems and losses.
 fn everything() -> FinishedStory {
     let mut story = Story::default();
     let own = story.thread(7, 1, b"own\xff", 7);
@@ -216,7 +216,7 @@ fn a_name_of_any_bytes_is_valid_json() {
     assert_eq!(document["segments"][8]["cause"]["to"], "[fe80::1]:5432");
 }
 
-/// The ns of a list's elements, added up.
+/// The total ns of a list's elements.
 fn total_ns(list: &Value) -> u64 {
     list.as_array().expect("a list").iter().map(|one| one["total_ns"].as_u64().expect("a number")).sum()
 }

@@ -1,4 +1,4 @@
-//! The clocks of spans, as JSON.
+//! Span clocks, as JSON.
 
 use serde::Serialize;
 use wakepath_engine::Head;
@@ -13,7 +13,7 @@ use crate::json::text;
 pub(super) struct SpanClockJson<'a> {
     host: Option<&'a str>,
     pid: u32,
-    /// Null where it is not known.
+    /// Null if unknown.
     comm: Option<String>,
     service: &'a str,
     spans: u64,
@@ -29,7 +29,7 @@ struct OffsetJson {
     most_ns: Option<i64>,
 }
 
-/// The clocks of spans.
+/// Span clocks.
 pub(super) fn span_clocks<'a>(
     head: &'a Head,
     traced: &'a Traced,

@@ -1,4 +1,4 @@
-//! Many requests of one operation, as JSON: the keys of `path --call`, and beside them those of requests.
+//! Many requests with the same operation, as JSON: the keys of `path --call`, and request keys beside them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,8 +14,8 @@ use crate::json::calls::{CallsJson, document};
 use crate::json::write;
 use crate::text::{NextStep, other_warnings};
 
-/// Writes the document of the requests of a peak, or of all beside those of another recording; `named` are the words that
-/// name what was read in a command.
+/// Writes the document about a peak's requests, or about all requests compared with another recording's; `named`
+/// are the words that name the inputs in a command.
 pub fn request_group(answer: &GroupAnswer, named: Named<'_>, out: &mut dyn Write) -> io::Result<()> {
     let longest = answer.explained.first().map(|&longest| NextStep::request(answer.traced, longest));
     let next = longest.and_then(|step| named.command(step));
@@ -61,18 +61,18 @@ pub fn request_group(answer: &GroupAnswer, named: Named<'_>, out: &mut dyn Write
 struct GroupJson<'a> {
     #[serde(flatten)]
     calls: CallsJson,
-    /// Those of `calls`, in the same order.
+    /// The ids for `calls`, in the same order.
     requests: Vec<IdJson>,
     asked_without_path: u64,
     usual_without_path: u64,
-    /// The same by the reason.
+    /// These numbers by reason.
     asked_no_path: BTreeMap<&'static str, u64>,
     usual_no_path: BTreeMap<&'static str, u64>,
     blocked_by: Vec<BlockerJson<'a>>,
     blocked_by_missing: Vec<MissingBlockerJson>,
     #[serde(flatten)]
     left_out: LeftOutJson,
-    /// Those of their service.
+    /// The span clocks of their service.
     span_clocks: Vec<SpanClockJson<'a>>,
     /// Null without another recording.
     other_warnings: Option<usize>,
@@ -92,10 +92,10 @@ struct BlockerJson<'a> {
     sums: BlockedJson,
 }
 
-/// Requests that blocked, and whose spans are not among the spans.
+/// Blocking requests whose spans are not among the spans.
 #[derive(Serialize)]
 struct MissingBlockerJson {
-    /// That of their process, where all say one in their memory.
+    /// Their process's service, if all state the same in their memory.
     service: Option<String>,
     sampled: bool,
     #[serde(flatten)]

@@ -6,17 +6,17 @@ use wakepath_engine::requests::{RequestAnswer, RequestHeadline};
 use crate::json::path::{FirstScreenJson, HeadlineJson, RowJson, headline, next, rows, share};
 use crate::text::{NextStep, next_step, request_sentence};
 
-/// The words by which a command names what was read.
+/// The words with which a command names its inputs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Named<'a> {
-    /// The recordings alone; none for the default one.
+    /// The recordings alone; empty for the default recording.
     pub recording: &'a [String],
-    /// These and the files with spans.
+    /// The recordings, and the files with spans.
     pub with_spans: &'a [String],
 }
 
 impl Named<'_> {
-    /// A step as the words of a command; `None` where no command does it.
+    /// A step as a command's words; `None` if no command does it.
     pub(in crate::json) fn command(self, step: NextStep) -> Option<Vec<String>> {
         match step {
             NextStep::Ask { verb, with_spans, words } => {
@@ -30,7 +30,7 @@ impl Named<'_> {
     }
 }
 
-/// The sentence that answers, the rows of the path, and the next command.
+/// The sentence that answers, the path's rows, and the next command.
 pub fn first_screen(answer: &RequestAnswer, named: Named<'_>) -> impl Serialize + use<> {
     let path = answer.path.as_ref().ok();
     let rows: Vec<RowJson> = path.map_or(Vec::new(), |path| rows(&path.answer));

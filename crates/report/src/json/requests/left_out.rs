@@ -7,11 +7,11 @@ use crate::wording;
 
 #[derive(Serialize)]
 pub(super) struct LeftOutJson {
-    /// Those without an id or an end.
+    /// Spans without an id or an end.
     spans_left_out: u64,
-    /// The recordings whose spans are cut off: later ones are missing.
+    /// The recordings whose spans are cut off: later spans are missing.
     spans_cut_off: Vec<String>,
-    /// Those that are their own ancestors.
+    /// Spans that are their own ancestors.
     spans_in_circles: u64,
 }
 

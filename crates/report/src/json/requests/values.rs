@@ -1,6 +1,7 @@
-//! The documents of requests as a whole, their values included, and the same answers as text.
+//! Whole documents about requests, their values included, and the same answers as text.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p wakepath-report --lib values` writes the files anew; read the difference before you keep it.
+//! `UPDATE_EXPECT=1 cargo test -p wakepath-report --lib values` writes the files anew; read the difference before
+//! you keep it.
 
 use expect_test::{ExpectFile, expect_file};
 use serde_json::Value;
@@ -12,7 +13,7 @@ use crate::sample::requests::{recorded, traced};
 use crate::screen::Layout;
 use crate::text::{self, Source};
 
-/// The words that name what was read.
+/// The words that name the inputs.
 fn words() -> [String; 2] {
     ["a.rec", "spans.json"].map(String::from)
 }

@@ -1,4 +1,4 @@
-//! Groups of latencies, as text: a row for each group, its histogram as one line of cells.
+//! Latency groups, as text: a row for each group, its histogram as a line of cells.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::screen::{Line, Screen, Style};
 use crate::units::{amount, count, plural, share};
 use crate::wording::latency as words;
 
-/// The most groups that are shown; JSON has all.
+/// The most groups shown; JSON has all.
 const MAX_SHOWN: usize = 10;
 
-/// The groups with most time, and the sums of the others.
+/// The groups with most time, and the other groups' sums.
 pub(super) fn rows(groups: &Groups, target: &Distribution, screen: &mut Screen) {
     let columns = Columns::of(&target.histogram);
     let noun = words::by(groups.by);
@@ -49,7 +49,7 @@ pub(super) fn rows(groups: &Groups, target: &Distribution, screen: &mut Screen) 
     }
 }
 
-/// The group with most time in the slice that begins at `from`: `, 83.1% of the time in postgres (912)`.
+/// The group with most time in the slice from `from` on: `, 83.1% of the time in postgres (912)`.
 pub(super) fn largest_group(target: &Distribution, from: Duration) -> String {
     let of = |slices: &[TimeSlice]| {
         let slice = slices.iter().find(|slice| slice.from == from)?;
@@ -58,14 +58,14 @@ pub(super) fn largest_group(target: &Distribution, from: Duration) -> String {
     let Some(whole) = of(&target.slices) else { return String::new() };
     let groups = target.groups.iter().flat_map(|groups| &groups.groups);
     let parts = groups.filter_map(|group| Some((of(&group.slices)?, group)));
-    // Those with most time in all come first.
+    // Groups with more total time come first.
     let most = parts.reduce(|most, next| if next.0 > most.0 { next } else { most });
     most.map_or(String::new(), |(sum, group)| {
         format!(", {} of the time in {}", share(narrow(sum), narrow(whole)), name(&group.key))
     })
 }
 
-/// Whether the groups of each slice were counted, but not kept.
+/// Whether each slice's groups were counted, but not kept.
 pub(super) fn slices_are_unknown(target: &Distribution) -> bool {
     let Some(groups) = target.groups.as_ref().filter(|_| !target.slices.is_empty()) else { return false };
     !target.histogram.is_empty() && groups.groups.iter().all(|group| group.slices.is_empty())
@@ -75,7 +75,7 @@ fn narrow(time: u128) -> u64 {
     u64::try_from(time).unwrap_or(u64::MAX)
 }
 
-/// The time of these groups, and its share of the target's.
+/// These groups' time, and its share of the target's time.
 fn time(groups: &[&Group], target: &Distribution) -> String {
     let sum = narrow(groups.iter().fold(0, |sum: u128, group| sum.saturating_add(group.histogram.sum())));
     let share = share(sum, narrow(target.histogram.sum()));

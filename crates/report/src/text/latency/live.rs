@@ -1,11 +1,11 @@
-//! Latency distributions that were counted live, as text.
+//! Latency distributions counted live, as text.
 
 use wakepath_engine::latency::live::{EndReason, LiveLatency};
 
 use super::distributions;
 use crate::screen::{Layout, Line, Screen};
 
-/// Each target's histogram, and its changes over time where they were asked for.
+/// Each target's histogram, and its changes over time if requested.
 pub fn live_latency(latency: &LiveLatency, layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     distributions(&latency.targets, latency.elapsed, layout, &mut screen);
@@ -27,12 +27,12 @@ mod tests {
     use super::*;
     use crate::sample::{self, group, histogram};
 
-    /// Counts of latencies by the bucket of which they are the smallest, ns.
+    /// Latency counts by each bucket's smallest latency, ns.
     fn of_buckets(counts: &[(usize, u64)]) -> Vec<(u64, u64)> {
         counts.iter().map(|&(bucket, count)| (1 << bucket, count)).collect()
     }
 
-    /// A slice of 2.5 s that begins after `from` ms.
+    /// A slice with a length of 2.5 s, from `from` ms on.
     fn slice(from: u64, counts: &[(usize, u64)]) -> TimeSlice {
         sample::slice(from * 1_000_000, (from + 2500) * 1_000_000, &of_buckets(counts))
     }

@@ -10,7 +10,7 @@ use crate::text::{footer, when};
 use crate::units::count;
 use crate::wording;
 
-/// The most processes that are named.
+/// The most processes named.
 const MAX_PROCESSES: usize = 5;
 
 /// The window and the threads, the problems and losses, and each target's histogram.

@@ -1,4 +1,4 @@
-//! The clocks of spans, as text: those that are off.
+//! Span clocks, as text: the clocks that are off.
 
 use wakepath_engine::requests::{SpanClock, SpanOffset, Traced};
 
@@ -6,7 +6,7 @@ use crate::escape::escape;
 use crate::screen::{Line, Screen, Style};
 use crate::units::{count, duration, duration_range};
 
-/// A warning for each clock that is off for certain, and so far that it matters.
+/// A warning for each clock that is off for certain, and by a relevant time.
 pub(super) fn clocks_off(screen: &mut Screen, traced: &Traced, clocks: &[SpanClock]) {
     for clock in clocks {
         if let Some(text) = sentence(traced, clock) {
@@ -49,13 +49,13 @@ fn sentence(traced: &Traced, clock: &SpanClock) -> Option<String> {
     ))
 }
 
-/// Whether one offset may be the other.
+/// Whether two offsets may be equal.
 fn overlap(one: &SpanOffset, other: &SpanOffset) -> bool {
     let below = |least: i64, most: Option<i64>| most.is_none_or(|most| least <= most);
     below(one.least_ns, other.most_ns) && below(other.least_ns, one.most_ns)
 }
 
-/// The largest of their upper bounds.
+/// The largest upper bound.
 fn most(offsets: &[SpanOffset]) -> Option<i64> {
     let all: Option<Vec<_>> = offsets.iter().map(|one| one.most_ns).collect();
     all?.into_iter().max()

@@ -1,4 +1,4 @@
-//! Many requests of one operation, as text: their causes, and the requests that blocked them.
+//! Many requests with the same operation, as text: their causes, and the requests that blocked them.
 
 use wakepath_critical_path::Severity;
 use wakepath_engine::requests::{Blocker, BlockerOf, GroupAnswer};
@@ -11,7 +11,7 @@ use crate::text::calls::{calls, each};
 use crate::text::tree::merged;
 use crate::units::{count, duration};
 
-/// The causes of the requests in question, or their cause tree, and below it the requests that blocked them.
+/// The selected requests' causes, or their cause tree, and below it the requests that blocked them.
 ///
 /// `argument` is the recording and the spans as an argument.
 pub fn request_group(answer: &GroupAnswer, tree: bool, argument: &str, layout: Layout) -> String {

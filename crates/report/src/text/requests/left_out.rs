@@ -6,14 +6,14 @@ use crate::screen::{Line, Screen, Style};
 use crate::units::{count, was};
 use crate::wording;
 
-/// A warning for each reason why spans are not in an answer, or not where they say.
+/// A warning for each reason why spans are missing from an answer, or misplaced.
 pub(super) fn left_out(screen: &mut Screen, traced: &Traced) {
     for text in spans_left_out(traced) {
         screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
     }
 }
 
-/// The reasons why spans are not in an answer, or not where they say, each in a sentence.
+/// The reasons why spans are missing from an answer, or misplaced, each in a sentence.
 pub(crate) fn spans_left_out(traced: &Traced) -> Vec<String> {
     let mut sentences = Vec::new();
     let missing = traced.dropped.missing();
@@ -26,7 +26,7 @@ pub(crate) fn spans_left_out(traced: &Traced) -> Vec<String> {
     }
     let in_circles = traced.requests.in_circles;
     if in_circles > 0 {
-        // No circle has fewer than two.
+        // No circle has fewer than two spans.
         sentences.push(format!("{} were their own ancestors", count(in_circles, "span")));
     }
     sentences

@@ -1,4 +1,4 @@
-//! The sentence on a request without a path, by the shares of its spans.
+//! The sentence on a request without a path, by its spans' shares.
 
 use wakepath_engine::Algorithm;
 use wakepath_engine::requests::{Traced, join, read_spans, request};
@@ -6,7 +6,7 @@ use wakepath_engine::requests::{Traced, join, read_spans, request};
 use super::*;
 use crate::sample::requests::{REALTIME, recorded};
 
-/// The sentence on a request of 1000 ns that consists of spans with these names and lengths, one behind the other; the rest is its own time.
+/// The sentence on a request of 1000 ns with spans of these names and lengths in a row; the rest is its own time.
 fn sentence(parts: &[(&str, u64)]) -> String {
     let span = |id: usize, parent: &str, name: &str, from: u64, to: u64| {
         format!(
