@@ -135,7 +135,8 @@ impl Forward {
 
     /// Sends a request on. Returns the backend's answer, and whether it is an error.
     ///
-    /// r: # Errors The reason why there is no answer.
+    /// # Errors
+    /// The reason why there is no answer.
     pub(crate) async fn send(
         &self,
         parts: Parts,

@@ -52,7 +52,8 @@ pub struct Receiver {
 impl Receiver {
     /// Opens the sockets.
     ///
-    /// r: # Errors When an address is in use or not on this host, or the forwarded spans would come back.
+    /// # Errors
+    /// When an address is in use or not on this host, or the forwarded spans would come back.
     pub fn open(options: Options) -> Result<Self, ReceiverError> {
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();

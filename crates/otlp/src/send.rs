@@ -32,8 +32,8 @@ struct PartialSuccess {
 
 /// Sends `TracesData` documents in JSON to a backend, one after the other.
 ///
-/// r: # Errors The reason why the backend did not take all documents: it cannot be reached, or
-/// refuses.
+/// # Errors
+/// The reason why the backend did not take all documents: it cannot be reached, or refuses.
 pub fn send(url: &ForwardUrl, documents: impl IntoIterator<Item = Vec<u8>>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
