@@ -11,7 +11,7 @@ use crate::flows::{Flows, StreamKey};
 use crate::header::{Identity, Place, identify};
 use crate::ranges::{Range, Sent, Streams};
 
-/// A receive and the send on which it waited.
+/// A receive and the send that it waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Match {
     /// The sending host's index.

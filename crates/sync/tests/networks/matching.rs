@@ -1,4 +1,4 @@
-//! Every distinguishable packet is matched with the send on which it waited, and no other.
+//! Every distinguishable packet is matched with the send that it waited for, and no other.
 
 use std::collections::HashMap;
 
