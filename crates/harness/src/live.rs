@@ -60,15 +60,15 @@ impl Drop for Beside {
     }
 }
 
-/// Prints which test is skipped, and the missing result. Panics where all tests have to run.
+/// Prints why a test is skipped, and the missing result. Panics where all tests have to run.
 #[track_caller]
 pub fn skip(why: &str, would_show: &str) {
     assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "all tests must run here: {why}");
     eprintln!("skipped: {why}; would show that {would_show}");
 }
 
-/// Prints which test neither rights nor `make setup` make possible on this machine, and the missing result: it needs another kernel, real
-/// traces, or a missing program. Never a failure.
+/// Prints why a test is not possible on this machine, even with all rights and after `make setup`, and the missing result: it needs another
+/// kernel, real traces, or a missing program. Never a failure.
 pub fn not_possible(why: &str, would_show: &str) {
     eprintln!("skipped: not possible here: {why}; would show that {would_show}");
 }
