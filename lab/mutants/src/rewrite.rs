@@ -1,5 +1,6 @@
 //! Rewrites a source file so that each mutant is a branch behind a switch.
 //!
+//! `a < b` with the mutants `<=` and `==` becomes `(if ON(1) { (a) <= (b) } else if ON(2) { (a) == (b) } else { a < b })`.
 //! Nothing is removed: a rewritten file without the inserted text is the original file, with its tests. Alternatives contain
 //! the original code, without switches, because only one mutant is set at a time; so a file grows with the depth of its
 //! expressions, not exponentially.
