@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(cells(&rows[1], &rows)[5], TOO_NOISY);
     }
 
-    /// The ratios are within a quarter of 2, and either cost is known less well than to a quarter of itself.
+    /// The ratios are within a quarter of 2, but the interval of either cost reaches further than a quarter of it.
     #[test]
     fn a_steady_ratio_needs_both_costs_known() {
         let of = |name, costs: [f64; 6]| row(name, &costs.map(|cost| (5000.0, 5000.0 + cost)));

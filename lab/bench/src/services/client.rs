@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 const MAX_ANSWER: Duration = Duration::from_secs(10);
 /// An answer's head and body together are smaller, and so is a span message.
 const MAX_BYTES: usize = 1 << 24;
-/// The number of different things in requests.
+/// The number of different paths in requests.
 const NUMBERS: usize = 1000;
 
 /// Sends `count` requests by `connections` clients at a time, all from this thread, like `ab`. Each request is for `path`, whose `{}` is
