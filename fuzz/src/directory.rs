@@ -1,10 +1,10 @@
 //! A recording's directory from a single input.
 //!
 //! An input is sections. Each begins with [`MARK`] and a byte: its low three bits choose the file, in
-//! [`FILES`], to which the section's bytes are appended. With bit 7 set the bytes are appended
-//! unchanged. Else they are a packet's content, and its header is made around them, with true values in
-//! every field, so that an input need not guess numbers to be read far into; bits 4 to 6 are the number
-//! of lost records in the header.
+//! [`FILES`], to which the section's bytes are appended. With bit 7 set, and for `metadata`, the bytes are
+//! appended unchanged. Else they are a packet's content, and its header is made around them, with true
+//! values in every field, so that an input need not guess numbers to be read far into; bits 4 to 6 are the
+//! number of lost records in the header.
 
 use std::fs;
 use std::path::{Path, PathBuf};

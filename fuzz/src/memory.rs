@@ -16,8 +16,8 @@ thread_local! {
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The largest number of bytes for the whole process, far above any decoder's need. A larger request is refused,
-/// which ends the process, before the machine gives the memory.
+/// The largest number of bytes for a thread, far above any decoder's need. A larger request is refused, which ends
+/// the process, before the machine gives the memory.
 const MAX_PROCESS_BYTES: isize = 1 << 30;
 
 /// The largest number of bytes that a decoder may have at a time for an input with this length.
@@ -47,7 +47,7 @@ pub fn bounded(most: usize, work: impl FnOnce()) {
     assert!(peak <= most, "had {peak} bytes of memory, of {most} that the input's size allows");
 }
 
-/// Counts allocated or freed bytes; returns whether the total is still below the limit.
+/// Counts allocated or freed bytes; returns false, without a count, if they would exceed the limit.
 fn count(bytes: isize) -> bool {
     let live = LIVE.get().saturating_add(bytes);
     if live > MAX_PROCESS_BYTES && bytes > 0 {

@@ -172,7 +172,7 @@ pub fn run(folder: &Path, arguments: &[&str], code: i32) -> (String, String) {
 /// second, also in their own tracers: a test that fails on such an answer has shown nothing.
 const UNRECORDED: [&str; 2] = [r#""code":"unrecorded""#, "a task switch was not recorded"];
 
-/// The same with `wakepath record`.
+/// Runs `wakepath record` like [`run`].
 #[track_caller]
 pub fn record(folder: &Path, arguments: &[&str], code: i32) -> (String, String) {
     run(folder, &[&["record"], arguments].concat(), code)

@@ -34,7 +34,7 @@ const MAX_STREAMS: u32 = 32;
 /// read.
 const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
-/// The largest head, and the largest HTTP/1 buffer, bytes.
+/// The largest head over HTTP/2, and the largest buffer over HTTP/1 and for sending over HTTP/2, bytes.
 const MAX_HEAD_BYTES: u32 = 16 << 10;
 const MAX_BUFFER_BYTES: usize = 64 << 10;
 

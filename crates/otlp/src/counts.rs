@@ -19,7 +19,7 @@ pub struct Received {
     pub services: usize,
     /// Spans refused for invalid ids.
     pub invalid: u64,
-    /// Refused requests with spans that could not be decoded.
+    /// Refused requests that could not be decoded, or were cut off.
     pub malformed: u64,
     /// Refused requests above the largest size.
     pub too_large: u64,
@@ -29,11 +29,11 @@ pub struct Received {
     pub slow: u64,
     /// Connections closed at once, because too many were open.
     pub connections_refused: u64,
-    /// Accepted spans that could not be written.
+    /// Valid spans that could not be written.
     pub unwritten: u64,
     /// The reason why they could not be written.
     pub why_unwritten: Option<String>,
-    /// Dropped requests with metrics or logs.
+    /// Dropped requests with metrics, logs or profiles.
     pub dropped: u64,
     /// The forwarded requests, if forwarding is on.
     pub forwarded: Option<Forwarded>,

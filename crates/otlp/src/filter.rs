@@ -21,9 +21,9 @@ pub struct Kept {
     pub message: Vec<u8>,
     /// The number of spans in `message`.
     pub spans: u64,
-    /// The number of dropped spans, without a valid id.
+    /// The number of dropped spans, which have an invalid id.
     pub invalid: u64,
-    /// The spans' service names, in order and with repetitions.
+    /// The service name for each resource with spans, in order and with repetitions.
     pub services: Vec<String>,
 }
 
@@ -187,7 +187,7 @@ struct Span<'a> {
     dropped_links: u64,
 }
 
-/// The span's kept fields; `None` without a valid id.
+/// The span's kept fields; `None` if an id is invalid, its parent's included.
 fn span(message: &[u8], allowed: &AllowList) -> Result<Option<Vec<u8>>, Malformed> {
     let mut span = Span::default();
     for field in Fields::of(message) {

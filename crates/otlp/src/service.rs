@@ -220,7 +220,7 @@ const METHODS: [(&str, Signal); 4] = [
     ("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", Signal::Other),
 ];
 
-/// A request's subject, by its path and headers; an answer if the request is not OTLP.
+/// A request's subject, by its path, method and headers; an answer if the request is not OTLP.
 fn recognise(parts: &Parts) -> Result<(Signal, Protocol), Box<Response<Body>>> {
     let path = parts.uri.path();
     let of = |known: [(&str, Signal); 4]| {
@@ -249,7 +249,7 @@ fn recognise(parts: &Parts) -> Result<(Signal, Protocol), Box<Response<Body>>> {
     Ok((signal, Protocol::Http(encoding)))
 }
 
-/// A complete body, with its trailers.
+/// A complete body, with its trailers, if any.
 pub(crate) fn whole(bytes: Bytes, trailers: Option<HeaderMap>) -> Body {
     match trailers {
         Some(trailers) => Body::new(Full::new(bytes).with_trailers(async { Some(Ok(trailers)) })),

@@ -194,7 +194,7 @@ impl Reader {
     }
 }
 
-/// `tid=10 [tgid=10] [ns=1/1] [start=5] [kernel]`
+/// `tid=10 [tgid=10] [parent=1] [ns=1/1] [start=5] [kernel]`
 fn identity(name: &str, words: &mut Words<'_>, born: u64) -> Result<ThreadIdentity, String> {
     let tid = Tid(words.option("tid")?.ok_or("a thread needs tid=")?);
     let tgid = words.option("tgid")?.map_or(tid, Tid);

@@ -10,7 +10,7 @@ use crate::{Host, Pair};
 
 type Window = Option<(Stamp<Local>, Stamp<Local>)>;
 
-/// The assumed error where the sketches' traffic went one way only, or contradicts itself, ns: too large a value costs
+/// The error added where the sketches' traffic went one way only, or contradicts itself, ns: too large a value costs
 /// memory, too small a value costs matches.
 const ROUGH_ERROR_NS: u64 = 1_000_000_000;
 
@@ -73,7 +73,7 @@ impl Alignment {
         &self.windows
     }
 
-    /// The time on this host's clock in which any host in its group has events.
+    /// The time on this host's clock in which any host in its group has events, with a margin.
     pub(crate) fn group_window(&self, host: usize) -> (Stamp<Local>, Stamp<Local>) {
         let own = self.windows[host].unwrap_or_default();
         let Some(group) = self.groups.iter().find(|group| group.hosts.contains(&host)) else { return own };

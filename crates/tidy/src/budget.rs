@@ -40,7 +40,7 @@ struct Counts {
     names: u64,
 }
 
-/// Each part's counts. A part is a crate, the pages, the programs on the kernel side, or the rest of the laboratory.
+/// Each part's counts. A part is a crate, a folder in the laboratory or at the root, or the root's pages.
 #[derive(Debug, Default)]
 pub struct Tally {
     parts: BTreeMap<String, Counts>,

@@ -101,7 +101,7 @@ fn is_path(code: &str) -> bool {
         && !code.split('/').any(|part| part == "bin" || part == "NAME")
 }
 
-/// Whether a piece of code is the name of one of our source files: these are named with their whole path.
+/// Whether a piece of code is a source file's name: in documents, such files have their whole path.
 fn is_source(code: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     code.ends_with(".rs") && !code.starts_with(['.', '/']) && code.chars().all(is_name)

@@ -18,7 +18,7 @@ const EMPTY_NAMES: [&str; 9] =
 /// Beginnings of paths that exist on a single machine. Split, so that this file contains none itself.
 const PRIVATE_PATHS: [[&str; 2]; 4] = [["/home", "/"], ["/root", "/"], ["/Users", "/"], ["/work", "/"]];
 
-/// The crates with programs for people. All others return their texts.
+/// The crates that may print. All others return their texts.
 const PRINTERS: [&str; 3] = ["crates/cli", "crates/harness", "crates/tidy"];
 
 const PRINTS: [&str; 6] = ["println!(", "print!(", "eprintln!(", "eprint!(", "dbg!(", "process::exit("];

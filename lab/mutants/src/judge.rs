@@ -24,7 +24,7 @@ const WAITS_PER_LIMIT: u32 = 60;
 const MAX_WITHOUT_MUTANT: Duration = Duration::from_secs(60);
 /// With a mutant a test may take this multiple of its time without a mutant, or the list's limit if it is larger.
 const SLOWER_WITH_MUTANT: u32 = 10;
-/// A mutant is late when this number of tests ran into the limit, and none failed before.
+/// When this number of tests ran into a mutant's limit, and none failed before, no more tests run: it is late.
 const MAX_LATE_TESTS: u32 = 2;
 
 /// A test that passes without a mutant.

@@ -345,7 +345,7 @@ impl<'a> Machine<'a> {
         self.after(self.program.latency, ScheduledEvent::Leave(thread));
     }
 
-    /// A packet arrives: on `at_sender`, in its sender's context, or on the waiter's CPU.
+    /// A packet arrives: on CPU `at_sender`, in its sender's context, or on the waiter's CPU, or else on CPU 0.
     fn arrive(&mut self, sender: usize, socket: usize, id: u32, sent: u64, at_sender: Option<usize>) {
         let waiter = self.sockets[socket].waiters.pop_front();
         let cpu = at_sender.unwrap_or_else(|| waiter.map_or(0, |waiter| self.threads[waiter].cpu));

@@ -18,11 +18,11 @@ impl Reader {
     /// | `waking TARGET [irq=N] [newborn] [socket=FLOW]` | |
     /// | `descriptor THREAD FD`, FD `none` | directly before a waking from epoll_wait: the ready descriptor |
     /// | `migrate TARGET FROM TO` | the thread moved from a CPU's queue to another's |
-    /// | `file FD NAME [flow=FLOW]`, `member SET FD` | a descriptor's file, in the thread's process, and the set that contains the descriptor |
+    /// | `file FD NAME [flow=FLOW]`, `member SET FD [total=N]` | a descriptor's file in the thread's process; the set that contains it |
     /// | `blocked call=N:ARG [op= value= claim=]` | the thread was blocked when the recording began |
     /// | `fork NAME tid=N [tgid=N] [parent=N] [ns=N/N] [start=NS]` | declares NAME |
     /// | `exec COMM [from=OLD]`, `exit`, `rename THREAD COMM` | |
-    /// | `out FLOW seq=N len=N [ack=N]`, `in FLOW …`, `ready FLOW` | packets |
+    /// | `out FLOW [seq=N] [len=N] [ack=N] [flags=N]`, `in FLOW …`, `ready FLOW` | packets |
     /// | `issue ID [start=NS] [issued=NS] [bytes=N]`, `complete ID …` | disk requests |
     /// | `lock ADDRESS [owner=THREAD]`, `unlock ADDRESS` | kernel locks |
     /// | `called N from=NS [moved, stayed]` | a call to function number N returns |
@@ -33,7 +33,7 @@ impl Reader {
     /// | `refill` | the CPU limit of all threads' cgroup hands out time |
     /// | `clocks NS` | the realtime clock is read |
     /// | `stolen NS` | the hypervisor did not let this CPU run before |
-    /// | `sample`, `loss from=NS [count=N]`, `started`, `stopped` | |
+    /// | `sample`, `loss from=NS [count=N] [records=KIND]`, `started`, `stopped` | |
     pub(super) fn what(&mut self, ns: u64, current: Tid, words: &mut Words<'_>) -> Result<EventKind, String> {
         let verb = words.need("what happened")?;
         Ok(match verb {

@@ -30,7 +30,7 @@ const MAX_NAME_BYTES: usize = 1024;
 pub struct Dropped {
     /// No identity, or an empty identity.
     pub without_id: u64,
-    /// The end is before the beginning, or missing.
+    /// The beginning is missing, or the end is missing or before it.
     pub without_length: u64,
     /// A span with the same service and identity came before: exporters repeat unacknowledged spans.
     pub repeated: u64,
