@@ -1,6 +1,5 @@
-//! The first fuzzing inputs, made from files in the tree: the bundled recording, the situations in
-//! `cases/`, and small programs that were never run. Writes a folder for each decoder into the folder
-//! in its argument.
+//! The first fuzzing inputs, made from the bundled recording, the situations in `cases/`, a simulated program, and
+//! the decoders' own seeds. Writes a folder for each decoder into the folder in its argument.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ pub struct RequestIndex(pub u32);
 /// The parent of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ParentOfRequest {
-    /// No parent: the trace begins with the request.
+    /// No parent: the trace begins with the request, or a cycle was cut here.
     None,
     /// A missing span: it was not sampled, its service was not received, or it has not ended.
     Missing(SpanId),

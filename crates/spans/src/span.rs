@@ -23,9 +23,9 @@ pub struct Service {
     pub name: Box<str>,
     /// `service.instance.id`, if present.
     pub instance: Option<Box<str>>,
-    /// `process.pid`, if present: the process's number in its own PID namespace.
+    /// `process.pid` (in Jaeger's JSON also `pid`), if present: the process's number in its own PID namespace.
     pub pid: Option<u32>,
-    /// `host.name`, if present.
+    /// `host.name` (in Jaeger's JSON also `hostname`), if present.
     pub host: Option<Box<str>>,
     /// The index of the recording that received the spans, if several are read: two hosts may have services with the same name.
     pub recording: Option<u16>,

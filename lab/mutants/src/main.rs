@@ -139,7 +139,7 @@ fn run(asked: &Asked) -> Result<bool> {
     Ok(is_complete)
 }
 
-/// Judges a line in the list, and writes its row if a commit is given.
+/// Judges a line in the list, and writes its files, and its row if a commit is given.
 fn judge_one(
     subject: &Subject,
     mutants: &[&Mutant],

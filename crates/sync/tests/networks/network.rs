@@ -245,7 +245,7 @@ impl Network {
         stamped.collect()
     }
 
-    /// The same as a host's traffic. Only some flows are defined; none if `addresses` is false.
+    /// The same as a host's traffic. All flows are defined, or none if `addresses` is false.
     pub fn traffic(&self, host: usize, addresses: bool) -> Vec<Traffic> {
         let flows = self
             .flows

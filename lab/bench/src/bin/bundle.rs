@@ -62,7 +62,7 @@ fn main() -> Result<()> {
 struct KeptThreads {
     processes: HashSet<Tid>,
     threads: HashSet<Tid>,
-    /// Reads other processes' files, for their build ids.
+    /// The recorder, which reads other processes' files for their build ids.
     recorder: Option<Tid>,
 }
 
