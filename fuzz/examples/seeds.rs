@@ -1,6 +1,5 @@
-//! The first inputs of fuzzing, made from files of the tree: the bundled recording, the situations of
-//! `cases/`, and small programs that were never run. Writes a folder for each decoder into the
-//! folder that is its argument.
+//! The first fuzzing inputs, made from the bundled recording, the situations in `cases/`, a simulated program, and
+//! the decoders' own seeds. Writes a folder for each decoder into the folder in its argument.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use wakepath_kernel_records::{Buffer, Encoder, Header, Kind, record_length};
 use wakepath_scenario::simulate::{Action, Program, simulate};
 use wakepath_scenario::text::parse;
 
-/// The mark at the beginning of a section of a directory; the same as in `fuzz/src/directory.rs`.
+/// The mark at the beginning of a directory section; the same as in `fuzz/src/directory.rs`.
 const MARK: [u8; 4] = *b"\xffREC";
 
 fn main() {
@@ -59,7 +58,7 @@ fn program() -> Program {
     }
 }
 
-/// Whole records, one after the other, of a stream with its packets' headers.
+/// A stream's whole records, one after the other, without its packets' headers.
 fn records_of(stream: &[u8]) -> Vec<Vec<u8>> {
     const PACKET_HEADER: usize = 80;
     let (mut records, mut at) = (Vec::new(), 0);
@@ -106,7 +105,7 @@ impl Seeds {
         }
     }
 
-    /// Packets of a trace, whole, cut and with rubbish between them.
+    /// A trace's packets, whole, cut and with rubbish between them.
     fn packets(&mut self) {
         let packet = |number: u64, content: usize| {
             let header = wakepath_ctf::packet::PacketHeader {
@@ -150,7 +149,7 @@ impl Seeds {
         self.keep("words", &[&[2], "grüße \u{202e}\u{200b}\u{9b} \x1b[31m\n\r\t".as_bytes(), b"\xe2\x82"]);
     }
 
-    /// Records of a real stream: of each kind the first few, and a run of them as they stand.
+    /// Records from a real stream: a few from each kind, and a run of consecutive records.
     fn streams(&mut self, file: usize, records: &[Vec<u8>]) {
         const FEW: usize = 3;
         let mut some: Vec<&[u8]> = Vec::new();
@@ -170,11 +169,11 @@ impl Seeds {
         }
     }
 
-    /// Made-up events, in every form in which a decoder takes them.
+    /// Made-up events, in every form that a decoder takes.
     fn events(&mut self, events: &[Event]) {
         let encoder = Encoder::for_release("6.18.0");
         let (mut all, mut numbers) = (Vec::new(), [0_u16; 2]);
-        // The files of a directory: `life`, `sched_0`, `sched_1`, `net_0`.
+        // The files in a directory: `life`, `sched_0`, `sched_1`, `net_0`.
         let mut files: [Vec<u8>; 4] = Default::default();
         for event in events {
             let mut record = Vec::new();

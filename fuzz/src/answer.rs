@@ -1,7 +1,7 @@
-//! A recording, asked everything that can be asked, in every view.
+//! A recording with all possible questions, in every view.
 //!
-//! Input: two bytes where a further window begins and ends. A byte whose lowest bit says whether the rest is
-//! events in few bytes (`fuzz/src/events.rs`) or a directory (`fuzz/src/directory.rs`).
+//! Input: two bytes with the beginning and end of a further window. A byte whose lowest bit is 0 if the rest
+//! is events in few bytes (`fuzz/src/events.rs`), 1 for a directory (`fuzz/src/directory.rs`).
 
 use std::io;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub fn check(input: &[u8]) {
     }
     subjects.push(Subject::Comm(Comm::new(b"nonesuch")));
     for (subject, nth) in subjects.into_iter().zip(0..) {
-        // Every other one, as the algorithms cost as much as the views.
+        // Alternating algorithms, as they cost as much as the views.
         let algorithms = [Algorithm::Active, Algorithm::Exact, Algorithm::Joined, Algorithm::Exact];
         let algorithm = algorithms[nth % algorithms.len()];
         ask(&recorded, &PathQuery { subject, host: None, from, to, algorithm, all: begin & 1 == 0 });
@@ -104,7 +104,7 @@ fn show_latency(latency: &RecordedLatency) {
     assert!(out.starts_with(b"PAR1") && out.ends_with(b"PAR1"));
 }
 
-/// The waits of the calls of each function.
+/// The waits in each function's calls.
 fn calls_of(recorded: &Recorded, which: Which) {
     let targets = recorded.survey.names.targets().take(MAX_PATHS);
     let targets = targets.map(|(_, name)| Some(name.bytes().escape_ascii().to_string()));
@@ -124,7 +124,7 @@ fn read(events: &[Event]) -> Recorded {
     Recorded::of_events("fuzz.rec".into(), Host::default(), events)
 }
 
-/// The documents of the whole recording that scripts read.
+/// The documents about the whole recording, as scripts read them.
 fn whole(recorded: &Recorded) -> Vec<u8> {
     let mut out = document(|out| json::info(&info(recorded), out));
     plain(&text::info(&info(recorded), Layout::PLAIN));
@@ -182,7 +182,7 @@ fn show_overview(overview: &Overview) {
     plain(&text::overview(overview, Source::Read(""), Layout::PLAIN));
 }
 
-/// The document that is written. It is JSON, on one line, and cannot drive a terminal.
+/// The written document. It is JSON, on a single line, and cannot drive a terminal.
 fn document(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Vec<u8> {
     let mut document = Vec::new();
     write(&mut document).expect("memory has no errors");
@@ -193,12 +193,12 @@ fn document(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Vec<u8> {
     document
 }
 
-/// Nothing that comes from elsewhere can drive a terminal.
+/// No text from outside can drive a terminal.
 fn plain(text: &str) {
     assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
 }
 
-/// A trace for Perfetto is packets, each with its length in front.
+/// A Perfetto trace is packets, each with its length in front.
 fn messages(mut trace: &[u8]) {
     while let Some((&tag, rest)) = trace.split_first() {
         assert_eq!(tag, 1 << 3 | 2, "field 1, of a length that is said");

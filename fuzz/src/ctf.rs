@@ -1,6 +1,6 @@
 //! Metadata as text, and packets in any file.
 //!
-//! Input: a byte whose lowest bit says which, then the text or the file.
+//! Input: a byte whose lowest bit is 0 for a text, 1 for a file, then the text or the file.
 
 use std::cell::Cell;
 use std::io;
@@ -10,10 +10,10 @@ use wakepath_ctf::schema::{ByteOrder, EnvValue, Metadata};
 use wakepath_ctf::tsdl::{Facts, read_facts, write};
 use wakepath_ctf::{FaultKind, Finding, Packets, Source};
 
-/// The uuid of the trace whose packets are looked for.
+/// The uuid of the trace whose packets are searched for.
 pub const UUID: [u8; 16] = *b"\x00packets of fuzz";
 
-/// Puts bytes through what reads metadata or what finds packets.
+/// Puts bytes through the metadata reader or the packet finder.
 ///
 /// # Panics
 /// When a law is broken.
@@ -32,7 +32,7 @@ fn text(text: &str) {
     assert_eq!(again, spelled_out(facts));
 }
 
-/// Control characters do not get into the text: a question mark stands there.
+/// Control characters do not get into the text: a question mark replaces each.
 fn spelled_out(facts: Facts) -> Facts {
     let shown = |text: &str| -> String {
         text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '?' } else { c }).collect()
@@ -48,7 +48,7 @@ fn spelled_out(facts: Facts) -> Facts {
     facts
 }
 
-/// Metadata that says no more than these facts.
+/// Metadata with only these facts.
 fn metadata(facts: &Facts) -> Metadata {
     Metadata {
         uuid: Some(facts.uuid),
@@ -60,7 +60,7 @@ fn metadata(facts: &Facts) -> Metadata {
     }
 }
 
-/// Counts the bytes that are read from it.
+/// Counts the bytes read from it.
 struct Counting<'a>(&'a [u8], Cell<u64>);
 
 impl Source for Counting<'_> {
@@ -75,7 +75,7 @@ impl Source for Counting<'_> {
     }
 }
 
-/// Findings tile any file, and every byte of it is looked at a bounded number of times.
+/// Findings tile any file, and every byte in it is read a bounded number of times.
 fn packets(bytes: &[u8]) {
     let source = Counting(bytes, Cell::new(0));
     let mut packets = Packets::new(&source, UUID).expect("memory has no errors");
@@ -96,7 +96,7 @@ fn packets(bytes: &[u8]) {
                 assert_eq!(packet.is_cut(), packet.to - packet.from < header.content);
                 at = packet.to;
             }
-            // A fault of the packet just found, or of the bytes behind it.
+            // A fault in the last packet, or in the bytes behind it.
             Finding::Fault(fault) => {
                 assert!(fault.to == at || fault.offset == at, "{fault:?} at {at}");
                 assert!(fault.offset < fault.to);
@@ -112,8 +112,8 @@ fn packets(bytes: &[u8]) {
         }
     }
     assert_eq!(at, bytes.len() as u64);
-    // For each finding, a header of 80 bytes and two searches of 1 KiB for the next one are read. A search that goes
-    // further finds nothing in the bytes that it passes, and only the next finding passes them again.
+    // For each finding, a header of 80 bytes and two searches over 1 KiB for the next header are read. A longer
+    // search finds nothing in the bytes that it passes, and only the next finding passes them again.
     let looks = source.1.get();
     let most = findings * (80 + 2 * 1024 + 20) + 4 * bytes.len() as u64;
     assert!(looks <= most, "{looks} bytes read of {}, for {findings} findings", bytes.len());

@@ -1,10 +1,10 @@
-//! A recording's directory out of one input.
+//! A recording's directory from a single input.
 //!
-//! An input is sections. Each begins with [`MARK`] and a byte: its low three bits say which file the
-//! section's bytes are appended to, by [`FILES`]. With bit 7 set the bytes stand there as they are. Else
-//! they are what a packet holds, and the packet's header is made around them: it says what is true,
-//! where it does not say what is there, so that an input need not guess numbers to be read far into;
-//! bits 4 to 6 are the number of records that it says were lost.
+//! An input is sections. Each begins with [`MARK`] and a byte: its low three bits choose the file, in
+//! [`FILES`], to which the section's bytes are appended. With bit 7 set, and for `metadata`, the bytes are
+//! appended unchanged. Else they are a packet's content, and its header is made around them, with true
+//! values in every field, so that an input need not guess numbers to be read far into; bits 4 to 6 are the
+//! number of lost records in the header.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use wakepath_kernel_records::{Header, record_length};
 /// The mark at the beginning of a section.
 pub const MARK: [u8; 4] = *b"\xffREC";
 
-/// The uuid of every packet that is made.
+/// The uuid in every packet made here.
 pub const UUID: [u8; 16] = *b"recording offuzz";
 
 /// The files, by number.
 const FILES: [&str; 8] =
     ["life", "sched_0", "sched_1", "net_0", "life_late", "metadata", "sched_4095", "notes"];
 
-/// The metadata of an input that has none of its own: the blocks that are read.
+/// The metadata for an input without its own: the blocks that are read.
 const METADATA: &str = r#"/* CTF 1.8 */
 trace { major = 1; minor = 8; uuid = "7265636f-7264-696e-6720-6f6666757a7a"; byte_order = le; };
 env { tracer_name = "wakepath"; format = 2; wakepath = "0.1.0"; domain = "kernel"; sysname = "Linux";
@@ -31,17 +31,17 @@ env { tracer_name = "wakepath"; format = 2; wakepath = "0.1.0"; domain = "kernel
 clock { name = "monotonic"; description = "CLOCK_MONOTONIC"; freq = 1000000000; offset_s = 1750000000; offset = 5; };
 "#;
 
-/// The content of each file; `None`: there is no such file.
+/// The content of each file; `None` for a missing file.
 type Contents = [Option<Vec<u8>>; FILES.len()];
 
-/// A directory in a temporary one that is filled anew for each input.
+/// A temporary directory that is filled anew for each input.
 #[derive(Debug)]
 pub struct Scratch {
     folder: tempfile::TempDir,
 }
 
 impl Scratch {
-    /// An empty one, in memory where the machine has a file system there.
+    /// An empty directory, in memory if the machine has a file system there.
     pub fn new() -> Self {
         let memory = Path::new("/dev/shm");
         let builder = tempfile::Builder::new();
@@ -55,8 +55,8 @@ impl Scratch {
         Self { folder }
     }
 
-    /// Makes the recording that an input stands for, in place of the one before. Says where it is, and
-    /// how many bytes its streams have.
+    /// Makes an input's recording, in place of the last. Returns its path, and the size of its streams,
+    /// bytes.
     pub fn fill(&self, input: &[u8]) -> (PathBuf, usize) {
         let mut bytes = 0;
         for (name, contents) in FILES.iter().zip(contents(input)) {
@@ -104,7 +104,7 @@ fn find_mark(bytes: &[u8]) -> Option<usize> {
     bytes.windows(MARK.len()).position(|window| window == MARK)
 }
 
-/// The header of the packet number `number` of a file, around `records`.
+/// The header of a file's packet number `number`, around `records`.
 fn packet(file: usize, number: u64, discarded: u64, records: &[u8]) -> [u8; 80] {
     const STREAMS: [(u32, u32); FILES.len()] =
         [(2, 0), (0, 0), (0, 1), (1, 0), (2, 0), (0, 0), (0, 4095), (0, 0)];

@@ -1,4 +1,4 @@
-//! Events out of few bytes: small numbers, so that they meet each other, and now and then a wild one.
+//! Events from few bytes: small numbers, so that equal numbers occur, and sometimes a wild number.
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
@@ -16,7 +16,7 @@ impl Bytes<'_> {
         self.0.next().copied().unwrap_or(0)
     }
 
-    /// One of the first `n` numbers.
+    /// A number below `n`.
     fn below(&mut self, n: u8) -> u8 {
         self.next() % n
     }
@@ -82,7 +82,8 @@ impl Bytes<'_> {
     }
 
     fn call(&mut self) -> Call {
-        // read, ppoll, futex, clock_nanosleep, epoll_wait and futex_waitv are read in ways of their own.
+        // read, ppoll, futex, clock_nanosleep, epoll_wait and futex_waitv have their own argument
+        // readers.
         const NUMBERS: [u32; 8] = [202, 0, 7, 230, 232, 271, 449, 999];
         Call {
             number: NUMBERS[usize::from(self.below(8))],
@@ -118,7 +119,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// Bytes as they stand in the input.
+    /// Bytes unchanged from the input.
     fn text(&mut self) -> Box<[u8]> {
         let length = self.below(32);
         (0..length).map(|_| self.next()).collect()
@@ -147,7 +148,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// A number of any size, mostly a small one.
+    /// A number of any size, mostly small.
     fn wild(&mut self) -> u64 {
         u64::from(self.next()).wrapping_mul(1 << (self.next() & 63))
     }
@@ -383,7 +384,7 @@ impl Bytes<'_> {
     }
 }
 
-/// The events that `bytes` stand for, one behind the other.
+/// The events in `bytes`, one behind the other.
 pub fn events(bytes: &[u8]) -> Vec<Event> {
     let mut bytes = Bytes(bytes.iter());
     let (mut events, mut at) = (Vec::new(), 1000);

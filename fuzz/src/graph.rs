@@ -1,8 +1,8 @@
 //! Events → timeline → wait graph → paths.
 //!
-//! Input: a byte whose bit 0 says whether the rest is records as a recording has them or events in few
-//! bytes (`fuzz/src/events.rs`), and bit 1 whether they are put into the order of their stamps; two bytes
-//! where further windows begin and end.
+//! Input: a byte whose bit 0 is 1 if the rest is records as in a recording, 0 for events in few bytes
+//! (`fuzz/src/events.rs`), and whose bit 1 is 0 if they are sorted by stamp; two bytes with the beginning
+//! and end of further windows.
 
 use wakepath_clock::Stamp;
 use wakepath_critical_path::{
@@ -15,7 +15,7 @@ use wakepath_wait_graph::{Graph, ThreadState};
 /// The number of threads whose paths are made: among many more, the first are as good as any.
 const THREADS: usize = 24;
 
-/// Builds the graph of the events, and asks everything of it that can be asked.
+/// Builds the events' graph, and asks it all possible questions.
 ///
 /// # Panics
 /// When a law is broken.
@@ -59,7 +59,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// Records one behind the other, of whichever buffers; what cannot be read is left out.
+/// Records one behind the other, from any buffers; undecodable records are left out.
 fn records(bytes: &[u8]) -> Vec<Event> {
     let decoder = Decoder::for_release("6.18.0");
     let (mut events, mut rest) = (Vec::new(), bytes);
@@ -72,7 +72,7 @@ fn records(bytes: &[u8]) -> Vec<Event> {
     events
 }
 
-/// A thread's intervals follow each other from the first that is known of it to the last.
+/// A thread's intervals follow each other from its first known time to its last.
 fn threads(graph: &Graph) {
     for (thread, row) in graph.threads() {
         let intervals = graph.state_intervals(thread);

@@ -1,6 +1,7 @@
 //! Bytes → records → events, and back.
 //!
-//! Input: a byte that chooses the kernel, one that says where the ring wraps, then what a buffer held.
+//! Input: a byte that chooses the kernel, a byte with the place where the ring wraps, then a buffer's
+//! content.
 
 use wakepath_event::{Cpu, Event, EventKind, Mark};
 use wakepath_kernel_records::layout::MAX_RECORD_BYTES;
@@ -8,11 +9,11 @@ use wakepath_kernel_records::{
     Buffer, DecodeError, Decoder, Encoder, Header, Kind, Value, fields, record_length, walk,
 };
 
-/// Kernels on either side of each change of the task states' numbers, and two that are none.
+/// Kernels on either side of each change in the task states' numbers, and two invalid releases.
 const RELEASES: [&str; 8] =
     ["4.9.0", "4.14.1", "5.8.0", "5.15.0", "6.1.0-18-amd64", "6.18.0", "7", "release"];
 
-/// Puts bytes through everything that reads records.
+/// Puts bytes through every reader of records.
 ///
 /// # Panics
 /// When a law is broken.
@@ -82,7 +83,7 @@ fn texts(event: &Event, record: &[u8]) {
     }
 }
 
-/// A text that fills its field is no kernel's: it loses a byte to the NUL when it is written.
+/// No kernel writes a text that fills its field: it loses a byte to the NUL when it is written.
 fn ended(mut event: Event) -> Event {
     let cut = |text: &mut Box<[u8]>, field: usize| *text = text[..text.len().min(field - 1)].into();
     match &mut event.kind {
@@ -93,7 +94,7 @@ fn ended(mut event: Event) -> Event {
     event
 }
 
-/// A walk over a stretch that wraps at `wrap` finds what one finds that does not.
+/// A walk over bytes that wrap at `wrap` finds the same as a walk over consecutive bytes.
 fn walks(buffer: Buffer, bytes: &[u8], wrap: usize) {
     let whole = walk(buffer, &[bytes]);
     let (first, second) = bytes.split_at(wrap.min(bytes.len()));

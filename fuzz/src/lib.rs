@@ -1,9 +1,9 @@
-//! Laws that hold for any bytes: a function for each decoder that takes any input, decodes it,
-//! and panics where a law is broken.
+//! Laws that hold for any bytes: for each decoder a function that decodes any input and panics where
+//! a law is broken.
 //!
-//! Two programs call these functions: `fuzz/libfuzzer`, which looks for inputs that break one, and the
-//! test beside this crate, which replays every kept input. Both count
-//! memory ([`memory`]), so that a size that a decoder trusts is found before it is allocated.
+//! Two programs call these functions: `fuzz/libfuzzer`, which searches for inputs that break a law,
+//! and this crate's test, which replays every kept input. Both count memory ([`memory`]), so that a
+//! size trusted by a decoder is found before it is allocated.
 
 pub mod answer;
 pub mod ctf;
@@ -22,10 +22,10 @@ pub mod trace_dat;
 mod traced;
 pub mod words;
 
-/// A decoder: its name, which its corpus bears too, and the function that puts bytes through it.
+/// A decoder: its name, which is also its corpus's name, and the function that puts bytes through it.
 pub type Decoder = (&'static str, fn(&[u8]));
 
-/// Every decoder there is.
+/// Every decoder.
 pub const DECODERS: [Decoder; 12] = [
     ("kernel-records", kernel_records::check),
     ("ctf", ctf::check),
@@ -41,10 +41,10 @@ pub const DECODERS: [Decoder; 12] = [
     ("process", process::check),
 ];
 
-/// Puts `input` through the decoder called `name`, within its bound of memory.
+/// Puts `input` through the decoder called `name`, within its memory bound.
 ///
 /// # Panics
-/// When a law is broken, or there is no such decoder.
+/// When a law is broken, or no decoder has this name.
 pub fn check(name: &str, input: &[u8]) {
     let found = DECODERS.iter().find(|(decoder, _)| *decoder == name);
     let (_, decode) = found.unwrap_or_else(|| panic!("there is no decoder `{name}`"));

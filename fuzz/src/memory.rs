@@ -1,4 +1,4 @@
-//! Counts what a thread has allocated, so that a decoder that believes a size is caught.
+//! Counts a thread's allocations, so that a decoder that trusts a size is caught.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,27 +10,27 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 thread_local! {
-    /// Bytes that this thread allocated less those it freed.
+    /// Bytes allocated by this thread, minus the bytes it freed.
     static LIVE: Cell<isize> = const { Cell::new(0) };
-    /// The most that `LIVE` has been.
+    /// The peak of `LIVE`.
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The most bytes for the whole process, far above any decoder's need. A request for more is refused, which ends the
-/// process, before the machine gives the memory.
+/// The largest number of bytes for a thread, far above any decoder's need. A larger request is refused, which ends
+/// the process, before the machine gives the memory.
 const MAX_PROCESS_BYTES: isize = 1 << 30;
 
-/// The most bytes that a decoder may have at a time for an input of this length.
+/// The largest number of bytes that a decoder may have at a time for an input with this length.
 ///
-/// 64 MiB for any input: a block of each stream that is read, tables by CPU and by thread id, whose
-/// size the kernel's own limits bound. 2 KiB for each byte: the shortest record has 16, of which every
-/// kind of row that it leads to (a thread, a state interval, a wait, a segment under it, a line of text in each of
-/// the views) takes less than a kilobyte or two, and some of them are there twice while they grow.
+/// 64 MiB for any input: a block for each read stream, and tables by CPU and by thread id, whose size the kernel's own
+/// limits bound. 2 KiB for each byte: the shortest record has 16 bytes, and every kind of row that comes from it (a
+/// thread, a state interval, a wait, a segment under it, a text line in each view) takes less than a kilobyte or
+/// two, and some rows exist twice while they grow.
 pub const fn bound(input: usize) -> usize {
     (64 << 20) + (2 << 10) * input
 }
 
-/// Runs `work`, and returns the peak of the additional memory of this thread, bytes.
+/// Runs `work`, and returns the peak of this thread's additional memory, bytes.
 pub fn peak(work: impl FnOnce()) -> usize {
     let before = LIVE.get();
     PEAK.set(before);
@@ -41,13 +41,13 @@ pub fn peak(work: impl FnOnce()) -> usize {
 /// Runs `work`.
 ///
 /// # Panics
-/// When it had more than `most` bytes more than before at a time.
+/// When its additional memory exceeded `most` bytes.
 pub fn bounded(most: usize, work: impl FnOnce()) {
     let peak = peak(work);
     assert!(peak <= most, "had {peak} bytes of memory, of {most} that the input's size allows");
 }
 
-/// Counts allocated or freed bytes; returns whether the total is still below the limit.
+/// Counts allocated or freed bytes; returns false, without a count, if they would exceed the limit.
 fn count(bytes: isize) -> bool {
     let live = LIVE.get().saturating_add(bytes);
     if live > MAX_PROCESS_BYTES && bytes > 0 {
@@ -63,8 +63,8 @@ const fn signed(bytes: usize) -> isize {
     bytes as isize
 }
 
-// SAFETY: every call that is not refused goes to the system's allocator with what the caller gave. The
-// account beside it never unwinds, and touches thread-locals that need neither memory nor a destructor.
+// SAFETY: every call that is not refused goes to the system's allocator with the caller's arguments. The account
+// beside it never unwinds, and touches thread-locals that need neither memory nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !count(signed(layout.size())) {

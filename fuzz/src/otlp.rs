@@ -1,6 +1,6 @@
-//! Bodies of requests that a receiver of spans takes from the network, down to the part that gets onto the disk.
+//! Request bodies that a span receiver takes from the network, down to the part written to disk.
 //!
-//! Input: a byte with the form of the body, then the body.
+//! Input: a byte with the body's form, then the body.
 
 use std::io::Write as _;
 
@@ -15,10 +15,10 @@ use prost::Message as _;
 use wakepath_otlp::{Form, KEPT_ATTRIBUTES, Kept, MAX_MESSAGE_BYTES, NoMessage, keep, keep_body};
 use wakepath_spans::Reader;
 
-/// The attributes that a user allows beside the usual ones.
+/// The attributes that a user allows beside the usual attributes.
 const MORE: &str = "shop.*";
 
-/// Puts bytes through what a receiver does with a body.
+/// Puts bytes through a receiver's processing of a body.
 ///
 /// # Panics
 /// When a law is broken.
@@ -43,7 +43,7 @@ pub fn check(input: &[u8]) {
     assert_eq!(spans.spans.len() as u64 + dropped.missing() + dropped.repeated, kept.spans);
 }
 
-/// Only attributes that are listed are kept, and nothing else that an application puts into spans.
+/// Only listed attributes are kept, and no other application data in spans.
 fn allowed(kept: &Kept) {
     let data = TracesData::decode(&kept.message[..]).expect("it is a message");
     let is_allowed = |key: &str| {
@@ -71,8 +71,8 @@ fn allowed(kept: &Kept) {
     assert_eq!(spans, kept.spans);
 }
 
-/// The first inputs: a message with each field that is kept and each that is dropped, in each form; one with a span whose
-/// id is no id; and parts of them.
+/// The first inputs: a message with each kept and each dropped field, in each form; a message with an invalid span id;
+/// and parts of them.
 ///
 /// # Panics
 /// Never: memory takes what is written into it.

@@ -1,4 +1,4 @@
-//! A `perf.data`, from its header to the graph of its events.
+//! A `perf.data`, from its header to its events' graph.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use wakepath_import::perf::synthetic::{EventType, File};
 
 use crate::traced;
 
-/// Puts bytes through what reads files of `perf record`.
+/// Puts bytes through the reader of `perf record` files.
 ///
 /// # Panics
 /// When a law is broken.
@@ -23,7 +23,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let longs = |longs: &[u64]| longs.iter().flat_map(|long| long.to_le_bytes()).collect::<Vec<u8>>();
     let here = |at| (at, 0, 7, 7);
     let there = |at| (at, 1, 8, 8);
-    // Short ones lead further: only what their records are of is described.
+    // Short inputs lead further: only the types of their records are described.
     let only = |events: &[EventType]| {
         File::default().only(&[&[EventType::Switch, EventType::Waking, EventType::Own][..], events].concat())
     };

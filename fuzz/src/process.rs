@@ -1,10 +1,10 @@
-//! The files of processes: mappings, numbers, named values and cgroups, in which names may hold anything.
+//! Process files: mappings, numbers, named values and cgroups, in which names may contain any bytes.
 //!
-//! Input: a byte that says which file, then its text.
+//! Input: a byte that chooses the file, then its text.
 
 use wakepath_process::{Mapping, Stat, Status, cgroup_paths};
 
-/// Puts the text of a file through its parser.
+/// Puts a file's text through its parser.
 ///
 /// # Panics
 /// When a law is broken.
@@ -18,7 +18,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// Each line is a mapping, which comes back from what the kernel writes for it, or the first that is none is named.
+/// Each line is a mapping, which survives the kernel's form and back; else the first malformed line is named.
 fn mappings(text: &[u8]) {
     let lines = text.split_inclusive(|byte| *byte == b'\n').count();
     let found = match Mapping::parse_all(text) {
@@ -42,7 +42,7 @@ fn mappings(text: &[u8]) {
     }
 }
 
-/// A line of the kernel.
+/// The mapping as the kernel prints it.
 fn line(mapping: &Mapping) -> Vec<u8> {
     let (Mapping { addresses, offset, name, .. }, (major, minor, inode)) = (mapping, mapping.file);
     let permissions = String::from_utf8_lossy(&mapping.permissions);
@@ -76,7 +76,7 @@ fn cgroups(text: &[u8]) {
     assert!(paths.iter().all(|path| !path.contains(&b'\n')));
 }
 
-/// Files of a machine, with names that programs chose to confuse their readers.
+/// A machine's files, with names that programs chose to confuse their readers.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     let lines: [&[u8]; 9] = [

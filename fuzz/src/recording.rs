@@ -1,6 +1,6 @@
 //! A directory, opened as a recording and read to its end.
 //!
-//! Input: as `fuzz/src/directory.rs` says.
+//! The input is described in `fuzz/src/directory.rs`.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -10,7 +10,7 @@ use wakepath_recording::Recording;
 
 use crate::directory::Scratch;
 
-/// The most problems of one stream, and one more with the number of the others.
+/// The largest number of problems in a stream, and one more with the number of the others.
 const MAX_PROBLEMS: usize = 101;
 
 /// Makes the directory, and reads it if it can be opened at all.
@@ -26,8 +26,8 @@ pub fn check(input: &[u8]) {
     };
     let streams = recording.streams().len();
     let (events, digest, problems) = read(&recording);
-    // A record takes 16 bytes at the least and has one loss before it at the most. Behind the last one of
-    // a stream, each packet (80 bytes) and the stream's end may add one more.
+    // A record takes at least 16 bytes and has at most one loss before it. Behind a stream's last record,
+    // each packet (80 bytes) and the stream's end may add another.
     assert!(events <= bytes / 8 + streams, "{events} events of {bytes} bytes in {streams} streams");
     assert!(problems.len() <= MAX_PROBLEMS * streams + 8, "{} problems", problems.len());
     assert_eq!(read(&recording), (events, digest, problems), "the same bytes, the same events");
@@ -45,7 +45,7 @@ pub fn check(input: &[u8]) {
     assert_eq!(of_each, events, "all streams together have the events of each");
 }
 
-/// How many events there are, what they come to, and what was not as it was written.
+/// The number of events, their digest, and the problems.
 fn read(recording: &Recording) -> (usize, u64, Vec<String>) {
     let (mut events, mut at, mut digest) = (0, Stamp::MIN, DefaultHasher::new());
     let problems = recording.for_each(|event| {

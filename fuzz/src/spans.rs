@@ -1,6 +1,6 @@
-//! Spans of distributed tracing, from files of each format to the requests that they make up.
+//! Spans from distributed tracing, from files in each format to their requests.
 //!
-//! Input: a byte that says whether the rest is a file, or one message of OTLP in protobuf.
+//! Input: a byte that chooses whether the rest is a file, or an OTLP message in protobuf.
 
 use wakepath_clock::Stamp;
 use wakepath_spans::{
@@ -8,10 +8,10 @@ use wakepath_spans::{
     span_path,
 };
 
-/// The most requests whose path is walked: one of many may be as deep as the input is long.
+/// The largest number of requests whose path is walked: each may be as deep as the input is long.
 const MAX_PATHS: usize = 64;
 
-/// Puts bytes through what reads spans, and through all that is made of them.
+/// Puts bytes through the span reader, and through all users of its result.
 ///
 /// # Panics
 /// When a law is broken.
@@ -26,7 +26,7 @@ pub fn check(input: &[u8]) {
         assert!(at <= bytes.len(), "a place in the file");
     }
     let (spans, dropped) = reader.finish();
-    // Each span takes some bytes of the input.
+    // Each span takes some input bytes.
     assert!(spans.spans.len() as u64 + dropped.missing() + dropped.repeated <= bytes.len() as u64);
     assert!(spans.spans.is_sorted_by_key(|span| span.from), "by time");
     let requests = requests(&spans);
@@ -37,7 +37,7 @@ pub fn check(input: &[u8]) {
     assert_eq!(by_id.len(), spans.spans.len());
     let id = |span| (spans.span(span).trace, spans.span(span).id);
     assert!(by_id.is_sorted_by_key(|span| id(*span)), "by identity");
-    // Two services may have given the same one.
+    // Two services may have given the same identity.
     let of_service = |span| (id(span), spans.span(span).service.0);
     let mut identities: Vec<_> = by_id.iter().map(|span| of_service(*span)).collect();
     identities.sort_unstable();
@@ -67,7 +67,7 @@ pub fn check(input: &[u8]) {
     turns(&spans);
 }
 
-/// The noted facts about each thread are pieces that follow each other, and each turn of a span is one of those that it has.
+/// The noted facts about each thread are consecutive pieces, and each piece with a span's turn is among the span's turns.
 fn turns(spans: &wakepath_spans::Spans) {
     let of_spans = spans.iter().filter_map(|(span, Span { from, to, tid, turns, .. })| {
         let noted = turns.as_ref().map(|noted| noted.on(|stamp| stamp));
@@ -91,7 +91,7 @@ fn turns(spans: &wakepath_spans::Spans) {
     }
 }
 
-/// The active spans of each thread are pieces that follow each other, and each lies within its span.
+/// Each thread's active spans are consecutive pieces, and each piece lies within its span.
 fn work(spans: &wakepath_spans::Spans) {
     let stints = spans.iter().filter_map(|(index, span)| {
         Some(Stint { thread: span.tid?, from: span.from, to: span.to, span: index })
@@ -112,7 +112,7 @@ fn work(spans: &wakepath_spans::Spans) {
     }
 }
 
-/// First inputs: a file of each format, and a message.
+/// First inputs: a file in each format, and a message.
 pub fn seeds() -> Vec<Vec<u8>> {
     let json = |spans: &str| {
         format!(

@@ -1,4 +1,4 @@
-//! A trace of any tracer: metadata and one stream.
+//! A trace from any tracer: metadata and a stream.
 //!
 //! Input: a metadata file up to the first byte 0xff, and the stream file behind it.
 
@@ -7,7 +7,7 @@ use wakepath_ctf::schema::{EventClass, Metadata};
 use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
 use wakepath_ctf::tsdl::{read, text_of_file};
 
-/// Puts bytes through what reads other tracers' traces.
+/// Puts bytes through the reader of other tracers' traces.
 ///
 /// # Panics
 /// When a law is broken.
@@ -26,7 +26,7 @@ pub fn check(input: &[u8]) {
     check_rows(&metadata, stream);
 }
 
-/// The last of the events of a row is there: the others may be left out, and nothing else is.
+/// The last event in a row of events is present: the others may be left out, and nothing else is.
 fn check_rows(metadata: &Metadata, stream: &[u8]) {
     let even = |event: &EventClass| event.id.is_multiple_of(2);
     let read = |of_rows: bool| {
@@ -44,7 +44,7 @@ fn check_rows(metadata: &Metadata, stream: &[u8]) {
         (items.len() < 1000).then_some(items)
     };
     let (Some(every), Some(last)) = (read(false), read(true)) else { return };
-    // From the end: where events of a row are equal, the last one of them is the one that is there.
+    // From the end: where a row's events are equal, the last is the present event.
     let mut last = last.into_iter().rev().peekable();
     let mut next_is_of_row = false;
     for item in every.into_iter().rev() {
@@ -58,7 +58,7 @@ fn check_rows(metadata: &Metadata, stream: &[u8]) {
     assert_eq!(last.next(), None, "nothing is added");
 }
 
-/// The items of a stream, in short.
+/// A stream's items, in short.
 #[derive(Debug, PartialEq, Eq)]
 struct StreamItems {
     /// The first hundred, as texts.
@@ -88,7 +88,7 @@ impl Visitor for Pairs {
     }
 }
 
-/// The items of a stream; `None` where there is no way to decode it.
+/// A stream's items; `None` if it cannot be decoded.
 fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<StreamItems> {
     let plans = Plans::new(metadata, wanted).ok()?;
     let mut reader = Reader::new(&plans, stream).expect("memory has no errors");
@@ -138,7 +138,7 @@ fn items(metadata: Metadata, wanted: &Selection<'_>, stream: &[u8]) -> Option<St
     Some(StreamItems { first, count, even })
 }
 
-/// The first inputs: traces in the layouts that LTTng writes, and one of each type.
+/// The first inputs: traces in LTTng's layouts, and a trace with each type.
 pub fn seeds() -> Vec<Vec<u8>> {
     const TYPES: &str = "typealias integer { size = 8; } := u8;typealias integer { size = 16; } := u16;\
         typealias integer { size = 32; } := u32;typealias integer { size = 64; } := u64;\

@@ -1,4 +1,4 @@
-//! A `trace.dat`, from its head to the graph of its events.
+//! A `trace.dat`, from its head to its events' graph.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use wakepath_import::trace_cmd::synthetic::{EventType, File};
 
 use crate::traced;
 
-/// Puts bytes through what reads files of `trace-cmd record`.
+/// Puts bytes through the reader of `trace-cmd record` files.
 ///
 /// # Panics
 /// When a law is broken.
 pub fn check(input: &[u8]) {
-    // An event takes eight bytes, and makes a few events: a switch, names, a thread. One byte may unpack
+    // An event takes eight bytes, and makes a few events: a switch, names, a thread. A byte may unpack
     // to a thousand.
     let name = "trace.dat";
     traced::check(TraceDat::from_source(input, Path::new(name)), name, input.len(), 1000);
@@ -22,7 +22,7 @@ pub fn check(input: &[u8]) {
 pub fn seeds() -> Vec<Vec<u8>> {
     let here = |at| (at, 0, 7, 7);
     let there = |at| (at, 1, 8, 8);
-    // Short ones lead further: only what their events are of is described.
+    // Short inputs lead further: only the types of their events are described.
     let only = |events: &[EventType]| {
         File::default().only(&[&[EventType::Switch, EventType::Waking][..], events].concat())
     };

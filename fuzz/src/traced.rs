@@ -1,4 +1,4 @@
-//! A file of another tracer, from its head to the graph of its events.
+//! Another tracer's file, from its head to its events' graph.
 
 use std::fmt::Display;
 
@@ -6,7 +6,8 @@ use wakepath_event::EventSource;
 use wakepath_import::Damage;
 use wakepath_wait_graph::Builder;
 
-/// Reads the file called `name`, of this number of bytes. Each makes at most `events_per_byte` events.
+/// Reads the file called `name` with this number of bytes. Each makes at most `events_per_byte`
+/// events.
 ///
 /// # Panics
 /// When a law is broken.

@@ -1,6 +1,6 @@
-//! Words that users type and names of the kernel: times, units, names with any bytes.
+//! Words that users type and kernel names: times, units, names with any bytes.
 //!
-//! Input: a byte that says which, then the words.
+//! Input: a byte that chooses the kind, then the words.
 
 use wakepath_clock::Stamp;
 use wakepath_engine::{TimeSpec, Unit, duration};
@@ -23,7 +23,7 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// A time specification names a stamp in the recording, wherever that lies.
+/// A time specification names a stamp in the recording, at any extent of it.
 fn time_spec(text: &str) {
     let _ = duration(text);
     let spec = match text.parse::<TimeSpec>() {
@@ -41,7 +41,7 @@ fn time_spec(text: &str) {
     }
 }
 
-/// A cgroup that has a name has a unit, which is part of its path.
+/// A cgroup with a name has a unit, which is part of its path.
 fn unit(path: &[u8]) {
     let within = |part: &[u8]| {
         assert!(!part.is_empty() && path.windows(part.len()).any(|window| window == part));
@@ -53,7 +53,7 @@ fn unit(path: &[u8]) {
     }
 }
 
-/// Nothing that is shown can drive a terminal, and what is harmless is shown as it is.
+/// No shown text can drive a terminal, and harmless text is shown unchanged.
 fn shown(shown: &str, bytes: &[u8]) {
     assert!(!shown.chars().any(char::is_control));
     if bytes.iter().all(|b| (b' '..=b'~').contains(b)) {

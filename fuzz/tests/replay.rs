@@ -1,5 +1,5 @@
-//! Every input that was kept, put through its decoder again: those that lead somewhere in
-//! `fuzz/corpus`, those that once broke a law in `fuzz/found`.
+//! Every kept input, put through its decoder again: the inputs in `fuzz/corpus`, which reach new
+//! code, and in `fuzz/found`, which once broke a law.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -12,7 +12,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// The inputs packed in `fuzz/corpus/DECODER.tar.zst`: the name and the bytes of each.
+/// The inputs packed in `fuzz/corpus/DECODER.tar.zst`: each name with its bytes.
 fn corpus(decoder: &str) -> Vec<(String, Vec<u8>)> {
     let path = folder("corpus").join(format!("{decoder}.tar.zst"));
     let packed = File::open(&path).expect("a packed corpus: `make fuzz` makes it");
@@ -29,7 +29,7 @@ fn corpus(decoder: &str) -> Vec<(String, Vec<u8>)> {
     entries.map(input).collect()
 }
 
-/// The inputs in the folder `fuzz/found/DECODER`, if there is one: the path and the bytes of each.
+/// The inputs in the folder `fuzz/found/DECODER`, if it exists: each path with its bytes.
 fn found(decoder: &str) -> Vec<(String, Vec<u8>)> {
     let Ok(entries) = fs::read_dir(folder("found").join(decoder)) else { return Vec::new() };
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry of the folder").path()).collect();

@@ -1,7 +1,6 @@
-//! A trace of this machine's scheduler in the kernel's own ring buffers (ftrace), as a file of trace-cmd.
+//! Traces this machine's scheduler in the kernel's own ring buffers (ftrace), into a trace-cmd file.
 //!
-//! trace-cmd itself starts on few kernels that a test may meet: here its file is put together from the same files of
-//! tracefs.
+//! trace-cmd itself starts on few kernels that a test may meet: here its file is built from the same tracefs files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -14,7 +13,7 @@ use crate::live::{self, Place, skip};
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// The events that the documents name; some kernels lack some.
+/// The events in the documents; some kernels lack some.
 const EVENTS: [&str; 12] = [
     "sched/sched_switch",
     "sched/sched_waking",
@@ -30,7 +29,7 @@ const EVENTS: [&str; 12] = [
     "timer/hrtimer_expire_entry",
 ];
 
-/// A buffer of our own in tracefs; removing it stops its events.
+/// Our own buffer in tracefs; removing it stops its events.
 struct Instance(PathBuf);
 
 impl Drop for Instance {
@@ -39,7 +38,7 @@ impl Drop for Instance {
     }
 }
 
-/// A folder where a buffer of the kernel may be recorded; `None`, with a line, where none may be.
+/// A folder for recording a kernel buffer; `None`, with a printed reason, if this is not possible.
 pub fn place(would_show: &str) -> Option<Place> {
     let folder = live::place(would_show)?;
     if Path::new(TRACEFS).join("instances").is_dir() && fs::read_dir(TRACEFS).is_ok() {
@@ -53,8 +52,8 @@ fn block(text: &[u8]) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes()[..], text].concat()
 }
 
-/// The block of a file of tracefs. For some files, the kernel returns only what fits into the first read, and then the
-/// end.
+/// A tracefs file's block. For some files, the kernel returns only the part that fits into the first read, and then
+/// the end.
 fn block_of(file: &str) -> Vec<u8> {
     let path = Path::new(TRACEFS).join(file);
     let mut file = fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -65,7 +64,7 @@ fn block_of(file: &str) -> Vec<u8> {
     block(&bytes)
 }
 
-/// Records all CPUs while a command runs, and writes what trace-cmd would, in version 6 of its files.
+/// Records all CPUs while a command runs, and writes the same file as trace-cmd, in file version 6.
 pub fn record(file: &Path, name: &str, buffer_kib: u32, command: &mut Command) -> Vec<Buffer> {
     let instance =
         Instance(Path::new(TRACEFS).join(format!("instances/wakepath-{name}-{}", std::process::id())));
@@ -99,7 +98,7 @@ pub fn record(file: &Path, name: &str, buffer_kib: u32, command: &mut Command) -
             bytes.extend(block_of(&format!("events/{system}/{name}/format")));
         }
     }
-    // No symbols, no formats of trace_printk.
+    // No symbols, no `trace_printk` formats.
     bytes.extend([0; 8]);
     bytes.extend(block_of("saved_cmdlines"));
     let buffers = buffers(&instance);
@@ -118,18 +117,18 @@ pub fn record(file: &Path, name: &str, buffer_kib: u32, command: &mut Command) -
     buffers
 }
 
-/// The buffer of one CPU.
+/// A CPU's buffer.
 #[derive(Debug)]
 pub struct Buffer {
-    /// Its pages, as the kernel lays them out.
+    /// The pages, in the kernel's layout.
     pages: Vec<u8>,
-    /// How many events were overwritten, by the kernel's own count.
+    /// The number of overwritten events, by the kernel's own count.
     overwritten: u64,
 }
 
 impl Buffer {
-    /// The loss that stands in front of the first page: with its count, or with 0 for "how many is not known" where
-    /// that page has no room for the count, so that the kernel left it out.
+    /// The loss in front of the first page: its count, or 0 for an unknown count if this page had no room for the
+    /// count, so that the kernel left it out.
     pub fn loss(&self) -> Option<u64> {
         let used = u64::from_le_bytes(self.pages.get(8..16)?.try_into().expect("8 bytes")) & 0xf_ffff;
         let has_room = 16 + used + 8 <= 4096;
@@ -137,7 +136,7 @@ impl Buffer {
     }
 }
 
-/// The buffer of each CPU.
+/// Each CPU's buffer.
 fn buffers(instance: &Instance) -> Vec<Buffer> {
     let cpus = (0..).map(|cpu| instance.0.join(format!("per_cpu/cpu{cpu}")));
     let cpus = cpus.take_while(|path| path.exists()).map(|path| {
@@ -149,7 +148,7 @@ fn buffers(instance: &Instance) -> Vec<Buffer> {
             .open(path.join("trace_pipe_raw"))
             .expect("a buffer");
         let (mut pages, mut page) = (Vec::new(), vec![0; 4096]);
-        // EAGAIN behind the last.
+        // EAGAIN follows the last page.
         while let Ok(read @ 1..) = raw.read(&mut page) {
             pages.extend(&page[..read]);
             pages.resize(pages.len().next_multiple_of(4096), 0);

@@ -1,6 +1,6 @@
-//! Runs the program `wakepath` for its tests: [`live`] on the machine that runs them, and on recordings [`made`] of
-//! scenarios; sends [`spans`]; has other tracers ([`perf`], [`ftrace`]) record. It uses nothing of the program but its file,
-//! which `cargo test` builds beside the tests.
+//! Runs the program `wakepath` for its tests: [`live`] on the test machine, and on recordings [`made`] from scenarios; sends
+//! [`spans`]; runs other tracers ([`perf`], [`ftrace`]). It uses only the program's file, which `cargo test` builds beside
+//! the tests.
 
 pub mod ftrace;
 pub mod live;

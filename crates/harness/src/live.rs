@@ -1,4 +1,4 @@
-//! The program run live, on the machine that runs the tests.
+//! The program run live, on the test machine.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use wakepath_event::{BlockedState, SwitchOut};
 use wakepath_process::Process;
 
-/// The program under test: in the folder above the one where cargo puts tests.
+/// The program under test: in the folder above cargo's test folder.
 pub static WAKEPATH: LazyLock<&str> = LazyLock::new(|| {
     let test = std::env::current_exe().expect("a path of the test");
     let program: PathBuf = test.ancestors().nth(2).expect("the folder of the build").join("wakepath");
@@ -19,7 +19,7 @@ pub static WAKEPATH: LazyLock<&str> = LazyLock::new(|| {
     program.into_os_string().into_string().expect("UTF-8").leak()
 });
 
-/// A folder where a test may record. It is removed with this.
+/// A folder in which a test may record, removed on drop.
 #[derive(Debug)]
 pub struct Place(tempfile::TempDir);
 
@@ -37,11 +37,11 @@ impl AsRef<Path> for Place {
     }
 }
 
-/// Whether this machine and these rights allow recording, by `wakepath doctor`: asked once for all tests of a program.
+/// Whether this machine and the user's rights allow recording, by `wakepath doctor`: run once per test program.
 static CAN_RECORD: LazyLock<bool> =
     LazyLock::new(|| Command::new(*WAKEPATH).arg("doctor").output().expect("wakepath").status.success());
 
-/// A folder of its own where a test may record; `None`, with a line that says so, where it may not.
+/// A folder in which a test may record; `None`, with a printed reason, if it may not.
 pub fn place(would_show: &str) -> Option<Place> {
     if !*CAN_RECORD {
         skip("this machine or these rights allow no recording", would_show);
@@ -50,7 +50,7 @@ pub fn place(would_show: &str) -> Option<Place> {
     Some(Place(tempfile::tempdir().expect("a folder")))
 }
 
-/// A process that is killed when it is no longer needed.
+/// A process that is killed on drop.
 #[derive(Debug)]
 pub struct Beside(pub Child);
 
@@ -60,20 +60,20 @@ impl Drop for Beside {
     }
 }
 
-/// Says what is not tried here, and what it would have shown. A failure where all has to be tried.
+/// Prints why a test is skipped, and the missing result. Panics where all tests have to run.
 #[track_caller]
 pub fn skip(why: &str, would_show: &str) {
     assert!(std::env::var_os("WAKEPATH_REQUIRE_LIVE").is_none(), "all tests must run here: {why}");
     eprintln!("skipped: {why}; would show that {would_show}");
 }
 
-/// Says what neither rights nor `make setup` make possible on this machine, and what it would have shown: another kernel,
-/// real traces, a program that is not there. No failure anywhere.
+/// Prints why a test is not possible on this machine, even with all rights and after `make setup`, and the missing result: it needs another
+/// kernel, real traces, or a missing program. Never a failure.
 pub fn not_possible(why: &str, would_show: &str) {
     eprintln!("skipped: not possible here: {why}; would show that {would_show}");
 }
 
-/// The `go` command, on the path or where Go's own archive installs it; `None`, with a line that says so, where it is missing.
+/// The `go` command, on the path or where Go's own archive installs it; `None`, with a printed reason, if it is missing.
 pub fn go(would_show: &str) -> Option<PathBuf> {
     let is_there = |go: &PathBuf| match Command::new(go).arg("version").output() {
         Ok(output) => {
@@ -92,7 +92,7 @@ pub fn go(would_show: &str) -> Option<PathBuf> {
     found
 }
 
-/// In which state a thread is when it leaves its CPU, in a word, to be compared with what others print.
+/// A thread's state as it leaves its CPU, in a word, for comparison with other tracers.
 pub fn left_as(out: &SwitchOut) -> &'static str {
     match out {
         SwitchOut::Runnable => "runnable",
@@ -106,8 +106,8 @@ pub fn left_as(out: &SwitchOut) -> &'static str {
     }
 }
 
-/// A program of `lab/workloads/`, compiled into a folder; or copied, where there is no compiler but a folder with
-/// all of them that `WAKEPATH_WORKLOADS` names.
+/// A program from `lab/workloads/`, compiled into a folder; or copied from the folder in `WAKEPATH_WORKLOADS`, which has all built
+/// programs for machines without a compiler.
 pub fn workload(folder: &Path, name: &str) -> String {
     if let Some(built) = std::env::var_os("WAKEPATH_WORKLOADS") {
         let program = folder.join(name);
@@ -136,27 +136,26 @@ pub fn program(folder: &Path, name: &str, source: &str, options: &[&str]) -> Str
     program.to_str().expect("a path").to_owned()
 }
 
-/// `wakepath` with these arguments in a folder, to be run.
+/// `wakepath` with these arguments in a folder, not yet started.
 pub fn command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(*WAKEPATH);
     command.args(arguments).current_dir(folder);
     command
 }
 
-/// `wakepath` with these arguments in a folder.
+/// Runs `wakepath` with these arguments in a folder.
 pub fn wakepath(folder: &Path, arguments: &[&str]) -> Output {
     command(folder, arguments).output().expect("wakepath")
 }
 
-/// The texts that a program wrote to stdout and stderr.
+/// A program's stdout and stderr.
 pub fn texts(output: &Output) -> (String, String) {
     let [out, err] =
         [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     (out, err)
 }
 
-/// Runs `wakepath` with these arguments in a folder, which has to end with this code. Returns what it wrote to stdout
-/// and stderr.
+/// Runs `wakepath` with these arguments in a folder, with this expected exit code. Returns stdout and stderr.
 #[track_caller]
 pub fn run(folder: &Path, arguments: &[&str], code: i32) -> (String, String) {
     let output = wakepath(folder, arguments);
@@ -169,31 +168,31 @@ pub fn run(folder: &Path, arguments: &[&str], code: i32) -> (String, String) {
     (out, err)
 }
 
-/// The words of an answer for a task switch without a report by the kernel, in JSON and in text. Some kernels leave out several switches a
+/// The words in an answer for a task switch without a report by the kernel, in JSON and in text. Some kernels leave out several switches a
 /// second, also in their own tracers: a test that fails on such an answer has shown nothing.
 const UNRECORDED: [&str; 2] = [r#""code":"unrecorded""#, "a task switch was not recorded"];
 
-/// The same of `wakepath record`.
+/// Runs `wakepath record` like [`run`].
 #[track_caller]
 pub fn record(folder: &Path, arguments: &[&str], code: i32) -> (String, String) {
     run(folder, &[&["record"], arguments].concat(), code)
 }
 
-/// The document that a verb prints with `--json`, of the recording in a folder.
+/// A verb's `--json` document about the recording in a folder.
 #[track_caller]
 pub fn document(folder: &Path, arguments: &[&str]) -> Value {
     let (out, _) = run(folder, &[arguments, &["--json"]].concat(), 0);
     serde_json::from_str(&out).expect("JSON")
 }
 
-/// The targets that `wakepath latency` counts with these arguments while a command runs, and the numbers that the
-/// command prints (`NAME NUMBER`), summed by name.
+/// The targets that `wakepath latency` counts with these arguments while a command runs, and the numbers that the command prints (`NAME
+/// NUMBER`), summed by name.
 #[track_caller]
 pub fn latency(folder: &Path, arguments: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
     counts(&run(folder, &[&["latency", "--json"], arguments, &["--"], command].concat(), 0).0)
 }
 
-/// The same of what `wakepath latency --json` and its command printed.
+/// The same from the output of `wakepath latency --json` and its command.
 #[track_caller]
 pub fn counts(printed: &str) -> (Vec<Value>, HashMap<String, u64>) {
     let (document, own) = document_among(printed);
@@ -206,27 +205,26 @@ pub fn counts(printed: &str) -> (Vec<Value>, HashMap<String, u64>) {
     (list(&document["targets"]).to_vec(), numbers)
 }
 
-/// The document of `wakepath latency --json` among the lines that its command printed (null if there is none), and
-/// those lines.
+/// The document from `wakepath latency --json` among its command's lines (null without a document), and these lines.
 pub fn document_among(printed: &str) -> (Value, Vec<&str>) {
     let (documents, own): (Vec<_>, _) = printed.lines().partition(|line| line.starts_with('{'));
     (documents.first().map_or(Value::Null, |line| serde_json::from_str(line).expect("JSON")), own)
 }
 
-/// A list of a document.
+/// A list in a document.
 #[track_caller]
 pub fn list(value: &Value) -> &[Value] {
     value.as_array().unwrap_or_else(|| panic!("{value} is no list"))
 }
 
-/// A number of a document, which may be written as text.
+/// A number in a document, which may be written as text.
 #[track_caller]
 pub fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Records a program of this name in the folder, which writes its spans into `spans.json`. Those of its five slowest requests that
-/// one held back for more than 10 ms, as documents: the kernel does not show all switches.
+/// Records the program with this name in the folder, which writes its spans into `spans.json`. Returns the documents of those among its
+/// five slowest requests that another request held back for more than 10 ms: the kernel does not show all switches.
 pub fn blocked(folder: &Path, options: &[&str], program: &str, arguments: &[&str]) -> Vec<Value> {
     let program = folder.join(program);
     let words = [options, &["--", program.to_str().expect("UTF-8"), "spans.json"], arguments].concat();
@@ -249,12 +247,12 @@ pub fn length(of: &Value) -> i64 {
     to - from
 }
 
-/// `wakepath path --json` of the recording in a folder.
+/// `wakepath path --json` on the recording in a folder.
 pub fn path(folder: &Path) -> Value {
     document(folder, &["path"])
 }
 
-/// The segments tile the window; the sum of the contributors is the window. Returns it, ns.
+/// Asserts that the segments tile the window, and that the contributors add up to it. Returns the window's length, ns.
 pub fn adds_up(document: &Value) -> i64 {
     let number = |value: &Value| value.as_i64().expect("a number");
     let (from, to) = (number(&document["window"]["from_ns"]), number(&document["window"]["to_ns"]));
@@ -269,13 +267,13 @@ pub fn adds_up(document: &Value) -> i64 {
     to - from
 }
 
-/// ns of all contributors of a kind.
+/// The time of all contributors with this kind, ns.
 pub fn of_kind(document: &Value, kind: &str) -> i64 {
     let of_kind = list(&document["contributors"]).iter().filter(|one| one["kind"] == kind);
     of_kind.map(|one| one["total_ns"].as_i64().expect("a number")).sum()
 }
 
-/// The first byte of a function of a running program, or of a library that it has mapped.
+/// The first byte of a function in a running program, or in a library mapped by it.
 pub fn first_byte(pid: u32, program: &str, function: &str) -> u8 {
     let symbols = Command::new("nm").arg(program).output().expect("nm").stdout;
     let symbols = String::from_utf8(symbols).expect("text");

@@ -1,4 +1,4 @@
-//! Recordings of scenarios on disk, and the program run on them.
+//! Scenario recordings on disk, and the program run on them.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,29 +14,29 @@ const RELEASE: &str = "6.18.0";
 /// 2026-11-21 02:58:41.310 UTC, ns.
 const REALTIME: u64 = 1_795_229_921_310_000_000;
 
-/// A folder with a recording in it, `wakepath.rec`.
+/// A folder with a recording, `wakepath.rec`.
 #[derive(Debug)]
 pub struct Made {
     folder: tempfile::TempDir,
 }
 
-/// Writes the recording of a trace as text, whose clock began at 2026-11-21 02:58:41.310 UTC.
-/// `more` comes before it.
+/// Writes a text trace's recording, whose clock began at 2026-11-21 02:58:41.310 UTC. `more` comes
+/// before it.
 pub fn made(trace: &str, more: &[EventKind]) -> Made {
     made_on(("web3", "67e2237c-99e6-488f-b6e0-82e34227d61c"), trace, more)
 }
 
-/// The same, with the mark at the end of each stream that a recorder writes when it ends properly.
+/// The same, with the end mark in each stream that a recorder writes when it ends properly.
 pub fn made_with_ends(trace: &str) -> Made {
     write(("web3", "67e2237c-99e6-488f-b6e0-82e34227d61c"), REALTIME, trace, &[], true)
 }
 
-/// The same as [`made`], of a host of this name and boot.
+/// The same as [`made`], for a host with this name and boot.
 pub fn made_on(host: (&str, &str), trace: &str, more: &[EventKind]) -> Made {
     write(host, REALTIME, trace, more, false)
 }
 
-/// The same, of a host whose realtime clock read this, in ns, as the recording began.
+/// The same, for a host whose realtime clock read `realtime_ns` as the recording began.
 pub fn made_at(host: (&str, &str), realtime_ns: u64, trace: &str, more: &[EventKind]) -> Made {
     write(host, realtime_ns, trace, more, false)
 }
@@ -50,7 +50,7 @@ fn write(
 ) -> Made {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let drawn = text::parse(trace).expect("a trace").events;
-    // Events whose CPU is not known are in the stream of the last one.
+    // Events with an unknown CPU go into the last CPU's stream.
     let last = drawn.iter().map(|event| event.cpu).filter(|cpu| *cpu != Cpu::UNKNOWN).max();
     let cpus = usize::from(last.unwrap_or_default().0).max(1) + 1;
     let host = HostIdentity {
@@ -116,29 +116,29 @@ fn begin(what: EventKind) -> Event {
 }
 
 impl Made {
-    /// Where the recording is.
+    /// The recording's path.
     pub fn recording(&self) -> PathBuf {
         self.folder.path().join("wakepath.rec")
     }
 
-    /// The folder that the program runs in.
+    /// The folder in which the program runs.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The program, to be run beside the recording.
+    /// The program's command, in the recording's folder.
     pub fn wakepath<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(*crate::live::WAKEPATH);
         command.args(arguments).current_dir(self.folder.path()).env_remove("NO_COLOR");
         command
     }
 
-    /// Runs it: its code, what it said, what it complained.
+    /// Runs the program. Returns its exit code, stdout and stderr.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> (i32, String, String) {
         told(&self.wakepath(arguments).output().expect("the program runs"))
     }
 
-    /// Runs it, without a complaint: the document that it prints.
+    /// Runs the program without errors or warnings. Returns its document.
     #[track_caller]
     pub fn document<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Value {
         let (code, out, err) = self.run(arguments);
@@ -147,7 +147,7 @@ impl Made {
     }
 }
 
-/// A program's code and texts.
+/// A program's exit code, stdout and stderr.
 pub fn told(output: &Output) -> (i32, String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
     (output.status.code().expect("it was not killed"), text(&output.stdout), text(&output.stderr))

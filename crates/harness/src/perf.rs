@@ -1,4 +1,4 @@
-//! `perf record` of this machine's scheduler.
+//! `perf record` for this machine's scheduler.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -6,11 +6,12 @@ use std::process::{Command, Stdio};
 
 use crate::live::{self, Place, not_possible, skip};
 
-/// The events that the documents name.
+/// The events in the documents.
 pub const EVENTS: &str =
     "sched:sched_switch,sched:sched_waking,sched:sched_wakeup_new,irq:*,timer:hrtimer_expire_*";
 
-/// A folder where perf may record the scheduler of all CPUs; `None`, with a line, where it may not.
+/// A folder in which perf may record the scheduler on all CPUs; `None`, with a printed reason, if
+/// it may not.
 pub fn place(would_show: &str) -> Option<Place> {
     let folder = live::place(would_show)?;
     let tried = Command::new("perf")
@@ -31,7 +32,7 @@ pub fn place(would_show: &str) -> Option<Place> {
     None
 }
 
-/// `perf record` of all CPUs into this file, of these events while a command runs.
+/// Runs `perf record` on all CPUs into this file, with these arguments, while a command runs.
 pub fn record(folder: &Path, file: &str, arguments: &[&str], command: &[&str]) {
     let output = Command::new("perf")
         .args(["record", "-q", "-a", "-m", "8M", "-o", file])

@@ -1,4 +1,4 @@
-//! Spans to send, and clients that send them: gRPC like an SDK, and plain HTTP.
+//! Spans to send, and their clients: gRPC like an SDK, and plain HTTP.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -18,13 +18,13 @@ use tonic::Status;
 use tonic::codec::CompressionEncoding;
 use tonic::transport::Channel;
 
-/// The attribute `key` with a text.
+/// The attribute `key` with a text value.
 pub fn attribute(key: &str, text: &str) -> KeyValue {
     let value = Some(AnyValue { value: Some(Value::StringValue(text.to_owned())) });
     KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
 }
 
-/// A span of this name, whose id is `id` in each byte.
+/// A span with this name and `id` in each byte of its ids.
 pub fn span(id: u8, name: &str) -> Span {
     Span {
         trace_id: vec![id; 16],
@@ -36,7 +36,7 @@ pub fn span(id: u8, name: &str) -> Span {
     }
 }
 
-/// A request with these spans of one service.
+/// A request with a service's spans.
 pub fn request(service: &str, spans: Vec<Span>) -> ExportTraceServiceRequest {
     let resource = Resource { attributes: vec![attribute("service.name", service)], ..Resource::default() };
     let scope_spans = vec![ScopeSpans { spans, ..ScopeSpans::default() }];
@@ -49,14 +49,14 @@ pub fn request(service: &str, spans: Vec<Span>) -> ExportTraceServiceRequest {
     }
 }
 
-/// The bytes, compressed.
+/// The compressed bytes.
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).expect("memory");
     encoder.finish().expect("memory")
 }
 
-/// Sends a request as an SDK does by gRPC.
+/// Sends a request by gRPC, like an SDK.
 pub fn export(
     address: SocketAddr,
     compress: bool,
@@ -68,7 +68,7 @@ pub fn export(
         let channel = endpoint.connect().await.expect("a connection");
         let mut client = TraceServiceClient::new(channel);
         if compress {
-            // Servers in Go answer in the encoding of the request.
+            // Servers in Go answer in the request's encoding.
             client = client
                 .send_compressed(CompressionEncoding::Gzip)
                 .accept_compressed(CompressionEncoding::Gzip);
@@ -77,18 +77,18 @@ pub fn export(
     })
 }
 
-/// An answer over HTTP.
+/// An HTTP answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Its status; 0 without an answer.
+    /// The status; 0 without an answer.
     pub status: u16,
     /// The status line and headers, in lower case.
     pub head: String,
-    /// Its body.
+    /// The body.
     pub body: Vec<u8>,
 }
 
-/// Sends one request over HTTP/1.1, and reads until the connection is closed.
+/// Sends a request over HTTP/1.1, and reads until the connection is closed.
 pub fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
     let length = body.len().to_string();
     let more = [("content-length", length.as_str()), ("connection", "close")];
@@ -103,7 +103,7 @@ pub fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &[u
 pub fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time");
-    // It may refuse the rest.
+    // The receiver may refuse the rest.
     let _ = stream.write_all(bytes);
     read(&mut stream)
 }
@@ -111,7 +111,7 @@ pub fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
 /// Reads an answer until the connection is closed.
 pub fn read(stream: &mut TcpStream) -> Answer {
     let mut bytes = Vec::new();
-    // Closing it with bytes unread resets it.
+    // A close with unread bytes resets the connection.
     let _ = stream.read_to_end(&mut bytes);
     let end = bytes.windows(4).position(|it| it == b"\r\n\r\n").map_or(bytes.len(), |at| at + 4);
     let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
@@ -119,9 +119,9 @@ pub fn read(stream: &mut TcpStream) -> Answer {
     Answer { status, head, body: bytes[end..].to_vec() }
 }
 
-/// The header of a body in protobuf.
+/// The header for a protobuf body.
 pub const PROTOBUF: (&str, &str) = ("content-type", "application/x-protobuf");
-/// The header of a body in JSON.
+/// The header for a JSON body.
 pub const JSON: (&str, &str) = ("content-type", "application/json");
-/// The header of a compressed body.
+/// The header for a compressed body.
 pub const GZIP: (&str, &str) = ("content-encoding", "gzip");

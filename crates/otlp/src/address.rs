@@ -1,16 +1,16 @@
-//! Where a receiver listens, as people write it.
+//! The addresses at which a receiver listens, from an option's text.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
-/// The ports that OTLP has: for gRPC, and for HTTP. This receiver serves both on each.
+/// OTLP's standard ports: for gRPC, and for HTTP. This receiver serves both on each.
 pub const STANDARD_PORTS: [u16; 2] = [4317, 4318];
 
 /// The addresses to listen at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenAt(pub(crate) Vec<SocketAddr>);
 
-/// Both standard ports of the loopback interface.
+/// Both standard ports on the loopback interface.
 impl Default for ListenAt {
     fn default() -> Self {
         Self(STANDARD_PORTS.map(loopback).to_vec())
@@ -21,7 +21,7 @@ fn loopback(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
-/// `PORT` of the loopback interface, or `HOST:PORT`.
+/// `PORT` on the loopback interface, or `HOST:PORT`.
 impl FromStr for ListenAt {
     type Err = String;
 
@@ -35,12 +35,12 @@ impl FromStr for ListenAt {
             return Err(expected());
         }
         let found = text.to_socket_addrs().map_err(|error| format!("cannot find {text}: {error}"))?;
-        // One address: the others of a name are mostly the same interface once more.
+        // A single address: a name's other addresses are mostly the same interface once more.
         found.take(1).next().map(|address| Self(vec![address])).ok_or_else(expected)
     }
 }
 
-/// How a program on this host reaches an address.
+/// The address by which a program on this host reaches `address`.
 pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         ip if !ip.is_unspecified() => ip,
@@ -64,7 +64,7 @@ mod tests {
             ("localhost:9", "127.0.0.1:9"),
         ] {
             let address: ListenAt = text.parse().expect(text);
-            // `localhost` may be either.
+            // `localhost` may have either address.
             let found = address.0[0].to_string().replace("[::1]:9", "127.0.0.1:9");
             assert_eq!((found.as_str(), address.0.len()), (expected, 1));
         }

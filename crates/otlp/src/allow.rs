@@ -1,9 +1,9 @@
-//! The attributes that are kept: applications put URLs, statements and user names into others.
+//! The kept attributes. Applications put URLs, statements and user names into others.
 
 use std::collections::HashSet;
 
-/// The attributes of spans and resources that are kept without being asked for; one that ends in `*` stands for all that
-/// begin like it.
+/// The span and resource attributes that are kept by default; a key with `*` at its end stands for all keys that begin
+/// like it.
 pub const KEPT_ATTRIBUTES: [&str; 40] = [
     "service.name",
     "service.namespace",
@@ -47,7 +47,7 @@ pub const KEPT_ATTRIBUTES: [&str; 40] = [
     "error.type",
 ];
 
-/// Whether attributes are kept, by their keys: those of [`KEPT_ATTRIBUTES`], and these.
+/// Whether attributes are kept, by their keys: [`KEPT_ATTRIBUTES`] and `more`.
 pub fn is_kept(more: &[String]) -> impl Fn(&str) -> bool + Send + Sync + 'static {
     let list = AllowList::with(more);
     move |key| list.has(key)
@@ -61,7 +61,7 @@ pub(crate) struct AllowList {
 }
 
 impl AllowList {
-    /// [`KEPT_ATTRIBUTES`], and these.
+    /// [`KEPT_ATTRIBUTES`] and `more`.
     pub(crate) fn with(more: &[String]) -> Self {
         let keys = KEPT_ATTRIBUTES.into_iter().chain(more.iter().map(String::as_str));
         let (beginnings, whole): (Vec<_>, Vec<_>) = keys.partition(|key| key.ends_with('*'));

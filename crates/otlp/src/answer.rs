@@ -1,4 +1,4 @@
-//! The answers to clients, as each protocol has them.
+//! The answers to clients, in each protocol's form.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-/// When a client may send a refused request again.
+/// The time after which a client may send a refused request again.
 pub(crate) const RETRY_IN: Duration = Duration::from_secs(1);
 
-/// The form of a request over HTTP.
+/// The form of an HTTP request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Protobuf,
@@ -31,15 +31,15 @@ impl Encoding {
     }
 }
 
-/// Why a request was refused.
+/// The reason why a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Malformed(String),
     TooLarge,
-    /// To be sent again.
+    /// The client should send the request again.
     Busy,
     Slow,
-    /// The backend does not answer; to be sent again.
+    /// The backend does not answer; the client should send the request again.
     NoBackend(String),
 }
 
@@ -54,11 +54,12 @@ impl Refusal {
         }
     }
 
-    /// The refusal over gRPC. A client sends a request with `RESOURCE_EXHAUSTED` again only where the answer says when.
+    /// The refusal over gRPC. A client repeats a request after `RESOURCE_EXHAUSTED` only if the answer has a retry
+    /// time.
     pub(crate) fn status(&self) -> Status {
         let code = match self {
             Self::Malformed(_) => Code::InvalidArgument,
-            // Without a time at which to send it again, clients do not.
+            // Without a retry time, clients do not send it again.
             Self::TooLarge => Code::ResourceExhausted,
             Self::Busy => {
                 let details = ErrorDetails::with_retry_info(Some(RETRY_IN));
@@ -98,14 +99,14 @@ pub(crate) fn error(status: StatusCode, encoding: Encoding, message: &str) -> Re
     response(status, encoding, bytes)
 }
 
-/// Spans of a request that were not kept, with the reason; the others were.
+/// The number of spans in a request that were not kept, with the reason; the others were kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rejected {
     pub spans: u64,
     pub why: String,
 }
 
-/// The answer to a request that was accepted, as protobuf.
+/// The answer to an accepted request, as protobuf.
 pub(crate) fn accepted(rejected: Option<&Rejected>) -> Vec<u8> {
     let partial_success = rejected.map(|rejected| ExportTracePartialSuccess {
         rejected_spans: i64::try_from(rejected.spans).unwrap_or(i64::MAX),

@@ -1,4 +1,4 @@
-//! The body of a request, read within bounds of size, time and memory.
+//! A request's body, read within bounds on size, time and memory.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use hyper::body::{Body, Bytes};
 
 use crate::room::Taken;
 
-/// How long a body may take to come.
+/// The longest time for a body to arrive.
 pub(crate) const MAX_BODY_TIME: Duration = Duration::from_secs(10);
 
-/// Why a body was not read.
+/// The reason why a body was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyError {
     TooLarge,
@@ -23,7 +23,7 @@ pub(crate) enum BodyError {
     Broken,
 }
 
-/// Reads a body of at most `most` bytes, each of which is taken from the room before it is kept.
+/// Reads a body with at most `most` bytes, each taken from the room before it is kept.
 pub(crate) async fn collect<B>(body: B, most: usize, taken: &mut Taken) -> Result<Bytes, BodyError>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -61,14 +61,14 @@ where
     Ok(bytes.into())
 }
 
-/// Why compressed bytes were not decompressed.
+/// The reason why compressed bytes were not decompressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GzipError {
     TooLarge,
     NotGzip,
 }
 
-/// Decompresses to at most `most` bytes: a thousand times as many may be in what comes.
+/// Decompresses to at most `most` bytes: compressed bytes may contain a thousand times as many.
 pub(crate) fn decompress(bytes: &[u8], most: usize) -> Result<Vec<u8>, GzipError> {
     let mut out = Vec::new();
     let decoder = MultiGzDecoder::new(bytes);

@@ -15,27 +15,30 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::service::Service;
 
-/// Connections at one time.
+/// The largest number of open connections.
 pub const MAX_CONNECTIONS: usize = 64;
-/// How long a connection may take to send the head of its first request, and of each over HTTP/1.
+/// The longest time for a connection to send the head of its first request, and of each over
+/// HTTP/1.
 const MAX_HEAD_TIME: Duration = Duration::from_secs(10);
-/// How long a connection is kept that has no request. Clients connect anew without a word.
+/// The longest time for which a connection without a request is kept. Clients connect anew without
+/// an error.
 const MAX_IDLE_TIME: Duration = Duration::from_secs(30);
-/// How long a connection may take to end its requests when it is to close.
+/// The longest time for a closing connection to end its requests.
 pub(crate) const MAX_CLOSE_TIME: Duration = Duration::from_secs(2);
-/// The time before another try where no connection could be accepted.
+/// The time before the next try after a connection could not be accepted.
 const ACCEPT_AGAIN_IN: Duration = Duration::from_millis(100);
 
-/// Requests at one time on a connection of HTTP/2.
+/// The largest number of open requests on an HTTP/2 connection.
 const MAX_STREAMS: u32 = 32;
-/// Bytes that a request, and all requests of a connection of HTTP/2, may send before they are read.
+/// The bytes that a request, and all requests on an HTTP/2 connection, may send before they are
+/// read.
 const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 10;
-/// Bytes of a head, and of a buffer of HTTP/1.
+/// The largest head over HTTP/2, and the largest buffer over HTTP/1 and for sending over HTTP/2, bytes.
 const MAX_HEAD_BYTES: u32 = 16 << 10;
 const MAX_BUFFER_BYTES: usize = 64 << 10;
 
-/// Accepts connections until `stop` changes. Each that is served holds a permit of `limit`.
+/// Accepts connections until `stop` changes. Each served connection holds a permit from `limit`.
 pub(crate) async fn accept(
     listener: TcpListener,
     service: Arc<Service>,
@@ -62,7 +65,7 @@ pub(crate) async fn accept(
     }
 }
 
-/// The requests of a connection.
+/// A connection's requests.
 #[derive(Debug)]
 struct Activity(Mutex<Requests>);
 
@@ -70,7 +73,7 @@ struct Activity(Mutex<Requests>);
 struct Requests {
     running: usize,
     ended: usize,
-    /// When the last one ended, or else when the connection began.
+    /// The end of the last request, or else the connection's beginning.
     idle_since: Instant,
 }
 
@@ -80,7 +83,7 @@ impl Activity {
         Running(Arc::clone(self))
     }
 
-    /// Until when a connection with these requests is kept; checked again then.
+    /// The time until which a connection with these requests is kept; checked again then.
     fn deadline(&self) -> Instant {
         let requests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match (requests.running, requests.ended) {
@@ -91,7 +94,7 @@ impl Activity {
     }
 }
 
-/// A request that runs. It ends with this, also where its client went away.
+/// A running request. It ends when this value is dropped, also after its client went away.
 struct Running(Arc<Activity>);
 
 impl Drop for Running {
@@ -126,7 +129,7 @@ async fn serve(
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answer));
     loop {
         tokio::select! {
-            // How a connection ends is its client's affair.
+            // The client decides how a connection ends.
             _ = connection.as_mut() => return,
             () = sleep_until(activity.deadline()) => if activity.deadline() <= Instant::now() { break },
             _ = stop.changed() => break,

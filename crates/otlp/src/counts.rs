@@ -1,4 +1,4 @@
-//! The number of spans and requests that came, by what became of them.
+//! The numbers of received spans and requests, by outcome.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher as _;
@@ -8,53 +8,53 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::filter::Kept;
 
-/// The spans and requests that a receiver got.
+/// A receiver's spans and requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Received {
-    /// Where it listened.
+    /// The addresses at which it listened.
     pub addresses: Vec<SocketAddr>,
-    /// Spans that were written.
+    /// Written spans.
     pub spans: u64,
-    /// The number of services that they are of; [`MAX_SERVICES`] stands for that and more.
+    /// The number of services with written spans; [`MAX_SERVICES`] stands for this number and more.
     pub services: usize,
-    /// Spans that were refused since their ids are not valid.
+    /// Spans refused for invalid ids.
     pub invalid: u64,
-    /// Requests with spans that were refused: not readable as such.
+    /// Refused requests that could not be decoded, or were cut off.
     pub malformed: u64,
-    /// Requests that were refused: larger than the largest.
+    /// Refused requests above the largest size.
     pub too_large: u64,
-    /// Requests that were refused since too much waited already; clients send them again.
+    /// Requests refused because too much was waiting already; clients send them again.
     pub busy: u64,
-    /// Requests that took too long to come.
+    /// Requests that took too long to arrive.
     pub slow: u64,
-    /// Connections that were closed at once, since there were too many.
+    /// Connections closed at once, because too many were open.
     pub connections_refused: u64,
-    /// Spans that were accepted and could not be written.
+    /// Valid spans that could not be written.
     pub unwritten: u64,
-    /// Why they could not.
+    /// The reason why they could not be written.
     pub why_unwritten: Option<String>,
-    /// Requests with metrics or logs that were dropped.
+    /// Dropped requests with metrics, logs or profiles.
     pub dropped: u64,
-    /// The requests that were sent on, where that was asked for.
+    /// The forwarded requests, if forwarding is on.
     pub forwarded: Option<Forwarded>,
 }
 
-/// The requests that were sent on.
+/// The forwarded requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Forwarded {
-    /// Where they were sent.
+    /// The backend's URL.
     pub url: String,
-    /// Requests that got an answer.
+    /// Requests with an answer.
     pub answered: u64,
-    /// Those of them whose answer was an error.
+    /// Requests whose answer was an error, among the answered.
     pub refused: u64,
-    /// Requests that got none.
+    /// Requests without an answer.
     pub failed: u64,
-    /// Why the last of these got none.
+    /// The reason for the last failure.
     pub why_failed: Option<String>,
 }
 
-/// The largest number of services that are counted.
+/// The largest number of services that is counted.
 pub const MAX_SERVICES: usize = 4096;
 
 /// The counts of a running receiver.
@@ -77,7 +77,7 @@ pub(crate) struct Counts {
 
 #[derive(Debug, Default)]
 struct Rest {
-    /// Hashes of names: names may be long.
+    /// Hashes, since names may be long.
     services: HashSet<u64>,
     hasher: foldhash::fast::RandomState,
     why_unwritten: Option<String>,
@@ -112,7 +112,7 @@ impl Counts {
         self.rest().why_unwritten.get_or_insert(why);
     }
 
-    /// Why nothing can be written any more.
+    /// The reason why nothing can be written any more.
     pub(crate) fn why_unwritten(&self) -> Option<String> {
         self.rest().why_unwritten.clone()
     }
@@ -157,7 +157,7 @@ impl Counts {
         self.rest().why_failed = Some(why);
     }
 
-    /// The counts so far, without what only the receiver knows.
+    /// The counts so far, without the fields that only the receiver knows.
     pub(crate) fn received(&self) -> Received {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let rest = self.rest();

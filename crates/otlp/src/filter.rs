@@ -1,8 +1,8 @@
-//! The part of a message with spans that gets onto the disk: fields and attributes that are listed, and no others.
+//! The part of a message with spans that is written to disk: listed fields and attributes, and no others.
 //!
-//! A message is copied field by field. A field that is not named here is dropped, unknown ones too; so are the attributes of scopes
-//! and links, events, trace states and the texts of a status. The counts of dropped parts that OTLP has are raised.
-//! The result decodes as `TracesData`, whatever comes in, and is no longer than a few bytes per part more than the message.
+//! A message is copied field by field. A field without a name here is dropped, as are unknown fields, the attributes of scopes and
+//! links, events, trace states and status texts. OTLP's own counts of dropped parts are raised.
+//! The result always decodes as `TracesData`, and is longer than the message by at most a few bytes per part.
 
 use opentelemetry_proto::tonic::common::v1::AnyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Attribute;
@@ -11,23 +11,23 @@ use prost::Message as _;
 use crate::allow::AllowList;
 use crate::wire::{Fields, Malformed, put_bytes, put_fixed32, put_fixed64, put_number};
 
-/// The largest attribute that is kept, its key and value together, bytes.
+/// The largest kept attribute, its key and value together, bytes.
 const MAX_ATTRIBUTE_BYTES: usize = 4 << 10;
 
-/// The part of a message that is kept.
+/// The kept part of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Kept {
     /// `TracesData`; empty without spans.
     pub message: Vec<u8>,
-    /// The number of its spans.
+    /// The number of spans in `message`.
     pub spans: u64,
-    /// The number of spans without a valid id, which are not in it.
+    /// The number of dropped spans, which have an invalid id.
     pub invalid: u64,
-    /// The names of the services that its spans are of, in order and with repetitions.
+    /// The service name for each resource with spans, in order and with repetitions.
     pub services: Vec<String>,
 }
 
-/// The numbers of fields, as `opentelemetry/proto/trace/v1/trace.proto` and those beside it give them.
+/// The field numbers in `opentelemetry/proto/trace/v1/trace.proto` and the files beside it.
 mod number {
     pub const RESOURCE_SPANS: u64 = 1;
 
@@ -69,7 +69,7 @@ mod number {
     pub const VALUE: u64 = 2;
 }
 
-/// Keeps of `TracesData`, or of a request to export it, what the list allows.
+/// Keeps the allowed parts of `TracesData`, or of a request to export it.
 pub(crate) fn filter(message: &[u8], allowed: &AllowList) -> Result<Kept, Malformed> {
     let mut kept = Kept::default();
     for field in Fields::of(message) {
@@ -156,7 +156,7 @@ fn scope_spans(
     Ok(())
 }
 
-/// The name and the version of the library that made the spans.
+/// The name and version of the library that made the spans.
 fn scope(message: &[u8]) -> Result<Vec<u8>, Malformed> {
     let mut out = Vec::new();
     for field in Fields::of(message) {
@@ -168,7 +168,7 @@ fn scope(message: &[u8]) -> Result<Vec<u8>, Malformed> {
     Ok(out)
 }
 
-/// The fields of a span that are kept; the last of each counts.
+/// A span's kept fields; the last value for each counts.
 #[derive(Default)]
 struct Span<'a> {
     trace_id: &'a [u8],
@@ -187,7 +187,7 @@ struct Span<'a> {
     dropped_links: u64,
 }
 
-/// `None` for a span without a valid id.
+/// The span's kept fields; `None` if an id is invalid, its parent's included.
 fn span(message: &[u8], allowed: &AllowList) -> Result<Option<Vec<u8>>, Malformed> {
     let mut span = Span::default();
     for field in Fields::of(message) {
@@ -245,7 +245,7 @@ fn span(message: &[u8], allowed: &AllowList) -> Result<Option<Vec<u8>>, Malforme
     Ok(Some(out))
 }
 
-/// The code of a status, without its text.
+/// A status code, without the text.
 fn status(message: &[u8]) -> Result<u64, Malformed> {
     let mut code = 0;
     for field in Fields::of(message) {
@@ -282,15 +282,15 @@ fn link(message: &[u8]) -> Result<Option<Vec<u8>>, Malformed> {
     Ok(Some(out))
 }
 
-/// An attribute that is kept.
+/// A kept attribute.
 struct KeptAttribute<'a> {
     key: &'a str,
     value: Option<Attribute>,
-    /// `KeyValue`, with nothing but the two.
+    /// `KeyValue` with only these two fields.
     message: Vec<u8>,
 }
 
-/// `None` for an attribute that is not on the list, is too large, or has attributes of its own, which no list names.
+/// `None` for an attribute that is not on the list, is too large, or has attributes inside, which no list names.
 fn attribute<'a>(message: &'a [u8], allowed: &AllowList) -> Result<Option<KeptAttribute<'a>>, Malformed> {
     let (mut key, mut bytes) = ("", &[][..]);
     for field in Fields::of(message) {
@@ -315,7 +315,7 @@ fn attribute<'a>(message: &'a [u8], allowed: &AllowList) -> Result<Option<KeptAt
     Ok(Some(KeptAttribute { key, value, message }))
 }
 
-/// Whether a value is a list of attributes, or has one in it. Its depth is limited by decoding.
+/// Whether a value is a list of attributes, or contains one. Decoding limits its depth.
 fn has_attributes(value: &Attribute) -> bool {
     match value {
         Attribute::KvlistValue(_) => true,
@@ -330,7 +330,7 @@ fn is_id(bytes: &[u8], length: usize) -> bool {
     bytes.len() == length && bytes.iter().any(|&byte| byte != 0)
 }
 
-/// A number of parts, which has 32 bits in the protocol.
+/// A number of parts, capped at the protocol's 32 bits.
 fn put_count(number: u64, count: u64, out: &mut Vec<u8>) {
     put_number(number, count.min(u32::MAX.into()), out);
 }

@@ -1,4 +1,4 @@
-//! Sending on what comes, unchanged, so that the user's own backend loses nothing.
+//! Forwarding requests unchanged, so that the user's own backend loses nothing.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -17,40 +17,40 @@ use tonic::body::Body;
 use crate::address::STANDARD_PORTS;
 use crate::service::{Protocol, whole};
 
-/// How long the backend may take to answer.
+/// The longest time for the backend to answer.
 const MAX_ANSWER_TIME: Duration = Duration::from_secs(10);
-/// How long a connection to it may take to come about.
+/// The longest time to connect to it.
 const MAX_CONNECT_TIME: Duration = Duration::from_secs(5);
-/// The header with the status of an answer of gRPC, 0 for success.
+/// The header with a gRPC answer's status, 0 for success.
 const GRPC_STATUS: &str = "grpc-status";
 /// The largest answer, bytes.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
-/// Connections without a request that are kept.
+/// The largest number of kept connections without a request.
 const MAX_IDLE_CONNECTIONS: usize = 4;
-/// How long a connection without a request is kept.
+/// The longest time for which a connection without a request is kept.
 const MAX_IDLE_TIME: Duration = Duration::from_secs(30);
 
-/// A backend's address, as people write it.
+/// A backend's address, from an option's text.
 ///
-/// A backend has a port for gRPC and one for HTTP. With one of the standard ports, or none, requests of gRPC go to 4317 and those of HTTP
-/// to 4318; any other port takes both.
+/// A backend has a port for gRPC and a port for HTTP. With a standard port, or no port, gRPC requests go to 4317 and HTTP requests to
+/// 4318; any other port takes both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForwardUrl {
     text: String,
     host: String,
     grpc: Authority,
     http: Authority,
-    /// Before the paths of the protocol, over HTTP alone.
+    /// The path before the protocol's paths, over HTTP alone.
     path: String,
 }
 
 impl ForwardUrl {
-    /// The URL as it was given.
+    /// The URL as given.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether it leads to one of these ports of this host by the loopback interface.
+    /// Whether the URL leads to such a port on this host by the loopback interface.
     pub(crate) fn is_own(&self, ports: &[u16]) -> bool {
         let host = self.host.trim_matches(['[', ']']);
         let loopback = host == "localhost"
@@ -59,7 +59,7 @@ impl ForwardUrl {
         loopback && (own(&self.grpc) || own(&self.http))
     }
 
-    /// Where a request of this protocol with this path goes.
+    /// The URL for a request with this protocol and path.
     fn of(&self, protocol: Protocol, path: &PathAndQuery) -> Option<Uri> {
         let uri = Uri::builder().scheme(Scheme::HTTP);
         let uri = match protocol {
@@ -136,7 +136,7 @@ impl Forward {
     /// Sends a request on. Returns the backend's answer, and whether it is an error.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     pub(crate) async fn send(
         &self,
         parts: Parts,
@@ -179,8 +179,8 @@ impl Forward {
     }
 }
 
-/// Whether an answer is an error. An answer of gRPC has a status in its trailers, or in its headers where it has no message; where it has
-/// none that can be read, its client reports an error too.
+/// Whether an answer is an error. A gRPC answer has its status in the trailers, or in the headers if it has no message; without a
+/// readable status, its client reports an error too.
 fn is_error(
     protocol: Protocol,
     status: StatusCode,
@@ -192,7 +192,7 @@ fn is_error(
     !status.is_success() || is_refused
 }
 
-/// Headers that concern one connection (RFC 9110, section 7.6.1), and the length, which is made anew.
+/// Headers that concern a single connection (RFC 9110, section 7.6.1), and the length, which is computed anew.
 const OF_A_CONNECTION: [&str; 9] = [
     "keep-alive",
     "proxy-connection",
@@ -205,7 +205,7 @@ const OF_A_CONNECTION: [&str; 9] = [
     "content-length",
 ];
 
-/// Without the headers that concern one connection.
+/// The headers without those that concern a single connection.
 fn end_to_end(mut headers: HeaderMap) -> HeaderMap {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -224,7 +224,7 @@ fn end_to_end(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// The innermost of the errors that explain each other: `connection refused`.
+/// The innermost error in a chain of causes: `connection refused`.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
@@ -326,7 +326,7 @@ mod tests {
             }
             headers
         };
-        // The status in the headers, and in the trailers where there are some; without a text there is none.
+        // The status in the headers, and in the trailers if they are present; an empty text stands for no status.
         for (protocol, http, headers, trailers, expected) in [
             (GRPC, 200, "", Some("0"), false),
             (GRPC, 200, "0", None, false),
@@ -344,7 +344,7 @@ mod tests {
             (GRPC, 503, "", None, true),
             (GRPC, 503, "", Some("0"), true),
             (GRPC, 302, "0", None, true),
-            // Over HTTP the header means nothing.
+            // Over HTTP the header has no meaning.
             (HTTP, 200, "", None, false),
             (HTTP, 200, "13", Some("13"), false),
             (HTTP, 202, "", None, false),

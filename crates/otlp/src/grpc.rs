@@ -12,7 +12,7 @@ use tonic::{Request, Status};
 
 use crate::service::MAX_MESSAGE_BYTES;
 
-/// Answers a request whose body has come: `answer` gets its message, decompressed.
+/// Answers a request whose body has arrived: `answer` gets its decompressed message.
 pub(crate) async fn answer(
     request: hyper::Request<Full<Bytes>>,
     answer: impl FnMut(Bytes) -> Result<Vec<u8>, Status>,

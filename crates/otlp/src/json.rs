@@ -1,13 +1,13 @@
-//! OTLP's JSON, turned into the protobuf that means the same.
+//! OTLP's JSON, converted to the equivalent protobuf.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
 
-/// The largest number of objects in a message. Decoding makes a struct of a few hundred bytes from each, and 3 bytes may
-/// be one.
+/// The largest number of objects in a message. Decoding makes a struct of a few hundred bytes from each, and an object
+/// may take only 3 bytes.
 const MAX_JSON_OBJECTS: usize = 1 << 17;
 
-/// Why a text is no request.
+/// The reason why a text is no request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JsonError {
     #[error("more than {MAX_JSON_OBJECTS} objects; send smaller batches, or protobuf")]
@@ -16,9 +16,9 @@ pub(crate) enum JsonError {
     Syntax(#[from] serde_json::Error),
 }
 
-/// Turns a request to export spans into protobuf.
+/// Converts a request to export spans to protobuf.
 pub(crate) fn to_protobuf(text: &[u8]) -> Result<Vec<u8>, JsonError> {
-    // Those in texts are counted too.
+    // Braces in texts are counted too.
     if text.iter().filter(|&&byte| byte == b'{').count() > MAX_JSON_OBJECTS {
         return Err(JsonError::TooMany);
     }
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn a_request_of_the_specification_is_read() {
-        // After the example of the protocol's own repository.
+        // After the example in the protocol's own repository.
         let text = br#"{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},
             "scopeSpans":[{"scope":{"name":"lib","version":"1"},"spans":[{"traceId":"5B8EFFF798038103D269B633813FC60C",
             "spanId":"EEE19B7EC3C1B174","parentSpanId":"EEE19B7EC3C1B173","name":"GET /","kind":2,

@@ -1,9 +1,9 @@
-//! An OTLP receiver: spans come over the network, and the part of them that may be kept is handed to a writer. Spans of
-//! our own are sent by [`send`].
+//! An OTLP receiver: spans arrive over the network, and their permitted part is passed to a writer. [`send`] sends
+//! wakepath's own spans.
 //!
-//! It serves gRPC, HTTP with protobuf and HTTP with JSON on each of its ports, and may send all that it gets on, unchanged.
-//! The protocols are those of `hyper` and `tonic`; this crate bounds what they may take (memory, connections,
-//! time), and decides what is kept of a message ([`KEPT_ATTRIBUTES`]). It knows no recording.
+//! The receiver serves gRPC, HTTP with protobuf and HTTP with JSON on each port, and can forward all requests, unchanged.
+//! `hyper` and `tonic` implement the protocols; this crate bounds their memory, connections and time, and decides which
+//! parts of a message are kept ([`KEPT_ATTRIBUTES`]). It knows no recording.
 //!
 //! ```text
 //! connection ─► service ─► body (bounded) ─► filter ─► queue (bounded) ─► writer's thread
@@ -42,7 +42,7 @@ pub use send::send;
 pub use service::MAX_MESSAGE_BYTES;
 pub use wire::Malformed;
 
-/// Keeps of a message with spans what [`KEPT_ATTRIBUTES`] and `more` allow: what a receiver does with each message.
+/// Keeps the parts of a message with spans that [`KEPT_ATTRIBUTES`] and `more` allow, as a receiver does with each message.
 ///
 /// # Errors
 /// When the bytes are no such message.
@@ -50,7 +50,7 @@ pub fn keep(message: &[u8], more: &[String]) -> Result<Kept, Malformed> {
     filter::filter(message, &allow::AllowList::with(more))
 }
 
-/// Keeps of the body of a request over HTTP what [`KEPT_ATTRIBUTES`] and `more` allow: what a receiver does with each body.
+/// Keeps the parts of an HTTP request's body that [`KEPT_ATTRIBUTES`] and `more` allow, as a receiver does with each body.
 ///
 /// # Errors
 /// When the body has no message with spans.

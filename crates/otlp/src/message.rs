@@ -1,4 +1,4 @@
-//! The message in a body of HTTP: protobuf, whatever form it came in.
+//! The message in an HTTP body, as protobuf.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use crate::body::{GzipError, decompress};
 use crate::json::to_protobuf;
 use crate::service::MAX_MESSAGE_BYTES;
 
-/// Why a body has no message.
+/// The reason why a body has no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoMessage {
-    /// It is too large when it is decompressed.
+    /// The decompressed body is too large.
     #[error("the message is larger than {MAX_MESSAGE_BYTES} bytes")]
     TooLarge,
     /// The reason why it is no message.
@@ -17,16 +17,16 @@ pub enum NoMessage {
     Malformed(String),
 }
 
-/// The form of a body.
+/// A body's form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
-    /// It is compressed.
+    /// Whether it is compressed.
     pub gzip: bool,
-    /// JSON, and not protobuf.
+    /// Whether it is JSON instead of protobuf.
     pub json: bool,
 }
 
-/// The message in a body of this form.
+/// The message in a body with this form.
 pub(crate) fn message(body: &[u8], form: Form) -> Result<Cow<'_, [u8]>, NoMessage> {
     let bytes = match form.gzip {
         false => Cow::Borrowed(body),

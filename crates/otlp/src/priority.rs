@@ -1,10 +1,10 @@
-//! The priority of the receiver's threads: behind the recorder, and behind what it records.
+//! The receiver threads' priority: below the recorder and the recorded programs.
 
-/// The nice value of the receiver's threads.
+/// The receiver threads' nice value.
 const NICE: i32 = 10;
 
-/// Lowers the priority of the calling thread, which has perhaps inherited that of the recorder.
+/// Lowers the calling thread's priority, which is perhaps inherited from the recorder.
 pub(crate) fn lower() {
-    // Lowering needs no right; a thread that cannot goes on as it is.
+    // Lowering needs no privilege; on failure the thread goes on as it is.
     let _ = rustix::process::setpriority_process(None, NICE);
 }

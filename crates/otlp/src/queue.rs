@@ -1,4 +1,4 @@
-//! The way from the network to the disk: messages that are accepted wait here, within a bound, for a thread that writes them.
+//! The way from the network to the disk: accepted messages wait here, within a bound, for a writing thread.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -10,15 +10,15 @@ use crate::filter::Kept;
 use crate::priority;
 use crate::room::{Room, Taken};
 
-/// Bytes that may wait to be written.
+/// The largest size of waiting messages, bytes.
 pub(crate) const MAX_QUEUE_BYTES: usize = 16 << 20;
-/// The room that a message takes beside its bytes: none is too small to count.
+/// The room that a message takes beside its bytes, so that small messages count too.
 const MESSAGE_BYTES: usize = 256;
 
-/// Writes one message. An error is a sentence, and the last call: what comes later is not written.
+/// Writes a message. An error is a sentence, and the last call: later messages are not written.
 pub type Sink = Box<dyn FnMut(&[u8]) -> Result<(), String> + Send>;
 
-/// Where messages are put.
+/// The sending end of the queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
     sender: Mutex<Sender<Waiting>>,
@@ -36,7 +36,7 @@ struct Waiting {
 pub(crate) struct Full;
 
 impl Queue {
-    /// Starts the thread that writes. It ends when the queue is dropped and all is written.
+    /// Starts the writing thread. It ends when the queue is dropped and all is written.
     pub(crate) fn start(sink: Sink, counts: Arc<Counts>) -> io::Result<(Self, JoinHandle<()>)> {
         let (sender, waiting) = mpsc::channel();
         let thread = std::thread::Builder::new().name("spans".to_owned()).spawn(move || {

@@ -18,14 +18,14 @@ use crate::queue::{Queue, Sink};
 use crate::room::Room;
 use crate::service::{MAX_BODIES_BYTES, Service};
 
-/// The options of a receiver.
+/// A receiver's options.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Where it listens.
+    /// The addresses at which it listens.
     pub listen: ListenAt,
-    /// Where it sends on what it gets.
+    /// The backend for forwarded requests.
     pub forward: Option<ForwardUrl>,
-    /// Attributes that are kept beside [`crate::KEPT_ATTRIBUTES`].
+    /// Attributes kept beside [`crate::KEPT_ATTRIBUTES`].
     pub attributes: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub enum ReceiverError {
     ToItself { url: String },
 }
 
-/// A receiver whose sockets are open: clients can connect, and wait until it starts.
+/// A receiver with open sockets: clients can connect, and wait until it starts.
 #[derive(Debug)]
 pub struct Receiver {
     listeners: Vec<TcpListener>,
@@ -53,7 +53,7 @@ impl Receiver {
     /// Opens the sockets.
     ///
     /// # Errors
-    /// When an address is in use or not one of this host, or the forwarded spans would come back.
+    /// When an address is in use or not on this host, or the forwarded spans would come back.
     pub fn open(options: Options) -> Result<Self, ReceiverError> {
         let mut listeners = Vec::new();
         let mut addresses = Vec::new();
@@ -78,18 +78,19 @@ impl Receiver {
         Ok(Self { listeners, addresses, options })
     }
 
-    /// Where it listens.
+    /// The addresses at which it listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
     /// The URL by which programs on this host reach it, by any protocol.
     pub fn endpoint(&self) -> String {
-        // The last is the standard port of HTTP, which exporters ask for most.
+        // The last address has the standard port for HTTP, which exporters use most.
         self.addresses.last().map_or_else(String::new, |&address| format!("http://{}", reachable(address)))
     }
 
-    /// Receives until it is stopped, in threads of its own with low priority; `sink` gets the messages in another.
+    /// Receives until it is stopped, in its own threads with low priority; `sink` gets the messages in another
+    /// thread.
     ///
     /// # Errors
     /// When a thread cannot be started.
@@ -100,7 +101,7 @@ impl Receiver {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            // For the names of backends.
+            // Resolves backend names.
             .max_blocking_threads(1)
             .build()?;
         let Self { listeners, addresses, options } = self;
@@ -115,7 +116,7 @@ impl Receiver {
         let receiver = std::thread::Builder::new().name("otlp".to_owned()).spawn(move || {
             priority::lower();
             runtime.block_on(receive(listeners, Arc::new(service), stopped));
-            // Requests that took too long end here, and with the last one the queue.
+            // Requests that took too long end here, and the queue with the last request.
             runtime.shutdown_background();
         })?;
         Ok(Running { stop: Some(stop), threads: vec![receiver, writer], counts, addresses, url })
@@ -125,30 +126,30 @@ impl Receiver {
 async fn receive(listeners: Vec<TcpListener>, service: Arc<Service>, mut stopped: watch::Receiver<()>) {
     let limit = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     for listener in listeners {
-        // It was made non-blocking, which is all that can be wrong with it.
+        // The listener was made non-blocking, the only condition for an error.
         if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
             tokio::spawn(accept(listener, Arc::clone(&service), Arc::clone(&limit), stopped.clone()));
         }
     }
-    // Closed without a word where the receiver is dropped.
+    // Also returns when the receiver is dropped.
     let _ = stopped.changed().await;
     let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
     let _ = timeout(MAX_CLOSE_TIME, limit.acquire_many(all)).await;
 }
 
-/// A receiver that runs.
+/// A running receiver.
 #[derive(Debug)]
 pub struct Running {
     stop: Option<watch::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
     counts: Arc<Counts>,
     addresses: Vec<SocketAddr>,
-    /// Where it sends on what it gets.
+    /// The backend for forwarded requests.
     url: Option<String>,
 }
 
 impl Running {
-    /// Ends the requests that have begun, waits until all that was accepted is written, and returns what came.
+    /// Ends the requests that have begun, waits until all accepted spans are written, and returns the counts.
     pub fn stop(mut self) -> Received {
         self.end();
         let mut received = self.counts.received();
@@ -163,7 +164,7 @@ impl Running {
     fn end(&mut self) {
         drop(self.stop.take());
         for thread in self.threads.drain(..) {
-            // Only a bug ends a thread early; what it wrote is written.
+            // Only a bug ends a thread early; its written data stays.
             let _ = thread.join();
         }
     }

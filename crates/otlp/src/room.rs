@@ -1,9 +1,9 @@
-//! Bounds on memory: bytes are taken before they are used, and given back when they are dropped.
+//! Bounds on memory: bytes are taken before their use, and given back on drop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A number of bytes that many may take parts of.
+/// A number of bytes, shared by many takers.
 #[derive(Debug)]
 pub(crate) struct Room {
     taken: AtomicUsize,
@@ -15,14 +15,14 @@ impl Room {
         Arc::new(Self { taken: AtomicUsize::new(0), most })
     }
 
-    /// Takes a number of bytes, or none where they are not there.
+    /// Takes these bytes, or none if too few are left.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Taken> {
         let mut taken = Taken { room: Arc::clone(self), bytes: 0 };
         taken.grow(bytes).then_some(taken)
     }
 }
 
-/// Bytes that were taken.
+/// Taken bytes.
 #[derive(Debug)]
 pub(crate) struct Taken {
     room: Arc<Room>,
@@ -30,7 +30,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Takes more bytes; `false`, and nothing is changed, where they are not there.
+    /// Takes more bytes; `false`, without a change, if too few are left.
     pub(crate) fn grow(&mut self, more: usize) -> bool {
         let most = self.room.most;
         let sum = |taken: usize| taken.checked_add(more).filter(|&sum| sum <= most);

@@ -1,4 +1,4 @@
-//! Sending spans of our own to a backend, by OTLP over HTTP in JSON.
+//! Sending wakepath's own spans to a backend, by OTLP over HTTP in JSON.
 
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
@@ -10,9 +10,9 @@ use crate::answer::Encoding;
 use crate::forward::{Forward, ForwardUrl};
 use crate::service::Protocol;
 
-/// The path for spans, which OTLP over HTTP has.
+/// The path for spans in OTLP over HTTP.
 const PATH: &str = "/v1/traces";
-/// The longest part of a backend's own words that is passed on, characters.
+/// The longest part of a backend's error text that is passed on, characters.
 const MAX_REASON: usize = 300;
 
 /// A backend's answer: `ExportTraceServiceResponse`.
@@ -25,20 +25,20 @@ struct Answer {
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct PartialSuccess {
-    /// A number of 64 bits, as a text or as a number.
+    /// A 64-bit number, as a text or as a number.
     rejected_spans: serde_json::Value,
     error_message: String,
 }
 
-/// Sends documents of `TracesData` in JSON to a backend, one after the other.
+/// Sends `TracesData` documents in JSON to a backend, one after the other.
 ///
 /// # Errors
-/// Why the backend did not take all of them: it cannot be reached, or refuses.
+/// The reason why the backend did not take all documents: it cannot be reached, or refuses.
 pub fn send(url: &ForwardUrl, documents: impl IntoIterator<Item = Vec<u8>>) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        // For the backend's name.
+        // Resolves the backend's name.
         .max_blocking_threads(1)
         .build()
         .map_err(|error| error.to_string())?;

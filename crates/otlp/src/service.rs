@@ -1,4 +1,4 @@
-//! One request: read, kept, sent on, answered.
+//! A request: read, kept, forwarded, answered.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ use crate::message::{Form, NoMessage, message};
 use crate::queue::Queue;
 use crate::room::Room;
 
-/// The largest message, decompressed, bytes: that of gRPC.
+/// The largest decompressed message, bytes, which is gRPC's limit.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
-/// Bytes before a message of gRPC.
+/// The bytes before a gRPC message.
 const GRPC_PREFIX_BYTES: usize = 5;
-/// Bytes that all requests together may take that have begun and were not answered yet.
+/// The bytes that all unanswered requests together may take.
 pub(crate) const MAX_BODIES_BYTES: usize = 32 << 20;
 
-/// The state that all requests of a receiver share.
+/// The state that a receiver's requests share.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub allowed: AllowList,
@@ -38,7 +38,7 @@ pub(crate) struct Service {
     pub bodies: Arc<Room>,
 }
 
-/// The subject of a request.
+/// A request's subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Signal {
     Spans,
@@ -46,7 +46,7 @@ enum Signal {
     Other,
 }
 
-/// How a request came.
+/// A request's protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Grpc,
@@ -115,7 +115,7 @@ impl Service {
         })
         .await;
         if !came {
-            // Its framing or compression is wrong, or it is a bomb.
+            // Its framing or compression is wrong, or it is a decompression bomb.
             self.counts.malformed();
         }
         response
@@ -160,7 +160,7 @@ impl Service {
         self.keep(&message)
     }
 
-    /// Puts what may be kept of a message into the queue. Returns the spans that are not kept.
+    /// Puts a message's permitted part into the queue. Returns the spans that are not kept.
     fn keep(&self, message: &[u8]) -> Result<Option<Rejected>, Refusal> {
         let kept = filter(message, &self.allowed).map_err(|error| Refusal::Malformed(error.to_string()))?;
         let (spans, invalid) = (kept.spans, kept.invalid);
@@ -206,7 +206,7 @@ fn refused(refusal: &Refusal, protocol: Protocol) -> Response<Body> {
     }
 }
 
-/// The paths of the protocol: those of HTTP, and those of gRPC.
+/// The protocol's paths: for HTTP, and for gRPC.
 const PATHS: [(&str, Signal); 4] = [
     ("/v1/traces", Signal::Spans),
     ("/v1/metrics", Signal::Other),
@@ -220,7 +220,7 @@ const METHODS: [(&str, Signal); 4] = [
     ("/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", Signal::Other),
 ];
 
-/// The subject of a request, by its path and headers; the answer where it is none of OTLP.
+/// A request's subject, by its path, method and headers; an answer if the request is not OTLP.
 fn recognise(parts: &Parts) -> Result<(Signal, Protocol), Box<Response<Body>>> {
     let path = parts.uri.path();
     let of = |known: [(&str, Signal); 4]| {
@@ -249,7 +249,7 @@ fn recognise(parts: &Parts) -> Result<(Signal, Protocol), Box<Response<Body>>> {
     Ok((signal, Protocol::Http(encoding)))
 }
 
-/// A body that came whole, with its trailers.
+/// A complete body, with its trailers, if any.
 pub(crate) fn whole(bytes: Bytes, trailers: Option<HeaderMap>) -> Body {
     match trailers {
         Some(trailers) => Body::new(Full::new(bytes).with_trailers(async { Some(Ok(trailers)) })),

@@ -1,12 +1,11 @@
-//! The wire format of protobuf, field by field, and no memory for any of them.
+//! Protobuf's wire format, field by field, without memory per field.
 //!
-//! A message of 4 MiB can hold two million spans of two bytes each. Decoded into structs they would take more than a hundred times
-//! their size, so that messages of strangers are filtered as they are.
-//! Source: <https://protobuf.dev/programming-guides/encoding/>.
+//! A message with 4 MiB can hold two million spans with two bytes each. Decoded into structs they would take more than a hundred
+//! times their size, so untrusted messages are filtered without decoding.
 
 use prost::{decode_length_delimiter, encode_length_delimiter};
 
-/// The value of a field, with its bytes as they are in the message.
+/// A field's value, with its bytes as in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     Varint(u64),
@@ -34,7 +33,7 @@ pub enum Malformed {
     NoValue,
 }
 
-/// The fields of a message, in their order.
+/// A message's fields, in their order.
 #[derive(Debug, Clone)]
 pub(crate) struct Fields<'a>(&'a [u8]);
 
@@ -57,13 +56,13 @@ impl<'a> Fields<'a> {
                 Value::Bytes(self.take(length)?)
             }
             5 => Value::Fixed32(u32::from_le_bytes(*self.take(4)?.first_chunk().ok_or(Malformed::Short)?)),
-            // 3 and 4 were groups, which the protocol has none of.
+            // 3 and 4 were groups, which the protocol does not use.
             _ => return Err(Malformed::UnknownType(number)),
         };
         Ok((number, value))
     }
 
-    /// A number of variable length. Lengths are such numbers.
+    /// A number with variable length. Lengths are such numbers.
     fn varint(&mut self) -> Result<u64, Malformed> {
         decode_length_delimiter(&mut self.0).map(|number| number as u64).map_err(|_| Malformed::Short)
     }
@@ -93,7 +92,7 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The bytes of field `number`, which has to have some.
+    /// The bytes of field `number`; an error for another type.
     pub(crate) fn bytes(self, number: u64) -> Result<&'a [u8], Malformed> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
@@ -135,7 +134,7 @@ pub(crate) fn put_bytes(number: u64, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a field with a number of variable length, unless it has its default.
+/// Appends a field with a variable-length number, unless it has its default.
 pub(crate) fn put_number(number: u64, value: u64, out: &mut Vec<u8>) {
     if value != 0 {
         put_varint(number << 3, out);
@@ -143,7 +142,7 @@ pub(crate) fn put_number(number: u64, value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a field of 8 bytes, unless it has its default.
+/// Appends a field with 8 bytes, unless it has its default.
 pub(crate) fn put_fixed64(number: u64, value: u64, out: &mut Vec<u8>) {
     if value != 0 {
         put_varint(number << 3 | 1, out);
@@ -151,7 +150,7 @@ pub(crate) fn put_fixed64(number: u64, value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a field of 4 bytes, unless it has its default.
+/// Appends a field with 4 bytes, unless it has its default.
 pub(crate) fn put_fixed32(number: u64, value: u32, out: &mut Vec<u8>) {
     if value != 0 {
         put_varint(number << 3 | 5, out);

@@ -1,5 +1,5 @@
-//! Packets that are known again by their header alone: bare acknowledgements, UDP, and whatever comes
-//! without addresses.
+//! Packets identified by their header alone: bare acknowledgements, UDP, and packets without
+//! addresses.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -17,15 +17,15 @@ pub(crate) struct FirstSighting {
     pub common: u64,
     pub flow: FlowId,
     pub place: Place,
-    /// It was seen again at the same place.
+    /// Whether it was seen again at the same place.
     pub repeated: bool,
 }
 
-/// The headers that a host saw of late.
+/// A host's recent headers.
 #[derive(Debug, Default)]
 pub(crate) struct Headers {
     first: HashMap<u64, FirstSighting, FixedState>,
-    /// In order of time: those not yet settled, then those not yet forgotten.
+    /// In time order: headers not yet settled, then headers not yet forgotten.
     young: VecDeque<u64>,
     old: VecDeque<u64>,
 }
@@ -47,7 +47,7 @@ impl Headers {
         self.first.get(&header)
     }
 
-    /// The next one that is as old as this, to be settled.
+    /// The next header to settle, if its common time is at most `until`.
     pub(crate) fn next_due(&mut self, until: u64) -> Option<(u64, FirstSighting)> {
         let &header = self.young.front()?;
         let first = *self.first.get(&header)?;
@@ -59,7 +59,7 @@ impl Headers {
         Some((header, first))
     }
 
-    /// Forgets those that are settled and as old as this.
+    /// Forgets settled headers with common times up to `until`.
     pub(crate) fn forget(&mut self, until: u64) {
         while let Some(header) = self.old.front() {
             if self.first.get(header).is_some_and(|first| first.common > until) {

@@ -7,19 +7,19 @@ use std::mem;
 use foldhash::fast::FixedState;
 use wakepath_event::{Flow, FlowId};
 
-/// One direction of a connection, the same on every host: made from addresses, ports and protocol.
-/// Ids of flows are each recording's own.
+/// A direction of a connection, equal on every host: a hash of addresses, ports and protocol. Flow ids are each
+/// recording's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamKey(pub(crate) u64);
 
 const TCP: u8 = 6;
 
 impl StreamKey {
-    /// Packets whose flow nothing defines: all that is known of them is their header.
+    /// Packets without a defined flow, known only by their header.
     pub(crate) const UNDEFINED: Self = Self(0);
 
     fn of(flow: Flow) -> Self {
-        // The lowest bit says TCP, so that what a flow is known by stays one word.
+        // The lowest bit marks TCP, so that a flow's key stays a single word.
         let hash = hash((flow.source, flow.target, flow.protocol)) & !1;
         Self(hash.max(2) | u64::from(flow.protocol == TCP))
     }
@@ -29,8 +29,8 @@ impl StreamKey {
     }
 }
 
-/// The number of recently defined flows that are remembered at least; at most twice as many are.
-/// Packets of an older flow count as packets without a defined flow. A table of this size just fits its allocation.
+/// The smallest number of recently defined flows that are remembered; at most twice this number are. Packets of an
+/// older flow count as packets without a defined flow. A table with this size just fits its allocation.
 const MIN_FLOWS: usize = (1 << 18) / 8 * 7;
 
 /// The flows behind a host's flow ids.
@@ -62,7 +62,7 @@ impl Flows {
     }
 }
 
-/// The same on every host and in every run.
+/// A hash that is equal on every host and in every run.
 pub(crate) fn hash(of: impl std::hash::Hash) -> u64 {
     FixedState::with_seed(0x7761_6b65).hash_one(of)
 }

@@ -1,4 +1,4 @@
-//! The identity of a packet by its header, the same on every host.
+//! A packet's identity by its header, equal on every host.
 
 use wakepath_event::{Direction, Packet};
 
@@ -7,13 +7,13 @@ use crate::flows::{Flows, StreamKey, hash};
 /// The key that identifies a packet on another host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// TCP with something to acknowledge: its place in the stream. A SYN and a FIN take one each.
+    /// TCP with sequence numbers to acknowledge: its place in the stream. SYN and FIN take a number each.
     Bytes { seq: u32, len: u32 },
-    /// Everything else: all that was read of the header, and the stream.
+    /// Any other packet: a hash of the stream and the fields read from the header.
     Exact(u64),
 }
 
-/// Where a packet passed: the same place twice is a repetition, another place is a hop.
+/// The place where a packet passed: a second sighting at the same place is a repetition, at another place a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub out: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Place {
 const FIN: u16 = 1;
 const SYN: u16 = 2;
 
-/// The stream of a packet and its identity there.
+/// A packet's stream and its identity there.
 pub(crate) fn identify(flows: &Flows, packet: &Packet) -> (StreamKey, Identity) {
     let stream = flows.get(packet.flow).unwrap_or(StreamKey::UNDEFINED);
     let flags = packet.tcp_flags;
@@ -33,8 +33,8 @@ pub(crate) fn identify(flows: &Flows, packet: &Packet) -> (StreamKey, Identity) 
     let identity = if stream.is_tcp() && len > 0 {
         Identity::Bytes { seq: packet.seq, len }
     } else {
-        // All 16 bits distinguish packets: some tracers write the flags into the upper half. The remark of our recorder there
-        // is the same at both ends.
+        // All 16 bits distinguish packets: some tracers write the flags into the upper half. Our recorder's own bits there
+        // are equal at both ends.
         Identity::Exact(hash((stream.0, packet.seq, packet.ack, flags, packet.len)))
     };
     (stream, identity)

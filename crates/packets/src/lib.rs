@@ -1,23 +1,23 @@
-//! Matches received packets with sent ones, between hosts whose clocks disagree.
+//! Matches received packets with sent packets, between hosts whose clocks disagree.
 //!
-//! Two passes over each host's traffic. The first keeps a [`Sketch`] of it: a few packets of each flow,
-//! chosen by their content, so that all hosts choose the same ones. The common packets of two sketches
-//! give the rough relation of their clocks. With that, the second pass reads all hosts side by side, in nearly the
-//! order in which things happened, and a [`Matcher`] remembers only what is in flight, though all of one
-//! host's stamps may lie before the other's (Giraldeau 2015, section 5.4.6).
+//! Two passes over each host's traffic. The first keeps a [`Sketch`]: a few packets per flow, chosen by their
+//! content, so that all hosts choose the same packets. The common packets of two sketches give the rough relation
+//! between their clocks. With this relation, the second pass reads all hosts side by side, in nearly the true
+//! order, and a [`Matcher`] remembers only packets in flight, though all of a host's stamps may lie before the
+//! other's (Giraldeau 2015, section 5.4.6).
 //!
 //! # The meaning of a match
 //!
-//! Offload merges and splits TCP segments, so TCP is matched by byte ranges. A receive of the bytes
-//! [s, e) happens after each of them was sent for the first time; the latest of those first sends is the
-//! tightest bound, and is what the receive is paired with. That stays true where a byte was sent again,
-//! or where segments came out of order; it only bounds less. Nevertheless a range that was sent or
-//! received twice is *ambiguous*: which of the two it was cannot be known, and it is counted apart.
+//! Offload merges and splits TCP segments, so TCP is matched by byte ranges. A receive of the bytes [s, e) happens
+//! after each byte was sent for the first time; the latest of these first sends is the tightest bound, and is
+//! paired with the receive. This stays true where a byte was sent again, or segments came out of order; it only
+//! bounds less. Nevertheless a range that was sent or received twice is *ambiguous*: its sighting cannot be known,
+//! and it is counted separately.
 //!
-//! The same header is seen again where a packet passes several interfaces of a host (veth, bridge, the
-//! device). The first sighting says what the host did: if it is outgoing, the host sends, and what it
-//! sees afterwards is on its way out; if it is incoming, the host receives. Only the same direction on
-//! the same interface again is a repetition. So what a host sends to itself matches nothing elsewhere.
+//! The same header is seen again where a packet passes several interfaces on a host (veth, bridge, device). The
+//! first sighting decides the host's role: outgoing, the host sends, and later sightings are on the way out;
+//! incoming, the host receives. Only the same direction on the same interface again is a repetition. So a packet
+//! that a host sends to itself matches nothing on other hosts.
 
 mod exact;
 mod flows;
@@ -35,17 +35,17 @@ pub use visited::Visited;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Event, EventKind, Flow, FlowId, Packet};
 
-/// The events of a host that matching reads.
+/// A host's events that matching reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Traffic {
     /// The flow behind an id, from here on.
     Flow(FlowId, Flow),
-    /// A packet that passed the edge of the host.
+    /// A packet that passed the host's edge.
     Packet(Stamp<Local>, Packet),
 }
 
 impl Traffic {
-    /// The event's part in it, if it has any.
+    /// The traffic in an event, if it has any.
     pub fn of(event: &Event) -> Option<Self> {
         match event.kind {
             EventKind::Packet(packet) => Some(Self::Packet(event.at, packet)),
@@ -57,7 +57,7 @@ impl Traffic {
 
 /// A host's traffic, by time; read more than once.
 pub trait Source {
-    /// From the beginning. It must be the same each time.
+    /// The traffic from its beginning; the same at each call.
     fn traffic(&self) -> Box<dyn Iterator<Item = Traffic> + '_>;
 }
 

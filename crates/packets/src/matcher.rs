@@ -14,25 +14,25 @@ use crate::ranges::{Range, Sent, Streams};
 /// A receive and the send that it waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Match {
-    /// The sending host, by its place in the list.
+    /// The sending host's index.
     pub from: usize,
-    /// The time of the send on the sender's clock; the last one if the bytes were sent in pieces.
+    /// The send's time, on the sender's clock; the last if the bytes were sent in pieces.
     pub sent: Stamp<Local>,
-    /// The receiving host.
+    /// The receiving host's index.
     pub to: usize,
-    /// The time of the receive, on the receiver's clock.
+    /// The receive's time, on the receiver's clock.
     pub received: Stamp<Local>,
-    /// The flow, as the receiving host calls it.
+    /// The flow, by the receiving host's id.
     pub flow: FlowId,
 }
 
-/// The result for a received packet that another host sent.
+/// The result for a received packet from another host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// One send can have caused it.
+    /// Only this send can have caused it.
     Matched(Match),
-    /// It was sent more than once, received more than once, or sent by several hosts. The first send may
-    /// have caused it; it did not come later than the one that did.
+    /// The packet was sent more than once, received more than once, or sent by several hosts. The first
+    /// send may have caused it, and was no later than its true cause.
     Ambiguous(Match),
 }
 
@@ -43,7 +43,7 @@ impl Outcome {
         pair
     }
 
-    /// The same, with the hosts' places put through `place`.
+    /// The same, with host indices mapped by `place`.
     #[must_use]
     pub fn placed(mut self, place: impl Fn(usize) -> usize) -> Self {
         let (Self::Matched(pair) | Self::Ambiguous(pair)) = &mut self;
@@ -52,23 +52,23 @@ impl Outcome {
     }
 }
 
-/// Packets in memory, on all hosts together. Each takes about 100 bytes with all that leads to it.
+/// The largest number of packets in memory, on all hosts together. Each takes about 100 bytes with its
+/// index entries.
 const MAX_PACKETS: usize = 200_000;
-/// The number of packets between two searches for old ones.
+/// The number of packets between two searches for old packets.
 const LOOK_INTERVAL: u32 = 64;
-/// How long a packet may travel, ns, beyond twice the error of the common clock.
+/// The longest travel time, ns, beyond twice the error of the common clock.
 const MAX_TRAVEL_NS: u64 = 1_000_000_000;
 
-/// Matches the packets of several hosts, which come in nearly the order in which things happened: by a
-/// common clock that is off by an error that is known.
+/// Matches several hosts' packets, which arrive in nearly the true order: by a common clock with a known
+/// error.
 ///
-/// A receive is held against the sends when it has been seen for a while, so that repetitions of either
-/// are known by then. How long is set by the error and, where packets come faster than memory allows,
-/// by that.
+/// A receive is compared with the sends after some time, so that repetitions of either are known by then.
+/// This age depends on the error and, where packets come faster than memory allows, on memory.
 #[derive(Debug)]
 pub struct Matcher {
     hosts: Vec<Host>,
-    /// The age at which a receive is settled; at three times that all is forgotten.
+    /// The age at which a receive is settled; packets at three times this age are forgotten.
     age: u64,
     /// The age where memory suffices.
     usual: u64,
@@ -78,14 +78,15 @@ pub struct Matcher {
 
 #[derive(Debug, Default)]
 struct Host {
-    /// Shared with the sketch, until the recording says something else.
+    /// Shared with the sketch, until the recording defines another flow.
     flows: Arc<Flows>,
     headers: Headers,
     streams: Streams,
 }
 
 impl Matcher {
-    /// A matcher for the hosts of these sketches. The common clock is off by at most `error` ns on each host.
+    /// A matcher for the hosts with these sketches. The common clock is off by at most `error` ns on each
+    /// host.
     pub fn new(hosts: &[&Sketch], error: u64) -> Self {
         let hosts = hosts.iter().map(|sketch| Host { flows: sketch.flows(), ..Host::default() });
         let age = error.saturating_mul(2).saturating_add(MAX_TRAVEL_NS);
@@ -100,8 +101,8 @@ impl Matcher {
         }
     }
 
-    /// A packet that passed a host's edge, at `at` on its clock and about at `common` on the common one.
-    /// The results for older ones go to `sink`.
+    /// Takes a packet that passed a host's edge, at `at` on its clock and about at `common` on the common
+    /// clock. The results for older packets go to `sink`.
     pub fn packet(
         &mut self,
         host: usize,
@@ -126,12 +127,12 @@ impl Matcher {
         }
     }
 
-    /// There are no more packets.
+    /// Settles all receives: no more packets follow.
     pub fn finish(mut self, sink: &mut impl FnMut(Outcome)) {
         self.settle(u64::MAX, sink);
     }
 
-    /// Packets in memory now.
+    /// The number of packets in memory.
     pub fn remembered(&self) -> usize {
         self.hosts.iter().map(|host| host.headers.len() + host.streams.len()).sum()
     }
@@ -192,8 +193,8 @@ impl Matcher {
         (0..self.hosts.len()).filter(move |&other| other != host)
     }
 
-    /// When a packet that was received then can have been sent: clocks are off, and a sequence number
-    /// comes again some day.
+    /// The times at which a packet with this receive time can have been sent: clocks are off, and sequence
+    /// numbers repeat eventually.
     fn send_window(&self, received: u64) -> (u64, u64) {
         let age = self.usual;
         (received.saturating_sub(age.saturating_mul(3)), received.saturating_add(age))

@@ -1,4 +1,4 @@
-//! The bytes of TCP streams as a host saw them pass.
+//! The bytes of TCP streams, as they passed a host.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,10 +8,10 @@ use wakepath_event::FlowId;
 use crate::flows::StreamKey;
 use crate::header::Place;
 
-/// Bytes that a host saw for the first time, together.
+/// Consecutive bytes in their first sighting on a host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Range {
-    /// Where they begin, in a sequence that does not wrap.
+    /// The first byte, in a sequence that does not wrap.
     start: u64,
     pub len: u32,
     /// On the host's clock.
@@ -19,7 +19,7 @@ pub(crate) struct Range {
     /// On the clock that all hosts nearly share.
     pub common: u64,
     pub place: Place,
-    /// Some of them passed the same place again.
+    /// Whether some bytes passed the same place again.
     pub repeated: bool,
 }
 
@@ -34,7 +34,7 @@ impl Range {
     }
 }
 
-/// One stream on one host.
+/// A stream on a host.
 #[derive(Debug)]
 struct Stream {
     flow: FlowId,
@@ -44,11 +44,11 @@ struct Stream {
     top: u64,
 }
 
-/// The streams that a host saw of late.
+/// A host's recent streams.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     streams: HashMap<StreamKey, Stream, FixedState>,
-    /// In order of time: ranges not yet settled, then those not yet forgotten.
+    /// In time order: ranges not yet settled, then ranges not yet forgotten.
     young: VecDeque<PendingRange>,
     old: VecDeque<PendingRange>,
     count: usize,
@@ -61,12 +61,12 @@ struct PendingRange {
     common: u64,
 }
 
-/// How what was received was sent.
+/// The send of received bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sent {
-    /// When the last of it was sent for the first time, on the sender's clock.
+    /// The latest first send among these bytes, on the sender's clock.
     pub at: u64,
-    /// Some of it was sent again.
+    /// Whether some bytes were sent again.
     pub repeated: bool,
 }
 
@@ -79,7 +79,7 @@ impl Streams {
         place: Place,
     ) {
         let known = self.streams.entry(stream).or_insert_with(|| {
-            // One turn ahead, so that what lies before it has a place, too.
+            // One turn ahead, so that earlier bytes have a place, too.
             let start = (1 << 32) + u64::from(seq);
             Stream { flow, ranges: VecDeque::new(), top: start }
         });
@@ -92,7 +92,7 @@ impl Streams {
         }
     }
 
-    /// The next range that is as old as this, to be settled.
+    /// The next range to settle, if its common time is at most `until`.
     pub(crate) fn next_due(&mut self, until: u64) -> Option<(StreamKey, FlowId, Range)> {
         loop {
             let due = *self.young.front().filter(|due| due.common <= until)?;
@@ -108,7 +108,7 @@ impl Streams {
         }
     }
 
-    /// Forgets the settled ranges that are as old as this.
+    /// Forgets settled ranges with common times up to `until`.
     pub(crate) fn forget(&mut self, until: u64) {
         while let Some(&due) = self.old.front().filter(|due| due.common <= until) {
             self.old.pop_front();
@@ -125,7 +125,7 @@ impl Streams {
         }
     }
 
-    /// How this host sent these bytes, between two common times; `None` if it did not, or not all.
+    /// This host's send of these bytes, between two common times; `None` unless it sent all of them.
     pub(crate) fn sent(&self, key: StreamKey, received: &Range, between: (u64, u64)) -> Option<Sent> {
         let stream = self.streams.get(&key)?;
         let start = unwrapped(stream.top, received.seq());
@@ -157,7 +157,7 @@ impl Streams {
 }
 
 impl Stream {
-    /// Where the range that begins there is.
+    /// The index of the range that begins at `start`.
     fn place(&self, start: u64) -> Option<usize> {
         // The forgotten range is nearly always the first.
         if self.ranges.front().is_some_and(|first| first.start == start) {
@@ -166,12 +166,12 @@ impl Stream {
         self.ranges.binary_search_by_key(&start, |range| range.start).ok()
     }
 
-    /// The first range that ends behind this place.
+    /// The index of the first range that ends behind this place.
     fn after(&self, start: u64) -> usize {
         self.ranges.partition_point(|range| range.end() <= start)
     }
 
-    /// Takes in what is new; where it went, if anything is.
+    /// Adds the new part of a range; returns its index, `None` without a new part.
     fn add(&mut self, mut range: Range) -> Option<usize> {
         if range.start >= self.top {
             self.top = range.end();
@@ -185,7 +185,7 @@ impl Stream {
             before.repeated |= before.place == range.place;
         }
         if range.end() > self.top {
-            // Old bytes and new ones in one: which sighting the old ones are of is unclear.
+            // Old and new bytes in a packet: the old bytes' sighting is unclear.
             range.len = (range.end() - self.top) as u32;
             range.start = self.top;
             range.repeated = true;
@@ -193,8 +193,8 @@ impl Stream {
             self.ranges.push_back(range);
             return Some(self.ranges.len() - 1);
         }
-        // Received late, into a gap: out of order. But what is sent from below the top was sent before,
-        // whether we still know of it or not.
+        // Received late, into a gap: out of order. But bytes sent from below the top were sent before,
+        // whether they are still remembered or not.
         if overlap || range.place.out {
             return None;
         }
@@ -231,7 +231,7 @@ mod tests {
         for forgotten in 1..4096 {
             streams.forget(forgotten - 1);
             let remaining = 4096 - forgotten as usize;
-            // Less than a quarter of it is in use: half of the rest is let go.
+            // If less than a quarter is in use, half of the rest is freed.
             if remaining < expected / 4 {
                 expected = remaining * 2;
             }

@@ -1,4 +1,4 @@
-//! The first pass: a small sample of each host's packets, from which clocks are compared roughly.
+//! The first pass: a small sample from each host's packets, for a rough comparison of clocks.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use crate::flows::{Flows, StreamKey, hash};
 use crate::header::{Identity, Place, identify};
 use crate::{Source, Traffic};
 
-/// Packets in a sketch at most; twice as many while it is made.
+/// The largest number of packets in a sketch; twice this number while it is made.
 const MAX_SAMPLES: usize = 1 << 15;
-/// The least number of cells of a stream.
+/// The samples per stream at which cutting stops.
 const MIN_CELLS: usize = 16;
-/// Sightings of one header that are kept: by then it is a repetition.
+/// The largest number of kept sightings per header: a header with this number counts as repeated.
 const MAX_SIGHTINGS: usize = 4;
 
-/// Some packets of a host, chosen by what is in them: another host that saw the same packets chose the
-/// same ones.
+/// Sampled packets from a host, chosen by their content: another host that saw the same packets chose the same
+/// sample.
 #[derive(Debug, Clone)]
 pub struct Sketch {
     /// The matcher continues with them.
     flows: Arc<Flows>,
     streams: HashMap<StreamKey, Stream, FixedState>,
     samples: usize,
-    /// Streams beyond this hash were given up.
+    /// Streams with a larger hash were given up.
     limit: u64,
     window: Option<(Stamp<Local>, Stamp<Local>)>,
 }
@@ -33,7 +33,7 @@ pub struct Sketch {
 #[derive(Debug, Clone)]
 struct Stream {
     samples: Vec<Sample>,
-    /// Only hashes up to this one.
+    /// The largest kept hash.
     limit: u64,
 }
 
@@ -45,7 +45,7 @@ struct Sample {
 }
 
 impl Sketch {
-    /// Reads all of a host's traffic; with `only`, keeps these streams' packets alone.
+    /// Reads a host's traffic; with `only`, keeps these streams' packets alone.
     pub fn of(source: &dyn Source, only: Option<&HashSet<StreamKey>>) -> Self {
         let mut flows = Flows::default();
         let mut sketch = Self {
@@ -75,18 +75,18 @@ impl Sketch {
         sketch
     }
 
-    /// The first packet's stamp and the last's.
+    /// The first and the last packet's stamp.
     pub fn window(&self) -> Option<(Stamp<Local>, Stamp<Local>)> {
         self.window
     }
 
-    /// Whether there were more streams than a sketch can hold: then it should be made anew of those that
-    /// another host has, too.
+    /// Whether there were more streams than a sketch can hold: then it should be made anew from the
+    /// streams that another host shares.
     pub fn overflowed(&self) -> bool {
         self.limit < u64::MAX
     }
 
-    /// All streams that were defined.
+    /// All defined streams.
     pub fn streams(&self) -> impl Iterator<Item = StreamKey> {
         self.flows.streams()
     }
@@ -96,7 +96,7 @@ impl Sketch {
     }
 
     fn add(&mut self, key: StreamKey, identity: Identity, at: Stamp<Local>, place: Place) {
-        // Where segments are merged or split, the last byte of one is most often still the last of one.
+        // Where segments are merged or split, a segment's last byte most often stays a segment's last byte.
         let hash = match identity {
             Identity::Bytes { seq, len } => hash(seq.wrapping_add(len)),
             Identity::Exact(hash) => hash,
@@ -139,7 +139,7 @@ impl Sketch {
         }
     }
 
-    /// The relation of the two hosts' clocks by their sketches, from this host's to the other's.
+    /// The relation between two hosts' clocks by their sketches, from this host's to the other's.
     pub fn compare(&self, other: &Self, limits: Limits) -> Solver {
         let mut solver = Solver::new(limits);
         let mut keys: Vec<StreamKey> = self.streams.keys().copied().collect();
@@ -169,9 +169,9 @@ impl Sketch {
 }
 
 impl Stream {
-    /// Keeps the headers with the smallest hashes, and of each its first sightings.
+    /// Keeps the headers with the smallest hashes, and the first sightings of each.
     fn prune(&mut self, keep: usize) {
-        // Stable: sightings at one time stay in the order they came in.
+        // Stable: sightings with equal times stay in their original order.
         self.samples.sort_by_key(|sample| (sample.hash, sample.at));
         let (mut last, mut sightings) = (None, 0);
         self.samples.retain(|sample| {
@@ -186,7 +186,7 @@ impl Stream {
         self.samples.shrink_to_fit();
     }
 
-    /// The first sighting of each header that was seen no more than once at any place.
+    /// The first sighting of each header with fewer than [`MAX_SIGHTINGS`] sightings, at different places.
     fn once(&self) -> impl Iterator<Item = &Sample> {
         self.samples.chunk_by(|a, b| a.hash == b.hash).filter_map(|sightings| {
             let again = (1..sightings.len())
@@ -215,7 +215,7 @@ mod tests {
         Traffic::Packet(Stamp::from_ns(seq.into()), packet)
     }
 
-    /// The hashes of a stream's samples, in order.
+    /// A stream's sample hashes, in order.
     fn kept(stream: &Stream) -> Vec<u64> {
         stream.samples.iter().map(|sample| sample.hash).collect()
     }
@@ -236,7 +236,7 @@ mod tests {
         hashes
     }
 
-    /// Those up to the limit of a sketch's stream.
+    /// The hashes up to a stream's limit.
     fn expected(hashes: &[u64], limit: u64) -> &[u64] {
         &hashes[..hashes.partition_point(|&hash| hash <= limit)]
     }
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_packet_that_is_kept_is_kept_each_time_up_to_the_fourth() {
-        // Through six interfaces, one after the other, so that most are seen when the sketch was halved already.
+        // Through six interfaces, one after the other: most are seen after the sketch was already halved.
         let traffic: Vec<Traffic> =
             (0..6).flat_map(|interface| (0..20_000).map(move |seq| packet(0, seq, interface))).collect();
         let sketch = Sketch::of(&traffic, None);
@@ -305,7 +305,7 @@ mod tests {
         let traffic: Vec<Traffic> = defined.chain(packets).collect();
         let sketch = Sketch::of(&traffic, None);
         assert!(sketch.overflowed());
-        // Half of the 2048 that fit, and the limit's own.
+        // Half of the 2048 that fit, and the stream at the limit.
         assert_eq!(sketch.streams.len(), 1025);
         let mut streams: Vec<u64> = sketch.streams().map(hash_of).collect();
         streams.sort_unstable();

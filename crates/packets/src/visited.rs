@@ -9,14 +9,14 @@ use crate::{Source, Traffic};
 /// Passes all of a host's traffic to its argument.
 type Visit = dyn Fn(&mut dyn FnMut(Traffic)) + Send + Sync;
 
-/// A host's traffic through a function that visits all of it: each reading runs in a thread of its own,
-/// a few thousand items ahead, because several hosts are read side by side.
+/// A host's traffic through a function that visits all of it: each reading runs in its own thread, a
+/// few thousand items ahead, because several hosts are read side by side.
 #[derive(Clone)]
 pub struct Visited {
     visit: Arc<Visit>,
 }
 
-/// Items handed over at once, and how many times as many may wait.
+/// Items per chunk, and the number of chunks that may wait.
 const CHUNK: usize = 1024;
 const AHEAD: usize = 4;
 
@@ -45,7 +45,7 @@ impl Source for Visited {
         let mut visitor = Some(visitor);
         let chunks = std::iter::from_fn(move || {
             receiver.recv().ok().or_else(|| {
-                // A visit that panicked must not look like one that came to its end.
+                // A visit that panicked must not look complete.
                 if let Some(Err(panic)) = visitor.take().map(thread::JoinHandle::join) {
                     std::panic::resume_unwind(panic);
                 }

@@ -1,10 +1,12 @@
-//! Packets that come faster than memory allows: they are forgotten sooner, but no sooner than that.
+//! Packets that come faster than memory allows: they are forgotten sooner, but no sooner than memory
+//! requires.
 
 use wakepath_clock::Stamp;
 use wakepath_event::{Direction, FlowId, Packet};
 use wakepath_packets::{Matcher, Outcome, Sketch, Traffic};
 
-/// Packets that a matcher remembers at most, and those that come between two searches for old ones.
+/// The largest number of packets in a matcher's memory, and the number between two searches for old
+/// packets.
 const MAX_PACKETS: usize = 200_000;
 const LOOK_INTERVAL: usize = 64;
 
@@ -21,7 +23,7 @@ impl Hosts {
         Self { matcher: Matcher::new(&[&nothing, &nothing], 0), matched: Vec::new(), ambiguous: 0 }
     }
 
-    /// Packet `number` leaves the first host, or arrives at the second one.
+    /// Packet `number` leaves the first host, or arrives at the second.
     fn pass(&mut self, at: u64, direction: Direction, number: u32) {
         let (flow, seq) = (FlowId(1), number);
         let packet = Packet { flow, direction, seq, ack: 0, len: 10, tcp_flags: 0, netns: 1, interface: 1 };
@@ -43,7 +45,7 @@ impl Hosts {
 
 #[test]
 fn memory_is_used_as_far_as_it_goes_and_what_is_on_its_way_within_it_is_matched() {
-    // 100 000 packets a second for 2 s, each on its way for 0.6 s: 3 s of them, as are kept elsewhere, were 600 000.
+    // 100 000 packets a second for 2 s, each 0.6 s on its way: the usual 3 s would be 600 000 packets.
     let (every, travel, count) = (10_000, 600_000_000, 200_000_u32);
     let mut hosts = Hosts::new();
     let mut least = usize::MAX;
@@ -78,7 +80,7 @@ fn memory_is_used_as_far_as_it_goes_and_what_is_on_its_way_within_it_is_matched(
 #[test]
 fn after_a_burst_packets_are_remembered_as_long_as_before() {
     let mut hosts = Hosts::new();
-    // All in one ns: whatever the age is, there are too many of them.
+    // All in the same ns: at any age, there are too many.
     let burst = MAX_PACKETS as u32 + 2 * LOOK_INTERVAL as u32;
     for number in 0..burst {
         hosts.pass(1_000_000_000, Direction::Out, number);

@@ -1,4 +1,4 @@
-//! Small situations, written out: what hosts saw, and what is made of it.
+//! Small situations as text: the hosts' sightings, and their matches.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -6,9 +6,9 @@ use wakepath_clock::Stamp;
 use wakepath_event::{Direction, Flow, FlowId, Packet};
 use wakepath_packets::{Matcher, Outcome, Sketch, Traffic};
 
-/// Each line `MS HOST out|in SEQ+LEN [@INTERFACE] [FLAGS]`, in order of time; hosts are A, B and C. The
-/// result has a part for each receive: `SENT FROM > RECEIVED TO`, in ms, or `FROM ? TO`. The common clock is off by at
-/// most `error` ns.
+/// Each line is `MS HOST out|in SEQ+LEN [@INTERFACE] [FLAGS]`, in time order; hosts are A, B and C. The result has a
+/// part for each receive: `SENT FROM > RECEIVED TO`, in ms, or `FROM ? TO`. The common clock is off by at most `error`
+/// ns.
 fn outcomes<'a>(error: u64, drawing: impl IntoIterator<Item = &'a str>) -> String {
     let address = |host: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, host)), 80);
     let flow = Flow { source: address(1), target: address(2), protocol: 6 };
@@ -35,7 +35,7 @@ fn outcomes<'a>(error: u64, drawing: impl IntoIterator<Item = &'a str>) -> Strin
             interface,
         };
         let common = ms * 1_000_000;
-        // Clocks that are hours apart: only the common one may matter.
+        // Clocks with hours between them: only the common clock may matter.
         let at = Stamp::from_ns(common + host as u64 * 3_600_000_000_000_000);
         matcher.packet(host, at, common, &packet, &mut |outcome| found.push(outcome));
     }
@@ -241,7 +241,7 @@ fn an_id_of_a_flow_stands_for_another_connection_from_some_time_on() {
         let flow = FlowId(7);
         Packet { flow, direction, seq, ack: 1, len, tcp_flags: 16, netns: 1, interface: 2 }
     };
-    // The same bytes and acknowledgements pass over both connections; a sketch knows the last one of an id alone.
+    // The same bytes and acknowledgements pass over both connections; a sketch knows only an id's last flow.
     let traffic = |direction, begin: u64| -> Vec<Traffic> {
         let of = |port: u16, at: u64| {
             let packets = [packet(direction, 0, 100), packet(direction, 100, 0)];
@@ -254,7 +254,7 @@ fn an_id_of_a_flow_stands_for_another_connection_from_some_time_on() {
     let sketches = hosts.each_ref().map(|traffic| Sketch::of(traffic, None));
     let mut matcher = Matcher::new(&sketches.each_ref(), 0);
     let mut found = Vec::new();
-    // In order of time: three of each host by turns.
+    // In time order: three items from each host by turns.
     for turn in 0..2 {
         for (host, traffic) in hosts.iter().enumerate() {
             for item in &traffic[turn * 3..turn * 3 + 3] {

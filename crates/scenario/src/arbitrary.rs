@@ -1,4 +1,4 @@
-//! Strategies of `proptest` for any event that a record can hold, and the number of cases.
+//! `proptest` strategies for any event that a record can hold, and the number of cases.
 
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
@@ -17,16 +17,16 @@ use wakepath_event::{
     ThreadIdentity, Tid, UnwindCounts,
 };
 
-/// The largest number of frames of one stack.
+/// The largest number of frames in a stack.
 pub const MAX_FRAMES: usize = 127;
 
-/// The number that means that there is no system call.
+/// The system-call number for "no system call".
 pub const CALL_NONE: u32 = u32::MAX;
 
-/// The kinds of event of one of a recorder's buffers, or of several.
+/// The event kinds in a recorder's buffer, or in several buffers.
 pub type Kinds = BoxedStrategy<EventKind>;
 
-/// An event of one of these kinds, at any stamp.
+/// An event with any of these kinds, at any stamp.
 pub fn event(kinds: Kinds) -> impl Strategy<Value = Event> {
     (any::<u64>(), prop_oneof![0..Cpu::LIMIT, Just(Cpu::UNKNOWN.0)], context(), tid(), kinds).prop_map(
         |(at, cpu, context, current, what)| Event {
@@ -39,12 +39,12 @@ pub fn event(kinds: Kinds) -> impl Strategy<Value = Event> {
     )
 }
 
-/// The kinds that a recorder's three buffers hold: of the scheduler, of the network, and of threads' lives.
+/// The kinds in a recorder's three buffers: scheduler, network, and thread lives.
 pub fn kinds_by_buffer() -> [Kinds; 3] {
     [sched().boxed(), net().boxed(), life().boxed()]
 }
 
-/// An event at any stamp and its buffer: one of `buffers`, which are in the order of [`kinds_by_buffer`].
+/// An event at any stamp and its buffer; `buffers` has the order of [`kinds_by_buffer`].
 pub fn any_event<B: Clone + Debug + 'static>(buffers: [B; 3]) -> impl Strategy<Value = (B, Event)> {
     let events = buffers.into_iter().zip(kinds_by_buffer());
     Union::new(events.map(|(buffer, kinds)| (Just(buffer), event(kinds)).boxed()))
@@ -159,12 +159,12 @@ fn flow() -> impl Strategy<Value = EventKind> {
     })
 }
 
-/// Bytes without NUL, at most `most`.
+/// At most `most` bytes, without NUL.
 fn text(most: usize) -> impl Strategy<Value = Box<[u8]>> {
     vec(1..=255u8, 0..=most).prop_map(Vec::into)
 }
 
-/// Any bytes, at most `most`.
+/// At most `most` bytes.
 fn bytes(most: usize) -> impl Strategy<Value = Box<[u8]>> {
     vec(any::<u8>(), 0..=most).prop_map(Vec::into)
 }
@@ -310,7 +310,7 @@ fn life() -> impl Strategy<Value = EventKind> {
         any::<u64>().prop_map(EventKind::Stolen),
         any::<u64>().prop_map(|cpu_cgroup| EventKind::Refill(CgroupId(cpu_cgroup))),
         call().prop_map(|call| {
-            // Without the word, a snapshot says nothing of a lock.
+            // Without the lock word, a snapshot describes no lock.
             EventKind::Blocked(Call { lock: call.lock.filter(|lock| lock.value.is_some()), ..call })
         }),
         Just(EventKind::Exit),
@@ -355,7 +355,7 @@ fn life() -> impl Strategy<Value = EventKind> {
 }
 
 fn kernel_cost() -> impl Strategy<Value = KernelCost> {
-    // The largest number stands for one that is not known.
+    // The largest number stands for an unknown number.
     let number = || 0..u64::MAX;
     let (count, cost) = (proptest::option::of(number()), (number(), proptest::option::of(number())));
     (0..CostKind::ALL.len(), count, cost).prop_map(|(kind, count, (from_ns, to_ns))| KernelCost {
@@ -366,12 +366,12 @@ fn kernel_cost() -> impl Strategy<Value = KernelCost> {
     })
 }
 
-/// One bit of `bytes` turned over.
+/// Flips a bit in `bytes`.
 pub fn flip(bytes: &mut [u8], bit: usize) {
     bytes[bit / 8] ^= 1 << (bit % 8);
 }
 
-/// This number of cases, or the number in `PROPTEST_CASES`: for fuzzing of any length.
+/// This number of cases, or the number in `PROPTEST_CASES`, for fuzzing at any length.
 pub fn cases(default: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig::with_cases(asked.unwrap_or(default))

@@ -1,14 +1,14 @@
-//! Drawings of schedules as events.
+//! Schedule drawings as events.
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
     BlockedState, Context, Cpu, Event, EventKind, Mark, Softirq, SwitchOut, ThreadIdentity, Tid,
 };
 
-/// A column of a drawing, ns.
+/// The time in a drawing's column, ns.
 pub const STEP: u64 = 1000;
 
-/// Events of a drawing.
+/// A drawing's events.
 #[derive(Debug, Clone)]
 pub struct Drawing {
     /// In time order.
@@ -19,7 +19,7 @@ pub struct Drawing {
     pub end: u64,
 }
 
-/// The events of threads drawn in ASCII, a row each, a column a [`STEP`]:
+/// The events of threads drawn in ASCII, a row each, a column per [`STEP`]:
 ///
 /// ```text
 /// 0   =.....1=     runs, sleeps, is woken by 1 at the end of the sleep's last column, runs
@@ -31,19 +31,19 @@ pub struct Drawing {
 /// |---|---|
 /// | `=` | runs |
 /// | `.` | sleeps; the last sleeping column names the waker, or the wake-up has no record |
-/// | `0`…`9` | woken by the thread of that row, which runs in this column |
+/// | `0`…`9` | woken by this row's thread, which runs in this column |
 /// | `t` `h` `m` | woken by the local timer, the HRTIMER or the TIMER softirq |
 /// | `b` `n` `c` | woken by the BLOCK, the NET_RX or the RCU softirq |
 /// | `d` `i` `w` `s` `u` | woken by a device's interrupt, a function call, irq work, a reschedule, an unknown interrupt |
 /// | `r` `x` | runnable; throttled |
-/// | `_` | not alive; the last column before a birth names the forker |
+/// | `_` | not alive; the last column before a fork names the forker |
 ///
-/// Row n's thread has tid 100 + n and runs on CPU n, or on the one that its label names: `1@0`.
-/// Interrupts come on the sleeper's CPU.
+/// Row n's thread has tid 100 + n and runs on CPU n, or on the CPU in its label: `1@0`. Interrupts come on the sleeper's
+/// CPU.
 ///
 /// # Panics
 ///
-/// If the drawing contradicts itself: it is a test's own.
+/// If the drawing contradicts itself, which is an error in a test.
 pub fn draw(drawing: &str) -> Drawing {
     let rows: Vec<Row> = drawing.lines().filter(|line| !line.trim().is_empty()).map(Row::parse).collect();
     let end = rows[0].states.len();
@@ -98,7 +98,7 @@ impl Row {
     }
 }
 
-/// The waker that a sleep's last column names.
+/// The waker in a sleep's last column.
 fn waker(state: u8) -> Option<Result<usize, Context>> {
     Some(match state {
         b'0'..=b'9' => Ok(usize::from(state - b'0')),
@@ -127,7 +127,7 @@ impl EventWriter {
         ThreadIdentity { start: Stamp::from_ns(start), ..crate::identity(tid(row).0, &row.to_string()) }
     }
 
-    /// The snapshot of a thread that is alive at the start.
+    /// Writes the snapshot of a thread alive at the start.
     fn introduce(&mut self, row: usize) {
         let states = &self.rows[row].states;
         let born_later = states[0] == b'_' || self.birth(row).is_some();
@@ -140,14 +140,14 @@ impl EventWriter {
         self.write(0, 0, Context::Task, Tid::IDLE, what);
     }
 
-    /// The step at whose beginning a row's thread is born.
+    /// The step at whose beginning a row's thread is forked.
     fn birth(&self, row: usize) -> Option<usize> {
         let states = &self.rows[row].states;
         let label = states.iter().position(|&state| state != b'_')?;
         (label > 0 && matches!(waker(states[label]), Some(Ok(_)))).then_some(label + 1)
     }
 
-    /// The thread that a CPU runs in a step.
+    /// A CPU's thread in a step.
     fn on(&self, step: usize, cpu: Cpu) -> Tid {
         let mut on = (0..self.rows.len())
             .filter(|&row| self.rows[row].cpu == cpu && self.rows[row].at(step) == Some(b'='));
@@ -156,7 +156,7 @@ impl EventWriter {
         thread
     }
 
-    /// The wakings and births at the end of the step before.
+    /// Writes the wake-ups and forks at the previous step's end.
     fn wakings(&mut self, step: usize) {
         let Some(before) = step.checked_sub(1) else { return };
         for row in 0..self.rows.len() {
@@ -188,7 +188,7 @@ impl EventWriter {
         }
     }
 
-    /// The switch between the step before and this one, if there is one.
+    /// Writes the switch between the previous step and this step, if any.
     fn switch(&mut self, step: usize, cpu: Cpu) {
         let prev = step.checked_sub(1).map_or(Tid::IDLE, |before| self.on(before, cpu));
         let next = self.on(step, cpu);

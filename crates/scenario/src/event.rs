@@ -1,4 +1,4 @@
-//! One event, one thread's identity, a packet, a disk request: what tests write by hand.
+//! An event, a thread's identity, a packet and a disk request, as tests write them by hand.
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
@@ -6,12 +6,12 @@ use wakepath_event::{
     Tid,
 };
 
-/// An event at `ns` on a CPU while a thread is current there, outside of interrupts.
+/// An event at `ns` on a CPU while a thread is current there, outside interrupts.
 pub fn event(ns: u64, cpu: u16, current: u32, kind: EventKind) -> Event {
     Event { at: Stamp::from_ns(ns), cpu: Cpu(cpu), context: Context::Task, current: Tid(current), kind }
 }
 
-/// The only thread of a process, a child of process 1, alive since boot.
+/// The only thread in a process, a child of process 1, alive since boot.
 pub fn identity(tid: u32, comm: &str) -> ThreadIdentity {
     let tid = Tid(tid);
     ThreadIdentity {

@@ -1,5 +1,5 @@
-//! A small scheduler that runs small programs, writes what a recorder would have seen, and keeps
-//! beside it what was so.
+//! A small scheduler that runs small programs, writes a recorder's events, and keeps the truth
+//! beside them.
 
 mod lose;
 mod machine;
@@ -11,51 +11,51 @@ pub use truth::{Explanation, StateInterval, ThreadState, Truth, WaitEnd};
 
 use wakepath_event::Event;
 
-/// The programs of the threads of a machine.
+/// The programs of a machine's threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// The actions of each thread, in order. Tests ask about the first thread.
+    /// Each thread's actions, in order. Tests ask about the first thread.
     pub threads: Vec<Vec<Action>>,
-    /// How many CPUs there are; `None`: each thread has one of its own.
+    /// The number of CPUs; `None`: each thread has its own.
     pub cpus: Option<usize>,
-    /// How long a thread may have a CPU while others wait, ns.
+    /// The longest time for which a thread has a CPU while others wait, ns.
     pub slice: u64,
-    /// How long a thread still runs after it decided to wait, ns: time in which a waking comes
-    /// before the switch-out that it ends.
+    /// The time for which a thread still runs after it decided to wait, ns: a wake-up in this time
+    /// comes before the switch-out that it ends.
     pub latency: u64,
-    /// How long a packet is on its way, ns. 0: it is received in the sender's own context.
+    /// A packet's travel time, ns. 0: it is received in the sender's own context.
     pub flight: u64,
 }
 
-/// A step of a thread. All but running, sleeping and disks take no time by themselves.
+/// A thread's step. All but running, sleeping and disks take no time by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Computes, ns.
     Run(u64),
-    /// Adds one to a semaphore.
+    /// Adds 1 to a semaphore.
     Post(usize),
-    /// Takes one from a semaphore; waits until there is one.
+    /// Takes 1 from a semaphore; waits until it is above 0.
     Wait(usize),
     /// Waits for a timer, ns.
     Sleep(u64),
-    /// Waits for a request to a disk of its own, ns.
+    /// Waits for a request to its own disk, ns.
     Disk(u64),
     /// Sends a packet to a socket.
     Send(usize),
-    /// Receives a packet from a socket; waits until there is one.
+    /// Receives a packet from a socket; waits for a packet.
     Receive(usize),
-    /// Forks a thread. A thread that no other forks lives from the start.
+    /// Forks a thread. A thread without a fork lives from the start.
     Fork(usize),
 }
 
 /// A program's run.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// The events of a recorder, in time order.
+    /// The recorder's events, in time order.
     pub events: Vec<Event>,
     /// The truth.
     pub truth: Truth,
-    /// When everything stood still, ns.
+    /// The time at which everything stood still, ns.
     pub end: u64,
 }
 

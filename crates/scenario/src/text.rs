@@ -18,9 +18,9 @@
 //! ? active A 0..400
 //! ```
 //!
-//! Threads are called by the names they were declared with; a name that is declared again is
-//! another thread from there on. `idle` is the idle thread, and `#77` a tid that has no name.
-//! The verbs stand in a table in `event.rs`. `soft_timer` is the TIMER softirq, `timer` the local timer.
+//! A thread has the name of its declaration; after a second declaration, the name means another thread.
+//! `idle` is the idle thread, and `#77` a tid without a name. The verbs stand in a table in `event.rs`.
+//! `soft_timer` is the TIMER softirq, `timer` the local timer.
 
 mod event;
 mod words;
@@ -32,36 +32,36 @@ use wakepath_event::{Context, Cpu, Event, EventKind, Flow, FlowId, ThreadIdentit
 
 use words::Words;
 
-/// A trace and what is asked about it.
+/// A trace and the questions about it.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
-    /// In the order of their lines.
+    /// In line order.
     pub events: Vec<Event>,
-    /// In the order of their lines.
+    /// In line order.
     pub questions: Vec<Question>,
-    /// The flows' names, by id less one.
+    /// The flows' names, by id minus 1.
     pub flows: Vec<String>,
 }
 
-/// The question of a case.
+/// A case's question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// The line, without the question mark.
     pub text: String,
-    /// Its first word.
+    /// The first word.
     pub verb: String,
-    /// The tid of the thread asked about, where there is one.
+    /// The tid of the thread in question, if any.
     pub tid: Option<Tid>,
-    /// The name that thread was declared with.
+    /// The name in this thread's declaration.
     pub name: String,
     /// The window, ns.
     pub window: (u64, u64),
 }
 
-/// A line that is no line of a trace.
+/// A malformed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// Counted from 1.
+    /// The line number, from 1.
     pub line: usize,
     /// The error.
     pub what: String,
@@ -79,7 +79,7 @@ impl std::error::Error for ParseError {}
 ///
 /// # Errors
 ///
-/// The first line that cannot be read, and why.
+/// The first malformed line, and the reason.
 pub fn parse(text: &str) -> Result<Script, ParseError> {
     let mut reader = Reader::default();
     for (number, line) in text.lines().enumerate() {
@@ -92,7 +92,7 @@ pub fn parse(text: &str) -> Result<Script, ParseError> {
     Ok(reader.script)
 }
 
-/// The declarations of the lines so far.
+/// The declarations so far.
 #[derive(Debug, Default)]
 struct Reader {
     script: Script,
@@ -194,7 +194,7 @@ impl Reader {
     }
 }
 
-/// `tid=10 [tgid=10] [ns=1/1] [start=5] [kernel]`
+/// `tid=10 [tgid=10] [parent=1] [ns=1/1] [start=5] [kernel]`
 fn identity(name: &str, words: &mut Words<'_>, born: u64) -> Result<ThreadIdentity, String> {
     let tid = Tid(words.option("tid")?.ok_or("a thread needs tid=")?);
     let tgid = words.option("tgid")?.map_or(tid, Tid);
@@ -218,7 +218,7 @@ fn identity(name: &str, words: &mut Words<'_>, born: u64) -> Result<ThreadIdenti
     })
 }
 
-/// The CPU of `c0`, `c1` and so on; `c?` is one that is not known.
+/// The CPU for `c0`, `c1` and so on; `c?` is an unknown CPU.
 fn cpu_named(text: &str) -> Result<Cpu, String> {
     const BAD: &str = "a CPU is c0, c1, … or c?";
     match text.strip_prefix('c').ok_or(BAD)? {

@@ -1,12 +1,12 @@
-//! The span that each thread works for, by its own word: its context, as it was read at some moments.
+//! The span that each thread works for by its context, as read at some times.
 //!
-//! A thread's context changes only while the thread runs, since no other thread writes it. So a reading as the thread leaves
-//! its CPU holds until it runs again: that is measured. Between two such times the thread ran, and may have changed its
-//! context any number of times. The span that it worked for then is inferred: by the beginnings and ends of the spans on the way
-//! from the one to the other, clipped to the time between; and by the spans that name the thread, began in it after the one and ended
-//! before the other: a busy thread may serve many requests without a reading. A span that began so and goes on behind the other is one
-//! that the thread left unseen: until then where the program noted when it queued the work, elsewhere nothing shows when. And to one that
-//! it began before, and that is open, the thread may have turned and back, as an event loop does, where it says that it works for nothing.
+//! A thread's context changes only while the thread runs, since no other thread writes it. So a reading at a switch-out holds until the thread runs
+//! again: this time is measured. Between two such times the thread ran, and may have changed its context any number of times. Its span there is
+//! inferred in two ways. The spans on the way from the first context to the second begin and end at known times, clipped to the time between. And
+//! spans that name the thread may have begun and ended between the readings: a busy thread can serve many requests without a reading. Where such a
+//! span goes on behind the second reading, the thread left it unseen: when its work was queued, if the program noted this time, or else at an
+//! unknown time. A thread may also turn to an open span from before the first reading, and back, as an event loop does, where its context names no
+//! span.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -20,22 +20,22 @@ use crate::{ById, Requests, SpanId, SpanIndex, Spans, TraceId, Turn, Turns, Work
 /// A thread's context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
-    /// It works for no span.
+    /// The thread works for no span.
     None,
-    /// It works for this span.
+    /// The thread works for this span.
     Span {
-        /// The trace of the span.
+        /// The span's trace.
         trace: TraceId,
         /// Its identity there.
         span: SpanId,
-        /// The trace is sampled.
+        /// Whether the trace is sampled.
         sampled: bool,
     },
-    /// It could not be read.
+    /// The context could not be read.
     Unknown,
 }
 
-/// A time in which a thread had one context: it did not run, or the time is a single moment.
+/// A time in which a thread had the same context: it did not run, or the time is a single stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hold<C> {
     /// The beginning.
@@ -46,41 +46,41 @@ pub struct Hold<C> {
     pub said: Said,
 }
 
-/// For what a thread works by its context.
+/// A thread's work by its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorksFor {
-    /// For no span.
+    /// No span.
     None,
-    /// For this span.
+    /// This span.
     Span(SpanIndex),
-    /// For a span of this trace that is not among the spans: the trace was not sampled, or if it was, this span did not come.
+    /// A missing span of this trace: the trace was not sampled, or (`true`) it was, and this span did not come.
     Missing(TraceId, bool),
-    /// For one of two things: it went from the one to the other, and nothing shows when. Both are spans that are open, or one is a span
-    /// that it began, and goes on elsewhere.
+    /// Either of two spans: the thread went from the first to the second at an unknown time. Both are open, or the thread began the first, which
+    /// goes on in another thread.
     Unplaced,
-    /// It is not known.
+    /// Not known.
     Unknown,
 }
 
-/// A piece of time in which a thread works for one thing.
+/// A time in which a thread's work does not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextPiece<C> {
     /// The beginning.
     pub from: Stamp<C>,
     /// The end, behind the beginning.
     pub to: Stamp<C>,
-    /// For what it works.
+    /// The work.
     pub works_for: WorksFor,
-    /// Its context was read for all of this time, and not only before and after it.
+    /// Whether the context was read for all this time, and not only before and after it.
     pub measured: bool,
-    /// The span names the thread, and lies between two readings.
+    /// Whether the work is known from a span that names the thread, between two readings.
     pub noted: bool,
 }
 
-/// The work of threads by their contexts.
+/// The threads' work by their contexts.
 #[derive(Debug, Clone)]
 pub struct ContextWork<T, C> {
-    /// The pieces of each thread from its first reading to its last, in order, without gap or overlap.
+    /// Each thread's pieces from its first reading to its last, in order, without gap or overlap.
     by_thread: HashMap<T, Vec<ContextPiece<C>>>,
 }
 
@@ -93,22 +93,22 @@ impl<T, C> Default for ContextWork<T, C> {
 /// The spans that contexts refer to.
 #[derive(Debug)]
 pub struct Named<'a, F, Q> {
-    /// The spans.
+    /// The spans by their ids.
     pub spans: &'a Spans,
     /// Each of them, by its ids.
     pub by_id: &'a ById,
-    /// Their requests.
+    /// The spans' requests.
     pub requests: &'a Requests,
-    /// The beginning and end of a span, on the clock of the readings.
+    /// A span's beginning and end, on the clock of the readings.
     pub times: F,
-    /// The time at which the program noted that it queued the work of a span, on that clock.
+    /// The time at which the program noted that it queued a span's work, on the same clock.
     pub queued: Q,
 }
 
 impl<T: Copy + Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
-    /// Adds a thread whose context was held so: in order of time, without overlap. `may_be_own` says of a span whether the
-    /// thread's process may be one of its service: others may have given the same ids. `noted` is the work of threads by the spans
-    /// that name them, `turns` what programs noted of the turns of these.
+    /// Adds a thread with its contexts: in time order, without overlap. `may_be_own` decides whether the thread's process may belong to a span's
+    /// service: other services may have given the same ids. `noted` is the threads' work by the spans that name them, `turns` the turns noted for
+    /// these spans.
     pub fn add<F, Q>(
         &mut self,
         thread: T,
@@ -133,15 +133,14 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> ContextWork<T, C> {
         self.by_thread.iter().map(|(thread, pieces)| (thread, pieces.as_slice()))
     }
 
-    /// The work of a thread at a moment. Unknown where there is no reading before or none behind.
+    /// A thread's work at a stamp; unknown without a reading before and a reading behind.
     pub fn at(&self, thread: &T, at: Stamp<C>) -> WorksFor {
         let all = self.by_thread.get(thread).map_or(&[][..], Vec::as_slice);
         let piece = all.get(all.partition_point(|piece| piece.to <= at)).filter(|piece| piece.from <= at);
         piece.map_or(WorksFor::Unknown, |piece| piece.works_for)
     }
 
-    /// The work of a thread from then to then, piece by piece, without gap or overlap. Unknown where there is no reading before
-    /// or none behind.
+    /// A thread's work between two stamps, piece by piece, without gap or overlap; unknown without a reading before and a reading behind.
     pub fn between(&self, thread: &T, from: Stamp<C>, to: Stamp<C>) -> Vec<ContextPiece<C>> {
         let all = self.by_thread.get(thread).map_or(&[][..], Vec::as_slice);
         let first = all.partition_point(|piece| piece.to <= from);
@@ -199,13 +198,13 @@ where
     let mut before: Option<Hold<C>> = None;
     for hold in holds {
         if let Some(before) = before {
-            // Two missing spans of one trace may be different ones.
+            // Two missing spans with the same trace may differ.
             let is_same = before.said == hold.said;
             let [first, last] = [before.said, hold.said].map(works_for);
             let mut at = before.to;
             let mut push = |from, to, by_readings, by_spans| {
                 for (from, to, turn) in turns.between(thread, from, to) {
-                    // Between the turns of all spans that name the thread it worked for none of these.
+                    // Between the turns of all spans that name the thread, it worked for none of them.
                     let taken = if turn == Some(Turn::Between) { by_readings } else { by_spans };
                     let is_left =
                         || [first, last].into_iter().all(|end| named.is_left(end, thread, (from, to), turns));
@@ -216,7 +215,7 @@ where
             };
             for (until, works_for) in way(first, last, is_same, before.to..hold.from, named) {
                 let until = until.clamp(at, hold.from);
-                // A thread may have begun spans there, and ended them: it says nothing of these.
+                // A thread may have begun and ended spans here without a reading.
                 for (from, to, open) in noted(at, until) {
                     let ran = before.to..hold.from;
                     let (until, noted) =
@@ -235,8 +234,8 @@ where
     pieces
 }
 
-/// The work of a thread that ran between two readings, each with the time until which by the spans, of which the last is the
-/// end of that time.
+/// The work of a thread that ran between two readings: each span with the time until which the thread worked for it. The last time is the second
+/// reading.
 fn way<C: Copy + Ord, F, Q>(
     first: WorksFor,
     last: WorksFor,
@@ -258,7 +257,7 @@ where
         (WorksFor::Missing(..), WorksFor::Span(_)) => first,
         (WorksFor::Span(_), WorksFor::Missing(..)) => last,
         (WorksFor::Unknown | WorksFor::Missing(..), _) | (_, WorksFor::Unknown | WorksFor::Missing(..)) => {
-            // One of them is not known, or has no times.
+            // A reading is not known, or its span has no times.
             return vec![(end, WorksFor::Unknown)];
         }
         _ => WorksFor::None,
@@ -269,7 +268,7 @@ where
         && times(left).1 > end
         && times(taken).0 < ran.start
     {
-        // Both are open all the time, as tasks that take turns: no stamp says when the thread went from the one to the other.
+        // Both spans are open all the time, like tasks that take turns: no stamp marks the thread's change from the first to the second.
         let mut above = meet.map_or(WorksFor::Unplaced, WorksFor::Span);
         let ended = up.into_iter().filter(|&span| times(span).1 <= end);
         let mut way: Vec<_> = ended.map(|span| (times(span).1, WorksFor::Span(span))).collect();
@@ -280,7 +279,8 @@ where
         way.push((end, above));
         return way;
     }
-    // A span that goes on elsewhere is left where it was queued, or at the latest where the next one begins, if that is while the thread ran.
+    // A thread leaves a span that goes on in another thread when the work is queued, or at the latest when the next span begins, if the thread ran
+    // then.
     let next = down.first().map(|&span| (named.times)(span).0).filter(|begin| ran.contains(begin));
     let left = |span| {
         let to = (named.times)(span).1;
@@ -288,7 +288,7 @@ where
         queued.or(next).filter(|_| to > end).unwrap_or(to)
     };
     let mut way: Vec<_> = up.into_iter().map(|span| (left(span), WorksFor::Span(span))).collect();
-    // Down to each span from what is above it.
+    // Down to each span from the span above it.
     let mut above = meet.map_or(between, WorksFor::Span);
     for span in down {
         way.push(((named.times)(span).0, above));
@@ -299,9 +299,8 @@ where
 }
 
 impl<F, Q> Named<'_, F, Q> {
-    /// For what a thread worked, and until when, in a part of a time in which it ran between two readings, of one context or of two. There
-    /// `works_for` is known by the readings; of the spans that name the thread and are open, the one that began last, and the one that
-    /// began first.
+    /// A thread's work, and its end, in part of a time in which the thread ran between two readings with equal or different contexts. `works_for`
+    /// is the work by the readings; `last` and `first` are the open spans that name the thread and began last and first.
     fn noted<C: Copy + Ord>(
         &self,
         (last, first): (SpanIndex, SpanIndex),
@@ -325,12 +324,12 @@ impl<F, Q> Named<'_, F, Q> {
             WorksFor::Span(own) => Some(own),
             _ => None,
         };
-        // A thread also begins spans for calls that it does not wait for: they are of the same request.
+        // A thread also begins spans for calls that it does not wait for; they belong to the same request.
         let may_be_worked_for = |span: &SpanIndex| {
             own.is_none_or(|own| self.requests.of_span(own) != self.requests.of_span(*span))
                 && (self.queued)(*span).is_none_or(|queued| ran.start < queued)
         };
-        // It took its own span up or left it there, and that neither begins nor ends there: others may lie between.
+        // The thread took its own span up or left it here, and this span neither begins nor ends here: others may lie between.
         let is_own_unplaced = !is_same
             && own.is_some_and(|own| {
                 let (began, ended) = (self.times)(own);
@@ -341,12 +340,12 @@ impl<F, Q> Named<'_, F, Q> {
             return (ran.end, works_for);
         };
         let (began, _) = (self.times)(other);
-        // Between two readings of its own span it is taken to stay with that one: a long callback is cut by other threads at any time.
+        // Between two readings of its own span, a thread is taken to stay with it: other threads interrupt a long callback at any time.
         if is_same && own.is_some() && began < ran.start {
             return (ran.end, works_for);
         }
         match (self.queued)(other) {
-            // By the second reading it had left the span, and may have turned to it before.
+            // By the second reading the thread had left the span, and may have turned to it before.
             Some(queued) if began <= queued && queued <= ran.end => {
                 let is_whole = ran.start <= began;
                 (queued, if is_whole { WorksFor::Span(other) } else { WorksFor::Unplaced })
@@ -355,8 +354,8 @@ impl<F, Q> Named<'_, F, Q> {
         }
     }
 
-    /// Whether a thread that says elsewhere that it works for this does not work for it from then to then: it works for none, or all that are open of
-    /// the span and those that it is in have their turns noted, and none there.
+    /// Whether a thread with this context at another time does not work for it between these stamps: the context names no span, or all turns of its
+    /// span and the spans above, as far as they are open, are noted, without a turn here.
     fn is_left<T: Copy + Hash + Eq, C: Copy + Ord>(
         &self,
         said: WorksFor,
@@ -378,8 +377,8 @@ impl<F, Q> Named<'_, F, Q> {
         })
     }
 
-    /// The way from a span up to one that it and another are in, and down to that other: the spans that end on the way, from
-    /// the inside out; those that begin, from the outside in; and the span where both meet.
+    /// The way up from a span to the innermost span around both, and down to the other: the spans that end on the way, from the inside out; the
+    /// spans that begin, from the outside in; and the span where both ways meet.
     fn ways(
         &self,
         first: Option<SpanIndex>,
@@ -397,10 +396,9 @@ impl<F, Q> Named<'_, F, Q> {
         (up, down, meet)
     }
 
-    /// A span and those that it is in, from the inside out, up to the root of its request: a thread does not work for
-    /// the spans of other services.
+    /// A span and the spans around it, from the inside out, up to its request's root: a thread does not work for other services' spans.
     fn chain(&self, span: Option<SpanIndex>) -> Vec<SpanIndex> {
-        /// More spans in each other than this are taken as apart.
+        /// Spans nested deeper than this count as separate.
         const MAX_DEPTH: usize = 64;
         let mut chain: Vec<_> = span.into_iter().collect();
         while let Some(&last) = chain.last()

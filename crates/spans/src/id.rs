@@ -1,18 +1,18 @@
-//! The identities of traces and spans.
+//! Trace and span identities.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// The identity of a trace: of one request of a user, with all that services did for it.
+/// A trace's identity. A trace is a user's request, with all that services did for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId(pub [u8; 16]);
 
-/// The identity of a span within its trace.
+/// A span's identity within its trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId(pub [u8; 8]);
 
 impl TraceId {
-    /// The identity of these bytes; `None` if there are not 16 of them, or all are zero.
+    /// The identity with these bytes; `None` unless they are 16, not all zero.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.try_into().ok()?;
         (bytes != [0; 16]).then_some(Self(bytes))
@@ -23,7 +23,7 @@ impl TraceId {
         Self::from_bytes(&from_hex::<16>(text)?)
     }
 
-    /// The identities that begin with these hex digits, of which there is at least one; `None` if they are no hex digits.
+    /// The identities that begin with these hex digits, at least one; `None` for other digits.
     pub fn beginning_with(digits: &str) -> Option<RangeInclusive<Self>> {
         let (first, last) = beginning_with::<16>(digits)?;
         Some(Self(first)..=Self(last))
@@ -31,7 +31,7 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// The identity of these bytes; `None` if there are not 8 of them, or all are zero.
+    /// The identity with these bytes; `None` unless they are 8, not all zero.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.try_into().ok()?;
         (bytes != [0; 8]).then_some(Self(bytes))
@@ -42,7 +42,7 @@ impl SpanId {
         Self::from_bytes(&from_hex::<8>(text)?)
     }
 
-    /// The identities that begin with these hex digits, of which there is at least one; `None` if they are no hex digits.
+    /// The identities that begin with these hex digits, at least one; `None` for other digits.
     pub fn beginning_with(digits: &str) -> Option<RangeInclusive<Self>> {
         let (first, last) = beginning_with::<8>(digits)?;
         Some(Self(first)..=Self(last))
@@ -62,7 +62,7 @@ fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// The first and the last value whose digits begin with these.
+/// The first and the last value that begin with these digits.
 fn beginning_with<const N: usize>(digits: &str) -> Option<([u8; N], [u8; N])> {
     if digits.is_empty() || digits.len() > 2 * N {
         return None;

@@ -1,10 +1,9 @@
-//! Spans of distributed tracing, and the requests that they make up.
+//! Spans from distributed tracing, and their requests.
 //!
-//! [`read`] takes the files in which spans are kept: OTLP as protobuf and as JSON, and Jaeger's JSON. A [`Request`] is
-//! a service's local root span with the spans below it; [`requests`] finds them, and their tree. [`span_path`] is
-//! the chain of spans that a request's end waited for, by their times alone. [`Work`] is the span that each thread works
-//! for by the spans themselves, [`ContextWork`] the one that it says it works for, [`Turns`] the turns in which it did, where its program
-//! noted them.
+//! [`read`] takes span files: OTLP as protobuf and as JSON, and Jaeger's JSON. A [`Request`] is a service's local root span with the
+//! spans below it; [`requests`] finds them, and their tree. [`span_path`] is the chain of spans that a request's end waited for, by their
+//! times alone. [`Work`] is each thread's span by the spans themselves, [`ContextWork`] by the thread's context, and [`Turns`] are the
+//! turns in which a thread worked for a span, where its program noted them.
 //!
 //! This crate knows no recording and opens no file. Names are untrusted bytes.
 

@@ -1,12 +1,12 @@
-//! The chain of spans that the end of a request waited for, by their times alone.
+//! The chain of spans that a request's end waited for, by their times alone.
 //!
-//! A span waits for the spans below it that end within it. Back from its end, the one of them that ended last is on the
-//! path; before that one began, the one that ended last before it, and so on. All other time is the span's own. A span
-//! below that ends later than the span above was not waited for, unless it answers that one's call: then the two
-//! clocks differ. A span below that ended while a later one was going on already is beside the path. This is the method
-//! of CRISP (Zhang et al., USENIX ATC 2022), without its shares of spans that overlap.
+//! A span waits for the spans below it that end within it. Traced back from its end, the child that ended last is on
+//! the path; before this child began, the child that ended last before it, and so on. All other time is the span's own.
+//! A child with a later end than its parent was not waited for, unless it answers the parent's call: then the two
+//! clocks differ. A child that ended while a later child was running is beside the path. This is the method of CRISP
+//! (Zhang et al., USENIX ATC 2022), without its shares for overlapping spans.
 //!
-//! Which thread did the work, and what it waited for, is not in spans: the path is an inference.
+//! Spans do not record the working thread, nor its waits: the path is an inference.
 
 use std::cmp::Reverse;
 
@@ -14,12 +14,12 @@ use wakepath_clock::{Stamp, Wall};
 
 use crate::{Kind, Requests, SpanIndex, Spans};
 
-/// A part of the path of spans, in which one span's own work was waited for.
+/// A part of the path, in which the span's own work was waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanSegment {
     /// The span.
     pub span: SpanIndex,
-    /// The number of spans of the path above it.
+    /// The number of path spans above it.
     pub depth: u32,
     /// The beginning.
     pub from: Stamp<Wall>,
@@ -34,11 +34,11 @@ struct Frame {
     from: Stamp<Wall>,
     /// The time that is explained next, backwards.
     at: Stamp<Wall>,
-    /// The spans below it, with the time at which each ends within it; the last is next.
+    /// The child spans, with the time at which each ends within this span; the last is next.
     children: Vec<(Stamp<Wall>, SpanIndex)>,
 }
 
-/// The path of a span: in order of time, without gap or overlap, from the span's beginning to its end.
+/// A span's path: in time order, without gap or overlap, from its beginning to its end.
 pub fn span_path(spans: &Spans, requests: &Requests, root: SpanIndex) -> Vec<SpanSegment> {
     let frame =
         |span: SpanIndex, from, at| Frame { span, from, at, children: children(spans, requests, span, at) };
@@ -47,9 +47,9 @@ pub fn span_path(spans: &Spans, requests: &Requests, root: SpanIndex) -> Vec<Spa
     while let Some(top) = stack.last_mut() {
         let next = loop {
             match top.children.pop() {
-                // It went on while a later one did: it is beside the path.
+                // It ran while a later child did: it is beside the path.
                 Some((to, _)) if to > top.at => {}
-                // It ends before the path of this span begins, and so do the others.
+                // It ends before this span's path begins, and so do the others.
                 Some((to, _)) if to <= top.from => break None,
                 next => break next,
             }
@@ -94,7 +94,7 @@ fn children(
             waited_for.then_some((span.to.min(end), child))
         })
         .collect();
-    // The longer one of two that end together is on the path.
+    // If two end together, the longer span is on the path.
     children.sort_by_key(|&(to, child)| (to, Reverse(spans.span(child).from), Reverse(child)));
     children
 }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::testing::{drawn, letter};
 
-    /// Compares the path of the first span of a drawing with a letter for each column; and its parts with the whole.
+    /// Compares the path of a drawing's first span with a letter for each column, and its parts with the whole.
     fn check(drawing: &str, expected: &str) {
         let spans = drawn(drawing);
         let requests = crate::requests(&spans);

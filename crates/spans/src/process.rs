@@ -1,19 +1,19 @@
-//! Whether a process is one of a service, by the number that the service's spans have for their process.
+//! Whether a process belongs to a service, by the pid in the service's spans.
 //!
-//! The number is that of the process's own PID namespace, and that of the process that set tracing up: workers that it forked
-//! may send their spans under it.
+//! The pid is a number in the process's own PID namespace, and names the process that set tracing up: workers forked by it
+//! may send their spans under the same pid.
 
-/// The process with number 1 of a PID namespace: in a container that of its first program, elsewhere of all processes.
+/// Process 1 of a PID namespace: a container's first program, or the ancestor of all processes.
 const INIT: u32 = 1;
 
-/// Whether a process may be the one with this number: it is, or it descends from it. `line` has the number of the process and
-/// those that it descends from.
+/// Whether a process has this pid or descends from the process that has it. `line` has the pids of the process and its
+/// ancestors.
 pub fn descends_from(line: &[u32], pid: u32) -> bool {
     line.first() == Some(&pid) || (pid != INIT && line.contains(&pid))
 }
 
-/// The processes that may be those of a service, of those whose threads say that they work for its spans, each with its line:
-/// those that the number fits. Where it fits none, it is a number of another PID namespace, and no process is ruled out.
+/// The processes that may belong to a service, among those whose contexts name its spans, each with its line: the processes
+/// that fit the pid. If none fits, the pid comes from another PID namespace, and no process is ruled out.
 pub fn of_service<P>(pid: u32, said: Vec<(P, Vec<u32>)>) -> Vec<P> {
     let fits = said.iter().any(|(_, line)| descends_from(line, pid));
     let all = said.into_iter().filter(|(_, line)| !fits || descends_from(line, pid));
@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn processes_of_a_service_are_the_one_that_its_spans_name_and_those_that_descend_from_it() {
-        // A number for each process, and its line.
+        // A letter for each process, and its line.
         let all = || {
             vec![('a', vec![70, 40, 1]), ('b', vec![71, 70, 40, 1]), ('c', vec![80, 40, 1]), ('d', vec![90])]
         };
@@ -36,7 +36,7 @@ mod tests {
             (80, "c"),
             (90, "d"),
             (40, "abc"),
-            // The first process of a container, and one of a container that has no such number outside.
+            // A container's first process, and a process in a container whose pid does not exist outside.
             (1, "abcd"),
             (7, "abcd"),
         ] {

@@ -1,4 +1,4 @@
-//! Reads spans from the formats in which they are kept.
+//! Reads spans from files and messages.
 
 mod collect;
 mod json;
@@ -11,7 +11,7 @@ pub use collect::{Dropped, EXPLAINS};
 
 use crate::Spans;
 
-/// The longest message in a file of protobuf messages, bytes.
+/// The longest protobuf message in a file, bytes.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// Why spans could not be read, or not all of them.
@@ -33,12 +33,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Says which of several recordings received what comes from here on; `None` for files.
+    /// Names the recording, among several, that received the messages from here on; `None` for files.
     pub fn received_by(&mut self, recording: Option<u16>) {
         self.collector.received_by(recording);
     }
 
-    /// Takes one message of OTLP in protobuf: `TracesData`, or an export request, which has the same form.
+    /// Takes an OTLP message in protobuf: `TracesData`, or an export request, which has the same form.
     ///
     /// # Errors
     /// When the bytes are no such message; spans before the damage are kept.
@@ -48,7 +48,7 @@ impl Reader {
     }
 
     /// Takes a whole file: OTLP in protobuf, each message behind its length (4 bytes, big endian), as the
-    /// OpenTelemetry Collector writes it; OTLP in JSON, one document or several; or Jaeger's JSON.
+    /// OpenTelemetry Collector writes it; OTLP in JSON, with one or more documents; or Jaeger's JSON.
     ///
     /// # Errors
     /// When the file has another format, or is damaged; spans before the damage are kept.
@@ -83,13 +83,13 @@ impl Reader {
         Ok(())
     }
 
-    /// The spans, each once, in order of time; and the number of those that were no spans.
+    /// The spans, each once, in time order; and the numbers of dropped spans.
     pub fn finish(self) -> (Spans, Dropped) {
         self.collector.finish()
     }
 }
 
-/// The spans of one file: [`Reader::take_file`].
+/// A file's spans: [`Reader::take_file`].
 ///
 /// # Errors
 /// When the file has another format, or is damaged.
@@ -103,9 +103,9 @@ pub fn read(file: &Bytes) -> Result<(Spans, Dropped), ReadError> {
 mod tests {
     use super::*;
 
-    /// A file of one message of `length` bytes: a field that spans have not, of zeros.
+    /// A file with a message of `length` bytes: an unknown field full of zeros.
     fn file_of(length: usize) -> Bytes {
-        // Behind the length of the message the key of the field (number 15, bytes), and their number in base 128.
+        // Behind the message length stand the field's key (number 15, bytes) and its length in base 128.
         let mut file = vec![0; 4 + length];
         file[..4].copy_from_slice(&(length as u32).to_be_bytes());
         file[4] = 15 << 3 | 2;

@@ -1,49 +1,49 @@
-//! Requests: a service's local root spans, and their tree.
+//! Requests: services' local root spans, and their tree.
 
 use std::ops::RangeInclusive;
 
 use crate::{ById, Kind, Span, SpanId, SpanIndex, Spans, TraceId};
 
-/// The place of a request in [`Requests::requests`].
+/// A request's index in [`Requests::requests`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestIndex(pub u32);
 
-/// The span that a request is a part of.
+/// The parent of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ParentOfRequest {
-    /// None: its trace begins with it.
+    /// No parent: the trace begins with the request, or a cycle was cut here.
     None,
-    /// A span that is not among these: it was not sampled, its service was not heard, or it has not ended.
+    /// A missing span: it was not sampled, its service was not received, or it has not ended.
     Missing(SpanId),
-    /// A span of another request.
+    /// A span in another request.
     Span(SpanIndex),
 }
 
-/// A request to one service: its local root span, and the spans of the same service below it.
+/// A request to a service: its local root span, and the same service's spans below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The local root span.
     pub root: SpanIndex,
-    /// The span that it is a part of.
+    /// The parent span.
     pub parent: ParentOfRequest,
-    /// The spans of the service that belong to it, in order of time, and the root among them.
+    /// The request's spans, in time order, with the root.
     pub spans: Vec<SpanIndex>,
 }
 
 /// All requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Requests {
-    /// The requests, in order of time.
+    /// The requests, in time order.
     pub requests: Vec<Request>,
-    /// The request of each span.
+    /// Each span's request.
     of_span: Vec<RequestIndex>,
-    /// The spans below each span, of all services, in order of time.
+    /// Each span's children, from all services, in time order.
     children: Vec<Vec<SpanIndex>>,
-    /// All spans, by their trace and their identity in it.
+    /// All spans, by trace and identity.
     by_id: Vec<SpanIndex>,
-    /// The number of circles of spans that were their own ancestors. One span of each was taken as a root.
+    /// The number of cycles: spans that were their own ancestors. In each cycle, one span was taken as a root.
     pub circles: u64,
-    /// The number of spans in these circles.
+    /// The number of spans in these cycles.
     pub in_circles: u64,
 }
 
@@ -53,17 +53,17 @@ impl Requests {
         &self.requests[index.0 as usize]
     }
 
-    /// The request of a span.
+    /// A span's request.
     pub fn of_span(&self, index: SpanIndex) -> RequestIndex {
         self.of_span[index.0 as usize]
     }
 
-    /// The spans right below a span, of all services, in order of time.
+    /// A span's children, from all services, in time order.
     pub fn children(&self, index: SpanIndex) -> &[SpanIndex] {
         &self.children[index.0 as usize]
     }
 
-    /// The spans of these traces, by trace and identity.
+    /// The spans in these traces, by trace and identity.
     pub fn of_traces(&self, spans: &Spans, traces: &RangeInclusive<TraceId>) -> &[SpanIndex] {
         let trace = |span: &SpanIndex| spans.span(*span).trace;
         let from = self.by_id.partition_point(|span| trace(span) < *traces.start());
@@ -71,7 +71,7 @@ impl Requests {
         self.by_id.get(from..to).unwrap_or_default()
     }
 
-    /// The request that a request is a part of.
+    /// The parent request.
     pub fn parent(&self, index: RequestIndex) -> Option<RequestIndex> {
         match self.request(index).parent {
             ParentOfRequest::Span(span) => Some(self.of_span(span)),
@@ -79,13 +79,13 @@ impl Requests {
         }
     }
 
-    /// Whether a request is another one, or a part of it.
+    /// Whether `part` is `whole`, or a part of it.
     pub fn is_part(&self, mut part: RequestIndex, whole: RequestIndex) -> bool {
         loop {
             if part == whole {
                 return true;
             }
-            // Without circles this ends: a parent is one step nearer to the root.
+            // Without cycles this ends: a parent is a step nearer to the root.
             match self.parent(part) {
                 Some(parent) => part = parent,
                 None => return false,
@@ -146,7 +146,7 @@ pub fn requests(spans: &Spans) -> Requests {
     Requests { requests, of_span, children, by_id: by_id.sorted(), circles, in_circles }
 }
 
-/// Takes the parent from one span of each circle: from the first in time. The number of circles, and that of the spans in them.
+/// Cuts each cycle at its first span in time, which loses its parent. Returns the number of cycles, and of spans in them.
 fn cut_circles(parents: &mut [Option<SpanIndex>]) -> (u64, u64) {
     #[derive(Clone, Copy, PartialEq)]
     enum Visit {
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::testing::{drawn, letter};
 
-    /// The requests of a drawing: each with the letters of its spans, and the letter of the span that it is a part of.
+    /// The requests in a drawing: each with its spans' letters, and its parent's letter.
     fn listed(drawing: &str) -> Vec<String> {
         let spans = drawn(drawing);
         let requests = requests(&spans);
@@ -210,7 +210,7 @@ mod tests {
             D<c ...=......
             E<D ...=......
             f<a ......=...";
-        // `D` is a call that another service answers, and `E` a call within that service to itself.
+        // `D` is a call that another service answers, and `E` a call from this service to itself.
         assert_eq!(listed(drawing), ["abcf", "D of c", "E of D"]);
     }
 
@@ -234,7 +234,7 @@ mod tests {
         let two = "a<b ==\n b<a .=\n c<d ==\n d<c .=\n e ==";
         let of_two = requests(&drawn(two));
         assert_eq!((of_two.circles, of_two.in_circles), (2, 4));
-        // The way into it begins outside of it.
+        // The way into the cycle begins outside it.
         let entered = requests(&drawn("x<a ===\n a<c ==\n b<a .=\n c<b .="));
         assert_eq!((entered.circles, entered.in_circles), (1, 3));
         assert_eq!(listed(two).len(), 3);
@@ -249,7 +249,7 @@ mod tests {
             (circles, parents.into_iter().map(|parent| parent.map(|span| span.0)).collect::<Vec<_>>())
         };
         assert_eq!(cut(&[None, Some(0), Some(1)]), (0, vec![None, Some(0), Some(1)]));
-        // The way into a circle begins outside of it.
+        // The way into a cycle begins outside it.
         assert_eq!(cut(&[Some(2), Some(2), Some(1)]), (1, vec![Some(2), None, Some(1)]));
         assert_eq!(cut(&[Some(1), Some(0), Some(3), Some(2)]), (2, vec![None, Some(0), None, Some(2)]));
     }
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn spans_of_two_services_with_equal_ids_are_two_and_each_has_its_own_spans_below_it() {
         let mut spans = drawn("a ======\n b<a .===\n C ======\n D<C ..==");
-        // `D` is a span of `C`'s service, and both services gave the same ids.
+        // `D` belongs to `C`'s service, and both services gave the same ids.
         for (index, id) in [(2, 0), (3, 1)] {
             let at = |index: usize| spans.spans[index].clone();
             let (span, twin) = (at(index), at(id));

@@ -4,91 +4,92 @@ use wakepath_clock::{Stamp, Wall};
 
 use crate::{NotedTurns, SpanId, TraceId};
 
-/// The place of a span in [`Spans::spans`].
+/// A span's index in [`Spans::spans`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanIndex(pub u32);
 
-/// The place of a service in [`Spans::services`].
+/// A service's index in [`Spans::services`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceIndex(pub u32);
 
-/// The place of an operation in [`Spans::operations`].
+/// An operation's index in [`Spans::operations`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationIndex(pub u32);
 
 /// A process of a service, as its spans describe it: OpenTelemetry's resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Service {
-    /// `service.name`; empty where the spans have none.
+    /// `service.name`; empty if missing.
     pub name: Box<str>,
-    /// `service.instance.id`, where there is one.
+    /// `service.instance.id`, if present.
     pub instance: Option<Box<str>>,
-    /// `process.pid`, where there is one: the process's number in its own PID namespace.
+    /// `process.pid` (in Jaeger's JSON also `pid`), if present: the process's number in its own PID namespace.
     pub pid: Option<u32>,
-    /// `host.name`, where there is one.
+    /// `host.name` (in Jaeger's JSON also `hostname`), if present.
     pub host: Option<Box<str>>,
-    /// The recording that received its spans, by its place, where several are read: hosts may have services of one name.
+    /// The index of the recording that received the spans, if several are read: two hosts may have services with the same name.
     pub recording: Option<u16>,
 }
 
-/// The kind of work that a service does under one name: the spans of one operation can be compared.
+/// A service's spans with the same name, which can be compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Operation {
-    /// The name of the service.
+    /// The service name.
     pub service: Box<str>,
-    /// The name of the span.
+    /// The span name.
     pub name: Box<str>,
 }
 
-/// The side of a call that a span describes.
+/// The span's side of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Kind {
-    /// Not said.
+    /// Not specified.
     #[default]
     Unspecified,
     /// Work within a service.
     Internal,
-    /// A call that a service answers.
+    /// A call that the service answers.
     Server,
-    /// A call of another service.
+    /// A call to another service.
     Client,
-    /// The sending of a message.
+    /// Sending a message.
     Producer,
-    /// The work on a message.
+    /// Work on a received message.
     Consumer,
 }
 
-/// One span.
+/// A span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
-    /// The trace that it belongs to.
+    /// The trace.
     pub trace: TraceId,
-    /// Its identity in that trace.
+    /// The identity in the trace.
     pub id: SpanId,
-    /// The span that it is a part of, which may not be among the spans.
+    /// The parent span, which may be missing.
     pub parent: Option<SpanId>,
-    /// The process that made it.
+    /// The process that made the span.
     pub service: ServiceIndex,
-    /// Its name, and that of its service.
+    /// The names of the span and its service.
     pub operation: OperationIndex,
-    /// The side of a call that it describes.
+    /// The side of a call.
     pub kind: Kind,
-    /// Its beginning, by its process's clock.
+    /// The beginning, by the process's clock.
     pub from: Stamp<Wall>,
-    /// Its end, by its process's clock; never before its beginning.
+    /// The end, by the process's clock; never before the beginning.
     pub to: Stamp<Wall>,
-    /// Its status is an error.
+    /// Whether the status is an error.
     pub failed: bool,
-    /// The OS thread in which it began, as the thread's own PID namespace numbers it; where a plug-in noted it.
+    /// The OS thread in which the span began, as its own PID namespace numbers it, if a plug-in noted it.
     pub tid: Option<u32>,
-    /// The time by its process's clock at which work of it was queued, for another thread to take up; where the program noted it.
+    /// The time, by the process's clock, at which the span's work was queued for another thread to take up, if the program noted
+    /// it.
     pub queued: Option<Stamp<Wall>>,
-    /// The turns in which the thread in which it began worked for it; where the program noted them.
+    /// The turns in which the span's thread worked for it, if the program noted them.
     pub turns: Option<Box<NotedTurns<Wall>>>,
 }
 
 impl Span {
-    /// Its length, ns.
+    /// The length, ns.
     pub const fn length_ns(&self) -> u64 {
         self.to.since(self.from)
     }
@@ -97,13 +98,13 @@ impl Span {
 /// Spans, and the names in them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spans {
-    /// The spans by their beginning, each (trace, id) once of each service.
+    /// The spans by their beginning, each (trace, id) once per service.
     pub spans: Vec<Span>,
-    /// The processes that made them.
+    /// The processes that made the spans.
     pub services: Vec<Service>,
-    /// Their operations.
+    /// The spans' operations.
     pub operations: Vec<Operation>,
-    /// The unit of their times, ns: 1000 where some were written in µs. A time may be so much too early.
+    /// The unit of the times, ns: 1000 if some were written in µs. A time may be too early by this unit.
     pub resolution_ns: u64,
 }
 
@@ -118,12 +119,12 @@ impl Spans {
         &self.services[self.span(index).service.0 as usize]
     }
 
-    /// The operation of a span.
+    /// A span's operation.
     pub fn operation(&self, index: SpanIndex) -> &Operation {
         &self.operations[self.span(index).operation.0 as usize]
     }
 
-    /// All spans, with their places.
+    /// All spans, with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (SpanIndex, &Span)> {
         (0..).map(SpanIndex).zip(&self.spans)
     }

@@ -8,9 +8,9 @@ use crate::{
     Kind, Operation, OperationIndex, Service, ServiceIndex, Span, SpanId, SpanIndex, Spans, TraceId,
 };
 
-/// The spans of a drawing, a line each: its name, behind `<` the name of its parent, and its time, a column for each ns:
-/// `=` where it lasts, `!` where it is a call of another service, `|` where it begins and ends at once. A name in capitals is a call that
-/// another service answers, one for each name.
+/// A drawing's spans, a line each: the name, behind `<` the parent's name, and the time, a column for each ns: `=` where the span lasts,
+/// `!` where it is a call to another service, `|` where it begins and ends at once. A name in capitals is a call that another service
+/// answers; each such name has its own service.
 pub(crate) fn drawn(drawing: &str) -> Spans {
     let mut spans = Spans { resolution_ns: 1, ..Spans::default() };
     let lines: Vec<_> = drawing.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -22,7 +22,7 @@ pub(crate) fn drawn(drawing: &str) -> Spans {
     for line in &lines {
         let (names, time) = line.split_once(' ').expect("a name and a time");
         let (name, time) = (name_of(line), time.trim());
-        // A parent that is not drawn has an identity nevertheless.
+        // A parent without a line has an identity nevertheless.
         let parent =
             names.split_once('<').map(|(_, name)| ids.get(name).copied().unwrap_or(SpanId([0xff; 8])));
         let begins = time.find(['=', '!', '|']).expect("it lasts");

@@ -1,11 +1,11 @@
 //! The turns in which a thread worked for a span, where its program noted them.
 //!
-//! An event loop turns from one open span to another one and back, and its thread may never leave the CPU meanwhile: then no reading of
-//! its context shows it. A plug-in that follows the callbacks of the loop notes the turns of each span. A thread whose open spans all
-//! have theirs works for none of them between two turns.
+//! An event loop turns from an open span to another and back, and its thread may never leave the CPU meanwhile: then no context reading shows the
+//! change. A plug-in that follows the loop's callbacks notes each span's turns. A thread whose open spans all have noted turns works for none of
+//! them between two turns.
 //!
-//! Other plug-ins follow the current span of all threads, and note the turns of a span in each, with the thread's number. Such a span is one of
-//! every thread in which it has a turn, for all of its time.
+//! Other plug-ins follow the current span of all threads, and note a span's turns in each, with the thread's number. Such a span counts for every
+//! thread in which it has a turn, for all its time.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -15,26 +15,25 @@ use wakepath_clock::{Stamp, Wall};
 
 use crate::{SpanIndex, WorksFor};
 
-/// The longest text with turns that is read, bytes.
+/// The longest text with turns, bytes; longer texts are not read.
 const MAX_TEXT_BYTES: usize = 4096;
 
-/// A turn may end so long behind its span, ns: the stamps of an SDK that reads a clock of whole milliseconds are so much too early.
+/// The longest time by which a turn may end behind its span, ns: an SDK whose clock has whole milliseconds writes stamps this much too early.
 const MAX_LATE_NS: u64 = 1_000_000;
 
-/// The turns that a program noted of one span: those in the thread in which the span began, or those in all threads.
+/// The turns that a program noted for a span: in the thread in which the span began, or in all threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotedTurns<C> {
-    /// From here on they are whole: older ones were dropped.
+    /// The time from which the turns are complete: older turns were dropped.
     pub since: Stamp<C>,
-    /// Their beginnings and ends; those in one thread in order, without overlap.
+    /// The beginnings and ends; within a thread in order, without overlap.
     pub turns: Vec<(Stamp<C>, Stamp<C>)>,
-    /// The number of the thread of each of them, where those in all threads are noted; `None` where those in others than the one in which the span
-    /// began are not.
+    /// Each turn's thread number, if turns in all threads are noted; `None` if only turns in the span's first thread are.
     pub tids: Option<Vec<u32>>,
 }
 
 impl<C: Copy> NotedTurns<C> {
-    /// The same on another clock.
+    /// The same turns on another clock.
     pub fn on<D>(&self, stamp: impl Fn(Stamp<C>) -> Stamp<D>) -> NotedTurns<D> {
         let turns = self.turns.iter().map(|&(from, to)| (stamp(from), stamp(to)));
         NotedTurns { since: stamp(self.since), turns: turns.collect(), tids: self.tids.clone() }
@@ -42,10 +41,10 @@ impl<C: Copy> NotedTurns<C> {
 }
 
 impl NotedTurns<Wall> {
-    /// The turns of a span from then to then in a text `SINCE GAP LENGTH GAP LENGTH.`: a time in ns since 1970, and for each turn the ns
-    /// from there, or from the end of the one before, to its beginning, and its length. A text `SINCE @TID GAP LENGTH GAP LENGTH @TID GAP LENGTH.` has
-    /// those in all threads: for each thread those in it, again from SINCE on. `None` where it is cut off or is no such text, and
-    /// where a turn lies outside of the span.
+    /// A span's turns within `from` and `to`, from a text `SINCE GAP LENGTH GAP LENGTH.`: a time in ns since 1970, and for each turn the ns from
+    /// there, or from the previous turn's end, to its beginning, and its length. A text `SINCE @TID GAP LENGTH GAP LENGTH @TID GAP LENGTH.` has the
+    /// turns in all threads: for each thread its turns, again from SINCE on. `None` for a text that is cut off or malformed, or has a turn outside
+    /// the span.
     pub(crate) fn parse(text: &str, from: Stamp<Wall>, to: Stamp<Wall>) -> Option<Self> {
         let text = text.strip_suffix('.').filter(|text| text.len() < MAX_TEXT_BYTES)?;
         let mut words = text.split(' ');
@@ -55,7 +54,7 @@ impl NotedTurns<Wall> {
         let (mut is_first, mut last) = (true, since);
         while let Some(mut word) = words.next() {
             if let Some(other) = word.strip_prefix('@') {
-                // The first turn has a thread, or none has.
+                // The first turn has a thread, or no turn has.
                 (is_first || tid.is_some()).then_some(())?;
                 (tid, at) = (Some(number(other)?), since);
                 word = words.next()?;
@@ -75,40 +74,40 @@ impl NotedTurns<Wall> {
     }
 }
 
-/// A number of digits alone: a sign would be taken for a part of it.
+/// A number of digits alone: a sign would be parsed with it.
 fn number<N: FromStr>(word: &str) -> Option<N> {
     word.parse().ok().filter(|_| word.starts_with(|one: char| one.is_ascii_digit()))
 }
 
-/// A span that names a thread, or has a turn in it, and its turns in that thread, where they are noted.
+/// A span that names a thread, or has a turn in it, and its turns in this thread, if noted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnsOfSpan<T, C> {
     /// The thread.
     pub thread: T,
-    /// The beginning of the span.
+    /// The span's beginning.
     pub from: Stamp<C>,
-    /// Its end.
+    /// The span's end.
     pub to: Stamp<C>,
     /// The span.
     pub span: SpanIndex,
-    /// The turns in that thread. With numbers of threads, those in all threads are noted.
+    /// The turns in the thread. With thread numbers, turns in all threads are noted.
     pub noted: Option<NotedTurns<C>>,
 }
 
-/// A fact about a thread that is noted for a time.
+/// A noted fact about a thread for a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// It worked for this span.
+    /// The thread worked for this span.
     Of(SpanIndex),
-    /// Turns of several spans lie there: one of them is wrong.
+    /// Turns of several spans overlap: some are wrong.
     Contested,
-    /// It worked for none of the spans that name it and are open: the turns of all of them are noted.
+    /// The thread worked for none of the open spans that name it: their turns are all noted.
     Between,
-    /// It worked for none of those whose turns are noted. Others are open.
+    /// The thread worked for none of the spans with noted turns. Others are open.
     Partly,
 }
 
-/// A piece of time for which something is noted.
+/// A piece of time with a noted fact.
 #[derive(Debug, Clone, Copy)]
 struct Piece<C> {
     from: Stamp<C>,
@@ -119,9 +118,9 @@ struct Piece<C> {
 /// The turns of all threads.
 #[derive(Debug, Clone)]
 pub struct Turns<T, C> {
-    /// The pieces of time for which something is noted, in order, without overlap.
+    /// The pieces of time with noted facts, in order, without overlap.
     by_thread: HashMap<T, Vec<Piece<C>>>,
-    /// The thread of each span whose turns are noted, `None` for all threads, and the time from which they are whole.
+    /// The thread of each span with noted turns, `None` for all threads, and the time from which the turns are complete.
     noted: HashMap<SpanIndex, (Option<T>, Stamp<C>)>,
     /// The threads of each span whose turns are noted in all threads.
     threads: HashMap<SpanIndex, Vec<T>>,
@@ -133,14 +132,14 @@ impl<T, C> Default for Turns<T, C> {
     }
 }
 
-/// A change of what a thread may work for.
+/// A change in a thread's possible work.
 #[derive(Debug, Clone, Copy, Default)]
 struct Change {
-    /// The number of turns that begin, less of those that end.
+    /// The turns that begin, minus the turns that end.
     turns: i64,
-    /// The places of their spans, added up: where one turn is open, its span's.
+    /// The sum of the turns' span indices: with a single open turn, its span.
     spans: i64,
-    /// The number of open spans whose turns are whole.
+    /// The number of open spans with complete turns.
     whole: i64,
     /// The number of other open spans.
     other: i64,
@@ -198,12 +197,12 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
         Self { by_thread, noted, threads }
     }
 
-    /// The threads of a span whose turns are noted in all threads, as [`Self::new`] got them: none for another one.
+    /// The threads of a span whose turns are noted in all threads, as given to [`Self::new`]; none for another span.
     pub fn threads(&self, span: SpanIndex) -> impl Iterator<Item = T> {
         self.threads.get(&span).into_iter().flatten().copied()
     }
 
-    /// The noted facts about a thread from then to then, piece by piece, without gap or overlap.
+    /// The noted facts about a thread between two stamps, piece by piece, without gap or overlap.
     pub fn between(
         &self,
         thread: &T,
@@ -227,21 +226,21 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
         between
     }
 
-    /// The noted fact about a thread at a moment.
+    /// The noted fact about a thread at a stamp.
     pub fn at(&self, thread: &T, at: Stamp<C>) -> Option<Turn> {
         let all = self.by_thread.get(thread)?;
         let piece = all.get(all.partition_point(|piece| piece.to <= at))?;
         (piece.from <= at).then_some(piece.turn)
     }
 
-    /// Whether all turns of a span in a thread are noted from then on.
+    /// Whether all turns of a span in a thread are noted from this time on.
     pub fn is_whole(&self, thread: &T, span: SpanIndex, at: Stamp<C>) -> bool {
         let is_of_thread = |of: Option<T>| of.is_none_or(|of| of == *thread);
         self.noted.get(&span).is_some_and(|(of, since)| is_of_thread(*of) && *since <= at)
     }
 
-    /// For what a thread worked from `at` on, for which this is noted, where something else is taken to be so, `works_for`, by its
-    /// contexts before and behind. `is_left`: it may work for none of the spans of these, which have ended, or whose turns are noted.
+    /// A thread's work from `at` on, from the noted fact `turn` and from `works_for`, the work by the contexts before and behind. `is_left`: the
+    /// thread may work for neither context's span, since it has ended or its turns are noted.
     pub(crate) fn settle(
         &self,
         thread: &T,
@@ -262,7 +261,7 @@ impl<T: Copy + Hash + Eq, C: Copy + Ord> Turns<T, C> {
             (Some(Turn::Of(span)), _) => WorksFor::Span(span),
             (Some(Turn::Contested), _) => WorksFor::Unplaced,
             (Some(Turn::Between), _) if is_whole && is_left() => WorksFor::None,
-            // It did not work for this one, or did so in a turn that was dropped; and for what it did is not known.
+            // The thread did not work for this span, or did so in a dropped turn; its work is not known.
             (Some(Turn::Between | Turn::Partly), WorksFor::Span(span)) if is_of_thread(span) => {
                 WorksFor::Unplaced
             }
@@ -311,9 +310,9 @@ mod tests {
         assert_eq!(tids("100 @7 5 10 0 3 @8 2 1 4 0 @7 1 1."), Some(vec![7, 7, 8, 7]));
         let turns = vec![(105, 115), (115, 118), (102, 160)];
         assert_eq!(parse("100 @7 5 10 0 3 @8 2 58."), Some((100, turns)));
-        // Each of them lies within the span, and not the last one alone.
+        // Each turn lies within the span, and not the last alone.
         assert_eq!(parse("100 @7 5 1000096 @8 2 1."), None);
-        // The thread of the first turn is missing, the words of a turn, a thread, or a number of 32 bits.
+        // Missing: the first turn's thread, words of a turn, a thread, or a 32-bit number.
         for text in [
             "100 5 1 @7 1 1.",
             "100 0 0 @7 1 1.",
@@ -452,7 +451,7 @@ mod tests {
         let turns = Turns::new([TurnsOfSpan { thread: 7, from: at(1), to: at(9), span, noted: Some(noted) }]);
         assert!(turns.is_whole(&7, span, at(1)) && turns.is_whole(&8, span, at(1)));
         assert!(!turns.is_whole(&8, span, at(0)));
-        // The other thread is said to work for it by something else.
+        // Another source assigns the other thread to the span.
         assert_eq!(turns.threads(span).collect::<Vec<_>>(), [7]);
         let settled = |turn| turns.settle(&8, at(5), turn, WorksFor::Span(span), || false);
         assert_eq!(settled(Some(Turn::Partly)), WorksFor::Unplaced);

@@ -1,8 +1,8 @@
-//! The span that each thread works for, at every moment (L19 §4.3.2, Algorithm 1).
+//! The span that each thread works for, at every time (L19 §4.3.2, Algorithm 1).
 //!
-//! The active span of a thread is the one that began last among those that are open. Other than in the paper, a span ends where
-//! its end is, and not where the same thread has the event: one that ends elsewhere does not stay on top for ever. The
-//! time behind a thread's last event counts too, until its last span ends.
+//! A thread's active span is the open span that began last. Other than in the paper, a span ends at its own end, and not at the
+//! thread's event for it: a span that ends in another thread does not stay on top for ever. The time behind a thread's last
+//! event counts too, until its last span ends.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -12,7 +12,7 @@ use wakepath_clock::Stamp;
 
 use crate::SpanIndex;
 
-/// The time that a thread works for a span.
+/// The time for which a thread works for a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stint<T, C> {
     /// The thread.
@@ -25,10 +25,10 @@ pub struct Stint<T, C> {
     pub span: SpanIndex,
 }
 
-/// A piece of time with the active span of a thread, and the open span that began first.
+/// A piece of time with the thread's active span, and the open span that began first.
 pub(crate) type Open<C> = (Stamp<C>, Stamp<C>, Option<(SpanIndex, SpanIndex)>);
 
-/// The active span of each thread.
+/// Each thread's active span.
 #[derive(Debug, Clone)]
 pub struct Work<T, C> {
     /// The pieces of time with an active span, in order, without overlap.
@@ -39,7 +39,7 @@ pub struct Work<T, C> {
 struct Piece<C> {
     from: Stamp<C>,
     to: Stamp<C>,
-    /// The active one.
+    /// The active span.
     span: SpanIndex,
     /// The open span that began first.
     first: SpanIndex,
@@ -55,14 +55,14 @@ impl<T: Hash + Eq, C: Copy + Ord> Work<T, C> {
         Self { by_thread: all.into_iter().map(|(thread, stints)| (thread, active(stints))).collect() }
     }
 
-    /// The active span of a thread at a moment.
+    /// A thread's active span at a stamp.
     pub fn at(&self, thread: &T, at: Stamp<C>) -> Option<SpanIndex> {
         let pieces = self.by_thread.get(thread)?;
         let piece = pieces.get(pieces.partition_point(|piece| piece.to <= at))?;
         (piece.from <= at).then_some(piece.span)
     }
 
-    /// The active span of a thread from then to then, piece by piece, without gap or overlap; `None` where it has none.
+    /// A thread's active span between two stamps, piece by piece, without gap or overlap; `None` without an active span.
     pub fn between(
         &self,
         thread: &T,
@@ -80,8 +80,7 @@ impl<T: Hash + Eq, C: Copy + Ord> Work<T, C> {
         between
     }
 
-    /// The active span of a thread and the open span that began first, from then to then, piece by piece, without
-    /// gap or overlap.
+    /// A thread's active span and the open span that began first, between two stamps, piece by piece, without gap or overlap.
     pub(crate) fn open(&self, thread: &T, from: Stamp<C>, to: Stamp<C>) -> Vec<Open<C>> {
         if from >= to {
             return Vec::new();
@@ -105,10 +104,10 @@ impl<T: Hash + Eq, C: Copy + Ord> Work<T, C> {
     }
 }
 
-/// The active one of these stints of one thread at each time.
+/// The active stint at each time, among a thread's stints.
 fn active<C: Copy + Ord>(mut stints: Vec<Piece<C>>) -> Vec<Piece<C>> {
     stints.retain(|stint| stint.from < stint.to);
-    // The longer one of two that begin together is around the other.
+    // If two begin together, the longer is around the other.
     stints.sort_by_key(|stint| (stint.from, Reverse(stint.to), stint.span));
     let mut ends: Vec<(Stamp<C>, usize)> =
         stints.iter().enumerate().map(|(place, stint)| (stint.to, place)).collect();
@@ -143,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// The active spans of one thread in a drawing, a line for each span, a column for each ns; `.` for none.
+    /// Checks a thread's active spans in a drawing, a line for each span, a column for each ns; `.` for none.
     fn check(drawing: &str, expected: &str) {
         let stints = (0..).zip(drawing.lines()).map(|(number, line)| {
             let line = line.trim();
@@ -171,7 +170,7 @@ mod tests {
             letters
         };
         assert_eq!(letters(0, end), expected, "{drawing}");
-        // Any part of it is the same part of the whole.
+        // Any part of the answer equals the same part of the whole.
         for from in 0..end {
             for to in from..=end {
                 assert_eq!(letters(from, to), expected[from as usize..to as usize], "{from} to {to}");

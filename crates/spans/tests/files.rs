@@ -1,5 +1,5 @@
-//! Files of spans: OTLP in protobuf and in JSON, by the types that OpenTelemetry publishes, and Jaeger's JSON; damaged ones,
-//! and bytes of any kind.
+//! Span files: OTLP in protobuf and in JSON, by the types that OpenTelemetry publishes, and Jaeger's JSON; damaged files,
+//! and arbitrary bytes.
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value::Value};
@@ -15,7 +15,7 @@ fn attribute(key: &str, value: Value) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
 }
 
-/// A span with everything that is read, and with some that is not.
+/// A span with all fields that are read, and some that are not.
 fn span(id: u8, name: &str) -> Span {
     Span {
         trace_id: vec![7; 16],
@@ -65,7 +65,7 @@ fn the_same_spans_are_read_from_protobuf_and_from_json() {
     assert_eq!((&*service.name, service.pid), ("shop", Some(99)));
     assert_eq!((service.instance.as_deref(), service.host.as_deref()), (Some("i-1"), Some("web3")));
     assert_eq!((spans.spans.len(), spans.services.len(), spans.resolution_ns), (2, 1, 1));
-    // They begin together: the longer one comes first.
+    // They begin together: the longer span comes first.
     let [second, first] = [0, 1].map(|place| spans.span(SpanIndex(place)));
     assert_eq!((first.id, second.id), (SpanId([1; 8]), SpanId([2; 8])));
     assert_eq!((first.parent, second.parent), (None, Some(SpanId([1; 8]))));
@@ -192,7 +192,7 @@ fn a_span_may_have_no_length() {
     reader.take_protobuf(document(vec![at_once, span(2, "b")]).encode_to_vec().into()).expect("a message");
     let (spans, dropped) = reader.finish();
     assert_eq!(dropped, Dropped::default());
-    // The longer one of two that begin together comes first.
+    // If two begin together, the longer span comes first.
     let lengths: Vec<_> = spans.iter().map(|(_, span)| span.length_ns()).collect();
     assert_eq!(lengths, [902, 0]);
 }
@@ -210,7 +210,7 @@ fn a_kind_is_one_of_five_and_a_status_that_is_no_error_has_not_failed() {
             assert_eq!((spans.spans[0].kind, spans.spans[0].failed), (kind, false));
         }
     }
-    // A thread with the number 0 is none.
+    // Thread number 0 counts as no thread.
     let attributes = vec![attribute("wakepath.tid", Value::IntValue(0))];
     let none = document(vec![Span { attributes, ..span(1, "a") }]);
     let (spans, _) = read(&serde_json::to_string(&none).expect("JSON").into()).expect("JSON");
@@ -255,7 +255,8 @@ fn services_of_one_name_are_two_where_two_recordings_received_their_spans() {
         let recordings: Vec<_> = spans.services.iter().map(|service| service.recording).collect();
         (recordings, spans.spans.len(), dropped.repeated)
     };
-    // Hosts may have services of one name, and these may give one identity. Within a recording it is an exporter's repetition.
+    // Two hosts may have services with the same name and give the same identity. Within a recording, it is an exporter's
+    // repetition.
     assert_eq!(received(&[Some(0), Some(1)]), (vec![Some(0), Some(1)], 2, 0));
     assert_eq!(received(&[Some(1), Some(1)]), (vec![Some(1)], 1, 1));
     assert_eq!(received(&[Some(1), None]), (vec![Some(1), None], 2, 0));

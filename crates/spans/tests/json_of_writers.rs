@@ -1,17 +1,17 @@
-//! Spans in JSON, in the forms that writers give them: a value that is odd costs its own meaning, at most its span, and
-//! a document that has other values in place of its lists is refused with its place.
+//! Spans in JSON, in the forms that writers give them: an odd value costs its own meaning, at most its span, and a
+//! document with other values in place of its lists is refused, with the position.
 
 use wakepath_spans::{Dropped, Kind, ReadError, Reader, Span, SpanId, Spans, TraceId, read};
 
 const WHOLE: &str = r#""traceId": "07070707070707070707070707070707", "spanId": "0101010101010101", "name": "a", "kind": 2,
     "startTimeUnixNano": "1795229921310000001", "endTimeUnixNano": "1795229921310000901""#;
 
-/// A document of OTLP with these spans, each as its text.
+/// An OTLP document with these spans, each as its text.
 fn otlp(spans: &[&str]) -> String {
     format!(r#"{{"resourceSpans": [{{"scopeSpans": [{{"spans": [{}]}}]}}]}}"#, spans.join(", "))
 }
 
-/// The span of a document of OTLP with these fields, which replace those of [`WHOLE`]; `None` if it was left out.
+/// The span of an OTLP document with these fields in place of the fields in [`WHOLE`]; `None` if it was dropped.
 #[track_caller]
 fn one(fields: &str) -> (Option<Span>, Dropped) {
     let keys: Vec<_> = fields.split('"').filter(|key| WHOLE.contains(&format!("\"{key}\":"))).collect();
@@ -22,7 +22,8 @@ fn one(fields: &str) -> (Option<Span>, Dropped) {
     (spans.spans.into_iter().next(), dropped)
 }
 
-/// Attributes, or tags, that mean nothing here. JavaScript cuts a text within a character; no writer has the last ones.
+/// Attributes, or tags, without a meaning here. JavaScript cuts a text within a character; no writer has the last of
+/// these.
 const ODD: &[&str] = &[
     r#"{"key": "kafka.partition", "value": {"intValue": -1}}"#,
     r#"{"key": "kafka.partition", "value": -1}"#,
@@ -67,7 +68,7 @@ fn an_attribute_in_any_form_costs_neither_its_file_nor_its_span_nor_its_neighbou
         assert_eq!((span.map(|span| span.tid), dropped), (Some(Some(9)), Dropped::default()), "{odd}");
         let (spans, dropped) = read(&jaeger(odd).into()).unwrap_or_else(|error| panic!("{odd}: {error}"));
         assert_eq!((spans.spans[0].tid, dropped), (Some(9), Dropped::default()), "{odd}");
-        // So it is with those of a service.
+        // The same with a service's attributes.
         let file = otlp(&[&format!("{{{WHOLE}}}")]).replace(
             r#"{"scopeSpans""#,
             &format!(
@@ -205,7 +206,7 @@ fn a_name_is_read_with_its_escapes_and_without_the_half_of_a_character() {
         .expect("spans");
         assert_eq!(&*spans.operations[0].name, expected, "{name}");
     }
-    // A Collector passes on bytes that are no UTF-8; the places of what is behind them stay.
+    // A Collector passes on bytes that are no UTF-8; all positions behind them stay.
     let mut file = otlp(&[&format!("{{{WHOLE}}}").replace("\"a\"", "\"a#b\"")]).into_bytes();
     let hash = file.iter().position(|byte| *byte == b'#').expect("it is there");
     file[hash] = 0xff;

@@ -1,5 +1,5 @@
-//! Splits a recording with traffic over loopback into two hosts, by event, shifts and bends their clocks,
-//! and prints how exactly they are found again: `cargo run -p wakepath-sync --example split REC`.
+//! Splits a recording with loopback traffic into two hosts, by event, shifts and bends their clocks, and
+//! prints how exactly synchronisation recovers them: `cargo run -p wakepath-sync --example split REC`.
 //!
 //! In each connection, the end with the lower port belongs to one host, the other end to the other.
 
@@ -13,7 +13,7 @@ use wakepath_packets::Traffic;
 use wakepath_recording::Recording;
 use wakepath_sync::{Host, Options, synchronise};
 
-/// The packets of a recording, with stamps from the first one on, ns.
+/// A recording's packets, with stamps since the first packet, ns.
 struct Recorded {
     flows: HashMap<FlowId, Flow>,
     traffic: Vec<(u64, Traffic)>,
@@ -49,7 +49,7 @@ impl Recorded {
         recorded
     }
 
-    /// One run, with clocks of its own; whether the truth lies within the bound.
+    /// A run with its own clocks; returns whether the truth lies within the bound.
     fn split(&self, run: u64) -> bool {
         let bend = if run.is_multiple_of(2) { 0.0 } else { 1.0 };
         let seconds = self.length as f64 / 1e9 + 1.0;
@@ -90,7 +90,7 @@ impl Recorded {
         sound && pair.inversions == 0
     }
 
-    /// The item as this host would have seen it, if it would.
+    /// The item as this host would have seen it, if at all.
     fn part(&self, host: usize, clock: &TrueClock, at: u64, item: Traffic) -> Option<Traffic> {
         let Traffic::Packet(_, packet) = item else { return Some(item) };
         let flow = self.flows.get(&packet.flow)?;

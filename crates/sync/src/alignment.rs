@@ -1,4 +1,4 @@
-//! The first pass: roughly, how do the clocks lie? And the second, in that order.
+//! The first pass: the rough relation between the clocks. Then the second, in this order.
 
 use std::collections::HashSet;
 
@@ -10,11 +10,11 @@ use crate::{Host, Pair};
 
 type Window = Option<(Stamp<Local>, Stamp<Local>)>;
 
-/// The assumed error where traffic of the sketches went one way only, or contradicts itself, ns:
-/// it costs memory if it is too large, and matches if it is too small.
+/// The error added where the sketches' traffic went one way only, or contradicts itself, ns: too large a value costs
+/// memory, too small a value costs matches.
 const ROUGH_ERROR_NS: u64 = 1_000_000_000;
 
-/// Groups of hosts that a few packets link, each with a clock that its hosts nearly share.
+/// Groups of hosts linked by a few packets, each with a clock that its hosts nearly share.
 pub(crate) struct Alignment {
     sketches: Vec<Sketch>,
     windows: Vec<Window>,
@@ -22,11 +22,11 @@ pub(crate) struct Alignment {
 }
 
 struct Group {
-    /// The hosts, by their places.
+    /// The hosts' indices.
     hosts: Vec<usize>,
-    /// From each one's clock to the common one.
+    /// From each host's clock to the common clock.
     transforms: Vec<Transform<Local, Reference>>,
-    /// How far the common clock is off, at most, ns.
+    /// The largest error of the common clock, ns.
     error: u64,
 }
 
@@ -68,12 +68,12 @@ impl Alignment {
         Self { sketches, windows, groups }
     }
 
-    /// The time of each host, from its first event to its last.
+    /// Each host's time, from its first event to its last.
     pub(crate) fn windows(&self) -> &[Window] {
         &self.windows
     }
 
-    /// The time on this host's clock in which any host of its group saw anything.
+    /// The time on this host's clock in which any host in its group has events, with a margin.
     pub(crate) fn group_window(&self, host: usize) -> (Stamp<Local>, Stamp<Local>) {
         let own = self.windows[host].unwrap_or_default();
         let Some(group) = self.groups.iter().find(|group| group.hosts.contains(&host)) else { return own };
@@ -89,7 +89,7 @@ impl Alignment {
         (own.0.min(from), own.1.max(to))
     }
 
-    /// Matches all packets; what became of each goes to `sink`, with hosts by their places in the list.
+    /// Matches all packets; each packet's outcome goes to `sink`, with host indices in `hosts`.
     pub(crate) fn match_packets(&self, hosts: &[Host<'_>], sink: &mut impl FnMut(Outcome)) {
         for group in self.groups.iter().filter(|group| group.hosts.len() > 1) {
             let sketches: Vec<&Sketch> = group.hosts.iter().map(|&host| &self.sketches[host]).collect();
@@ -112,8 +112,8 @@ impl Alignment {
     }
 }
 
-/// The window of a host with its packets, which may lie outside the one that is given: an offset found there has to hold
-/// for them too.
+/// A host's window with its packets, which may lie outside the given window: an offset found there has to hold for them
+/// too.
 fn with_packets(given: Window, packets: Window) -> Window {
     match (given, packets) {
         (Some(given), Some(packets)) => Some((given.0.min(packets.0), given.1.max(packets.1))),
@@ -121,7 +121,7 @@ fn with_packets(given: Window, packets: Window) -> Window {
     }
 }
 
-/// A host's traffic, and where it stands.
+/// A host's traffic, and its current position.
 struct HostTraffic<'a> {
     traffic: Box<dyn Iterator<Item = Traffic> + 'a>,
     cursor: Cursor<'a, Local, Reference>,
@@ -146,7 +146,7 @@ impl<'a> HostTraffic<'a> {
     }
 }
 
-/// The next item of all traffics by common time, of the first traffic where they are equal.
+/// The next item in all traffics by common time; at equal times, from the first traffic.
 fn next(traffics: &mut [HostTraffic<'_>]) -> Option<(usize, Traffic, u64)> {
     let heads = traffics.iter().enumerate().filter_map(|(host, traffic)| Some((traffic.head?.1, host)));
     let (common, host) = heads.min()?;
@@ -155,7 +155,7 @@ fn next(traffics: &mut [HostTraffic<'_>]) -> Option<(usize, Traffic, u64)> {
     Some((host, item, common))
 }
 
-/// Streams that more than one host knows.
+/// Streams known to more than one host.
 fn shared_streams(sketches: &[Sketch]) -> HashSet<StreamKey> {
     let mut once = HashSet::new();
     let mut several = HashSet::new();
@@ -170,7 +170,7 @@ fn shared_streams(sketches: &[Sketch]) -> HashSet<StreamKey> {
     several
 }
 
-/// The hosts that hang together, each group on the clock of its first host.
+/// The connected hosts, each group on the clock of its first host.
 fn groups(hosts: usize, pairs: &[Pair], windows: &[Window]) -> Vec<Group> {
     let graph = Graph::new(hosts, pairs, windows);
     let mut grouped = vec![false; hosts];

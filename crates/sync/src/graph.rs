@@ -1,4 +1,4 @@
-//! Which way each host's stamps take to the reference.
+//! Each host's way to the reference.
 
 use wakepath_clock::{ErrorBound, Local, Peer, Quality, Reference, Stamp, Transform};
 
@@ -12,7 +12,7 @@ pub(crate) struct Graph<'a> {
     windows: &'a [Window],
 }
 
-/// A conversion from one host's clock to another's.
+/// A conversion from a host's clock to another's.
 struct Edge {
     from: usize,
     to: usize,
@@ -21,7 +21,7 @@ struct Edge {
     cost: Cost,
 }
 
-/// The cost of a way: unbounded steps, then the sum of errors, then steps.
+/// The cost of a way, in order of weight: unbounded steps, the sum of errors, steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 struct Cost {
     unbounded: u32,
@@ -60,7 +60,7 @@ impl<'a> Graph<'a> {
     }
 
     /// The reference that leaves the fewest hosts without a clock, then the smallest worst error; the
-    /// first of equal ones.
+    /// first among equals.
     pub(crate) fn best(&self) -> Option<usize> {
         let rank = |&reference: &usize| {
             let ways = self.ways(reference);
@@ -84,7 +84,7 @@ impl<'a> Graph<'a> {
             way: Vec::new(),
         };
         let mut clocks = vec![unlinked; ways.len()];
-        // Nearer hosts first: what follows a step is known when the step is taken.
+        // Nearer hosts first: the rest of a way is known when its first step is added.
         for (_, host) in order {
             let Some((_, edge)) = ways[host] else { continue };
             let Some(edge) = edge.map(|edge| &self.edges[edge]) else {
@@ -112,8 +112,8 @@ impl<'a> Graph<'a> {
         clocks
     }
 
-    /// For each host the cost of its best way to the reference and the edge that it begins with
-    /// (Dijkstra's algorithm from the reference; of equal ways that with fewer steps, then the first).
+    /// For each host the cost of its best way to the reference and the way's first edge (Dijkstra's
+    /// algorithm from the reference; among equal ways the fewest steps, then the first).
     fn ways(&self, reference: usize) -> Vec<Option<(Cost, Option<usize>)>> {
         let mut ways: Vec<Option<(Cost, Option<usize>)>> = vec![None; self.windows.len()];
         let mut done = vec![false; ways.len()];
@@ -145,7 +145,7 @@ mod tests {
 
     const ALWAYS: Window = Some((Stamp::MIN, Stamp::MAX));
 
-    /// A pair whose clocks read the same, within this error; without one, traffic went one way.
+    /// A pair with equal clocks, within this error; without an error, traffic went one way.
     fn pair((a, b, error): (usize, usize, Option<u64>)) -> Pair {
         let (quality, error) = error
             .map_or((Quality::OneWay, ErrorBound::Unbounded), |ns| (Quality::Exact, ErrorBound::Within(ns)));
@@ -153,7 +153,7 @@ mod tests {
         Pair { a, b, matched: [1; 2], ambiguous: 0, inversions: 0, quality, error, transform }
     }
 
-    /// The least cost of all ways without a circle from a host: unbounded steps, sum of errors, steps.
+    /// The least cost of all ways without a cycle from a host: unbounded steps, sum of errors, steps.
     fn least(at: usize, to: usize, pairs: &[(usize, usize, Option<u64>)], seen: &[usize]) -> Option<Cost> {
         if at == to {
             return Some(Cost::default());
@@ -201,7 +201,7 @@ mod tests {
         };
         let square = [(1, 0, Some(2)), (2, 0, Some(2)), (3, 1, Some(2)), (3, 2, Some(2))];
         assert_eq!(way(3, &square), [3, 1, 0]);
-        // Three steps of 2 ns are found before the two of 5 and 1.
+        // Three steps with 2 ns each are found before the two steps with 5 and 1 ns.
         let longer = [(1, 0, Some(2)), (2, 1, Some(2)), (3, 2, Some(2)), (4, 0, Some(5)), (3, 4, Some(1))];
         assert_eq!(way(3, &longer), [3, 4, 0]);
         let unbounded = [(1, 0, None), (2, 1, None), (2, 3, Some(900)), (3, 4, Some(900)), (4, 0, None)];

@@ -1,12 +1,11 @@
 //! Hosts on one clock.
 //!
-//! Packets between two hosts bound how their clocks lie to each other (`wakepath-clock`); pairs of hosts
-//! form a graph, and each host's way to the reference is the one whose errors add up to least, which
-//! need not be the one of fewest hops (Giraldeau 2015, section 5.3.1). A host that no packet links stays
-//! without a clock: nothing is guessed.
+//! Packets between two hosts bound the relation between their clocks (`wakepath-clock`); pairs of hosts form a graph,
+//! and each host's way to the reference has the smallest sum of errors, which need not be the fewest hops (Giraldeau
+//! 2015, section 5.3.1). A host without a link to others stays without a clock: nothing is guessed.
 //!
-//! All traffic is read twice: first for a rough alignment from a few packets, then side by side in the
-//! order of that, so that memory holds only what is in flight.
+//! All traffic is read twice: first for a rough alignment from a few packets, then side by side in the aligned order,
+//! so that memory holds only packets in flight.
 
 mod alignment;
 mod graph;
@@ -21,66 +20,65 @@ use wakepath_packets::{Outcome, Source};
 use alignment::Alignment;
 use graph::Graph;
 
-/// A host's part in what is to be synchronised.
+/// A host to synchronise.
 #[derive(Clone, Copy)]
 pub struct Host<'a> {
-    /// Its traffic.
+    /// The host's traffic.
     pub source: &'a dyn Source,
-    /// The stamps of its first event and its last, of any kind: conversions are needed, and errors
-    /// bounded, over all of it. `None`: from its first packet to its last.
+    /// The stamps of its first event and its last, of any kind: conversions are needed, and errors bounded, over all
+    /// this time. `None`: from its first packet to its last.
     pub window: Option<(Stamp<Local>, Stamp<Local>)>,
 }
 
 /// Options of a synchronisation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// The host whose clock is the reference, by its place in the list. `None`: the one from which most
-    /// hosts can be reached, with the smallest worst error.
+    /// The index of the host whose clock is the reference. `None`: the host from which most hosts can be reached, with
+    /// the smallest worst error.
     pub reference: Option<usize>,
     /// The assumptions about the clocks.
     pub limits: Limits,
 }
 
-/// How hosts come onto one clock.
+/// Hosts on a common clock.
 #[derive(Debug, Clone)]
 pub struct Synchronisation {
-    /// The host whose clock is the reference; `None` without hosts.
+    /// The index of the host whose clock is the reference; `None` without hosts.
     pub reference: Option<usize>,
-    /// For each host, in the order given.
+    /// Each host's clock, in the order given.
     pub hosts: Vec<HostClock>,
-    /// Pairs of hosts that exchanged packets, by their places.
+    /// The pairs of hosts that exchanged packets.
     pub pairs: Vec<Pair>,
 }
 
 /// A host's way to the reference.
 #[derive(Debug, Clone)]
 pub struct HostClock {
-    /// The worst of the pairs on the way; [`Quality::None`] for a host that nothing links.
+    /// The worst quality among the pairs on the way; [`Quality::None`] for a host without a link.
     pub quality: Quality,
     /// The largest error within the host's own window.
     pub error: ErrorBound,
-    /// From its clock to the reference; `None` for a host that nothing links.
+    /// From its clock to the reference; `None` for a host without a link.
     pub transform: Option<Transform<Local, Reference>>,
-    /// The hosts that the way leads over, from this one to the reference, both included.
+    /// The hosts on the way, from this host to the reference, both included.
     pub way: Vec<usize>,
 }
 
 /// The result for the packets between two hosts.
 #[derive(Debug, Clone)]
 pub struct Pair {
-    /// One host, by its place.
+    /// The first host's index.
     pub a: usize,
-    /// The other, later in the list.
+    /// The second host's index, larger than `a`.
     pub b: usize,
-    /// Packets that were matched, from a to b and back.
+    /// The numbers of matched packets, from a to b and back.
     pub matched: [u64; 2],
-    /// Packets that were not used, because it cannot be known which of several they were.
+    /// Packets that were not used, because several sends or receives fit.
     pub ambiguous: u64,
-    /// Packets that arrive before they were sent once both are on the reference clock, of those that
-    /// bind the clocks most. None is what the way between the two promises; over other ways small errors
-    /// add up.
+    /// Packets that arrive before they were sent once both stamps are on the reference clock, among the packets that
+    /// bind the clocks most. The way between the two promises zero; over other ways small errors add up.
     pub inversions: u64,
-    /// How good it is.
+    /// The relation's quality.
     pub quality: Quality,
     /// The largest error within a's own window.
     pub error: ErrorBound,
@@ -88,13 +86,13 @@ pub struct Pair {
     pub transform: Option<Transform<Local, Peer>>,
 }
 
-/// Finds how these hosts' clocks lie.
+/// Finds the relations between these hosts' clocks.
 pub fn synchronise(hosts: &[Host<'_>], options: &Options) -> Synchronisation {
     synchronise_seeing(hosts, options, &mut |_| {})
 }
 
-/// Like [`synchronise`], and passes the result for each received packet that another host sent to `sink`, with hosts
-/// by their places in the list. The order is nearly that of time, so that the results also show the progress of reading.
+/// Like [`synchronise`], and passes the result for each received packet from another host to `sink`, with host indices.
+/// The order is nearly time order, so that the results also show the progress of reading.
 ///
 /// Where a packet passed several interfaces of the receiving host, the result is for the first sighting.
 pub fn synchronise_seeing(
@@ -161,7 +159,7 @@ fn inverted(
     }
 }
 
-/// A stamp of the later host of a pair, as the earlier one's solver knows it.
+/// A stamp of a pair's later host, as the earlier host's solver takes it.
 fn peers(stamp: Stamp<Local>) -> Stamp<Peer> {
     Stamp::from_ns(stamp.ns())
 }

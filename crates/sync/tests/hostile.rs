@@ -1,4 +1,4 @@
-//! Whatever a trace says, there is an answer.
+//! Every trace gets an answer.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -8,7 +8,7 @@ use wakepath_event::{Direction, Flow, FlowId, Packet};
 use wakepath_packets::Traffic;
 use wakepath_sync::{Host, Options, synchronise};
 
-/// Few values, so that they meet, and the ends of what fits.
+/// A few values, so that equal numbers occur, and the ends of the range.
 fn number() -> impl Strategy<Value = u32> {
     prop_oneof![0..4_u32, Just(u32::MAX), Just(u32::MAX - 1), Just(1 << 31), any::<u32>()]
 }

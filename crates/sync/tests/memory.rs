@@ -1,4 +1,4 @@
-//! Matching remembers what is in flight, though all of one host's stamps lie before the other's.
+//! Matching remembers packets in flight, though all of a host's stamps lie before the other's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,15 +10,15 @@ use wakepath_event::{Direction, Flow, FlowId, Packet};
 use wakepath_packets::{Source, Traffic};
 use wakepath_sync::{Host, Options, synchronise};
 
-/// Counts what is in use.
+/// Counts memory in use.
 struct Counting;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
-/// The memory in use is that of the whole program: one measurement at a time.
+/// Memory in use is counted for the whole program, so only one measurement runs at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-// SAFETY: all work is the system's allocator's; only sizes are added up beside it.
+// SAFETY: the system allocator does all work; only sizes are added up beside it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let used = USED.fetch_add(layout.size(), Relaxed) + layout.size();
@@ -37,8 +37,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// One side of many connections: data one way, an acknowledgement for each back, with `gap` ns between
-/// two packets.
+/// A side of many connections: data goes one way, an acknowledgement for each back, with `gap` ns
+/// between two packets.
 #[derive(Clone, Copy)]
 struct Steady {
     client: bool,
@@ -61,7 +61,7 @@ impl Steady {
         let (connection, turn) = (i / 2 % self.connections, i / 2 / self.connections);
         let data = i.is_multiple_of(2);
         let out = data == self.client;
-        // Within the gap, so that both hosts see all packets in one order.
+        // Within the gap, so that both hosts see all packets in the same order.
         let delay = 20_000 + i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (SPREAD.min(self.gap / 4));
         let at = i * self.gap + if out { 0 } else { delay.min(self.gap - 1) };
         let sent = (turn * 1000) as u32;
@@ -94,7 +94,7 @@ impl Source for Steady {
     }
 }
 
-/// The memory for this number of packets, bytes at the peak.
+/// The peak memory for this number of packets, bytes.
 fn peak(packets: u64, gap: u64, connections: u64) -> usize {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let client = Steady { client: true, packets, gap, connections, offset: 0, ppm: 150 };
@@ -121,7 +121,7 @@ fn peak(packets: u64, gap: u64, connections: u64) -> usize {
 
 #[test]
 fn memory_does_not_grow_with_the_hours() {
-    // Two hours and eighteen, each packet in a stretch of time of its own.
+    // Two hours and eighteen, each packet in its own stretch of time.
     let short = peak(20_000, 400_000_000, 10);
     let long = peak(160_000, 400_000_000, 10);
     assert!(long < short * 3, "{short} bytes, then {long}");

@@ -1,5 +1,5 @@
-//! A real pair of machines: an scp between two virtual ones that LTTng traced, with packets as sequence
-//! number, acknowledgement and flags, and no addresses (Trace Compass's public test traces).
+//! Two real machines: an scp between virtual machines, traced with LTTng. Packets have a sequence number,
+//! an acknowledgement and flags, and no addresses (Trace Compass's public test traces).
 //!
 //! Needs `WAKEPATH_TRACES`, a directory with `scp_src` and `scp_dest`, and babeltrace2, whose text is read.
 
@@ -11,14 +11,14 @@ use wakepath_event::{Direction, FlowId, Packet};
 use wakepath_packets::Traffic;
 use wakepath_sync::{Host, Options, synchronise};
 
-/// The packets of a trace, and the stamps of its first event and its last.
+/// A trace's packets, and the stamps of its first event and its last.
 struct Trace {
     traffic: Vec<Traffic>,
     window: (Stamp<Local>, Stamp<Local>),
 }
 
 fn trace(path: &Path) -> Trace {
-    // Without its muxer, which gives up where the bounds of packets lie.
+    // Without its muxer, which gives up at the packets' bounds.
     let output = Command::new("babeltrace2")
         .args(["run", "--component=in:source.ctf.fs"])
         .arg(format!("--params=inputs=[\"{}\"]", path.display()))
@@ -70,7 +70,7 @@ fn packet(at: Stamp<Local>, rest: &str) -> Option<Traffic> {
     ))
 }
 
-/// The result of another implementation of the convex hull, from `scp_src` to `scp_dest`.
+/// The result of another convex-hull implementation, from `scp_src` to `scp_dest`.
 fn other_tools(stamp: u64) -> i128 {
     let (slope, offset) = (99_994_137_837_030_i128, 79_796_507_913_179_333_i128);
     (i128::from(stamp) * slope / 100_000_000_000_000 * 1000 + offset) / 1000
@@ -111,7 +111,7 @@ fn the_scp_pair_matches_46_packets_and_agrees_with_what_others_found() {
         let ErrorBound::Within(error) = error else { panic!("traffic went both ways") };
         let theirs = other_tools(stamp);
         let apart = (i128::from(at.ns()) - theirs).unsigned_abs();
-        // Fourteen digits of a slope leave 7 µs open at 1.4 × 10^18 ns.
+        // A slope with fourteen digits leaves 7 µs open at 1.4 × 10^18 ns.
         assert!(apart <= u128::from(error) + 7_000, "{apart} ns apart at {stamp}, error {error}");
     }
 }

@@ -1,38 +1,38 @@
-//! Words that make sentences hard to read, counted in each part of the tree: `of`, `that` and `one` in a thousand words of
-//! prose, and names that begin with `of` or `tell`. `crates/tidy/budget.txt` has the most that each part may have, and
-//! these figures only fall.
+//! Words that make sentences hard to read, counted in each part of the tree: `of`, `that` and `one` per thousand words of
+//! prose, and names that begin with `of` or `tell`. `crates/tidy/budget.txt` has each part's maximum, and these figures
+//! only fall.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::{Finding, language};
 
-/// The file with the budgets, within the tree.
+/// The budget file, within the tree.
 pub const FILE: &str = "crates/tidy/budget.txt";
 
-/// Its first lines.
+/// The file's first lines.
 const HEAD: &str = "\
 # The most that each part of the tree may have: `of`, `that` and `one` in a thousand words of prose (comments, pages), and
 # names of functions and types that begin with `of` or `tell`. A figure may only fall: WAKEPATH_BLESS=1 cargo test -p
 # wakepath-tidy lowers those that did.
 ";
 
-/// A part with fewer words of prose than this has no rates: each word would move them by more than one.
+/// A part with fewer words of prose than this has no rates: each word would move them by more than 1.
 const MIN_WORDS: u64 = 1000;
 
-/// The figures of a part of the tree. Rates are in a thousand words of prose, rounded up.
+/// A part's figures. Rates are per thousand words of prose, rounded up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// `of`, `that` and `one` in a thousand words.
+    /// `of`, `that` and `one` per thousand words.
     pub rates: [u64; 3],
     /// The number of functions and types whose names begin with `of` or `tell`.
     pub names: u64,
 }
 
-/// The words whose rates are held.
+/// The words with limited rates.
 const WORDS: [&str; 3] = ["of", "that", "one"];
 
-/// Counts of a part of the tree.
+/// A part's counts.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     words: u64,
@@ -40,7 +40,7 @@ struct Counts {
     names: u64,
 }
 
-/// The figures of each part: a crate, the pages, the programs of the kernel side, the rest of the laboratory.
+/// Each part's counts. A part is a crate, a folder in the laboratory or at the root, or the root's pages.
 #[derive(Debug, Default)]
 pub struct Tally {
     parts: BTreeMap<String, Counts>,
@@ -64,7 +64,7 @@ impl Tally {
         }
     }
 
-    /// The figures of all parts.
+    /// All parts' figures.
     pub fn figures(&self) -> BTreeMap<String, Figures> {
         let of_part = |counts: &Counts| {
             let has_rates = counts.words >= MIN_WORDS;
@@ -75,11 +75,11 @@ impl Tally {
     }
 }
 
-/// The part of the tree that a file belongs to; `None` for one that has no budget.
+/// A file's part in the tree; `None` for a file without a budget.
 fn part(path: &Path) -> Option<String> {
     let names: Vec<&str> = path.iter().filter_map(|name| name.to_str()).collect();
     match names[..] {
-        // Pages of results are written by programs.
+        // Programs write the result pages.
         ["lab", "results", ..] => None,
         ["crates", name, _, ..] | ["lab", name, _, ..] => Some(name.to_owned()),
         ["docs" | "bpf" | "packaging" | "vm" | "plugins" | "fuzz" | "bench" | "workloads", ..] => {
@@ -90,7 +90,7 @@ fn part(path: &Path) -> Option<String> {
     }
 }
 
-/// Whether a line of code gives a function or a type a name that says no subject.
+/// Whether a line of code defines a function or a type whose name has no subject.
 fn has_such_a_name(line: &str) -> bool {
     let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     while let Some(word) = words.next() {
@@ -109,7 +109,7 @@ fn has_such_a_name(line: &str) -> bool {
     false
 }
 
-/// The budgets of a text: a part, its three rates and its number of names a line.
+/// Parses budgets: a part, its three rates and its number of names per line.
 pub fn budgets(text: &str) -> Result<BTreeMap<String, Figures>, Finding> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.is_empty());
     lines
@@ -124,7 +124,7 @@ pub fn budgets(text: &str) -> Result<BTreeMap<String, Figures>, Finding> {
         .collect()
 }
 
-/// The text of budgets.
+/// The budgets as text.
 pub fn text(budgets: &BTreeMap<String, Figures>) -> String {
     let mut text = String::from(HEAD);
     for (part, Figures { rates: [of, that, one], names }) in budgets {
@@ -133,7 +133,7 @@ pub fn text(budgets: &BTreeMap<String, Figures>) -> String {
     text
 }
 
-/// The budgets after figures that were found: those that fell are lower, a new part has its own, one that is gone has none.
+/// The budgets lowered by new figures: figures that fell are lower, a new part gets its own, a removed part has none.
 pub fn lowered(
     budgets: &BTreeMap<String, Figures>,
     found: &BTreeMap<String, Figures>,
@@ -146,7 +146,7 @@ pub fn lowered(
     found.iter().map(lower).collect()
 }
 
-/// Holds figures against their budgets: each that is above is a finding, and each that fell and was not written down.
+/// Compares figures with their budgets: a figure above its budget is a finding, and so is a budget above its figure.
 pub fn check(budgets: &BTreeMap<String, Figures>, found: &BTreeMap<String, Figures>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (part, figures) in found {
@@ -186,7 +186,7 @@ mod tests {
         tally.figures()
     }
 
-    /// A comment of 1001 words with this number of each.
+    /// A comment with 1001 words, this number of each among them.
     fn prose(of: usize, that: usize, one: usize) -> String {
         let words = [("of ", of), ("That ", that), ("ONE ", one), ("off ", 1001 - of - that - one)];
         format!("// {}\n", words.map(|(word, count)| word.repeat(count)).concat())
@@ -219,7 +219,7 @@ mod tests {
             assert!(lines(found).len() == 1 && lines(found)[0].contains(word), "{word}: {:?}", lines(found));
         }
         assert!(lines(figures(8, 5, 3, 2))[0].starts_with("a: 2 names begin with `of`"));
-        // One that fell is written down, and does not make room for another.
+        // A lower figure is written down, and does not make room for another.
         let fell = figures(7, 5, 3, 0);
         assert_eq!(
             lines(fell),

@@ -1,5 +1,5 @@
-//! Documents against the things that they name: links, paths in the tree, crates, commands of the Makefile, and the
-//! number of the recording format.
+//! Compares documents with the things in them: links, paths in the tree, crates, Makefile commands, and the
+//! recording format's number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -12,19 +12,19 @@ use crate::{Finding, line_of};
 const OURS: [&str; 10] =
     ["bpf/", "cases/", "crates/", "docs/", "fuzz/", "lab/", "packaging/", "plugins/", "recordings/", "vm/"];
 
-/// The links, code and headings of a document.
+/// A document's links, code and headings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Document {
-    /// Targets of links, with their line.
+    /// Link targets, with their lines.
     pub links: Vec<(usize, String)>,
-    /// Pieces of code: spans, and lines of blocks.
+    /// Pieces of code: code spans, and lines in code blocks.
     pub code: Vec<(usize, String)>,
-    /// The anchors of its headings, as they are made of their text.
+    /// The headings' anchors, derived from their text.
     pub anchors: BTreeSet<String>,
 }
 
 impl Document {
-    /// Reads a document in CommonMark with tables.
+    /// Parses CommonMark with tables.
     pub fn parse(text: &str) -> Self {
         let mut document = Self::default();
         let mut heading: Option<String> = None;
@@ -63,8 +63,8 @@ impl Document {
     }
 }
 
-/// The commands of a Makefile: its phony targets, and findings for those that do not say (after
-/// `##`) what they do, or that were named phony and are no target.
+/// The Makefile's commands: its phony targets, and findings for phony targets without a description (after `##`) or
+/// without a rule.
 pub fn make_targets(makefile: &str) -> (BTreeSet<String>, Vec<Finding>) {
     let phony = makefile.lines().filter_map(|line| line.strip_prefix(".PHONY:"));
     let targets: BTreeSet<_> = phony.flat_map(str::split_whitespace).map(str::to_owned).collect();
@@ -77,7 +77,7 @@ pub fn make_targets(makefile: &str) -> (BTreeSet<String>, Vec<Finding>) {
     (targets.clone(), findings.collect())
 }
 
-/// The targets that a line of shell hands to make, if it runs make here (and not with `-C`).
+/// The targets that a shell line passes to make, if it runs make here (and not with `-C`).
 pub fn made(line: &str) -> Vec<&str> {
     let line = line.trim_start().trim_start_matches("$ ");
     let commands = line.split(['#']).next().unwrap_or_default().split("&&").flat_map(|it| it.split(';'));
@@ -94,20 +94,20 @@ pub fn made(line: &str) -> Vec<&str> {
     targets.collect()
 }
 
-/// Whether a piece of code is meant as the path of a file of ours: no placeholder, nothing built.
+/// Whether a piece of code is meant as the path of a file in the tree: no placeholder, no build result.
 fn is_path(code: &str) -> bool {
     OURS.iter().any(|folder| code.starts_with(folder) && code.len() > folder.len())
         && code.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))
         && !code.split('/').any(|part| part == "bin" || part == "NAME")
 }
 
-/// Whether a piece of code is the name of one of our source files: these are named with their whole path.
+/// Whether a piece of code is a source file's name: in documents, such files have their whole path.
 fn is_source(code: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     code.ends_with(".rs") && !code.starts_with(['.', '/']) && code.chars().all(is_name)
 }
 
-/// The words of a piece of code that name a package of ours.
+/// The words in a piece of code that name a package of the workspace.
 fn packages_in(code: &str) -> impl Iterator<Item = &str> {
     let words = code.split(|c: char| !c.is_ascii_alphanumeric() && !"-_./".contains(c));
     words.filter(|word| {
@@ -116,17 +116,18 @@ fn packages_in(code: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The bytes of a thread's name that the kernel keeps: output in a document may show a program's name cut to these.
+/// The longest thread name that the kernel keeps, bytes: output in a document may show a program name cut to this
+/// length.
 const MAX_COMM_BYTES: usize = 15;
 
-/// The names of the packages that manifests define.
+/// The package names in manifests.
 pub fn package_names<'a>(manifests: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let lines = manifests.flat_map(|manifest| manifest.lines().take_while(|line| !line.starts_with("[dep")));
     let name = |line: &str| Some(line.strip_prefix("name = \"")?.strip_suffix('"')?.to_owned());
     lines.filter_map(name).collect()
 }
 
-/// Checks that a page gives the number of the recording format that `source` defines as `FORMAT`.
+/// Checks that a page has the same recording format number as `FORMAT` in `source`.
 pub fn check_format(page: &str, source: &str) -> Vec<Finding> {
     let number = |text: &str| -> String { text.chars().take_while(char::is_ascii_digit).collect() };
     let place = |line: usize| format!("docs/recording-format.md:{line}");
@@ -152,7 +153,7 @@ pub fn check_format(page: &str, source: &str) -> Vec<Finding> {
     findings
 }
 
-/// The path a link names, within the tree; `None` if it leads out of it.
+/// A link's path within the tree; `None` if it leads outside.
 fn within(folder: &Path, link: &str) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for part in folder.join(link).components() {
@@ -166,9 +167,9 @@ fn within(folder: &Path, link: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Checks all documents, given by their path within the tree.
+/// Checks all documents, given by their paths within the tree.
 ///
-/// `exists` answers for files and folders of the tree.
+/// `exists` answers for the tree's files and folders.
 pub fn check(
     documents: &BTreeMap<PathBuf, Document>,
     targets: &BTreeSet<String>,

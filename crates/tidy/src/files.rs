@@ -1,34 +1,33 @@
-//! A few rules that every file keeps: its licence where another than the tree's applies, its size,
-//! its name, no path of the machine it was written on, no printing from libraries, and no reading of `/proc/PID` beside the
-//! crate for that.
+//! A few rules for every file: its licence, where it differs from the tree's, its size, its name, no path from the author's
+//! machine, no printing in libraries, and no access to `/proc/PID` outside the crate for it.
 
 use std::path::Path;
 
 use crate::{Finding, licences};
 
-/// Past this a reader asks why; then the file says so here.
+/// The longest file without an entry in [`LONG`], lines: past this a reader asks why.
 const MAX_LINES: usize = 600;
 
-/// Files that are longer, each with the reason.
+/// Longer files, each with the reason.
 const LONG: [(&str, &str); 0] = [];
 
-/// Names that say nothing of what is inside.
+/// Names without a description of the content.
 const EMPTY_NAMES: [&str; 9] =
     ["common", "helper", "helpers", "manager", "managers", "misc", "shared", "util", "utils"];
 
-/// Beginnings of paths that exist on one machine only. Split, so that this file has none itself.
+/// Beginnings of paths that exist on a single machine. Split, so that this file contains none itself.
 const PRIVATE_PATHS: [[&str; 2]; 4] = [["/home", "/"], ["/root", "/"], ["/Users", "/"], ["/work", "/"]];
 
-/// The crates that are programs for people. All others hand back what is to be said.
+/// The crates that may print. All others return their texts.
 const PRINTERS: [&str; 3] = ["crates/cli", "crates/harness", "crates/tidy"];
 
 const PRINTS: [&str; 6] = ["println!(", "print!(", "eprintln!(", "eprint!(", "dbg!(", "process::exit("];
 
-/// The crates that read the files of processes: the one for that, and the one that shares no mistake with it.
+/// The crates that read process files: the crate for it, and the crate that must not share its mistakes.
 const PROCESS_READERS: [&str; 2] = ["crates/process", "lab/truth"];
 
-/// The files of a process, below its directory. The way to this program and to its descriptors (`exe`, `fd`) is a path for
-/// the kernel, and only that of this process has a fixed one.
+/// The files in a process's directory. The links to this program and to its descriptors (`exe`, `fd`) are paths for the
+/// kernel, and only this process's have a fixed path.
 const PROCESS_FILES: [&str; 14] = [
     "auxv",
     "cgroup",
@@ -46,7 +45,7 @@ const PROCESS_FILES: [&str; 14] = [
     "task",
 ];
 
-/// Checks one file, given by its path within the tree.
+/// Checks a file, given by its path within the tree.
 pub fn check(path: &Path, bytes: &[u8]) -> Vec<Finding> {
     let mut findings = private_paths(path, bytes);
     findings.extend(name(path));
@@ -71,7 +70,7 @@ fn has_extension(path: &Path, extensions: &[&str]) -> bool {
     path.extension().and_then(|extension| extension.to_str()).is_some_and(|it| extensions.contains(&it))
 }
 
-/// BPF code is loaded into the kernel, which wants to know its licence; so each file says it.
+/// BPF code is loaded into the kernel, which requires its licence; so each file names it.
 fn licence(path: &Path, text: &str) -> Option<Finding> {
     let is_bpf = path.starts_with("bpf") || path.to_string_lossy().ends_with(".bpf.c");
     if !is_bpf || !has_extension(path, &["c", "h"]) {
@@ -106,7 +105,7 @@ fn name(path: &Path) -> Option<Finding> {
     Some(Finding::new(path.display().to_string(), text))
 }
 
-/// A module is `name.rs`, its own modules are in the folder `name` beside it; nothing is included from elsewhere.
+/// A module is `name.rs`, its own modules are in the folder `name` beside it; no file is included from another place.
 fn modules(path: &Path, text: &str) -> Vec<Finding> {
     if !has_extension(path, &["rs"]) {
         return Vec::new();
@@ -134,7 +133,7 @@ fn modules(path: &Path, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Binary files are searched too: a recording holds the paths of the programs it saw.
+/// Binary files are searched too: a recording contains the paths of recorded programs.
 fn private_paths(path: &Path, bytes: &[u8]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for parts in PRIVATE_PATHS {
@@ -153,7 +152,7 @@ fn private_paths(path: &Path, bytes: &[u8]) -> Vec<Finding> {
     findings
 }
 
-/// A library hands back what is to be said; the program alone knows where to say it.
+/// A library returns its texts; only the program knows where to print them.
 fn prints(path: &Path, text: &str) -> Vec<Finding> {
     let is_library = path.starts_with("crates") && path.iter().nth(2).is_some_and(|folder| folder == "src");
     if !is_library || !has_extension(path, &["rs"]) || PRINTERS.iter().any(|it| path.starts_with(it)) {
@@ -168,8 +167,8 @@ fn prints(path: &Path, text: &str) -> Vec<Finding> {
     .collect()
 }
 
-/// Names in the files of processes are hostile, and a number of a process is used again: one crate knows how to read them. Tests
-/// beside the code (`tests/`) may look for themselves.
+/// Names in process files are hostile, and pids are reused: a single crate knows how to read them. Tests beside the code
+/// (`tests/`) may read them directly.
 fn reads_processes(path: &Path, text: &str) -> Vec<Finding> {
     let is_source = has_extension(path, &["rs"]) && path.iter().any(|folder| folder == "src");
     if !is_source || PROCESS_READERS.iter().any(|it| path.starts_with(it)) {
@@ -199,8 +198,8 @@ fn reads_processes(path: &Path, text: &str) -> Vec<Finding> {
     found.collect()
 }
 
-/// A skip of a live test goes through the harness, which makes it a failure where all tests must run; and
-/// `packaging/test` counts only lines that begin like this.
+/// A live test's skip goes through the harness, which makes it a failure where all tests must run; and `packaging/test` counts
+/// only lines with this beginning.
 fn skips(path: &Path, text: &str) -> Vec<Finding> {
     let is_test = has_extension(path, &["rs"]) && path.iter().any(|folder| folder == "tests");
     let lines = text.lines().enumerate().filter(|_| is_test);
@@ -237,7 +236,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Rules reach paths, the graph and the recording by methods, so that these may lie elsewhere than in one vector.
+/// Rules access paths, the graph and the recording by methods, so that these need not lie in a single vector.
 fn vectors_in_findings(path: &Path, text: &str) -> Vec<Finding> {
     const VECTORS: [&str; 10] = [
         ".segments.",

@@ -1,7 +1,7 @@
-//! The rules for language that a tool can check: how sentences begin, words that are not used, the line at
-//! the top of each file, and the names of limits. `docs/style.md` says the rules with their reasons.
+//! Rules for language, for a tool to check: sentence openings, unused words, the line at the top of each
+//! file, and the names of limits. `docs/style.md` has the rules with their reasons.
 //!
-//! The prose of a file is its comments, or the whole of a document, read as Markdown: code in it is not prose.
+//! A file's prose is its comments, or a whole document, read as Markdown: code in it is not prose.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::{Finding, line_of};
 
-/// Words that begin no sentence, unless it is a question.
+/// Forbidden first words in a sentence, except a question.
 const OPENINGS: [&str; 6] = ["As", "Of", "What", "Who", "Whom", "Whose"];
 
-/// Words and phrases that prose does not use, in lower case, each with the words to use instead.
+/// Words and phrases unused in prose, in lower case, each with its alternatives.
 const UNUSED: [(&str, &str); 6] = [
     ("tell", "emit, read, print, report, name, count, distinguish"),
     ("tells", "emits, reads, prints, reports, names, counts, distinguishes"),
@@ -22,19 +22,19 @@ const UNUSED: [(&str, &str); 6] = [
     ("so many", "the number of, at most N"),
 ];
 
-/// Beginnings of names of limits that are called `MAX_` here.
+/// Beginnings of limit names that are called `MAX_` here.
 const LIMITS: [&str; 4] = ["MOST_", "LONGEST_", "DEEPEST_", "WIDEST_"];
 
-/// The folders of pages for readers.
+/// The folders with pages for readers.
 const PAGES: [&str; 2] = ["docs", "lab/results"];
 
-/// The first words of each of these pages, behind its title.
+/// The first words of each such page, behind its title.
 const PAGE_OPENING: &str = "After this page you ";
 
-/// The page that lists the words not to use, and the page with examples of how not to write.
+/// The page with the words not to use, and the page with examples of bad style.
 const ABOUT_WORDS: [&str; 2] = ["docs/glossary.md", "docs/style.md"];
 
-/// Checks one file, given by its path within the tree.
+/// Checks a file, given by its path within the tree.
 pub fn check(path: &Path, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
@@ -70,12 +70,12 @@ pub fn check(path: &Path, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether a page is about words, and so has those that are not used.
+/// Whether a page is about words, and so contains unused words.
 fn is_about_words(path: &Path) -> bool {
     ABOUT_WORDS.iter().any(|page| path == Path::new(page))
 }
 
-/// The sentences of a file's prose, each with its line: the comments in code, the text of a page.
+/// The sentences in a file's prose, each with its line: the comments in code, the text of a page.
 pub(crate) fn prose(path: &Path, text: &str) -> Vec<(usize, String)> {
     match path.extension().and_then(|extension| extension.to_str()).unwrap_or_default() {
         "md" => sentences(text),
@@ -87,7 +87,7 @@ pub(crate) fn prose(path: &Path, text: &str) -> Vec<(usize, String)> {
     }
 }
 
-/// Whether the first lines that are neither a licence nor an attribute are documentation of the file.
+/// Whether the first lines, apart from licence and attributes, are documentation for the file.
 fn has_header(text: &str) -> bool {
     let is_before = |line: &&str| {
         line.is_empty() || line.starts_with("#![") || (line.starts_with("//") && !line.starts_with("//!"))
@@ -95,7 +95,7 @@ fn has_header(text: &str) -> bool {
     text.lines().map(str::trim).find(|line| !is_before(line)).is_some_and(|line| line.starts_with("//!"))
 }
 
-/// The name that a line of code gives to a limit, where it is none of ours.
+/// The name that a line of code gives to a limit, if it should be called `MAX_`.
 fn limit(line: &str) -> Option<&str> {
     let line = line.trim_start().trim_start_matches("pub(crate) ").trim_start_matches("pub ");
     let name = ["const ", "static ", "#define "].iter().find_map(|begin| line.strip_prefix(begin))?;
@@ -108,7 +108,7 @@ fn starts_with_word(sentence: &str, word: &str) -> bool {
     rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-'))
 }
 
-/// Whether the words of a phrase stand in a sentence one behind the other.
+/// Whether a phrase's words stand in a sentence, one behind the other.
 fn has_phrase(sentence: &str, phrase: &str) -> bool {
     let lower = sentence.to_lowercase();
     let words: Vec<_> = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
@@ -116,9 +116,10 @@ fn has_phrase(sentence: &str, phrase: &str) -> bool {
     words.windows(phrase.len()).any(|window| window == phrase)
 }
 
-/// The sentences of the comments in code, with their lines.
+/// The sentences in code comments, with their lines.
 ///
-/// A marker begins a line of comment; the longest comes first. Consecutive lines with the same marker are one text.
+/// A marker begins a comment line; the longest comes first. Consecutive lines with the same marker are a single
+/// text.
 fn comments(code: &str, markers: &[&'static str]) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut block = String::new();
@@ -127,7 +128,7 @@ fn comments(code: &str, markers: &[&'static str]) -> Vec<(usize, String)> {
     for (index, line) in code.lines().chain([""]).enumerate() {
         let line = line.trim_start();
         let marker = match markers.iter().find(|marker| line.starts_with(**marker)) {
-            // The first line of a script names its shell.
+            // A script's first line names its shell.
             _ if line.starts_with("#!") => None,
             None if in_block && line.starts_with('*') => Some("/*"),
             found => found.copied(),
@@ -149,11 +150,11 @@ fn comments(code: &str, markers: &[&'static str]) -> Vec<(usize, String)> {
     found
 }
 
-/// The sentences of a text in Markdown, each with its line: of paragraphs, items of lists, headings and cells.
+/// The sentences in a Markdown text, each with its line: from paragraphs, list items, headings and cells.
 fn sentences(markdown: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut text = String::new();
-    // The line at each place of the text where a piece of it begins.
+    // The line at each position in `text` where a piece begins.
     let mut lines: Vec<(usize, usize)> = Vec::new();
     let mut is_code = false;
     for (event, span) in Parser::new_ext(markdown, Options::ENABLE_TABLES).into_offset_iter() {
@@ -188,7 +189,8 @@ fn sentences(markdown: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Where sentences but the first begin: at a capital behind a full stop, a question or an exclamation mark.
+/// The positions at which sentences begin, except the first: at a capital behind a full stop, a question or an
+/// exclamation mark.
 fn breaks(text: &str) -> impl Iterator<Item = usize> {
     text.char_indices().filter_map(|(at, c)| {
         let before = text[..at].trim_end_matches(' ');

@@ -1,7 +1,7 @@
-//! The layer table of ARCHITECTURE.md, held against the crates there are.
+//! Compares the layer table in ARCHITECTURE.md with the existing crates.
 //!
-//! The table is the map that a newcomer reads: a row for each crate, in the direction of data, with
-//! the crates it may use. A row may only name rows above it, so the table cannot hold a cycle.
+//! The table is a newcomer's map: a row for each crate, in the direction of data, with the crates it may use. A row
+//! may only name rows above it, so the table cannot contain a cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,40 +11,40 @@ use crate::packages::Metadata;
 const MAP: &str = "ARCHITECTURE.md";
 const PREFIX: &str = "wakepath-";
 
-/// A row of the table.
+/// A table row.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The crate, by its folder's name.
+    /// The crate, by its folder name.
     pub name: String,
     /// The crates that it may use, by folder name.
     pub may_use: BTreeSet<String>,
-    /// The line of the row, counted from 1.
+    /// The row's line, counted from 1.
     pub line: usize,
 }
 
-/// Why one crate names another.
+/// The purpose of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// To build or to run: only what the row names.
+    /// To build or to run: only crates in the row.
     Product,
-    /// For its tests alone: anything that is not built on the crate itself.
+    /// For tests alone: any crate without a dependency on this crate.
     Tests,
 }
 
-/// A dependency between two of our crates, by folder name.
+/// A dependency between two workspace crates, by folder name.
 #[derive(Debug)]
 pub struct Edge {
-    /// The crate that uses.
+    /// The dependent crate.
     pub from: String,
-    /// The crate that is used.
+    /// The used crate.
     pub to: String,
     /// The purpose.
     pub why: Use,
 }
 
-/// The rows of all tables whose header begins `| crate |`, as if they were one.
+/// The rows of all tables whose header begins with `| crate |`, as if they were one table.
 ///
-/// The last column is `nothing` or names of crates with blanks between.
+/// The last column is `nothing` or crate names with blanks between.
 pub fn rows(map: &str) -> Vec<Row> {
     let mut rows = Vec::new();
     // Lines of this table seen so far; the first is its header, the second the line under it.
@@ -65,9 +65,9 @@ pub fn rows(map: &str) -> Vec<Row> {
     rows
 }
 
-/// Our crates by folder name, and the uses between them.
+/// The workspace's crates by folder name, and the dependencies between them.
 ///
-/// Findings are packages that are not named after their folder.
+/// Findings are packages with another name than their folder.
 pub fn crates_and_edges(metadata: &Metadata) -> (BTreeSet<String>, Vec<Edge>, Vec<Finding>) {
     let mut crates = BTreeSet::new();
     let mut edges = Vec::new();
@@ -89,14 +89,14 @@ pub fn crates_and_edges(metadata: &Metadata) -> (BTreeSet<String>, Vec<Edge>, Ve
     (crates, edges, findings)
 }
 
-/// Our crates in this folder, by their own folder's name.
+/// The workspace's crates in this folder, by their own folder's name.
 pub fn crates_in(metadata: &Metadata, folder: &str) -> BTreeSet<String> {
     let folders = metadata.ours().filter_map(|package| package.manifest_path.parent());
     let inside = folders.filter(|path| path.parent().is_some_and(|parent| parent.ends_with(folder)));
     inside.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
 }
 
-/// Findings are uses of the laboratory by crates outside of it, also in tests: a product that needs its judge cannot be
+/// Finds dependencies on the laboratory in crates outside it, also in tests: a product that needs its judge cannot be
 /// judged by it.
 pub fn check_laboratory(laboratory: &BTreeSet<String>, edges: &[Edge]) -> Vec<Finding> {
     let from_outside =
@@ -105,7 +105,7 @@ pub fn check_laboratory(laboratory: &BTreeSet<String>, edges: &[Edge]) -> Vec<Fi
     from_outside.map(|edge| Finding::new(format!("crate {}", edge.from), text(&edge.to))).collect()
 }
 
-/// Holds the table against the crates.
+/// Compares the table with the crates.
 pub fn check(rows: &[Row], crates: &BTreeSet<String>, edges: &[Edge]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if rows.is_empty() {
@@ -145,7 +145,7 @@ pub fn check(rows: &[Row], crates: &BTreeSet<String>, edges: &[Edge]) -> Vec<Fin
     findings
 }
 
-/// Whether `upper` may use `lower`, at once or through others, or is it.
+/// Whether `upper` is `lower`, or may use it, directly or through others.
 fn stands_on(rows: &BTreeMap<&str, &Row>, upper: &str, lower: &str) -> bool {
     let mut seen = BTreeSet::new();
     let mut open = vec![upper];

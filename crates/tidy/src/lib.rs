@@ -1,8 +1,8 @@
-//! Checks of the tree itself, run as tests: the layers of ARCHITECTURE.md against the crates, the licences of
-//! dependencies, rules for files and for language, and documents against the things that they name.
+//! Checks of the tree itself, run as tests: the layers in ARCHITECTURE.md against the crates, the
+//! dependencies' licences, rules for files and for language, and documents against the things that they name.
 //!
-//! Every check is a function from text to findings, so that each can be shown to fail; only
-//! [`tree`], [`packages`] and [`notices`] look at the disk. Nothing here goes over the network.
+//! Every check is a function from text to findings, so that each can be shown to fail; only [`tree`],
+//! [`packages`] and [`notices`] read the disk. Nothing here uses the network.
 
 pub mod budget;
 pub mod documents;
@@ -15,13 +15,13 @@ pub mod notices;
 pub mod packages;
 pub mod tree;
 
-/// The platform of all builds. Packages for other targets are neither built nor shipped.
+/// The platform for all builds. Packages for other targets are neither built nor shipped.
 pub const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// One thing that is wrong: where it stands and what to do about it.
+/// An error: its place, and its correction.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// A path within the tree, with `:LINE` where there is one, or a package.
+    /// A path within the tree, with `:LINE` if known, or a package.
     pub place: String,
     /// The error, and its correction.
     pub text: String,

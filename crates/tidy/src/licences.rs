@@ -1,12 +1,12 @@
-//! Whether we may ship what we depend on.
+//! Whether the dependencies may be shipped.
 
 use spdx::{Expression, ParseMode};
 
 use crate::Finding;
 use crate::packages::Package;
 
-/// Licences, by SPDX id, that let a program be given away as source and binary together with ours
-/// (MIT OR Apache-2.0) with no more than a notice kept.
+/// Licences, by SPDX id, under which a program can be given away as source and binary together with
+/// ours (MIT OR Apache-2.0) with no more than a notice kept.
 const ALLOWED: [&str; 12] = [
     "MIT",
     "Apache-2.0",
@@ -19,26 +19,26 @@ const ALLOWED: [&str; 12] = [
     "CC0-1.0",
     "Unlicense",
     "BSL-1.0",
-    // LLVM's former licence: the conditions of MIT and of BSD-3-Clause.
+    // LLVM's former licence: the conditions of MIT and BSD-3-Clause.
     "NCSA",
 ];
 
 /// Packages with another licence, each with the reason why it may stay.
 const ARGUED: [(&str, &str); 0] = [];
 
-/// Whether an SPDX expression leaves us an alternative that is allowed; an error if it is none.
+/// Whether an SPDX expression leaves an allowed alternative; an error if it is no SPDX expression.
 ///
 /// `MIT/Apache-2.0`, as manifests wrote it before SPDX, is read as `OR`.
 pub fn allows(expression: &str) -> Result<bool, String> {
     let parsed = Expression::parse_mode(expression, ParseMode::LAX)
         .map_err(|error| format!("is no SPDX expression: {}", error.reason))?;
     Ok(parsed.evaluate(|required| {
-        // An exception only ever grants more than the licence it is added to.
+        // An exception only ever grants more than its licence.
         required.license.id().is_some_and(|id| ALLOWED.contains(&id.name))
     }))
 }
 
-/// Checks the licence of each package.
+/// Checks each package's licence.
 pub fn check<'a>(packages: impl Iterator<Item = &'a Package>) -> Vec<Finding> {
     let unargued = packages.filter(|package| !ARGUED.iter().any(|(name, _)| *name == package.name));
     unargued

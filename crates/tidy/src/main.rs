@@ -1,4 +1,4 @@
-//! Prints the notices that go with a binary: `wakepath-tidy notices PACKAGE`.
+//! Prints a binary's notices: `wakepath-tidy notices PACKAGE`.
 
 use std::io::Write;
 

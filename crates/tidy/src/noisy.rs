@@ -1,11 +1,11 @@
-//! The list of tests that may be tried again, `packaging/noisy-tests`: each of them exists, and has its reason.
+//! The list of tests that may be tried again, `packaging/noisy-tests`: each test exists, and has its reason.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::Finding;
 
-/// The tests of a source file as cargo names them, `PROGRAM TEST`; none if it belongs to no program of a `tests` folder.
+/// A source file's tests as cargo names them, `PROGRAM TEST`; none if it belongs to no program in a `tests` folder.
 pub fn tests(path: &Path, text: &str) -> BTreeSet<String> {
     let parts: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
     let Some(at) = parts.iter().position(|part| *part == "tests") else { return BTreeSet::new() };
@@ -25,7 +25,7 @@ pub fn tests(path: &Path, text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Checks the list against the tests of the tree.
+/// Compares the list with the tree's tests.
 pub fn check(list: &str, tests: &BTreeSet<String>) -> Vec<Finding> {
     let at =
         |line: usize, text: String| Some(Finding::new(format!("packaging/noisy-tests:{}", line + 1), text));

@@ -1,6 +1,6 @@
-//! The notices that go with a binary: whose work is linked into it, and under which licence.
+//! A binary's notices: the linked packages, and their licences.
 //!
-//! Most licences that we allow ask for this: that their text and the names in it are handed on.
+//! Most allowed licences require passing on their text and the names in it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,12 +11,12 @@ use anyhow::{Context, Result};
 
 use crate::packages::{Metadata, Package};
 
-/// File names, in capitals, that licence texts begin with.
+/// Beginnings of licence file names, in capitals.
 const TEXTS: [&str; 4] = ["LICENSE", "LICENCE", "COPYING", "NOTICE"];
 
-/// The notices for all that is linked into the package `program`.
+/// The notices for all packages linked into `program`.
 ///
-/// A text that several packages share word for word is given once, below the names of all of them.
+/// A text that several packages share word for word is printed once, below all their names.
 pub fn notices(metadata: &Metadata, program: &str) -> Result<String> {
     let mut out = String::from(
         "This program holds work of others, linked into it. Each is listed with its licence as its\n\
@@ -40,7 +40,7 @@ pub fn notices(metadata: &Metadata, program: &str) -> Result<String> {
     Ok(out)
 }
 
-/// The licence texts in a package's folder, without those of folders inside it.
+/// The licence texts in a package's folder, without folders inside it.
 fn texts_of(package: &Package) -> Result<Vec<String>> {
     let folder = package.manifest_path.parent().unwrap_or(Path::new("."));
     let mut texts = Vec::new();

@@ -1,4 +1,4 @@
-//! The packages of this workspace and their dependencies, read from `cargo metadata`.
+//! The workspace's packages and their dependencies, read from `cargo metadata`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// The part of `cargo metadata` that the checks need.
 #[derive(Debug, Deserialize)]
 pub struct Metadata {
-    /// Our own packages and all they depend on, whatever for.
+    /// The workspace's packages and all their dependencies, for any purpose.
     pub packages: Vec<Package>,
     workspace_members: Vec<String>,
     resolve: Resolve,
@@ -21,7 +21,7 @@ struct Resolve {
     nodes: Vec<Node>,
 }
 
-/// The resolved dependencies of one package.
+/// A package's resolved dependencies.
 #[derive(Debug, Deserialize)]
 struct Node {
     id: String,
@@ -39,35 +39,36 @@ struct Kind {
     kind: Option<String>,
 }
 
-/// One package.
+/// A package.
 #[derive(Debug, Deserialize)]
 pub struct Package {
     id: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// The SPDX expression of its licence, as its author wrote it.
+    /// The licence's SPDX expression, as its author wrote it.
     pub license: Option<String>,
-    /// Where its source is published.
+    /// The URL of its published source.
     pub repository: Option<String>,
-    /// Where its manifest stands on this disk.
+    /// The manifest's path on this disk.
     pub manifest_path: PathBuf,
-    /// The dependencies that its manifest names.
+    /// The dependencies in its manifest.
     pub dependencies: Vec<Dependency>,
 }
 
-/// A dependency, as a manifest names it.
+/// A dependency in a manifest.
 #[derive(Debug, Deserialize)]
 pub struct Dependency {
     /// The name of the package depended on.
     pub name: String,
-    /// `None` for a normal one, else `dev` or `build`.
+    /// `None` for a normal dependency, else `dev` or `build`.
     pub kind: Option<String>,
 }
 
 impl Metadata {
-    /// Reads the metadata of the workspace at `root` from the lock file and what was fetched before.
+    /// Reads the metadata of the workspace at `root` from the lock file and the packages fetched
+    /// before.
     ///
     /// Packages for other platforms than `target` are left out: they are neither built nor shipped,
     /// and need not be on this disk.
@@ -87,13 +88,13 @@ impl Metadata {
         serde_json::from_slice(&output.stdout).context("cannot read what cargo metadata printed")
     }
 
-    /// The packages of this workspace.
+    /// The workspace's packages.
     pub fn ours(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
     }
 
-    /// The packages of others that become part of `program`: its dependencies and theirs, but for
-    /// those that only build or test. Sorted by name.
+    /// The external packages that become part of `program`: its dependencies and theirs, without
+    /// packages that only build or test. Sorted by name.
     pub fn linked_into(&self, program: &str) -> Result<Vec<&Package>> {
         let found = self.ours().find(|package| package.name == program);
         let program = found.with_context(|| format!("there is no package `{program}` here"))?;
@@ -113,7 +114,7 @@ impl Metadata {
         Ok(packages)
     }
 
-    /// The packages of others.
+    /// The external packages.
     pub fn theirs(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| !self.workspace_members.contains(&package.id))
     }

@@ -1,4 +1,4 @@
-//! The files of this checkout.
+//! The files in this checkout.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// Folders with build results. They are skipped where there is no git that lists the tracked files.
+/// Folders with build results, skipped where no git lists the tracked files.
 const BUILT: [&str; 5] = [".git", "target", "dist", "bin", "wakepath.rec"];
 
 /// A checkout: its root, and its files as sorted paths within it.
@@ -17,9 +17,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The checkout this crate was built from: files that git tracks, and those it would if they
-    /// were added, so that a new file is checked before its commit. An unpacked archive without git
-    /// is walked instead.
+    /// The checkout from which this crate was built: files that git tracks or would add, so that a
+    /// new file is checked before its commit. An unpacked archive without git is walked instead.
     pub fn of_this_checkout() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let root = root.canonicalize().with_context(|| format!("cannot find {}", root.display()))?;
@@ -27,14 +26,14 @@ impl Tree {
             Some(files) => files,
             None => walked(&root)?,
         };
-        // A tracked file may be removed and the removal not committed yet.
+        // A tracked file may be removed before the removal is committed.
         files.retain(|file| root.join(file).is_file());
         files.sort();
         files.dedup();
         Ok(Self { root, files })
     }
 
-    /// The root of the checkout.
+    /// The checkout's root.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -44,12 +43,12 @@ impl Tree {
         &self.files
     }
 
-    /// The bytes of a file.
+    /// A file's bytes.
     pub fn bytes(&self, file: &Path) -> Result<Vec<u8>> {
         fs::read(self.root.join(file)).with_context(|| format!("cannot read {}", file.display()))
     }
 
-    /// The text of a file.
+    /// A file's text.
     pub fn text(&self, file: impl AsRef<Path>) -> Result<String> {
         let file = file.as_ref();
         String::from_utf8(self.bytes(file)?).with_context(|| format!("{} is not UTF-8", file.display()))

@@ -1,4 +1,4 @@
-//! The checks, held against this checkout.
+//! The checks, run on this checkout.
 
 use std::collections::BTreeMap;
 
@@ -33,19 +33,19 @@ fn every_crate_has_its_row_in_the_map_and_uses_only_what_it_names() {
 #[test]
 fn every_dependency_has_a_licence_that_lets_us_ship_it() {
     let metadata = Metadata::read(tree().root(), TARGET).unwrap();
-    // One of the product, one of the laboratory.
+    // A product dependency and a laboratory dependency.
     for name in ["spdx", "syn"] {
         assert!(metadata.theirs().any(|package| package.name == name), "cargo metadata shows dependencies");
     }
     assert_none(licences::check(metadata.theirs()));
 }
 
-/// The workspace of `make fuzz` has its own lock file.
+/// `make fuzz` uses a workspace with its own lock file.
 #[test]
 fn the_fuzzers_dependencies_may_be_used_as_all_others() {
     let metadata = Metadata::read(&tree().root().join("fuzz/libfuzzer"), TARGET).unwrap();
     assert!(metadata.theirs().any(|package| package.name == "libfuzzer-sys"), "it is read from its own lock");
-    // There, what of ours it uses is not of its workspace.
+    // There, the packages it uses from this workspace count as external.
     let ours = |name: &str| name.starts_with("wakepath-");
     assert_none(licences::check(metadata.theirs().filter(|package| !ours(&package.name))));
 }

@@ -1,5 +1,5 @@
-//! `.ci/run`: it succeeds only if the tests ran to their sum and the demo recorded live, and closes with that sum. A script
-//! stands in for make.
+//! `.ci/run`: it succeeds only if the tests ran to their sum and the demo recorded live, and it ends with this sum. A
+//! script stands in for make.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::process::Command;
 
 const SUM: &str = "7 passed, 0 of them at another try, 0 failed, 0 skipped";
 
-/// Runs it where `make test` and `make demo` do this, in a folder with the sum of an earlier run. Whether it succeeds, and
-/// its last line.
+/// Runs it where `make test` and `make demo` do this, in a folder with an earlier run's sum. Returns whether it succeeds,
+/// and its last line.
 fn ci(test: &str, demo: &str) -> (bool, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);

@@ -1,11 +1,11 @@
 //! `packaging/fuzz`: a search that ends by itself, finds no decoder or cannot keep its inputs is a failure. Scripts stand in
-//! for cargo, for the fuzzer and for the programs that pack.
+//! for cargo, for the fuzzer and for the packing programs.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// `cargo build` makes the fuzzer, which does as `DOES` says; with each merge it keeps one input more.
+/// `cargo build` makes the fuzzer, which behaves as `DOES` says; each merge keeps an additional input.
 const CARGO: &str = r#"#!/bin/sh
 [ "$1" = build ] || { mkdir -p "${7:-seeds}"; exit 0; }
 folder=$CARGO_TARGET_DIR/$(rustc -vV | sed -n 's/^host: //p')/release
@@ -24,7 +24,8 @@ END
 chmod +x "$folder/wakepath-libfuzzer"
 "#;
 
-/// Searches for a second of CPU time where the fuzzer does this. Whether it succeeds, its output, and the archive of inputs.
+/// Searches for a second of CPU time with this fuzzer behaviour. Returns whether it succeeds, its output, and the archive of
+/// inputs.
 fn fuzz(does: &str, decoders: &str, tar: &str) -> (bool, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);

@@ -1,13 +1,13 @@
-//! `packaging/test`: what it prints of what cargo prints, which tests are tried again and how often, and which are
-//! failures; `packaging/tries`: how often that was. A script stands in for cargo, and scripts for test programs.
+//! `packaging/test`: its output from cargo's output, the tests that are tried again and how often, and failures;
+//! `packaging/tries`: the counts over several runs. A script stands in for cargo, and scripts for test programs.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs the programs of the folder `first` like cargo, each by the runner that is asked for; and, if a test is tried again,
-/// a program with this test alone, whose result is the next word of `words`.
+/// Runs the programs in the folder `first` like cargo, each by the requested runner; and, if a test is tried again, a
+/// program with this test alone, whose result is the next word in `words`.
 const CARGO: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 1
 runner=$(env | sed -n 's/^CARGO_TARGET_.*_RUNNER=//p')
@@ -55,7 +55,7 @@ exit "$code"
 const NOISY: &str = "# A comment: none.\n\
     live_root_a x: a reason\nlive_root_a y: a reason\nlive_root_a m::x: a reason\nlive_root_a loud: a reason\nlive_root_n z: a reason\n";
 
-/// The programs that cargo finds, and its other output.
+/// Cargo's programs, and its other output.
 #[derive(Default)]
 struct Machine {
     build: String,
@@ -65,34 +65,34 @@ struct Machine {
     all_must_run: bool,
 }
 
-/// A test program, by what it prints and by the end of its script.
+/// A test program: its output, and the end of its script.
 struct Program {
     name: &'static str,
     prints: String,
     ends: String,
 }
 
-/// The result of a run.
+/// A run's result.
 struct Run {
     succeeded: bool,
     printed: String,
-    /// The lines that `packaging/test` says of tries and failures.
+    /// The lines from `packaging/test` about tries and failures.
     own: Vec<String>,
-    /// The output of `packaging/tries` after it.
+    /// The output of `packaging/tries` afterwards.
     tries: String,
-    /// The failures that it kept.
+    /// The kept failures.
     failures: String,
 }
 
 impl Run {
-    /// The numbers of the closing line: passed, passed at another try, failed, skipped.
+    /// The numbers in the closing line: passed, passed at another try, failed, skipped.
     fn sum(&self) -> Vec<u64> {
         let last = self.printed.lines().last().expect("a line");
         last.split(' ').filter_map(|word| word.parse().ok()).collect()
     }
 }
 
-/// A command that has nothing of how these tests are run.
+/// A command without any settings from this test run.
 fn script(name: &str, folder: &Path) -> Command {
     let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name));
     command.env("WAKEPATH_TEST_LOGS", folder).env("WAKEPATH_NOISY_TESTS", folder.join("noisy"));
@@ -109,7 +109,7 @@ fn executable(path: &Path, text: &str) {
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("executable");
 }
 
-/// Runs the scripts, where the results of the tries behind the first one are these words.
+/// Runs the scripts; the results of the tries behind the first are these words.
 fn run(machine: &Machine, tries: &[&str]) -> Run {
     let folder = tempfile::tempdir().expect("a folder");
     let at = |name: &str| folder.path().join(name);
@@ -137,13 +137,13 @@ fn run(machine: &Machine, tries: &[&str]) -> Run {
     Run { succeeded: output.status.success(), printed, own, tries, failures }
 }
 
-/// Whether these programs succeed, and the lines of `packaging/test` about tries.
+/// Whether these programs succeed, and the lines from `packaging/test` about tries.
 fn tried(programs: Vec<Program>, tries: &[&str]) -> (bool, Vec<String>) {
     let run = run(&Machine { programs, ..Machine::default() }, tries);
     (run.succeeded, run.own)
 }
 
-/// A test program with these tests: a name, its result, and what it prints.
+/// A test program with these tests: a name, its result, and its output.
 fn talkative(name: &'static str, tests: &[(&str, &str, &str)]) -> Program {
     let mut prints = format!("\nrunning {} tests\n", tests.len());
     let of = |result: &'static str| tests.iter().filter(move |test| test.1 == result);
@@ -255,7 +255,7 @@ fn a_program_that_does_not_finish_its_tests_is_a_failure_whatever_it_printed() {
         ("nothing is printed", String::new(), "exit 0"),
         ("its list of failed tests is cut", two_fail.replace("\n    x\n    y\n", "\n    x\n"), "exit 101"),
     ] {
-        // A noisy test that fails too, and would pass at the second try, hides it as little.
+        // A noisy test that also fails, and would pass at the second try, does not hide it.
         for (result, failed) in [("ok", 1), ("FAILED", 2)] {
             let ended = Program { name: "live_root_a", prints: prints.clone(), ends: ends.to_owned() };
             let programs = vec![ended, program("live_root_n", &[("z", result)])];
@@ -295,7 +295,7 @@ fn lines_like_those_of_the_harness_in_the_output_of_a_test_count_for_nothing() {
     let run = run(&Machine { programs: programs(), ..Machine::default() }, &[]);
     assert!(!run.succeeded && run.own == ["failed: b z"], "{}", run.printed);
     assert_eq!(run.sum(), [1, 0, 1, 0], "{}", run.printed);
-    // The lines of a process that a test runs stand among the results.
+    // The lines of a process run by a test stand among the results.
     let mut passes = program("a", &[("x", "ok"), ("w", "ok")]);
     passes.prints = passes.prints.replace("test w", &format!("{SPOOF}\ntest w"));
     let run = self::run(&Machine { programs: vec![passes], ..Machine::default() }, &[]);
@@ -340,7 +340,7 @@ fn a_long_output_of_a_failed_test_is_printed_without_its_middle_and_kept_for_the
         talkative("c", &[("z", "FAILED", long)]),
     ];
     let run = run(&Machine { programs, ..Machine::default() }, &[]);
-    // The line with the name of the test is the first, two empty ones are the last.
+    // The line with the test name is the first, two empty lines are the last.
     let expected = |from: usize, to: usize| lines[from - 1..to].join("\n");
     let middle = "[43 lines: all are in target/test/output]";
     let shown = format!("{}\n{middle}\n{}\n\n\n", expected(1, 29), expected(73, 100));
@@ -359,7 +359,7 @@ fn where_all_must_run_a_skip_is_a_failure_unless_it_is_not_possible_here() {
     };
     let skips = "skipped: no root; would show more";
     assert_eq!(run(&machine(skips, false), &[]).sum(), [1, 0, 0, 1]);
-    // The line of another test in its output does not hide which one skipped.
+    // Another test's line in its output does not hide the test that skipped.
     let spoofed = format!("---- z stdout ----\n{skips}");
     assert_eq!(run(&machine(&spoofed, false), &[]).sum(), [1, 0, 0, 1]);
     let required = run(&machine(skips, true), &[]);
@@ -403,7 +403,7 @@ fn tries_are_summed_and_a_test_that_was_skipped_has_none() {
     assert!(failed.contains("1 of 1 runs, 1 of them failed"), "{failed}");
 }
 
-/// The stand-ins assume that cargo and the test harness print this.
+/// The stand-ins assume this output from cargo and the test harness.
 #[test]
 fn cargo_itself_is_judged_by_what_its_programs_did() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,7 +1,8 @@
-//! libFuzzer around one decoder: the one that `WAKEPATH_DECODER` names.
+//! libFuzzer around a single decoder, named by `WAKEPATH_DECODER`.
 //!
-//! `packaging/fuzz` builds and runs it. One program for all decoders: building it takes longer than
-//! libFuzzer needs to see that the others' code is never reached.
+//! `packaging/fuzz` builds and runs it. There is only one program for all decoders, because
+//! building it takes longer than libFuzzer needs to see that the other decoders' code is never
+//! reached.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,10 +1,10 @@
-//! How fast recordings are analysed, as CPU time: decoding alone, decoding into the graph, and one
-//! thread's path as a whole process, over recordings of a machine that never was, of growing size.
+//! The speed of analysis, as CPU time: decoding alone, decoding into the graph, and a thread's path as a
+//! whole process, over synthetic recordings with growing size.
 //!
-//! If the cost grows linearly, the columns per event stay level from row to row. Other load on the
-//! same cores only adds CPU time (caches, frequency, a neighbour's hyperthread), so the least of
-//! many rounds is nearest to the cost of the work itself; the median beside it is the time that users see.
-//! Sizes take turns: a slow minute does not fall on one row alone.
+//! If the cost grows linearly, the columns per event stay level from row to row. Other load on the same
+//! cores only adds CPU time (caches, frequency, a neighbour's hyperthread), so the least of many rounds is
+//! nearest to the work's own cost; the median beside it is the time that users see. Sizes take turns: a
+//! slow minute does not affect a single row alone.
 
 use std::ffi::OsStr;
 use std::hint::black_box;
@@ -22,7 +22,7 @@ use crate::statistics::{median, or_dash};
 use crate::used::{ResourceUse, used};
 use crate::{machine, processes, progress};
 
-/// A thread of every synthetic recording, asked for its path.
+/// A thread in every synthetic recording, whose path is requested.
 const THREAD: &str = "1000";
 
 #[derive(Debug, Args)]
@@ -30,18 +30,18 @@ pub struct Options {
     /// Sizes of the recordings, in switches and wakings.
     #[arg(long, value_delimiter = ',', default_values_t = [100_000, 300_000, 1_000_000, 2_500_000, 10_000_000])]
     events: Vec<u64>,
-    /// How often each is measured.
+    /// Number of measurements for each size.
     #[arg(long, default_value_t = 15)]
     rounds: usize,
     /// The program under test.
     #[arg(long, default_value = "target/release/wakepath")]
     wakepath: PathBuf,
-    /// Where recordings are written; they are removed.
+    /// Folder for recordings, which are removed.
     #[arg(long, default_value = "target/bench")]
     output: PathBuf,
 }
 
-/// The measurements of one recording.
+/// A recording's measurements.
 #[derive(Default)]
 struct Row {
     events: u64,
@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// One round on one recording.
+/// A round on a recording.
 fn measure(row: &mut Row, path: &Path, options: &Options, skipped: &mut Option<anyhow::Error>) -> Result<()> {
     let open = || Recording::open(path).with_context(|| format!("cannot read {}", path.display()));
     let (events, took) = cpu_time(|| {
@@ -125,7 +125,7 @@ fn measure(row: &mut Row, path: &Path, options: &Options, skipped: &mut Option<a
     Ok(())
 }
 
-/// The result of `work` and the CPU time of this process meanwhile.
+/// The result of `work`, and this process's CPU time meanwhile.
 fn cpu_time<T>(work: impl FnOnce() -> T) -> Result<(T, Duration)> {
     let before = processes::own_cpu_time()?;
     let result = work();
@@ -173,7 +173,7 @@ fn table(rows: &[Row], rounds: usize) -> String {
     text
 }
 
-/// The figure of the least time, and of the median one.
+/// The figures for the least and the median time.
 fn both(seconds: &[f64], text: impl Fn(f64) -> String) -> String {
     let least = seconds.iter().copied().reduce(f64::min);
     format!("{} ({})", or_dash(least, &text), or_dash(median(seconds), &text))

@@ -3,7 +3,7 @@
 use crate::load::Run;
 use crate::statistics::quantile;
 
-/// Which speed of a run is compared.
+/// The speed of a run to compare.
 pub type Speed = fn(&Run) -> f64;
 
 /// The speed over the whole run.
@@ -20,25 +20,25 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// The time of a round trip alone, seconds: the mean of before and after, so that a machine that becomes steadily
-    /// slower or faster changes nothing.
+    /// A round trip's time alone, seconds: the mean of before and after, so that a machine with steadily changing
+    /// speed changes nothing.
     fn alone(&self, speed: Speed) -> f64 {
         (1.0 / speed(&self.before) + 1.0 / speed(&self.after)) / 2.0
     }
 
-    /// The additional time of a round trip, as a share.
+    /// A round trip's additional time, as a share.
     pub fn overhead(&self, speed: Speed) -> f64 {
         1.0 / speed(&self.with) / self.alone(speed) - 1.0
     }
 
-    /// The additional time of a round trip, ns.
+    /// A round trip's additional time, ns.
     pub fn added_ns(&self, speed: Speed) -> f64 {
         (1.0 / speed(&self.with) - self.alone(speed)) * 1e9
     }
 }
 
-/// The scatter of the day: half of all runs alone, compared like recorded ones with the runs alone before and after
-/// them, differ from these by at most this share.
+/// The day's scatter: half of all runs alone, compared like recorded runs with the runs alone before and after them,
+/// differ from these by at most this share.
 pub fn scatter(alone: &[Run], speed: Speed) -> Option<f64> {
     let turns = alone.windows(3).filter_map(|three| {
         let [before, with, after] = three else { return None };
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_machine_that_slows_down_steadily_adds_nothing() {
-        // Round trips of 1, 2 and 3 ms: nothing was recorded, the machine became slower.
+        // Round trips with 1, 2 and 3 ms: nothing was recorded, the machine became slower.
         let [before, with, after] = [1000.0, 500.0, 1000.0 / 3.0].map(|rate| run(rate, rate));
         assert!(Turn { before, with, after }.overhead(WHOLE).abs() < 1e-9);
     }

@@ -1,11 +1,11 @@
-//! Measures what recording costs, against its floor and its peers, as a table in Markdown.
+//! Measures the cost of recording, against its floor and its peers, as a table in Markdown.
 //!
-//! A round is one short run under each recorder, with a run of the load alone between each two; the order
-//! of the recorders moves on by one from round to round. A recorded run is compared with the runs alone before
-//! and after it, and two recorders by their runs of the same round. Slow changes (clock speeds,
-//! neighbours of a virtual machine) therefore affect all that is compared alike.
+//! A round is a short run under each recorder, with a run alone between each two; the recorders' order moves on by
+//! one from round to round. A recorded run is compared with the runs alone before and after it, and two recorders by
+//! their runs in the same round. Slow changes (clock speeds, a virtual machine's neighbours) therefore affect both
+//! sides of a comparison alike.
 //!
-//! The load has one CPU to itself, under a real-time priority; recorders read and write on another.
+//! The load has a CPU to itself, under a real-time priority; recorders read and write on another.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,29 +24,29 @@ use crate::{machine, processes, programs, progress, tracepoints};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// About how long the load runs each time; it does a fixed number of round trips.
+    /// Approximate length of each run; the load does a fixed number of round trips.
     #[arg(long, default_value_t = 0.2)]
     seconds: f64,
-    /// How many rounds; each runs the load under each recorder, and alone in between.
+    /// Rounds; each runs the load under each recorder, and alone in between.
     #[arg(long, default_value_t = 24)]
     rounds: usize,
-    /// Which loads run; both if none is named.
+    /// The loads to run; both by default.
     #[arg(long, value_enum)]
     load: Vec<load::Name>,
-    /// Which recorders run; all if none is named.
+    /// The recorders to run; all by default.
     #[arg(long, value_enum)]
     recorder: Vec<recorders::Name>,
     /// The file with our own cost at earlier commits: gets a line, and is printed.
     #[arg(long, requires = "commit")]
     history: Option<PathBuf>,
-    /// The commit that is measured.
+    /// The measured commit.
     #[arg(long)]
     commit: Option<String>,
     #[command(flatten)]
     places: Places,
 }
 
-/// Runs of each recorder where all CPUs are loaded: it shows a share of a CPU, which scatters little.
+/// Runs of each recorder where all CPUs are loaded: the result is a share of a CPU, which scatters little.
 const RUNS_ON_ALL_CPUS: usize = 5;
 
 /// Prints a table for each load.
@@ -79,7 +79,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Prints what our recorder itself uses where all CPUs make as many events as they can.
+/// Prints our recorder's own use where all CPUs make as many events as they can.
 fn rate(options: &Options) -> Result<()> {
     let Places { workloads, wakepath, output } = &options.places;
     let cpus = machine::cpus();
@@ -154,7 +154,7 @@ fn measure(load: &Load, options: &Options) -> Result<(Vec<Row>, Vec<Run>)> {
     Ok((rows.into_iter().flatten().collect(), alone))
 }
 
-/// The recorders of a round, each once: forwards, then backwards, then from the next one on, so that none always comes
+/// A round's recorders, each once: forwards, then backwards, then from the next on, so that no recorder always comes
 /// first or after the same.
 pub fn order(round: usize, recorders: usize) -> impl Iterator<Item = usize> {
     (0..recorders).map(move |index| {
@@ -174,7 +174,7 @@ fn turn(
     let with = load.run()?;
     let used = recording.consumer_cpu()?.saturating_sub(used);
     let recorded = recording.stop()?;
-    // The data of one run must not be flushed during the next.
+    // A run's data must not be flushed during the next.
     processes::settle(Duration::from_millis(50));
     Ok((Turn { before, with, after: load.run()? }, used, recorded))
 }

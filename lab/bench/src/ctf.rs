@@ -1,6 +1,6 @@
-//! How fast traces of other tracers are read, as CPU time, beside `babeltrace2 -o dummy` in the same run:
-//! every field, then what the graph needs, then the graph too. A checksum over all bits of the values shows that they
-//! were decoded; it is that of another run in which each value was compared with babeltrace2's text.
+//! The reading speed for other tracers' traces, as CPU time, beside `babeltrace2 -o dummy` in the same run: every
+//! field, then the graph's fields, then the graph too. A checksum over all bits of the values shows that they were
+//! decoded; it equals the checksum from another run, which compared each value with babeltrace2's text.
 
 mod checksum;
 mod peer;
@@ -25,10 +25,10 @@ use checksum::{Checksum, Sum};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Directories of traces: each holds `metadata` and stream files.
+    /// Trace directories: each contains `metadata` and stream files.
     #[arg(required = true)]
     traces: Vec<PathBuf>,
-    /// How often each is measured.
+    /// Number of measurements for each trace.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Do not make the checksum of babeltrace2's text, which takes minutes for large traces.
@@ -62,7 +62,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// A trace as others may have it too: without the folders that it happens to be in.
+/// A trace's name as others may know it too: without its surrounding folders.
 fn name(trace: &Path) -> String {
     let own = trace.iter().rev().find(|part| !["kernel", "ctf"].iter().any(|inner| part == inner));
     own.unwrap_or(trace.as_os_str()).to_string_lossy().into_owned()
@@ -149,16 +149,16 @@ fn graph_of(path: &Path) -> Result<Graph> {
     Ok(builder.finish())
 }
 
-/// The thread that was switched most often.
+/// The thread with the most state intervals.
 fn busiest(path: &Path) -> Result<u32> {
     let graph = graph_of(path)?;
     let busiest = graph.threads().max_by_key(|(index, _)| graph.state_intervals(*index).len());
-    // If the number was used again, `--tid` chooses one of its threads.
+    // If the number was used again, `--tid` chooses a thread among several.
     let (_, thread) = busiest.context("the trace has no threads")?;
     Ok(thread.tid().number())
 }
 
-/// Decodes these fields of a trace: one stream behind the other, or each in a thread of its own.
+/// Decodes these fields in a trace: its streams one behind the other, or each in its own thread.
 fn decode(path: &Path, selection: &Selection<'_>, threads: bool) -> Result<Checksum> {
     let trace = Trace::open(path)?;
     let plans = Plans::new(trace.metadata, selection)?;

@@ -1,9 +1,9 @@
-//! Measures what `wakepath drill` costs: a probed call, beside other tools; a program while a search goes on below one of its
-//! functions, by the shape of the tree (T08 §8.2); the shortest calls whose latencies stay in their bucket (T08 table 8.2);
-//! calls of stat() and reads from a disk (T08 §8.3 and §8.4). All in Markdown.
+//! Measures the cost of `wakepath drill`: a probed call, beside other tools; a program during a search below its functions, by the
+//! tree's shape (T08 §8.2); the shortest calls whose latencies stay in their bucket (T08 table 8.2); calls of stat() and reads
+//! from a disk (T08 §8.3 and §8.4). All in Markdown.
 //!
-//! One program (`lab/workloads/asked.c`) makes calls when it is asked, and times them: alone, and while probes are there, one behind
-//! the other in the same process where the tool can look at a running one. So each figure has its own run alone.
+//! A program (`lab/workloads/asked.c`) makes calls on request, and times them: alone, and with probes, one behind the other in the
+//! same process if the tool can attach to a running process. So each figure has its own run alone.
 
 mod asked;
 mod buckets;
@@ -24,23 +24,23 @@ use crate::{machine, peers, progress};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// How many calls are timed at once.
+    /// Number of calls that are timed at once.
     #[arg(long, default_value_t = 40_000)]
     calls: u64,
-    /// How many rounds of probed calls, and of the loads.
+    /// Rounds for probed calls, and for the loads.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// How many rounds of trees and of buckets, which take longer.
+    /// Rounds for trees and buckets, which take longer.
     #[arg(long, default_value_t = 3)]
     tree_rounds: usize,
     #[command(flatten)]
     places: Places,
 }
 
-/// Where everything is.
+/// The measurement's paths.
 struct Setting<'a> {
     places: &'a Places,
-    /// The workload, from the root folder on, and as the page shows it: the place of the tree is of no interest.
+    /// The workload, by its absolute path, and as the page shows it: the location of the tree does not matter.
     program: &'a Path,
     shown: &'a Path,
 }
@@ -55,7 +55,7 @@ pub fn run(options: &Options) -> Result<()> {
     let setting = Setting { places, program: &program, shown: &shown };
     println!("## Cost of drill-downs\n");
     println!("{}; {}; {}\n", machine::describe(), peers::version("bpftrace"), peers::version("uftrace"));
-    // The other tables are worth having where one could not be made; then the command fails at its end.
+    // The other tables are useful if a table cannot be made; then the command fails at its end.
     let mut unmade = 0;
     for table in [calls::table, trees::tables, buckets::table, loads::table] {
         if let Err(error) = table(&setting, options) {
@@ -68,14 +68,14 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Prints the rounds that failed, which are in no figure.
+/// Prints the failed rounds, which are in no figure.
 fn print_failed(failed: &[String]) {
     for failed in failed {
         println!("a round failed, and is in no figure: {failed}\n");
     }
 }
 
-/// The median, and the least and the most where there are several.
+/// The median, and the range if there are several values.
 fn shown(values: &[f64], digits: usize, unit: &str) -> String {
     or_dash(median(values), |median| {
         let (least, most) =

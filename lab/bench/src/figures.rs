@@ -1,4 +1,4 @@
-//! From the rounds of all recorders to a table.
+//! From all recorders' rounds to a table.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use crate::load::{Load, Run};
 use crate::recorders::{Recorded, Recorder};
 use crate::statistics::{Estimate, judged, median, or_dash};
 
-/// In the place of each figure that the rounds do not show.
+/// In place of each figure that the rounds do not show.
 const TOO_NOISY: &str = "too noisy to judge";
 
-/// One recorder's runs under one load: one of each round, in the order of the rounds.
+/// A recorder's runs under a load: one run per round, in the rounds' order.
 #[derive(Default)]
 pub struct Row {
     name: String,
     command: String,
     rounds: Vec<Round>,
-    /// CPU seconds of the recorder, and seconds of the runs.
+    /// The recorder's CPU seconds, and the runs' seconds.
     consumer: (f64, f64),
     bytes: Vec<f64>,
     lost: Option<u64>,
@@ -25,21 +25,21 @@ pub struct Row {
 
 struct Round {
     turn: Turn,
-    /// Events a round trip, if the recorder counts them.
+    /// Events per round trip, if the recorder counts them.
     events: Option<f64>,
 }
 
-/// A round in which a recorder had fewer events than this share of the median round does not show its cost: it began
-/// late or was held up.
+/// A round with fewer events than this share of the median round does not show a recorder's cost: it began late or
+/// was held up.
 const MIN_EVENTS: f64 = 0.95;
 
 impl Row {
-    /// No run yet.
+    /// A row without runs.
     pub fn new(recorder: &dyn Recorder) -> Self {
         Self { name: recorder.name(), command: recorder.command(), ..Self::default() }
     }
 
-    /// A round: the recorder used `consumer` of CPU time while the load ran.
+    /// Adds a round: the recorder used `consumer` CPU time while the load ran.
     pub fn add(&mut self, turn: Turn, consumer: Duration, recorded: Recorded) {
         let events = recorded.events.map(|events| events as f64 / turn.with.count);
         self.rounds.push(Round { turn, events });
@@ -53,7 +53,7 @@ impl Row {
         }
     }
 
-    /// The additional time of a round trip, ns, if the rounds show it.
+    /// A round trip's additional time, ns, if the rounds show it.
     pub fn added_ns(&self, speed: Speed) -> Option<Estimate> {
         judged(&self.added(speed))
     }
@@ -62,7 +62,7 @@ impl Row {
         self.name == name
     }
 
-    /// The rounds in their order; `None` is one without all events.
+    /// The rounds in their order; `None` for a round without all events.
     fn whole(&self) -> impl Iterator<Item = Option<&Turn>> {
         let events: Vec<f64> = self.rounds.iter().filter_map(|round| round.events).collect();
         let usual = median(&events).unwrap_or(0.0);
@@ -78,9 +78,9 @@ impl Row {
         judged(&self.whole().flatten().map(|turn| turn.overhead(speed)).collect::<Vec<_>>())
     }
 
-    /// How many times the cost of the peer this one's is: each round gives a ratio of its own.
+    /// The ratio of this recorder's cost to the peer's: each round gives a separate ratio.
     fn ratio_to(&self, peer: &Self, speed: Speed) -> Option<Estimate> {
-        // Neither ratio of a round means much where one of the two may be nothing.
+        // A round's ratio means little if either cost may be zero.
         self.added_ns(speed)?;
         peer.added_ns(speed)?;
         let rounds = self.whole().zip(peer.whole()).filter_map(|(ours, theirs)| ours.zip(theirs));
@@ -88,7 +88,7 @@ impl Row {
         judged(&ratios.collect::<Vec<_>>())
     }
 
-    /// The events of a round trip, and how many rounds had too few of them.
+    /// The events in a round trip, and the number of rounds with too few.
     fn events(&self) -> String {
         let events: Vec<f64> = self.rounds.iter().filter_map(|round| round.events).collect();
         let found = or_dash(median(&events), |events| format!("{events:.2}"));
@@ -99,12 +99,12 @@ impl Row {
     }
 }
 
-/// A figure, or the words that stand for it.
+/// A figure, or the words in its place.
 fn or_noisy(value: Option<Estimate>, text: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| TOO_NOISY.to_owned(), |found| text(found.median))
 }
 
-/// The rows of a load as a table in Markdown, with the commands below. `alone`: its runs alone, in their order.
+/// A load's rows as a table in Markdown, with the commands below. `alone`: its runs alone, in their order.
 pub fn table(load: &Load, rows: &[Row], alone: &[Run]) -> String {
     let seconds: Vec<f64> = alone.iter().map(|run| 1.0 / run.rate).collect();
     let rounds = rows.iter().map(|row| row.rounds.len()).max().unwrap_or(0);
@@ -172,7 +172,7 @@ mod tests {
     use crate::load::Run;
     use crate::recorders::Recorded;
 
-    /// A row of rounds, each given as the ns of a round trip: alone, and recorded.
+    /// A row from rounds, each given as a round trip's ns: alone, and recorded.
     fn row(name: &str, rounds: &[(f64, f64)]) -> Row {
         let run = |ns: f64| Run { rate: 1e9 / ns, quiet: 1e9 / ns, count: 1000.0 };
         let mut row = Row { name: name.to_owned(), ..Row::default() };
@@ -183,7 +183,7 @@ mod tests {
         row
     }
 
-    /// Twelve rounds; each is slower than the one before, and so is the recorded run in it.
+    /// Twelve rounds; each is slower than the round before, and so is its recorded run.
     fn drifting(name: &str, times: f64) -> Row {
         let rounds: Vec<_> = (0..12).map(|round| 5000.0 + 100.0 * f64::from(round)).collect();
         row(name, &rounds.iter().map(|alone| (*alone, alone * times)).collect::<Vec<_>>())
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(cells(&rows[1], &rows)[5], TOO_NOISY);
     }
 
-    /// The ratios are within a quarter of 2, and one of the two costs is not known to a quarter of itself.
+    /// The ratios are within a quarter of 2, but the interval of either cost reaches further than a quarter of it.
     #[test]
     fn a_steady_ratio_needs_both_costs_known() {
         let of = |name, costs: [f64; 6]| row(name, &costs.map(|cost| (5000.0, 5000.0 + cost)));

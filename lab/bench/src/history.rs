@@ -1,4 +1,4 @@
-//! Our own cost over commits: a file of the tree in which each whole bench writes a line.
+//! Our own cost over commits: a file in the tree, to which each whole bench adds a line.
 
 use std::fmt::Write;
 use std::fs;
@@ -11,8 +11,8 @@ use crate::load::Name;
 use crate::machine;
 use crate::programs::{self, Program};
 
-/// The columns of the file, divided by tabs; a dash is a figure that is not known. Costs are ns that are added to a
-/// round trip, programs ns a run.
+/// The file's columns, separated by tabs; a dash is an unknown figure. Costs are ns added to a round trip, programs
+/// ns per run.
 const COLUMNS: [&str; 13] = [
     "commit",
     "date",
@@ -29,15 +29,15 @@ const COLUMNS: [&str; 13] = [
     "sched_waking",
 ];
 const UNKNOWN: &str = "–";
-/// The method of today; other methods are those of `lab/bench/head.md`.
+/// Today's method; `lab/bench/head.md` describes the other methods.
 const METHOD: &str = "rounds";
 
-/// One commit on one machine.
+/// A commit on a machine.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line(Vec<String>);
 
 impl Line {
-    /// Today's line. `own` gives the ns that a recorder adds to a round trip, if they are known.
+    /// Today's line. `own` returns the ns that a recorder adds to a round trip, if known.
     pub fn now(commit: &str, own: impl Fn(Name, &str) -> Option<f64>, programs: &[Program]) -> Self {
         let date = Command::new("date").args(["-u", "+%F"]).output();
         let date = date.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
@@ -61,13 +61,13 @@ impl Line {
         Ok(Self(cells))
     }
 
-    /// A figure that is known.
+    /// A known figure.
     fn figure(&self, index: usize) -> Option<f64> {
         self.0[index].parse().ok()
     }
 }
 
-/// Puts the line into the file, in the place of an earlier one of the same commit, machine and method, and returns the
+/// Puts the line into the file, in place of an earlier line with the same commit, machine and method, and returns the
 /// table of all lines.
 pub fn append(file: &Path, line: &Line) -> Result<String> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;

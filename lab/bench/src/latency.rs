@@ -1,9 +1,9 @@
-//! Measures what counting latencies costs a call, beside its peers at the same question, as tables in
+//! Measures the cost per call of counting latencies, beside its peers at the same question, as tables in
 //! Markdown.
 //!
-//! Each round runs the load alone and then under each tool; the time that a tool adds to a call is relative to the
-//! same round's run alone, and the median of the rounds is the figure. The load measures its own
-//! calls, so that the work of tools before and after is no part of it.
+//! Each round runs the load alone and then under each tool; a call's added time is relative to the same round's
+//! run alone, and the median of the rounds is the figure. The load measures its own calls, so the tools' work
+//! before and after is not included.
 
 mod tools;
 
@@ -19,10 +19,10 @@ use tools::{Question, Tool};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// How many calls a run makes.
+    /// Number of calls in a run.
     #[arg(long, default_value_t = 200_000)]
     calls: u64,
-    /// How many rounds; each runs the load alone and under each tool.
+    /// Rounds; each runs the load alone and under each tool.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
     #[command(flatten)]
@@ -31,9 +31,9 @@ pub struct Options {
 
 /// The result of a run under a tool.
 pub struct Run {
-    /// The time of a call, ns.
+    /// A call's time, ns.
     pub a_call: f64,
-    /// Calls that the tool counted, if it says so.
+    /// Calls that the tool counted, if it reports them.
     pub counted: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ struct Row {
     counted: Vec<f64>,
 }
 
-/// Prints a table for a function and one for a system call.
+/// Prints a table for a function and a table for a system call.
 pub fn run(options: &Options) -> Result<()> {
     ensure!(options.rounds > 0 && options.calls > 0, "nothing to run: no rounds or no calls");
     options.places.prepare("tools", "counting needs root")?;
@@ -60,7 +60,7 @@ pub fn run(options: &Options) -> Result<()> {
 
 fn table(question: Question, calls: &Path, options: &Options) -> Result<()> {
     let place = tools::Paths { calls, wakepath: &options.places.wakepath, output: &options.places.output };
-    // The path within the tree: the place of the tree is of no interest.
+    // The path within the tree: the location of the tree does not matter.
     let shown = options.places.workloads.join("calls");
     let shown = tools::Paths { calls: &shown, ..place };
     let mut rows: Vec<Row> = Vec::new();
@@ -79,7 +79,7 @@ fn table(question: Question, calls: &Path, options: &Options) -> Result<()> {
         for mut row in rows {
             match row.tool.run(question, &place, options.calls) {
                 Ok(run) => {
-                    // A probe that sees other calls than those that are made costs nothing.
+                    // A probe on other calls than the load's costs nothing.
                     ensure!(
                         run.counted.is_none_or(|counted| counted > 0),
                         "{} counted none of {} calls",

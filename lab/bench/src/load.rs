@@ -1,4 +1,4 @@
-//! The load that is recorded: a program that repeats one small operation as often as it can and prints the number.
+//! The recorded load: a program that repeats a small operation as often as it can and prints the number.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,9 +10,9 @@ use wakepath_runner::{alone, stdout_of};
 /// Loads by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Name {
-    /// Two threads pass a semaphore to and fro on one CPU: the most switches there can be.
+    /// Two threads pass a semaphore to and fro on the same CPU: the highest possible rate of switches.
     Schedfreq,
-    /// A client and a server pass 32 bytes to and fro over loopback TCP on one CPU.
+    /// A client and a server pass 32 bytes to and fro over loopback TCP on the same CPU.
     Tcpping,
 }
 
@@ -25,8 +25,8 @@ pub struct Load {
     trips: u64,
 }
 
-/// The chosen loads; all if none is chosen. Each does a fixed number of round trips, as many as take
-/// about `seconds` where a switch takes a microsecond.
+/// The chosen loads; all by default. Each does a fixed number of round trips, which take about `seconds` if a
+/// switch takes a microsecond.
 pub fn chosen(names: &[Name], folder: &Path, seconds: f64) -> Vec<Load> {
     let names = if names.is_empty() { &[Name::Schedfreq, Name::Tcpping] } else { names };
     let load = |kind: &Name| {
@@ -58,7 +58,7 @@ impl Load {
         self.words().join(" ")
     }
 
-    /// The same of [`Self::run_on_each`].
+    /// The same for [`Self::run_on_each`].
     pub fn command_on_each(&self) -> String {
         self.words_on(0).join(" ")
     }
@@ -68,7 +68,7 @@ impl Load {
         finished(&self.command(), started(&self.words())?)
     }
 
-    /// Runs it once on each of the first `cpus` CPUs at a time, with normal priority.
+    /// Runs it at once on each of the first `cpus` CPUs, with normal priority.
     pub fn run_on_each(&self, cpus: usize) -> Result<Vec<Run>> {
         let started = (0..cpus).map(|cpu| started(&self.words_on(cpu))).collect::<Result<Vec<_>>>()?;
         started.into_iter().map(|child| finished(&self.command_on_each(), child)).collect()

@@ -1,12 +1,12 @@
-//! The machine, in a line, so that a table can be read later and elsewhere.
+//! The machine, in a line, so that a table can be read later and on other machines.
 
 use std::fs;
 
 use crate::peers::version;
 
-/// How many CPUs are online, whichever of them this process may use.
+/// The number of online CPUs, including those that this process may not use.
 pub fn cpus() -> usize {
-    // SAFETY: sysconf takes a number and returns one.
+    // SAFETY: sysconf takes a number and returns a number.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     usize::try_from(online).unwrap_or(1)
 }

@@ -1,5 +1,5 @@
-//! Measures wakepath and prints tables in Markdown: what recording costs against its floor and its
-//! peers, what counting latencies and drilling down costs, and how fast recordings are analysed.
+//! Measures wakepath and prints tables in Markdown: the cost of recording against its floor and its peers, the cost
+//! of counting latencies and of drilling down, and the speed of analysis.
 
 mod analysis;
 mod comparison;
@@ -32,27 +32,27 @@ use clap::Parser;
 /// Measures wakepath, and prints tables in Markdown.
 #[derive(Debug, Parser)]
 enum Command {
-    /// The cost of recording: a load alone and under each recorder, in turns.
+    /// Recording costs: a load alone and under each recorder, in turns.
     Cost(cost::Options),
-    /// The time of each BPF program by the kernel's statistics, of one build or of several in turns.
+    /// Each BPF program's time by the kernel's statistics, for a build or several builds in turns.
     Programs(programs::Options),
-    /// The cost of counting latencies, per call: a load alone and under each tool, in turns.
+    /// Latency counting costs per call: a load alone and under each tool, in turns.
     Latency(latency::Options),
-    /// The cost of drill-downs, per probed call and for whole programs, beside runs without one.
+    /// Drill-down costs, per probed call and for whole programs, beside runs without them.
     Drill(drill::Options),
-    /// The cost of what is read at each wait and wake-up, beside its budget.
+    /// Read costs at each wait and wake-up, beside their budgets.
     Reads(reads::Options),
-    /// The cost of what joins threads with requests: goroutines, contexts of threads, the receiver of spans.
+    /// Costs for joining threads with requests: goroutines, thread contexts, the span receiver.
     Requests(requests::Options),
-    /// The cost of recording services that have tracing of their own, beside other ways to join it with a trace of the kernel.
+    /// Recording costs for services with their own tracing, beside other ways to join it with a kernel trace.
     Services(services::Options),
-    /// The cost of a stack, with callers by tables and by frame pointers, in turns.
+    /// The cost per stack, with callers by tables and by frame pointers, in turns.
     Stacks(stacks::Options),
-    /// How fast recordings are analysed, over their sizes.
+    /// The analysis speed, over recordings with different sizes.
     Analysis(analysis::Options),
-    /// How fast traces of other tracers are read, beside babeltrace2.
+    /// The reading speed for other tracers' traces, beside babeltrace2.
     Ctf(ctf::Options),
-    /// The time and memory that a program uses, whatever the bench itself has.
+    /// The time and memory that a program uses, without the bench's own.
     Used(used::Options),
 }
 
@@ -72,7 +72,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// Shows what is running, on a terminal only: the tables are what the program prints.
+/// Shows the current step, on a terminal only: the tables are the program's output.
 fn progress(text: &str) {
     let mut terminal = std::io::stderr();
     if terminal.is_terminal() {

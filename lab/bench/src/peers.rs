@@ -1,4 +1,4 @@
-//! Other tools: whether they are there, perf's probes of a function, a run to its end.
+//! Other tools: whether they exist, perf's probes on a function, a run to its end.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,13 +6,13 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 use wakepath_runner::stdout_of;
 
-/// perf's probes at the entry and the return of a function, which are for all until they are taken away.
+/// perf's probes at a function's entry and return, which affect all processes until they are removed.
 pub struct PerfProbes {
     events: [String; 2],
 }
 
 impl PerfProbes {
-    /// Puts them on a function of a program, whose file has this name.
+    /// Puts them on a function in a program, whose file has this name.
     pub fn put(program: &Path, name: &str, function: &str) -> Result<Self> {
         let events = [format!("probe_{name}:{function}"), format!("probe_{name}:{function}__return")];
         let probes = Self { events };
@@ -43,12 +43,12 @@ pub fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Whether there is no program of this name.
+/// Whether no program has this name.
 pub fn is_missing(program: &str) -> bool {
     Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err()
 }
 
-/// The version of a program, in its own words.
+/// A program's version, in its own words.
 pub fn version(program: &str) -> String {
     let output = Command::new(program).arg("--version").output();
     output.map_or_else(
@@ -57,7 +57,7 @@ pub fn version(program: &str) -> String {
     )
 }
 
-/// Runs it to its end: all that it printed.
+/// Runs it to its end. Returns all its output.
 pub fn said(words: &[String]) -> Result<String> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! The programs of a measurement, and the folder where they write.
+//! A measurement's programs, and its output folder.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub struct Places {
     /// The program under test.
     #[arg(long, default_value = "target/release/wakepath")]
     pub wakepath: PathBuf,
-    /// Where recorders and tools write; what they wrote is removed.
+    /// Folder for the output of recorders and tools, which is removed.
     #[arg(long, default_value = "target/bench")]
     pub output: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! Processes: where they run, the CPU time that they have used, how they end.
+//! Processes: their CPUs, their CPU time, their end.
 
 use std::process::Child;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use wakepath_runner::ended;
 
-/// Keeps this process, its threads to come and its children on one CPU, unless they choose another.
+/// Keeps this process, its future threads and its children on a single CPU, unless they choose
+/// another.
 pub fn pin_this_process(cpu: usize) -> Result<()> {
     // SAFETY: a cpu_set_t of zeros is an empty set, and CPU_SET stays within it for this small index;
     // sched_setaffinity only reads the set.
@@ -21,17 +22,17 @@ pub fn pin_this_process(cpu: usize) -> Result<()> {
     Ok(())
 }
 
-/// The CPU time that a process and its threads have used.
+/// The CPU time used by a process and its threads.
 pub fn cpu_time(pid: u32) -> Result<Duration> {
     let stat = wakepath_process::Process::open(pid)?.stat()?;
-    // USER_HZ is 100 on every Linux that BPF runs on.
+    // USER_HZ is 100 on every Linux with BPF.
     Ok(Duration::from_millis(stat.cpu_ticks.iter().sum::<u64>() * 10))
 }
 
-/// The same to the nanosecond; threads that have ended count too.
+/// The same to the nanosecond; ended threads count too.
 pub fn exact_cpu_time(pid: u32) -> Result<Duration> {
     let mut clock = 0;
-    // SAFETY: the number of the clock is written to a variable of ours.
+    // SAFETY: the clock's number is written to a variable of ours.
     let error = unsafe { libc::clock_getcpuclockid(libc::pid_t::try_from(pid)?, &raw mut clock) };
     if error != 0 {
         return Err(std::io::Error::from_raw_os_error(error))
@@ -45,7 +46,7 @@ pub fn own_cpu_time() -> Result<Duration> {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// The CPU time of the calling thread, to the nanosecond.
+/// The calling thread's CPU time, to the nanosecond.
 pub fn thread_cpu_time() -> Result<Duration> {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -59,7 +60,7 @@ fn read(clock: libc::clockid_t) -> Result<Duration> {
     Ok(Duration::new(u64::try_from(time.tv_sec)?, u32::try_from(time.tv_nsec)?))
 }
 
-/// Asks a process to end as Ctrl-C would and waits until it has.
+/// Asks a process to end like Ctrl-C, and waits for its end.
 pub fn interrupt(mut child: Child, patience: Duration) -> Result<std::process::Output> {
     let pid = libc::pid_t::try_from(child.id())?;
     // SAFETY: kill takes no memory; the process is our own child and not yet waited for.
@@ -68,7 +69,7 @@ pub fn interrupt(mut child: Child, patience: Duration) -> Result<std::process::O
     Ok(child.wait_with_output()?)
 }
 
-/// Lets writes that are under way reach the disk.
+/// Lets pending writes reach the disk.
 pub fn settle(at_least: Duration) {
     // SAFETY: sync takes nothing and returns nothing.
     unsafe { libc::sync() };

@@ -1,8 +1,8 @@
-//! The time of each of our BPF programs by the kernel's own statistics (`kernel.bpf_stats_enabled`), beside that of an empty
-//! one on the same tracepoint: it scatters less than a whole run, since it leaves out everything but the program.
+//! The time of each of our BPF programs by the kernel's own statistics (`kernel.bpf_stats_enabled`), beside an empty program
+//! on the same tracepoint: it scatters less than a whole run, since it leaves out everything but the program.
 //!
-//! While the statistics are on, the kernel reads a clock before and after each run, and a part of that is in the figure:
-//! the empty program shows how much.
+//! While the statistics are on, the kernel reads a clock before and after each run, and a part of this time is in the
+//! figure: the empty program shows its size.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -22,26 +22,26 @@ use crate::{processes, progress};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Builds to measure in turns, instead of the one program under test.
+    /// Builds to measure in turns, instead of the program under test.
     #[arg(long)]
     build: Vec<PathBuf>,
-    /// How many rounds; each runs each load under each build.
+    /// Rounds; each runs each load under each build.
     #[arg(long, default_value_t = ROUNDS)]
     rounds: usize,
-    /// About how long the load runs each time.
+    /// Approximate length of each run of the load.
     #[arg(long, default_value_t = 0.2)]
     seconds: f64,
     #[command(flatten)]
     places: Places,
 }
 
-/// Rounds of a whole bench.
+/// The number of rounds in a whole bench.
 const ROUNDS: usize = 5;
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 /// Programs that run less often than once in two round trips are not shown.
 const MIN_RUNS_A_TRIP: f64 = 0.5;
 
-/// One program under one load.
+/// A program under a load.
 pub struct Program {
     pub load: load::Name,
     /// The build; `None` for the empty programs.
@@ -51,7 +51,7 @@ pub struct Program {
     pub ns: Vec<f64>,
 }
 
-/// Prints the table of the builds.
+/// Prints the builds' table.
 pub fn run(options: &Options) -> Result<()> {
     options.places.prepare("recorders", "recording needs root")?;
     let only = [options.places.wakepath.clone()];
@@ -62,7 +62,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// All programs of this build, and the empty ones.
+/// All programs in this build, and the empty programs.
 pub fn measure(build: &Path, places: &Places, seconds: f64) -> Result<Vec<Program>> {
     measured(&[build], places, seconds, ROUNDS)
 }
@@ -102,7 +102,7 @@ fn measured(builds: &[&Path], places: &Places, seconds: f64, rounds: usize) -> R
     Ok(programs)
 }
 
-/// The ns of a run and the runs a round trip, by program.
+/// The ns per run and the runs per round trip, by program.
 fn times(load: &Load, recorder: &mut dyn Recorder) -> Result<BTreeMap<String, (f64, f64)>> {
     let recording = recorder.start()?;
     let before = totals();
@@ -118,7 +118,7 @@ fn times(load: &Load, recorder: &mut dyn Recorder) -> Result<BTreeMap<String, (f
     Ok(each.collect())
 }
 
-/// The ns and runs so far, by the name of a program.
+/// The ns and runs so far, by program name.
 pub fn totals() -> BTreeMap<String, (u64, u64)> {
     let mut totals = BTreeMap::<_, (u64, u64)>::new();
     for program in ProgInfoIter::default() {
@@ -128,7 +128,7 @@ pub fn totals() -> BTreeMap<String, (u64, u64)> {
     totals
 }
 
-/// The kernel's statistics, on until this is dropped.
+/// The kernel's statistics, on until drop.
 pub struct Statistics(String);
 
 impl Statistics {
@@ -152,7 +152,7 @@ pub fn ns_of(programs: &[Program], load: load::Name, name: &str, ours: bool) -> 
     median(&found.ns)
 }
 
-/// A row for each program of each build.
+/// A row for each program in each build.
 pub fn table(programs: &[Program]) -> String {
     let rounds = programs.iter().map(|program| program.ns.len()).max().unwrap_or(0);
     let mut text = format!(

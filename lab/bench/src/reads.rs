@@ -1,6 +1,6 @@
-//! The cost of what is read at each wait and wake-up, beyond the record: by the kernel's statistics of the two programs
-//! that read (`kernel.bpf_stats_enabled`), as the difference of their time with these reads and without, under a load that
-//! waits in one kind of call alone.
+//! The cost of the reads at each wait and wake-up, beyond the record: by the kernel's statistics for the two programs that
+//! read (`kernel.bpf_stats_enabled`), as the difference between their time with these reads and without, under a load that
+//! waits in a single kind of call.
 
 use std::fs;
 use std::path::Path;
@@ -18,17 +18,17 @@ use crate::{processes, progress};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// How many rounds; each runs each load with the reads and without.
+    /// Rounds; each runs each load with the reads and without.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Round trips of a load.
+    /// Round trips per run.
     #[arg(long, default_value_t = 50_000)]
     trips: u64,
     #[command(flatten)]
     places: Places,
 }
 
-/// A read: the kind of load that has it (`lab/workloads/handover.c`), its name, and its budget in ns.
+/// A read: the load that has it (`lab/workloads/handover.c`), its name, and its budget in ns.
 struct Read {
     kind: &'static str,
     name: &'static str,
@@ -39,7 +39,7 @@ const fn read(kind: &'static str, name: &'static str, budget_ns: f64) -> Read {
     Read { kind, name, budget_ns }
 }
 
-/// The first one is a part of all others, which are given without it.
+/// The first read is a part of all others, whose figures exclude it.
 const READS: [Read; 7] = [
     read(
         "condition",
@@ -70,7 +70,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The ns a wait with each read, by round.
+/// The ns per wait with each read, by round.
 fn measured(options: &Options) -> Result<Vec<Vec<f64>>> {
     let mut all = vec![Vec::new(); READS.len()];
     for round in 1..=options.rounds {
@@ -84,7 +84,7 @@ fn measured(options: &Options) -> Result<Vec<Vec<f64>>> {
     Ok(all)
 }
 
-/// The time of the programs for each wait of a load.
+/// The programs' time for each wait in a load.
 fn ns_a_wait(places: &Places, kind: &str, trips: u64, arguments: &[&str]) -> Result<f64> {
     let recorder = record(&places.wakepath, &places.output, arguments)?;
     let before = total_ns();
@@ -108,7 +108,7 @@ fn record(program: &Path, folder: &Path, arguments: &[&str]) -> Result<Child> {
     Ok(child)
 }
 
-/// The time that all runs of the programs took so far.
+/// The total run time of the programs so far.
 fn total_ns() -> u64 {
     let ours = ProgInfoIter::default()
         .filter(|info| PROGRAMS.iter().any(|name| info.name.to_string_lossy() == *name));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// Recorders by name, in the order of the table.
+/// Recorders by name, in table order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Name {
     /// Empty BPF programs on the same tracepoints.
@@ -24,7 +24,7 @@ pub enum Name {
     Perf,
 }
 
-/// Something that records what the system does.
+/// A recorder of system events.
 pub trait Recorder {
     /// For people.
     fn name(&self) -> String;
@@ -38,20 +38,20 @@ pub trait Recorder {
 pub trait Recording {
     /// CPU time used so far to fetch and write events, outside the load.
     fn consumer_cpu(&mut self) -> Result<Duration>;
-    /// Ends it, counts what it recorded, and removes it.
+    /// Ends it, counts its events, and removes it.
     fn stop(self: Box<Self>) -> Result<Recorded>;
 }
 
-/// The result of a recording. `None` is not known, or does not exist for this recorder.
+/// A recording's result. `None` is unknown, or does not exist for this recorder.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Recorded {
     /// Events.
     pub events: Option<u64>,
-    /// Events that it knows it lost.
+    /// Events known to be lost.
     pub lost: Option<u64>,
     /// Bytes written.
     pub bytes: Option<u64>,
-    /// The stacks of waits and wake-ups.
+    /// The stacks at waits and wake-ups.
     pub stacks: Option<Stacks>,
 }
 
@@ -62,11 +62,11 @@ pub struct Stacks {
     pub taken: u64,
     /// Assumed to be the same as before.
     pub repeated: u64,
-    /// The time of those in `taken`, ns.
+    /// The time to read the stacks in `taken`, ns.
     pub taken_ns: u64,
 }
 
-/// The chosen recorders; all if none is chosen.
+/// The chosen recorders; all by default.
 pub fn chosen(names: &[Name], program: &Path, output: &Path) -> Vec<Box<dyn Recorder>> {
     let every = [Name::Floor, Name::Wakepath, Name::Ftrace, Name::Perf];
     let names = if names.is_empty() { &every[..] } else { names };
@@ -82,23 +82,23 @@ pub fn chosen(names: &[Name], program: &Path, output: &Path) -> Vec<Box<dyn Reco
     recorders
 }
 
-/// `wakepath record -a` of a build, with what is recorded by default.
+/// A build's `wakepath record -a`, with default options.
 pub fn by_default(program: &Path, output: &Path) -> Box<dyn Recorder> {
     wakepath::by_default(program, output)
 }
 
-/// `wakepath record -a` of a build with these options.
+/// A build's `wakepath record -a` with these options.
 pub fn with(options: &'static [&'static str], program: &Path, output: &Path) -> Box<dyn Recorder> {
     wakepath::with("wakepath", options, program, output)
 }
 
-/// How long a recorder that seems ready has for the rest of its start.
+/// The time for the rest of a recorder's start after it seems ready.
 pub const AFTER_READY: Duration = Duration::from_millis(200);
 
 /// A start that takes longer has failed.
 const MAX_START: Duration = Duration::from_secs(20);
 
-/// Starts the recorder called `name`, and returns soon after `is_ready` says of its process that it records.
+/// Starts the recorder called `name`, and returns soon after `is_ready` returns true for its process.
 fn started(command: &mut Command, name: &str, is_ready: impl Fn(u32) -> bool) -> Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let program = command.get_program().to_owned();

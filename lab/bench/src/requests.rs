@@ -1,6 +1,5 @@
-//! The cost of what joins threads with requests, in pairs of runs, each beside the other of the same round: the steps of
-//! goroutines, the contexts of threads, and the receiver of spans; and a program with tracing of its own, recorded to the disk
-//! and by a flight recorder.
+//! The cost of joining threads with requests, in pairs of runs within the same round: goroutine steps, thread contexts, and
+//! the span receiver; and a program with its own tracing, recorded to the disk and by a flight recorder.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,27 +19,27 @@ use crate::{load, processes, progress};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// How many rounds; each runs each load alone and recorded in each way.
+    /// Rounds; each runs each load alone and recorded in each way.
     #[arg(long, default_value_t = 8)]
     rounds: usize,
-    /// Round trips of a load.
+    /// Round trips per run.
     #[arg(long, default_value_t = 50_000)]
     trips: u64,
-    /// Only the rows whose name holds this.
+    /// Only the rows whose name contains this.
     #[arg(long)]
     only: Option<String>,
     #[command(flatten)]
     places: Places,
 }
 
-/// A port of this host for spans; nothing else is expected there.
+/// A port on this host for spans; nothing else is expected there.
 const PORT: &str = "14318";
-/// The time that a recorder may take to find the word of a process that has just begun: several times its interval.
+/// The time in which a recorder finds the published context of a process that has just begun: several times its interval.
 const FOUND_AFTER: Duration = Duration::from_millis(200);
-/// The requests with spans that are sent, and the spans of each.
+/// The number of sent requests, and the number of spans in each.
 const SENT: (usize, usize) = (200, 200);
 
-/// A load of a round trip in ns, and the options under which it is recorded; beside it the one that it is compared with.
+/// A load that prints a round trip's time, ns, and its recording options; beside it the compared load.
 struct Pair {
     name: &'static str,
     /// The parts of a round trip over which its cost is divided.
@@ -49,16 +48,16 @@ struct Pair {
     without: (Words, Option<&'static [&'static str]>),
 }
 
-/// A command line of a load; the first one may be behind a folder.
+/// A load's command line; the first word may be behind a folder.
 type Words = &'static [&'static str];
 
 const ON_ONE_CPU: Words = &["goroutines"];
 const ALL: &[&str] = &["--goroutines"];
 const ALL_BY_SINGLE_PROBES: &[&str] = &["--goroutines", "--single-probes"];
 const OTLP: &[&str] = &["--otlp", PORT];
-/// A flight recorder whose last seconds hold a whole run. It is asked for them when the run is over.
+/// A flight recorder whose last seconds contain a whole run. Its trigger comes after the run.
 const FLIGHT: &[&str] = &["--flight", "30s", "--flight-after", "10ms"];
-/// A program with tracing of its own, which says its span in each turn.
+/// A program with its own tracing, which names its span in each turn.
 const TRACED: Words = &["spanfreq", "new"];
 
 const PAIRS: [Pair; 12] = [
@@ -155,7 +154,7 @@ pub fn run(options: &Options) -> Result<()> {
             progress(&format!("{}, round {round} of {}", pair.name, options.rounds));
             let with = || one(options, pair.with.0, Some(pair.with.1));
             let without = || one(options, pair.without.0, pair.without.1);
-            // By turns, so that none is always the first.
+            // In turns, so that neither is always first.
             let (without, with) = if round % 2 == 0 {
                 let with = with()?;
                 (without()?, with)
@@ -188,7 +187,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Builds the program in Go; `None` without Go.
+/// Builds the Go program; `None` without Go.
 fn built(folder: &Path) -> Result<Option<PathBuf>> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/goroutines.go");
     let program = folder.join("goroutines");
@@ -207,7 +206,7 @@ fn built(folder: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// The ns a round trip of one run.
+/// A run's ns per round trip.
 fn one(options: &Options, words: Words, recorded: Option<&'static [&'static str]>) -> Result<f64> {
     let Places { workloads, wakepath: program, output } = &options.places;
     let trips = options.trips.to_string();
@@ -231,7 +230,7 @@ fn one(options: &Options, words: Words, recorded: Option<&'static [&'static str]
     }
     command.arg(&trips).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot run the load")?;
-    // It is there when recording begins: only then are its goroutines recorded.
+    // It exists when recording begins: only then are its goroutines recorded.
     sleep(FOUND_AFTER);
     let recording = match recorded {
         Some(more) => Some(wakepath::with("wakepath", more, program, output).start()?),
@@ -251,7 +250,7 @@ fn one(options: &Options, words: Words, recorded: Option<&'static [&'static str]
     ns
 }
 
-/// Lets the load begin, and reads the time that it prints.
+/// Lets the load begin, and reads the printed time.
 fn finished(child: &mut Child) -> Result<f64> {
     let mut input = child.stdin.take().context("no input")?;
     input.write_all(b"\n")?;
@@ -262,7 +261,7 @@ fn finished(child: &mut Child) -> Result<f64> {
     said.trim().parse().with_context(|| format!("not a time: `{said}`"))
 }
 
-/// The CPU time of the recorder for a span, µs.
+/// The recorder's CPU time per span, µs.
 fn span(options: &Options) -> Result<f64> {
     let Places { wakepath: program, output, .. } = &options.places;
     let (messages, spans) = SENT;
@@ -282,7 +281,7 @@ fn span(options: &Options) -> Result<f64> {
     Ok(used * 1e6 / (messages * spans) as f64)
 }
 
-/// The CPU time that the recorder uses in a second with nothing to do, seconds.
+/// The CPU time that the idle recorder uses in a second, seconds.
 fn over(recording: &mut dyn Recording, time: Duration) -> Result<f64> {
     let before = recording.consumer_cpu()?;
     sleep(time);

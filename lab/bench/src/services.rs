@@ -1,9 +1,9 @@
-//! The cost of recording services that have tracing of their own, in the scenarios of L19 §4.4.1: without any tracing, with the service's
-//! own tracing alone, recorded by wakepath beside that, and by the technique that L19 compares itself with: a system call at each beginning
-//! and end of a span, recorded by a tracer of the kernel.
+//! The cost of recording services that have their own tracing, in the scenarios of L19 §4.4.1: without any tracing, with the service's own tracing
+//! alone, recorded by wakepath beside it, and by L19's comparison technique: a system call at each span's beginning and end, recorded by a kernel
+//! tracer.
 //!
-//! A round has a run of each scenario, and two of the service's own tracing alone. Each run has the service started anew; its spans go to
-//! one receiver, which does the same work for all. Wakepath receives them too, on their way.
+//! A round has a run for each scenario, and two for the service's own tracing alone. Each run starts the service anew; its spans go to the same
+//! receiver, which does the same work for all. Wakepath receives them too, on their way.
 
 mod client;
 mod receiver;
@@ -30,31 +30,31 @@ use receiver::Receiver;
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// How many rounds at most; each runs each scenario.
+    /// Largest number of rounds; each runs each scenario.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// No round of a service begins later than this, seconds after its first one.
+    /// No round of a service begins later than this, seconds after its first round.
     #[arg(long, default_value_t = 100)]
     seconds: u64,
     /// A run's requests, as a share of the usual number.
     #[arg(long, default_value_t = 1.0)]
     share: f64,
-    /// Only the services whose name holds this.
+    /// Only the services whose name contains this.
     #[arg(long)]
     only: Option<String>,
-    /// The sizes at which recordings end whose analysis is measured, MB; 0 for none. A recording is a quarter smaller.
+    /// The sizes at which recordings for the analysis end, MB; 0 for none. A recording is a quarter smaller.
     #[arg(long, value_delimiter = ',', default_values_t = [80, 160, 320, 680])]
     sizes: Vec<u64>,
-    /// Where `packaging/services` built them.
+    /// The folder with the services built by `packaging/services`.
     #[arg(long, default_value = "target/services")]
     services: PathBuf,
     #[command(flatten)]
     places: Places,
 }
 
-/// The receiver of spans; nothing else is expected at these ports.
+/// The span receiver's address; nothing else is expected there.
 const BACKEND: &str = "127.0.0.1:14319";
-/// Wakepath's port for spans, which sends them on to the backend.
+/// Wakepath's port for spans, which forwards them to the backend.
 const WAKEPATH: &str = "127.0.0.1:14318";
 const TO_DISK: &[&str] = &["--otlp", "14318", "--otlp-forward", "http://127.0.0.1:14319"];
 const FLIGHT: &[&str] = &[
@@ -70,25 +70,25 @@ const FLIGHT: &[&str] = &[
 const WITH_GOROUTINES: &[&str] =
     &["--otlp", "14318", "--otlp-forward", "http://127.0.0.1:14319", "--goroutines"];
 
-/// A program that serves requests, and the load on it.
+/// A program that serves requests, and its load.
 struct Service {
     name: &'static str,
-    /// The name of its file, and whether it is one of the workloads.
+    /// Its file name, and whether it is a workload.
     program: &'static str,
     is_workload: bool,
     arguments: &'static [&'static str],
     address: &'static str,
     path: &'static str,
     clients: usize,
-    /// Requests of a run, after the first ones that are not measured.
+    /// The number of measured requests in a run, and of earlier requests that are not measured.
     requests: usize,
     before: usize,
-    /// The application of L19 that stands beside it, and the costs there over the service's own tracing (tables 4.1 to 4.3).
+    /// The L19 application beside it, and the costs there over the service's own tracing (tables 4.1 to 4.3).
     beside: &'static str,
     costs_there: [&'static str; 8],
 }
 
-/// The place of the service with the most events in a second.
+/// The index of the service with the most events per second.
 const HIGH_RATE: usize = 2;
 
 static SERVICES: [Service; 3] = [
@@ -147,16 +147,16 @@ static SERVICES: [Service; 3] = [
 const CASSANDRA: [&str; 8] =
     ["–", "–", "17.8%, 26.5%", "26.3%, 29.1%", "–", "37.7%, 38.8%", "48.3%, 42.8%", "–"];
 
-/// The tracing of a run.
+/// A run's tracing.
 struct Scenario {
     /// Its name in L19.
     letter: &'static str,
     name: &'static str,
-    /// `WAKEPATH_TRACING` of the service (`lab/bench/server/tracer.go`, `lab/workloads/items.c`): `context` is `spans` with whatever the service
-    /// itself does so that wakepath knows its threads' requests.
+    /// The service's `WAKEPATH_TRACING` (`lab/bench/server/tracer.go`, `lab/workloads/items.c`): `context` is `spans` with the service's own work
+    /// by which wakepath knows its threads' requests.
     tracing: &'static str,
     recorder: Recorded,
-    /// The scenarios that do the same by the other technique, by their places among all.
+    /// The indices of the scenarios that do the same by the other technique.
     rivals: &'static [usize],
 }
 
@@ -168,7 +168,7 @@ enum Recorded {
     Perf,
 }
 
-/// The place of the service's own tracing alone.
+/// The index of the service's own tracing alone.
 const BASELINE: usize = 1;
 
 static SCENARIOS: [Scenario; 8] = [
@@ -224,23 +224,23 @@ static SCENARIOS: [Scenario; 8] = [
     },
 ];
 
-/// One run of one scenario.
+/// A scenario's run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Run {
     /// The mean time from a request to its answer, seconds.
     request: f64,
-    /// CPU time of the service for each request, seconds.
+    /// The service's CPU time per request, seconds.
     cpu: f64,
-    /// Bytes of spans for each request, as the backend gets them.
+    /// Span bytes per request, as the backend gets them.
     spans: f64,
-    /// CPU time of the recorder, as a share of one CPU.
+    /// The recorder's CPU time, as a share of a CPU.
     recorder: f64,
-    /// Events for each request, if the recorder counts them.
+    /// Events per request, if the recorder counts them.
     events: Option<f64>,
     lost: Option<u64>,
 }
 
-/// The runs of one round, at the places of their scenarios; behind them the second one of the baseline.
+/// A round's runs, by scenario index; behind them the baseline's second run.
 type Round = Vec<Option<Run>>;
 
 /// Prints a table for each service.
@@ -283,7 +283,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// All rounds of a service, and why scenarios are missing. Without its baseline a service has no figures: that is an error.
+/// All rounds of a service, and why scenarios are missing. Without its baseline a service has no figures, which is an error.
 fn measure(
     service: &Service,
     program: &Path,
@@ -334,8 +334,8 @@ impl Service {
         folder.join(self.program)
     }
 
-    /// Sends requests from the service's own CPU, which so is never idle: a CPU that has to be woken from another one takes tens of µs more or less
-    /// on a virtual machine, by how often it sleeps, and that is not the cost of a recorder. Returns the mean time to an answer, seconds.
+    /// Sends requests from the service's own CPU, which is therefore never idle. To wake an idle CPU from another costs tens of µs more or less
+    /// on a virtual machine, depending on how often it sleeps, and this is not a recorder's cost. Returns the mean time to an answer, seconds.
     fn send(&self, clients: usize, count: usize) -> Result<f64> {
         processes::pin_this_process(LOAD_CPU)?;
         let mean = client::requests(self.address, self.path, clients, count);
@@ -375,7 +375,7 @@ fn one(
     let requests = count(service.requests);
     let mut recorder = scenario.recorder(&options.places);
     let spans_to = if matches!(scenario.recorder, Recorded::Wakepath(_)) { WAKEPATH } else { BACKEND };
-    // It is there when recording begins: only then are its goroutines recorded.
+    // It exists when recording begins: only then are its goroutines recorded.
     let running = Running::start(service, program, scenario.tracing, spans_to)?;
     let mut recording = match &mut recorder {
         Some(recorder) => Some(recorder.start()?),
@@ -383,7 +383,7 @@ fn one(
     };
     let run =
         measured(service, (count(service.before), requests), &running, recording.as_deref_mut(), backend);
-    // Also where that failed: no recorder stays behind.
+    // Also after a failure: no recorder stays behind.
     let recorded = recording.map(|recording| recording.stop()).transpose();
     let (mut run, recorded) = (run?, recorded?);
     if let Some(recorded) = recorded {
@@ -397,7 +397,7 @@ fn one(
     Ok(run)
 }
 
-/// Sends the first requests, then those that are measured.
+/// Sends the first requests, then the measured requests.
 fn measured(
     service: &Service,
     (first, requests): (usize, usize),
@@ -421,14 +421,14 @@ fn measured(
     })
 }
 
-/// A service under way; it ends with this.
+/// A running service; it ends on drop.
 struct Running(Child);
 
 /// A service that takes longer to begin has failed.
 const MAX_START: Duration = Duration::from_secs(10);
 
 impl Running {
-    /// Starts it on the CPU of loads.
+    /// Starts it on the loads' CPU.
     fn start(service: &Service, program: &Path, tracing: &str, spans_to: &str) -> Result<Self> {
         ensure!(
             TcpStream::connect(service.address).is_err(),

@@ -1,5 +1,5 @@
-//! The cost of a stack at a wait or a wake-up, with callers that are found by the files' tables and by frame pointers: by
-//! the kernel's statistics of the two programs that take stacks, as the difference of their time with stacks and
+//! The cost of a stack at a wait or a wake-up, with callers found by the files' tables and by frame pointers: by the
+//! kernel's statistics for the two programs that take stacks, as the difference between their time with stacks and
 //! without. The ways alternate within a round, and a load runs only once the recorder has attached its programs.
 
 use std::fmt::Write;
@@ -16,10 +16,10 @@ use crate::{processes, progress, recorders};
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// How many rounds; each runs each load in each way.
+    /// Rounds; each runs each load in each way.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// About how long a load runs each time.
+    /// Approximate length of each run of a load.
     #[arg(long, default_value_t = 0.2)]
     seconds: f64,
     #[command(flatten)]
@@ -38,20 +38,20 @@ const WAYS: [&[&str]; 5] = [
 /// The programs that take stacks.
 const PROGRAMS: [&str; 2] = ["sched_switch", "sched_waking"];
 
-/// One run of a load while it is recorded.
+/// A recorded run of a load.
 #[derive(Debug, Clone, Copy, Default)]
 struct Measured {
-    /// From the start of the recorder until its programs are attached, ms.
+    /// From the recorder's start until its programs are attached, ms.
     start_ms: f64,
-    /// The time of the programs for a round trip, ns.
+    /// The programs' time per round trip, ns.
     programs_ns: f64,
     /// The time of a round trip, ns.
     trip_ns: f64,
-    /// Stacks that were read or repeated, for a round trip.
+    /// Stacks read or repeated per round trip.
     stacks: f64,
-    /// The share of these that was repeated.
+    /// The share of repeated stacks among them.
     repeated: f64,
-    /// The time of one that was read, ns.
+    /// The time to read a stack, ns.
     taken_ns: f64,
 }
 

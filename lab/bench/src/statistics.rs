@@ -1,12 +1,12 @@
-//! Figures from many rounds, and whether they are known well enough to be printed.
+//! Figures from many rounds, and whether they are certain enough to be printed.
 
 pub use wakepath_runner::{median, quantile};
 
 /// A figure is printed if its interval reaches at most this share of it to either side. The aims are multiples
-/// of the floor between 1.5 and 2.5: a figure that is less certain cannot show whether one of them is met.
+/// of the floor between 1.5 and 2.5: a less certain figure cannot show whether an aim is met.
 const MAX_HALF_WIDTH: f64 = 0.25;
 
-/// The middle of the rounds, and the interval that holds the true middle with 95% confidence.
+/// The rounds' median, and the interval that contains the true median with 95% confidence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     pub median: f64,
@@ -14,8 +14,8 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// The estimate from a value of each round; `None` of fewer than six, whose extremes are no such interval. The
-/// interval is between two values by their ranks, so that it assumes nothing about how rounds scatter.
+/// The estimate from a value per round; `None` for fewer than six, whose extremes are no such interval. The
+/// interval is between two values by their ranks, so it assumes nothing about the rounds' scatter.
 pub fn estimate(values: &[f64]) -> Option<Estimate> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -24,14 +24,14 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { median: median(values)?, low, high })
 }
 
-/// The estimate of a cost, if it is certain enough to be printed: above 0, and known to a quarter of itself.
+/// A cost's estimate, if it is certain enough to be printed: above 0, and known to a quarter of itself.
 pub fn judged(values: &[f64]) -> Option<Estimate> {
     let found = estimate(values)?;
     let reach = (found.high - found.median).max(found.median - found.low);
     (found.low > 0.0 && reach <= MAX_HALF_WIDTH * found.median).then_some(found)
 }
 
-/// The number of the lowest values, and of the highest, beyond the interval: as many as leave the true median
+/// The number of lowest values, and of highest values, outside the interval: as many as leave the true median
 /// out with a probability of at most 2.5% on each side.
 fn ranks_outside(count: usize) -> Option<usize> {
     let (mut probability, mut sum) = (0.5_f64.powi(i32::try_from(count).ok()?), 0.0);
@@ -47,7 +47,7 @@ fn ranks_outside(count: usize) -> Option<usize> {
     ranks.checked_sub(1)
 }
 
-/// A figure, or a dash where there is none.
+/// A figure, or a dash for `None`.
 pub fn or_dash(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "–".to_owned(), text)
 }

@@ -1,8 +1,8 @@
-//! The events that every recorder is asked for: those that wakepath writes a record of.
+//! The events for every recorder: the events of which wakepath writes a record.
 //!
-//! wakepath reads interrupt entries and exits too, but writes no record of them; a peer that was
-//! to answer the same questions would have to record them. It is spared that here, as it is spared
-//! the timers of which wakepath keeps those that lift a CPU limit.
+//! wakepath reads interrupt entries and exits too, but writes no record for them; a peer with the same answers
+//! would have to record them. Here it need not, and the same holds for timers, of which wakepath keeps only those
+//! that lift a CPU limit.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,10 +31,10 @@ pub const RECORDED: [&str; 18] = [
     "lock:contention_end",
 ];
 
-/// Where tracefs is mounted.
+/// The mount point of tracefs.
 pub const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// Mounts tracefs where nothing has yet: without it ftrace and perf have no events, and their rows would be missing.
+/// Mounts tracefs if it is not mounted: without it ftrace and perf have no events, and their rows would be missing.
 pub fn mount() -> Result<()> {
     if here().is_empty() {
         let status = Command::new("mount").args(["-t", "tracefs", "tracefs", TRACEFS]).status()?;
@@ -46,7 +46,7 @@ pub fn mount() -> Result<()> {
     Ok(())
 }
 
-/// Those of [`RECORDED`] that this kernel has.
+/// The events in [`RECORDED`] that this kernel has.
 pub fn here() -> Vec<&'static str> {
     let exists = |event: &&str| Path::new(TRACEFS).join("events").join(event.replace(':', "/")).exists();
     RECORDED.into_iter().filter(exists).collect()
@@ -60,13 +60,13 @@ mod tests {
 
     use super::RECORDED;
 
-    /// The tracepoints of a C file, as its programs' sections or, in ours, the macro names them.
+    /// A C file's tracepoints, from its programs' sections or, in ours, from the macro.
     fn tracepoints(source: &str, open: &str, close: char) -> BTreeSet<String> {
         let pieces = source.lines().filter_map(|line| line.strip_prefix(open));
         pieces.filter_map(|rest| rest.split_once(close)).map(|(name, _)| name.to_owned()).collect()
     }
 
-    /// The tracepoints of the programs that record; those that count latencies, and those of drill-downs, run at other times.
+    /// The recording programs' tracepoints; programs that count latencies, or drill down, run at other times.
     fn wakepaths(keep: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
         let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

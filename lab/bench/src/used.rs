@@ -1,9 +1,9 @@
 //! The time and memory that a program uses from its beginning to its end.
 //!
-//! The kernel's figure for the most memory that a process had (`ru_maxrss`) outlives `exec`, and `exec` adds the memory that
-//! it replaces, which is the parent's until then: a child of a process with 300 MiB has had 300 MiB, whatever it does. The bench
-//! holds graphs of this size. So it starts itself once more, and this second process, which holds nothing, starts the program.
-//! A program that uses less than that one (some MiB) has its figure.
+//! The kernel's figure for a process's peak memory (`ru_maxrss`) outlives `exec`, and `exec` adds the memory it replaces, which
+//! is the parent's until then: a child of a process with 300 MiB has a peak of 300 MiB in any case. The bench holds graphs
+//! this large. So it starts itself once more, and this second, empty process starts the program. A program that uses less than
+//! this process (some MiB) has its figure.
 
 use std::ffi::{OsStr, OsString};
 use std::hint::black_box;
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-/// The bench itself, also where its file was replaced meanwhile.
+/// The bench itself, even after its file was replaced.
 const ITSELF: &str = "/proc/self/exe";
 
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Have this much memory meanwhile: it is not in the figures.
+    /// Allocate this much memory meanwhile: it is not in the figures.
     #[arg(long, value_name = "MIB", default_value_t = 0)]
     hold: usize,
     /// Start the program from this process itself.
@@ -29,22 +29,22 @@ pub struct Options {
     words: Vec<OsString>,
 }
 
-/// The resources of a process from its beginning to its end.
+/// A process's resources from its beginning to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceUse {
     /// CPU time, its own and the kernel's for it.
     pub cpu: Duration,
     /// The time from its start to its end.
     pub wall: Duration,
-    /// The most memory it had at once, bytes.
+    /// The peak memory, bytes.
     pub memory: u64,
     /// Whether it ended with code 0.
     pub succeeded: bool,
 }
 
-/// Runs a program and prints what it used.
+/// Runs a program and prints its resources.
 pub fn run(options: &Options) -> Result<()> {
-    // Each page is written, so that it is there.
+    // Each page is written, so that it exists.
     let held = vec![1_u8; options.hold << 20];
     let used = if options.here { here(&options.words)? } else { used(&options.words)? };
     black_box(held);
@@ -70,8 +70,8 @@ fn here(words: &[OsString]) -> Result<ResourceUse> {
     let child = command.spawn().with_context(|| format!("cannot run {}", words[0].display()))?;
     let pid = libc::pid_t::try_from(child.id())?;
     let mut status = 0;
-    // SAFETY: a rusage is plain numbers, for which zeros will do; wait4 writes it and the status, both
-    // ours. The child is not waited for a second time: dropping a `Child` does not.
+    // SAFETY: a rusage is plain numbers, for which zeros will do; wait4 writes it and the status, both ours. The child is not
+    // waited for a second time: dropping a `Child` does not.
     let (waited, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         (libc::wait4(pid, &raw mut status, 0, &raw mut usage), usage)

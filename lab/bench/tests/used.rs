@@ -1,8 +1,8 @@
-//! The memory of a program that the bench runs is the program's own.
+//! The memory of a program run by the bench is the program's own.
 
 use std::process::Command;
 
-/// The most memory that a program had, as a bench measures it that has this much itself, MiB.
+/// A program's peak memory, MiB, as measured by a bench that itself has `hold` MiB.
 fn memory(hold: &str, words: &[&str]) -> u64 {
     let mut bench = Command::new(env!("CARGO_BIN_EXE_wakepath-bench"));
     let output = bench.args(["used", "--hold", hold, "--"]).args(words).output().expect("the bench");

@@ -1,4 +1,4 @@
-//! Puts each error of the compiler down to the mutants that can have made it.
+//! Attributes each compiler error to the mutants that can have caused it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use crate::rewrite::{Extent, Piece, Rewritten};
 
-/// The changes after which the errors of one build do not come again.
+/// The changes after which a build's errors do not come again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Blame {
     /// Mutants whose own code is not accepted: they would not build alone either.
     pub not_building: BTreeSet<u32>,
-    /// Mutants that a switch cannot express: what is around them is not accepted with them.
+    /// Mutants that a switch cannot express: the code around them is not accepted with them.
     pub no_switch: BTreeSet<u32>,
     /// Functions that have to be `const`.
     pub keep_const: BTreeSet<String>,
-    /// Errors that no mutant explains.
+    /// Errors without a mutant.
     pub unexplained: Vec<String>,
 }
 
 impl Blame {
-    /// Adds a message of the compiler, as its JSON has it; warnings are ignored.
+    /// Adds a compiler message, as its JSON has it; warnings are ignored.
     pub fn add(&mut self, message: &Value, files: &BTreeMap<String, Rewritten>) {
         let spans = message["spans"].as_array().map_or(&[][..], Vec::as_slice);
         // `aborting due to 3 errors` has no place.
@@ -56,7 +56,7 @@ impl Blame {
                 file.pieces.iter().filter(|piece| extents.contains(&piece.extent) && place.is_in(piece));
             around.min_by_key(|piece| piece.bytes.1 - piece.bytes.0)
         };
-        // A `match` without the arms that are switched off leaves values without an arm.
+        // A `match` without its switched-off arms leaves values without an arm.
         if code == "E0004"
             && let Some(piece) = smallest(&[Extent::Match])
         {
@@ -86,7 +86,7 @@ impl Blame {
     }
 }
 
-/// The function that an error of a call where the compiler evaluates names, without its path.
+/// The called function in an error about a call during constant evaluation, without its path.
 fn called(text: &str) -> Option<&str> {
     let path = text.split('`').nth(1)?;
     Some(path.rsplit("::").next().unwrap_or(path))
@@ -98,7 +98,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The place of a span; that of the call, if it is in a macro.
+    /// A span's place; in a macro, the macro call's place.
     fn of(span: &'a Value) -> Self {
         let mut span = span;
         while span["expansion"].is_object() {
@@ -125,7 +125,8 @@ mod tests {
     use super::{Blame, called};
     use crate::rewrite::{Extent, Piece, Rewritten};
 
-    /// A function of bytes 10 to 90 with a choice of mutants 1 and 2 at 20 to 60 and a match of mutant 3 at 62 to 80.
+    /// A function in bytes 10 to 90, with a choice between mutants 1 and 2 at 20 to 60 and a match with mutant 3 at
+    /// 62 to 80.
     fn files() -> BTreeMap<String, Rewritten> {
         let piece = |extent, from, to, mutants: &[u32]| Piece {
             extent,

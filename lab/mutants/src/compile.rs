@@ -1,4 +1,4 @@
-//! Builds the tests of a tree with switches, without those that the compiler does not accept.
+//! Builds the tests in a tree with switches, without the switches that the compiler does not accept.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use crate::rewrite::{Rewritten, rewrite, switch_module};
 use crate::say;
 use crate::tree::Tree;
 
-/// After that number of builds the errors will not end.
+/// After this number of builds the errors will not end.
 const MAX_BUILDS: u32 = 20;
 
-/// A program of tests.
+/// A test program.
 #[derive(Debug)]
 pub struct TestProgram {
-    /// The crate that it tests, without `wakepath-`.
+    /// The tested crate, without `wakepath-`.
     pub crate_name: String,
     pub name: String,
     pub path: PathBuf,
@@ -27,7 +27,7 @@ pub struct TestProgram {
     pub folder: PathBuf,
 }
 
-/// The test programs, and the mutants that are not in it.
+/// The test programs, and the mutants missing in them.
 #[derive(Debug)]
 pub struct Built {
     pub programs: Vec<TestProgram>,
@@ -35,7 +35,7 @@ pub struct Built {
     pub no_switch: BTreeSet<u32>,
 }
 
-/// Puts the switches of the mutants into the tree and builds the tests of some crates, as often as it takes.
+/// Puts the mutants' switches into the tree and builds some crates' tests, as often as necessary.
 pub fn compile(tree: &Tree, mutants: &[Mutant], crates: &[String], target: &Path) -> Result<Built> {
     let (mut not_building, mut no_switch, mut keep_const) =
         (BTreeSet::new(), BTreeSet::new(), HashSet::new());
@@ -83,7 +83,7 @@ fn rewrite_all(
     by_file.iter().map(one).collect()
 }
 
-/// Writes the files with switches; each crate gets the module of the switches.
+/// Writes the files with switches; each crate gets the switch module.
 fn write(tree: &Tree, files: &BTreeMap<String, Rewritten>, max_number: u32) -> Result<()> {
     let root = |file: &str| file.split_once("/src/").map(|(folder, _)| format!("{folder}/src/lib.rs"));
     let roots: BTreeSet<_> = files.keys().filter_map(|file| root(file)).collect();
@@ -97,7 +97,7 @@ fn write(tree: &Tree, files: &BTreeMap<String, Rewritten>, max_number: u32) -> R
     })
 }
 
-/// Builds; the programs are there if all of them could be built.
+/// Builds; returns the programs if all could be built.
 fn build(
     tree: &Tree,
     files: &BTreeMap<String, Rewritten>,
@@ -106,7 +106,7 @@ fn build(
 ) -> Result<(Option<Vec<TestProgram>>, Blame)> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| String::from("cargo"));
     // The recorder is left out: it needs clang and a kernel. Some optimisation, because tests run a thousand times as often
-    // as they are built; checks of overflow and assertions stay.
+    // as they are built; overflow checks and assertions stay.
     let output = Command::new(&cargo)
         .args([
             "build",
@@ -121,7 +121,7 @@ fn build(
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
-        // A switch makes code that lints are about.
+        // A switch makes code with lints.
         .env("RUSTFLAGS", "--cap-lints=allow")
         .output()
         .with_context(|| format!("cannot run {cargo}"))?;

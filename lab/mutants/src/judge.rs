@@ -1,4 +1,5 @@
-//! Runs tests: once without a mutant, to know which switches each test reaches, and then for each mutant those that reach it.
+//! Runs tests: once without a mutant, to record the switches that each test reaches, and then for each mutant the tests that reach
+//! it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -17,16 +18,16 @@ use crate::rewrite::VARIABLE;
 
 /// A mutant that allocates without end is stopped before the machine is out of memory.
 const MAX_MEMORY_KIB: u64 = 4 << 20;
-/// A test that waits takes no CPU time: it is stopped after this multiple of its limit.
+/// A waiting test takes no CPU time: it is stopped after this multiple of its limit.
 const WAITS_PER_LIMIT: u32 = 60;
-/// The CPU time that a test may take without a mutant.
+/// The longest CPU time for a test without a mutant.
 const MAX_WITHOUT_MUTANT: Duration = Duration::from_secs(60);
-/// With a mutant a test may take this multiple of what it takes without one, or the limit of the list if that is more.
+/// With a mutant a test may take this multiple of its time without a mutant, or the list's limit if it is larger.
 const SLOWER_WITH_MUTANT: u32 = 10;
-/// A mutant is late when this number of tests ran into the limit, and none failed before.
+/// When this number of tests ran into a mutant's limit, and none failed before, no more tests run: it is late.
 const MAX_LATE_TESTS: u32 = 2;
 
-/// One test that passes without a mutant.
+/// A test that passes without a mutant.
 #[derive(Debug)]
 pub struct Test<'a> {
     pub program: &'a TestProgram,
@@ -36,18 +37,18 @@ pub struct Test<'a> {
     reaches: HashSet<u32>,
 }
 
-/// The judgement of one mutant.
+/// A mutant's verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// A test failed, by its name.
+    /// The name of a failed test.
     Noticed(String),
-    /// Tests ran into the limit, and none failed.
+    /// A test that ran into the limit; none failed.
     Late(String),
-    /// The number of tests that reached the mutant, and passed.
+    /// The number of tests that reached the mutant; all passed.
     Missed(usize),
 }
 
-/// The end of one run of a test.
+/// The end of a test's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Passed,
@@ -55,7 +56,7 @@ enum End {
     Late,
 }
 
-/// The tests of the programs, each run alone without a mutant: all of them must pass.
+/// The programs' tests, each run alone without a mutant: all must pass.
 pub fn tests<'a>(programs: &[&'a TestProgram], scratch: &Path) -> Result<Vec<Test<'a>>> {
     let mut names = Vec::new();
     for program in programs {
@@ -93,7 +94,7 @@ pub fn tests<'a>(programs: &[&'a TestProgram], scratch: &Path) -> Result<Vec<Tes
     in_parallel(names.len(), one)
 }
 
-/// Judges each mutant, and hands on each verdict as it comes.
+/// Judges each mutant, and passes on each verdict at once.
 pub fn judge(
     tests: &[Test],
     mutants: &[u32],
@@ -131,15 +132,15 @@ fn judge_one(tests: &[Test], order: &Order, number: u32, limit: Duration) -> Res
     Ok(late.into_iter().next().map_or(Verdict::Missed(count), Verdict::Late))
 }
 
-/// The order in which tests judge a mutant decides about the time it takes, not about the verdict.
+/// The order in which tests judge a mutant affects the time it takes, not the verdict.
 struct Order<'a> {
     tests: &'a [Test<'a>],
-    /// The number of mutants that each test has noticed.
+    /// Each test's number of noticed mutants.
     noticed: Vec<AtomicUsize>,
 }
 
 impl Order<'_> {
-    /// The tests that reach a mutant: first those that noticed many for the time they take.
+    /// The tests that reach a mutant: first the tests with many noticed mutants per time.
     fn of(&self, number: u32) -> Vec<usize> {
         let reaching = (0..self.tests.len()).filter(|index| self.tests[*index].reaches.contains(&number));
         let mut reaching: Vec<_> = reaching.collect();
@@ -151,7 +152,7 @@ impl Order<'_> {
     }
 }
 
-/// Runs one test, with the variable of the switches.
+/// Runs a test, with the switches' variable.
 fn run(program: &TestProgram, test: &str, variable: &std::ffi::OsStr, limit: Duration) -> Result<End> {
     let runner = std::env::var("MUTANTS_RUNNER").unwrap_or_else(|_| String::from("nice"));
     let mut words = runner.split_whitespace();
@@ -164,7 +165,7 @@ fn run(program: &TestProgram, test: &str, variable: &std::ffi::OsStr, limit: Dur
         .current_dir(&program.folder)
         .env("CARGO_MANIFEST_DIR", &program.folder)
         .env(VARIABLE, variable)
-        // The same cases of properties each time, fewer of them than in `make test`, and the first that fails is enough.
+        // The same property cases each time, fewer than in `make test`, and the first failing case is enough.
         .env("PROPTEST_CASES", "40")
         .env("PROPTEST_RNG_SEED", "1")
         .env("PROPTEST_MAX_SHRINK_ITERS", "0")
@@ -190,7 +191,7 @@ fn run(program: &TestProgram, test: &str, variable: &std::ffi::OsStr, limit: Dur
         std::thread::sleep((elapsed / 20).clamp(Duration::from_micros(300), Duration::from_millis(20)));
     };
     Ok(match status.signal() {
-        // The kernel's, when the CPU time is used up.
+        // The kernel's signals when the CPU time is used up.
         Some(SIGKILL | SIGXCPU) => End::Late,
         _ if status.success() => End::Passed,
         _ => End::Failed,
@@ -200,7 +201,7 @@ fn run(program: &TestProgram, test: &str, variable: &std::ffi::OsStr, limit: Dur
 const SIGKILL: i32 = 9;
 const SIGXCPU: i32 = 24;
 
-/// Calls a function for each number below `count`, as many at once as `MUTANTS_JOBS` says, or as there are CPUs.
+/// Calls a function for each number below `count`; the number of threads is `MUTANTS_JOBS`, or else the number of CPUs.
 fn in_parallel<T: Send>(count: usize, one: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let asked = std::env::var("MUTANTS_JOBS").ok().and_then(|jobs| jobs.parse().ok());
     let jobs = asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
@@ -236,7 +237,7 @@ mod tests {
     use super::{Verdict, judge, tests};
     use crate::compile::TestProgram;
 
-    /// A program of tests that is a script: `case` has what it does for a test and a mutant.
+    /// Runs `body` on a test program that is a script: `case` has its behaviour for a test and a mutant.
     fn check(name: &str, case: &str, body: impl FnOnce(&TestProgram, &PathBuf)) {
         let folder = std::env::temp_dir().join(format!("wakepath-mutants-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -246,7 +247,7 @@ mod tests {
              case $WAKEPATH_MUTANT in */*) printf '1\\n2\\n3\\n' >\"$WAKEPATH_MUTANT\" ;; esac\n\
              case $2-$WAKEPATH_MUTANT in {case} esac\n"
         );
-        // A process of its own writes it: a file that is open for writing cannot be run, and what another test starts meanwhile would
+        // A separate process writes it: a file open for writing cannot be run, and a program started by another test meanwhile would
         // have it open too.
         let mut writer = Command::new("sh")
             .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
@@ -283,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_mutant_that_runs_into_the_limit_in_one_test_may_be_noticed_by_another() {
-        // Whichever test comes first, it runs into the limit with one of the mutants.
+        // In any order, the first test runs into the limit with one of the mutants.
         let case = "a-1 | b-2) while :; do :; done ;; b-1 | a-2) exit 1 ;;";
         check("another", case, |program, folder| {
             let limit = Duration::from_secs(2);

@@ -1,21 +1,21 @@
-//! The code that decides, as `packaging/mutants.list` pins it, and the mutants that `packaging/mutants.equivalent` argues.
+//! The code that decides, as pinned in `packaging/mutants.list`, and the argued mutants in `packaging/mutants.equivalent`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-/// One line of the list: code of one crate, and the tests that judge its mutants.
+/// A line in the list: code in a crate, and the tests that judge its mutants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     pub name: String,
     /// The crate, without `wakepath-`.
     pub crate_name: String,
-    /// Patterns of the files that are broken, or with `!` that are not; none for the whole crate.
+    /// Patterns for files that are broken, or with `!` are not; none for the whole crate.
     pub files: Vec<String>,
     /// The crates whose tests judge, without `wakepath-`.
     pub judges: Vec<String>,
-    /// The CPU time that a test may take with a mutant.
+    /// The longest CPU time for a test with a mutant.
     pub limit: Duration,
 }
 
@@ -44,7 +44,7 @@ pub fn subjects(text: &str) -> Result<Vec<Subject>> {
         .collect()
 }
 
-/// Reads the argued mutants: the reason of each, by its name.
+/// Reads the argued mutants: each mutant's reason, by its name.
 pub fn argued(text: &str) -> Result<BTreeMap<String, String>> {
     lines(text)
         .map(|line| {

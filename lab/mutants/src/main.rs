@@ -1,10 +1,10 @@
-//! Breaks the crates that decide, one operator, condition or function at a time, and looks which breaks no test notices.
+//! Breaks the crates that decide, one operator, condition or function at a time, and reports the breaks that no test
+//! notices.
 //!
-//! `packaging/mutants` runs it. cargo-mutants lists the breaks (mutants); all of them are built at once, each as a branch
-//! that a switch opens ([`rewrite`]), in a copy of the tree ([`tree`]): nothing of this is in any other build. The switches
-//! that the compiler does not accept are taken out ([`blame`]). Then each test runs without a mutant, to see that it
-//! passes and which switches it reaches, and each mutant is judged by the tests that reach it, up to the first that fails
-//! ([`judge`]).
+//! `packaging/mutants` runs it. cargo-mutants lists the breaks (mutants); all are built at once, each as a branch behind a
+//! switch ([`rewrite`]), in a copy of the tree ([`tree`]): no other build contains them. Switches rejected by the compiler
+//! are taken out ([`blame`]). Then each test runs without a mutant, to check that it passes and to record the switches it
+//! reaches, and each mutant is judged by the tests that reach it, up to the first failure ([`judge`]).
 
 mod blame;
 mod compile;
@@ -37,10 +37,10 @@ macro_rules! say {
     ($($text:tt)*) => { println!("mutants: {}", format_args!($($text)*)) };
 }
 
-/// The words of the command line.
+/// The command line's words.
 struct Asked {
     subjects: Vec<Subject>,
-    /// The names of the only mutants that are tried, if not all are.
+    /// The names of the only mutants to try; `None` for all.
     only: Option<HashSet<String>>,
 }
 
@@ -69,7 +69,7 @@ fn read(file: &str) -> Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))
 }
 
-/// The mutants of one line of the list.
+/// The mutants for a line in the list.
 fn mutants_of(subject: &Subject) -> Result<Vec<Mutant>> {
     let tool = "target/tools/bin/cargo-mutants";
     let output = Command::new(tool)
@@ -97,7 +97,7 @@ fn commit() -> String {
     format!("{commit}, {}", output("date", &["-u", "+%F"]).unwrap_or_default())
 }
 
-/// Judges the mutants of the asked lines; true if each of them is noticed.
+/// Judges the mutants of the requested lines; true if all are noticed.
 fn run(asked: &Asked) -> Result<bool> {
     let checkout = std::env::current_dir()?;
     let out = checkout.join("target/mutants");
@@ -114,7 +114,7 @@ fn run(asked: &Asked) -> Result<bool> {
         mutants.extend(listed);
         ranges.push(begin..mutants.len());
     }
-    // Those of several lists have numbers of their own.
+    // Mutants from several lists get new numbers.
     for (number, mutant) in (1..).zip(&mut mutants) {
         mutant.number = number;
     }
@@ -139,7 +139,7 @@ fn run(asked: &Asked) -> Result<bool> {
     Ok(is_complete)
 }
 
-/// Judges one line of the list, and writes its row if a commit is given.
+/// Judges a line in the list, and writes its files, and its row if a commit is given.
 fn judge_one(
     subject: &Subject,
     mutants: &[&Mutant],

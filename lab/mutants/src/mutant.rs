@@ -1,4 +1,4 @@
-//! Mutants as `cargo mutants --list --json` lists them, each with a number and a name that lines above it do not change.
+//! Mutants from `cargo mutants --list --json`, each with a number and a name that does not depend on the lines above it.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub enum Genre {
     MatchArm,
     /// A guard is always true, or always false.
     MatchArmGuard,
-    /// A field is deleted from a struct that has a base.
+    /// A field is deleted from a struct with a base.
     StructField,
     #[serde(other)]
     Other,
@@ -26,16 +26,16 @@ pub enum Genre {
 /// A line and a column, both from 1; columns count characters.
 pub type Position = (usize, usize);
 
-/// One break of the code.
+/// A break in the code.
 #[derive(Debug, Clone)]
 pub struct Mutant {
-    /// From 1, and different for all mutants of a run: what the variable of a test's environment is set to.
+    /// From 1, and different for all mutants in a run: the value of the tests' environment variable.
     pub number: u32,
-    /// `FILE: CHANGE`, with ` [2]` behind it for the second such change of a file, and so on.
+    /// `FILE: CHANGE`, with ` [2]` behind it for the second equal change in a file, and so on.
     pub name: String,
     pub file: String,
     pub genre: Genre,
-    /// The code that stands in place of the mutated code.
+    /// The code in place of the mutated code.
     pub replacement: String,
     pub at: Position,
 }
@@ -68,7 +68,7 @@ struct Start {
     column: usize,
 }
 
-/// Reads a list; the numbers are those of this list, from 1 on.
+/// Reads a list; numbers count from 1 within it.
 pub fn parse(json: &str) -> Result<Vec<Mutant>> {
     let mut listed: Vec<Listed> = serde_json::from_str(json).context("the list of mutants")?;
     listed.sort_by(|a, b| {
@@ -91,7 +91,7 @@ pub fn parse(json: &str) -> Result<Vec<Mutant>> {
         .collect())
 }
 
-/// The name of a mutant without its line and column.
+/// A mutant's name without its line and column.
 pub fn unplaced(name: &str) -> String {
     let mut parts = name.splitn(4, ':');
     let (Some(file), Some(line), Some(column), Some(change)) =

@@ -1,4 +1,4 @@
-//! The result of one line of the list: files with its mutants, and its row in `lab/results/mutants.md`.
+//! The result for a line in the list: files with its mutants, and its row in `lab/results/mutants.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use crate::judge::Verdict;
 use crate::mutant::Mutant;
 
-/// All mutants of one line of the list, each in one of these.
+/// All mutants for a line in the list, by outcome.
 #[derive(Debug, Default)]
 pub struct Outcome<'a> {
     noticed: Vec<(&'a Mutant, String)>,
@@ -20,7 +20,7 @@ pub struct Outcome<'a> {
     argued: Vec<&'a Mutant>,
     not_building: Vec<&'a Mutant>,
     no_switch: Vec<&'a Mutant>,
-    /// Argued mutants that a test notices.
+    /// Argued mutants noticed by a test.
     stale: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Outcome<'a> {
         self.noticed.len() + self.late.len() + self.missed.len()
     }
 
-    /// True if each mutant that was tried is noticed.
+    /// True if all tried mutants are noticed.
     pub fn is_complete(&self) -> bool {
         self.noticed.len() == self.tried()
     }
@@ -87,7 +87,7 @@ impl<'a> Outcome<'a> {
         text
     }
 
-    /// Writes a file for each verdict, a mutant a line.
+    /// Writes a file for each verdict, a mutant per line.
     pub fn write(&self, folder: &Path) -> Result<()> {
         fs::create_dir_all(folder)?;
         let write = |name: &str, lines: Vec<String>| {
@@ -108,7 +108,7 @@ impl<'a> Outcome<'a> {
         write("no-switch.txt", names(&self.no_switch))
     }
 
-    /// The row of the table.
+    /// The table row.
     pub fn row(&self, name: &str, took: Duration, commit: &str) -> String {
         format!(
             "| `{name}` | {} | {} | {} | {} | {} | {} | {} | {:.1}% | {} s | {commit} |",
@@ -125,7 +125,7 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// The page with a row in place of the last one of its name, or at its end.
+/// The page with a row in place of an earlier row with this name, or at its end.
 pub fn with_row(page: &str, name: &str, row: &str) -> String {
     // The tables with breaks by hand have other rows.
     let begin = format!("| `{name}` | ");

@@ -1,12 +1,12 @@
-//! Rewrites a source file so that each mutant is a branch that a switch opens.
+//! Rewrites a source file so that each mutant is a branch behind a switch.
 //!
 //! `a < b` with the mutants `<=` and `==` becomes `(if ON(1) { (a) <= (b) } else if ON(2) { (a) == (b) } else { a < b })`.
-//! Nothing is taken away: a rewritten file without the inserted text is the file as it was, tests in it included.
-//! Alternatives have the code as it was, without switches, because one mutant is set at a time; so a file grows with the
-//! depth of its expressions, not exponentially.
+//! Nothing is removed: a rewritten file without the inserted text is the original file, with its tests. Alternatives contain
+//! the original code, without switches, because only one mutant is set at a time; so a file grows with the depth of its
+//! expressions, not exponentially.
 //!
-//! A switch cannot stand where the compiler evaluates: constants, array lengths, `const fn`. A `const fn` with mutants in it
-//! loses its `const`, unless the compiler finds that it is needed (`keep_const`).
+//! A switch cannot stand where the compiler evaluates: constants, array lengths, `const fn`. A `const fn` with mutants loses
+//! its `const`, unless the compiler requires it (`keep_const`).
 
 mod insert;
 mod visit;
@@ -19,41 +19,41 @@ use syn::visit::Visit;
 use crate::mutant::Mutant;
 use visit::Visitor;
 
-/// The part of a file that an error of the compiler can be put down to.
+/// The part of a file to which a compiler error can be attributed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// The code of one mutant.
+    /// A mutant's code.
     Alternative,
     /// Code with the alternatives in front of it.
     Choice,
-    /// A `match` of which arms can be switched off.
+    /// A `match` whose arms can be switched off.
     Match,
-    /// The body of a function.
+    /// A function's body.
     Function,
 }
 
-/// A part of a rewritten file, with the mutants that are switched in it.
+/// A part of a rewritten file, with the mutants switched in it.
 #[derive(Debug, Clone)]
 pub struct Piece {
     pub extent: Extent,
-    /// Bytes of the rewritten file: the first, and the one behind the last.
+    /// Bytes in the rewritten file: the first, and the byte behind the last.
     pub bytes: (usize, usize),
-    /// Empty for a function: all of its pieces are its.
+    /// Empty for a function, which has all pieces inside it.
     pub mutants: Vec<u32>,
 }
 
-/// A file with switches in it.
+/// A file with switches.
 #[derive(Debug)]
 pub struct Rewritten {
     pub text: String,
     pub pieces: Vec<Piece>,
-    /// The mutants that have a switch.
+    /// The mutants with a switch.
     pub switched: BTreeSet<u32>,
     /// The functions that lost their `const`.
     pub freed: BTreeSet<String>,
 }
 
-/// Rewrites a file; functions of the names in `keep_const` stay `const`.
+/// Rewrites a file; functions with names in `keep_const` stay `const`.
 pub fn rewrite(source: &str, mutants: &[&Mutant], keep_const: &HashSet<String>) -> Result<Rewritten> {
     let file = syn::parse_file(source).context("the file cannot be parsed")?;
     let mut visitor = Visitor::new(source, mutants, keep_const);
@@ -63,13 +63,13 @@ pub fn rewrite(source: &str, mutants: &[&Mutant], keep_const: &HashSet<String>) 
     Ok(Rewritten { text, pieces, switched, freed })
 }
 
-/// The module that each rewritten crate gets: `on` is the switch of one mutant. The variable holds the number of the mutant
-/// that is set, or a path: then the numbers of all switches that are reached are written there.
+/// Each rewritten crate's additional module: `on` is a mutant's switch. The variable has the number of the set mutant, or a
+/// path: then the numbers of all reached switches are written there.
 pub fn switch_module(max_number: u32) -> String {
     include_str!("rewrite/switch.txt").replace("SWITCHES", &(max_number + 1).to_string())
 }
 
-/// The variable that the switches read.
+/// The switches' environment variable.
 pub const VARIABLE: &str = "WAKEPATH_MUTANT";
 
 fn on(number: u32) -> String {

@@ -1,4 +1,4 @@
-//! The copy of the tree that gets the switches: the tree itself is never changed.
+//! The copy of the tree with the switches: the tree itself is never changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -9,16 +9,16 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// A folder with the files of a checkout.
+/// A folder with a checkout's files.
 pub struct Tree {
     pub folder: PathBuf,
-    /// The sources as they were when the tree was copied: what is edited meanwhile is not tried.
+    /// The sources at the time of the copy: later edits are not tried.
     sources: BTreeMap<PathBuf, Vec<u8>>,
 }
 
 impl Tree {
-    /// Copies each file of a checkout that git does not ignore, as it is now, and removes others. A file that is the same
-    /// stays as it is, so that cargo does not build it again.
+    /// Copies each file in a checkout that git does not ignore, in its current state, and removes others. An unchanged
+    /// file stays as it is, so that cargo does not build it again.
     pub fn copy(checkout: &Path, folder: &Path) -> Result<Self> {
         let list = Command::new("git")
             .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -47,12 +47,12 @@ impl Tree {
         Ok(Self { folder: folder.to_owned(), sources })
     }
 
-    /// A source as it is in the checkout.
+    /// A source as in the checkout.
     pub fn source(&self, file: &str) -> Option<&str> {
         self.sources.get(Path::new(file)).and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
-    /// Writes the sources: those for which `text` has another text with it, the others as they are in the checkout.
+    /// Writes the sources: with the text from `text` if it returns any, the others as in the checkout.
     pub fn write_sources(&self, text: impl Fn(&str) -> Option<String>) -> Result<()> {
         for (file, source) in &self.sources {
             let text = file.to_str().and_then(&text).map(String::into_bytes);
@@ -92,7 +92,7 @@ mod tests {
 
     use super::Tree;
 
-    /// A folder that is removed with its value.
+    /// A folder that is removed on drop.
     struct Scratch(PathBuf);
 
     impl Drop for Scratch {

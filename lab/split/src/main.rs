@@ -1,4 +1,4 @@
-//! `wakepath-split`: one host's recording into those of several. For developers.
+//! `wakepath-split`: splits a host's recording into several hosts' recordings. For developers.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,15 +8,15 @@ use clap::Parser;
 use wakepath_event::Tid;
 use wakepath_split::{Clock, Host, Side, split};
 
-/// Rewrites one host's recording as recordings of several hosts, which are its network namespaces.
+/// Rewrites a host's recording as recordings of several hosts, which are its network namespaces.
 ///
-/// Each gets a recording of its own, OUT/NAME, whose clock is five hours ahead of the one before and
-/// 50 millionths faster.
+/// Each host gets its own recording, OUT/NAME, with a clock five hours ahead of the previous host's
+/// and 50 millionths faster.
 #[derive(Debug, Parser)]
 struct Options {
     /// The recording.
     recording: PathBuf,
-    /// A folder that is there.
+    /// An existing folder.
     out: PathBuf,
     /// A host: its name, its network namespace's inode, its processes.
     #[arg(long = "host", value_name = "NAME:NETNS:PID,PID", required = true)]

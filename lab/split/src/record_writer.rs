@@ -1,4 +1,4 @@
-//! Splitting a recording, and writing the records of each host to be.
+//! Splits a recording, and writes each new host's records.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use wakepath_recording::{ClockReading, HostIdentity, OpenError, Options, Recordi
 
 use crate::{HostViews, Side};
 
-/// A host's clock, relative to the one of the recording that is split.
+/// A host's clock, relative to the clock of the original recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Clock {
     /// The time by which it is ahead, ns.
@@ -19,7 +19,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A stamp by this clock, which agreed with the other, but for `ahead_ns`, at `since`.
+    /// A stamp by this clock, which agreed with the original clock at `since`, apart from
+    /// `ahead_ns`.
     fn convert(self, since: Stamp<Local>, at: Stamp<Local>) -> Stamp<Local> {
         let passed = i128::from(at.ns()) - i128::from(since.ns());
         let ns = i128::from(at.ns()) + i128::from(self.ahead_ns) + passed * i128::from(self.ppm) / 1_000_000;
@@ -27,20 +28,20 @@ impl Clock {
     }
 }
 
-/// A host to be, and the place of its recording.
+/// A new host, and its recording's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its namespace and processes.
+    /// The namespace and processes.
     pub side: Side,
-    /// Its clock.
+    /// The clock.
     pub clock: Clock,
-    /// A directory that is not there yet.
+    /// A directory that does not exist yet.
     pub recording: PathBuf,
 }
 
-/// Why a recording cannot be split.
+/// The reason why a recording cannot be split.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum SplitError {
@@ -56,10 +57,10 @@ pub enum SplitError {
     Empty(PathBuf),
 }
 
-/// Splits a recording into those of `hosts`, with the processes `wire` between them.
+/// Splits a recording into recordings of `hosts`, with the processes `wire` between them.
 ///
 /// # Errors
-/// When it cannot be read whole, or one of the others cannot be written.
+/// When it cannot be read to its end, or a new recording cannot be written.
 pub fn split(recording: &Path, hosts: &[Host], wire: &[Tid]) -> Result<(), SplitError> {
     let whole = Recording::open(recording)?;
     let source = whole.description();
@@ -98,7 +99,7 @@ pub fn split(recording: &Path, hosts: &[Host], wire: &[Tid]) -> Result<(), Split
     writers.into_iter().try_for_each(RecordWriter::finish)
 }
 
-/// Records of one stream that wait for their packet to be full.
+/// A stream's records, until their packet is full.
 #[derive(Debug, Default)]
 struct PendingPacket {
     bytes: Vec<u8>,
@@ -108,10 +109,10 @@ struct PendingPacket {
     seq: u16,
 }
 
-/// A packet is written when it has more bytes.
+/// A packet with more bytes is written.
 const MIN_PACKET_BYTES: usize = 1 << 18;
 
-/// Writes one host's recording.
+/// Writes a host's recording.
 struct RecordWriter {
     writer: Writer,
     encoder: Encoder,
@@ -128,7 +129,7 @@ impl RecordWriter {
         host: &Host,
         since: Stamp<Local>,
     ) -> Result<Self, SplitError> {
-        // Another boot than all others.
+        // A boot id unlike all others.
         let boot_id = format!("{number:08x}{}", source.host.boot_id.get(8..).unwrap_or_default());
         let identity = HostIdentity { name: host.name.clone(), boot_id, ..source.host.clone() };
         let realtime = i128::from(since.ns()) + source.realtime_offset_ns.unwrap_or(0);
@@ -164,7 +165,7 @@ impl RecordWriter {
         self.encoder.encode(&event, 0, &mut bytes)?;
         let kind = Header::read(&bytes).and_then(|header| Kind::from_number(header.kind));
         let place = [Buffer::Sched, Buffer::Net].iter().position(|buffer| match kind {
-            // The recorder writes these from every context, and so into the buffer of all CPUs.
+            // The recorder writes these from every context, and so into the buffer for all CPUs.
             Some(Kind::SocketReady | Kind::Flow) | None => false,
             Some(kind) => buffer.holds(kind),
         });

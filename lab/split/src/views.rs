@@ -1,4 +1,4 @@
-//! The events of one host as each of the hosts to be would have seen them.
+//! A host's events as each new host would have seen them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,44 +8,44 @@ use wakepath_event::{
     ThreadIdentity, Tid,
 };
 
-/// A host to be.
+/// A new host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Side {
-    /// Its network namespace.
+    /// The network namespace.
     pub netns: u32,
-    /// Its processes.
+    /// The processes.
     pub processes: Vec<Tid>,
 }
 
-/// The views of the hosts to be: the events that each would have seen, and how.
+/// The new hosts' views: the events that each would have seen, and their form.
 #[derive(Debug)]
 pub struct HostViews {
     sides: Vec<Side>,
-    /// Processes that carry packets between the sides.
+    /// The processes that carry packets between the sides.
     wire: HashSet<Tid>,
     owners: HashMap<Tid, Owner>,
-    /// The namespace in which packets of a flow come in first.
+    /// The namespace in which a flow's packets come in first.
     arrival_netns: HashMap<FlowId, u32>,
-    /// The thread that each CPU runs, by its last record.
+    /// Each CPU's thread, by its last record.
     running: HashMap<Cpu, Tid>,
-    /// The CPUs on which the second of the threads that stand for all others is shown.
+    /// The CPUs that show the second stand-in thread for all other threads.
     second: HashSet<Cpu>,
 }
 
-/// The owner of a thread.
+/// A thread's owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Side(usize),
     Wire,
 }
 
-/// The first id of the threads that stand for all others, two for each CPU: above all ids that a test's machine
-/// gives out. Where a switch between two others was not recorded, one of them follows the other: with a single one, nothing would
-/// show that a switch is missing, and that a wake-up may be.
+/// The first id of the stand-in threads for all others, two per CPU: above all ids on a test machine. After an unrecorded switch
+/// between two other threads, a stand-in follows the other stand-in: with a single stand-in, nothing would show the missing
+/// switch, nor that a wake-up may be missing.
 const OTHERS: u32 = Tid::LIMIT - 2 * Cpu::LIMIT as u32;
 
 impl HostViews {
-    /// The views of these sides, with the processes of `wire` between them.
+    /// The sides' views, with the processes of `wire` between them.
     pub fn new(sides: Vec<Side>, wire: impl IntoIterator<Item = Tid>) -> Self {
         let wire = wire.into_iter().collect();
         Self {
@@ -58,7 +58,7 @@ impl HostViews {
         }
     }
 
-    /// Events that introduce the threads which stand for all others; they come first.
+    /// The events that introduce the stand-in threads; they come first.
     pub fn others(at: Stamp<Local>, cpus: u32) -> impl Iterator<Item = Event> {
         let limit = u32::from(Cpu::LIMIT);
         let both = (0..cpus.min(limit)).flat_map(move |cpu| [cpu, cpu + limit]);
@@ -81,7 +81,7 @@ impl HostViews {
         })
     }
 
-    /// Takes note of an event; to be called with each, in order, before its view is asked for.
+    /// Takes note of an event; to be called with each, in order, before its view is requested.
     pub fn observe(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Thread { identity, .. } | EventKind::Fork { child: identity } => {
@@ -100,7 +100,7 @@ impl HostViews {
         self.observe_running(event);
     }
 
-    /// Takes note of the thread that a CPU runs. Where it is not the one that the last record left there, a switch is missing.
+    /// Takes note of a CPU's thread. If it is not the thread in the last record, a switch is missing.
     fn observe_running(&mut self, event: &Event) {
         let next = match event.kind {
             EventKind::Switch { next, .. } => next,
@@ -113,7 +113,7 @@ impl HostViews {
         }
     }
 
-    /// The event as one side has seen it, if it has.
+    /// The event as a side saw it; `None` if it did not.
     pub fn view(&self, side: usize, event: &Event) -> Option<Event> {
         let is_its = |tid: Tid| self.owners.get(&tid) == Some(&Owner::Side(side));
         let it_is_here = is_its(event.current);
@@ -185,7 +185,7 @@ impl HostViews {
             {
                 return None;
             }
-            // The recorder and the code that was run do not matter to a path.
+            // The recorder and the executed code do not matter to a path.
             EventKind::Mark(Mark::Observer(_))
             | EventKind::Sample(_)
             | EventKind::Stack(_)
@@ -200,7 +200,7 @@ impl HostViews {
         Some(view)
     }
 
-    /// The context of an event, without the wire: the kernel's work in the wire's name is that of a card.
+    /// An event's context, without the wire: the kernel's work on the wire's behalf belongs to a card.
     fn context(&self, event: &Event) -> Context {
         match event.context {
             Context::Task if self.owners.get(&event.current) == Some(&Owner::Wire) => {

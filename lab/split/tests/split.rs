@@ -1,4 +1,4 @@
-//! The recordings of several hosts that come from one.
+//! Several hosts' recordings from a single recording.
 
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{

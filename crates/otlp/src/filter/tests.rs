@@ -1,4 +1,4 @@
-//! The part of a message that is kept, and that bytes of any kind do no harm.
+//! The kept part of a message; arbitrary bytes do no harm.
 
 use opentelemetry_proto::tonic::common::v1::{ArrayValue, InstrumentationScope, KeyValue, KeyValueList};
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -226,7 +226,7 @@ fn spans_without_valid_ids_are_counted_and_left_out() {
     // Resources without spans are not written either.
     let (kept, _) = kept_by(&of(invalid), &[]);
     assert_eq!(kept, Kept { invalid: count, ..Kept::default() });
-    // A link without ids leads nowhere.
+    // A link without ids points to no span.
     let one = Span { links: vec![Link::default()], ..span() };
     let (_, decoded) = kept_by(&of(vec![one]), &[]);
     assert_eq!(decoded, of(vec![Span { dropped_links_count: 1, ..span() }]));
@@ -239,7 +239,7 @@ fn a_message_that_is_none_is_refused_whole() {
     for cut in 1..good.len() {
         assert!(filter(&good[..cut], &allowed).is_err(), "cut at {cut}");
     }
-    // A name that is no text, a number in the place of a message, a value that is none.
+    // A name with invalid UTF-8, a number in place of a message, an invalid value.
     assert_eq!(filter(b"\x0a\x08\x12\x06\x12\x04\x2a\x02\xff\xfe", &allowed), Err(Malformed::NotText));
     assert_eq!(filter(b"\x08\x01", &allowed), Err(Malformed::OtherType(1)));
     let mut resource = Vec::new();
@@ -255,7 +255,7 @@ fn a_message_that_is_none_is_refused_whole() {
 
 #[test]
 fn a_message_of_many_empty_parts_takes_no_more_memory_than_it_has_bytes() {
-    // Two bytes for each span, 4 MiB of them.
+    // Two bytes per span, 4 MiB in all.
     let spans = [0x12, 0].repeat(2 << 20);
     let [mut of_resource, mut request] = [Vec::new(), Vec::new()];
     put_bytes(2, &spans, &mut of_resource);

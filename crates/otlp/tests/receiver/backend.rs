@@ -1,4 +1,5 @@
-//! Backends: one answers every request over HTTP with given bytes, and keeps what came; the other answers by gRPC.
+//! Backends: `Backend` answers every HTTP request with given bytes, and keeps the requests; `GrpcBackend` answers
+//! by gRPC.
 
 use std::convert::Infallible;
 use std::io::{Read as _, Write as _};
@@ -53,12 +54,12 @@ fn is_whole(bytes: &[u8]) -> bool {
     bytes.len() >= end + 4 + length.unwrap_or(0)
 }
 
-/// A backend that gives each request by gRPC the same answer, which is made by hand.
+/// A backend that gives each gRPC request the same hand-made answer.
 pub struct GrpcBackend {
     pub address: SocketAddr,
 }
 
-/// An answer: its status of HTTP, headers, message, and trailers.
+/// An answer: its HTTP status, headers, message, and trailers.
 #[derive(Clone, Copy)]
 pub struct GrpcAnswer {
     pub status: u16,
@@ -80,12 +81,12 @@ impl GrpcBackend {
                 while let Ok((stream, _)) = listener.accept().await {
                     tokio::spawn(async move {
                         let service = service_fn(move |request: Request<Incoming>| async move {
-                            // A server that answers before it has the request may close it.
+                            // A server whose answer precedes the request's end may close the connection.
                             request.into_body().collect().await?;
                             Ok::<_, hyper::Error>(made(answer))
                         });
                         let builder = Builder::new(TokioExecutor::new()).http2_only();
-                        // How a connection ends is the client's affair.
+                        // The client decides how a connection ends.
                         let _ = builder.serve_connection(TokioIo::new(stream), service).await;
                     });
                 }

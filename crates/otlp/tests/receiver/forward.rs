@@ -1,4 +1,4 @@
-//! Requests are sent on unchanged, and the answer of the backend is that of the client.
+//! Requests are forwarded unchanged, and the client gets the backend's answer.
 
 use std::sync::mpsc;
 
@@ -111,7 +111,7 @@ fn an_error_of_the_backend_by_grpc_is_the_clients() {
 #[test]
 fn an_answer_by_grpc_comes_back_as_it_is_and_counts_as_an_error_by_its_status() {
     const TYPE: (&str, &str) = ("content-type", "application/grpc");
-    // A message of no bytes, which is not compressed.
+    // An empty message without compression.
     const EMPTY: &[u8] = &[0; 5];
     for (what, status, headers, message, trailers, code, says) in [
         ("a success", 200, &[TYPE][..], EMPTY, Some(&[("grpc-status", "0")][..]), Code::Ok, ""),

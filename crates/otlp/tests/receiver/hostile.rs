@@ -1,4 +1,4 @@
-//! Input of strangers: it costs its sender a connection, and other clients nothing.
+//! Input from strangers: it costs its sender a connection, and other clients nothing.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use crate::made::Served;
 
 const HEAD: &str = "POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\n";
 
-/// How long the receiver takes to close a connection on which these bytes were sent.
+/// The time until the receiver closes a connection on which these bytes were sent.
 fn closed_after(served: &Served, bytes: &[u8]) -> Duration {
     let mut stream = TcpStream::connect(served.address).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
@@ -103,7 +103,7 @@ fn connections_beyond_the_largest_number_are_closed_at_once() {
 #[test]
 fn bodies_that_wait_for_their_end_take_a_bounded_part_of_memory() {
     let served = Served::start();
-    // 60 bodies of nearly 4 MiB each, all but their last byte: 240 MiB.
+    // 60 bodies with nearly 4 MiB each, all but their last byte: 240 MiB.
     let length = 4 << 20;
     let head = format!("{HEAD}content-length: {length}\r\nconnection: close\r\n\r\n");
     let almost = [head.as_bytes(), &vec![0; length - 1]].concat();

@@ -41,7 +41,7 @@ impl Served {
         Self { running: receiver.start(sink).expect("threads"), address, messages }
     }
 
-    /// Stops it; the spans that it kept, and its counts.
+    /// Stops the receiver. Returns its kept spans, and its counts.
     pub fn stop(self) -> (Vec<Span>, Received) {
         let received = self.running.stop();
         let messages = lock(&self.messages);

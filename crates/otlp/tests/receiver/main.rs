@@ -1,4 +1,4 @@
-//! A receiver and real clients of it: each protocol, sending on, bounds, and input of strangers.
+//! A receiver and its real clients: each protocol, forwarding, bounds, and input from strangers.
 
 mod backend;
 mod forward;

@@ -1,4 +1,4 @@
-//! Requests that are not accepted: each gets the answer that makes its client do the right thing.
+//! Requests that are not accepted: each gets the answer by which its client does the right thing.
 
 use std::sync::mpsc;
 
@@ -65,7 +65,7 @@ fn spans_without_ids_are_rejected_and_the_others_kept() {
     assert_eq!((spans, received.invalid), (vec![span(1, "good"); 2], 3));
 }
 
-/// A batch of about 1 MiB.
+/// A batch with about 1 MiB.
 fn batch() -> Vec<u8> {
     request("shop", (0..1000).map(|_| span(1, &"x".repeat(1000))).collect()).encode_to_vec()
 }

@@ -3,10 +3,10 @@
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Cpu, Event, EventKind, LostRecords};
 
-/// The part of a loss that the recorder reports.
+/// A recorder's knowledge about a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossReport {
-    /// The CPU and the number of records: each CPU has a buffer that counts.
+    /// The CPU and the number of records: each CPU has a counting buffer.
     Counted,
     /// The CPU alone: the number is not known.
     Uncounted,
@@ -15,23 +15,23 @@ pub enum LossReport {
 }
 
 impl LossReport {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Counted, Self::Uncounted, Self::WithoutCpu];
 }
 
-/// A buffer of a recorder.
+/// A recorder's buffer.
 #[derive(Debug, Clone, Copy)]
 struct Buffer {
     cpu: Cpu,
-    /// The stamp of its last record.
+    /// Its last record's stamp.
     last: Stamp<Local>,
-    /// The number of records that are missing since.
+    /// The number of records missing since then.
     missing: u64,
 }
 
-/// The events without those that `lost` picks by number, and with the losses that a recorder reports: a loss goes
-/// from the record before a gap of a buffer to the one after it. The buffers' counts at the start and the end are known
-/// too, so that the first and the last record may be missing. Records beside the buffers are not lost.
+/// The events without the records that `lost` picks by index, and with the losses that a recorder reports: a loss
+/// reaches from the record before a buffer's gap to the record behind it. The buffers' counts at the start and the end
+/// are known too, so the first and the last record may be missing. Records outside the buffers are not lost.
 pub fn lose(events: &[Event], report: LossReport, lost: impl Fn(usize) -> bool) -> Vec<Event> {
     let buffers = events.iter().map(|event| match report {
         _ if event.cpu == Cpu::UNKNOWN => None,
@@ -41,7 +41,7 @@ pub fn lose(events: &[Event], report: LossReport, lost: impl Fn(usize) -> bool) 
     lose_from(events, buffers, report, lost)
 }
 
-/// The same where each event has its buffer given: its number and its CPU; `None` for an event beside all buffers.
+/// The same with a given buffer for each event: its number and CPU; `None` for an event outside all buffers.
 pub fn lose_from(
     events: &[Event],
     buffers: impl Iterator<Item = Option<(usize, Cpu)>>,

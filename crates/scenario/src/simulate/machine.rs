@@ -1,4 +1,4 @@
-//! The scheduler of a simulated machine.
+//! A simulated machine's scheduler.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,14 +9,14 @@ use super::recorder::{Recorder, request};
 use super::truth::{StateInterval, ThreadState, Truth, WaitEnd};
 use super::{Action, Program, Run, tid};
 
-/// The machine while it runs. Time goes from one due thing to the next.
+/// The running machine. Time goes from a due event to the next.
 pub(crate) struct Machine<'a> {
     program: &'a Program,
     now: u64,
     due: BinaryHeap<Reverse<(u64, u64, ScheduledEvent)>>,
     order: u64,
     threads: Vec<Thread>,
-    /// The thread that each CPU runs, and the number of its switches.
+    /// Each CPU's thread, and the number of its switches.
     cpus: Vec<(Option<usize>, u64)>,
     queue: VecDeque<usize>,
     semaphores: Vec<WaitQueue>,
@@ -37,7 +37,7 @@ struct Thread {
     next: usize,
     state: State,
     since: u64,
-    /// Run time that the current action still needed when it was last resumed.
+    /// The run time that the current action still needed when the thread was last resumed.
     remaining: u64,
     resumed: u64,
     cpu: usize,
@@ -49,7 +49,7 @@ enum State {
     Unborn,
     Runnable,
     Running,
-    /// Running, and about to block; `Some` if it was woken in that time, so that the wait ends as it begins.
+    /// Running, and about to block; `Some` if it was woken in this time, so the wait ends as it begins.
     Leaving(Option<WaitEnd>),
     Blocked,
     Dead,
@@ -57,7 +57,7 @@ enum State {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ScheduledEvent {
-    /// A running action ends; `u64`: the switch count of the CPU at its beginning.
+    /// A running action ends; `u64`: the CPU's switch count at its beginning.
     Ran(usize, u64),
     /// A time slice ends; the same `u64`.
     Slice(usize, u64),
@@ -65,7 +65,7 @@ enum ScheduledEvent {
     Leave(usize),
     Timer(usize),
     Disk(usize),
-    /// A packet arrives: sender, socket, id, time of its sending.
+    /// A packet arrives: sender, socket, id, send time.
     Packet(usize, usize, u32, u64),
 }
 
@@ -198,7 +198,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Takes a thread off its CPU, which is idle then.
+    /// Takes a thread off its CPU, which is then idle.
     fn leave(&mut self, thread: usize, out: SwitchOut) {
         let cpu = self.threads[thread].cpu;
         let ran = self.now - self.threads[thread].since;
@@ -222,12 +222,12 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The thread of the queue that takes a free CPU.
+    /// The queued thread that takes a free CPU.
     fn next_for(&self, cpu: usize) -> Option<usize> {
         self.queue.iter().copied().find(|&thread| self.program.cpus.is_some() || thread == cpu)
     }
 
-    /// Gives free CPUs to those that wait.
+    /// Gives free CPUs to waiting threads.
     fn dispatch(&mut self) {
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].0.is_some() {
@@ -240,7 +240,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// A thread is on a CPU; the switch is written.
+    /// Puts a thread on a CPU; the switch is already written.
     fn enter(&mut self, thread: usize, cpu: usize) {
         self.close(thread, ThreadState::Runnable);
         self.threads[thread].state = State::Running;
@@ -263,7 +263,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Runs the next actions of a running thread, until one takes time.
+    /// Runs a running thread's next actions, until an action takes time.
     fn step(&mut self, thread: usize) {
         let cpu = self.threads[thread].cpu;
         loop {
@@ -345,7 +345,7 @@ impl<'a> Machine<'a> {
         self.after(self.program.latency, ScheduledEvent::Leave(thread));
     }
 
-    /// A packet arrives: on `cpu`, in its sender's context, or on the CPU of who waits for it.
+    /// A packet arrives: on CPU `at_sender`, in its sender's context, or on the waiter's CPU, or else on CPU 0.
     fn arrive(&mut self, sender: usize, socket: usize, id: u32, sent: u64, at_sender: Option<usize>) {
         let waiter = self.sockets[socket].waiters.pop_front();
         let cpu = at_sender.unwrap_or_else(|| waiter.map_or(0, |waiter| self.threads[waiter].cpu));
@@ -354,7 +354,7 @@ impl<'a> Machine<'a> {
         self.recorder.ready(self.now, cpu, context, current, socket);
         match waiter {
             Some(waiter) => {
-                // Where it arrives on a CPU that its sender has by then, that is its context too.
+                // If the sender has this CPU by then, the packet arrives in its context too.
                 let at_sender = current == tid(sender);
                 self.wake(waiter, cpu, context, WaitEnd::Packet { sender, sent, at_sender });
             }
@@ -362,7 +362,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Wakes a thread that waits or has decided to.
+    /// Wakes a thread that waits or has decided to wait.
     fn wake(&mut self, thread: usize, cpu: usize, context: Context, end: WaitEnd) {
         let waking = EventKind::Waking { target: tid(thread), irq: 0, newborn: false, socket: None };
         self.recorder.write(self.now, cpu, context, self.current(cpu), waking);

@@ -1,4 +1,4 @@
-//! Writes the events of a simulated machine.
+//! Writes a simulated machine's events.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -10,7 +10,7 @@ use wakepath_event::{
 
 use super::tid;
 
-/// Writes down what a recorder would see.
+/// Writes the events that a recorder would see.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) events: Vec<Event>,

@@ -1,41 +1,41 @@
-//! The truth of a simulated run, and the active path by its definition.
+//! A simulated run's truth, and the active path by its definition.
 
-/// The truth of a run.
+/// A run's truth.
 #[derive(Debug, Clone, Default)]
 pub struct Truth {
-    /// The state intervals of each thread, in order and without gaps, from its fork to its death or the end.
+    /// Each thread's state intervals, in order and without gaps, from its fork to its death or the end.
     pub threads: Vec<Vec<StateInterval>>,
     /// The end of each thread's program, ns.
     pub completed: Vec<Option<u64>>,
-    /// The beginning and end of each action, ns; `None` for one that never ended.
+    /// Each action's beginning and end, ns; `None` for an action that never ended.
     pub actions: Vec<Vec<Option<(u64, u64)>>>,
-    /// The parent of each thread, where it has one.
+    /// Each thread's forker, if any.
     pub forkers: Vec<Option<usize>>,
 }
 
-/// A stretch of a thread in one state, ns.
+/// A stretch of time in which a thread stays in the same state, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateInterval {
-    /// Its first nanosecond.
+    /// The first nanosecond.
     pub from: u64,
-    /// One past its last.
+    /// One past the last.
     pub to: u64,
-    /// The state of the thread.
+    /// The thread's state.
     pub state: ThreadState,
 }
 
-/// The state of a thread.
+/// A thread's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadState {
-    /// It ran.
+    /// Running.
     Running,
-    /// It waited for a CPU.
+    /// Waiting for a CPU.
     Runnable,
-    /// It waited, and this ended the wait.
+    /// Waiting, with the cause of the wait's end.
     Blocked(WaitEnd),
 }
 
-/// The end of a wait.
+/// The cause of a wait's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitEnd {
     /// Another thread.
@@ -48,16 +48,16 @@ pub enum WaitEnd {
     Packet {
         /// The sender.
         sender: usize,
-        /// The time of its sending, ns.
+        /// The send time, ns.
         sent: u64,
-        /// Received in the sender's context.
+        /// Whether it was received in the sender's context.
         at_sender: bool,
     },
-    /// Nothing: it never ended.
+    /// Nothing: the wait never ended.
     Open,
 }
 
-/// The explanation of one moment of a thread.
+/// The explanation of a thread at a single time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Explanation {
     /// A thread ran.
@@ -77,9 +77,8 @@ pub enum Explanation {
 }
 
 impl Truth {
-    /// The explanation of one moment of a thread, by the definition of the active path: a
-    /// wait is the activity of its waker at that moment. This function knows single moments
-    /// and no intervals.
+    /// The explanation of a thread at a single time, by the definition of the active path: a wait is its
+    /// waker's activity at this time. This function knows single times and no intervals.
     pub fn active(&self, thread: usize, ns: u64) -> Explanation {
         let mut who = thread;
         loop {
@@ -110,7 +109,7 @@ impl Truth {
         }
     }
 
-    /// All moments at which something changed.
+    /// All times at which anything changed.
     pub fn change_times(&self) -> Vec<u64> {
         let mut moments: Vec<u64> = self.threads.iter().flatten().flat_map(|s| [s.from, s.to]).collect();
         for interval in self.threads.iter().flatten() {

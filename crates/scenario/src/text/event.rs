@@ -1,4 +1,4 @@
-//! The verbs of a trace's lines.
+//! The verbs in a trace's lines.
 
 use wakepath_clock::Stamp;
 use wakepath_event::{
@@ -16,24 +16,24 @@ impl Reader {
     /// |---|---|
     /// | `switch NEXT [runnable, throttled, dead, blocked[=STATE]] [irq=NS] [call=N:ARG [op= value= claim=]]` | |
     /// | `waking TARGET [irq=N] [newborn] [socket=FLOW]` | |
-    /// | `descriptor THREAD FD`, FD `none` | directly before a waking from epoll_wait: the descriptor that is ready |
-    /// | `migrate TARGET FROM TO` | it was moved from the queue of one CPU to another's |
-    /// | `file FD NAME [flow=FLOW]`, `member SET FD` | what a descriptor of the thread's process is, and of which set it is a member |
-    /// | `blocked call=N:ARG [op= value= claim=]` | it was so when the recording began |
+    /// | `descriptor THREAD FD`, FD `none` | directly before a waking from epoll_wait: the ready descriptor |
+    /// | `migrate TARGET FROM TO` | the thread moved from a CPU's queue to another's |
+    /// | `file FD NAME [flow=FLOW]`, `member SET FD [total=N]` | a descriptor's file in the thread's process; the set that contains it |
+    /// | `blocked call=N:ARG [op= value= claim=]` | the thread was blocked when the recording began |
     /// | `fork NAME tid=N [tgid=N] [parent=N] [ns=N/N] [start=NS]` | declares NAME |
     /// | `exec COMM [from=OLD]`, `exit`, `rename THREAD COMM` | |
-    /// | `out FLOW seq=N len=N [ack=N]`, `in FLOW …`, `ready FLOW` | packets |
+    /// | `out FLOW [seq=N] [len=N] [ack=N] [flags=N]`, `in FLOW …`, `ready FLOW` | packets |
     /// | `issue ID [start=NS] [issued=NS] [bytes=N]`, `complete ID …` | disk requests |
     /// | `lock ADDRESS [owner=THREAD]`, `unlock ADDRESS` | kernel locks |
-    /// | `called N from=NS [moved, stayed]` | a call of the function with that number returns |
+    /// | `called N from=NS [moved, stayed]` | a call to function number N returns |
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
-    /// | `context T/S [unsampled]`, T and S digits, `none` or `unknown` | directly before another event of the thread: the trace and span that it works for |
-    /// | `attribute KEY VALUE` | behind a context: an attribute of it, its key by number |
-    /// | `go N STEP [process=THREAD] [began=ADDRESS]`, STEP `parks R`, `ready BY`, `runs`, `yields`, `ends` or `begins T/S` | a step of a goroutine, in the thread's own process without `process` |
-    /// | `refill` | the CPU limit of everybody's cgroup hands out time |
+    /// | `context T/S [unsampled]`, T and S digits, `none` or `unknown` | directly before another event of the thread: its trace and span |
+    /// | `attribute KEY VALUE` | behind a context: its attribute, with the key's number |
+    /// | `go N STEP [process=THREAD] [began=ADDRESS]`, STEP `parks R`, `ready BY`, `runs`, `yields`, `ends` or `begins T/S` | a goroutine's step |
+    /// | `refill` | the CPU limit of all threads' cgroup hands out time |
     /// | `clocks NS` | the realtime clock is read |
     /// | `stolen NS` | the hypervisor did not let this CPU run before |
-    /// | `sample`, `loss from=NS [count=N]`, `started`, `stopped` | |
+    /// | `sample`, `loss from=NS [count=N] [records=KIND]`, `started`, `stopped` | |
     pub(super) fn what(&mut self, ns: u64, current: Tid, words: &mut Words<'_>) -> Result<EventKind, String> {
         let verb = words.need("what happened")?;
         Ok(match verb {
@@ -175,7 +175,7 @@ impl Reader {
         Ok(Packet { ack, len, tcp_flags, ..header })
     }
 
-    /// `FD NAME`: `[timerfd]` and other names in brackets are of no file system; `pipe` is a pipe, `socket` a socket.
+    /// `FD NAME`: `[timerfd]` and other names in brackets belong to no file system; `pipe` is a pipe, `socket` a socket.
     fn file(&self, tgid: Tid, words: &mut Words<'_>) -> Result<FileName, String> {
         let fd = number(words.need("a descriptor")?).ok_or("a descriptor is a number")?;
         let name = words.need("a name")?;
@@ -226,7 +226,7 @@ impl Reader {
     }
 }
 
-/// `none`, `unknown`, or the digits of which the ids of a trace and of a span are made, as in `a/b`; `unsampled`.
+/// `none`, `unknown`, or the digits that make up the trace id and the span id, as in `a/b`; `unsampled`.
 fn thread_context(words: &mut Words<'_>) -> Result<ThreadContext, String> {
     let text = words.need("a context")?;
     let id =

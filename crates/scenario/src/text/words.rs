@@ -1,8 +1,8 @@
-//! The words of a line in a case file.
+//! The words in a case file's line.
 
 use std::str::FromStr;
 
-/// The words of a line: some by their place, some by `key=value`, some by being there.
+/// A line's words: some by position, some by `key=value`, some by presence.
 #[derive(Debug)]
 pub(crate) struct Words<'a> {
     words: Vec<&'a str>,
@@ -27,7 +27,7 @@ impl<'a> Words<'a> {
         if self.next() == Some(word) { Ok(()) } else { Err(format!("`{word}` is missing")) }
     }
 
-    /// The value of `key=value`, as it stands.
+    /// The value in `key=value`, unchanged.
     pub(crate) fn text(&mut self, key: &str) -> Option<&'a str> {
         let at = self
             .words
@@ -36,20 +36,20 @@ impl<'a> Words<'a> {
         self.words.remove(at).split_once('=').map(|(_, value)| value)
     }
 
-    /// The value of `key=value` as a number; `0x` for hexadecimal.
+    /// The value in `key=value` as a number; `0x` for hexadecimal.
     pub(crate) fn option<T: FromStr + TryFrom<u64>>(&mut self, key: &str) -> Result<Option<T>, String> {
         self.text(key)
             .map(|value| number(value).ok_or_else(|| format!("not a number: {key}={value}")))
             .transpose()
     }
 
-    /// Whether a word is there.
+    /// Whether a word is present.
     pub(crate) fn flag(&mut self, flag: &str) -> bool {
         let at = self.words.iter().position(|&word| word == flag);
         at.map(|at| self.words.remove(at)).is_some()
     }
 
-    /// Nothing may be left.
+    /// An error if words are left.
     pub(crate) fn end(&self) -> Result<(), String> {
         if self.words.is_empty() { Ok(()) } else { Err(format!("not understood: {}", self.words.join(" "))) }
     }

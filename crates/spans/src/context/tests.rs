@@ -1,4 +1,4 @@
-//! Readings and spans as drawings, and the work of a thread by them.
+//! Readings and spans as drawings, and a thread's work by them.
 
 use wakepath_clock::Reference;
 
@@ -6,9 +6,10 @@ use super::*;
 use crate::testing::drawn;
 use crate::{NotedTurns, Stint, TurnsOfSpan, requests};
 
-/// The work of a thread whose readings are the letters of a line: a letter for each ns for which it did not run, with
-/// the span of the letter, `-` for none, `!` for one that is not among the spans, a digit for one of several of the same trace, which was
-/// not sampled, `?` for one that could not be read; `=` where it ran. The answer has `!` and `:` for the first, `%` and `.` for the others, `/` for one of two open spans, and capital letters where it is measured, and `~` for none that is inferred.
+/// Checks a thread's work. A line has its readings: a letter for each ns in which it did not run, with the span's letter, `-` for no span, `!` for a
+/// missing span, a digit for a missing span of the same trace, which was not sampled, `?` for a failed reading; and `=` where it ran. In the answer,
+/// `!` and `:` stand for the missing span, `%` and `.` for the unsampled spans, `/` for either of two open spans, `-` and `~` for no span, `?` for
+/// not known: the first sign of each pair where the work is measured, the second where it is inferred. Spans have capital letters where measured.
 #[track_caller]
 fn check(drawing: &str, readings: &str, expected: &str) {
     let holds = (0..).zip(readings.chars()).filter(|(_, letter)| *letter != '=');
@@ -16,19 +17,19 @@ fn check(drawing: &str, readings: &str, expected: &str) {
     judge(drawing, &holds, readings.len() as u64, expected);
 }
 
-/// The same of contexts that were held from then to then: at the same moment where the thread ran on.
+/// The same with contexts held between two stamps: equal stamps where the thread ran on.
 #[track_caller]
 fn judge(drawing: &str, held: &[(u64, u64, char)], end: u64, expected: &str) {
     judge_with(drawing, held, "", end, expected);
 }
 
-/// The same with spans that name the thread: those with these letters.
+/// The same with the letters of the spans that name the thread.
 #[track_caller]
 fn judge_with(drawing: &str, held: &[(u64, u64, char)], naming: &str, end: u64, expected: &str) {
     judge_queued(drawing, held, naming, &[], end, expected);
 }
 
-/// The same with the times at which the program noted that it queued the work of spans.
+/// The same with the times at which the program noted that it queued spans' work.
 #[track_caller]
 fn judge_queued(
     drawing: &str,
@@ -41,9 +42,8 @@ fn judge_queued(
     judge_turns(drawing, held, (naming, naming), queued, "", end, expected);
 }
 
-/// The work of the thread 7 by contexts that were held, by the spans that name it, the times at which work was queued, and turns in a
-/// drawing, a line for each span: `=` in a turn, `x` where the older ones were dropped. The second of `naming` are the spans that name the thread
-/// for its turns.
+/// The work of thread 7 by its held contexts, the spans that name it, the times at which work was queued, and a drawing of turns with a line per
+/// span: `=` in a turn, `x` where older turns were dropped. The second text of `naming` lists the spans that name the thread for its turns.
 fn work(
     spans: &Spans,
     held: &[(u64, u64, char)],
@@ -113,7 +113,7 @@ fn work(
     work
 }
 
-/// The same with the turns of spans: [`work`].
+/// The same with turns: [`work`].
 #[track_caller]
 fn judge_turns(
     drawing: &str,
@@ -213,31 +213,31 @@ fn spans_on_the_way_from_one_reading_to_the_next_are_worked_for_in_between() {
 
 #[test]
 fn spans_that_do_not_end_or_begin_in_between_are_clipped_to_the_readings() {
-    // No stamp is between the readings where the thread goes from one open span to another one, as with tasks that take turns.
+    // No stamp lies between the readings where the thread goes from an open span to another open span, as with tasks that take turns.
     check("a ==========\nb ==========", "b====a", "B////A");
     check("a ==........\nb ==========", "b====a", "B////A");
-    // Where one of them ends there, that is the stamp.
+    // If either span ends there, its end is the stamp.
     check("a ===.......\nb ==========", "a====b", "AaabbB");
-    // Both are parts of `a`, and so is the time between; and what begins or ends there has its stamp.
+    // Both are parts of `a`, and so is the time between; a span that begins or ends there has its stamp.
     check("a ==========\nb<a ==========\nc<a ==========", "b====c", "BaaaaC");
     check("a ==========\nb ==========\nc<b ...=======", "a====c", "A//ccC");
     check("a ==========\nb ==========\nc<a ===.......", "c====b", "Ccc//B");
     check("a ==========\nb ..........==", "-====a", "-aaaaA");
     check("a ==========\nb ..........==", "a====b", "AaaaaB");
-    // `a` goes on elsewhere, and `b` began in this thread; or before.
+    // `a` goes on in another thread, and `b` began in this thread; or before.
     check("a ==========\nb ...=======", "a====b", "AaabbB");
     check("a .=========\nb =..=======", "=a===b", "?A///B");
 }
 
 #[test]
 fn a_boundary_at_the_very_moment_of_a_reading_is_placed_as_one_in_between() {
-    // `a` ends by the second reading, and with it the thread's work, though a span in it goes on: not known is only who was left for whom
-    // where both go on.
+    // `a` ends by the second reading, and so does the thread's work for it, though a span in `a` goes on: only where both go on is the time of the
+    // change not known.
     for ends in ["===.......", "====......"] {
         check(&format!("a {ends}\nc<a ==========\nb =========="), "c===b", "CcccB");
     }
     check("a =====.....\nc<a ==========\nb ==========", "c===b", "C///B");
-    // `b` begins with the thread's run: it cannot have turned to it before. So the time at which `a` was queued says when it did.
+    // `b` begins with the thread's run, so the thread cannot have turned to it before. The time at which `a` was queued is the time of the change.
     for begins in [".=========", "..========"] {
         let tasks = format!("a ==========\nb {begins}");
         judge_queued(&tasks, &[(0, 1, 'a'), (5, 6, 'b')], "", &[('a', 3)], 6, "AaabbB");
@@ -251,7 +251,7 @@ fn a_boundary_at_the_very_moment_of_a_reading_is_placed_as_one_in_between() {
     for (ends, expected) in [("===.......", "AaabB"), ("====......", "AaaaB"), ("=====.....", "AabbB")] {
         check(&format!("a {ends}\nb ..========"), "a===b", expected);
     }
-    // The thread begins `b` with its run, or ends it with its run: it did nothing else before, or behind.
+    // `b` begins or ends with the thread's run: the thread did nothing else before, or behind.
     let run = |drawing, [first, last]: [char; 2], expected| {
         judge_with(drawing, &[(1, 2, first), (9, 11, last)], "ab", 11, expected);
     };
@@ -259,7 +259,7 @@ fn a_boundary_at_the_very_moment_of_a_reading_is_placed_as_one_in_between() {
     run("a ===========\nb ..=========", ['-', 'b'], "?-bbbbbbbBB");
     run("a ===========\nb =========..", ['b', '-'], "?Bbbbbbbb--");
     run("a ===========\nb ==========.", ['b', '-'], "?B///////--");
-    // `c` was queued by the time at which the run began: the thread may work for `a`, which is open too, and not for `c`.
+    // `c` was queued at the latest when the run began: the thread may work for `a`, which is open too, and not for `c`.
     let tasks = "a ===========\nb ===========\nc ===========";
     for queued in [1, 2] {
         judge_queued(tasks, &[(1, 2, '-'), (9, 11, 'b')], "abc", &[('c', queued)], 11, "?-///////BB");
@@ -268,7 +268,7 @@ fn a_boundary_at_the_very_moment_of_a_reading_is_placed_as_one_in_between() {
 
 #[test]
 fn spans_in_each_other_are_known_to_be_so_up_to_a_depth() {
-    // The thread goes from the outermost of them down to the innermost, and both are open all the time.
+    // The thread goes from the outermost span to the innermost, and both are open all the time.
     for (depth, expected) in [(2, "AzzzZ"), (64, "AzzzZ"), (65, "A///Z")] {
         let mut drawing = "a =====\n".to_owned();
         let names: Vec<_> = (2..depth).map(|at| format!("m{at}")).chain(["z".to_owned()]).collect();
@@ -281,8 +281,8 @@ fn spans_in_each_other_are_known_to_be_so_up_to_a_depth() {
     }
 }
 
-/// The way by which the work of a thread is known, a letter for each ns: `m` by a reading of that time, `i` by the readings before and behind,
-/// `n` by a span that names the thread, or its turn. With the arguments of [`judge_turns`].
+/// The source of a thread's work, a letter for each ns: `m` for a reading at this time, `i` for the readings before and behind, `n` for a span that
+/// names the thread, or its turn. The arguments are those of [`judge_turns`].
 #[track_caller]
 fn check_ways(drawing: &str, held: &[(u64, u64, char)], naming: &str, turns: &str, expected: &str) {
     let spans: Spans = drawn(drawing);
@@ -306,10 +306,10 @@ fn work_is_noted_where_a_span_names_the_thread_and_its_readings_say_something_el
     let served = "a .==.......\nb ....==....\nc ......===.";
     check_ways(served, &held('-', '-'), "abc", "", "mnninnnnnm");
     check_ways(served, &held('-', '-'), "", "", "miiiiiiiim");
-    // Within a span that both readings say, its own time is known by these.
+    // Within a span that both readings name, the span's own time is known by the readings.
     check_ways(NESTED, &held('a', 'a'), "abc", "", "minnnnnnim");
     check_ways(NESTED, &[(1, 2, 'a'), (4, 5, 'c'), (9, 10, 'a')], "", "", "imiimiiiim");
-    // So it is with turns: the time between them, and that which two spans claim, is noted of none.
+    // The same with turns: the time between them, and time that two spans claim, is not noted.
     let turns = "a ..===.....\nb ....====..";
     check_ways(TASKS, &held('a', 'a'), "ab", turns, "miiiinnnim");
     check_ways(TASKS, &held('-', '-'), "ab", turns, "minninnnim");
@@ -336,15 +336,15 @@ fn spans_that_a_thread_began_and_ended_between_two_readings_are_its_work_where_t
     judge_with(served, &none, "abc", 10, "-aa~bbccc-");
     judge_with(served, &none, "ac", 10, "-aa~~~ccc-");
     judge_with(served, &none, "", 10, "-~~~~~~~~-");
-    // One that began before the first reading and is open: the thread may have turned to it and back, but not behind its end.
+    // A span from before the first reading is open: the thread may have turned to it and back, but not behind its end.
     judge_with("a =====......\nb ......===..", &[(1, 2, '-'), (9, 11, '-')], "ab", 11, "?-///~bbb--");
     judge_with("a =====......", &[(1, 2, '-'), (9, 11, '-')], "", 11, "?-~~~~~~~--");
-    // Not where both readings are of one span; but to one that began between them it did turn.
+    // Not where both readings name the same span; but the thread did turn to a span that began between them.
     judge_with("a ===========\nb ===========", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?AaaaaaaaAA");
     judge_with("a ===========\nb ....=======", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?Aaa/////AA");
     judge_with("a ===========\nb ..=========", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?A///////AA");
     judge_with("a ===========\nb<a =========", &[(1, 2, 'a'), (9, 11, 'a')], "b", 11, "?AaaaaaaaAA");
-    // It took one up or left it, and neither began nor ended it: the other, which began first, may lie between.
+    // The thread took a span up or left it, and neither began nor ended it: the other, which began first, may lie between.
     let tasks = "a ===========\nb ===========";
     judge_with(tasks, &[(1, 2, 'b'), (9, 11, '-')], "ab", 11, "?B///////--");
     judge_with(tasks, &[(1, 2, '-'), (9, 11, 'b')], "ab", 11, "?-///////BB");
@@ -354,7 +354,7 @@ fn spans_that_a_thread_began_and_ended_between_two_readings_are_its_work_where_t
     judge_queued("a ===========", &[(2, 3, '-'), (9, 11, '-')], "a", &[('a', 1)], 11, "??-~~~~~~--");
     judge_queued("a ===========", &[(2, 3, '-'), (9, 11, '-')], "a", &[('a', 6)], 11, "??-///~~~--");
     judge_with(served, &[(2, 3, '-'), (8, 9, '-')], "ab", 10, "??-~bb~~-?");
-    // Within a span that it says it works for, on the way from one to another, and where it is not known.
+    // Within a span that the thread names, on the way from a span to another, and where nothing is known.
     judge_with("a ==========\nb ..==......", &[(0, 1, 'a'), (9, 10, 'a')], "b", 10, "AabbaaaaaA");
     judge_with(NESTED, &[(0, 1, 'a'), (9, 10, 'a')], "abc", 10, "AabcccbbaA");
     judge_with("a ==========\nb ..==......", &[(0, 1, '?'), (9, 10, 'a')], "b", 10, "??bb?????A");
@@ -371,26 +371,26 @@ fn a_span_that_a_thread_began_and_left_for_others_was_left_when_it_was_queued_or
     judge_queued(handed, &none, "a", &[('a', 4)], 9, "-aaa~~~~-");
     judge_queued(handed, &none, "a", &[('a', 8)], 9, "-aaaaaaa-");
     judge_queued(handed, &none, "ac", &[('a', 2), ('c', 6)], 9, "-a~ccc~~-");
-    // It took it up and said so before it queued it.
+    // The thread took the span up, and its context named it before the work was queued.
     judge_queued("a ==========", &[(1, 2, 'a'), (8, 9, '-')], "", &[('a', 4)], 9, "?Aaa~~~~-");
     judge_queued("a =====.....", &[(1, 2, 'a'), (8, 9, '-')], "", &[('a', 4)], 9, "?Aaaa~~~-");
-    // It had it again behind its queue.
+    // The thread had the span again after the work was queued.
     judge_queued("a ==========", &[(3, 4, 'a'), (8, 9, '-')], "", &[('a', 2)], 9, "???Aaaaa-");
-    // It says itself that it had left it by then; or it queued it at once.
+    // The context shows that the thread had left the span by then; or the thread queued it at once.
     judge_queued(handed, &none, "a", &[('a', 9)], 9, "-///////-");
     judge_queued(handed, &none, "a", &[('a', 1)], 9, "-~~~~~~~-");
-    // So it is where the span begins later than the thread's run.
+    // The same where the span begins later than the thread's run.
     judge_queued("a ...=======", &none, "a", &[('a', 3)], 9, "-~~~~~~~-");
     judge_queued("a ...=======", &none, "a", &[('a', 4)], 9, "-~~a~~~~-");
-    // From one that it says it works for to another; and where nothing is known, nothing is known.
+    // From a span that the context names to another; and an unknown reading leaves all unknown.
     judge_with("a ==........\nb ..========", &[(0, 1, 'a'), (8, 9, '-')], "b", 9, "Aa//////-");
     judge_with(handed, &[(0, 1, '?'), (8, 9, '-')], "a", 9, "????????-");
-    // A part that another thread goes on with is of the same request.
+    // A part that another thread goes on with belongs to the same request.
     judge_with("a ==========\nb<a ..========", &[(0, 1, 'a'), (8, 9, 'a')], "b", 9, "AaaaaaaaA");
     judge_with("a ==========\nb ..========", &[(0, 1, 'a'), (8, 9, 'a')], "b", 9, "Aa//////A");
 }
 
-/// The work of a thread by these readings at the moments 0, and 9 to 10, where all spans name it, and by their turns.
+/// A thread's work by these readings at 0, and 9 to 10 ns, where all spans name it, and by their turns.
 #[track_caller]
 fn check_turns(drawing: &str, [before, behind]: [char; 2], turns: &str, expected: &str) {
     judge_turns(drawing, &[(0, 1, before), (9, 10, behind)], ("ab", "ab"), &[], turns, 10, expected);
@@ -405,7 +405,7 @@ fn between_two_readings_a_thread_works_for_the_span_whose_turn_it_is_and_elsewhe
         check_turns(TASKS, said, "a .==..==...\nb ...=....=.", &format!("{before}aab~aa~b{behind}"));
         check_turns(TASKS, said, "a ..........\nb ..........", &format!("{before}~~~~~~~~{behind}"));
     }
-    // Where the context was read, that holds: a turn may be noted some ns too early or too late.
+    // A reading holds against a turn: a turn may be noted some ns too early or too late.
     check_turns(TASKS, ['a', 'b'], "a ==========\nb ..........", "AaaaaaaaaB");
     check_turns(TASKS, ['-', '-'], "a ==========\nb ..........", "-aaaaaaaa-");
 }
@@ -416,18 +416,18 @@ fn two_spans_that_claim_one_moment_and_turns_that_were_dropped_make_it_not_known
     check_turns(TASKS, ['a', 'a'], "a xxxx..==..\nb .=......=.", "Ab//~~aabA");
     check_turns(TASKS, ['b', 'b'], "a xxxx..==..\nb .=......=.", "Bb//~~aabB");
     check_turns(TASKS, ['b', '-'], "a xxxx..==..\nb .=......=.", "Bb//~~aab-");
-    // One that the thread had left when it was read, and that has ended, is not looked for in its dropped turns.
+    // A span that has ended, and that the thread had left by its reading, is not looked for in dropped turns.
     check_turns("a ====......\nb ==========", ['-', '-'], "a xx..\nb .=......=.", "-b~~~~~~b-");
 }
 
 #[test]
 fn a_thread_may_work_for_a_span_whose_turns_are_not_noted_beside_one_whose_turns_are() {
-    // By the readings it stays with `a`, of which nothing is noted.
+    // By the readings the thread stays with `a`, whose turns are not noted.
     check_turns(TASKS, ['a', 'a'], "b ...==.....", "AaabbaaaaA");
-    // It left `b` in between, for `a` or for none.
+    // The thread left `b` in between, for `a` or for no span.
     check_turns(TASKS, ['b', 'b'], "b ...==.....", "B//bb////B");
     check_turns("a ..=====...\nb ==========", ['b', 'b'], "b ...==.....", "B~abbaa~~B");
-    // A span that was not sampled, and a reading that failed.
+    // A span without sampling, and a failed reading.
     check_turns(TASKS, ['!', '!'], "a ..==......\nb ....==....", "!:aabb:::!");
     check_turns(TASKS, ['a', '!'], "a ..==......\nb ....==....", "A/aabb///!");
     check_turns(TASKS, ['?', 'a'], "a ..==......\nb ....==....", "?????????A");
@@ -442,7 +442,7 @@ fn a_thread_that_has_a_span_for_each_turn_works_for_none_between_these() {
     };
     check("", "", "??Cc/ddD??");
     check("abcd", "a ..........\nb ..........", "??Cc~ddD??");
-    // The thread may work for the outer span, which began in another one, or whose turns are not noted.
+    // The thread may work for the outer span, which began in another thread, or whose turns are not noted.
     check("bcd", "a ..........\nb ..........", "??Cc/ddD??");
     check("abcd", "b ..........", "??Cc/ddD??");
 }
@@ -453,7 +453,7 @@ fn turns_of_another_thread_say_nothing_of_this_one() {
     let turns = "a ...==.....\nb .......==.";
     judge_turns(TASKS, &held, ("", ""), &[], turns, 10, "AaaaaaaaaA");
     judge_turns(TASKS, &held, ("", "b"), &[], turns, 10, "AaaaaaabbA");
-    // `a` began in another thread, and `b`, which this one took up there, in this one.
+    // `a` began in another thread, and `b` in this thread, which took it up.
     judge_turns(TASKS, &[(0, 1, 'a'), (9, 10, 'b')], ("", "b"), &[], turns, 10, "A//////bbB");
 }
 
@@ -494,11 +494,11 @@ fn between_two_spans_of_one_trace_that_are_not_among_the_spans_a_thread_may_work
         ("1===2", "%???%"),
         ("!===1", "!???%"),
         ("1===!", "%???!"),
-        // One of which it says now that it is sampled, and now that it is not.
+        // A trace that is sampled in one reading and not in the other.
         ("!===9", "!???%"),
         ("12211", "%%%%%"),
         ("1==1==2", "%..%??%"),
-        // To a span that is there, and from it, the thread turned as that began and ended.
+        // To a present span, and from it, the thread turned as the span began and ended.
         ("1======c", "%abccccC"),
         ("====c======1", "????Ccbbaa.%"),
     ] {

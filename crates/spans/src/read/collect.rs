@@ -1,4 +1,4 @@
-//! Checks spans, and gives each service and operation its place.
+//! Checks spans, and gives each service and operation its index.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -10,38 +10,38 @@ use crate::{
     Kind, NotedTurns, Operation, OperationIndex, Service, ServiceIndex, Span, SpanId, Spans, TraceId,
 };
 
-/// The attribute of a span with the OS thread in which it began: wakepath's plug-ins write it.
+/// The span attribute with the OS thread in which the span began, written by wakepath's plug-ins.
 pub(super) const TID: &str = "wakepath.tid";
 
-/// The attribute of a span that wakepath made to explain a request: the id of the request's span. An export writes it.
+/// The attribute of a span that wakepath made to explain a request: the request's span id. An export writes it.
 pub const EXPLAINS: &str = "wakepath.explains";
 
-/// The attribute of a span with the time at which the work was queued that another thread then took up, ns since 1970.
+/// The span attribute with the time, ns since 1970, at which work was queued for another thread to take up.
 pub(super) const QUEUED: &str = "wakepath.queued_ns";
 
-/// The attribute of a span with the turns in which its thread worked for it, as text: [`NotedTurns::parse`].
+/// The span attribute with the turns in which the thread worked for the span, as text: [`NotedTurns::parse`].
 pub(super) const TURNS: &str = "wakepath.turns";
 
-/// The longest name that is kept, bytes.
+/// The longest name, bytes; longer names are cut.
 const MAX_NAME_BYTES: usize = 1024;
 
-/// The numbers of spans that were left out, by the reason.
+/// The numbers of dropped spans, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dropped {
-    /// They have no identity, or an empty one.
+    /// No identity, or an empty identity.
     pub without_id: u64,
-    /// They end before they begin, or never.
+    /// The beginning is missing, or the end is missing or before it.
     pub without_length: u64,
-    /// A span of the same service and identity came before: exporters repeat what was not acknowledged.
+    /// A span with the same service and identity came before: exporters repeat unacknowledged spans.
     pub repeated: u64,
-    /// There is no room for more.
+    /// No room for more.
     pub too_many: u64,
-    /// They are parts of an explanation that wakepath exported: no work of a service.
+    /// Parts of an explanation that wakepath exported: no service's work.
     pub explaining: u64,
 }
 
 impl Dropped {
-    /// The number of those that are missing in the answer: all but repeated and explaining ones.
+    /// The number of spans that the answer misses: all but repeated and explaining spans.
     pub const fn missing(&self) -> u64 {
         self.without_id + self.without_length + self.too_many
     }
@@ -61,11 +61,11 @@ pub(super) struct Described<'a> {
     pub(super) to_ns: u64,
     pub(super) failed: bool,
     pub(super) tid: Option<u32>,
-    /// It has the attribute [`EXPLAINS`].
+    /// The attribute [`EXPLAINS`] is present.
     pub(super) explains: bool,
     /// ns since 1970.
     pub(super) queued_ns: Option<u64>,
-    /// Its attribute [`TURNS`].
+    /// The attribute [`TURNS`].
     pub(super) turns: Option<&'a str>,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct Collector {
     seen: HashSet<(Option<ServiceIndex>, TraceId, SpanId)>,
     dropped: Dropped,
     resolution_ns: u64,
-    /// The recording that received what comes now.
+    /// The recording that receives the next spans.
     recording: Option<u16>,
 }
 
@@ -97,7 +97,7 @@ impl Default for Collector {
 }
 
 impl Collector {
-    /// The place of a service.
+    /// A service's index.
     pub(super) fn service(&mut self, mut service: Service) -> Option<ServiceIndex> {
         for name in std::iter::once(&mut service.name).chain(&mut service.instance).chain(&mut service.host) {
             *name = shortened(name);
@@ -106,12 +106,12 @@ impl Collector {
         place(&mut self.services, service).map(ServiceIndex)
     }
 
-    /// Says which recording received what comes from here on.
+    /// Names the recording that receives the next spans.
     pub(super) fn received_by(&mut self, recording: Option<u16>) {
         self.recording = recording;
     }
 
-    /// Says that times are of this unit, ns.
+    /// Sets the unit in which times are measured, ns.
     pub(super) fn measured_in(&mut self, resolution_ns: u64) {
         self.resolution_ns = self.resolution_ns.max(resolution_ns);
     }
@@ -158,7 +158,7 @@ impl Collector {
         });
     }
 
-    /// The place of an operation of a service.
+    /// An operation's index.
     fn operation(&mut self, service: ServiceIndex, name: &str) -> Option<OperationIndex> {
         let service = self.services[service.0 as usize].name.clone();
         place(&mut self.operations, Operation { service, name: shortened(name) }).map(OperationIndex)
@@ -178,7 +178,7 @@ impl Collector {
 }
 
 impl Collector {
-    /// The services that made a span that is kept; the spans get their places among these.
+    /// The services with kept spans; the spans get their indices among these.
     fn used_services(&mut self) -> Vec<Service> {
         let mut is_used = vec![false; self.services.len()];
         self.spans.iter().for_each(|span| is_used[span.service.0 as usize] = true);
@@ -196,12 +196,12 @@ impl Collector {
     }
 }
 
-/// The place of a value among all different ones.
+/// A value's index among all distinct values.
 fn place<T: Hash + Eq>(all: &mut IndexSet<T>, value: T) -> Option<u32> {
     u32::try_from(all.insert_full(value).0).ok()
 }
 
-/// A name, cut at the longest length.
+/// A name, cut at [`MAX_NAME_BYTES`].
 fn shortened(name: &str) -> Box<str> {
     let end = (0..=name.len().min(MAX_NAME_BYTES)).rev().find(|at| name.is_char_boundary(*at));
     name[..end.unwrap_or(0)].into()

@@ -1,9 +1,9 @@
 //! OTLP in JSON, and Jaeger's JSON: the fields that are needed.
 //!
 //! Writers differ: null stands for a missing value, numbers are texts or have a decimal point, enumerations are numbers or names,
-//! identities are hex or base64. So a value below a span is kept as its text, and read by its use: one that makes no sense
-//! costs its own meaning, at most its span, and never the file. The lists down to the spans are strict: a document that has other
-//! values there is refused, with its place.
+//! identities are hex or base64. So a value below a span is kept as its text, and read where it is used: an invalid value costs
+//! its own meaning, at most its span, and never the file. The lists down to the spans are strict: a document with other values
+//! there is refused, and the error has the position.
 
 mod jaeger;
 mod scalar;
@@ -21,16 +21,16 @@ use crate::Service;
 use jaeger::JaegerTrace;
 use scalar::Scalar;
 
-/// One document: OTLP's `TracesData`, or an answer of Jaeger's query service.
+/// A document: OTLP's `TracesData`, or an answer from Jaeger's query service.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {
     #[serde(borrow, default, alias = "resource_spans", deserialize_with = "there")]
     resource_spans: Option<List<ResourceSpans<'a>>>,
-    /// The answer of `/api/traces`.
+    /// An answer to `/api/traces`.
     #[serde(borrow)]
     data: Option<Vec<JaegerTrace<'a>>>,
-    /// The answer of `/api/v3/traces`.
+    /// An answer to `/api/v3/traces`.
     #[serde(borrow)]
     result: Option<TracesData<'a>>,
     /// A Collector's file may have other signals between its spans.
@@ -138,12 +138,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     }
 }
 
-/// A value whose key is there, also if it is null.
+/// A value whose key is present, also if it is null.
 fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
-/// Takes all documents of a file, one behind the other.
+/// Takes all documents in a file, one behind the other.
 pub(super) fn take(file: &[u8], collector: &mut Collector) -> Result<(), ReadError> {
     let text = text(file);
     let mut documents = serde_json::Deserializer::from_str(&text).into_iter::<Document<'_>>();
@@ -154,7 +154,7 @@ pub(super) fn take(file: &[u8], collector: &mut Collector) -> Result<(), ReadErr
             Some(Ok(document)) => document,
             Some(Err(error)) => return Err(ReadError::Damaged { at, what: error.to_string() }),
             None if has_spans => return Ok(()),
-            // A file of other signals alone is none of spans.
+            // A file with other signals alone is no span file.
             None => return Err(ReadError::Unknown),
         };
         let is_other_signal = document.is_other_signal();
@@ -176,8 +176,8 @@ pub(super) fn take(file: &[u8], collector: &mut Collector) -> Result<(), ReadErr
     }
 }
 
-/// The file as text. A Collector passes on bytes that are no UTF-8, within a value: each becomes a `?`, so that
-/// all places in the file stay.
+/// The file as text. A Collector passes on invalid UTF-8 within a value: each such byte becomes a `?`, so that all positions in
+/// the file stay.
 fn text(file: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = str::from_utf8(file) {
         return text.into();
@@ -241,7 +241,7 @@ fn take_otlp(spans: ResourceSpans<'_>, collector: &mut Collector) {
     }
 }
 
-/// The attributes with their names; without those that are none.
+/// The attributes with their names, without malformed attributes.
 fn attributes<'a>(list: &List<&'a RawValue>) -> impl Iterator<Item = (Cow<'a, str>, Scalar<'a>)> {
     list.0.iter().filter_map(|attribute| {
         let KeyValue { key, value } = Scalar::from(*attribute).object()?;

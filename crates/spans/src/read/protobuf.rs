@@ -1,7 +1,7 @@
-//! OTLP in protobuf: `opentelemetry.proto.trace.v1`, the fields that are needed.
+//! OTLP in protobuf: the used fields of `opentelemetry.proto.trace.v1`.
 //!
-//! The parts of a message are left as bytes until their turn comes. A span of two bytes would otherwise take a hundred
-//! times its size in memory, all at once.
+//! A message's parts stay bytes until they are used. A span of two bytes would otherwise take a hundred times its size
+//! in memory, all at once.
 
 use bytes::Bytes;
 use prost::{DecodeError, Message};
@@ -82,7 +82,7 @@ struct AnyValue {
 /// `STATUS_CODE_ERROR`.
 const ERROR: i32 = 2;
 
-/// Takes all spans of a message.
+/// Takes all spans in a message.
 pub(super) fn take(message: Bytes, collector: &mut Collector) -> Result<(), DecodeError> {
     for resource_spans in TracesData::decode(message)?.resource_spans {
         let ResourceSpans { resource, scope_spans } = ResourceSpans::decode(resource_spans)?;
@@ -113,7 +113,7 @@ pub(super) fn take(message: Bytes, collector: &mut Collector) -> Result<(), Deco
     Ok(())
 }
 
-/// The kind with a number of `SpanKind`, which JSON writes too.
+/// The kind with this `SpanKind` number, which JSON writes too.
 pub(super) const fn kind(number: i32) -> Kind {
     match number {
         1 => Kind::Internal,
@@ -142,7 +142,7 @@ fn service(resource: Resource) -> Result<Service, DecodeError> {
     Ok(service)
 }
 
-/// The attributes of a span that wakepath or its plug-ins wrote.
+/// The span attributes that wakepath or its plug-ins wrote.
 #[derive(Default)]
 struct Noted {
     tid: Option<u32>,

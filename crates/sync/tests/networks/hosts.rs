@@ -1,4 +1,5 @@
-//! Hosts on one clock: the bound holds, effects follow causes, and what nothing links is said.
+//! Hosts on a common clock: the bound holds, effects follow causes, and hosts without a link are
+//! reported.
 
 use std::cell::Cell;
 
@@ -13,7 +14,7 @@ use crate::network::{Network, Sighting, Wire};
 
 const HOUR: u64 = 3_600_000_000_000;
 
-/// Clocks that are hours apart, off by up to 200 ppm; every second one bends.
+/// Clocks with hours between them, off by up to 200 ppm; every second clock bends.
 fn clocks(count: usize, bend: f64, seconds: f64, chance: &mut Chance) -> Vec<TrueClock> {
     let clock = |host: usize| {
         let offset = chance.number() % (5000 * HOUR);
@@ -33,7 +34,7 @@ fn solve(network: &Network, seconds: f64, options: &Options) -> Synchronisation 
     synchronise(&hosts.collect::<Vec<_>>(), options)
 }
 
-/// The largest true error of a host's clock; each is held against its bound.
+/// The largest true error of a host's clock; each error is compared with its bound.
 fn judge(network: &Network, sync: &Synchronisation, host: usize, seconds: f64) -> Result<u64, TestCaseError> {
     let reference = sync.reference.expect("there are hosts");
     let Some(transform) = &sync.hosts[host].transform else {
@@ -53,7 +54,7 @@ fn judge(network: &Network, sync: &Synchronisation, host: usize, seconds: f64) -
     Ok(worst)
 }
 
-/// Packets of all hosts that arrive before they were sent, on the reference clock, by brute force over
+/// Packets that arrive before they were sent, on the reference clock, found by brute force over
 /// headers that occur once.
 fn inversions(network: &Network, sync: &Synchronisation, pair: (usize, usize)) -> usize {
     let seen = [pair.0, pair.1].map(|host| (host, network.seen(host)));
@@ -164,7 +165,7 @@ fn the_best_way_is_the_one_of_least_error_not_of_fewest_steps() {
     assert!(sync.hosts[2].error < far.error, "{:?} against {:?}", sync.hosts[2].error, far.error);
     assert!(sync.pairs.iter().all(|pair| pair.inversions == 0), "{:?}", sync.pairs);
     judge(&network, &sync, 2, 2.0).expect("the bound holds");
-    // Left to itself it takes the one in the middle.
+    // By default it chooses the host in the middle.
     assert_eq!(solve(&network, 2.0, &Options::default()).reference, Some(1));
 }
 
@@ -181,7 +182,7 @@ fn all_hosts_of_a_star_come_onto_the_clock_of_its_centre() {
         judge(&network, &sync, host, 2.0).expect("the bound holds");
         assert_eq!(sync.hosts[host].quality, Quality::Exact);
     }
-    // The conversion of a pair with the centre is that of the host.
+    // A pair with the centre has the host's conversion.
     for pair in sync.pairs.iter().filter(|pair| pair.b == 3) {
         assert_eq!(pair.error, sync.hosts[pair.a].error);
     }
@@ -191,7 +192,7 @@ fn all_hosts_of_a_star_come_onto_the_clock_of_its_centre() {
     assert_eq!(format!("{beyond:?}"), format!("{sync:?}"));
 }
 
-/// Traffic that counts how often it is read.
+/// Traffic with a count of its readings.
 struct Counted {
     traffic: Vec<Traffic>,
     readings: Cell<u32>,
@@ -235,7 +236,7 @@ fn a_host_that_nothing_links_stays_without_a_clock() {
     let mut chance = Chance(41);
     let mut network = Network::new(clocks(4, 0.0, 4.0, &mut chance), 42);
     network.connection((0, 2), Wire::LOOPBACK, (0.0, 1e9), 200.0, 5000);
-    // It talks, but to itself.
+    // It exchanges packets, but only with itself.
     network.connection((1, 1), Wire::LOOPBACK, (0.0, 1e9), 200.0, 5000);
     let sync = solve(&network, 1.0, &Options::default());
     for host in [1, 3] {

@@ -1,4 +1,4 @@
-//! Hosts on one clock, over made-up networks: which packet is which, and what the clocks are found to be.
+//! Hosts on a common clock, over made-up networks: the packets' matches, and the clocks found from them.
 
 mod hosts;
 mod many_streams;

@@ -1,4 +1,4 @@
-//! Hosts with more connections than a sketch of their traffic holds.
+//! Hosts with more connections than a sketch holds.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -7,10 +7,10 @@ use wakepath_event::{Direction, Flow, FlowId, Packet};
 use wakepath_packets::{Sketch, Traffic};
 use wakepath_sync::{Host, Options, synchronise};
 
-/// A sketch gives up streams when it has more than 2048 and 65 536 packets of them.
+/// A sketch gives up streams when it has more than 2048 streams and 65 536 packets.
 const OWN_STREAMS: u64 = 2100;
 const PACKETS_OF_EACH: u64 = 32;
-/// The port of the connection that both hosts have, with which a sketch of all streams gives up both of its directions.
+/// The port of the shared connection; a sketch with all streams gives up both its directions.
 const PORT: u16 = 1000;
 
 /// The traffic of host 0 or 1: its own connections with a third host, and, ten times, a request from 0 to 1 and its answer. Both clocks

@@ -1,4 +1,4 @@
-//! Every packet that can be distinguished is matched with the send that it waited for, and no other.
+//! Every distinguishable packet is matched with the send that it waited for, and no other.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use wakepath_packets::{Match, Matcher, Outcome, Sketch, Traffic};
 
 use crate::network::{Network, Sighting, Wire};
 
-/// All outcomes, with the true clock as the common one.
+/// All outcomes, with the true clock as the common clock.
 fn outcomes(network: &Network, addresses: bool) -> Vec<Outcome> {
     let hosts = 0..network.clocks.len();
     let traffic: Vec<Vec<Traffic>> = hosts.clone().map(|host| network.traffic(host, addresses)).collect();
@@ -54,8 +54,7 @@ fn overlap(a: &Sighting, b: &Sighting) -> bool {
     a.0 < b.1 && b.0 < a.1
 }
 
-/// By brute force: for each receive at a host's edge that can be distinguished, the time at which the last of its bytes
-/// was sent.
+/// By brute force: for each distinguishable receive at a host's edge, the time at which the last of its bytes was sent.
 fn expected(network: &Network) -> HashMap<(usize, u64), (usize, u64)> {
     let mut expected = HashMap::new();
     let hosts = 0..network.clocks.len();

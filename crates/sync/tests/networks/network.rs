@@ -1,5 +1,5 @@
-//! Hosts whose true clocks are known, and connections between them over wires that lose, repeat and
-//! reorder, and cards that merge and split.
+//! Hosts with known true clocks, connections between them over wires that lose, repeat and reorder, and
+//! cards that merge and split.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,11 +12,11 @@ use wakepath_packets::Traffic;
 /// A way between two hosts.
 #[derive(Debug, Clone, Copy)]
 pub struct Wire {
-    /// Least delay there and back, ns.
+    /// The smallest delays there and back, ns.
     pub least: (f64, f64),
-    /// Mean of what is added, ns.
+    /// The mean added delay, ns.
     pub queueing: f64,
-    /// The shares of the packets that are lost, and that arrive twice.
+    /// The shares of packets that are lost, and that arrive twice.
     pub loss: f64,
     pub duplicates: f64,
     /// Cards send and receive many segments as one.
@@ -36,20 +36,20 @@ impl Wire {
     };
 }
 
-/// A packet that passed the edge of a host.
+/// A packet that passed a host's edge.
 #[derive(Debug, Clone, Copy)]
 pub struct Sighting {
     pub true_ns: f64,
-    /// Which stream: direction of a connection.
+    /// The stream: a direction of a connection.
     pub stream: u32,
     pub packet: Packet,
-    /// The place of the first sighting on the way out or in, not a hop.
+    /// Whether it is the first sighting on the way out or in, not a hop.
     pub edge: bool,
 }
 
 pub struct Network {
     pub clocks: Vec<TrueClock>,
-    /// The sightings of each host, unsorted.
+    /// Each host's sightings, unsorted.
     sightings: Vec<Vec<Sighting>>,
     flows: Vec<Flow>,
     chance: Chance,
@@ -75,8 +75,8 @@ impl Network {
         (there, there + 1)
     }
 
-    /// A TCP connection over which data goes from one host to the other, with this rate of messages per second
-    /// of up to `size` bytes.
+    /// A TCP connection over which data goes from a host to another, with this rate of messages per second,
+    /// each up to `size` bytes.
     pub fn connection(
         &mut self,
         hosts: (usize, usize),
@@ -126,7 +126,7 @@ impl Network {
         self.deliver((from, to), wire, (there, back), acked_by, &arrivals);
     }
 
-    /// A segment over the wire, again and again until it arrives.
+    /// Sends a segment over the wire, again and again until it arrives.
     #[allow(clippy::too_many_arguments, reason = "a packet has many sides")]
     fn carry(
         &mut self,
@@ -156,7 +156,7 @@ impl Network {
         }
     }
 
-    /// The arriving packets, merged where the card does that, and the acknowledgements.
+    /// The arriving packets, merged if the card does so, and the acknowledgements.
     fn deliver(
         &mut self,
         (from, to): (usize, usize),
@@ -233,7 +233,7 @@ impl Network {
         }
     }
 
-    /// The sightings of a host, by its own stamps, which are all different.
+    /// A host's sightings, by its own stamps, which are all different.
     pub fn seen(&self, host: usize) -> Vec<(u64, Sighting)> {
         let mut all = self.sightings[host].clone();
         all.sort_by(|a, b| a.true_ns.total_cmp(&b.true_ns));
@@ -245,7 +245,7 @@ impl Network {
         stamped.collect()
     }
 
-    /// The same as a host's traffic. Only some flows are defined, if `addresses` is false none.
+    /// The same as a host's traffic. All flows are defined, or none if `addresses` is false.
     pub fn traffic(&self, host: usize, addresses: bool) -> Vec<Traffic> {
         let flows = self
             .flows

@@ -1,8 +1,8 @@
-//! Makes a recording fit to be given away: `bundle FROM TO`.
+//! Makes a recording fit for publication: `bundle FROM TO`.
 //!
 //! A recording is system-wide, and its names reveal facts about a machine and its users. The recorded command and the
-//! kernel keep their names. All other threads keep their times and lose their names, so that the path is the same to
-//! the nanosecond.
+//! kernel keep their names. All other threads keep their times and lose their names, so the path is the same to the
+//! nanosecond.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use wakepath_event::{Comm, Event, EventKind, EventSource, Mark, NameSpace, RecordingFormat, Tid};
 use wakepath_recording::{ClockReading, Options, Recording, Writer};
 
-/// The name that every other process gets.
+/// The name for every other process.
 const OTHER: &[u8] = b"other";
 
 fn main() -> Result<()> {
@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     let mut failed = None;
     for (index, stream) in recording.streams().iter().enumerate() {
         if !stream.name.starts_with("life") {
-            // Switches, wakings and packets carry numbers alone.
+            // Switches, wakings and packets contain numbers alone.
             let within = Path::new("kernel").join(&stream.name);
             fs::copy(Path::new(from).join(&within), Path::new(to).join(&within))?;
             continue;
@@ -58,11 +58,11 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The threads whose names stay.
+/// The threads with kept names.
 struct KeptThreads {
     processes: HashSet<Tid>,
     threads: HashSet<Tid>,
-    /// Reads files of others, for their build ids.
+    /// The recorder, which reads other processes' files for their build ids.
     recorder: Option<Tid>,
 }
 
@@ -87,7 +87,7 @@ impl KeptThreads {
             _ => {}
         });
         ensure!(!kept.processes.is_empty(), "no command was recorded");
-        // Parents are born before their children.
+        // A parent's fork precedes its children's.
         for child in forks {
             if child.kernel || kept.processes.contains(&child.parent) || kept.processes.contains(&child.tgid)
             {
@@ -98,7 +98,7 @@ impl KeptThreads {
         Ok(kept)
     }
 
-    /// The event without the names of others; `None` if nothing of it is left.
+    /// The event without other processes' names; `None` if nothing is left.
     fn without_names(&self, mut event: Event) -> Option<Event> {
         let other = Comm::new(OTHER);
         let ours = self.threads.contains(&event.current);

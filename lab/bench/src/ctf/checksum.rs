@@ -1,8 +1,8 @@
-//! Checksums of decoded events: all bits of all numbers, texts and fractions.
+//! Checksums over decoded events: all bits in all numbers, texts and fractions.
 
 use wakepath_ctf::plan::Visitor;
 
-/// The sums over events, which do not depend on the order of streams.
+/// The sums over events, which do not depend on the streams' order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Checksum {
     pub events: u64,
@@ -29,7 +29,7 @@ impl Checksum {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sum {
     pub numbers: u64,
-    /// The sum over texts, and over arrays of numbers that are passed on as they stand in the file.
+    /// The sum over texts, and over number arrays that are passed on unchanged.
     pub texts: u64,
     pub fractions: u64,
 }
@@ -66,7 +66,7 @@ impl Visitor for Sum {
     }
 }
 
-/// A number from all bytes of a text.
+/// A number from all bytes in a text.
 #[inline]
 fn digest(bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

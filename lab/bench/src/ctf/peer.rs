@@ -1,5 +1,5 @@
-//! babeltrace2's text, value by value beside what is decoded here: every number with all its bits, every text, every
-//! fraction as far as the text has it.
+//! Compares babeltrace2's text value by value with the decoded values: every number with all its bits, every text,
+//! every fraction with the text's precision.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use wakepath_ctf::trace::Trace;
 use super::checksum::{Checksum, Sum};
 use super::text::{self, Token, Tokens};
 
-/// The checksums of a trace whose values are all those of babeltrace2's text: of every field, and of the fields that
+/// A trace's checksums, after all its values matched babeltrace2's text: over every field, and over the fields that
 /// the graph needs.
 pub fn checksums(path: &Path) -> Result<(Checksum, Checksum)> {
     let trace = Trace::open(path)?;
@@ -58,11 +58,11 @@ pub fn checksums(path: &Path) -> Result<(Checksum, Checksum)> {
     Ok((all, needed))
 }
 
-/// An event class: its name, and for each field what is known of it.
+/// An event class: its name, and each field's properties.
 struct Class {
     name: String,
     fields: Vec<FieldInfo>,
-    /// Whether the graph needs it; for an element of an array, whether it needs the array, as bytes.
+    /// Whether the graph needs the field; for an array element, whether it needs the array, as bytes.
     needed: Vec<bool>,
     is_needed: bool,
 }
@@ -79,7 +79,7 @@ impl Class {
     }
 }
 
-/// One stream, at its next event.
+/// A stream, at its next event.
 struct Stream<'p> {
     reader: Reader<'p, &'p File>,
     next: Option<Head>,
@@ -127,7 +127,7 @@ impl Stream<'_> {
     }
 }
 
-/// Takes the decoded values of one event, and compares each with the next one of the text.
+/// Takes an event's decoded values, and compares each with the text's next value.
 struct Beside<'a> {
     class: &'a Class,
     text: &'a [u8],
@@ -135,7 +135,7 @@ struct Beside<'a> {
     wrong: Option<String>,
     all: Sum,
     needed: Sum,
-    /// The bytes of an array of numbers that the graph needs as it stands in the file.
+    /// The bytes of a number array that the graph needs unchanged.
     array: Option<Vec<u8>>,
 }
 
@@ -164,7 +164,7 @@ impl<'a> Beside<'a> {
 
     fn number(&mut self, field: u16, value: u64) {
         let integer = self.integer(field);
-        // A negative number is cut to its width where it is not shown in base 10.
+        // A negative number is cut to its width unless it is shown in base 10.
         let cut = integer.filter(|it| it.signed && it.base != Base::Decimal && it.bits < 64);
         let shown = cut.map_or(value, |it| value & ((1 << it.bits) - 1));
         let found =
@@ -219,7 +219,7 @@ impl Visitor for Beside<'_> {
             self.needed.bytes(field, value);
         }
         let token = self.tokens.next();
-        // babeltrace2 2.0 shows another text in the place of an empty one.
+        // babeltrace2 2.0 shows another text in place of an empty text.
         let found = matches!(&token, Some(Token::Text(text)) if value.is_empty() || **text == *value);
         self.expect(found, || format!("{:?} (field {field})", String::from_utf8_lossy(value)));
     }

@@ -1,4 +1,4 @@
-//! The text that babeltrace2 prints of events: lines, and the values in them.
+//! babeltrace2's text: lines, and the values in them.
 
 /// `[00000002357617051683] sched_wakeup: { cpu_id = 2 }, { comm = "a", tid = 4297 }`.
 #[derive(Debug, PartialEq, Eq)]
@@ -6,7 +6,7 @@ pub struct Line<'a> {
     pub stamp: u64,
     pub name: &'a [u8],
     pub cpu: u64,
-    /// All behind the packet's context.
+    /// All text behind the packet's context.
     pub fields: &'a [u8],
 }
 
@@ -29,13 +29,13 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 /// A value.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Token<'a> {
-    /// A number, as it stands there.
+    /// A number, as written.
     Word(&'a [u8]),
     /// A text, without quotation marks and escapes.
     Text(Vec<u8>),
 }
 
-/// The values of fields in their order: what stands behind each ` = `, unless it is a group of more fields.
+/// The field values in their order: the text behind each ` = `, unless it is a group with more fields.
 pub struct Tokens<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Tokens<'a> {
@@ -46,7 +46,7 @@ impl<'a> Iterator for Tokens<'a> {
             let next = self.0.iter().position(|&byte| byte == b'"' || byte == b'=')?;
             let quoted = self.0[next] == b'"';
             self.0 = &self.0[next + 1..];
-            // The name of an enumeration's value, which may hold anything.
+            // The name of an enumeration's value, which may contain any character.
             if quoted {
                 self.quoted();
                 continue;
@@ -70,7 +70,7 @@ impl<'a> Iterator for Tokens<'a> {
 }
 
 impl Tokens<'_> {
-    /// A text up to its quotation mark, which is passed.
+    /// A text up to its closing quotation mark, which is skipped.
     fn quoted(&mut self) -> Vec<u8> {
         let mut text = Vec::new();
         let mut bytes = self.0.iter();
@@ -97,7 +97,7 @@ impl Tokens<'_> {
     }
 }
 
-/// A number in the base that its prefix says, with all its 64 bits.
+/// A number in its prefix's base, with all its 64 bits.
 pub fn number(word: &[u8]) -> Option<u64> {
     let word = std::str::from_utf8(word).ok()?;
     if let Some(digits) = word.strip_prefix("0x") {
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(number(b"x"), None);
     }
 
-    /// The texts are those that C's `printf("%g")` prints.
+    /// The texts come from C's `printf("%g")`.
     #[test]
     fn fractions_are_compared_as_they_are_printed() {
         for (value, printed) in [

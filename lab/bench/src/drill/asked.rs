@@ -1,4 +1,4 @@
-//! `lab/workloads/asked.c`: a process that calls functions when it is asked, and says how long they took.
+//! `lab/workloads/asked.c`: a process that calls functions on request, and prints their times.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,31 +10,31 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::load::LOAD_CPU;
 use crate::statistics::median;
 
-/// Real-time, so that nothing of the machine's daily life comes between.
+/// Real-time, so that no daily work on the machine interferes.
 const PRIORITY: usize = 50;
-/// Calls by which it is seen whether a function is probed.
+/// Calls per look whether a function is probed.
 const LOOK: u64 = 50;
-/// A probed call takes longer by at least this much, ns, and by this part of its own time.
+/// A probed call takes longer by at least this time, ns, and by this part of its own time.
 const LEAST_NS: f64 = 30.0;
 const LEAST_PART: f64 = 0.5;
 /// A hiccup of the machine is no probe: a probe is seen at this number of looks in a row.
 const LOOKS: usize = 3;
-/// Chunks of calls of which the median counts.
+/// Chunks of calls; their median counts.
 pub const CHUNKS: usize = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The process; it ends when this is dropped.
+/// The process; it ends on drop.
 pub struct Asked {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     pub pid: u32,
-    /// Whether reads go past the page cache, as the process says.
+    /// Whether reads bypass the page cache, as the process reports.
     pub is_direct: bool,
 }
 
-/// Calls of a function that computes for `ns` in each.
+/// Calls to a function, each computing for `ns`.
 #[derive(Debug, Clone, Copy)]
 pub struct Calls<'a> {
     pub function: &'a str,
@@ -42,7 +42,7 @@ pub struct Calls<'a> {
     pub ns: u64,
 }
 
-/// The latencies of calls, as the process stamped them.
+/// Call latencies, as the process stamped them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stamped {
     /// The calls from 2^bucket to below 2^(bucket+1) ns, in order.
@@ -50,7 +50,7 @@ pub struct Stamped {
 }
 
 impl Asked {
-    /// Starts it, behind the words of a tool that runs it, if there is one.
+    /// Starts it, behind the words of `tool` if a tool runs it.
     pub fn start(tool: &[String], program: &Path, file: Option<&Path>) -> Result<Self> {
         let mut words = tool.to_vec();
         words.extend(command(program, file));
@@ -79,14 +79,14 @@ impl Asked {
         self.line()
     }
 
-    /// The time of a call, ns: the mean of all.
+    /// A call's time, ns: the mean of all.
     pub fn a_call(&mut self, calls: Calls<'_>) -> Result<f64> {
         let answer = self.ask("all", calls)?;
         let ns: f64 = answer.parse().with_context(|| format!("no time in {answer:?}"))?;
         Ok(ns / calls.calls.max(1) as f64)
     }
 
-    /// The time of a call, ns: the median of several chunks of calls.
+    /// A call's time, ns: the median of several chunks.
     pub fn a_call_in_chunks(&mut self, calls: Calls<'_>) -> Result<f64> {
         let times: Vec<f64> = (0..CHUNKS).map(|_| self.a_call(calls)).collect::<Result<_>>()?;
         median(&times).context("no chunks")
@@ -98,12 +98,12 @@ impl Asked {
         Stamped::parse(&answer).with_context(|| format!("no buckets in {answer:?}"))
     }
 
-    /// The time of a call without computing by which it is seen later that the function is probed.
+    /// A call's time without computing, for later looks whether the function is probed.
     pub fn look(&mut self, function: &str) -> Result<f64> {
         self.a_call(Calls { function, calls: LOOK, ns: 0 })
     }
 
-    /// Whether calls of a function take longer than `alone`: it is probed.
+    /// Whether calls to a function take longer than `alone`: it is probed.
     pub fn sees_probe(&mut self, function: &str, alone: f64) -> Result<bool> {
         for _ in 0..LOOKS {
             if !is_probed(self.look(function)?, alone) {
@@ -133,7 +133,7 @@ impl Asked {
         }
     }
 
-    /// Ends it, and waits until it and what ran it have ended.
+    /// Ends it, and waits until it and its tool have ended.
     pub fn end(mut self) -> Result<()> {
         drop(self.stdin.take());
         let status = self.child.wait()?;
@@ -161,7 +161,7 @@ impl Stamped {
         Some(Self { buckets: words.map(bucket).collect::<Option<_>>()? })
     }
 
-    /// The bucket of the call in the middle; of two in the middle, that of the longer one.
+    /// The middle call's bucket; with two middle calls, the longer call's.
     pub fn middle(&self) -> Option<usize> {
         let half = self.buckets.iter().map(|(_, calls)| calls).sum::<u64>() / 2;
         let mut below = 0;
@@ -218,7 +218,7 @@ mod tests {
         assert!(is_probed(310.0, 200.0));
     }
 
-    /// The program of the tree, built for this test.
+    /// The workload program, built for this test.
     fn built() -> PathBuf {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../workloads/asked.c");
         let program = std::env::temp_dir().join(format!("asked-{}", std::process::id()));

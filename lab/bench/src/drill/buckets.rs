@@ -1,7 +1,7 @@
 //! The shortest calls that stay in their bucket while a search measures below them (T08 tables 8.2 and 8.3).
 //!
-//! T08 calculates it from the mean time that is added: calls in the middle of a bucket, at 1.5 · 2^n, leave it if that is
-//! half of 2^n or more. Here calls of that length are made, and the bucket of the one in the middle is looked at.
+//! T08 calculates it from the mean added time: calls in the middle of a bucket, at 1.5 · 2^n, leave it if the added time
+//! is half of 2^n or more. Here such calls are made, and the middle call's bucket is checked.
 
 use anyhow::{Context, Result, ensure};
 
@@ -11,17 +11,17 @@ use super::search::words;
 use super::{Options, Setting, print_failed};
 use crate::progress;
 
-/// f0, one of the functions that it calls, and their number.
+/// f0, a function called by it, and the number of such functions.
 const FUNCTIONS: [(&str, &str, usize); 2] = [("one", "one_1", 1), ("nine", "nine_1", 9)];
-/// The buckets that are tried: from 256 ns to 65 µs.
+/// The tried buckets: from 256 ns to 65 µs.
 const BUCKETS: std::ops::RangeInclusive<usize> = 8..=15;
 /// Calls in each.
 const CALLS: u64 = 301;
 
-/// The buckets that calls stayed in, by level.
+/// The buckets in which calls stayed, by level.
 #[derive(Default)]
 struct Rounds {
-    /// With the calls counted, with those below measured by probes, and by stubs.
+    /// With the calls counted, with the calls below measured by probes, and by stubs.
     levels: [Vec<Vec<(usize, bool)>>; 3],
 }
 
@@ -108,7 +108,7 @@ fn stayed(asked: &mut Asked, function: &str) -> Result<Vec<(usize, bool)>> {
     BUCKETS.map(|bucket| Ok((bucket, middle(asked, function, bucket)? == bucket))).collect()
 }
 
-/// The bucket of the call in the middle, of calls that would be in the middle of this one.
+/// The middle call's bucket, for calls that would alone be in the middle of this bucket.
 fn middle(asked: &mut Asked, function: &str, bucket: usize) -> Result<usize> {
     let stamped = asked.stamped(Calls { function, calls: CALLS, ns: length(bucket) })?;
     stamped.middle().context("no calls")
@@ -119,7 +119,7 @@ const fn length(bucket: usize) -> u64 {
     3 << (bucket - 1)
 }
 
-/// The lowest bucket from which on calls stayed in each round; `None` if they left the highest one that was tried.
+/// The lowest bucket from which on calls stayed in each round; `None` if they left the highest tried bucket.
 fn lowest(rounds: &[Vec<(usize, bool)>]) -> Option<usize> {
     let stays =
         |bucket: usize| !rounds.is_empty() && rounds.iter().all(|round| round.contains(&(bucket, true)));

@@ -1,5 +1,5 @@
-//! The cost of a probed call, entry and return, of `wakepath drill` and of other tools that probe functions of a running
-//! program.
+//! The cost of a probed call, entry and return, with `wakepath drill` and with other tools that probe functions in a
+//! running program.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,14 +15,14 @@ use crate::peers::{PerfProbes, is_missing, owned, said};
 use crate::statistics::{median, or_dash};
 use crate::{processes, progress};
 
-/// The function without anything in it, and one that calls another one 32 times (`lab/workloads/asked.c`).
+/// An empty function, and a function that calls another 32 times (`lab/workloads/asked.c`).
 const FUNCTION: &str = "nothing";
 const CALLER: &str = "many";
 const CALLEE: &str = "child";
 const CHILDREN: u64 = 32;
-/// Calls of which no chunk is made.
+/// A number of calls that no chunk reaches.
 const UNREACHED: &str = "1000000000";
-/// After one of the two probes is seen, the other one is there too.
+/// The wait after the first probe is seen, until the other is attached too.
 const BOTH_ENDS: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 enum Tool {
     /// f0, while its calls are counted.
     Counted,
-    /// A function that f0 calls, while the calls within f0's are measured.
+    /// A function called by f0, while the calls within f0's are measured.
     Measured,
     /// The same, by a stub in the process.
     Stubs,
@@ -43,23 +43,23 @@ enum Tool {
 const TOOLS: [Tool; 6] =
     [Tool::Measured, Tool::Stubs, Tool::Counted, Tool::Bpftrace, Tool::PerfStat, Tool::Uftrace];
 
-/// One tool in one round.
+/// A tool in a round.
 #[derive(Debug, Clone, Copy)]
 struct Pair {
     alone: f64,
     with: f64,
-    /// Calls that the tool saw for each that was made, if it says so.
+    /// The share of calls that the tool saw, if it counts them.
     seen: Option<f64>,
 }
 
-/// A tool's rounds; `None` where one failed.
+/// A tool's rounds; `None` for a failed round.
 struct Row {
     tool: Tool,
     rounds: Vec<Option<Pair>>,
 }
 
 impl Pair {
-    /// That of `child`: its share of what a call of `many` takes longer since its callees are probed too.
+    /// The pair for `child`: a call's share of the time that the callees' probes add to a call of `many`.
     fn of_callee(alone: f64, counted: f64, measured: f64) -> Self {
         Self { alone, with: alone + (measured - counted) / CHILDREN as f64, seen: None }
     }
@@ -74,7 +74,7 @@ impl Row {
         self.rounds.iter().flatten().filter_map(value).collect()
     }
 
-    /// How many times as much as another one, in each round.
+    /// The ratio of this tool's added time to another's, in each round.
     fn times(&self, other: &Self) -> Vec<f64> {
         let both = self.rounds.iter().zip(&other.rounds);
         let both = both.filter_map(|(own, other)| Some((own.as_ref()?.added(), other.as_ref()?.added())));
@@ -163,7 +163,7 @@ impl Tool {
         }
     }
 
-    /// The program that is needed, if it is another one than ours.
+    /// The required program, except ours.
     const fn program(self) -> Option<&'static str> {
         match self {
             Self::Counted | Self::Measured | Self::Stubs => None,
@@ -235,7 +235,7 @@ impl Tool {
         };
         let attached = Attached::start(&words)?;
         asked.until_probed(FUNCTION, alone, |_| Ok(()))?;
-        // The probe at the return may come behind the one at the entry.
+        // The return probe may come behind the entry probe.
         std::thread::sleep(BOTH_ENDS);
         let with = asked.a_call_in_chunks(nothing)?;
         let said = attached.stop()?;
@@ -246,7 +246,7 @@ impl Tool {
         Ok(Pair { alone, with, seen: Some(1.0) })
     }
 
-    /// The number of calls that it saw, as it says itself.
+    /// The number of calls that the tool itself reports.
     fn seen(self, said: &str) -> Option<u64> {
         match self {
             Self::Bpftrace => {
@@ -257,7 +257,7 @@ impl Tool {
                 });
                 counts.sum()
             }
-            // Fewer returns than entries are calls that it did not see whole.
+            // Fewer returns than entries mean calls that it did not see whole.
             Self::PerfStat => {
                 let of = |event: &str| {
                     let line = said.lines().find(|line| line.split(',').nth(2) == Some(event))?;
@@ -276,9 +276,9 @@ impl Tool {
     }
 }
 
-/// The calls of `child` within those of `many`: what its probes add to those of `many` itself.
+/// The calls to `child` within calls to `many`: the time that its probes add to the probes on `many`.
 fn measured(mut asked: Asked, setting: &Setting<'_>, by: By, calls: u64) -> Result<Pair> {
-    // At level 0 no more calls are made than the peaks are found in.
+    // At level 0 no more calls are made than the search uses to find peaks.
     let callers =
         Calls { function: CALLER, calls: (calls / CHILDREN).clamp(1, held::MAX_CALLS_AT_LEVEL_0), ns: 0 };
     let alone = asked.a_call_in_chunks(callers)? / CHILDREN as f64;
@@ -292,7 +292,7 @@ fn measured(mut asked: Asked, setting: &Setting<'_>, by: By, calls: u64) -> Resu
     Ok(Pair::of_callee(alone, counted, with))
 }
 
-/// uftrace starts the program: another process than the one that ran alone just before.
+/// uftrace starts the program: another process than in the run alone just before.
 fn by_uftrace(alone: f64, setting: &Setting<'_>, nothing: Calls<'_>) -> Result<Pair> {
     let folder = setting.places.output.join("uftrace.data");
     let _ = std::fs::remove_dir_all(&folder);
@@ -324,7 +324,7 @@ fn uftrace(folder: &Path) -> Vec<String> {
     owned(&["uftrace", "record", "-P", FUNCTION, "--no-libcall", "--no-event", "-d", &folder])
 }
 
-/// A tool that looks at a running process until Ctrl-C.
+/// A tool attached to a running process until Ctrl-C.
 struct Attached(Option<Child>);
 
 impl Attached {
@@ -334,7 +334,7 @@ impl Attached {
         Ok(Self(Some(command.spawn().with_context(|| format!("cannot run {}", words[0]))?)))
     }
 
-    /// All that it printed.
+    /// All its output.
     fn stop(mut self) -> Result<String> {
         let child = self.0.take().context("it has ended")?;
         let output = processes::interrupt(child, PATIENCE)?;

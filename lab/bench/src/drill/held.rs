@@ -1,7 +1,7 @@
-//! A search that is held at a level for as long as its cost is measured there (T08 §8.2 does the same).
+//! A search that is held at a level while its cost is measured there (T08 §8.2 does the same).
 //!
-//! A level ends with calls of the peak, and the peak are slow calls that are made on request alone: between them, fast calls
-//! are measured by the probes of the level, and decide nothing.
+//! A level ends with calls in the peak, and the peak consists of slow calls, made only on request: between them, fast calls
+//! are measured by the level's probes, and decide nothing.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,43 +14,43 @@ use super::asked::{Asked, Calls};
 use super::search::{Answer, Search};
 use crate::places::Places;
 
-/// The time of a slow call, ns: the middle of a bucket, far above the cost of the probes.
+/// A slow call's time, ns: the middle of a bucket, far above the probes' cost.
 pub const SLOW_NS: u64 = 3 << 20;
-/// Calls that f0's peaks are found in. The slow ones among them are a peak beside the fast ones.
+/// The number of calls in which f0's peaks are found, with slow calls among them as a second peak.
 const START_OPS: u64 = 20_000;
 const SLOW_OF_THEM: u64 = 100;
-/// The size of a chunk at level 0: all chunks and looks together are less than the calls that the peaks are found in.
+/// The size of a chunk at level 0: all chunks and looks together are fewer than the calls in which peaks are found.
 pub const MAX_CALLS_AT_LEVEL_0: u64 = START_OPS / 8;
-/// Fast calls between two looks whether the peak is chosen, and slow ones between two looks whether a level is decided.
+/// Fast calls between two looks whether the peak is chosen, and slow calls between two looks whether a level is decided.
 const FAST_FEED: u64 = 2000;
 const SLOW_FEED: u64 = 2;
-/// Slow calls that decide a level: many more than come before it is seen that the level has begun.
+/// Slow calls that decide a level: many more than come before the level's beginning is seen.
 const DECISION_CALLS: u64 = 20;
 
 /// The way in which calls below f0 are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     Probes,
-    /// Code in the process: the calls of other callers take no longer, so that only the code itself shows it.
+    /// Code in the process: other callers' calls take no longer, so only the changed code shows it.
     Stubs,
 }
 
-/// The time in which stubs are put in, at most, and behind that until they measure.
+/// The longest time until stubs are inserted, and the time after it until they measure.
 const PATIENCE: Duration = Duration::from_secs(20);
 const SETTLED: Duration = Duration::from_millis(300);
 
 pub struct Held<'a> {
     function: &'a str,
-    /// The code of the program as it was at this level, where stubs measure.
+    /// The program's code at this level, if stubs measure.
     code: Option<Vec<u8>>,
     asked: Asked,
     search: Search,
-    /// A function of each level below, and the time of its calls before the search.
+    /// A function on each level below, and its calls' time before the search.
     below: Vec<(String, f64)>,
     level: usize,
 }
 
-/// The arguments behind those that every search has.
+/// The arguments behind every search's common arguments.
 pub fn arguments(by: By) -> Vec<String> {
     let (start, decision) = (START_OPS.to_string(), DECISION_CALLS.to_string());
     let mut words = vec!["--start-ops", &start, "--decision-calls", &decision, "--max-depth", "16"];
@@ -60,7 +60,7 @@ pub fn arguments(by: By) -> Vec<String> {
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// Waits until stubs were put in: until the code of the program is no longer what it was, and has settled. Returns it.
+/// Waits until stubs are inserted: until the program's code has changed and settled. Returns the code.
 pub fn until_changed(
     search: &mut Search,
     asked: &mut Asked,
@@ -79,7 +79,7 @@ pub fn until_changed(
     code(asked.pid)
 }
 
-/// The code of the program that a process runs, as it is in its memory.
+/// The code of a process's program, as in its memory.
 pub fn code(pid: u32) -> Result<Vec<u8>> {
     let process = Process::open(pid)?;
     let mapping = process.mappings()?.into_iter().find(|it| it.permissions == *b"r-xp").context("no code")?;
@@ -88,8 +88,8 @@ pub fn code(pid: u32) -> Result<Vec<u8>> {
 }
 
 impl<'a> Held<'a> {
-    /// Starts a search below a function. It is at level 0: its calls are counted, and nothing below it is probed. `below` are
-    /// functions that are measured on the levels from 1 on, one for each.
+    /// Starts a search below a function. It is at level 0: its calls are counted, and nothing below it is probed. `below` has
+    /// a measured function for each level from 1 on.
     pub fn start(
         places: &Places,
         program: &Path,
@@ -113,7 +113,7 @@ impl<'a> Held<'a> {
         Ok(Self { function, code, asked, search, below, level: 0 })
     }
 
-    /// Goes one level down. Calls at level 0 may be no more than the peaks take.
+    /// Goes a level down. At level 0 there may be no more calls than the search uses to find peaks.
     pub fn descend(&mut self) -> Result<()> {
         let function = self.function;
         let (below, alone) = self.below.get(self.level).cloned().context("there is no level below")?;
@@ -130,7 +130,7 @@ impl<'a> Held<'a> {
         measured.with_context(|| format!("level {} below {function}", self.level))
     }
 
-    /// The time of a call at this level, ns. An error if the search went on meanwhile.
+    /// A call's time at this level, ns. An error if the search went on meanwhile.
     pub fn a_call(&mut self, calls: Calls<'_>) -> Result<f64> {
         let time = self.asked.a_call_in_chunks(calls)?;
         self.stays()?;
@@ -158,7 +158,7 @@ impl<'a> Held<'a> {
         &mut self.asked
     }
 
-    /// Lets the search go on to its answer, and hands the workload back.
+    /// Lets the search go on to its answer, and returns the workload.
     pub fn finish(mut self) -> Result<(Answer, Asked)> {
         let feed = Calls { function: self.function, calls: SLOW_FEED, ns: SLOW_NS };
         while self.search.runs()? {

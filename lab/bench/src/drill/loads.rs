@@ -1,4 +1,4 @@
-//! Loads that do what programs do: stat() of a file that is in memory (T08 §8.3), and reads at random from a disk (T08 §8.4).
+//! Loads like real programs: stat() on a file in memory (T08 §8.3), and random reads from a disk (T08 §8.4).
 
 use std::fs::File;
 use std::io::Write;
@@ -13,12 +13,12 @@ use super::{Options, Setting, print_failed, shown};
 use crate::statistics::{median, or_dash};
 use crate::{processes, progress};
 
-/// A search that goes on as long as its cost is measured: it decides after more calls than are made.
+/// A search that goes on while its cost is measured: it would decide only after more calls than are made.
 const UNDECIDED: [&str; 4] = ["--start-ops", "200", "--decision-calls", "1000000"];
-/// Bytes of the file that is read from.
+/// The read file's size, bytes.
 const FILE: usize = 64 << 20;
 
-/// A load: the function whose calls it makes, one of those below it that is empty, and the calls of a chunk.
+/// A load: the called function, an empty function below it, and the calls in a chunk.
 struct Load {
     name: &'static str,
     function: &'static str,
@@ -29,7 +29,7 @@ struct Load {
 }
 
 impl Load {
-    /// The option by which its calls are measured.
+    /// The option that chooses its measurement.
     fn option(&self) -> &'static [&'static str] {
         match self.by {
             By::Probes => &[],
@@ -65,25 +65,25 @@ const LOADS: [Load; 3] = [
     },
 ];
 
-/// The calls of a program alone and while a search goes on from its start to its answer.
+/// A program's calls alone and during a search from its start to its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Beside {
     /// A call alone, ns: the mean of before and after.
     pub alone: f64,
-    /// A call meanwhile, ns: the mean of all, also of those before the first probe.
+    /// A call meanwhile, ns: the mean of all, including calls before the first probe.
     pub with: f64,
     /// The calls meanwhile.
     pub calls: f64,
     /// From the start of `wakepath` to its end.
     pub seconds: f64,
-    /// From the first probe to the answer, and the calls that it saw.
+    /// From the first probe to the answer, and the calls seen in this time.
     pub probed_seconds: f64,
     pub probed_calls: f64,
     pub most_probed: f64,
 }
 
 impl Beside {
-    /// `times`: those of a call in each chunk of `chunk` calls.
+    /// `times` has a call's time in each chunk of `chunk` calls.
     fn of(around: [f64; 2], times: &[f64], chunk: u64, seconds: f64, answer: &Answer) -> Self {
         Self {
             alone: around.iter().sum::<f64>() / 2.0,
@@ -96,13 +96,13 @@ impl Beside {
         }
     }
 
-    /// The time that the calls took longer, ms.
+    /// The total time added to the calls, ms.
     pub fn lost_ms(&self) -> f64 {
         (self.with - self.alone) * self.calls / 1e6
     }
 }
 
-/// One round of a load.
+/// A round of a load.
 #[derive(Debug, Clone, Copy)]
 struct Round {
     alone: f64,
@@ -111,7 +111,7 @@ struct Round {
 }
 
 impl Round {
-    /// The additional time of a call while the search measures, percent.
+    /// A call's additional time while the search measures, percent.
     fn overhead(&self) -> f64 {
         (self.held / self.alone - 1.0) * 100.0
     }
@@ -122,7 +122,7 @@ impl Round {
     }
 }
 
-/// Runs a search from its start to its answer beside calls of its function.
+/// Runs a search from its start to its answer beside calls to its function.
 pub fn beside(
     asked: &mut Asked,
     setting: &Setting<'_>,
@@ -238,7 +238,7 @@ fn one(setting: &Setting<'_>, load: &Load, asked: &mut Asked) -> Result<Round> {
     Ok(Round { alone: (before + after) / 2.0, held, search })
 }
 
-/// A file that is removed when this is dropped.
+/// A file that is removed on drop.
 struct Removed(PathBuf);
 
 impl Drop for Removed {

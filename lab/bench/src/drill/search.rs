@@ -1,5 +1,4 @@
-//! `wakepath drill` beside a workload: from its start to its answer, which may be held back by what the workload is asked
-//! to call.
+//! `wakepath drill` beside a workload: from its start to its answer, which the workload's calls can hold back.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use serde_json::Value;
 use super::asked::{Asked, Calls};
 use crate::processes;
 
-/// Removing the probes of a deep tree takes the kernel some time.
+/// Removing a deep tree's probes takes the kernel some time.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// After a function is probed its calls are not measured at once: the old probes are removed first.
 const SETTLED: Duration = Duration::from_millis(100);
@@ -25,17 +24,17 @@ pub struct Search {
     began: Instant,
 }
 
-/// A part of the document of a search.
+/// A part of a search's document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// The functions from the target to what takes the time; several paths are none.
+    /// The functions from the target to the cause; `None` for several paths.
     pub path: Option<Vec<String>>,
     pub is_found: bool,
-    /// Calls of the target from its first probe on.
+    /// The target's calls since its first probe.
     pub calls: u64,
     /// From the first probe to the answer.
     pub seconds: f64,
-    /// The functions that were probed at once, at most.
+    /// The largest number of functions probed at once.
     pub most_probed: u64,
 }
 
@@ -65,18 +64,18 @@ impl Search {
         Ok(Self { child: Some(child), answer, complaints, began: Instant::now() })
     }
 
-    /// Whether it goes on.
+    /// Whether it still runs.
     pub fn runs(&mut self) -> Result<bool> {
         let Some(child) = &mut self.child else { return Ok(false) };
         Ok(child.try_wait()?.is_none())
     }
 
-    /// Time since it was started.
+    /// The time since its start.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// Waits until calls of a function are measured, or f0's counted; `feed` is called meanwhile.
+    /// Waits until a function's calls are measured, or f0's counted; `feed` is called meanwhile.
     pub fn until_measured(
         &mut self,
         asked: &mut Asked,
@@ -103,7 +102,7 @@ impl Search {
         format!("wakepath drill: {}", if said.is_empty() { "no error" } else { said.trim() })
     }
 
-    /// The answer of a search that has come to its end.
+    /// The answer of a finished search.
     pub fn answer(mut self) -> Result<Answer> {
         let status = self.child.take().context("it has ended")?.wait()?;
         ensure!(status.success(), "{} ({status})", self.said());
@@ -111,7 +110,7 @@ impl Search {
         Answer::parse(&text).with_context(|| format!("no answer: {}", self.said()))
     }
 
-    /// Ends it before its answer, as Ctrl-C does.
+    /// Ends it before its answer, like Ctrl-C.
     pub fn stop(mut self) -> Result<()> {
         let child = self.child.take().context("it has ended")?;
         processes::interrupt(child, PATIENCE)?;

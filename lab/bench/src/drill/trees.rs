@@ -1,5 +1,5 @@
-//! T08's synthetic workload (§8.2): a tree of functions, by the number of calls that each makes and by level. Once with the
-//! search held at each level, and once with a search from its beginning to its answer.
+//! T08's synthetic workload (§8.2): a function tree, by each function's number of calls and by level. Once with the search
+//! held at each level, and once with a search from its beginning to its answer.
 
 use anyhow::{Context, Result, ensure};
 
@@ -12,17 +12,17 @@ use crate::progress;
 
 const FAN_OUTS: [usize; 3] = [2, 4, 8];
 const LEVELS: usize = 8;
-/// The calls of a chunk, with nothing to do.
+/// The calls in a chunk, without work.
 const CALLS: u64 = 500;
-/// The time of a call in a search to its answer, ns: all calls are alike, as in T08.
+/// A call's time in a complete search, ns: all calls are alike, as in T08.
 const ALIKE_NS: u64 = 3 << 15;
-/// The calls between two looks whether the answer is there.
+/// The calls between two looks for the answer.
 const ALIKE: u64 = 100;
 
 /// The time that the search adds to a call of f0 at each level, ns.
 type Added = [f64; LEVELS + 1];
 
-/// All rounds of one tree.
+/// All rounds of a tree.
 #[derive(Default)]
 struct Tree {
     fan_out: usize,
@@ -93,13 +93,13 @@ pub fn tables(setting: &Setting<'_>, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The functions from f0 to the one that computes.
+/// The functions from f0 to the computing function.
 fn planted(fan_out: usize) -> Vec<String> {
     let below = (1..=LEVELS).map(|level| format!("t{fan_out}_{level}_0"));
     [format!("tree{fan_out}")].into_iter().chain(below).collect()
 }
 
-/// The time of a call alone, and the time that is added at each level.
+/// A call's time alone, and the added time at each level.
 fn at_each_level(setting: &Setting<'_>, fan_out: usize, function: &str, by: By) -> Result<(f64, Added)> {
     let calls = Calls { function, calls: CALLS, ns: 0 };
     let mut asked = Asked::start(&[], setting.program, None)?;
@@ -119,7 +119,7 @@ fn at_each_level(setting: &Setting<'_>, fan_out: usize, function: &str, by: By) 
     Ok(added(before, times, after))
 }
 
-/// The time alone, the mean of before and after, and the time that is added to it.
+/// The time alone, the mean of before and after, and the added time.
 fn added(before: f64, times: Added, after: f64) -> (f64, Added) {
     let alone = (before + after) / 2.0;
     (alone, times.map(|time| time - alone))

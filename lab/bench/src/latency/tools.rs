@@ -1,4 +1,4 @@
-//! The tools that say how long calls take, as a person would run them, and what they say.
+//! The tools that report call latencies, as a person would run them, and their output.
 
 use std::path::Path;
 
@@ -8,29 +8,29 @@ use wakepath_runner::alone;
 use super::Run;
 use crate::peers::{PerfProbes, is_missing, owned, said};
 
-/// Where programs and files are.
+/// The paths of programs and files.
 pub struct Paths<'a> {
-    /// `lab/workloads/bin/calls`, from the root folder on.
+    /// `lab/workloads/bin/calls`, by its absolute path.
     pub calls: &'a Path,
     pub wakepath: &'a Path,
     pub output: &'a Path,
 }
 
-/// The calls whose latency is measured.
+/// The calls with measured latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
-    /// `counted` of the load, which does next to nothing.
+    /// `counted` in the load, which does next to nothing.
     Function,
     /// `getcpu`.
     SystemCall,
 }
 
-/// The tool that measures.
+/// The measuring tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     Wakepath,
     Bpftrace,
-    /// Every entry and return as an event; their latencies are for a script to find.
+    /// Every entry and return as an event; a script would compute their latencies.
     PerfRecord,
     /// The number of calls alone.
     PerfStat,
@@ -88,7 +88,7 @@ impl Tool {
         }
     }
 
-    /// The program that is needed and is not there.
+    /// The required program, if it is missing.
     pub fn missing(self) -> Option<&'static str> {
         let program = match self {
             Self::Wakepath => return None,
@@ -159,7 +159,7 @@ impl Tool {
         Ok(Run { a_call: question.a_call(&answer, calls)?, counted: self.counted(&answer) })
     }
 
-    /// The number of calls that it saw, as it says itself.
+    /// The number of calls that the tool itself reports.
     fn counted(self, said: &str) -> Option<u64> {
         match self {
             Self::Wakepath => {
@@ -190,7 +190,7 @@ impl Tool {
     }
 }
 
-/// bpftrace refuses a program's name that two folders of the search path have.
+/// bpftrace refuses a program name found in two folders of the search path.
 fn absolute(words: &[String]) -> Vec<String> {
     let mut words = words.to_vec();
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Empty BPF programs: what it costs that the kernel calls anything at all.
+//! Empty BPF programs: the cost of the kernel's calls alone.
 
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
-//! ftrace with a reader for each CPU, through tracefs: what trace-cmd does, without trace-cmd.
+//! ftrace with a reader for each CPU, through tracefs: like trace-cmd, without trace-cmd.
 //!
-//! Readers splice whole pages from `trace_pipe_raw` through a pipe into a file, so that no event is
-//! copied through user space.
+//! Readers splice whole pages from `trace_pipe_raw` through a pipe into a file, so no event is copied through user space.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,14 +18,14 @@ use wakepath_process::Process;
 use super::{Recorded, Recorder, Recording};
 use crate::{machine, processes, tracepoints};
 
-/// For each CPU; large enough that nothing is lost at a million events a second.
+/// For each CPU; large enough for a million events a second without loss.
 const BUFFER_KIB: u32 = 65536;
 
-/// How long a reader rests when its CPU's buffer had no full page. It never wakes for an event.
+/// The time for which a reader rests when its CPU's buffer had no full page. It never wakes for an event.
 const REST: Duration = Duration::from_millis(20);
 
-/// The system call by which a traced program says for which request it works (L19 §4.4.1), as an event with the call's arguments: the event of
-/// getpid itself has none, so that all calls are looked at, and those of this number recorded.
+/// The system call by which a traced program names its current request (L19 §4.4.1), as an event with the call's arguments: the getpid event
+/// itself has no arguments, so all calls are checked, and calls with this number recorded.
 const CALLS: &str = "raw_syscalls/sys_enter";
 const IS_GETPID: &str = "id == 39";
 
@@ -36,12 +35,12 @@ pub struct Ftrace {
     to: Destination,
 }
 
-/// Where events go.
+/// The events' destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
     /// To the disk, as they come.
     Disk,
-    /// Into memory, where new events replace old ones: nobody reads them.
+    /// Into memory, where new events replace old events without being read.
     Memory,
 }
 
@@ -50,12 +49,12 @@ struct Running {
     to: Destination,
     stop: Arc<AtomicBool>,
     readers: Vec<JoinHandle<io::Result<u64>>>,
-    /// The CPU time of each reader so far, ns.
+    /// Each reader's CPU time so far, ns.
     used: Vec<Arc<AtomicU64>>,
     folder: PathBuf,
 }
 
-/// A buffer of our own in tracefs; removing it stops its events.
+/// Our own buffer in tracefs; removing it stops its events.
 struct Instance(PathBuf);
 
 impl Ftrace {
@@ -63,7 +62,7 @@ impl Ftrace {
         Self { folder: folder.to_path_buf(), with_calls: false, to: Destination::Disk }
     }
 
-    /// With the system call of a program's spans beside the events of all recorders.
+    /// With the system call for a program's spans beside the events of all recorders.
     pub fn with_calls(to: Destination, folder: &Path) -> Self {
         Self { folder: folder.to_path_buf(), with_calls: true, to }
     }
@@ -160,11 +159,11 @@ impl Instance {
     }
 }
 
-/// The beginning of the names of our buffers; the number of the process follows.
+/// The prefix of our buffers' names; the pid follows.
 const OURS: &str = "wakepath-bench-";
 
-/// Removes buffers of ours whose process has gone: it ended before it could remove them, and they would record on, at the cost of all that
-/// is measured later. One that cannot be removed stays.
+/// Removes our buffers without a process: it ended before it could remove them, and they would record on, at the cost of all later
+/// measurements. A buffer that cannot be removed stays.
 fn remove_left(folder: &Path, is_there: impl Fn(&str) -> bool) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -177,12 +176,12 @@ fn remove_left(folder: &Path, is_there: impl Fn(&str) -> bool) {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // It cannot be removed while a reader has a file of it open; readers end before this.
+        // It cannot be removed while a reader has a file in it open; readers end before this.
         let _ = fs::remove_dir(&self.0);
     }
 }
 
-/// Moves pages until `stop` is set and nothing is left; returns the bytes moved. `used`: the CPU time of this thread, each time that it rests.
+/// Moves pages until `stop` is set and nothing is left; returns the moved bytes. `used`: this thread's CPU time, updated at each rest.
 fn drain(raw: &File, file: &File, stop: &AtomicBool, used: &AtomicU64) -> io::Result<u64> {
     const CHUNK: usize = 1 << 16;
     let (from, to) = pipe()?;
@@ -214,11 +213,11 @@ fn drain(raw: &File, file: &File, stop: &AtomicBool, used: &AtomicU64) -> io::Re
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
-    // SAFETY: pipe2 writes two descriptors into the array, which it is given whole.
+    // SAFETY: pipe2 writes two descriptors into the array, which has room for two.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: both descriptors are new and owned by nobody else.
+    // SAFETY: both descriptors are new and have no other owner.
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
@@ -229,7 +228,7 @@ fn splice(from: i32, to: i32, len: usize) -> io::Result<usize> {
     usize::try_from(moved).map_err(|_| io::Error::last_os_error())
 }
 
-/// A figure of a CPU's `stats` file; 0 if it is not there.
+/// A figure in a CPU's `stats` file; 0 if it is missing.
 fn field(stats: &str, name: &str) -> u64 {
     let line = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.and_then(|figure| figure.trim().parse().ok()).unwrap_or(0)

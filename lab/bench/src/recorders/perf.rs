@@ -1,4 +1,4 @@
-//! `perf record -a` of the same events.
+//! `perf record -a` with the same events.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use anyhow::{Context, Result};
 use super::{Recorded, Recorder, Recording, started};
 use crate::{processes, tracepoints};
 
-/// Large enough that nothing is lost at a million events a second.
+/// Large enough for a million events a second without loss.
 const BUFFER: &str = "64M";
 
 /// Its events count well before this time.
 const START: Duration = Duration::from_millis(800);
 
-/// The system call by which a traced program says for which request it works, and the filter that leaves out all others
+/// The system call by which a traced program names its current request, and the filter that leaves out all others
 /// ([`super::ftrace`] has the same).
 const CALLS: [&str; 4] = ["-e", "raw_syscalls:sys_enter", "--filter", "id == 39"];
 
@@ -35,7 +35,7 @@ impl Perf {
         Self { output: folder.join("perf.data"), with_calls: false }
     }
 
-    /// With the system call of a program's spans beside the events of all recorders.
+    /// With the system call for a program's spans beside the events of all recorders.
     pub fn with_calls(folder: &Path) -> Self {
         Self { with_calls: true, ..Self::new(folder) }
     }
@@ -70,7 +70,7 @@ impl Recording for Running {
     }
 
     fn stop(self: Box<Self>) -> Result<Recorded> {
-        // It reads all it wrote once more, for build ids, before it ends.
+        // It reads all its data once more, for build ids, before it ends.
         let output = processes::interrupt(self.child, Duration::from_secs(60))?;
         let said = String::from_utf8_lossy(&output.stderr);
         let bytes = fs::metadata(&self.output).ok().map(|metadata| metadata.len());
@@ -87,7 +87,7 @@ fn number_before(said: &str, unit: &str) -> Option<u64> {
     words.get(index.checked_sub(1)?)?.trim_start_matches('(').parse().ok()
 }
 
-/// `Processed 123 events and lost 4 chunks!` or `lost 4 samples`; silence means none.
+/// `Processed 123 events and lost 4 chunks!` or `lost 4 samples`; no such line means none.
 fn lost(said: &str) -> u64 {
     let words: Vec<&str> = said.split_whitespace().collect();
     let after = words.iter().position(|word| *word == "lost").and_then(|index| words.get(index + 1));

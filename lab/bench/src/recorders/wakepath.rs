@@ -29,7 +29,7 @@ struct Running {
 }
 
 impl Running {
-    /// The recording to be read: a flight recorder has none until it is asked for one.
+    /// The recording to read: a flight recorder has none until a trigger.
     fn recording(&self) -> Result<PathBuf> {
         if !self.is_flight {
             return Ok(self.output.clone());
@@ -39,7 +39,7 @@ impl Running {
     }
 }
 
-/// The rows of the table: what a person gets who asks for nothing, and the least that makes a path.
+/// The table's rows: the default options, the smallest set that makes a path, and stacks.
 pub fn rows(program: &Path, folder: &Path) -> Vec<Box<dyn Recorder>> {
     vec![
         with("wakepath, path events alone", &["--path-only"], program, folder),
@@ -49,7 +49,7 @@ pub fn rows(program: &Path, folder: &Path) -> Vec<Box<dyn Recorder>> {
     ]
 }
 
-/// The row of a person who asks for nothing.
+/// The row with default options.
 pub fn by_default(program: &Path, folder: &Path) -> Box<dyn Recorder> {
     with("wakepath", &[], program, folder)
 }
@@ -76,12 +76,12 @@ fn records(pid: u32) -> bool {
             .any(|program| attached.contains(&program.id) && program.name == "sched_switch")
 }
 
-/// The program of a link, as the kernel describes the link's descriptor.
+/// A link's program, as the kernel describes the link's descriptor.
 fn program_of_link(text: &str) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("prog_id:"))?.trim().parse().ok()
 }
 
-/// The stacks of a recording, from the document of `info`.
+/// A recording's stacks, from the `info` document.
 fn stacks(info: &Value) -> Option<Stacks> {
     let taken = info["stacks"]["taken"].as_u64()?;
     let repeated = info["stacks"]["repeated"].as_u64()?;

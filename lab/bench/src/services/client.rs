@@ -1,4 +1,4 @@
-//! Clients of a service: each sends a request as soon as the one before is answered.
+//! A service's clients: each sends a request as soon as its last is answered.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,12 +9,12 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 /// An answer that takes longer has failed.
 const MAX_ANSWER: Duration = Duration::from_secs(10);
-/// The head and the body of an answer together are smaller, and so is a message of spans.
+/// An answer's head and body together are smaller, and so is a span message.
 const MAX_BYTES: usize = 1 << 24;
-/// Requests are for these many different things.
+/// The number of different paths in requests.
 const NUMBERS: usize = 1000;
 
-/// Sends `count` requests by `connections` clients at a time, all from this thread, as `ab` does. Each request is for `path`, with `{}` in it
+/// Sends `count` requests by `connections` clients at a time, all from this thread, like `ab`. Each request is for `path`, whose `{}` is
 /// replaced by a number below [`NUMBERS`]. Returns the mean time from a request to its answer, seconds.
 pub fn requests(address: &str, path: &str, connections: usize, count: usize) -> Result<f64> {
     let mut clients = Vec::new();
@@ -42,7 +42,7 @@ pub fn requests(address: &str, path: &str, connections: usize, count: usize) -> 
                 client.send(address, path, sent)?;
                 sent += 1;
             } else {
-                // It is not looked at any more.
+                // It is no longer polled.
                 polled.fd = -1;
             }
         }
@@ -54,7 +54,7 @@ pub fn requests(address: &str, path: &str, connections: usize, count: usize) -> 
 struct Client {
     stream: TcpStream,
     sent: Instant,
-    /// The part of the answer that came.
+    /// The received part of the answer.
     answer: Vec<u8>,
 }
 
@@ -67,7 +67,7 @@ impl Client {
         self.stream.write_all(head.as_bytes()).context("the service takes no request")
     }
 
-    /// Takes what came; whether that is the end of the answer.
+    /// Reads received bytes. Returns whether they end the answer.
     fn receive(&mut self) -> Result<bool> {
         let mut bytes = [0; 4096];
         let length = self.stream.read(&mut bytes).context("the service does not answer")?;
@@ -79,7 +79,7 @@ impl Client {
     }
 }
 
-/// The length of the answer that begins here, in bytes; `None` while its head has not ended or its body has not come.
+/// The length of the answer that begins here, in bytes; `None` before its head has ended or its body has come.
 fn whole(answer: &[u8]) -> Result<Option<usize>> {
     ensure!(answer.len() < MAX_BYTES, "an answer without an end");
     let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
@@ -92,7 +92,7 @@ fn whole(answer: &[u8]) -> Result<Option<usize>> {
     Ok((answer.len() >= whole).then_some(whole))
 }
 
-/// The bytes of a body, as the lines of its head say.
+/// A body's bytes, by the lines of its head.
 pub fn length<'a>(mut lines: impl Iterator<Item = &'a str>) -> Option<usize> {
     let value = lines.find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -105,10 +105,10 @@ fn readable(stream: &TcpStream) -> libc::pollfd {
     libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLIN, revents: 0 }
 }
 
-/// Waits until something came.
+/// Waits until a client has received bytes.
 fn wait(polled: &mut [libc::pollfd]) -> Result<()> {
     let (count, patience) = (libc::nfds_t::try_from(polled.len())?, i32::try_from(MAX_ANSWER.as_millis())?);
-    // SAFETY: the kernel reads and writes the entries of the slice, whose number it is given.
+    // SAFETY: the kernel reads and writes the slice's entries, whose number it is given.
     match unsafe { libc::poll(polled.as_mut_ptr(), count, patience) } {
         0 => bail!("no answer within {} s", MAX_ANSWER.as_secs()),
         found if found < 0 => Err(std::io::Error::last_os_error()).context("cannot wait for answers"),
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Answers each request with its own path; closes a connection if it is asked for `/close`.
+    /// Answers each request with its own path; closes a connection if `/close` is requested.
     fn echo(stream: TcpStream) -> Vec<String> {
         let mut lines = BufReader::new(stream.try_clone().expect("a second handle")).lines();
         let (mut seen, mut stream) = (Vec::new(), stream);

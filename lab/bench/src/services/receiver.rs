@@ -1,4 +1,5 @@
-//! The backend that services send their spans to: it takes each message and answers, the same in every scenario.
+//! The backend to which services send their spans: it takes each message and answers, the same in every
+//! scenario.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,10 +10,10 @@ use anyhow::{Context, Result, ensure};
 
 use super::client;
 
-/// The answer to a message: all of it was taken.
+/// The answer to a message: all spans were taken.
 const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 0\r\n\r\n";
 
-/// A receiver under way, until this process ends.
+/// A running receiver, until this process ends.
 pub struct Receiver(Arc<AtomicU64>);
 
 impl Receiver {
@@ -29,7 +30,7 @@ impl Receiver {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let counted = Arc::clone(&counted);
-                // A service that ends leaves a broken connection: that is no error.
+                // A service that ends leaves a broken connection, which is no error.
                 std::thread::spawn(move || serve(stream, &counted));
             }
         });

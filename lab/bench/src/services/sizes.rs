@@ -1,5 +1,5 @@
-//! How long `wakepath requests` takes for recordings of one load that grow from row to row (L19 §4.4.2). If the cost grows linearly, the
-//! columns for a megabyte stay level.
+//! The time of `wakepath requests` for recordings of a load that grow from row to row (L19 §4.4.2). If the cost grows linearly, the
+//! columns per megabyte stay level.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -19,24 +19,24 @@ use crate::statistics::{median, or_dash};
 use crate::used::used;
 use crate::{machine, processes, progress};
 
-/// The questions that are asked of a recording, and the columns that have the answers' times.
+/// The questions about a recording, and the columns with the answers' times.
 const QUESTIONS: [(&str, &[&str]); 2] = [
     ("the table of requests", &["requests"]),
     ("the 100 slowest explained", &["requests", "--slowest", "100"]),
 ];
-/// How often each question is asked. The sizes take turns.
+/// The number of times each question is asked. The sizes take turns.
 const ROUNDS: usize = 2;
-/// A recording that does not reach its size by then ends with what it has.
+/// A recording that does not reach its size by then ends early.
 const MAX_RECORDING: Duration = Duration::from_secs(60);
-/// The clients of the service, and the requests between two looks whether the recording has ended. Few clients wait more often: more events
-/// a request.
+/// The service's clients, and the requests between two looks whether the recording has ended. Few clients wait more often: more events per
+/// request.
 const CLIENTS: usize = 2;
 const REQUESTS: usize = 500;
 
-/// A recording and what asking took: for each question the CPU time, the time that a person waits, and the memory at its most.
+/// A recording and the cost of its questions: for each the CPU time, the time that a person waits, and the peak memory.
 struct Row {
     path: PathBuf,
-    /// Seconds that it took to record.
+    /// Seconds of recording.
     seconds: f64,
     bytes: u64,
     events: u64,

@@ -1,11 +1,11 @@
-//! From the rounds of a service to a table.
+//! From a service's rounds to a table.
 
 use std::fmt::Write;
 
 use super::{BASELINE, Round, Run, SCENARIOS, Service};
 use crate::statistics::{Estimate, estimate, median, or_dash};
 
-/// A table in Markdown. `share` of the usual number of requests was sent in each run.
+/// A table in Markdown. Each run sent `share` times the usual number of requests.
 pub fn of(service: &Service, rounds: &[Round], share: f64) -> String {
     let mut text = format!(
         "`{} {}`, and on the same CPU {} requests for `{}` by {} clients, of which each sends one as soon as the one before is answered; medians of {} \
@@ -68,7 +68,7 @@ fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-/// The run of a scenario in a round; that of the baseline is the mean of its two.
+/// A scenario's run in a round; for the baseline, the mean of its two runs.
 fn run(round: &Round, place: usize) -> Option<Run> {
     let run = round[place]?;
     let second = round.last().copied().flatten().filter(|_| place == BASELINE);
@@ -77,7 +77,7 @@ fn run(round: &Round, place: usize) -> Option<Run> {
     Some(Run { request: mean(REQUEST), cpu: mean(CPU), ..run })
 }
 
-/// For each round, the additional time over another scenario of the same round, as a share.
+/// For each round, the additional time over another scenario in the same round, as a share.
 fn costs(rounds: &[Round], place: usize, over: usize, of: fn(&Run) -> f64) -> Vec<f64> {
     let pairs = rounds.iter().filter_map(|round| Some((run(round, place)?, run(round, over)?)));
     pairs.map(|(with, without)| of(&with) / of(&without) - 1.0).collect()
@@ -91,8 +91,8 @@ fn ratios(rounds: &[Round], place: usize) -> String {
     if ratios.is_empty() { "–".to_owned() } else { ratios.join("; ") }
 }
 
-/// How many times the cost of a scenario the rival's is: the ratio of the two medians, and the least that their intervals allow. A ratio for each
-/// round would mean nothing where the smaller cost is about nothing.
+/// The ratio of the rival's cost to the scenario's: the ratio of the two medians, and the least ratio that their intervals allow. A ratio for
+/// each round would mean nothing where the smaller cost is about nothing.
 fn times(rounds: &[Round], place: usize, rival: usize) -> String {
     let of = |place| estimate(&costs(rounds, place, BASELINE, REQUEST));
     let (Some(ours), Some(theirs)) = (of(place), of(rival)) else { return "–".to_owned() };
@@ -110,7 +110,7 @@ fn least(ours: Estimate, theirs: Estimate) -> Option<f64> {
     (theirs.low > 0.0 && ours.high > 0.0).then(|| theirs.low / ours.high)
 }
 
-/// By how much the two runs of the baseline differ in half of the rounds at most.
+/// The median difference between the baseline's two runs, as a share.
 fn scatter(rounds: &[Round]) -> Option<f64> {
     let pairs = rounds.iter().filter_map(|round| round[BASELINE].zip(round.last().copied().flatten()));
     median(&pairs.map(|(first, second)| (first.request / second.request - 1.0).abs()).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! Text that is put into a file, in an order that keeps what is nested nested.
+//! Text inserted into a file, in an order that preserves nesting.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::{Extent, Piece, on};
 use crate::mutant::Mutant;
 
-/// The order of what is inserted at one byte: first the ends of ranges, inner ones before outer ones; then what has no end;
-/// then the beginnings, outer ones before inner ones. Ranges that are equal were found from the outside in.
+/// The order of insertions at the same byte: first the ends of ranges, inner before outer; then points; then the
+/// beginnings, outer before inner. Equal ranges were found from the outside in.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     End(Reverse<usize>, Reverse<usize>),
@@ -22,7 +22,7 @@ enum Part {
     End(usize),
 }
 
-/// All that is put into one file.
+/// All insertions into a file.
 #[derive(Default)]
 pub struct Inserts {
     inserts: Vec<(usize, Rank, Vec<Part>)>,
@@ -35,12 +35,12 @@ impl Inserts {
         self.pieces.len() - 1
     }
 
-    /// Text at one byte.
+    /// Inserts text at a byte.
     pub fn point(&mut self, at: usize, text: impl Into<String>) {
         self.inserts.push((at, Rank::Point(self.inserts.len()), vec![Part::Text(text.into())]));
     }
 
-    /// Text around a range, which becomes a piece together with it.
+    /// Inserts text around a range, which becomes a piece together with it.
     pub fn around(&mut self, range: Range<usize>, extent: Extent, mutants: &[&Mutant], texts: (&str, &str)) {
         self.enclose(range, extent, mutants, vec![Part::Text(texts.0.to_owned())], texts.1);
     }
@@ -61,7 +61,7 @@ impl Inserts {
         self.inserts.push((range.end, Rank::End(Reverse(range.start), Reverse(order)), end));
     }
 
-    /// Chooses between an expression and its alternatives, each the code of a mutant.
+    /// Chooses between an expression and its alternatives, each a mutant's code.
     pub fn choose(&mut self, range: Range<usize>, mutants: &[&Mutant], code: impl Fn(&Mutant) -> String) {
         let mut begin = vec![Part::Text("(".to_owned())];
         for mutant in mutants {
@@ -78,7 +78,7 @@ impl Inserts {
         self.enclose(range, Extent::Choice, mutants, begin, " })");
     }
 
-    /// Statements in front of all others of a body, each of which returns the value of a mutant.
+    /// Inserts statements in front of a body, each of which returns a mutant's value.
     pub fn returns(&mut self, at: usize, mutants: &[&Mutant]) {
         let mut parts = Vec::new();
         for mutant in mutants {
@@ -94,7 +94,7 @@ impl Inserts {
         self.inserts.push((at, Rank::Point(self.inserts.len()), parts));
     }
 
-    /// The source with everything inserted, and the pieces of the result.
+    /// The source with all insertions, and the result's pieces.
     pub fn apply(mut self, source: &str) -> (String, Vec<Piece>) {
         self.inserts.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
         let mut text = String::with_capacity(source.len() * 2);

@@ -1,4 +1,4 @@
-//! Each genre of mutant on a snippet.
+//! Each mutant genre on a snippet.
 
 use std::collections::HashSet;
 
@@ -10,8 +10,8 @@ fn mutant(number: u32, genre: Genre, at: (usize, usize), replacement: &str) -> M
     Mutant { number, name, file: "a.rs".to_owned(), genre, replacement: replacement.to_owned(), at }
 }
 
-/// Rewrites a snippet. In a drawing of it, `^` stands under the beginning of a mutant, in the order of `genres`, which also
-/// have the replacements.
+/// Rewrites a snippet. In its drawing, `^` stands under a mutant's beginning, in the order of `genres`, which also have the
+/// replacements.
 fn rewritten(drawing: &str, genres: &[(Genre, &[&str])]) -> (String, Rewritten) {
     let (mut source, mut mutants) = (String::new(), Vec::new());
     let mut genres = genres.iter();

@@ -1,4 +1,4 @@
-//! Finds the code of each mutant in the syntax tree, and puts its switch there.
+//! Finds each mutant's code in the syntax tree, and puts its switch there.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -11,13 +11,13 @@ use super::insert::Inserts;
 use super::{Extent, on};
 use crate::mutant::{Genre, Mutant, Position};
 
-/// The walk through one file.
+/// The walk through a file.
 pub struct Visitor<'a> {
     source: &'a str,
-    /// The mutants that are looked for, by where they are.
+    /// The mutants to find, by genre and position.
     listed: HashMap<(Genre, Position), Vec<&'a Mutant>>,
     keep_const: &'a HashSet<String>,
-    /// The number of surrounding functions that are evaluated by the compiler.
+    /// The number of surrounding functions evaluated by the compiler.
     evaluated: u32,
     pub inserts: Inserts,
     pub switched: BTreeSet<u32>,
@@ -41,7 +41,7 @@ impl<'a> Visitor<'a> {
         }
     }
 
-    /// The mutants of a genre at the beginning of a span, which get their switches now.
+    /// The mutants with this genre at a span's beginning, which get their switches now.
     fn take(&mut self, genre: Genre, span: Span) -> Vec<&'a Mutant> {
         if self.evaluated > 0 {
             return Vec::new();
@@ -55,7 +55,7 @@ impl<'a> Visitor<'a> {
         &self.source[node.span().byte_range()]
     }
 
-    /// Prepares for the body of a function; true if the compiler evaluates it.
+    /// Prepares for a function's body; true if the compiler evaluates it.
     fn enter(&mut self, signature: &syn::Signature, block: &syn::Block) -> bool {
         let name = signature.ident.to_string();
         let (from, to) = (position(block.span()), position_of(block.span().end()));
@@ -69,7 +69,7 @@ impl<'a> Visitor<'a> {
             return true;
         }
         self.inserts.around(block.span().byte_range(), Extent::Function, &[], ("", ""));
-        // Another type than the body's is another type of the function.
+        // A value with another type than the body's would change an opaque return type.
         let is_opaque = self.code(&signature.output).contains("impl ");
         let first = block.stmts.first().filter(|_| !is_opaque);
         if let Some(first) = first {
@@ -95,7 +95,7 @@ fn position_of(at: proc_macro2::LineColumn) -> Position {
     (at.line, at.column + 1)
 }
 
-/// True if an expression binds names by `let`: it has no other place than the condition that it is in.
+/// True if an expression binds names by `let`: it can stand only in its own condition.
 fn has_let(expression: &Expr) -> bool {
     match expression {
         Expr::Let(_) => true,
@@ -119,7 +119,7 @@ impl<'ast> Visit<'ast> for Visitor<'_> {
         }
     }
 
-    // The compiler evaluates these: constants, lengths of arrays, numbers of variants, arguments of types and patterns.
+    // The compiler evaluates these: constants, array lengths, variant numbers, arguments of types and patterns.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}

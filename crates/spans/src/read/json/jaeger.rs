@@ -16,7 +16,7 @@ use crate::{Kind, Service, ServiceIndex};
 pub(super) struct JaegerTrace<'a> {
     #[serde(borrow)]
     spans: List<&'a RawValue>,
-    /// In the order of their names: the same file gives the same answer.
+    /// Ordered by name, so that equal files give equal answers.
     #[serde(borrow)]
     processes: Option<BTreeMap<Cow<'a, str>, &'a RawValue>>,
 }
@@ -73,7 +73,7 @@ struct Tag<'a> {
     value: Scalar<'a>,
 }
 
-/// Takes the spans of a trace.
+/// Takes a trace's spans.
 pub(super) fn take(trace: &JaegerTrace<'_>, collector: &mut Collector) {
     collector.measured_in(1000);
     let mut services: BTreeMap<&str, Option<ServiceIndex>> = BTreeMap::new();
@@ -110,7 +110,7 @@ fn take_span(span: &JaegerSpan<'_>, service: Option<ServiceIndex>, collector: &m
     let parent = references.filter(|one| {
         one.kind.text().is_some_and(|kind| kind == "CHILD_OF") && one.trace_id.trace() == trace
     });
-    // A length that is none leaves the span without one; where there is none at all, it took no µs.
+    // A malformed duration leaves the span without a length; a missing duration is 0 µs.
     let length = if span.duration.is_there() { span.duration.number() } else { Some(0) };
     let length_ns = length.map(|length| length.saturating_mul(1000));
     let from_ns = span.start_time.number().unwrap_or(0).saturating_mul(1000);
@@ -139,7 +139,7 @@ fn take_span(span: &JaegerSpan<'_>, service: Option<ServiceIndex>, collector: &m
     collector.span(service, &Described { name: &name, turns: turns.as_deref(), ..described });
 }
 
-/// The tags with their names; without those that are none.
+/// The tags with their names, without malformed tags.
 fn tags<'a>(list: &List<&'a RawValue>) -> impl Iterator<Item = (Cow<'a, str>, Scalar<'a>)> {
     list.0.iter().filter_map(|tag| {
         let Tag { key, value } = Scalar::from(*tag).object()?;

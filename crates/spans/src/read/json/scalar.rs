@@ -1,4 +1,4 @@
-//! A value of JSON, read by its use, in each form that a writer may give it.
+//! A JSON value, read where it is used, in each form that a writer may give it.
 
 use std::borrow::Cow;
 use std::fmt::{self, Formatter};
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::super::protobuf::kind;
 use crate::{Kind, SpanId, TraceId};
 
-/// The number of an error among the codes of a status.
+/// The number of the error status code.
 const ERROR: u64 = 2;
 
 /// Identities are hex in OTLP, and base64 by the general rules for protobuf in JSON, which some writers follow.
@@ -22,7 +22,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// A value, as its text in the document; `None` for null, and where there is none.
+/// A value's text in the document; `None` for null and for a missing value.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Scalar<'a>(#[serde(borrow)] Option<&'a RawValue>);
@@ -34,7 +34,7 @@ impl<'a> From<&'a RawValue> for Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// The object; `None` where it is none, or its keys have values that it cannot have.
+    /// The value as an object; `None` for another type, or where a key has an impossible value.
     pub(super) fn object<T: Deserialize<'a>>(self) -> Option<T> {
         let text = self.0?.get();
         text.starts_with('{').then(|| serde_json::from_str(text).ok())?
@@ -44,7 +44,7 @@ impl<'a> Scalar<'a> {
         self.0.is_some()
     }
 
-    /// The text; `None` where it is none.
+    /// The value as a text; `None` for another type.
     pub(super) fn text(self) -> Option<Cow<'a, str>> {
         let quoted = self.0?.get().strip_prefix('"')?.strip_suffix('"')?;
         if !quoted.contains('\\') {
@@ -53,37 +53,37 @@ impl<'a> Scalar<'a> {
         serde_json::Deserializer::from_str(self.0?.get()).deserialize_bytes(Text).ok().map(Cow::Owned)
     }
 
-    /// The number; `None` where it is none, is negative or not whole. JSON of OTLP writes numbers of 64 bits as texts, and some writers
-    /// have no whole numbers.
+    /// The value as a number; `None` for another type, a negative number or a fraction. OTLP's JSON writes 64-bit numbers as texts, and
+    /// some writers have no whole numbers.
     pub(super) fn number(self) -> Option<u64> {
         let text = self.text().or_else(|| Some(self.0?.get().into()))?;
         let rounded = || {
             let number: f64 = text.parse().ok()?;
-            // The first number above, 2^64, is one of them, and rounds down to the last.
+            // The bound 2^64, which is also accepted, rounds down to `u64::MAX`.
             let is_whole = number.fract() == 0.0 && (0.0..=u64::MAX as f64).contains(&number);
             is_whole.then_some(number as u64)
         };
         text.parse().ok().or_else(rounded)
     }
 
-    /// The number of a thread or a process: 0 is none.
+    /// A thread or process number; 0 is `None`.
     pub(super) fn small(self) -> Option<u32> {
         u32::try_from(self.number()?).ok().filter(|number| *number > 0)
     }
 
-    /// The identity of a trace.
+    /// A trace identity.
     pub(super) fn trace(self) -> Option<TraceId> {
         let text = self.text()?;
         TraceId::from_hex(&text).or_else(|| TraceId::from_bytes(&BASE64.decode(&*text).ok()?))
     }
 
-    /// The identity of a span.
+    /// A span identity.
     pub(super) fn span(self) -> Option<SpanId> {
         let text = self.text()?;
         SpanId::from_hex(&text).or_else(|| SpanId::from_bytes(&BASE64.decode(&*text).ok()?))
     }
 
-    /// The kind of a span, by its number or its name.
+    /// A span kind, from its number or name.
     pub(super) fn kind(self) -> Kind {
         match self.number() {
             Some(number) => i32::try_from(number).map_or(Kind::Unspecified, kind),
@@ -91,12 +91,12 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// Whether the code of a status is that of an error, by its number or its name.
+    /// Whether a status code is the error code, from its number or name.
     pub(super) fn is_error(self) -> bool {
         self.number() == Some(ERROR) || self.text().is_some_and(|name| name == "STATUS_CODE_ERROR")
     }
 
-    /// Whether it is true, also as a text.
+    /// Whether the value is true, also as a text.
     pub(super) fn is_true(self) -> bool {
         self.0.is_some_and(|value| matches!(value.get(), "true" | "\"true\""))
     }
@@ -118,8 +118,8 @@ fn named_kind(name: &str) -> Kind {
         .map_or(Kind::Unspecified, |(_, kind)| kind)
 }
 
-/// Reads a text with escapes. JavaScript cuts texts within a character, and then writes half of a surrogate pair, which
-/// is no character: it is replaced.
+/// Reads a text with escapes. JavaScript cuts texts within a character, and then writes half a surrogate pair, which is no character:
+/// it is replaced.
 struct Text;
 
 impl Visitor<'_> for Text {
