@@ -109,8 +109,8 @@ pub struct RecordArguments {
     /// Also record goroutines: which thread runs which, why each waits, and which other makes it ready
     ///
     /// With --otlp, spans in Go programs then belong to goroutines. Each step of a goroutine (it waits, is made ready, runs) takes its
-    /// thread about 1 µs longer; services whose goroutines do little else between steps get many times slower. Understood are programs
-    /// by Go 1.18 and later; without debug information, only by the versions in docs/requests.md.
+    /// thread about 1 µs longer; services whose goroutines do little else between steps get many times slower. Programs by Go 1.18 and
+    /// later are understood; without debug information, only the versions in docs/requests.md.
     #[arg(
         long,
         value_name = "WHICH",

@@ -56,7 +56,7 @@ impl fmt::Display for Recorder {
     }
 }
 
-/// How recorders are asked.
+/// The way to ask recorders.
 #[derive(Debug, Clone)]
 pub struct Way {
     /// The moment to keep, ns since 1970; `None`: now.
