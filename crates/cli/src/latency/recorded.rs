@@ -26,7 +26,7 @@ use crate::requests::{is_spans, spans_failure};
 #[command(next_help_heading = "From a recording")]
 pub struct RecordedArguments {
     /// Count in this recording, or in another tracer's trace, instead of on this machine; repeat it for several hosts, or for a file
-    /// with spans. Covers the targets of the recording, unless -p, -a or an option below chooses threads
+    /// with spans. Covers the threads for which the recording was made, unless -p, -a or an option below chooses threads
     #[arg(short = 'i', long = "input", value_name = "REC", conflicts_with_all = ["duration", "command"])]
     pub recordings: Vec<PathBuf>,
     /// Count this thread
