@@ -1,4 +1,4 @@
-//! The command line: the options of the program and its verbs.
+//! The command line: the program's options and verbs.
 
 use clap::{Parser, Subcommand};
 
@@ -70,7 +70,7 @@ Examples:
 
 const GLOSSARY: &str = "The words of the output are defined in docs/glossary.md.";
 
-/// The program's version and the newest recording that it reads.
+/// The program's version and the newest recording format it reads.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (recording format ", "16", ")");
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
         assert!(VERSION.ends_with(&format!("(recording format {})", wakepath_engine::FORMAT)), "{VERSION}");
     }
 
-    /// The words of a command line of ours in a line of a document, from its verb on; `None` without one.
+    /// The words of a wakepath command line in a document's line, from its verb on; `None` without such a command.
     #[cfg(feature = "collect")]
     fn command_line(code: &str) -> Option<Vec<&str>> {
         let is_before = |word: &&str| matches!(*word, "$" | "sudo") || word.contains('=');

@@ -1,4 +1,5 @@
-//! Recording and counting: signals, the command beside them, and the failures that `record` and `latency` share.
+//! Recording and counting: signals, the command beside them, and the failures shared by `record`, `latency`, `drill`
+//! and `watch`.
 
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -13,20 +14,20 @@ use crate::failure::Failure;
 use crate::file;
 use crate::output::Output;
 
-/// Catches the signals that ask to stop.
+/// Catches the signals that ask for a stop.
 pub fn watch_signals(beside_command: bool) -> Result<Signals, Failure> {
     Signals::watch(beside_command)
         .map_err(|error| Failure::new(Code::Rights, format!("cannot watch for Ctrl-C: {error}")))
 }
 
-/// Drops all privileges: an answer is computed and written as the user who called.
+/// Drops all privileges: answers are computed and written with the rights of the calling user.
 pub fn drop_privileges(command_is_roots: bool) -> Result<(), Failure> {
     drop_rights(Caller::from_sudo().as_ref(), command_is_roots)
         .map_err(|error| Failure::new(Code::Rights, format!("cannot drop privileges: {error}")))
 }
 
-/// The wait status of the command, if there is one. A command that outlived its recording or counting (`done`)
-/// is waited for: its end was not asked for, and the caller needs its exit code.
+/// The command's wait status; `None` without a command. A command that still runs after its recording or counting
+/// (`done`) is awaited: wakepath was not asked to end it, and the caller needs its exit code.
 pub fn await_command(
     (running, status): (Option<Running>, Option<i32>),
     command: &[std::ffi::OsString],
@@ -43,13 +44,13 @@ pub fn await_command(
     })
 }
 
-/// The command's own exit code; else success.
+/// The command's own exit code; success without a command.
 pub fn code_of_command(status: Option<i32>) -> ExitCode {
     status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(exit_code(status) as u8))
 }
 
-/// Warns about a command that ended as probes end a program: an exception passed one, or the command switches
-/// stacks in a way that is not recognised.
+/// Warns if the command ended as programs under probes do: an exception passed a probed function, or the command
+/// switches stacks in an unrecognised way.
 pub fn warn_of_probes(status: Option<i32>, no_exceptions: bool, output: &Output) {
     const SIGILL: i32 = 4;
     const SIGABRT: i32 = 6;
@@ -67,7 +68,7 @@ pub fn warn_of_probes(status: Option<i32>, no_exceptions: bool, output: &Output)
     output.complain("warning", text);
 }
 
-/// The failure of recording or counting, with a hint.
+/// The failure of a recording or count, with a hint.
 pub fn collect_failure(error: &CollectError) -> Failure {
     let text = error.to_string();
     match error {
@@ -119,7 +120,7 @@ pub fn collect_failure(error: &CollectError) -> Failure {
     }
 }
 
-/// The failure to find or to count the targets, with a hint.
+/// The failure to find or count the targets, with a hint.
 pub fn target_failure(error: LiveLatencyError) -> Failure {
     match error {
         LiveLatencyError::Collect(error) => collect_failure(&error),

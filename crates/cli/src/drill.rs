@@ -1,4 +1,4 @@
-//! `wakepath drill`: which functions, inside the slow calls of one, make them slow.
+//! `wakepath drill`: the functions which make a function's slow calls slow.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -29,26 +29,26 @@ use crate::record::{MIN_FREE_PERCENT, read_made, record_failure};
 
 /// Find the functions that make the calls of a peak slow, by probing a running process level by level
 ///
-/// The calls of TARGET (FILE:FUNCTION or kernel:FUNCTION, as of `wakepath latency`, or python:FUNCTION) are counted first, and their latencies have peaks. For the
-/// calls within one peak, the functions that TARGET calls are measured, then those that the slowest of them call, and so
-/// on: at each level only the calls on the way, and only in this process. The answer is the path of calls to the function
-/// that takes the time. All probes are removed at the end, also after Ctrl-C or if wakepath is killed.
+/// The calls of TARGET (FILE:FUNCTION or kernel:FUNCTION as in `wakepath latency`, or python:FUNCTION) are counted first, and their latencies have
+/// peaks. For the calls within one peak, the functions called by TARGET are measured, then the functions called by the slowest, and so on: at each
+/// level only the calls on the way, and only in this process. The answer is the path of calls to the function that takes the time. All probes are
+/// removed at the end, also after Ctrl-C or if wakepath is killed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct DrillArguments {
     /// The function to start from [default with --resume: the saved one]
     #[arg(value_name = "TARGET", required_unless_present = "resume")]
     target: Option<String>,
-    /// The process that calls it
+    /// The process that calls TARGET
     #[arg(short = 'p', long = "pid", value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
-    /// Explain this peak, numbered as in the histogram of `latency`, or `all`, the slowest first; without it, the slowest
+    /// Explain this peak, numbered as in the histogram of `latency`, or `all`, the slowest first [default: the slowest]
     #[arg(long, value_name = "N|all", value_parser = asked_peak)]
     peak: Option<AskedPeak>,
-    /// Keep the search in FILE at the end, also one that was stopped
+    /// Save the search in FILE at the end, also after Ctrl-C
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Go on with the search of FILE, in the same process or in another one of the same code
+    /// Continue the search in FILE, in the same process or in another with the same code
     #[arg(long, value_name = "FILE", conflicts_with = "peak")]
     resume: Option<PathBuf>,
     /// Stop the search after this time (1m)
@@ -66,25 +66,25 @@ pub struct DrillArguments {
     /// Do not look below calls that take less than 2^N ns
     #[arg(long, value_name = "N")]
     min_bucket: Option<usize>,
-    /// Count N calls of TARGET before the peak is chosen; after 10 s it is chosen from fewer
+    /// Count N calls of TARGET before choosing the peak; after 10 s fewer are enough
     #[arg(long, value_name = "N")]
     start_ops: Option<u64>,
-    /// Read parameters from a file of lines `key = value`; options count more
+    /// Read parameters from a file of lines `key = value`; options override it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Also probe where the kernel has to single-step the instruction, which costs 20 µs a call and more
+    /// Also probe instructions that the kernel has to single-step, which costs 20 µs a call and more
     #[arg(long)]
     slow_probes: bool,
-    /// Promise that no exception passes the functions: they are probed in a cheaper way, which ends the program if one does
+    /// Promise that no exception passes the functions: cheaper probes, which end the program if an exception does
     #[arg(long)]
     no_exceptions: bool,
-    /// Measure calls by code that is put into the process while it runs, in place of probes of the kernel: some 20 ns a call
+    /// Measure calls by code put into the running process, not by kernel probes: some 20 ns a call
     #[arg(long)]
     stubs: bool,
-    /// Measure only calls of TARGET that begin after a call of this function, until that of --phase-ends: a phase of the program
+    /// Measure only calls of TARGET that begin in a phase: after a call of this function, until a call of --phase-ends
     #[arg(long, value_name = "FILE:FUNCTION")]
     phase_begins: Option<String>,
-    /// Measure no calls of TARGET that begin after a call of this function, until that of --phase-begins
+    /// Measure no calls of TARGET that begin after a call of this function, until a call of --phase-begins
     #[arg(long, value_name = "FILE:FUNCTION")]
     phase_ends: Option<String>,
     /// Measure only calls of TARGET whose request another thread handed over by this function, as its argument N (1)
@@ -93,7 +93,7 @@ pub struct DrillArguments {
     /// The argument of TARGET that is the request
     #[arg(long, value_name = "N", requires = "handed_over", default_value = "1")]
     request: u32,
-    /// Only requests count that are handed over within a call of this function
+    /// Count only requests handed over within a call of this function
     #[arg(long, value_name = "FILE:FUNCTION", requires = "handed_over")]
     handed_over_within: Option<String>,
     /// Do not record what the last function of the path waited for
@@ -116,14 +116,14 @@ pub struct DrillArguments {
     command: Vec<OsString>,
 }
 
-/// A function that hands requests over, and the number of its argument that is one.
+/// A function that hands requests over, and the number of the argument with the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Submission {
     function: String,
     argument: u32,
 }
 
-/// Reads `FILE:FUNCTION` or `FILE:FUNCTION:N`. No function's name is a number.
+/// Reads `FILE:FUNCTION` or `FILE:FUNCTION:N`. No function name is a number.
 fn submission(text: &str) -> Result<Submission, String> {
     let number = |last: &str| last.bytes().all(|byte| byte.is_ascii_digit()) && !last.is_empty();
     let (function, argument) = match text.rsplit_once(':') {
@@ -158,7 +158,7 @@ Examples:
   sudo wakepath latency ./server:handle_request -p 4242 -d 10s
                                      which peaks are there?";
 
-/// The peak that is asked for.
+/// The peak to explain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AskedPeak {
     Number(usize),
@@ -175,10 +175,10 @@ fn asked_peak(text: &str) -> Result<AskedPeak, String> {
 /// The largest recording of waits, bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// The largest file of a saved search, bytes.
+/// The largest file with a saved search, bytes.
 const MAX_SAVE: u64 = 64 << 20;
 
-/// The keys of a file of parameters that are not those of the decisions.
+/// This command's own keys in a parameter file, beside the keys for decisions: none.
 const OWN_KEYS: [&str; 0] = [];
 
 /// Runs the verb.
@@ -245,7 +245,7 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
     output.passing("");
     let found = found.map_err(|error| failure(error, &target, arguments))?;
     let ended = found.last().map_or((None, None), |last| (last.running, last.command_status));
-    // The command has standard output for its own; a document is asked for by name.
+    // Standard output belongs to the command; only a requested document goes there.
     let beside = output.beside(&arguments.command);
     let output = if arguments.json { output } else { &beside };
     answer(&found, arguments, &stop, output)?;
@@ -272,7 +272,7 @@ fn answer(
             found.iter().try_for_each(|found| output.write(|out| json::drill(found, None, out)))?;
         }
     } else {
-        // Before the recording, which takes a while: the tree is the answer already.
+        // Print the tree before the recording, which takes a while: the tree is already an answer.
         for (index, found) in found.iter().enumerate() {
             let between = if index > 0 { "\n" } else { "" };
             output.text(&format!("{between}{}", text::drill(found, arguments.explain, output.layout())))?;
@@ -298,7 +298,7 @@ fn answer(
     if any_explained { explain(found, &is_explained, arguments, stop, output) } else { Ok(()) }
 }
 
-/// Records calls of some of these peaks of one function, and prints what they waited for.
+/// Records calls in some peaks of one function, and prints what they waited for.
 fn explain(
     found: &[Drilled],
     is_explained: &dyn Fn(&Drilled) -> bool,
@@ -335,7 +335,7 @@ fn explain(
     let made = record(&request, go, None, None, stop);
     output.passing("");
     let mut made = match made {
-        // A recording sees the kernel's functions in another way, which not all of them allow.
+        // A recording probes kernel functions in another way, which not all of them allow.
         Err(error) if first.target.starts_with("kernel:") => {
             if arguments.json {
                 found.iter().try_for_each(|found| output.write(|out| json::drill(found, None, out)))?;
@@ -378,7 +378,7 @@ fn explain(
     Ok(())
 }
 
-/// The parameters of the file, and of the options, which count more.
+/// The parameters from the file and the options; options override the file.
 fn parameters(arguments: &DrillArguments) -> Result<Parameters, Failure> {
     let mut parameters = Parameters::default();
     if let Some(path) = &arguments.config {
@@ -404,7 +404,7 @@ fn parameters(arguments: &DrillArguments) -> Result<Parameters, Failure> {
     Ok(parameters)
 }
 
-/// A moment in words.
+/// The progress in words.
 fn said(moment: &DrillProgress) -> String {
     match moment {
         DrillProgress::Counted(calls) => format!("counting: {calls} calls"),
@@ -425,7 +425,7 @@ fn said(moment: &DrillProgress) -> String {
     }
 }
 
-/// The search in a file.
+/// Reads a saved search from a file.
 fn read_search(path: &Path) -> Result<SavedSearch, Failure> {
     let shown = path.display();
     let mut text = String::new();
@@ -437,7 +437,7 @@ fn read_search(path: &Path) -> Result<SavedSearch, Failure> {
     })
 }
 
-/// Writes the search into a file, for later.
+/// Saves the search in a file.
 fn write_search(path: &Path, found: &Drilled, output: &Output) -> Result<(), Failure> {
     let Some(search) = &found.save else {
         let why = if found.of_python {

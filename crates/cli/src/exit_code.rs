@@ -1,4 +1,4 @@
-//! The exit codes of the program and their meaning; scripts build on them.
+//! The program's exit codes and their meaning; scripts build on them.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use wakepath_engine::{Head, Severity};
 /// A nonzero exit code of wakepath itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Code {
-    /// There is an answer, which losses or other problems affect (`--strict`).
+    /// There is an answer, but losses or other problems affect it (`--strict`).
     Doubtful = 1,
     /// Wrong usage.
     Usage = 2,
@@ -15,7 +15,7 @@ pub enum Code {
     Input = 3,
     /// Privileges or kernel features are missing.
     Rights = 4,
-    /// Any failure of wakepath beside a command, whose own code is passed on.
+    /// Any failure by wakepath itself beside a command; otherwise the command's own code is passed on.
     BesideCommand = 125,
     /// The command cannot be run, as shells report it.
     CannotRun = 126,
@@ -35,7 +35,7 @@ pub const MEANINGS: [(&str, &str); 8] = [
     ("127", "The command was not found."),
 ];
 
-/// The lines of [`MEANINGS`] for the help of the program.
+/// The lines of [`MEANINGS`] for the program's help.
 pub fn help() -> String {
     let lines = MEANINGS.map(|(code, meaning)| format!("  {code:<4} {meaning}\n"));
     format!("Exit codes:\n{}", lines.concat().trim_end())
@@ -52,7 +52,7 @@ pub fn is_doubtful(head: &Head) -> bool {
     !head.losses.is_empty() || head.problems.iter().any(|problem| problem.severity() > Severity::Note)
 }
 
-/// The exit code of an answer.
+/// The exit code for an answer.
 pub fn of_answer(doubtful: bool, strict: bool) -> ExitCode {
     if doubtful && strict { Code::Doubtful.into() } else { ExitCode::SUCCESS }
 }

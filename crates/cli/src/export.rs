@@ -14,7 +14,7 @@ use crate::input::Input;
 use crate::output::Output;
 use crate::path::WindowArguments;
 
-/// Write the recording in the format of another tool, with the path as tracks of its own
+/// Write the recording in the format of another tool, with the path as separate tracks
 ///
 /// https://ui.perfetto.dev opens a Perfetto trace, and keeps it in the browser.
 #[derive(Debug, Args)]

@@ -12,9 +12,9 @@ use crate::output::Output;
 #[derive(Debug)]
 pub struct Failure {
     code: Code,
-    /// The sentence that says what went wrong.
+    /// The sentence with the cause.
     text: String,
-    /// Lines that belong to it, such as candidates.
+    /// Further lines, such as candidates.
     details: Vec<String>,
     /// A hint: what to do next.
     hint: Option<String>,
@@ -26,14 +26,14 @@ impl Failure {
         Self { code, text: text.to_string(), details: Vec::new(), hint: None }
     }
 
-    /// Adds what to do next; nothing if the hint is empty.
+    /// Adds the next step as a hint; nothing if the hint is empty.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into()).filter(|hint| !hint.is_empty());
         self
     }
 
-    /// Gives a failure of wakepath the one code that it has beside a command, if there is one; those of the command
-    /// itself stay.
+    /// Beside a command, gives each of wakepath's own failures the same exit code; a command that cannot run or was not
+    /// found keeps its code.
     #[cfg(feature = "collect")]
     pub fn beside(mut self, command: &[std::ffi::OsString]) -> Self {
         if !command.is_empty() {
@@ -42,13 +42,13 @@ impl Failure {
         self
     }
 
-    /// Adds lines that belong to it.
+    /// Adds further lines.
     pub fn details(mut self, details: Vec<String>) -> Self {
         self.details = details;
         self
     }
 
-    /// Prints it to stderr, and returns its exit code.
+    /// Prints the failure to stderr, and returns its exit code.
     pub fn report(&self, output: &Output) -> ExitCode {
         output.complain("error", &self.text);
         for detail in &self.details {

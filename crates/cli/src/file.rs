@@ -12,20 +12,20 @@ use crate::failure::Failure;
 /// Checks, before a long count, that [`write`] can create the file: its folder exists, and the path is no folder.
 ///
 /// # Errors
-/// When a file cannot be at that path.
+/// If the path cannot hold a file.
 pub fn check_path(path: &Path) -> Result<(), Failure> {
     Destination::find(path).map(drop).map_err(|error| cannot(path, &error))
 }
 
-/// Writes a file, with the rights of the user who called. An existing file stays as it was until the new one is whole.
+/// Writes a file, with the rights of the calling user. An existing file stays unchanged until the new file is whole.
 ///
 /// # Errors
-/// When it cannot be written; then nothing of it is left.
+/// If the file cannot be written; then no part of it is left.
 pub fn write(path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> Result<(), Failure> {
     Destination::find(path).and_then(|file| file.write(write)).map_err(|error| cannot(path, &error))
 }
 
-/// The hint where the user who called sudo has no right to write.
+/// The hint for a user under sudo without the right to write there.
 pub fn hint_under_sudo(error: &io::Error) -> Option<String> {
     let refused = error.raw_os_error().is_some() && error.kind() == ErrorKind::PermissionDenied;
     Caller::from_sudo().filter(|_| refused).map(|caller| {

@@ -1,4 +1,4 @@
-//! `wakepath record --flight` and `wakepath trigger`: the last seconds, kept when something triggers.
+//! `wakepath record --flight` and `wakepath trigger`: the last seconds, kept at a trigger.
 
 mod linked;
 
@@ -17,21 +17,21 @@ use crate::output::Output;
 use crate::parse::{size, time};
 use linked::{Recorder, Way};
 
-/// The directory of a flight recorder, unless another one is given.
+/// A flight recorder's directory, unless another is given.
 const DEFAULT_DIRECTORY: &str = "wakepath.flight";
 
-/// The options of a flight recorder.
+/// A flight recorder's options.
 #[derive(Debug, Args)]
 pub struct FlightArguments {
-    /// Keep the last seconds (30s) in memory, and write them to the disk only when something triggers
+    /// Keep the last seconds (30s) in memory, and write them to the disk only at a trigger
     ///
-    /// A trigger is `wakepath trigger`, the signal USR1, or a slow span (--trigger-span, --trigger-outlier). A kept recording is an ordinary one,
-    /// in the directory REC (by default ./wakepath.flight). --max-size bounds all kept recordings together.
+    /// A trigger is `wakepath trigger`, the signal USR1, or a slow span (--trigger-span, --trigger-outlier, --trigger-open). A kept recording is
+    /// an ordinary recording, in the directory REC (by default ./wakepath.flight). --max-size bounds all kept recordings together.
     #[arg(long, value_name = "TIME", value_parser = time)]
     flight: Option<Duration>,
-    /// With --flight: the memory for records and spans; where it is too small, fewer seconds are kept
+    /// With --flight: the memory for records and spans; if it is too small, fewer seconds are kept
     ///
-    /// Beside it the buffers take what they always do (--buffer). --max-size has to be a quarter larger.
+    /// The buffers (--buffer) take their memory as always. --max-size has to be a quarter larger.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size, requires = "flight")]
     flight_memory: u64,
     /// With --flight: also keep this time after a trigger (default: 1s; with --otlp 6s, since spans come late)
@@ -43,23 +43,23 @@ pub struct FlightArguments {
     /// With --flight and --otlp: a span that takes longer triggers ('frontend/HTTP GET /dispatch>500ms', 'shop/*>2s')
     #[arg(long = "trigger-span", value_name = "RULE", requires = "flight", requires = "otlp")]
     trigger_spans: Vec<SpanThreshold>,
-    /// With --flight and --otlp: a request triggers that takes more than 4 times as long as 99 of 100 before it
+    /// With --flight and --otlp: a request triggers if it takes more than 4 times as long as 99 of 100 before it
     ///
-    /// They are compared with requests of their own operation, of which there must have been 200.
+    /// It is compared with earlier requests of the same operation, at least 200.
     #[arg(long, requires = "flight", requires = "otlp")]
     trigger_outlier: bool,
-    /// With --flight: a thread that works for one span for longer triggers, while it still does; no spans need to come
+    /// With --flight: a thread triggers while it works for the same span for longer than TIME; no spans need to arrive
     ///
     /// Read from each thread's context (docs/requests.md). Idle spans count too: choose a TIME longer than they take.
     #[arg(long, value_name = "TIME", value_parser = time, requires = "flight")]
     trigger_open: Option<Duration>,
-    /// With --flight: after a recording was kept, wait so long before a span triggers again
+    /// With --flight: after a kept recording, no span triggers for this time
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, requires = "flight")]
     flight_rest: Duration,
-    /// With --flight: whatever triggers here triggers that recorder too, for the same moment; may be repeated
+    /// With --flight: each trigger here also triggers that recorder, for the same moment; may be repeated
     ///
-    /// DIR is the directory of another recorder, on this host or on another one, which is asked through ssh by the user who called sudo. Recorders
-    /// that are linked with each other ask each other once.
+    /// DIR is another recorder's directory, on this host or on another, which is asked through ssh by the user who called sudo. Recorders linked
+    /// with each other ask each other once.
     #[arg(long = "flight-link", value_name = "[HOST:]DIR", requires = "flight")]
     flight_links: Vec<Recorder>,
     /// With --flight-link: the command line of wakepath on other hosts
@@ -69,16 +69,17 @@ pub struct FlightArguments {
 
 /// The program on other hosts.
 const PROGRAM: &str = "wakepath";
-/// The time that a linked recorder may take: it keeps some seconds behind the moment, and then writes.
+/// The time that a linked recorder may take: it records some seconds past the trigger, and then writes.
 const WAIT_FOR_LINKED: Duration = Duration::from_secs(120);
 
-/// The time after a trigger that is kept.
+/// The kept time after a trigger.
 const AFTER: Duration = Duration::from_secs(1);
-/// The same where spans come: SDKs send them in batches, most of them each 5 s.
+/// The kept time after a trigger if spans are received: SDKs send them in batches, most of them every 5 s.
 const AFTER_WITH_SPANS: Duration = Duration::from_secs(6);
 
 impl FlightArguments {
-    /// The flight recorder that is asked for, if one is. All that it keeps may take `most` bytes together.
+    /// The requested flight recorder; `None` without `--flight`. All its kept recordings together may take `most`
+    /// bytes.
     pub fn request(
         &self,
         with_spans: bool,
@@ -102,7 +103,7 @@ impl FlightArguments {
         Ok(Some(request))
     }
 
-    /// Asks the linked recorders for the moment of each trigger, and prints what they kept.
+    /// Asks the linked recorders for each trigger's moment, and prints what they kept.
     fn links(&self, output: &Output) -> Box<dyn FnMut(u64) + Send> {
         let (links, program, output) =
             (self.flight_links.clone(), self.remote_program.clone(), output.clone());
@@ -124,14 +125,14 @@ impl FlightArguments {
         })
     }
 
-    /// The place of what is kept.
+    /// The place for kept recordings.
     pub fn destination(&self, output: &Path) -> PathBuf {
         let is_default = self.flight.is_some() && output == Path::new(DEFAULT);
         if is_default { DEFAULT_DIRECTORY.into() } else { output.to_owned() }
     }
 }
 
-/// Says that a kept recording could have no room, before one is needed.
+/// The failure for a kept recording that might lack room, reported before a trigger needs it.
 fn no_room(error: NoRoomToKeep) -> Failure {
     let mib = |bytes: u64| bytes.div_ceil(1 << 20);
     let NoRoomToKeep { needs, memory, most } = error;
@@ -148,14 +149,14 @@ fn no_room(error: NoRoomToKeep) -> Failure {
     Failure::new(Code::Usage, text).hint(format!("--max-size {}M{smaller}", mib(needs)))
 }
 
-/// Prints the line about a kept recording.
+/// Prints the lines about a kept recording.
 fn report(kept: &KeptRecording, before: Duration, output: &Output) {
     for (label, text) in lines(kept, before) {
         output.complain(label, &text);
     }
 }
 
-/// The lines about a kept recording, each with its label. `before`: the time before the trigger that was asked for.
+/// The lines about a kept recording, each with its label. `before`: the requested time before the trigger.
 fn lines(kept: &KeptRecording, before: Duration) -> Vec<(&'static str, String)> {
     let cause = &kept.cause.text;
     let window = match &kept.window {
@@ -187,7 +188,7 @@ fn lines(kept: &KeptRecording, before: Duration) -> Vec<(&'static str, String)> 
     vec![("kept", text)]
 }
 
-/// The next step where a recording could not be kept. The recorder goes on in any case.
+/// The next step after a recording could not be kept. The recorder continues in any case.
 const fn next_after(error: &WriteError) -> &'static str {
     match error {
         WriteError::DiskFull(_) | WriteError::DiskReserve { .. } => {
@@ -204,23 +205,23 @@ const fn next_after(error: &WriteError) -> &'static str {
 
 /// Ask a flight recorder to keep the last seconds
 ///
-/// `wakepath record --flight` then writes what it has in memory as a recording, whose path is printed.
+/// `wakepath record --flight` then writes its memory as a recording, whose path is printed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TriggerArguments {
-    /// The directory of the flight recorder (its option -o), also of one on another host (HOST:DIR, through ssh); several keep the same moment
+    /// The flight recorder's directory (its option -o), or HOST:DIR for another host, through ssh; several keep the same moment
     #[arg(value_name = "[HOST:]DIR", default_value = DEFAULT_DIRECTORY)]
     recorders: Vec<Recorder>,
-    /// The moment to keep, in seconds since 1970 (default: now); the recording ends behind it (--flight-after)
+    /// The moment to keep, in seconds since 1970 (default: now); the recording ends after it (--flight-after)
     #[arg(long, value_name = "SECONDS", value_parser = linked::moment)]
     at: Option<u64>,
-    /// The recorder does not ask those that it is linked with (--flight-link)
+    /// Do not let the recorder ask its linked recorders (--flight-link)
     #[arg(long)]
     linked: bool,
     /// The command line of wakepath on other hosts
     #[arg(long, value_name = "COMMAND", default_value = PROGRAM)]
     remote_program: String,
-    /// Wait at most this long until the recording is there
+    /// Wait at most this long for the recording
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
     wait: Duration,
 }
@@ -341,7 +342,7 @@ mod tests {
 
     #[test]
     fn the_line_about_a_kept_recording_says_what_it_has_and_what_it_lacks() {
-        // When the cause began, the window, triggers before, and the part of the line behind the cause. Asked for are 30 s.
+        // The cause's beginning, the window, earlier triggers, and the line's text after the cause. The request is 30 s.
         for (since, window, ignored, text) in [
             (None, (100, 130), 0, "the 30.0 s until then"),
             (None, (100, 131), 0, "the 31.0 s until then"),

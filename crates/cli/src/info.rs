@@ -1,4 +1,4 @@
-//! `wakepath info`: the summary of a recording.
+//! `wakepath info`: a recording's summary.
 
 use std::process::ExitCode;
 

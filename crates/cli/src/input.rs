@@ -12,20 +12,20 @@ use crate::failure::Failure;
 /// The recordings to read.
 #[derive(Debug, Args)]
 pub struct Input {
-    /// The recording: of wakepath, an LTTng kernel trace (its directory), a perf.data or a trace.dat [default:
+    /// The recording: by wakepath, an LTTng kernel trace (its directory), a perf.data or a trace.dat [default:
     /// ./wakepath.rec]
     ///
-    /// For several hosts, give a recording of each: all times are on the clock of the first host, and --pid and
-    /// --tid mean threads of the first host unless --host names another.
+    /// For several hosts, give a recording of each: all times are on the first host's clock, and --pid and --tid mean
+    /// threads of the first host unless --host names another.
     #[arg(value_name = "REC")]
     pub recordings: Vec<PathBuf>,
 }
 
-/// The recording that verbs read and `record` writes if none is given.
+/// The recording that verbs read and `record` writes by default.
 pub const DEFAULT: &str = "./wakepath.rec";
 
 impl Input {
-    /// Reads them. Shows progress on a terminal if that takes long.
+    /// Reads the recordings. Shows progress on a terminal if reading takes long.
     pub fn read(&self) -> Result<Recorded, Failure> {
         let mut progress = Progress::new();
         let default = [PathBuf::from(DEFAULT)];
@@ -35,7 +35,7 @@ impl Input {
         Ok(recorded?)
     }
 
-    /// These recordings as words of a command line: none for the default one.
+    /// The recordings as words for a command line: none for the default recording.
     pub fn words(&self) -> Vec<String> {
         if self.recordings == [Path::new(DEFAULT)] {
             return Vec::new();
@@ -43,24 +43,24 @@ impl Input {
         self.recordings.iter().map(|recording| recording.display().to_string()).collect()
     }
 
-    /// The same as text, a space before each word.
+    /// These words as text, each after a space.
     pub fn argument(&self) -> String {
         self.words().iter().map(|word| format!(" {word}")).collect()
     }
 }
 
-/// A line on a terminal that shows how much was read.
+/// A terminal line with the progress of reading.
 pub struct Progress {
     began: Instant,
     on_terminal: bool,
     shown: bool,
 }
 
-/// Reading that takes no longer than this shows no progress.
+/// The reading time without a progress line.
 const PATIENCE: Duration = Duration::from_millis(700);
 
 impl Progress {
-    /// Nothing is shown so far.
+    /// A progress line that is not shown yet.
     pub fn new() -> Self {
         Self { began: Instant::now(), on_terminal: io::stderr().is_terminal(), shown: false }
     }
@@ -78,7 +78,7 @@ impl Progress {
     /// Erases the line.
     pub fn end(&self) {
         if self.shown {
-            // Back to the line's beginning, and erase it.
+            // Go to the line's beginning, and erase the line.
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }

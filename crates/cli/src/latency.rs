@@ -24,14 +24,14 @@ use recorded::RecordedArguments;
 
 /// Count how long calls, waits and requests take, by powers of two, and number the peaks
 ///
-/// A TARGET is a function of a program or library (`libc:malloc`, `./app:handle_*`) or of the kernel
-/// (`kernel:vfs_read`, where the kernel allows it), a system call (`syscall:read`, or several:
-/// `syscall:p*64`), waits for a CPU (`runqueue`) or for locks (`lock:user`, `lock:kernel`, `lock` for both),
-/// or requests of disks (`disk`, `disk:sda`). The kernel counts every one of them; only the counts leave it.
+/// A TARGET is a function in a program or library (`libc:malloc`, `./app:handle_*`) or in the kernel
+/// (`kernel:vfs_read`, where the kernel allows it), a system call (`syscall:read`, or several: `syscall:p*64`), waits
+/// for a CPU (`runqueue`) or for locks (`lock:user`, `lock:kernel`, `lock` for both), or disk requests (`disk`,
+/// `disk:sda`). The kernel counts each; only the counts leave it.
 ///
-/// In a recording (`-i REC`), a TARGET is a function whose calls were recorded (`record --call`), `runqueue`,
-/// locks and disks as before, waits in a system call (`blocked:read`, `blocked:*`), or segments of the path of
-/// the chosen threads, by their kind (`segment:timer`, `segment:*`), or spans of a service (`span:SERVICE/OPERATION`).
+/// In a recording (`-i REC`), a TARGET is a function whose calls were recorded (`record --call`), `runqueue`, locks and
+/// disks as before, waits in a system call (`blocked:read`, `blocked:*`), path segments of the chosen threads, by their
+/// kind (`segment:timer`, `segment:*`), or a service's spans (`span:SERVICE/OPERATION`).
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[cfg_attr(not(feature = "collect"), allow(dead_code, reason = "only counting asks for them"))]
@@ -53,7 +53,7 @@ pub struct LatencyArguments {
     /// The score of --measure above which two distributions differ
     #[arg(long, requires = "measure", value_name = "SCORE", value_parser = score)]
     threshold: Option<f64>,
-    /// Count these processes and those that they start, until they end
+    /// Count these processes and the processes they start, until they end
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with = "command")]
     pids: Vec<u32>,
     /// Count the whole machine
@@ -62,7 +62,7 @@ pub struct LatencyArguments {
     /// Stop counting after this time: 10, 2.5s, 5min; a command is not stopped
     #[arg(short = 'd', long, value_name = "TIME", value_parser = time)]
     duration: Option<Duration>,
-    /// Show the latencies of each time slice of this length: 1.5s
+    /// Show the latencies in each time slice of this length: 1.5s
     #[arg(long, value_name = "TIME", value_parser = time)]
     every: Option<Duration>,
     /// Count in cycles of the processor's time-stamp counter instead of nanoseconds
@@ -71,15 +71,15 @@ pub struct LatencyArguments {
     /// Group the latencies, groups with most time first; --json has all groups
     #[arg(long, value_name = "WHOM", value_parser = one_of(&GROUPINGS), conflicts_with = "recordings")]
     by: Option<GroupBy>,
-    /// Probe functions also where the kernel has to single-step their instructions: each call then costs
-    /// many times as much, 20 µs on some virtual machines
+    /// Also probe functions whose instructions the kernel has to single-step: each call then costs many times as much,
+    /// 20 µs on some virtual machines
     #[arg(long, conflicts_with = "recordings")]
     slow_probes: bool,
     /// Use return probes everywhere; may crash the program if an exception passes the probe, or the stack is
     /// switched
     #[arg(long, conflicts_with = "recordings")]
     no_exceptions: bool,
-    /// Run the command as root, though sudo was called by somebody else
+    /// Run the command as root, not as the user who called sudo
     #[arg(long, conflicts_with = "recordings")]
     as_root: bool,
     /// Print JSON on stdout, for scripts
@@ -95,7 +95,7 @@ pub struct LatencyArguments {
     command: Vec<OsString>,
 }
 
-/// The keys of groups.
+/// The ways to group latencies.
 const GROUPINGS: [Named<GroupBy>; 3] = [
     ("process", Some("One group for each process"), GroupBy::Process),
     ("thread", Some("One group for each thread"), GroupBy::Thread),
@@ -117,7 +117,7 @@ fn score(text: &str) -> Result<f64, String> {
     score.ok_or_else(|| String::from("a number that is not negative"))
 }
 
-/// The most bytes of a document that are read.
+/// The largest document to read, bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
 const EXAMPLES: &str = "\
@@ -140,7 +140,7 @@ A disk's requests are counted for all processes: a request does not say which pr
 Ctrl-C ends the counting and shows the answer. With a command, its own exit code is passed on; 125 is a
 failure of wakepath, 126 a command that cannot be run, 127 one that was not found.";
 
-/// Counts and shows the latencies, or compares two files of them.
+/// Counts and shows the latencies, or compares two files with latencies.
 pub fn run(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Failure> {
     if let Some([first, second]) = arguments.compare.as_deref() {
         return compared([first, second], arguments, output);

@@ -34,7 +34,7 @@ fn page(command: Command) -> io::Result<Vec<u8>> {
         );
         let mut options = Vec::new();
         man.render_options_section(&mut options)?;
-        // The section's own heading would stand where the verb's does.
+        // Leave out the section's own heading: the verb's heading stands in its place.
         page.extend(
             options
                 .split_inclusive(|&b| b == b'\n')

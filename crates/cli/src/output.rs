@@ -13,7 +13,7 @@ pub enum Colour {
     Never,
 }
 
-/// The destination of answers, warnings and errors.
+/// The destination for answers, warnings and errors.
 #[derive(Debug, Clone)]
 pub struct Output {
     stream: Stream,
@@ -21,14 +21,14 @@ pub struct Output {
     layout: Layout,
 }
 
-/// The stream that answers go to.
+/// The stream for answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stream {
     Stdout,
     Stderr,
 }
 
-/// Lines longer than this are hard to follow, however wide the terminal.
+/// Longer lines are hard to follow, however wide the terminal.
 const MAX_WIDTH: usize = 120;
 
 impl Output {
@@ -37,24 +37,24 @@ impl Output {
         Self { stream: Stream::Stdout, colour, layout: layout(Stream::Stdout, colour) }
     }
 
-    /// The same, but beside a command answers go to stderr: stdout belongs to the command.
+    /// The output beside a command: answers go to stderr, since stdout belongs to the command.
     #[cfg(feature = "collect")]
     pub fn beside(&self, command: &[std::ffi::OsString]) -> Self {
         let stream = if command.is_empty() { self.stream } else { Stream::Stderr };
         Self { stream, colour: self.colour, layout: layout(stream, self.colour) }
     }
 
-    /// The width and colours of the text.
+    /// The text's width and colours.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Writes text. A reader that has gone away, as `head` does, has read enough.
+    /// Writes text. A reader that has gone away, such as `head`, has read enough.
     pub fn text(&self, text: &str) -> io::Result<()> {
         self.write(|out| out.write_all(text.as_bytes()))
     }
 
-    /// Writes an answer that may be large. A reader that has gone away has read enough.
+    /// Writes a possibly large answer. A reader that has gone away has read enough.
     pub fn write(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let stream: Box<dyn Write> = match self.stream {
             Stream::Stdout => Box::new(io::stdout().lock()),
@@ -90,8 +90,8 @@ impl Output {
         let _ = io::stderr().lock().write_all(screen.into_text().as_bytes());
     }
 
-    /// Shows on stderr what the program does now, in place of what was shown there before, if stderr is a terminal. An
-    /// empty text clears the line. The text may hold names of other programs.
+    /// Shows on stderr what the program does now, in place of the text before, if stderr is a terminal. An empty text
+    /// clears the line. The text may hold names from other programs.
     #[cfg(feature = "collect")]
     pub fn passing(&self, text: &str) {
         if io::stderr().is_terminal() {
@@ -109,7 +109,7 @@ impl Output {
     }
 }
 
-/// The width and colours that a stream can show.
+/// The width and colours for a stream.
 fn layout(stream: Stream, colour: Colour) -> Layout {
     let (terminal, size) = match stream {
         Stream::Stdout => (io::stdout().is_terminal(), terminal_size::terminal_size_of(io::stdout())),

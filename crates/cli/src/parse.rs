@@ -1,14 +1,14 @@
-//! Option values as people write them: times, sizes, scores.
+//! Option values as users write them: times, sizes, names.
 
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use wakepath_engine::duration;
 
-/// A value of an option: its name, its help and its meaning.
+/// An option's value: its name, its help and its meaning.
 pub type Named<T> = (&'static str, Option<&'static str>, T);
 
-/// One of these values, by its name.
+/// Parses one of these values by its name.
 pub fn one_of<T: Copy + Send + Sync>(values: &'static [Named<T>]) -> impl TypedValueParser<Value = T> {
     let names = values.iter().map(|(name, help, _)| match help {
         Some(help) => PossibleValue::new(*name).help(*help),
@@ -20,19 +20,19 @@ pub fn one_of<T: Copy + Send + Sync>(values: &'static [Named<T>]) -> impl TypedV
     })
 }
 
-/// A length of time, not 0.
+/// Reads a length of time, not 0.
 pub fn time(text: &str) -> Result<Duration, String> {
     let ns = duration(text).filter(|&ns| ns > 0);
     ns.map(Duration::from_nanos)
         .ok_or_else(|| String::from("expected a time such as 10, 2.5s, 500ms or 5min"))
 }
 
-/// A length of time, ns.
+/// Reads a length of time, ns.
 pub fn ns(text: &str) -> Result<u64, String> {
     duration(text).ok_or_else(|| String::from("expected a time such as 50ms, 2.5s or 300us"))
 }
 
-/// A number of bytes, not 0.
+/// Reads a size in bytes, not 0.
 #[cfg(feature = "collect")]
 pub fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -49,7 +49,7 @@ pub fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| String::from("expected a size such as 4096, 512K, 100M or 2G"))
 }
 
-/// Bytes of a CPU's buffer.
+/// Reads the size of a CPU's buffer, bytes.
 #[cfg(feature = "collect")]
 pub fn buffer(text: &str) -> Result<usize, String> {
     let bytes = usize::try_from(size(text)?).unwrap_or(usize::MAX);

@@ -20,8 +20,8 @@ use crate::requests::{is_spans, spans_failure};
 
 /// Show where a thread's time went: what it ran, what it waited for, and why
 ///
-/// Without an option, explains the command that was recorded, from its exec to its exit. If the recording was not
-/// made for one command, lists its threads with the time that each waited and ran.
+/// Without an option, explains the recorded command, from its exec to its exit. If the recording was not made for one
+/// command, lists its threads with the time that each waited and ran.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PathArguments {
@@ -31,15 +31,15 @@ pub struct PathArguments {
     pub window: WindowArguments,
     /// Show the exact critical path: the longest chain of running and waiting for devices, back from the end
     ///
-    /// Waits that another thread ended count as nothing.
+    /// Waits ended by another thread count as nothing.
     #[arg(long)]
     pub exact: bool,
     /// Show each wait that timed out as a wait for its timer
     ///
-    /// Otherwise, waits for a lock that time out and are resumed are explained by the lock's owner, which ended the last one.
+    /// Otherwise, lock waits that time out and resume are explained by the lock's owner, which ended the last of them.
     #[arg(long, conflicts_with = "exact")]
     pub as_timed_out: bool,
-    /// Explain waits that timed out by what ended the last one, also where they may have been different waits
+    /// Explain waits that timed out by what ended the last, also if they may have been different waits
     ///
     /// Their time is then ambiguous. Sleeps and waits for any of several events (`epoll_wait`) are never joined.
     #[arg(long, conflicts_with_all = ["exact", "as_timed_out"])]
@@ -69,16 +69,16 @@ pub struct WindowArguments {
     /// The time of this thread
     #[arg(long, value_name = "TID", group = "subject")]
     tid: Option<u32>,
-    /// The time of the thread of this name
+    /// The time of the thread with this name
     #[arg(long, value_name = "NAME", group = "subject")]
     comm: Option<String>,
-    /// The threads of this cgroup, systemd unit or container
+    /// The threads in this cgroup, systemd unit or container
     #[arg(long, value_name = "CGROUP", group = "subject")]
     cgroup: Option<String>,
-    /// The calls of a function that was recorded with `record --call`: the slow ones beside the usual ones
+    /// The calls of a function recorded with `record --call`: the slow calls beside the usual calls
     #[arg(long, value_name = "TARGET", num_args = 0..=1, group = "subject")]
     call: Option<Option<String>>,
-    /// With --call: the calls of this peak, numbered as in the histogram of `latency` and of this answer
+    /// With --call: the calls in this peak, numbered as in the histogram of `latency` and of this answer
     #[arg(long, value_name = "N", requires = "call", group = "which")]
     peak: Option<usize>,
     /// With --call: the calls that took longer than this (50ms)
@@ -87,7 +87,7 @@ pub struct WindowArguments {
     /// With --call: the N slowest calls; 10 if neither --peak nor --above is given
     #[arg(long, value_name = "N", requires = "call", group = "which")]
     slowest: Option<usize>,
-    /// The threads of this host, if the recordings of several hosts are given
+    /// The threads on this host, if recordings of several hosts are given
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
     /// If several threads match, answer for each
@@ -101,7 +101,7 @@ pub struct WindowArguments {
     to: Option<TimeSpec>,
 }
 
-/// The view of the answer; the first screen if none is chosen.
+/// The view of the answer; by default the first screen.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub struct ViewArguments {
@@ -153,7 +153,7 @@ impl ViewArguments {
 }
 
 impl WindowArguments {
-    /// The query that the options mean.
+    /// The query for these options.
     pub fn query(&self, algorithm: Algorithm) -> PathQuery {
         let subject = subject(self.pid, self.tid, self.comm.as_deref(), self.cgroup.as_deref());
         let subject = subject.unwrap_or(Subject::Recorded);
@@ -162,7 +162,7 @@ impl WindowArguments {
     }
 }
 
-/// The threads that options choose; `None` without such an option.
+/// The threads chosen by options; `None` without such an option.
 pub fn subject(
     pid: Option<u32>,
     tid: Option<u32>,
@@ -190,9 +190,9 @@ pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failu
     Ok(exit_code::of_answer(doubtful, arguments.strict))
 }
 
-/// Reads the recording whose calls are asked about. `--call` has an optional value, and the word after it may be meant as
-/// the recording: `path --call web.rec`. It is read as one if it is a recording, no other is given, and the default one
-/// has no calls of this name.
+/// Reads the recording with the requested calls. `--call` has an optional value, and the next word may be meant as the
+/// recording: `path --call web.rec`. The word is read as a recording if it names a recording, no other is given, and the
+/// default recording has no calls of this name.
 fn read_calls(input: Input, target: Option<&str>) -> Result<(Input, Recorded, Option<&str>), Failure> {
     let Some(word) = target.filter(|word| is_recording(Path::new(word))) else {
         let recorded = input.read()?;
@@ -217,7 +217,8 @@ fn read_calls(input: Input, target: Option<&str>) -> Result<(Input, Recorded, Op
     }
 }
 
-/// The spans that the recording received and those of files, where it has goroutines that may have worked for them.
+/// The spans from the recording and from files. `None` without files and without goroutines, which might have worked
+/// for spans.
 fn spans_beside(recorded: &Recorded, input: &Input, files: &[PathBuf]) -> Result<Option<Traced>, Failure> {
     if recorded.survey.goroutines.is_empty() && files.is_empty() {
         return Ok(None);
@@ -270,12 +271,12 @@ fn run_calls(
     Ok(exit_code::of_answer(is_doubtful(&answer.head), arguments.strict))
 }
 
-/// The recording that is asked, which the commands that an answer suggests name.
+/// The recording behind the answer, for the commands that the answer suggests.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
-    /// Where it is.
+    /// The recordings read.
     pub input: &'a Input,
-    /// It was made now, so that the answer says where it is.
+    /// The recording was just made, so the answer says where it is.
     pub is_made: bool,
 }
 
@@ -348,7 +349,7 @@ fn print_overview(
     Ok(())
 }
 
-/// Prints the problems to stderr, for views that do not show them.
+/// Prints the problems to stderr, for views without them.
 fn warn(head: &Head, output: &Output) {
     for problem in head.problems.iter().filter(|problem| problem.severity() > Severity::Note) {
         output.complain("warning", &problem::sentence(problem));

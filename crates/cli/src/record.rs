@@ -25,16 +25,16 @@ use crate::{collecting, path};
 
 /// Record this machine, and show where the time went
 ///
-/// The whole machine is always recorded, since any thread may be one that is waited for. A command, -p, --cgroup or
-/// -a chooses whose time is explained. Only the user who made a recording can read it. Under sudo, the command runs
-/// as the user who called sudo.
+/// The whole machine is always recorded, since any thread may be waited for. A command, -p, --cgroup or -a chooses
+/// whose time is explained. Only the user who made a recording can read it. Under sudo, the command runs as the user
+/// who called sudo.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RecordArguments {
     /// Explain these processes, and record until they end
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with_all = ["cgroup", "command"])]
     pids: Vec<u32>,
-    /// Explain the threads of this cgroup, systemd unit or container
+    /// Explain the threads in this cgroup, systemd unit or container
     #[arg(long, value_name = "CGROUP", conflicts_with_all = ["command", "everything"])]
     cgroup: Option<String>,
     /// Explain the whole machine
@@ -49,7 +49,7 @@ pub struct RecordArguments {
     /// Stop recording at this size (512M, 2G)
     #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size)]
     max_size: u64,
-    /// Buffer memory of each CPU, from 16K to 1G
+    /// Buffer memory for each CPU, from 16K to 1G
     ///
     /// A larger buffer loses fewer records in a burst.
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = buffer)]
@@ -71,10 +71,10 @@ pub struct RecordArguments {
         conflicts_with = "path_only"
     )]
     stacks: Option<Stacks>,
-    /// Find the callers in stacks and samples by frame pointers alone: no part of a stack's memory is copied
+    /// Find the callers in stacks and samples by frame pointers alone: no stack memory is copied
     ///
-    /// Functions that keep no frame pointer then have wrong callers, or none. Without this, callers are found by the
-    /// tables for unwinding in the files.
+    /// Functions without a frame pointer then have wrong callers, or none. Otherwise callers are found by the files'
+    /// tables for unwinding.
     #[arg(long, conflicts_with = "path_only")]
     frame_pointers: bool,
     /// Record each call of this function (libc:malloc, ./app:handle_*, kernel:vfs_read) as a window of its own
@@ -92,12 +92,12 @@ pub struct RecordArguments {
     no_exceptions: bool,
     /// Also receive the spans that services send (OTLP: gRPC and HTTP), at PORT of this host or at HOST:PORT
     ///
-    /// Without ADDR, at the standard ports 4317 and 4318 of this host; each port takes every protocol. The command
-    /// gets OTEL_EXPORTER_OTLP_ENDPOINT with the address, unless it knows where to send its spans. The recording keeps names, times and
-    /// ids of spans, and those attributes that docs/security.md lists.
+    /// Without ADDR, at the standard ports 4317 and 4318 of this host; each port takes every protocol. The command gets
+    /// OTEL_EXPORTER_OTLP_ENDPOINT with the address, unless it knows where to send its spans. The recording keeps the spans' names,
+    /// times and ids, and the attributes listed in docs/security.md.
     #[arg(long, value_name = "ADDR", num_args = 0..=1)]
     otlp: Option<Option<ListenAt>>,
-    /// With --otlp: send everything that arrives on to this backend, unchanged (http://10.0.0.3:4317)
+    /// With --otlp: forward all received data unchanged to this backend (http://10.0.0.3:4317)
     ///
     /// The backend's answer goes to the client. With one of the standard ports, gRPC goes to 4317 and HTTP to 4318; any other port takes
     /// both.
@@ -106,11 +106,11 @@ pub struct RecordArguments {
     /// With --otlp: also keep this attribute of spans and resources (db.statement, shop.*)
     #[arg(long = "otlp-attribute", value_name = "KEY", requires = "otlp")]
     otlp_attributes: Vec<String>,
-    /// Also record goroutines: which thread runs which, why one waits, and which one makes it ready
+    /// Also record goroutines: which thread runs which, why each waits, and which other makes it ready
     ///
     /// With --otlp, spans in Go programs then belong to goroutines. Each step of a goroutine (it waits, is made ready, runs) takes its
-    /// thread about 1 µs longer, so that services whose goroutines do little else between steps get many times slower. Programs of Go
-    /// 1.18 and later are understood, those without debug information of the versions that docs/requests.md lists.
+    /// thread about 1 µs longer; services whose goroutines do little else between steps get many times slower. Programs by Go 1.18 and
+    /// later are understood; without debug information, only the versions in docs/requests.md.
     #[arg(
         long,
         value_name = "WHICH",
@@ -120,7 +120,7 @@ pub struct RecordArguments {
         value_parser = one_of(&GOROUTINES)
     )]
     goroutines: Option<Goroutines>,
-    /// With --goroutines: put each probe by an event of its own, as before Linux 6.6
+    /// With --goroutines: put each probe by a separate event, as before Linux 6.6
     ///
     /// `wakepath-bench requests` measures the difference.
     #[arg(long, hide = true)]
@@ -130,7 +130,7 @@ pub struct RecordArguments {
     /// Record only what a path needs, at the least cost: no system calls, lock words or stacks
     #[arg(long)]
     path_only: bool,
-    /// Begin at once: do not first measure, for some 60 ms, what recording costs on this machine
+    /// Begin at once: do not first measure, for some 60 ms, the cost of recording on this machine
     ///
     /// The answer then does not say how much longer threads ran for the recording. The measurement loads one CPU, which
     /// another recorder sees.
@@ -185,7 +185,7 @@ full disk), the answer is printed at once; wakepath then waits for the command a
 Ctrl-C and the signals INT, TERM and HUP end the recording, and the answer is printed. The command gets \
 them as it would without wakepath, and is recorded for up to 2 more seconds while it ends.";
 
-/// Recording stops before the disk has less free space than this, percent, or less than 4 GiB.
+/// Recording stops when the disk's free space falls below this percentage, or below 4 GiB if that is less.
 pub(crate) const MIN_FREE_PERCENT: u8 = 10;
 
 /// Records, and prints the answer.
@@ -261,7 +261,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         Some(place) => answer(arguments, place, kept, output),
         None => Ok(()),
     };
-    // From here on another recorder may delete the recording: the command may run on for long.
+    // From here on another recorder may delete the recording: the command may run for long.
     drop(made.outcome.place);
     let ended = (made.outcome.running, made.outcome.status);
     let status = collecting::await_command(ended, &arguments.command, "recorded", &stop, output)?;
@@ -272,7 +272,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     Ok(collecting::code_of_command(status))
 }
 
-/// Prints which spans came, what the recording lacks, and which other processes its probes slowed.
+/// Prints the received spans, the recording's gaps, and the other processes slowed by its probes.
 fn warn(Made { outcome, other_processes, spans, of_goroutines }: &Made, output: &Output) {
     for (label, text) in spans.as_ref().map(text::spans_received).unwrap_or_default() {
         output.complain(label, &text);
@@ -320,8 +320,8 @@ fn warn(Made { outcome, other_processes, spans, of_goroutines }: &Made, output: 
     }
 }
 
-/// Prints the answer to what was recorded, though another recorder may have taken its name.
-/// `kept` are files with names of code that only the recorder may open.
+/// Prints the answer for the new recording, even if another recorder has taken its name. `kept`: files with names of
+/// code, which only the recorder may open.
 fn answer(arguments: &RecordArguments, place: &Place, kept: Kept, output: &Output) -> Result<(), Failure> {
     let (input, recorded) = read_made(place, kept)?;
     let (path, asked) = (&input.recordings[0], place.asked().display());
@@ -342,7 +342,7 @@ fn answer(arguments: &RecordArguments, place: &Place, kept: Kept, output: &Outpu
     Ok(())
 }
 
-/// Reads the recording that was just made, wherever it is by now.
+/// Reads the new recording, even if it was renamed.
 pub(crate) fn read_made(place: &Place, kept: Kept) -> Result<(Input, Recorded), Failure> {
     let asked = place.asked().display();
     let present = || {
@@ -353,7 +353,7 @@ pub(crate) fn read_made(place: &Place, kept: Kept) -> Result<(Input, Recorded), 
     loop {
         let input = Input { recordings: vec![present()?] };
         let recorded = input.read();
-        // Its name may change until it is open.
+        // The name may change until the recording is open.
         if input.recordings == [present()?] {
             let mut recorded = recorded?;
             recorded.kept_files = kept;

@@ -1,4 +1,4 @@
-//! `wakepath requests`: how long requests took, and why one of them did.
+//! `wakepath requests`: how long requests took, and why a slow request did.
 
 mod export;
 
@@ -23,51 +23,51 @@ use export::Export;
 
 /// Show how long requests took, from the spans of distributed tracing, and why one of them took its time
 ///
-/// The spans are those that `record --otlp` received, or those of files: OTLP (JSON or protobuf, as the OpenTelemetry
-/// Collector writes them) or Jaeger's JSON. A request is a service's local root span.
+/// The spans come from `record --otlp`, or from files: OTLP (JSON or protobuf, as the OpenTelemetry Collector writes
+/// them) or Jaeger's JSON. A request is a service's local root span.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RequestsArguments {
     /// The recording, and files with spans [default: ./wakepath.rec]
     #[arg(value_name = "REC|SPANS")]
     files: Vec<PathBuf>,
-    /// Explain the request with this id: the first digits of its trace's, or TRACE/SPAN
+    /// Explain the request with this id: the first digits of its trace id, or TRACE/SPAN
     #[arg(long, value_name = "ID", conflicts_with_all = ["slowest", "service", "operation"])]
     request: Option<String>,
     /// Explain the N slowest requests
     #[arg(long, value_name = "N")]
     slowest: Option<usize>,
-    /// Explain the requests of one operation that are in this peak of its histogram, beside the usual ones
+    /// Explain the requests in this peak of an operation's histogram, beside the usual requests
     ///
     /// The peaks are numbered as `wakepath latency -i REC span:SERVICE/OPERATION` shows them.
     #[arg(long, value_name = "N", conflicts_with_all = ["request", "slowest"])]
     peak: Option<usize>,
-    /// Explain the requests of one operation beside those of another recording, or of another file with spans
+    /// Explain an operation's requests beside its requests in another recording, or in another file with spans
     #[arg(long, value_name = "REC|SPANS", num_args = 1.., conflicts_with_all = ["request", "slowest"])]
     compare: Vec<PathBuf>,
-    /// With --peak or --compare: show who waited for whom
+    /// With --peak or --compare: show which threads waited for which
     #[arg(long, conflicts_with_all = ["request", "slowest", "json"])]
     tree: bool,
     /// Only requests to this service
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
-    /// Only requests of this operation
+    /// Only requests with this operation
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
-    /// With --request or --slowest: write the path of each request as spans of OpenTelemetry too
+    /// With --request or --slowest: also write each request's path as OpenTelemetry spans
     ///
-    /// To a file: a line of OTLP in JSON for each trace, as the OpenTelemetry Collector writes them, with all of its spans. To a URL,
-    /// by OTLP over HTTP, for a backend that has the trace already: a span below the slow one with the sentence of the
-    /// cause, and below that a span for each part of the path, with links to the requests that blocked it.
+    /// To a file: a line of OTLP in JSON for each trace, as the OpenTelemetry Collector writes them, with all spans. To a URL, by
+    /// OTLP over HTTP, for a backend that already has the trace: a span below the slow span with the cause's sentence, and below it a
+    /// span for each part of the path, with links to the requests that blocked it.
     #[arg(long, value_name = "FILE|URL")]
     export_otlp: Option<OsString>,
-    /// With --request or --slowest: write a Perfetto trace of the recording too, with tracks for each request
+    /// With --request or --slowest: also write a Perfetto trace of the recording, with tracks for each request
     ///
-    /// A request has its spans, its path, the waits behind that, and arrows to the requests that blocked it.
+    /// A request has its spans, its path, the waits behind the path, and arrows to the requests that blocked it.
     /// https://ui.perfetto.dev opens the file, and keeps it in the browser.
     #[arg(long, value_name = "FILE")]
     export_perfetto: Option<PathBuf>,
-    /// Print JSON, for scripts; a document for each request that is explained
+    /// Print JSON, for scripts; a document for each explained request
     #[arg(long)]
     json: bool,
 }
@@ -143,7 +143,7 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads recordings, and their spans and those of files.
+/// Reads recordings, and the spans from them and from files.
 fn read(files: &[PathBuf]) -> Result<(Input, Traced, Recorded), Failure> {
     let (mut recordings, files): (Vec<PathBuf>, Vec<PathBuf>) =
         files.iter().cloned().partition(|path| !is_spans(path));
@@ -152,7 +152,7 @@ fn read(files: &[PathBuf]) -> Result<(Input, Traced, Recorded), Failure> {
     }
     let traced = traced(&recordings, &files).map_err(spans_failure)?;
     let input = Input { recordings };
-    // A recording that is not there is the better reason.
+    // A missing recording is the better reason.
     if traced.requests.requests.is_empty() && input.recordings.iter().all(|path| path.exists()) {
         return Err(requests_failure(RequestsError::NoSpans));
     }
@@ -160,7 +160,7 @@ fn read(files: &[PathBuf]) -> Result<(Input, Traced, Recorded), Failure> {
     Ok((input, traced, recorded))
 }
 
-/// Explains many requests of one operation together.
+/// Explains an operation's requests together.
 fn explain_group(
     arguments: &RequestsArguments,
     joined: &Joined<'_>,
@@ -186,18 +186,18 @@ impl RequestsArguments {
         RequestsQuery { service: self.service.clone(), operation: self.operation.clone() }
     }
 
-    /// The recording and the files as arguments of a command line; empty for the default.
+    /// The recording and the files as arguments on a command line; empty for the default.
     fn argument(&self) -> String {
         self.words().iter().map(|word| format!(" {word}")).collect()
     }
 
-    /// The same as words.
+    /// The recording and the files as words.
     fn words(&self) -> Vec<String> {
         self.files.iter().map(|path| path.display().to_string()).collect()
     }
 }
 
-/// Whether this is a file with spans: a file, and no trace of a tracer.
+/// Whether the path is a file with spans: a file, and no tracer's trace.
 pub fn is_spans(path: &Path) -> bool {
     const TRACES: [&[u8]; 3] = [b"PERFILE2", b"2ELIFREP", b"\x17\x08\x44tracing"];
     let begins = std::fs::File::open(path).and_then(|file| {

@@ -1,4 +1,4 @@
-//! `wakepath sync`: the offsets between the clocks of several hosts.
+//! `wakepath sync`: the offsets between several hosts' clocks.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,12 +14,12 @@ use crate::output::Output;
 
 /// Show the offsets between the clocks of several hosts, by the packets between them
 ///
-/// `wakepath path` finds the same offsets by itself when it is given several recordings; this verb shows them
-/// and their error bounds.
+/// `wakepath path` finds the same offsets itself when it is given several recordings; this verb shows them and their
+/// error bounds.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SyncArguments {
-    /// The recording of each host: of wakepath, an LTTng kernel trace, a perf.data or a trace.dat
+    /// Each host's recording: by wakepath, an LTTng kernel trace, a perf.data or a trace.dat
     #[arg(value_name = "REC", num_args = 2.., required = true)]
     recordings: Vec<PathBuf>,
     /// Print JSON, for scripts
@@ -32,7 +32,7 @@ Examples:
   wakepath sync web.rec db.rec           the offset between the clocks of two hosts, and its error
   wakepath path web.rec db.rec           why it was slow on the first host, with its waits for the second";
 
-/// Reads the packets of all recordings and prints the offsets.
+/// Reads the packets in all recordings and prints the offsets.
 pub fn run(arguments: &SyncArguments, output: &Output) -> Result<ExitCode, Failure> {
     let mut progress = Progress::new();
     let synchronised = sync(&arguments.recordings, |done, total| progress.show(done, total));

@@ -1,4 +1,4 @@
-//! `wakepath watch`: whether the latencies of targets change, while they are counted.
+//! `wakepath watch`: counts the targets' latencies and reports changes.
 
 mod kept;
 
@@ -24,7 +24,7 @@ use kept::{Kept, KeptChanges};
 
 /// Watch how long calls, waits and requests take, and report when that changes
 ///
-/// The latencies of each TARGET (as of `wakepath latency`) are counted in slices of time. The first 10,000 calls are the
+/// The latencies of each TARGET (as in `wakepath latency`) are counted in slices of time. The first 10,000 calls are the
 /// reference. When at least 1000 calls differ from it by more than the threshold of `latency --compare`, and the next 1000 too,
 /// the change is printed at once, both distributions are kept as files, and the next command is named. It also prints when
 /// calls stop, and when they come back. Memory does not grow with time.
@@ -34,7 +34,7 @@ pub struct WatchArguments {
     /// The targets to watch
     #[arg(value_name = "TARGET", required = true)]
     targets: Vec<String>,
-    /// Watch these processes and those that they start, until they end
+    /// Watch these processes and the processes they start, until they end
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with = "command")]
     pids: Vec<u32>,
     /// Watch the whole machine
@@ -43,33 +43,33 @@ pub struct WatchArguments {
     /// Stop after this time: 90, 5min, 8h; a command is not stopped
     #[arg(short = 'd', long, value_name = "TIME", value_parser = time)]
     duration: Option<Duration>,
-    /// The length of a slice: the time of a change is known to a slice
+    /// The length of a slice, which bounds how exactly a change's time is known
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     every: Duration,
     /// Keep the distributions before and after each change in this directory, for the newest 100 changes
     #[arg(short, long, value_name = "DIR", default_value = DEFAULT_DIRECTORY)]
     output: PathBuf,
-    /// After a change of a function of one process (-p PID), drill down into its new peak, as `wakepath drill` does
+    /// After a function changed in one process (-p PID), drill down into its new peak, as `wakepath drill` does
     ///
-    /// The probes of a drill-down make calls slower: it takes at most --drill-time, and no other follows within 20 times
-    /// that, so that the process has them for at most 5% of the time. Slices with a drill-down are left out.
+    /// A drill-down's probes make calls slower: it takes at most --drill-time, and no other begins within 20 times this
+    /// time, so the process has probes for at most 5% of the time. Slices with a drill-down are left out.
     #[arg(long, requires = "pids")]
     drill: bool,
     /// With --drill: stop a drill-down after this time
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "20s", requires = "drill")]
     drill_time: Duration,
-    /// Probe functions also where the kernel has to single-step their instructions: each call then costs
-    /// many times as much, 20 µs on some virtual machines
+    /// Also probe functions whose instructions the kernel has to single-step: each call then costs many times as much,
+    /// 20 µs on some virtual machines
     #[arg(long)]
     slow_probes: bool,
     /// Use return probes everywhere; may crash the program if an exception passes the probe, or the stack is
     /// switched
     #[arg(long)]
     no_exceptions: bool,
-    /// Run the command as root, though sudo was called by somebody else
+    /// Run the command as root, not as the user who called sudo
     #[arg(long)]
     as_root: bool,
-    /// Print JSON on stdout, a document a line for each change and for the end
+    /// Print JSON on stdout: a line with a document for each change and for the end
     #[arg(long)]
     json: bool,
     /// The command to run and to watch, and its arguments
@@ -77,7 +77,7 @@ pub struct WatchArguments {
     command: Vec<OsString>,
 }
 
-/// Where distributions are kept, unless another place is given.
+/// The directory for distributions, unless another is given.
 const DEFAULT_DIRECTORY: &str = "./wakepath.watch";
 
 const EXAMPLES: &str = "\
@@ -94,7 +94,7 @@ Examples:
 Ctrl-C ends it and shows a summary. With a command, its own exit code is passed on; 125 is a failure of
 wakepath, 126 a command that cannot be run, 127 one that was not found.";
 
-/// Watches, prints what changes, and a summary at the end.
+/// Watches, prints changes, and a summary at the end.
 pub fn run(arguments: &WatchArguments, output: &Output) -> Result<ExitCode, Failure> {
     watched(arguments, output).map_err(|failure| failure.beside(&arguments.command))
 }
@@ -133,7 +133,7 @@ fn watched(arguments: &WatchArguments, output: &Output) -> Result<ExitCode, Fail
     if arguments.command.is_empty() && arguments.duration.is_none() {
         output.note("watching; press Ctrl-C to stop and see the summary");
     }
-    // The command has standard output for its own; documents are asked for by name.
+    // Standard output belongs to the command; only requested documents go there.
     let beside = output.beside(&arguments.command);
     let kept = KeptChanges::new(&arguments.output);
     let mut written = Ok(());
@@ -158,7 +158,7 @@ fn watched(arguments: &WatchArguments, output: &Output) -> Result<ExitCode, Fail
     Ok(collecting::code_of_command(status))
 }
 
-/// Keeps the distributions of a change; a failure is a warning, for the change itself is the answer.
+/// Keeps a change's distributions; a failure is only a warning, since the change itself is the answer.
 fn keep(news: &WatchNews<'_>, kept: &KeptChanges<'_>, output: &Output) -> Option<Kept> {
     let WatchEvent::Notice(Notice::Changed(change)) = news.what else { return None };
     kept.keep(news, change).map_err(|text| output.complain("warning", &text)).ok()

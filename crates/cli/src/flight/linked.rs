@@ -1,4 +1,4 @@
-//! The flight recorders of this host and of others, asked to keep the same moment.
+//! Flight recorders on this host and on others, asked to keep the same moment.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -15,12 +15,12 @@ use wakepath_report::escape;
 use crate::exit_code::Code;
 use crate::failure::Failure;
 
-/// The interval at which it is looked whether a recording is there.
+/// The interval between checks for a new recording.
 const POLL: Duration = Duration::from_millis(50);
-/// The time that a connection to another host may take, s.
+/// ssh's limit for connecting to another host, s.
 const CONNECT: &str = "ConnectTimeout=10";
 
-/// The place of a flight recorder: its directory, on this host or on another one.
+/// A flight recorder's place: its directory, on this host or on another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorder {
     /// The host, as ssh takes it.
@@ -31,7 +31,7 @@ pub struct Recorder {
 impl FromStr for Recorder {
     type Err = String;
 
-    /// `HOST:DIR`, as scp takes it, or `DIR`. A directory with a colon in its first name needs `./` in front.
+    /// Reads `HOST:DIR`, as scp takes it, or `DIR`. A directory with a colon in its first name needs `./` in front.
     fn from_str(text: &str) -> Result<Self, String> {
         let is_host = |host: &str| !host.contains('/');
         match text.split_once(':').filter(|(host, _)| is_host(host)) {
@@ -59,18 +59,18 @@ impl fmt::Display for Recorder {
 /// The way to ask recorders.
 #[derive(Debug, Clone)]
 pub struct Way {
-    /// The moment that they keep, ns since 1970; `None`: now.
+    /// The moment to keep, ns since 1970; `None`: now.
     pub at: Option<u64>,
-    /// A recorder asks, so that those that are asked do not ask others.
+    /// The asker is itself a recorder, so the asked recorders ask no others.
     pub linked: bool,
     /// The time to wait for a recording.
     pub wait: Duration,
-    /// The command line of the program on other hosts.
+    /// wakepath's command line on other hosts.
     pub program: String,
 }
 
 impl Recorder {
-    /// Asks this recorder to keep a moment, waits for the recording and returns its path, with its host in front.
+    /// Asks this recorder to keep a moment, waits for the recording and returns its path, after its host.
     pub fn ask(&self, way: &Way) -> Result<String, Failure> {
         match &self.host {
             None => ask_here(&self.directory, way).map(|path| path.display().to_string()),
@@ -92,11 +92,11 @@ impl Recorder {
         }
     }
 
-    /// The program that runs the command line on the other host.
+    /// The ssh process which runs the command line on the other host.
     fn ssh(&self, host: &str, way: &Way) -> Command {
         let mut ssh = Command::new("ssh");
         ssh.args(["-o", "BatchMode=yes", "-o", CONNECT, "--", host, &self.command(way)]);
-        // The keys and the known hosts are those of the user who called sudo.
+        // Use the keys and known hosts of the user who called sudo.
         if let Some(caller) = Caller::from_sudo().filter(|_| wakepath_caller::acting_uid() == 0) {
             ssh.uid(caller.uid).gid(caller.gid);
         }
@@ -116,12 +116,12 @@ impl Recorder {
     }
 }
 
-/// A word as a shell takes it.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The path that the program on another host printed, else the reason that it gave, in one line; empty where it gave none.
+/// The path that wakepath printed on another host, or its reason in one line; empty without a reason.
 fn path_or_reason(succeeded: bool, out: &[u8], err: &[u8]) -> Result<String, String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if succeeded {
@@ -150,13 +150,13 @@ fn ask_here(directory: &Path, way: &Way) -> Result<PathBuf, Failure> {
         .hint("the recorder's own output says why, or --wait allows more time"))
 }
 
-/// A moment, ns since 1970, on the monotonic clock: never 0, which stands for no moment.
+/// Converts a moment, ns since 1970, to the monotonic clock: never 0, which stands for no moment.
 fn on_monotonic_clock(at: u64, now: ClockReading) -> u64 {
-    // The clock of a host that asks may be ahead.
+    // The asking host's clock may be ahead.
     now.monotonic_ns.saturating_sub(now.realtime_ns.saturating_sub(at)).max(1)
 }
 
-/// The newest recording that is whole and was not there before. Both lists begin with the oldest one.
+/// The newest whole recording that was not there before. Both lists begin with the oldest.
 fn newest<'a>(
     before: &[PathBuf],
     now: &'a [PathBuf],
@@ -166,7 +166,7 @@ fn newest<'a>(
     now.iter().rev().find(new).map(PathBuf::as_path)
 }
 
-/// The next step where a recorder on this host could not be asked.
+/// The next step after a recorder on this host could not be asked.
 fn next_after(error: &TriggerError) -> &'static str {
     let is_refused = match error {
         TriggerError::Io { error, .. } => error.kind() == ErrorKind::PermissionDenied,
@@ -179,17 +179,17 @@ fn next_after(error: &TriggerError) -> &'static str {
     }
 }
 
-/// The moment that all asked recorders keep: those that are asked later keep the same one. `None`: the only one takes its own time.
+/// The moment for all recorders, so that recorders asked later keep the same. `None`: a single recorder takes its own time.
 pub fn shared_moment(asked: Option<u64>, recorders: usize, now: impl FnOnce() -> u64) -> Option<u64> {
     asked.or_else(|| (recorders != 1).then(now))
 }
 
-/// This moment, ns since 1970.
+/// The current time, ns since 1970.
 pub fn now() -> u64 {
     ClockReading::now().realtime_ns
 }
 
-/// Seconds since 1970, with up to nine digits behind the point, in ns.
+/// Reads seconds since 1970, with up to nine decimals; returns ns.
 pub fn moment(text: &str) -> Result<u64, String> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!("web2:/var/lib/flight".parse(), recorder(Some("web2"), "/var/lib/flight"));
         assert_eq!("root@web2:flight".parse(), recorder(Some("root@web2"), "flight"));
         assert_eq!("./a:b".parse(), recorder(None, "./a:b"));
-        // ssh takes a host that begins so for an option.
+        // ssh takes a host beginning with `-` for an option.
         for text in ["", ":x", "web2:", "-oProxyCommand=x:/y"] {
             assert!(text.parse::<Recorder>().is_err(), "{text}");
         }
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn the_recording_of_a_trigger_is_the_newest_one_that_was_not_there_and_is_whole() {
         let paths = |names: &str| names.split_whitespace().map(PathBuf::from).collect::<Vec<_>>();
-        // Those before and those now, the ones that are still being written, and the one that is returned.
+        // The recordings before and now, the unwritten among them, and the returned recording.
         for (before, now, unwritten, expected) in [
             ("", "", "", None),
             ("a", "a", "", None),

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::{collecting, file};
 
-/// Counts, and shows what was counted.
+/// Counts, and shows the counts.
 pub fn run(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Failure> {
     counted(arguments, output).map_err(|failure| failure.beside(&arguments.command))
 }
@@ -57,7 +57,7 @@ fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
         let beside = output.beside(&arguments.command);
         beside.text(&text::live_latency(&found, beside.layout()))?;
     }
-    // After the answer, which is not lost with the file.
+    // Written after the answer, so that a failure here does not lose it.
     let written = match &arguments.parquet {
         Some(path) => file::write(path, |file| parquet::live_latency(&found, file)),
         None => Ok(()),

@@ -21,18 +21,18 @@ use crate::output::Output;
 use crate::path::subject;
 use crate::requests::{is_spans, spans_failure};
 
-/// The recording, and the part of it that is counted.
+/// The recording, and its part to count.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "From a recording")]
 pub struct RecordedArguments {
-    /// Count in this recording, or in a trace of another tracer, instead of on this machine; repeat it for
-    /// several hosts, or for a file with spans. Covers what the recording was made for, unless -p, -a or an option below chooses threads
+    /// Count in this recording, or in another tracer's trace, instead of on this machine; repeat it for several hosts, or for a file
+    /// with spans. Covers the threads for which the recording was made, unless -p, -a or an option below chooses threads
     #[arg(short = 'i', long = "input", value_name = "REC", conflicts_with_all = ["duration", "command"])]
     pub recordings: Vec<PathBuf>,
     /// Count this thread
     #[arg(long, value_name = "TID", requires = "recordings", conflicts_with_all = ["pids", "everything"])]
     tid: Option<u32>,
-    /// Count the threads of this name
+    /// Count the threads with this name
     #[arg(
         long,
         value_name = "NAME",
@@ -40,7 +40,7 @@ pub struct RecordedArguments {
         conflicts_with_all = ["pids", "everything", "tid"]
     )]
     comm: Option<String>,
-    /// Count the threads of this cgroup, systemd unit or container
+    /// Count the threads in this cgroup, systemd unit or container
     #[arg(
         long,
         value_name = "CGROUP",
@@ -48,7 +48,7 @@ pub struct RecordedArguments {
         conflicts_with_all = ["pids", "everything", "tid", "comm"]
     )]
     cgroup: Option<String>,
-    /// In recordings of several hosts, count the threads of this host
+    /// In recordings of several hosts, count the threads on this host
     #[arg(long, value_name = "HOST", requires = "recordings")]
     host: Option<String>,
     /// Count what ended from here on: UTC (02:58:41.310), seconds since the start (1.5), or before the end (-5s)
@@ -57,7 +57,7 @@ pub struct RecordedArguments {
     /// Count what ended up to here, in the same forms
     #[arg(long, value_name = "TIME", requires = "recordings", allow_hyphen_values = true)]
     to: Option<TimeSpec>,
-    /// Exit with 1 when losses or doubts touch the answer
+    /// Exit with 1 if lost records or other problems affect the answer
     #[arg(long, requires = "recordings")]
     strict: bool,
 }
@@ -74,7 +74,7 @@ impl RecordedArguments {
     }
 }
 
-/// Reads the recording, counts and shows.
+/// Reads the recording, counts and prints.
 pub fn run(asked: &LatencyArguments, output: &Output) -> Result<ExitCode, Failure> {
     if let Some(path) = &asked.parquet {
         file::check_path(path)?;

@@ -1,4 +1,4 @@
-//! Explained requests in the formats of other tools, beside the answer.
+//! Explained requests in other tools' formats, beside the answer.
 
 use std::ffi::OsStr;
 use std::io::{BufWriter, Write};
@@ -14,24 +14,24 @@ use crate::failure::Failure;
 use crate::file;
 use crate::output::Output;
 
-/// The place that spans are written to.
+/// The destination for spans.
 enum Spans {
     File(PathBuf),
     #[cfg(feature = "collect")]
     Backend(wakepath_engine::spans::ForwardUrl),
 }
 
-/// The requests that are explained, where they are to be exported.
+/// The explained requests to export.
 pub struct Export<'a> {
     spans: Option<Spans>,
-    /// The file of a Perfetto trace.
+    /// The Perfetto trace's file.
     perfetto: Option<PathBuf>,
-    /// Empty where nothing is exported.
+    /// Empty if nothing is exported.
     answers: Vec<RequestAnswer<'a>>,
 }
 
 impl<'a> Export<'a> {
-    /// Checks the place before the answers are made.
+    /// Checks the destinations before the answers are computed.
     pub fn new(arguments: &RequestsArguments) -> Result<Self, Failure> {
         let spans = arguments.export_otlp.as_deref().map(place).transpose()?;
         let perfetto = arguments.export_perfetto.clone();
@@ -39,14 +39,14 @@ impl<'a> Export<'a> {
         Ok(Self { spans, perfetto, answers: Vec::new() })
     }
 
-    /// Adds a request.
+    /// Adds an explained request.
     pub fn add(&mut self, answer: RequestAnswer<'a>) {
         if self.spans.is_some() || self.perfetto.is_some() {
             self.answers.push(answer);
         }
     }
 
-    /// Writes all of them.
+    /// Writes all explained requests.
     pub fn write(self, joined: &Joined<'_>, output: &Output) -> Result<(), Failure> {
         let answers = &self.answers;
         if let Some(path) = &self.perfetto {

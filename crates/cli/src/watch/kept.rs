@@ -1,4 +1,4 @@
-//! The files of changes: the distributions before and after each, in one directory.
+//! The files for changes: the distributions before and after each, in a directory.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,35 +11,36 @@ use wakepath_report::{json, text};
 
 use crate::file::hint_under_sudo;
 
-/// The changes that are kept in a directory: a change a quarter of an hour for a day. A pair takes some KiB.
+/// The number of kept changes in a directory: a change every quarter of an hour for a day. A pair of files takes some
+/// KiB.
 const MAX_KEPT_CHANGES: usize = 100;
 
 const BEFORE: &str = ".before.json";
 const AFTER: &str = ".after.json";
 
-/// The files of one change.
+/// A change's files.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) before: PathBuf,
     pub(super) after: PathBuf,
 }
 
-/// The directory of changes.
+/// The directory with changes.
 #[derive(Debug)]
 pub(super) struct KeptChanges<'a> {
     path: &'a Path,
 }
 
 impl<'a> KeptChanges<'a> {
-    /// The directory at `path`, which is made when there is a change to keep.
+    /// The directory at `path`, which is made for the first change.
     pub(super) fn new(path: &'a Path) -> Self {
         Self { path }
     }
 
-    /// Writes the two files of a change, with the rights of the user who called, and removes the oldest if there are too many.
+    /// Writes a change's two files, with the rights of the calling user, and removes the oldest changes above the limit.
     ///
     /// # Errors
-    /// A sentence, when they cannot be written.
+    /// A sentence, if the files cannot be written.
     pub(super) fn keep(&self, news: &WatchNews<'_>, change: &Change) -> Result<Kept, String> {
         self.write(news, change).map_err(|error| {
             let hint = hint_under_sudo(&error).map_or_else(String::new, |hint| format!("; {hint}"));
@@ -67,7 +68,7 @@ impl<'a> KeptChanges<'a> {
         Ok(kept)
     }
 
-    /// Opens the directory, which is made if it is not there.
+    /// Opens the directory, which is made if it does not exist.
     fn open(&self) -> io::Result<OpenDirectory> {
         let acting = Caller::act(Caller::from_sudo().as_ref())?;
         let directory = match Directory::at(self.path) {
@@ -82,11 +83,12 @@ impl<'a> KeptChanges<'a> {
     }
 }
 
-/// A directory of changes that is held open.
+/// An open directory with changes.
 struct OpenDirectory(Directory);
 
 impl OpenDirectory {
-    /// The changes in it, by the beginnings of their files' names, the oldest first. Other files are none of ours.
+    /// The changes in the directory, by the common beginning of their file names, oldest first. Other files are
+    /// ignored.
     fn changes(&self) -> io::Result<BTreeSet<String>> {
         let names = self.0.names()?;
         Ok(names.iter().filter_map(|(name, _)| change_of(name)).map(str::to_owned).collect())
@@ -108,7 +110,7 @@ impl OpenDirectory {
     }
 }
 
-/// The change that a file belongs to, by its name: `20261121T025841Z-TARGET.before.json`.
+/// The file's change, by the file name: `20261121T025841Z-TARGET.before.json`.
 fn change_of(name: &OsStr) -> Option<&str> {
     let name = name.to_str()?;
     let change = name.strip_suffix(BEFORE).or_else(|| name.strip_suffix(AFTER))?;
@@ -121,12 +123,12 @@ fn change_of(name: &OsStr) -> Option<&str> {
     (time.len() == 16 && time.chars().enumerate().all(is_time)).then_some(change)
 }
 
-/// A name that no change has: others of the same second and target are numbered.
+/// A name without a change: further changes in the same second and target are numbered.
 fn free(name: String, there: &BTreeSet<String>) -> String {
     if !there.contains(&name) {
         return name;
     }
-    // One of any more numbers than names is free.
+    // With more numbers than names, a number is free.
     let numbered = (2..there.len() + 3).map(|number| format!("{name}-{number}"));
     let mut free = numbered.filter(|name| !there.contains(name));
     free.next().unwrap_or(name.clone())
@@ -152,7 +154,7 @@ mod tests {
         Change { since, before: stretch(1000), after: stretch(1 << 20), score: 1100.0, as_it_was: None }
     }
 
-    /// Keeps a change of this target that came this long after 2001-09-09 01:46:40 UTC.
+    /// Keeps a change in this target, `since` seconds after 2001-09-09 01:46:40 UTC.
     fn keep(directory: &Path, target: &str, since: u64) -> Result<Kept, String> {
         let change = change(since);
         let notice = Notice::Changed(Box::new(change.clone()));

@@ -1,5 +1,5 @@
-//! The attributes that threads have in their memory beside their spans: those on the list are recorded under the names that the process publishes,
-//! and nothing of the others gets onto the disk.
+//! Attributes in threads' memory beside their spans: listed attributes are recorded under the names published by the process, and no part of any
+//! other gets onto the disk.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use wakepath_harness::live::{blocked, list, not_possible, place, run};
 
-/// Whether any file in a folder, or below it, has these bytes.
+/// Whether a file in or below a folder contains these bytes.
 fn is_on_disk(folder: &Path, bytes: &[u8]) -> bool {
     fs::read_dir(folder).expect("a folder").flatten().any(|entry| {
         let path = entry.path();

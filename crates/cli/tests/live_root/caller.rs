@@ -1,5 +1,5 @@
-//! Files are written with the rights of the user who called, and what another user planted or owns is left alone. The
-//! other users are numbers that no account has.
+//! Files are written with the calling user's rights, and files planted or owned by another user stay untouched. The
+//! other users are numbers without an account.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -9,24 +9,24 @@ use std::process::Command;
 
 use wakepath_harness::live::{Place, command, place, texts};
 
-/// A user who attacks, and one who calls sudo.
+/// An attacking user, and the user who calls sudo.
 const OTHER: u32 = 54321;
 const CALLER: u32 = 54322;
 
-/// A folder where every user may write.
+/// A folder writable by every user.
 fn open_place(would_show: &str) -> Option<Place> {
     let folder = place(would_show)?;
     fs::set_permissions(&folder, PermissionsExt::from_mode(0o777)).expect("its mode");
     Some(folder)
 }
 
-/// Runs a shell's command in a folder as another user.
+/// Runs a shell command in a folder as another user.
 fn as_user(uid: u32, folder: &Path, text: &str) {
     let done = Command::new("sh").args(["-c", text]).current_dir(folder).uid(uid).gid(uid).status();
     assert!(done.expect("a shell").success(), "{text}");
 }
 
-/// The exit code and the words on stderr of `wakepath`, called by root or through sudo.
+/// The exit code and stderr of `wakepath`, called by root or through sudo.
 fn wakepath(folder: &Path, sudo: Option<u32>, arguments: &[&str]) -> (i32, String) {
     let mut command = command(folder, arguments);
     for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
@@ -44,7 +44,7 @@ fn count(folder: &Path) -> usize {
 }
 
 /// The three ways to write: a recording, a trace for Perfetto, a table for Parquet. Each writes `at`; the recording
-/// `source` is there to be read.
+/// `source` exists for reading.
 fn ways(at: &str) -> [Vec<String>; 3] {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect();
     [
@@ -54,7 +54,7 @@ fn ways(at: &str) -> [Vec<String>; 3] {
     ]
 }
 
-/// Tries the three ways with `at`: `judge` gets the exit code, what was said, and the way.
+/// Tries the three ways with `at`: `judge` gets the exit code, stderr and the way.
 fn try_ways(folder: &Path, sudo: Option<u32>, at: &str, judge: impl Fn(i32, &str, &str)) {
     for (round, way) in ways(at).into_iter().enumerate() {
         let arguments: Vec<String> =
@@ -80,7 +80,7 @@ fn a_link_that_another_user_made_leads_nowhere() {
         &folder,
         "ln -s victim way; ln -s victim/new file; mkdir -m 777 its; ln -s ../victim its/way",
     );
-    // A link of root's own that leads over one of the other user's.
+    // Root's own link, which leads over a link owned by the other user.
     symlink("its/way/deep", folder.join("over")).expect("a link");
     for at in ["way/x", "its/way/x", "over/x", "file"] {
         try_ways(&folder, None, at, |code, said, way| {
@@ -105,7 +105,7 @@ fn links_of_ones_own_work() {
     for (sudo, at) in [(None, "way"), (Some(CALLER), "own"), (Some(CALLER), "to_own")] {
         let target = folder.join(at).canonicalize().expect("a folder");
         let whole = target.to_str().expect("a path").to_owned();
-        // The recording of root, which the caller may not read, is still read by root's rights.
+        // Root's recording, which the caller may not read, is still read with root's rights.
         for at in [format!("{at}/{}_ROUND", at.len()), format!("{whole}/whole_{}_ROUND", at.len())] {
             let at = at.as_str();
             try_ways(&folder, sudo, at, |code, said, way| assert_eq!(code, 0, "{way}: {said}"));
@@ -165,7 +165,7 @@ fn what_another_user_recorded_or_wrote_stays() {
         assert!(code == 125 && said.contains("belongs to") && said.contains(says), "{code}: {said}");
         assert_eq!(folder.join("rec").metadata().expect("still there").ino(), inode);
         assert!(!folder.join("rec.old").exists());
-        // The recording before the last one would be deleted.
+        // The next recording would delete the second to last.
         fs::rename(folder.join("rec"), folder.join("rec.old")).expect("root may");
         let mine = made_by(taker, "rec");
         let (code, said) = wakepath(&folder, taker, &["record", "-o", "rec", "--", "true"]);

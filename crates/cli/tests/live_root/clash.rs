@@ -1,4 +1,4 @@
-//! Two recordings at the same time in one folder: each answers for itself, and says that there was another.
+//! Two recordings at the same time in one folder: each answers for itself, and reports the other.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -21,7 +21,7 @@ fn wait_for(path: &Path) {
     panic!("{} does not appear", path.display());
 }
 
-/// The command that the answer is about, and the lines on stderr.
+/// The answer's command, and the lines on stderr.
 fn ended(child: Child) -> (String, String) {
     let output = child.wait_with_output().expect("wakepath");
     let (out, err) = texts(&output);
@@ -31,7 +31,7 @@ fn ended(child: Child) -> (String, String) {
     (format!("{} {}", window["comm"].as_str().expect("a name"), window["pid"]), err)
 }
 
-/// Two recordings; the one that began first ends first, or last.
+/// Two recordings; the first to begin ends first, or last.
 #[test]
 fn each_of_two_recordings_answers_for_itself_and_says_that_there_was_another() {
     for first_ends_first in [true, false] {
@@ -43,7 +43,7 @@ fn each_of_two_recordings_answers_for_itself_and_says_that_there_was_another() {
         wait_for(&folder.join("one"));
         let two = begin(&folder, &wait("two"));
         wait_for(&folder.join("two"));
-        // A third one would delete the first, which is still being recorded.
+        // A third recording would delete the first, which is still being recorded.
         let (_, said) = record(&folder, &["--", "true"], 125);
         assert!(said.contains("wakepath.rec.old is still being recorded"), "{said}");
 
@@ -72,13 +72,13 @@ fn each_of_two_recordings_answers_for_itself_and_says_that_there_was_another() {
             let window = &document(&folder, &["path", path])["window"];
             assert_eq!(format!("sh {}", window["pid"]), pid(name));
         }
-        // Both have ended: the next recording moves the one and deletes the other, and says nothing.
+        // Both have ended: the next recording moves one, deletes the other, and says nothing.
         let (_, said) = record(&folder, &["--", "true"], 0);
         assert!(!said.contains("recorded:") && !said.contains("took the name"), "{said}");
     }
 }
 
-/// None fails because another one begins in the same moment, and none answers for another.
+/// No recording fails because another begins in the same moment, and none answers for another.
 #[test]
 fn recordings_that_begin_in_the_same_moment_do_not_take_each_others_files() {
     let Some(folder) = place("two recordings may begin at once") else { return };

@@ -1,5 +1,5 @@
-//! The spans that threads say they work for, held against the programs' own logs: in each of the models of thread-local
-//! memory, in processes that ran before, and where what they say cannot be read.
+//! The spans that threads name in their memory, compared with the programs' own logs: in each model of thread-local
+//! memory, in processes that ran before the recording, and where the memory cannot be read.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,14 +12,14 @@ use wakepath_event::{EventKind, EventSource, RecordingFormat, ThreadContext};
 use wakepath_harness::live::{Beside, command, document, list, not_possible, number, place, record, run};
 use wakepath_recording::Recording;
 
-/// How the program comes by its word.
+/// The place of the program's thread-local word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Model {
-    /// It is the program's own.
+    /// The program itself.
     Program,
-    /// It is that of a library that is there at the start, compiled with these options.
+    /// A library linked at the start, compiled with these options.
     Linked(&'static str),
-    /// It is that of a library that the program loads.
+    /// A library that the program loads.
     Loaded(&'static str),
 }
 
@@ -41,7 +41,7 @@ fn compile(options: &[&str], more: &[&Path], to: &Path) {
     assert!(compiled.expect("a C compiler").success(), "contexts.c does not build with {options:?}");
 }
 
-/// The program in a folder, and its arguments.
+/// Builds the program in a folder, and returns its command line.
 fn program(folder: &Path, model: Model) -> Vec<String> {
     let (program, library) = (folder.join("contexts"), folder.join("libword.so"));
     let library_of = |dialect| compile(&["-DWORD_ONLY", "-shared", "-fPIC", dialect], &[], &library);
@@ -65,7 +65,7 @@ fn program(folder: &Path, model: Model) -> Vec<String> {
     words
 }
 
-/// A change of a thread's context, by the program's log.
+/// A change in a thread's context, by the program's log.
 #[derive(Debug, Clone, Copy)]
 struct Change {
     before: u64,
@@ -80,7 +80,7 @@ enum Logged {
     Unknown,
 }
 
-/// The threads of a log: their names and changes.
+/// The log's threads: their names and changes.
 fn log(path: PathBuf) -> HashMap<u32, (String, Vec<Change>)> {
     let mut threads = HashMap::new();
     for line in fs::read_to_string(path).expect("a log").lines() {
@@ -118,8 +118,7 @@ fn is_that(read: ThreadContext, logged: Logged) -> bool {
     }
 }
 
-/// The switches at which each thread's context is known by the recording, and all of its switches; each is held against
-/// the log.
+/// A thread's switches: those with a context in the recording, all, and those whose context contradicts the log.
 #[derive(Debug, Default)]
 struct Judged {
     read: usize,
@@ -127,7 +126,7 @@ struct Judged {
     wrong: Vec<String>,
 }
 
-/// Holds the context that the recording has for each thread at each switch against the log.
+/// Compares each thread's recorded context at each switch with the log.
 fn judge(folder: &Path, log: &HashMap<u32, (String, Vec<Change>)>) -> HashMap<String, Judged> {
     let mut judged: HashMap<String, Judged> = HashMap::new();
     let mut contexts = HashMap::new();
@@ -144,7 +143,7 @@ fn judge(folder: &Path, log: &HashMap<u32, (String, Vec<Change>)>) -> HashMap<St
                 judged.all += 1;
                 let Some(&read) = contexts.get(&event.current) else { return };
                 judged.read += 1;
-                // The last change that was done, and those that may have been.
+                // The last finished change, and the changes that may have been under way.
                 let done = changes.iter().rposition(|change| change.after <= at);
                 let before = done.map_or(Logged::None, |done| changes[done].state);
                 let first = done.map_or(0, |done| done + 1);
@@ -153,7 +152,7 @@ fn judge(folder: &Path, log: &HashMap<u32, (String, Vec<Change>)>) -> HashMap<St
                     .take_while(|change| change.before <= at)
                     .map(|change| change.state);
                 let mut possible = std::iter::once(before).chain(under_way.clone());
-                // While a record is written in place it is not known.
+                // While a record is written in place, its context is not known.
                 let half_written = name == "alone" && under_way.count() > 0 && read == ThreadContext::Unknown;
                 if !possible.any(|logged| is_that(read, logged)) && !half_written {
                     judged.wrong.push(format!("{name} at {at}: read {read:?}, logged {before:?}"));
@@ -170,7 +169,7 @@ fn all_right(judged: &HashMap<String, Judged>, model: Model) {
     assert_eq!(judged.len(), 10, "{model:?}: {judged:?}");
     for (name, judged) in judged {
         assert!(judged.wrong.is_empty(), "{model:?}: {} wrong: {:?}", judged.wrong.len(), judged.wrong);
-        // A context is read at each switch from the first one on.
+        // A context is read at each switch from the first on.
         assert_eq!(judged.read, judged.all, "{model:?}: {name}");
         assert!(judged.all >= 5, "{model:?}: {name}: {judged:?}");
     }
@@ -218,7 +217,7 @@ fn a_process_that_ran_before_the_recording_is_found_too_with_a_library_that_it_l
         let mut recorder = command(&folder, &["record", "-p", &pid]);
         let recorder =
             Beside(recorder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("wakepath"));
-        // It is attached once its recording is there, and has looked at all processes a moment later.
+        // The recorder is attached once its recording exists, and has looked at all processes soon after.
         std::thread::sleep(std::time::Duration::from_secs(4));
         writeln!(program.0.stdin.take().expect("its input"), "go").expect("it reads");
         assert!(program.0.wait().expect("its end").success());
@@ -228,13 +227,14 @@ fn a_process_that_ran_before_the_recording_is_found_too_with_a_library_that_it_l
     }
 }
 
-/// A recording beside another one begins late, and a program beside another one waits for a CPU: neither is in question here.
+/// A recording beside another begins late, and a program beside another waits for a CPU: neither is tested here.
 fn one_at_a_time() -> std::sync::MutexGuard<'static, ()> {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Whether it is known what the threads of a request did: this kernel leaves some switches unrecorded, and then nobody is blamed.
+/// Whether the states of a request's threads are known: this kernel leaves some switches unrecorded, and then no request is
+/// blamed.
 fn is_known(one: &Value) -> bool {
     let unknown = list(&one["states"]).iter().filter(|state| state["state"] == "unknown");
     unknown.map(|state| number(&state["total_ns"])).sum::<u64>() == 0
@@ -263,10 +263,10 @@ fn a_request_is_blocked_by_the_one_that_had_the_lock_by_what_the_threads_say_alo
         let blocked_by = list(&one["blocked_by"]);
         let first = blocked_by.first().unwrap_or_else(|| panic!("a request had the lock: {one}"));
         assert_eq!(first["operation"], "PUT /stock", "{first}");
-        // Others may have had the CPU that the holder needed.
+        // Other threads may have had the CPU that the holder needed.
         let others: u64 = blocked_by[1..].iter().map(|other| number(&other["total_ns"])).sum();
         assert!(others < 5_000_000, "{blocked_by:?}");
-        // It waits from half a millisecond after the beginning to the end of the hold of 20.
+        // The request waits from half a millisecond after the beginning to the end of the 20 ms hold.
         assert!((15_000_000..40_000_000).contains(&number(&first["total_ns"])), "{first}");
         let of_other = list(&one["pieces"]).iter().filter(|piece| piece["trace_id"] == first["trace_id"]);
         let (mut measured, mut whole) = (0, 0);

@@ -1,26 +1,26 @@
-//! `wakepath doctor`, as root with each capability taken away in turn, and as the user nobody.
+//! `wakepath doctor`, as root without each capability in turn, and as the user nobody.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use wakepath_harness::live::{WAKEPATH, skip};
 
-/// The output and the exit code of `wakepath doctor` under `setpriv` with these options; `None` if that needs
-/// privileges that the test lacks.
+/// The output and exit code of `wakepath doctor` under `setpriv` with these options; `None` if the test lacks the
+/// privileges for this.
 fn doctor(setpriv: &[&str]) -> Option<(String, i32)> {
     // SAFETY: takes nothing, changes nothing.
     if unsafe { libc::geteuid() } != 0 {
         skip("dropping capabilities needs root", "doctor names exactly the missing one");
         return None;
     }
-    // The user nobody may not read the folder of the build.
+    // The user nobody may not read the build folder.
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("wakepath");
     std::fs::copy(*WAKEPATH, &program).expect("a copy");
     for path in [folder.path(), &program] {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("its mode");
     }
-    // A child that another test just forked may still hold the copy open for writing, up to its exec.
+    // A child just forked by another test may still hold the copy open for writing, up to its exec.
     const BUSY: i32 = 126;
     let mut tries = (0..50).map(|_| {
         Command::new("setpriv").args(setpriv).arg(&program).arg("doctor").output().expect("setpriv")
@@ -40,8 +40,8 @@ fn with_all_privileges_recording_is_possible() {
 
 #[test]
 fn each_missing_capability_is_named_and_no_other() {
-    // CAP_SYS_ADMIN includes the newer ones, so it has to go with them. Where nothing can be recorded, only what blocks that
-    // is named.
+    // CAP_SYS_ADMIN includes the newer capabilities, so it is dropped with them. Where nothing can be recorded, only the
+    // blocking capability is named.
     let cases = [
         ("-bpf,-sys_admin", &["CAP_BPF"][..], 4),
         ("-perfmon,-sys_admin", &["CAP_PERFMON"], 4),
@@ -87,7 +87,7 @@ fn the_stolen_time_is_that_of_proc_stat_and_works_where_its_moments_are_known() 
         assert!(line.starts_with("yes") && line.contains("none since boot"), "{line}");
         return;
     }
-    // If time is stolen during the test, the number lies between the two readings.
+    // If time is stolen during the test, the printed number lies between the two readings.
     let words: Vec<_> = text.split_once(line).map_or("", |(_, rest)| rest).split_whitespace().collect();
     let printed = line.split_whitespace().chain(words).filter_map(|word| word.parse::<f64>().ok()).next();
     let printed = printed.unwrap_or_default();

@@ -1,13 +1,13 @@
-//! Waits in `epoll_wait`, recorded live: the descriptor that ended each, and time-outs that a timer's descriptor is no part of.
+//! Waits in `epoll_wait`, recorded live: the descriptor that ended each, and time-outs without a timer's descriptor.
 
 use std::path::Path;
 
 use serde_json::Value;
 use wakepath_harness::live::{adds_up, length, list, path, place, program, record, run};
 
-/// One wait after the other, 300 ms each: for nothing; for a timer's descriptor; for a byte through a pipe, a count of an
-/// eventfd, a datagram, and a byte through a pipe whose descriptor means another file by then, which a thread sends; for a
-/// timer's descriptor by poll.
+/// Successive waits, 300 ms each: for nothing; for a timer's descriptor; for four messages from a thread (a byte through a
+/// pipe, an eventfd count, a datagram, and a byte through a pipe whose descriptor number means another file by then); for
+/// a timer's descriptor by poll.
 const EPOLLS: &str = r#"
     #include <arpa/inet.h>
     #include <fcntl.h>
@@ -79,7 +79,7 @@ const EPOLLS: &str = r#"
     }
 "#;
 
-/// The total time of the thread's segments for a timer in this call, by basis, rule and name of the object.
+/// The total time of the thread's timer segments in this call, by basis, rule and object name.
 fn timers(document: &Value, call: &str) -> Vec<(String, i64)> {
     let own = list(&document["segments"])
         .iter()
@@ -132,7 +132,7 @@ fn a_wait_in_epoll_names_the_descriptor_that_ended_it() {
         "packet socket null measured",
         "wakeup anonymous [eventpoll] measured",
     ];
-    // Some kernels do not report all task switches; a wait with a missing one in it is not known.
+    // Some kernels do not report all task switches; a wait that lacks a switch is not known.
     if list(&document["losses"]).is_empty() {
         assert_eq!(by_thread, expected);
     } else {
@@ -149,7 +149,7 @@ fn a_wait_in_epoll_names_the_descriptor_that_ended_it() {
     }
 }
 
-/// One request, a time-out of 300 ms, which a thread waits for.
+/// An io_uring request, a time-out of 300 ms, for which a thread waits.
 const URING: &str = r#"
     #include <linux/io_uring.h>
     #include <linux/time_types.h>

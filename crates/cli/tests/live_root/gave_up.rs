@@ -1,9 +1,9 @@
-//! Waits with a time-out that expires, recorded live: each row says what was waited for and that it did not come.
+//! Waits whose time-out expires, recorded live: each row names the awaited event and says that it did not come.
 
 use wakepath_harness::live::{adds_up, length, list, path, place, program, record, run};
 
-/// One wait after the other, 300 ms each: for an answer, a semaphore, an accepted connection, room in a closed window, any
-/// of two descriptors by select and ppoll.
+/// Successive waits, 300 ms each: for an answer, a semaphore, an accepted connection, room in a closed window, any of two
+/// descriptors by select and ppoll.
 const WAITS: &str = r#"
     #define _GNU_SOURCE
     #include <arpa/inet.h>
@@ -84,7 +84,7 @@ fn a_wait_that_timed_out_says_what_did_not_come() {
     let screen = run(&folder, &["path"], 0).0;
     let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
-        // The read and the two waits for any of one set share a row, which counts what it does not name.
+        // The read and the two waits for any descriptor in a set share a row, which counts the unnamed waits.
         " and 1 other: timed out, nothing came, ",
         ": timed out, no answer came, 1 wait in connect on tcp 127.0.0.1:",
         " waiting until a time-out, 1 wait in futex",

@@ -1,4 +1,4 @@
-//! Calls of Go functions, counted: goroutines change threads, stacks move, panics leave calls.
+//! Counted calls of Go functions: goroutines change threads, stacks move, panics unwind calls.
 
 mod blocks;
 mod later;
@@ -12,22 +12,22 @@ use serde_json::Value;
 use wakepath_harness::live::{Place, document, go, latency, list, number, place, record, run};
 
 /// A folder where a test may count, and the `go` command, on the path or where Go's own archive installs it; `None`, with
-/// a line that says so, where one of them is missing.
+/// a printed reason, if either is missing.
 fn go_place(would_show: &str) -> Option<(Place, PathBuf)> {
     Some((place(would_show)?, go(would_show)?))
 }
 
-/// The program of `calls.go` in a folder.
+/// Builds `calls.go` in a folder.
 fn build(go: &Path, folder: &Path, options: &[&str]) -> String {
     build_file(go, folder, "calls", options)
 }
 
-/// The program of this name in a folder.
+/// Builds the program with this name in a folder.
 fn build_file(go: &Path, folder: &Path, name: &str, options: &[&str]) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live_root/go").join(format!("{name}.go"));
     let mut compiler = Command::new(go);
     compiler.args(["build", "-o"]).arg(folder.join(name)).args(options).arg(source);
-    // It needs no downloads.
+    // The build needs no downloads.
     compiler.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "")]);
     if std::env::var_os("HOME").is_none() && std::env::var_os("GOCACHE").is_none() {
         compiler.env("GOCACHE", folder.join("cache"));
@@ -36,20 +36,20 @@ fn build_file(go: &Path, folder: &Path, name: &str, options: &[&str]) -> String 
     folder.join(name).to_str().expect("a path").to_owned()
 }
 
-/// The counts of these functions of a command, and the numbers that the command printed, summed by name.
+/// The counts of a command's functions, and the numbers that the command printed, summed by name.
 fn count(folder: &Path, functions: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
     let targets: Vec<String> = functions.iter().map(|name| format!("./calls:main.{name}")).collect();
     let targets = targets.iter().map(String::as_str).chain(["--slow-probes"]);
     latency(folder, &targets.collect::<Vec<_>>(), command)
 }
 
-/// How many returned, were left without returning, had not ended, and were not counted.
+/// The numbers of calls that returned, were unwound, had not ended, and were not counted.
 fn ends(target: &Value) -> [u64; 4] {
     ["count", "left", "open", "crowded"].map(|key| number(&target[key]))
 }
 
-/// Checks each call against the program's own stamps: it began before and ended after those taken within the call, and
-/// lies within those taken around it.
+/// Compares the calls with the program's own stamps: each began before and ended after the stamps taken within it, and
+/// lies within the stamps taken around it.
 fn takes_what_the_program_says(target: &Value, own: &HashMap<String, u64>, name: &str) {
     let (within, around) = (own[&format!("{name}_within_ns")], own[&format!("{name}_around_ns")]);
     let counted = number(&target["sum"]);
@@ -87,7 +87,7 @@ fn calls_of_go_that_are_nested_left_or_too_deep_are_told_apart() {
     let calls = build(&go, &folder, &[]);
     let functions = ["nested", "deeper", "panics", "recovers", "catches", "exits", "stays"];
     let flags = ["nested=50", "deeper=50", "panics=100", "catches=50", "exits=50", "open"].join(" ");
-    // Two processes at once, whose goroutines are at the same addresses: each makes all of these calls.
+    // Two processes at once, with goroutines at the same addresses: each makes all these calls.
     let line = format!("{calls} {flags} & {calls} {flags}; wait; exit 0");
     for (times, command) in [
         (1, [&["sh", "-c"][..], &[&format!("{calls} {flags}; exit 0")]].concat()),
@@ -97,13 +97,13 @@ fn calls_of_go_that_are_nested_left_or_too_deep_are_told_apart() {
         assert_eq!(own["nested"], 50 * times);
         let expected = [
             ("nested", [250, 0, 0, 0]),
-            // Eight nested calls are counted; deeper ones are reported as not counted.
+            // Eight nested calls are counted; deeper calls are reported as not counted.
             ("deeper", [400, 0, 0, 200]),
             ("panics", [50, 50, 0, 0]),
             ("recovers", [100, 0, 0, 0]),
-            // The outermost recovers, and returns; the three within it do not.
+            // The outermost call recovers, and returns; the three calls within it do not.
             ("catches", [50, 150, 0, 0]),
-            // Found by the next goroutine at the same address, or at the end of the process.
+            // Found by the next goroutine at the same address, or at the process's end.
             ("exits", [0, 50, 0, 0]),
             ("stays", [0, 1, 0, 0]),
         ];
@@ -120,7 +120,7 @@ fn functions_of_go_are_refused_where_their_returns_cost_more_than_was_allowed() 
     for (function, expected) in [
         ("main.grows", "its return instructions"),
         ("main.nothing", "no function `main.nothing`"),
-        // Assembler code, which goes to other goroutines.
+        // Assembler code, which switches to other goroutines.
         ("runtime.mcall", "does not keep it in r14"),
     ] {
         let (_, said) = run(&folder, &["latency", &format!("./calls:{function}"), "-a", "-d", "0.1"], 2);
@@ -141,7 +141,7 @@ fn recorded_calls_of_goroutines_that_changed_threads_have_no_path_and_that_is_sa
     let answer = document(&folder, &["path", "--call", "--slowest", "1000"]);
     let counted: u64 = list(&answer["buckets"]).iter().map(|bucket| number(&bucket["count"])).sum();
     assert_eq!((counted, &answer["left"], &answer["open"]), (400, &0.into(), &0.into()), "{answer:#}");
-    // The thread is looked at within the call, a little after it began and before it ends.
+    // The program compares threads within the call, a little after its beginning and before its end.
     let (moved, told) = (moved.expect("its own count"), number(&answer["moved"]));
     assert!(moved > 50 && told.abs_diff(moved) <= 8, "{moved} changed threads, {told} are told to");
     assert_eq!(answer["asked"]["calls"], 400 - told, "{answer:#}");

@@ -1,4 +1,4 @@
-//! A process that hangs is recorded while it hangs: its wait began before the recording.
+//! A process that already hangs is recorded: its wait began before the recording.
 
 use std::io::Write;
 use std::path::Path;
@@ -25,11 +25,11 @@ fn until_asleep(process: &Beside, threads: usize) {
     }
 }
 
-/// The answer of `wakepath record -p` about a process.
+/// The answer from `wakepath record -p` for a process.
 fn asked(process: &Beside, folder: &Path) -> String {
     let pid = process.0.id().to_string();
     let (answer, _) = record(folder, &["-p", &pid, "-d", "300ms"], 0);
-    // Lines are broken where the width ends.
+    // Lines are wrapped at the screen's width.
     answer.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -49,7 +49,7 @@ fn a_read_from_before_the_recording_names_its_file() {
     let Some(folder) = place("a process that waits for a pipe already is told which") else { return };
     let mut command = Command::new("cat");
     let mut waiting = Beside(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat"));
-    // Once through, so that it waits in the call that is asked about.
+    // One byte passes, so that the process waits in the expected call.
     waiting.0.stdin.as_mut().expect("a pipe").write_all(b"x").unwrap();
     until_asleep(&waiting, 1);
     let pid = waiting.0.id().to_string();
@@ -58,8 +58,8 @@ fn a_read_from_before_the_recording_names_its_file() {
     assert!(said.contains("read on a pipe"), "{said}{err}");
 }
 
-/// Threads that are blocked in different ways: `waits` for the mutex that `holds` keeps while it sleeps, `semaphore`
-/// for a futex that names no owner, `accepts` for a connection.
+/// Threads blocked in different ways: `waits` for the mutex that `holds` keeps while it sleeps, `semaphore` for a futex
+/// without an owner, `accepts` for a connection.
 const BLOCKED: &str = r#"
     #define _GNU_SOURCE
     #include <pthread.h>

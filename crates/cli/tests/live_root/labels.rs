@@ -1,5 +1,5 @@
-//! The names of what was recorded live: page faults, code that no file on a disk holds, programs behind links, names
-//! that only the recorder may read, and CPU limits that come and go.
+//! Names in a live recording: page faults, code without a file on disk, programs behind links, names readable only by
+//! the recorder, and CPU limits that come and go.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 use wakepath_harness::live::{command, document, list, not_possible, number, place, program, record, texts};
 
-/// Writes a file, then touches each fourth page of it, which the disk has to read.
+/// Writes a file, then touches every fourth page, which the disk has to read.
 const FAULTS: &str = r#"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ fn waits_for_a_disk_in_page_faults_are_counted_as_such() {
     let written = std::process::Command::new(&faults).arg("write").current_dir(&folder).status();
     assert!(written.expect("a program").success());
     let (_, screen) = record(&folder, &["--", &faults], 0);
-    // 1024 pages are touched; some may be in memory, or be read on the way to others.
+    // 1024 pages are touched; some may be in memory, or be read along with others.
     let waits = page_faults(&screen).unwrap_or(0);
     assert!((500..=1100).contains(&waits), "{screen}");
     assert!(!screen.contains("wait in execve") && !screen.contains("in unknown calls"), "{screen}");
@@ -91,7 +91,7 @@ int main(void)
 }
 "#;
 
-/// The places where threads of a path were seen running.
+/// The places where a path's threads were seen running.
 fn places(answer: &Value) -> Vec<&Value> {
     list(&answer["samples"]).iter().flat_map(|thread| list(&thread["places"])).collect()
 }
@@ -116,7 +116,7 @@ fn code_of_the_kernel_and_the_code_that_it_maps_have_the_names_that_path_prints(
     }
 }
 
-/// Runs for a while in a function of its own.
+/// Runs for a while in its own function.
 const WORK: &str = r#"
 #include <time.h>
 __attribute__((noinline)) void work(void)
@@ -166,7 +166,7 @@ fn a_program_behind_a_directory_that_the_caller_may_not_enter_has_its_names() {
     owned(Path::new(&work));
     fs::set_permissions(&home, PermissionsExt::from_mode(0o700)).expect("its mode");
     fs::set_permissions(&folder, PermissionsExt::from_mode(0o777)).expect("its mode");
-    // The command is root's, and may enter; the recorder gives that right up before it begins.
+    // The command runs as root, and may enter; the recorder gives up this right before it begins.
     let (_, screen) = record(&folder, &["--samples", "499", "--", &work], 0);
     assert!(screen.contains("samples in work (work)"), "{screen}");
     let modules = modules_of_work(&folder);
@@ -177,7 +177,7 @@ fn a_program_behind_a_directory_that_the_caller_may_not_enter_has_its_names() {
 fn a_recording_that_ends_at_once_names_its_command() {
     let Some(folder) = place("the record of a command's exec may be lost") else { return };
     let mut ended_early = 0;
-    // The size of what is known at the start depends on the machine: from too little room to enough.
+    // The size of the initial facts depends on the machine: try from too little room to enough.
     for kib in 16.. {
         let size = format!("{kib}K");
         let arguments = ["record", "--max-size", &size, "--", "sh", "-c", "sleep 0.1"];
@@ -251,7 +251,7 @@ fn a_cpu_limit_that_comes_and_goes_while_recording_is_named_with_its_size() {
         list(&document["contributors"]).iter().filter(|it| it["code"] == "cpu_limit").collect();
     let what = format!("{name} (5.00 ms per 100 ms)");
     assert!(limits.iter().all(|limit| limit["what"] == *what), "{limits:?}");
-    // The loop takes at least 20 ms: four shares of 5 ms, with up to 95 ms before the next one.
+    // The loop takes at least 20 ms: four shares of 5 ms, with up to 95 ms before the next.
     let total: u64 = limits.iter().map(|limit| number(&limit["total_ns"])).sum();
     assert!(total > 150_000_000, "{total} ns: {limits:?}");
 }

@@ -1,4 +1,4 @@
-//! Latencies in cycles of the time-stamp counter, compared with the readings of a program.
+//! Latencies in cycles of the time-stamp counter, compared with a program's own readings.
 
 use wakepath_harness::live::{counts, document_among, number, place, run, texts, wakepath, workload};
 

@@ -11,18 +11,18 @@ use wakepath_harness::live::{
     command, counts as counted_by, list, not_possible, number, place, run, skip, texts, wakepath, workload,
 };
 
-/// The counts under a shell's line, target by target.
+/// The counts under a shell command line, by target.
 fn counted(folder: &Path, arguments: &[&str], line: &str) -> Vec<Value> {
     let command = ["--json", "--", "sh", "-c", line];
     let (printed, said) = run(folder, &[&["latency"], arguments, &command].concat(), 0);
-    // Shown where the test fails.
+    // Shown if the test fails.
     println!("{arguments:?} -- {line}: {}", format!("{said}{printed}").escape_debug());
     let (targets, _) = counted_by(&printed);
     targets.iter().for_each(adds_up);
     targets
 }
 
-/// The groups are the whole: in number, in time, in each bucket.
+/// Checks that the groups add up to the whole: in number, in time, in each bucket.
 fn adds_up(target: &Value) {
     let groups = list(&target["groups"]);
     for key in ["count", "sum", "left", "crowded"] {
@@ -40,7 +40,7 @@ fn adds_up(target: &Value) {
     }
 }
 
-/// Checks that the slices of the groups add up to each slice, and to each group.
+/// Checks that the groups' slices add up to each slice, and to each group.
 fn adds_up_over_time(target: &Value) {
     let counted = |of: &Value| list(&of["slices"]).iter().map(|slice| number(&slice["count"])).sum::<u64>();
     assert_eq!(counted(target), number(&target["count"]), "{target:#}");
@@ -61,7 +61,7 @@ fn adds_up_over_time(target: &Value) {
     }
 }
 
-/// The counts of each group with one of its keys, by number.
+/// Each group's key and count, by count.
 fn counts(target: &Value, key: &str) -> Vec<(String, u64)> {
     let mut counts: Vec<_> = list(&target["groups"])
         .iter()
@@ -98,7 +98,7 @@ fn each_process_has_the_calls_that_it_made() {
         list(&target["groups"]).iter().map(|group| number(&group["pid"])).collect()
     };
     assert_eq!(pids(&found[0]).len(), 2);
-    // The shell and both of them waited for a CPU, if only when they began.
+    // The shell and both processes waited for a CPU, at least when they began.
     assert!(pids(&found[3]).len() >= 3 && pids(&found[3]).is_superset(&pids(&found[0])), "{:#}", found[3]);
     found.iter().for_each(adds_up_over_time);
 }
@@ -114,18 +114,18 @@ fn each_thread_has_the_calls_that_it_made_under_its_last_name() {
     assert_eq!(counts(&found[0], "comm"), named(4000));
     assert_eq!(counts(&found[1], "comm"), named(500));
     let mut began = counts(&found[2], "comm");
-    // Whatever a shell asks.
+    // The shell's own calls do not matter.
     began.retain(|(name, _)| name != "sh");
     assert_eq!(began, named(1));
-    // All are of one process, and its first thread is none of them. That has not the smallest number where numbers
-    // begin anew.
+    // All threads belong to one process, and its first thread is not among them. The first thread need not have the
+    // smallest number, where numbers begin anew.
     let of = |key: &str| -> BTreeSet<u64> {
         found.iter().flat_map(|target| list(&target["groups"])).map(|group| number(&group[key])).collect()
     };
     let (processes, threads) = (of("pid"), of("tid"));
     assert_eq!((processes.len(), threads.len()), (1, 4), "{processes:?} {threads:?}");
     assert!(processes.is_disjoint(&threads), "{processes:?} {threads:?}");
-    // And a name is no command to a terminal.
+    // A name cannot send commands to a terminal.
     let line = format!("{calls} threads=2 syscalls=10");
     let output = wakepath(&folder, &["latency", "syscall:getcpu", "--by", "thread", "--", "sh", "-c", &line]);
     let (_, said) = texts(&output);
@@ -152,7 +152,7 @@ fn another_process_that_gets_the_number_is_not_followed() {
         return not_possible("this kernel does not let processes choose a number", SHOWS);
     }
     let calls = workload(&folder, "calls");
-    // After its child is reaped, the shell starts no process that could take the number, and waits for a signal.
+    // After its child is reaped, the shell starts no process that could take the number, and waits for a line.
     let line = format!("{calls} syscalls=10 threads=1 > own & echo $!; wait; echo reaped; read told; exit 0");
     let mut counting = command(&folder, &["latency", "syscall:getcpu", "--json", "--", "sh", "-c", &line])
         .stdin(Stdio::piped())
@@ -165,7 +165,7 @@ fn another_process_that_gets_the_number_is_not_followed() {
     assert_eq!(printed_line(), "reaped");
     let own = std::fs::read_to_string(folder.join("own")).expect("what it says");
     assert!(own.contains("syscalls 10\n"), "{own}");
-    // Others start programs meanwhile, and one of them may get the number and keep it for a while.
+    // Other tests start programs meanwhile, and one of these may get the number and keep it for a while.
     let until = Instant::now() + Duration::from_secs(60);
     let mut is_reused = false;
     while !is_reused && Instant::now() < until {
@@ -195,7 +195,7 @@ fn groups_for_which_there_is_no_room_are_counted_together() {
     let arguments: Vec<_> =
         targets.iter().map(String::as_str).chain(["syscall:getrusage", "--by", "thread"]).collect();
     let found = counted(&folder, &arguments, &format!("{calls} brief=2100; exit 0"));
-    // A place for each thread and target: `MAX_GROUPS` is 16384.
+    // A group for each thread and target, up to `MAX_GROUPS`, 16384.
     let (others, known): (Vec<_>, Vec<_>) =
         found.iter().flat_map(|target| list(&target["groups"])).partition(|group| group["others"] == true);
     assert_eq!(known.len(), 16384);
@@ -203,7 +203,7 @@ fn groups_for_which_there_is_no_room_are_counted_together() {
     assert!(found.iter().all(|target| target["count"] == 2100));
 }
 
-/// A cgroup of this test in each hierarchy that there is; gone with this.
+/// A cgroup for this test in each existing hierarchy, removed when dropped.
 struct Cgroups(Vec<PathBuf>);
 
 impl Cgroups {
@@ -254,7 +254,7 @@ fn requests_of_a_disk_cannot_be_grouped() {
     assert!(said.contains("a disk request does not say which process it is for"), "{said}");
 }
 
-/// Raises the number of process ids so that enough exist at once; restores it when dropped.
+/// Raises the largest process id, so that enough exist at once; restores it when dropped.
 struct Numbers(String);
 
 impl Numbers {
@@ -282,7 +282,7 @@ fn a_new_process_is_followed_however_many_ended_before() {
         return skip("pid_max cannot be raised", SHOWS);
     };
     let calls = workload(&folder, "calls");
-    // More than there is room for: `followed` of bpf/calls.bpf.h.
+    // More than the map `followed` in bpf/calls.bpf.h has room for.
     let line = format!("{calls} forks=33000; {calls} syscalls=10; exit 0");
     let found = counted(&folder, &["syscall:getcpu", "--by", "process"], &line);
     assert_eq!(number(&found[0]["count"]), 10, "{:#}", found[0]);

@@ -1,4 +1,4 @@
-//! Waits for locks, as `wakepath latency` counts them, compared with the waits that a program makes.
+//! Lock waits counted by `wakepath latency`, compared with a program's own waits.
 
 use wakepath_harness::live::{latency, list, number, place, run, texts, wakepath, workload};
 
@@ -6,10 +6,10 @@ use wakepath_harness::live::{latency, list, number, place, run, texts, wakepath,
 fn waits_for_locks_of_users_and_of_the_kernel_are_counted_one_by_one() {
     let Some(folder) = place("each wait for a lock is counted") else { return };
     let locks = workload(&folder, "locks");
-    // A wait for a condition variable is a futex wait too, and none for a lock.
+    // A wait for a condition variable is a futex wait too, but no wait for a lock.
     let asked = ["lock", "syscall:futex", "--by", "thread"];
     let (targets, own) = latency(&folder, &asked, &[&locks, "user=20", "kernel=15", "signals=10"]);
-    // The other threads may wait for locks of the kernel too: they have their memory in common.
+    // The other threads may wait for kernel locks too: they share their memory.
     let waiter = |target: usize| {
         let waiter = list(&targets[target]["groups"]).iter().find(|group| group["comm"] == "waiter");
         waiter.unwrap_or_else(|| panic!("the waiter waited: {targets:#?}"))
@@ -18,7 +18,7 @@ fn waits_for_locks_of_users_and_of_the_kernel_are_counted_one_by_one() {
         let (count, sum) = (number(&waiter(target)["count"]), number(&waiter(target)["sum"]));
         assert_eq!(count, own[name], "{name}: {targets:#?}");
         let own_ns = own[format!("{name}_ns").as_str()];
-        // The lock is held for 2 ms after the waiter is blocked, and its own clock runs around the wait.
+        // The lock is held for 2 ms after the waiter is blocked, and the waiter's own clock runs around the wait.
         assert!((2_000_000 * count..=own_ns).contains(&sum), "{name}: {sum} of {own_ns} ns");
     }
     let futexes = number(&waiter(2)["count"]);
@@ -37,7 +37,7 @@ fn what_is_no_function_of_the_kernel_and_no_lock_is_refused_with_what_is() {
         let (_, said) = run(&folder, &["latency", target, "-d", "0.1", "-a"], 2);
         assert!(said.contains(expected), "{target}: {said}");
     }
-    // `live_root_latency_kernel.rs` covers kernels that allow probes on their functions.
+    // `live_root_kernel/latency_kernel.rs` covers kernels that allow probes on their functions.
     let answer = wakepath(&folder, &["latency", "kernel:vfs_read", "-d", "0.1", "-a"]);
     if answer.status.code() != Some(0) {
         let (_, said) = texts(&answer);

@@ -1,7 +1,7 @@
-//! The program live on the machine that runs the tests: recordings, counts and answers of programs whose truth is known. These
-//! tests run side by side, and other load makes them slower, not wrong. Those with a need of their own are beside this
-//! program: `live_root_quiet` (an idle machine), `live_root_stubs` (drill-downs), `live_root_flight`, `live_root_faults`,
-//! `live_root_kernel` (probes on the kernel's functions).
+//! The program live on the test machine: recordings, counts and answers for programs with known behaviour. These tests run
+//! side by side, and other load makes them slower, not wrong. Tests with special needs are beside this program:
+//! `live_root_quiet` (an idle machine), `live_root_stubs` (drill-downs), `live_root_flight`, `live_root_faults`,
+//! `live_root_kernel` (probes on kernel functions).
 
 mod attributes;
 mod caller;

@@ -1,10 +1,10 @@
-//! Waits that a timer of TCP's made long, recorded live: a SYN that is sent again, and an acknowledgement that is delayed
-//! while Nagle's algorithm holds the rest of a request back.
+//! Waits prolonged by a TCP timer, recorded live: a repeated SYN, and a delayed acknowledgement while Nagle's algorithm
+//! holds back the rest of a request.
 
 use serde_json::Value;
 use wakepath_harness::live::{adds_up, length, list, path, place, program, record, run};
 
-/// A third connection to a socket whose queue is full: the kernel drops its SYN, and takes the one after 1 s.
+/// A third connection to a socket whose queue is full: the kernel drops its SYN, and accepts the next after 1 s.
 const SYN: &str = r#"
     #include <arpa/inet.h>
     #include <pthread.h>
@@ -72,7 +72,7 @@ const NAGLE: &str = r#"
     }
 "#;
 
-/// The segments whose cause has this type, and their time in ns.
+/// The segments with this cause type, and their time, ns.
 fn caused<'a>(document: &'a Value, cause: &str) -> (Vec<&'a Value>, u64) {
     let segments: Vec<_> =
         list(&document["segments"]).iter().filter(|segment| segment["cause"]["type"] == cause).collect();
@@ -88,7 +88,7 @@ fn a_connect_whose_syn_was_lost_waits_until_it_is_sent_again() {
     let document = path(&folder);
     adds_up(&document);
     let (segments, ns) = caused(&document, "syn_sent_again");
-    // Time that the hypervisor took at its end is a segment of its own, and may divide it.
+    // Time stolen by the hypervisor is a separate segment at the end, and may divide the wait.
     assert!((900_000_000..1_200_000_000).contains(&ns), "one SYN was lost: {document}");
     for segment in segments {
         assert_eq!((&segment["call"], &segment["kind"]), (&"connect".into(), &"network".into()), "{segment}");

@@ -1,5 +1,5 @@
-//! `wakepath record --otlp`: spans of a live program are in the recording, and in the user's own backend; what attributes
-//! hold is not; senders of any kind cost no record and a bounded part of memory.
+//! `wakepath record --otlp`: a live program's spans are in the recording and in the user's own backend; unlisted
+//! attribute values are not recorded; no sender costs a record or unbounded memory.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,18 +17,18 @@ use wakepath_recording::Recording;
 
 const SECRET: &str = "s3cretive";
 const VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-/// The longest time in which a busy machine does what another one does at once.
+/// The longest delay on a busy machine for an action that is immediate on an idle machine.
 const MAX_PATIENCE: Duration = Duration::from_secs(60);
-/// Makes this program the one that sends.
+/// Makes this program the sender.
 const SENDS: &str = "WAKEPATH_TEST_SENDS";
 
-/// A span with attributes that are kept and some that are not.
+/// A span with kept and dropped attributes.
 fn traced(id: u8, name: &str) -> Span {
     let attributes = vec![attribute("http.route", "/cart"), attribute("db.statement", SECRET)];
     Span { attributes, trace_state: format!("a={SECRET}"), ..span(id, name) }
 }
 
-/// A small program with tracing, not a test: the command of the tests below.
+/// A small program with tracing, not a test: the command in the tests below.
 #[test]
 fn the_instrumented_program() {
     let Some(sends) = std::env::var_os(SENDS) else { return };
@@ -41,7 +41,7 @@ fn the_instrumented_program() {
         }
         return;
     }
-    // The answer to an error of a backend, which one test has, is not this program's affair.
+    // One test's backend answers with an error, which does not concern this program.
     let _ = export(address, false, request("grpc", vec![traced(1, "a"), traced(2, "b")]));
     let _ = export(address, true, request("grpc", vec![traced(3, "c")]));
     post(
@@ -79,7 +79,7 @@ fn recorded(folder: &Path, options: &[&str], sends: &str) -> Command {
     record
 }
 
-/// The names of the spans in a recording, sorted, and the resources' and spans' attributes.
+/// The sorted span names in a recording, and the attributes of its resources and spans.
 fn spans(recording: &Path) -> (Vec<String>, Vec<String>) {
     let mut frames =
         Recording::open(recording).expect("a recording").spans().expect("readable").expect("its spans");
@@ -101,7 +101,7 @@ fn spans(recording: &Path) -> (Vec<String>, Vec<String>) {
     (names, attributes)
 }
 
-/// Whether these bytes are anywhere in a directory.
+/// Whether a file below a directory contains these bytes.
 fn holds(folder: &Path, bytes: &[u8]) -> bool {
     let entries = std::fs::read_dir(folder).expect("a directory").flatten();
     entries.map(|entry| entry.path()).any(|path| {
@@ -133,7 +133,7 @@ fn one_command_is_enough_for_an_instrumented_program() {
     let info = document(&folder, &["info"]);
     let file = recording.join("spans").metadata().expect("a file").len();
     assert_eq!(number(&info["recording"]["span_bytes"]), file);
-    // Behind the recorder, and behind what it records.
+    // After the recorder and the recorded program, by their priority.
     let nice = |name: &str| out.lines().find_map(|line| line.strip_prefix(&format!("thread {name} nice ")));
     assert_eq!((nice("otlp"), nice("spans")), (Some("10"), Some("10")), "{out}");
 }
@@ -174,7 +174,7 @@ fn a_command_that_knows_where_to_send_keeps_its_own_address() {
     assert_eq!(document(&folder, &["info"])["recording"]["span_bytes"], serde_json::Value::Null);
 }
 
-/// A backend: another receiver. Returns its address, and what stops it and counts its spans.
+/// A backend: another receiver. Returns its address, and a function that stops it and returns its spans.
 fn backend() -> (SocketAddr, impl FnOnce() -> Vec<u8>) {
     let options = Options {
         listen: "0".parse().expect("a port"),
@@ -207,7 +207,7 @@ fn a_backend_gets_everything_and_without_one_the_spans_are_recorded_all_the_same
     let (_, err) = texts(&output);
     assert!(err.contains(&format!("note: 5 requests sent on to {url}\n")), "{err}");
     let came = String::from_utf8_lossy(&stop()).into_owned();
-    // Also what is not recorded: the statements of four spans, the user's name, and the command line.
+    // Includes unrecorded values: the statements of four spans, the user's name, and the command line.
     assert_eq!(came.matches(SECRET).count(), 6, "{came:?}");
     assert_eq!(spans(&folder.join("wakepath.rec")).0, ALL);
     assert!(!holds(&folder, SECRET.as_bytes()));
@@ -278,8 +278,8 @@ fn spans_beyond_a_quarter_of_the_size_are_refused_and_the_recording_goes_on() {
     assert_eq!(spans(&folder.join("wakepath.rec")).0.len(), 3000);
 }
 
-/// The recorder, recording everything, and the address where it receives spans. On a busy machine senders take their time: the
-/// recording ends as the test says so.
+/// A recorder for the whole machine, and its address for spans. On a busy machine senders are slow, so the test itself ends
+/// the recording.
 fn recorder(folder: &Path) -> (Beside, SocketAddr) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     // Without stacks, whose tables take memory as well.
@@ -297,7 +297,7 @@ fn recorder(folder: &Path) -> (Beside, SocketAddr) {
     (recorder, port)
 }
 
-/// Sends a request until it is accepted, as an exporter does: while others are being served, it may be refused.
+/// Sends a request until it is accepted, as an exporter does: while others are served, it may be refused.
 fn takes(address: SocketAddr, body: &[u8]) {
     let began = Instant::now();
     while post(address, "/v1/traces", &[PROTOBUF], body).status != 200 {
@@ -315,7 +315,7 @@ fn peak_memory(pid: u32) -> u64 {
 
 #[test]
 fn floods_garbage_and_bombs_cost_no_record_and_a_bounded_part_of_memory() {
-    /// The bound that docs/security.md names: a little above the largest of four measurements, 141 MiB.
+    /// The bound in docs/security.md: a little above the largest of four measurements, 141 MiB.
     const MAX_RECEIVER_BYTES: u64 = 160 << 20;
     let Some(folder) = place("the receiver is bounded") else { return };
     let (mut recorder, address) = recorder(&folder);
@@ -349,16 +349,16 @@ fn floods_garbage_and_bombs_cost_no_record_and_a_bounded_part_of_memory() {
     });
     let grown = peak_memory(recorder.0.id()) - before;
     let body = request("shop", vec![span(2, "last")]).encode_to_vec();
-    // It serves others still.
+    // The recorder still serves others.
     takes(address, &body);
-    // SAFETY: sends a signal to a process that this one has not waited for.
+    // SAFETY: sends a signal to a process that this process has not waited for.
     assert_eq!(unsafe { libc::kill(recorder.0.id() as i32, libc::SIGINT) }, 0);
     assert!(recorder.0.wait().expect("its end").success());
-    // The memory in which the recorder's own packets wait for the disk is in it too.
+    // Includes the memory in which the recorder's own packets wait for the disk.
     assert!(grown < MAX_RECEIVER_BYTES, "{} MiB", grown >> 20);
     let info = document(&folder, &["info"]);
-    // The subject is the buffers: a program that the kernel skipped, since an interrupt met the same tracepoint while it ran, is a
-    // loss without a CPU, however much memory and time the receiver takes. The flood makes many interrupts.
+    // Count only losses in buffers. If an interrupt meets the same tracepoint while a program runs there, the kernel skips it: a
+    // loss without a CPU, whatever memory and time the receiver takes. The flood makes many interrupts.
     let of_buffer = |loss: &&serde_json::Value| loss["reported"] == true && !loss["cpu"].is_null();
     let losses: Vec<_> = list(&info["losses"]).iter().filter(of_buffer).collect();
     assert!(losses.is_empty() && number(&info["recording"]["discarded"]) == 0, "{losses:?}");

@@ -1,4 +1,4 @@
-//! Waits in `poll` and `select`, recorded live: the descriptors that they waited for, and polls of one set that are one
+//! Waits in `poll` and `select`, recorded live: the awaited descriptors, and repeated polls of the same set as one
 //! wait.
 
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 use wakepath_harness::live::{adds_up, length, list, number, path, place, program, record, run};
 
-/// One wait after the other, 300 ms each: for a datagram, for any of two descriptors, for more than 16, for none. Then
-/// it polls a socket every 100 ms until its child answers after 700 ms.
+/// Successive waits, 300 ms each: for a datagram, for any of two descriptors, for more than 16, for none. Then it polls
+/// a socket every 100 ms until its child answers after 700 ms.
 const POLLS: &str = r#"
     #include <arpa/inet.h>
     #include <poll.h>
@@ -57,7 +57,7 @@ const POLLS: &str = r#"
     }
 "#;
 
-/// The total time of the thread's segments for a timer in calls with this object, and its calls.
+/// The total time of the thread's timer segments with this object, and their calls.
 fn timers<'a>(document: &'a Value, object: &str) -> (u64, Vec<&'a str>) {
     let own = list(&document["segments"]).iter().filter(|segment| {
         segment["kind"] == "timer" && segment["comm"] == "polls" && segment["object"]["name"] == object
@@ -100,7 +100,7 @@ fn a_poll_names_its_descriptors_and_polls_of_one_set_are_one_wait() {
         "a poll of nothing, and the child's sleep: {screen}"
     );
 
-    // Some kernels do not report all task switches; a wait with a missing one in it is not joined.
+    // Some kernels do not report all task switches; a wait that lacks a switch is not joined.
     if list(&document["losses"]).is_empty() {
         let waits = list(&document["waits"]).iter().filter(|wait| wait["timed_out"] == true);
         let joined: Vec<_> =

@@ -1,5 +1,5 @@
-//! `wakepath record` on the machine that runs the tests: exit codes and signals that it passes on, the recording that
-//! it leaves, and that its answer adds up.
+//! `wakepath record` on the test machine: the passed-on exit codes and signals, the written recording, and an answer
+//! that adds up.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
@@ -58,13 +58,13 @@ fn a_commands_output_is_its_own() {
 #[test]
 fn the_recorder_has_priority_over_others_and_its_command_does_not() {
     let Some(folder) = place("the recorder gets its turn where CPUs are short") else { return };
-    // The command's parent is the recorder, once it has begun: nice values of its threads, then the command's own.
+    // The command's parent is the recorder, once it has begun: the nice values of its threads, then of the command.
     let nice = "sleep 0.5; cut -d' ' -f19 /proc/$PPID/task/*/stat; cut -d' ' -f19 /proc/$$/stat";
     let (said, _) = record(&folder, &["--", "sh", "-c", nice], 0);
     let mut nice: Vec<i32> = said.lines().map(|line| line.parse().expect("a number")).collect();
     assert_eq!(nice.pop(), Some(0), "the command's");
-    // The threads that drain and write have priority, and the one that finishes stacks some; those that read mappings, and the files of
-    // processes for the contexts of their threads, have not.
+    // The draining and writing threads have priority, and the thread that finishes stacks some; the threads that read mappings, and
+    // process files for thread contexts, have none.
     nice.sort_unstable();
     assert_eq!(nice, [-20, -20, -10, 0, 0]);
 }
@@ -79,7 +79,7 @@ fn a_recording_is_private_and_the_one_before_is_kept() {
     record(&folder, &["--", "true"], 0);
     assert_eq!(folder.join("wakepath.rec.old").metadata().expect("the old one").ino(), before);
 
-    // A link in its place is neither followed nor replaced.
+    // A link in the recording's place is neither followed nor replaced.
     let elsewhere = folder.join("elsewhere");
     std::fs::create_dir(&elsewhere).expect("a folder");
     let link = folder.join("link");
@@ -129,7 +129,7 @@ fn other_tools_read_the_streams() {
     let info = document(&folder, &["info"]);
     for kind in ["switch", "waking", "fork", "exec"] {
         let theirs = text.lines().filter(|line| {
-            // A switch has three forms, a waking two; they count as one kind.
+            // A switch has three forms, a waking two; each counts as one kind.
             let event = line.split_whitespace().find(|word| word.ends_with(':')).unwrap_or("");
             event.trim_end_matches(':').split('_').next() == Some(kind)
         });
@@ -137,7 +137,7 @@ fn other_tools_read_the_streams() {
     }
 }
 
-/// The recorder marks the end of each CPU's stream, so that one that lacks it is noticed, wherever it was cut.
+/// The recorder marks the end of each CPU's stream, so a stream without the mark is noticed, wherever it was cut.
 #[test]
 fn a_stream_that_was_cut_between_packets_is_noticed() {
     let Some(folder) = place("a CPU whose stream ends early is unknown from there on") else { return };
@@ -149,7 +149,7 @@ fn a_stream_that_was_cut_between_packets_is_noticed() {
     assert_eq!(damaged(&whole), 0, "{}", whole["problems"]);
     let stream = folder.join("wakepath.rec/kernel/sched_1");
     let bytes = std::fs::read(&stream).expect("a stream");
-    // The size of a packet, bits, stands 48 bytes behind its beginning.
+    // A packet's size, bits, stands 48 bytes after its beginning.
     let mut ends = vec![0];
     while let Some(size) = bytes.get(ends[ends.len() - 1] + 48..).and_then(|rest| rest.first_chunk()) {
         ends.push(ends[ends.len() - 1] + usize::try_from(u64::from_le_bytes(*size) / 8).expect("a size"));

@@ -1,5 +1,5 @@
-//! The span that a thread says it works for by the word of a library that was unloaded and loaded again, and in another program of the same
-//! process: the place of the thread's memory of it is not the one of before.
+//! A thread's span in the word of a library that was unloaded and loaded again, also in another program executed by the same process: the
+//! word then has another address.
 
 use std::path::Path;
 use std::process::Command;
@@ -66,7 +66,7 @@ fn a_library_that_is_loaded_again_is_read_where_it_is_then_also_in_the_next_prog
     assert!(wrong.is_empty(), "{} of {read:?} are wrong: {wrong:?}", wrong.len());
 }
 
-/// The number of the command's process.
+/// The process id of the command.
 fn recording_command(recording: &Recording) -> u32 {
     let mut command = None;
     let problems = recording.for_each(|event| {

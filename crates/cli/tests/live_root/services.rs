@@ -1,4 +1,4 @@
-//! The service of a process that sends no spans: by what it publishes in its memory, OpenTelemetry's process context.
+//! The service of a process without spans: by the process's published memory, OpenTelemetry's process context.
 
 use serde_json::Value;
 use wakepath_harness::live::{blocked, list, not_possible, place, program, run};

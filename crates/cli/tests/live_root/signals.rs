@@ -1,4 +1,4 @@
-//! A signal that kills, stops or interrupts is not what was waited for: recorded live.
+//! A signal that kills, stops or interrupts does not count as the awaited event: recorded live.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use wakepath_harness::live::{command, place, program, run, texts};
 
-/// Two threads each wait for the mutex that the other one has, for ever.
+/// Two threads each wait forever for the other's mutex.
 pub const DEADLOCKED: &str = r#"
     #include <pthread.h>
     #include <unistd.h>
@@ -34,7 +34,7 @@ pub const DEADLOCKED: &str = r#"
     }
 "#;
 
-/// A handled SIGALRM cuts a read of an empty pipe short after half a second.
+/// A handled SIGALRM interrupts a read from an empty pipe after half a second.
 const INTERRUPTED: &str = r#"
     #include <signal.h>
     #include <sys/time.h>
@@ -53,7 +53,7 @@ const INTERRUPTED: &str = r#"
     }
 "#;
 
-/// Waits for ever: for a pipe or a socket, or in a sleep.
+/// Waits forever: for a pipe or a socket, or in a sleep.
 const SILENT: &str = r#"
     #include <sys/socket.h>
     #include <unistd.h>
@@ -71,8 +71,8 @@ const SILENT: &str = r#"
     }
 "#;
 
-/// `wakepath record` of a command in a process group of its own, all of which gets SIGINT a second after the
-/// command has said that it is stuck.
+/// `wakepath record` with a command in a separate process group, which gets SIGINT as a whole a second after the
+/// command has reported that it is stuck.
 fn interrupted_from_the_keyboard(folder: &Path, of: &str) -> Output {
     let mut record = command(folder, &["record", "--", of]);
     record.process_group(0).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
@@ -89,7 +89,7 @@ fn document(folder: &Path) -> Value {
     serde_json::from_str(&run(folder, &["path", "--json"], 0).0).expect("JSON")
 }
 
-/// The deadlock is a cycle of two whose waits this signal ended, after at least a second.
+/// Checks for a cycle of two whose waits this signal ended, after at least half a second.
 fn check_cycle(document: &Value, signal: &str) {
     let cycle = document["deadlocks"][0].as_array().unwrap_or_else(|| panic!("{}", document["deadlocks"]));
     assert_eq!(cycle.len(), 2, "{cycle:?}");
@@ -134,7 +134,7 @@ fn a_deadlock_that_another_process_ends_is_a_cycle_until_then() {
     }
 }
 
-/// Nothing comes through any of them. `timeout` ends the program: nothing else answers.
+/// No data comes through any of these. `timeout` ends the program: no other process answers.
 #[test]
 fn what_a_killed_program_waited_for_is_named_and_no_answer_of_the_killer() {
     let Some(folder) = place("whoever kills a program does not answer what that waited for") else { return };

@@ -1,5 +1,5 @@
-//! Waits that time out and go on, recorded live: a lock's are a wait for its holder, and those that may be of something
-//! else are not joined.
+//! Waits that time out and continue, recorded live: lock waits are waits for the holder, and waits for possibly
+//! different events are not joined.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,21 +9,21 @@ use wakepath_harness::live::{
     adds_up, document, length, list, number, path, place, program, record, run, skip, workload,
 };
 
-/// The lines of the first screen up to the empty one, in one.
+/// The first screen's lines up to the empty line, joined.
 fn headline(folder: &Path) -> String {
     let (screen, _) = run(folder, &["path"], 0);
     screen.split("\n\n").next().expect("a headline").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The first contributor: its thread's name, its call and its share of the window.
+/// The first contributor: its thread name, its call and its share of the window.
 fn first(document: &Value) -> (String, String, f64) {
     let first = &document["contributors"][0];
     let text = |key: &str| first[key].as_str().unwrap_or_default().to_owned();
     (text("comm"), text("call"), first["share"].as_f64().expect("a share"))
 }
 
-/// Whether no record is missing. Some kernels do not report all task switches, and a wait with a missing one in it is
-/// not joined.
+/// Whether no record is missing. Some kernels do not report all task switches, and a wait that lacks a switch is not
+/// joined.
 fn is_complete(document: &Value) -> bool {
     list(&document["losses"]).is_empty()
 }
@@ -67,7 +67,7 @@ fn a_lock_that_was_retried_is_a_wait_for_its_holder() {
     assert_eq!(first(&plain).1, "futex", "{plain}");
 }
 
-/// A worker waits for jobs on a condition variable, at most 50 ms each time; after 1 s there is one.
+/// A worker waits for jobs on a condition variable, at most 50 ms each time; a job comes after 1 s.
 const CONDITION: &str = r#"
     #define _GNU_SOURCE
     #include <pthread.h>
@@ -103,7 +103,7 @@ const CONDITION: &str = r#"
     }
 "#;
 
-/// The wait of the program's own thread for timers stays, and the headline says what else it may be.
+/// Checks that the timer waits of the program's own thread stay, and that the headline names the other reading.
 fn has_both_readings(folder: &Path, own: &str, call: &str, other: &str) {
     let document = path(folder);
     let window = adds_up(&document) as u64;
@@ -116,7 +116,7 @@ fn has_both_readings(folder: &Path, own: &str, call: &str, other: &str) {
         .map(|one| number(&one["total_ns"]))
         .sum();
     assert!(own_ns > 700_000_000, "{own_ns} ns of its own time-outs: {document}");
-    // A busy machine lets the program wait for a CPU for longer.
+    // On a busy machine the program waits longer for a CPU.
     if is_complete(&document) && own_ns > window / 2 {
         assert_eq!(document["if_joined"]["contributors"][0]["comm"], other, "{document}");
         let headline = headline(folder);
@@ -136,7 +136,7 @@ fn time_outs_of_a_condition_variable_are_not_joined() {
     has_both_readings(&folder, "condition", "futex", "giver");
 }
 
-/// Whether there is a Python; says so if not.
+/// Whether Python is installed; prints a reason if not.
 fn python(would_show: &str) -> bool {
     let is_there =
         Command::new("python3").arg("-c").arg("import asyncio").status().is_ok_and(|it| it.success());

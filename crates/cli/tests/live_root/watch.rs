@@ -1,4 +1,4 @@
-//! `wakepath watch` on a program that says when its calls become slow.
+//! `wakepath watch` on a program that reports when its calls become slow.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use wakepath_harness::live::{Place, command, document, list, number, place, program, run, texts};
 
-/// The longest time until news: two pieces of a slow function take some seconds, also on a busy machine.
+/// The longest time until a report: two pieces of a slow function take some seconds, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A place for a test, alone among those of this file: they measure time.
+/// A place for a single test in this file: they measure time.
 fn alone(would_show: &str) -> Option<(Place, MutexGuard<'static, ()>)> {
     static ALONE: Mutex<()> = Mutex::new(());
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     Some((place(would_show)?, guard))
 }
 
-/// The running program; it ends when this is dropped.
+/// The running program; it ends when dropped.
 struct Program(Child, String);
 
 impl Program {
@@ -32,12 +32,12 @@ impl Program {
         Self(child, pid)
     }
 
-    /// From now on calls are of this kind. Returns when that began, ns since 1970.
+    /// Makes the program's calls this kind. Returns the time of the change, ns since 1970.
     fn becomes(&mut self, letter: char) -> u64 {
         writeln!(self.0.stdin.as_mut().expect("a pipe"), "{letter}").expect("it reads");
         let mut time = String::new();
         let out = self.0.stdout.as_mut().expect("a pipe");
-        // A line at a time, so that nothing of the next one is read.
+        // Reads one line at a time, so that no part of the next line is read.
         BufReader::with_capacity(1, out).read_line(&mut time).expect("its time");
         time.trim().parse().expect("a number")
     }
@@ -54,7 +54,7 @@ impl Drop for Program {
     }
 }
 
-/// A running `wakepath watch --json`, its documents, and those of them that no test has asked for.
+/// A running `wakepath watch --json`, its documents, and the documents not yet asked for.
 struct Watch(Child, Receiver<Value>, Vec<Value>);
 
 impl Watch {
@@ -74,7 +74,7 @@ impl Watch {
         Self(child, documents, Vec::new())
     }
 
-    /// The next document of this event about this target.
+    /// The next document about this event and target.
     #[track_caller]
     fn next(&mut self, event: &str, target: &str) -> Value {
         let until = Instant::now() + PATIENCE;
@@ -104,7 +104,7 @@ impl Drop for Watch {
     }
 }
 
-/// The time at which something began, ns since 1970.
+/// The event's beginning, ns since 1970.
 fn began(document: &Value) -> u64 {
     number(&document["origin_realtime_ns"]) + number(&document["from_ns"])
 }
@@ -123,7 +123,7 @@ fn a_function_that_becomes_slow_and_normal_again_is_noticed_and_no_other_target(
     let pid = watched.1.clone();
     let (handle, steady) = ("./watched:handle", "./watched:steady");
     let mut watch = Watch::start(&folder, &[handle, steady, "-p", &pid, "--every", "1s", "-o", "kept"]);
-    // The same beside it as text, with a directory that cannot be made.
+    // The same as text, with a directory that cannot be made.
     let mut beside =
         command(&folder, &["watch", handle, "-p", &pid, "--every", "1s", "-o", "/proc/none/kept"]);
     let beside = beside.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakepath");
@@ -146,7 +146,7 @@ fn a_function_that_becomes_slow_and_normal_again_is_noticed_and_no_other_target(
     let truth = watched.becomes('u');
     let back = watch.next("changed", handle);
     is_near(&back, truth);
-    // It was like that from the beginning until it became slow.
+    // The calls were like this from the beginning until they became slow.
     assert_eq!(back["as_it_was"]["to_ns"], changed["from_ns"], "{back:#}");
 
     std::thread::sleep(Duration::from_secs(3));

@@ -1,5 +1,5 @@
-//! Calls that do not end in the reverse order of their beginning: those that exceptions unwind, and those of threads
-//! that continue on another stack.
+//! Calls that do not end in the reverse order of their beginning: unwound by exceptions, or made by threads that
+//! continue on another stack.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,8 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 use wakepath_harness::live::{Place, document_among, not_possible, number, place, skip, texts, wakepath};
 
-/// A folder where a test may count, with a program of this folder built in it; `None`, with a line that says so, where
-/// nothing may be counted or there is no compiler.
+/// A folder where a test may count, with a program from this folder built in it; `None`, with a printed reason, if
+/// counting is not allowed or the compiler is missing.
 fn built(compiler: &str, source: &str, would_show: &str) -> Option<(Place, String)> {
     let folder = place(would_show)?;
     let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root/ways_out")).join(source);
@@ -19,7 +19,7 @@ fn built(compiler: &str, source: &str, would_show: &str) -> Option<(Place, Strin
             assert!(status.success(), "{} does not build", program.display());
             return Some((folder, program.to_str()?.to_owned()));
         }
-        // `make setup` installs no compiler for C++.
+        // `make setup` installs no C++ compiler.
         Err(error) if compiler == "c++" && error.kind() == ErrorKind::NotFound => {
             not_possible("no c++ here", would_show);
         }
@@ -87,7 +87,7 @@ fn no_exceptions_works_if_none_passes_and_else_the_program_ends_with_a_warning()
     else {
         return;
     };
-    // None passes these: it is caught in the one, and nothing is thrown in the other.
+    // No exception passes these functions: `catches` catches it, and `calm` throws none.
     let kept = latency(
         &folder,
         &["./throws:catches", "./throws:calm"],
@@ -118,7 +118,7 @@ fn coroutines_survive_probes_and_their_calls_are_counted_one_by_one() {
         let command = [&[coroutines.as_str(), "500"], order].concat();
         let counted = latency(&folder, &all, &["--slow-probes"], &command);
         assert_eq!((counted.code, counted.own.as_str()), (Some(0), "returned 1000 wrong 0"));
-        // The last ones of the coroutine that is ahead may be in between.
+        // Each coroutine calls each function 500 times, and all these calls return.
         let [switches, steady] = [0, 1].map(|target| ends(&counted.targets[target]));
         assert_eq!((switches, steady), ([1000, 0, 0], [1000, 0, 0]), "{order:?}: {}", counted.said);
         assert!(
@@ -127,7 +127,7 @@ fn coroutines_survive_probes_and_their_calls_are_counted_one_by_one() {
             counted.targets[0]
         );
     }
-    // Promised not to be, they are: the kernel kills the program.
+    // With --no-exceptions the probes are return probes: the kernel kills the program.
     let promised = latency(&folder, &all[..1], &["--no-exceptions"], &[&coroutines, "500"]);
     assert_eq!(promised.code, Some(128 + 4), "{}", promised.said);
     assert!(promised.said.contains("SIGILL") && promised.said.contains("another stack"), "{}", promised.said);

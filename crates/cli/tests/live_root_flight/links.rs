@@ -1,4 +1,4 @@
-//! Recorders that are linked with each other, with a program in place of ssh.
+//! Recorders linked with each other, with a program in place of ssh.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use wakepath_harness::live::{WAKEPATH, command, place, run, texts};
 use crate::recorder::{Recorder, wakepath_loaded, window};
 use crate::{SLOW, Server, explains, now};
 
-/// Takes the place of ssh: runs the command line of another host here. Its words are `-o X -o Y -- HOST COMMAND`.
+/// Takes the place of ssh: runs another host's command line here. Its words are `-o X -o Y -- HOST COMMAND`.
 const SSH: &str = "#!/bin/sh
 [ \"$1 $2 $3 $5\" = '-o BatchMode=yes -o --' ] || exit 9
 [ \"$6\" = web2 ] || { echo \"ssh: unknown host $6\" >&2; exit 255; }
@@ -38,7 +38,7 @@ fn linked_recorders_keep_the_same_moment_and_ask_each_other_once() {
     let mut second = start(&two, &one, &[]);
     let mut server = Server::start(first.address);
 
-    // A slow span at the first one. Each keeps it, and the second one does not ask the first one again.
+    // A slow span at the first recorder. Each keeps it, and the second does not ask the first again.
     let slow = server.slow();
     let (_, here) = first.nth(1);
     let (line, there) = second.nth(1);
@@ -53,7 +53,7 @@ fn linked_recorders_keep_the_same_moment_and_ask_each_other_once() {
     ends_together(&here, &there);
     assert!(window(&there).0 <= slow.from, "the other host's recording has the slow request's time");
 
-    // A user at the second one, for a moment that is past.
+    // A user at the second recorder, for a past moment.
     let at = now().1 - 1_500_000_000;
     let at = format!("{}.{:09}", at / 1_000_000_000, at % 1_000_000_000);
     let (out, _) = run(&two, &["trigger", "flight", "--at", &at], 0);
@@ -69,7 +69,7 @@ fn linked_recorders_keep_the_same_moment_and_ask_each_other_once() {
     let at_monotonic = monotonic - (realtime - at.replace('.', "").parse::<u64>().expect("a number"));
     assert!(ended.abs_diff(at_monotonic + 1_000_000_000) <= TOGETHER, "it ends a second behind the moment");
 
-    // Both at once, and a host that is not there.
+    // Both at once, and a host that does not exist.
     let both = ["trigger", "one/flight", &link(&two.join("flight")), "web3:/flight", "--linked"];
     let both = [&both[..], &["--remote-program", &program]].concat();
     let output = command(&folder, &both).env("PATH", &path).output().expect("wakepath");
@@ -88,5 +88,6 @@ fn linked_recorders_keep_the_same_moment_and_ask_each_other_once() {
     second.stop();
 }
 
-/// The ends of two windows of one moment: a reading of the clocks lies between them, ns.
+/// The largest difference between the ends of two windows for the same moment: a reading of the clocks lies between
+/// them, ns.
 const TOGETHER: u64 = 1_000_000;

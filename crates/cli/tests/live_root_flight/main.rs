@@ -1,5 +1,5 @@
-//! `wakepath record --flight`: of a server with one slow request among many, each trigger keeps a window that has the slow
-//! request whole and explains it; memory and disk are bounded, and nothing that was kept goes at the end.
+//! `wakepath record --flight` with a server that has one slow request among many: each trigger keeps a window with the
+//! whole slow request and its explanation; memory and disk are bounded, and kept recordings stay after the end.
 
 mod links;
 mod open;
@@ -31,15 +31,15 @@ use recorder::{Recorder, wakepath_loaded, window};
 
 /// Makes this program the server, which sends its spans to this address.
 const SERVES: &str = "WAKEPATH_TEST_SERVES";
-/// The time for which the other request holds the lock that the slow request needs.
+/// The time for which another request holds the lock that the slow request needs.
 const HELD: Duration = Duration::from_millis(400);
-/// The time of the others: so long that a neighbour on the CPU makes none of them an outlier, which takes four times as long.
+/// The other requests' time: long enough that a neighbour on the CPU makes none an outlier, which takes four times as long.
 const USUAL: Duration = Duration::from_millis(20);
-/// A fiftieth of the time that the lock is held, ns.
+/// A fiftieth of the time of the held lock, ns.
 const SLACK: u64 = HELD.as_nanos() as u64 / 50;
 const SLOW: &str = "shop/GET /cart>300ms";
 
-/// The two clocks of this host, ns: CLOCK_MONOTONIC, and ns since 1970.
+/// This host's two clocks, ns: CLOCK_MONOTONIC, and the time since 1970.
 fn now() -> (u64, u64) {
     let mut monotonic = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call fills a structure of its own type, which lives until it returns.
@@ -48,7 +48,7 @@ fn now() -> (u64, u64) {
     (monotonic.tv_sec as u64 * 1_000_000_000 + monotonic.tv_nsec as u64, since.as_nanos() as u64)
 }
 
-/// A request of the server's current thread that has ended, as a span.
+/// A finished request of the server's current thread, as a span.
 fn served(id: u64, name: &str, from: u64, to: u64) -> Span {
     // SAFETY: a call without arguments.
     let tid = unsafe { libc::gettid() };
@@ -59,7 +59,7 @@ fn served(id: u64, name: &str, from: u64, to: u64) -> Span {
     Span {
         trace_id,
         span_id: id.to_be_bytes().to_vec(),
-        // A server's.
+        // A server's span.
         kind: 2,
         start_time_unix_nano: from,
         end_time_unix_nano: to,
@@ -68,9 +68,9 @@ fn served(id: u64, name: &str, from: u64, to: u64) -> Span {
     }
 }
 
-/// A server, not a test: a thread answers one request after the other. For each line `slow` that it reads, the next one meets
-/// the lock that another request holds, and its times are printed: trace, begin and end on CLOCK_MONOTONIC, and the times right
-/// before and right after the lock was let go.
+/// A server, not a test: a thread answers successive requests. For each `slow` line that it reads, the next request meets a
+/// lock held by another request, and its times are printed: trace, begin and end on CLOCK_MONOTONIC, and the times right before
+/// and right after the lock was released.
 #[test]
 fn the_server() {
     let Ok(address) = std::env::var(SERVES) else { return };
@@ -152,7 +152,7 @@ struct Slow {
     trace: String,
     from: u64,
     to: u64,
-    /// Right before and right after the lock was let go.
+    /// Right before and right after the lock was released.
     free: (u64, u64),
 }
 
@@ -172,7 +172,7 @@ impl Server {
         Self { _process: Beside(process), input, output }
     }
 
-    /// Has it answer one slow request, and waits until its span was sent.
+    /// Lets the server answer a slow request, and waits until its span is sent.
     fn slow(&mut self) -> Slow {
         self.input.write_all(b"slow\n").expect("the server");
         let mut line = String::new();
@@ -188,7 +188,7 @@ impl Server {
     }
 }
 
-/// The slow request is whole in the recording, and explained by the request that held the lock.
+/// Checks that the recording has the whole slow request, explained by the request that held the lock.
 fn explains(folder: &Path, recording: &Path, slow: &Slow) {
     let (from, to) = window(recording);
     assert!(from <= slow.from && slow.to <= to, "{from}..{to} has not all of {slow:?}");
@@ -202,8 +202,8 @@ fn explains(folder: &Path, recording: &Path, slow: &Slow) {
     let blockers = list(&document["blocked_by"]);
     let first = blockers.first().unwrap_or_else(|| panic!("nothing blocks it: {}", document["states"]));
     assert_eq!(first["operation"], "GET /report", "{first}");
-    // The lock was taken before the request began: until it was let go, all but some microseconds is the other's. From then
-    // on the thread waits for a CPU, or runs.
+    // The lock was taken before the request began: until its release, all but some microseconds belongs to the other
+    // request. From then on the thread waits for a CPU, or runs.
     let blocked = number(&first["total_ns"]);
     let (least, most) = (slow.free.0 - slow.from, slow.free.1 - slow.from);
     let (states, contributors) = (&document["states"], &document["contributors"]);
@@ -231,7 +231,7 @@ fn the_verb_and_the_signal_keep_the_slow_request_whole() {
     let pid = fs::read_to_string(directory.join("recorder")).expect("its number");
     assert_eq!(pid.trim(), recorder.process.id().to_string());
     recorder.signal(libc::SIGUSR1);
-    // While one is about to be written, another trigger joins it.
+    // While a recording is about to be written, another trigger joins it.
     recorder.signal(libc::SIGUSR1);
     std::thread::sleep(Duration::from_millis(300));
     recorder.signal(libc::SIGUSR1);
@@ -255,7 +255,7 @@ fn the_verb_and_the_signal_keep_the_slow_request_whole() {
         assert_eq!(folder.join(texts(one).0.trim()), third);
     }
 
-    // The end removes nothing, and a trigger then says that nobody listens.
+    // The end removes nothing, and a trigger then reports that no recorder listens.
     let said = recorder.stop();
     assert_eq!(said.matches("kept: ").count(), 3, "{said}");
     let names: Vec<_> = fs::read_dir(&directory).expect("it").map(|it| it.expect("it").file_name()).collect();
@@ -268,7 +268,7 @@ fn the_verb_and_the_signal_keep_the_slow_request_whole() {
     assert!(said.contains("hint: sudo wakepath record --flight 30s -a -o DIR starts one"), "{said}");
 }
 
-/// A slow request triggers by its span, and no usual one before it: its window is kept, with this reason.
+/// A slow request triggers by its span, and no usual request before it: its window is kept, with this reason.
 fn keeps_the_slow_one(folder: &Path, recorder: &mut Recorder, server: &mut Server, reason: &str, word: &str) {
     let slow = server.slow();
     let (line, path) = recorder.nth(1);
@@ -304,7 +304,7 @@ fn an_outlier_among_its_kind_triggers() {
     let options = ["--flight", "5s", "--flight-after", "1s", "--trigger-outlier"];
     let mut recorder = Recorder::start(&folder, &directory, &options);
     let mut server = Server::start(recorder.address);
-    // Two hundred usual ones come first.
+    // Two hundred usual requests come first.
     std::thread::sleep(Duration::from_secs(6));
     keeps_the_slow_one(&folder, &mut recorder, &mut server, "99 of 100 before it", "-outlier");
     recorder.stop();
@@ -313,10 +313,10 @@ fn an_outlier_among_its_kind_triggers() {
 #[test]
 fn a_full_memory_shortens_the_window_and_stays_within_its_bound() {
     const MEMORY: u64 = 4 << 20;
-    /// The records that may wait while a recording is written, by docs/flight.md.
+    /// The size of records that may wait while a recording is written, by docs/flight.md.
     const WAITS: u64 = 64 << 20;
     const LOADED: Duration = Duration::from_secs(20);
-    /// The buffer for all CPUs, and those of each CPU for switches and for packets.
+    /// The buffer for all CPUs, and each CPU's buffers for switches and for packets.
     const BUFFER: u64 = 1 << 20;
     let Some(folder) = place("the memory of a flight recorder is bounded") else { return };
     let directory = folder.join("flight");
@@ -345,7 +345,7 @@ fn a_full_memory_shortens_the_window_and_stays_within_its_bound() {
     }
     let grown = most.saturating_sub(before);
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    // The allocator may keep half as much again beside what is asked of it.
+    // The allocator may keep half as much again beyond the requested memory.
     let bound = MEMORY * 3 / 2 + (1 + 2 * cpus) * BUFFER;
     eprintln!("memory grew by {} KiB, the bound is {} KiB", grown >> 10, bound >> 10);
     assert!(grown <= bound, "{grown} of {bound} bytes");
@@ -411,7 +411,7 @@ fn a_full_disk_keeps_nothing_and_the_recorder_goes_on() {
     let kept = folder.join(out.trim());
     explains(&folder, &kept, &first);
     let filler = disk.0.join("filler");
-    // Full to the last byte, and with less than a tenth that is free.
+    // Full to the last byte, and with less than a tenth free.
     for left in [0, 4_u64 << 20] {
         let block = vec![1; 64 << 10];
         let mut file = fs::File::create(&filler).expect("a file");
@@ -450,7 +450,7 @@ fn a_folder_without_rights_is_named_before_anything_begins() {
     assert!(said.contains("hint: choose another place with -o"), "{said}");
     drop(disk);
 
-    // The recorder of root is not another user's to ask.
+    // Another user may not ask root's recorder.
     fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).expect("its mode");
     let program = folder.join("wakepath");
     fs::copy(*wakepath_harness::live::WAKEPATH, &program).expect("the program");

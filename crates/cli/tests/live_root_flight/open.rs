@@ -1,4 +1,4 @@
-//! A span that goes on triggers while it does, by what the thread says in its memory, without any span that came.
+//! A span triggers while it is open, by its thread's memory, before any span arrives.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -45,7 +45,7 @@ fn a_thread_that_works_for_one_span_too_long_triggers_while_it_does() {
         assert!(kept.to_string_lossy().ends_with("-open"), "{said}");
         let (begin, end) = window(&kept);
         assert!(begin <= from && to <= end, "{begin}..{end} has not all of {from}..{to}");
-        // The window ends a second behind the trigger: that came before the span ended, and not before its time.
+        // The window ends a second after the trigger, which came before the span ended, and not before its time.
         let came = end - 1_000_000_000;
         assert!(
             (from + 400_000_000..to).contains(&came),

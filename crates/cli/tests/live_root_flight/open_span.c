@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A thread that works for one span after the other, 20 ms each, and rests 5 ms without one. For each line that it reads, the
- * next span takes 700 ms: `slow TID BEGIN END` on CLOCK_MONOTONIC, ns. A second thread works for no span and waits for the lines.
+ * A thread works for successive spans, 20 ms each, and rests 5 ms between them. For each line that it reads, the next span takes
+ * 700 ms: `slow TID BEGIN END` on CLOCK_MONOTONIC, ns. A second thread works for no span and waits for the lines.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,4 +1,4 @@
-//! A flight recorder that a test starts, and what it keeps.
+//! A flight recorder started by a test, and its kept recordings.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,10 +12,10 @@ use wakepath_harness::live::command;
 use wakepath_harness::spans::{PROTOBUF, post, request, span};
 use wakepath_recording::Recording;
 
-/// The words of a recorder about a recording that a linked one kept.
+/// The recorder's words about a recording kept by a linked recorder.
 const BY_ANOTHER: &str = ": by a linked recorder";
 
-/// A flight recorder in a folder: its process, and what it says.
+/// A flight recorder in a folder: its process, and its output.
 pub struct Recorder {
     pub process: Child,
     pub folder: PathBuf,
@@ -23,12 +23,12 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins one with these options, whose directory is `directory`.
+    /// Begins a recorder with these options, whose directory is `directory`.
     pub fn start(folder: &Path, directory: &Path, options: &[&str]) -> Self {
         Self::start_with(folder, directory, options, &std::env::var("PATH").expect("a path"))
     }
 
-    /// The same, which finds programs there.
+    /// The same, with programs found in `programs`.
     pub fn start_with(folder: &Path, directory: &Path, options: &[&str], programs: &str) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = free.local_addr().expect("an address");
@@ -52,12 +52,12 @@ impl Recorder {
         fs::read_to_string(self.folder.join("said")).expect("text")
     }
 
-    /// The lines about the recordings that it kept itself.
+    /// The lines about the recorder's own kept recordings.
     pub fn kept(&self) -> Vec<String> {
         self.lines(false)
     }
 
-    /// The lines about the recordings that linked recorders kept.
+    /// The lines about recordings kept by linked recorders.
     pub fn kept_by_others(&self) -> Vec<String> {
         self.lines(true)
     }
@@ -77,7 +77,7 @@ impl Recorder {
         }
     }
 
-    /// The line about the `nth` recording that was kept, once it is there, and its path.
+    /// Waits for the `nth` kept recording; returns its line and path.
     pub fn nth(&mut self, nth: usize) -> (String, PathBuf) {
         self.wait_until("a recording is kept", |recorder| recorder.kept().len() >= nth);
         let line = self.kept().swap_remove(nth - 1);
@@ -87,11 +87,11 @@ impl Recorder {
     }
 
     pub fn signal(&self, signal: i32) {
-        // SAFETY: plain numbers; the process was not waited for, so its id is its own.
+        // SAFETY: plain numbers; the process was not waited for, so its id is still its own.
         assert_eq!(unsafe { libc::kill(self.process.id() as i32, signal) }, 0);
     }
 
-    /// Ends it as Ctrl-C does. Returns what it said.
+    /// Ends the recorder as Ctrl-C does. Returns its output.
     pub fn stop(mut self) -> String {
         self.signal(libc::SIGINT);
         let status = self.process.wait().expect("its end");
@@ -99,7 +99,7 @@ impl Recorder {
         self.said()
     }
 
-    /// The memory that it has now, bytes.
+    /// The recorder's current memory, bytes.
     pub fn memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("a process");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
@@ -113,7 +113,7 @@ impl Drop for Recorder {
     }
 }
 
-/// The beginning and the end of a recording, by its marks, ns.
+/// The beginning and end of a recording, by its marks, ns.
 pub fn window(recording: &Path) -> (u64, u64) {
     let (mut started, mut stopped) = (None, None);
     let problems = Recording::open(recording).expect("a recording").read(
@@ -128,7 +128,7 @@ pub fn window(recording: &Path) -> (u64, u64) {
     (started.expect("a beginning"), stopped.expect("an end"))
 }
 
-/// The names in a recorder's directory beside its own file.
+/// The names in a recorder's directory beside the recorder's own file.
 pub fn wakepath_loaded(directory: &Path) -> Vec<String> {
     let names = fs::read_dir(directory).expect("it").map(|it| it.expect("it").file_name());
     names.map(|name| name.to_string_lossy().into_owned()).filter(|name| name != "recorder").collect()

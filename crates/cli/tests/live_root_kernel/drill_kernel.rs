@@ -1,5 +1,5 @@
-//! `wakepath drill` into the kernel's functions, on kernels that allow probes there: programs whose slow system call is slow for a
-//! known reason below it. `vm/tests` runs these in guests with such kernels.
+//! `wakepath drill` into kernel functions, on kernels that allow probes there: programs whose slow system call is slow for a known
+//! reason below it. `vm/tests` runs these tests in guests with such kernels.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -10,10 +10,10 @@ use wakepath_harness::live::{
     Place, document, list, not_possible, number, place, run, texts, wakepath, workload,
 };
 
-/// A place for a test, if this kernel allows probes in its code; else a line that says so.
+/// A place for a test, if this kernel allows probes in its code; else prints a line about it.
 fn kernel_place(would_show: &str) -> Option<Place> {
     let folder = place(would_show)?;
-    // One process: a child that outlives it would keep the program busy, which is copied again.
+    // A single process: a child that outlives it would keep the program busy, which is copied again.
     let below = Below::start(&folder, &["fsync", "file"]);
     let tried =
         ["drill", "kernel:vfs_fsync_range", "-p", &below.1, "--start-ops", "1", "--no-waits", "-d", "1"];
@@ -25,7 +25,7 @@ fn kernel_place(would_show: &str) -> Option<Place> {
     Some(folder)
 }
 
-/// A running `below`; it ends when this is dropped.
+/// A running `below`; it ends when dropped.
 struct Below(Child, String);
 
 impl Below {
@@ -52,20 +52,20 @@ impl Drop for Below {
     }
 }
 
-/// The answer about the slow calls of a function in `below`.
+/// The answer about slow calls in `below`.
 fn answer(folder: &Path, function: &str, arguments: &[&str]) -> Value {
     let below = Below::start(folder, arguments);
     document(folder, &["drill", function, "-p", &below.1, "--start-ops", "300", "--no-waits", "-d", "120"])
 }
 
-/// The answer in words, with what the path's end waited for.
+/// The answer in words, including the waits of the path's last function.
 fn in_words(folder: &Path, function: &str, arguments: &[&str]) -> String {
     let below = Below::start(folder, arguments);
     let asked = ["drill", function, "-p", &below.1, "--start-ops", "300", "-d", "120"];
     texts(&wakepath(folder, &asked)).0
 }
 
-/// The paths of an answer, each with the cause at its end.
+/// The answer's paths, each with the cause at its end.
 fn paths(answer: &Value) -> Vec<(Vec<&str>, &Value)> {
     let names = |path| list(path).iter().filter_map(Value::as_str).collect();
     list(&answer["root_causes"]).iter().map(names).zip(list(&answer["causes"])).collect()
@@ -77,14 +77,14 @@ fn is_in_order(path: &[&str], wanted: &[&str]) -> bool {
     wanted.iter().all(|name| rest.any(|function| function == name))
 }
 
-/// Whether one of the paths has these functions, and its last function waited for most of the time.
+/// Whether a path has these functions, and its last function waited for most of the time.
 fn has_wait(answer: &Value, wanted: &[&str]) -> bool {
     paths(answer).iter().any(|(path, cause)| {
         is_in_order(path, wanted) && number(&cause["blocked_ns"]) * 2 > number(&cause["ns"])
     })
 }
 
-/// A process has few threads, whose calls all return; what the kernel misses would be said.
+/// The process has few threads, whose calls all return; the answer would report missed calls.
 fn misses_nothing(answer: &Value) {
     let notes = answer["notes"].to_string();
     assert!(!notes.contains("unseen"), "{answer:#}");
@@ -99,7 +99,7 @@ fn a_read_of_a_pipe_that_comes_late_waits_in_the_pipe() {
     let (path, _) = &paths(&found)[0];
     assert!(["pipe_read", "anon_pipe_read"].contains(&path[1]), "{found:#}");
     misses_nothing(&found);
-    // The system call goes there by a jump.
+    // The system call gets there by a jump.
     let found = answer(&folder, "kernel:__x64_sys_read", &["pipe"]);
     assert!(has_wait(&found, &["__x64_sys_read", "ksys_read", "vfs_read", "schedule"]), "{found:#}");
     misses_nothing(&found);
@@ -111,7 +111,7 @@ fn a_write_that_waits_for_the_lock_of_the_inode_is_found_from_its_peak() {
         return;
     };
     let found = answer(&folder, "kernel:vfs_write", &["append", "file"]);
-    // `ext4_buffered_write_iter` of fs/ext4/file.c takes it; this file system is not always ext4.
+    // `ext4_buffered_write_iter` in fs/ext4/file.c takes it; this file system is not always ext4.
     assert!(has_wait(&found, &["vfs_write", "down_write"]), "{found:#}");
     misses_nothing(&found);
 }
@@ -124,7 +124,7 @@ fn an_fsync_is_followed_into_a_module() {
         return not_possible("no ext4 here", "a function of a module is followed");
     }
     let found = answer(&folder, "kernel:__x64_sys_fsync", &["fsync", "file"]);
-    // fs/sync.c, and the operation of the file; `do_fsync` is between where the compiler did not inline it.
+    // fs/sync.c, and the file's operation; `do_fsync` is between where the compiler did not inline it.
     let is_there = |(path, _): &(Vec<&str>, &Value)| {
         is_in_order(path, &["__x64_sys_fsync", "vfs_fsync_range", "ext4_sync_file"])
     };
@@ -150,12 +150,12 @@ fn below_a_path_of_the_kernel_stands_whom_it_waited_for() {
     let Some(folder) = kernel_place("the answer names whom a function of the kernel waited for") else {
         return;
     };
-    // The writer of the pipe sleeps before it writes.
+    // The pipe's writer sleeps before it writes.
     let said = in_words(&folder, "kernel:vfs_read", &["pipe"]);
     let (path, waits) = said.split_once("calls above").unwrap_or_else(|| panic!("no second half: {said}"));
     assert!(path.contains("schedule") && waits.contains("below"), "{said}");
     assert!(waits.contains("nanosleep"), "{said}");
-    // The process that holds the lock of the inode writes meanwhile.
+    // The process with the inode's lock writes meanwhile.
     let said = in_words(&folder, "kernel:vfs_write", &["append", "file"]);
     let (path, waits) = said.split_once("calls above").unwrap_or_else(|| panic!("no second half: {said}"));
     assert!(path.contains("down_write") && waits.contains("below"), "{said}");
@@ -166,13 +166,13 @@ fn a_function_with_returns_that_are_not_all_known_has_a_return_probe() {
     let Some(folder) = kernel_place("the returns of a function are seen that leaves by a pointer") else {
         return;
     };
-    // It ends with `return file->f_op->fsync(...)`, a jump by a pointer (fs/sync.c).
+    // This function ends with `return file->f_op->fsync(...)`, a jump by a pointer (fs/sync.c).
     let found = answer(&folder, "kernel:vfs_fsync_range", &["fsync", "file"]);
     let notes = found["notes"].to_string();
     assert!(notes.contains("the returns of vfs_fsync_range are seen by a return probe"), "{found:#}");
     assert_eq!(paths(&found)[0].0[0], "vfs_fsync_range", "{found:#}");
     misses_nothing(&found);
-    // More threads are in it than the kernel has return probes for a function.
+    // More threads are in the function than the kernel has return probes for it.
     let below = Below::start(&folder, &["crowd", "file"]);
     let asked =
         ["drill", "kernel:vfs_fsync_range", "-p", &below.1, "--start-ops", "100", "--no-waits", "-d", "15"];
@@ -187,13 +187,13 @@ fn cold_reads_of_a_directory_end_in_the_disk_and_warm_ones_do_not() {
     if !texts(&source).0.starts_with("ext2/ext3") {
         return not_possible("no ext4 here", "cold reads of a directory end in the disk");
     }
-    // Names of 190 letters: the entries are one block, which one read of the disk fetches.
+    // Names with 190 letters: the entries fill one block, which one disk read fetches.
     let many = folder.join("many");
     std::fs::create_dir(&many).expect("room");
     for number in 0..15 {
         std::fs::write(many.join(format!("{number:0190}")), "").expect("room");
     }
-    // Blocks that were just written cannot be dropped.
+    // Blocks just written cannot be dropped.
     Command::new("sync").status().expect("sync");
     let below = Below::start(&folder, &["list", "many"]);
     let ask = |more: &[&str]| {
@@ -203,7 +203,7 @@ fn cold_reads_of_a_directory_end_in_the_disk_and_warm_ones_do_not() {
     let cold = ask(&["--max-depth", "20"]);
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
     if cold.contains("peak 2 of 2") && release.starts_with("6.1.") {
-        // There they have no peak of their own.
+        // There the cold reads have no separate peak.
         return not_possible("the blocks stay in memory here", "cold reads of a directory end in the disk");
     }
     assert!(cold.contains("ext4_readdir") && cold.contains("ext4_read_bh"), "{cold}");

@@ -1,5 +1,5 @@
-//! Calls of kernel functions, as `wakepath latency` counts them, compared with the calls that programs make: on
-//! kernels that allow probes on their functions. `vm/tests` runs these in guests with such kernels.
+//! Kernel function calls counted by `wakepath latency`, compared with the programs' own calls: on kernels that allow
+//! probes on their functions. `vm/tests` runs these tests in guests with such kernels.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -27,8 +27,8 @@ fn allowed() -> &'static Option<Result<(), String>> {
     })
 }
 
-/// A folder where a test may count calls of the kernel's functions; `None`, with a line that says so, where
-/// the kernel does not allow it, which no rights can help.
+/// A folder where a test may count kernel function calls; `None`, with a printed reason, where the kernel does not
+/// allow it, whatever the rights.
 fn kernel_place(would_show: &str) -> Option<Place> {
     match allowed() {
         None | Some(Ok(())) => place(would_show),
@@ -40,13 +40,13 @@ fn kernel_place(would_show: &str) -> Option<Place> {
     }
 }
 
-/// The counts of `wakepath latency` for a command, and the numbers that the command printed, which may end in any way.
+/// The counts of `wakepath latency` for a command, and the numbers that the command printed; any exit code is accepted.
 fn counted(folder: &Path, arguments: &[&str], command: &[&str]) -> (Vec<Value>, HashMap<String, u64>) {
     let output = wakepath(folder, &[&["latency", "--json"], arguments, &["--"], command].concat());
     counts(&texts(&output).0)
 }
 
-/// How many returned, were left, had not ended, were not counted for want of room or of being seen.
+/// The numbers of calls that returned, were unwound, had not ended, overflowed, and were unseen.
 fn ends(target: &Value) -> [u64; 5] {
     ["count", "left", "open", "crowded", "unseen"].map(|key| number(&target[key]))
 }
@@ -55,7 +55,7 @@ fn ends(target: &Value) -> [u64; 5] {
 fn each_call_of_a_kernel_function_is_counted_once_for_its_caller() {
     let Some(folder) = kernel_place("each call of a kernel function is counted") else { return };
     let calls = workload(&folder, "calls");
-    // These calls come from a process that is not counted.
+    // These calls come from an uncounted process.
     let others = Command::new(&calls).arg("syscalls=1000000000").stdout(Stdio::null()).spawn();
     let _others = Beside(others.expect("calls"));
     let targets = ["kernel:__x64_sys_getcpu", "syscall:getcpu", "./calls:counted", "--by", "thread"];
@@ -66,7 +66,7 @@ fn each_call_of_a_kernel_function_is_counted_once_for_its_caller() {
     assert_eq!((ends(call)[0], ends(user)[0]), (own["syscalls"], own["functions"]), "{found:#?}");
     let counts: Vec<_> = list(&kernel["groups"]).iter().map(|group| number(&group["count"])).collect();
     assert_eq!(counts, [20000; 4], "{kernel:#}");
-    // The function is within the system call, and its probes are between.
+    // The function is within the system call, with its probes between.
     assert!(number(&kernel["sum"]) < number(&call["sum"]), "{found:#?}");
     // The cost is unknown if the system calls around the measured calls vary by more.
     if !kernel["probe"].is_null() {
@@ -75,7 +75,7 @@ fn each_call_of_a_kernel_function_is_counted_once_for_its_caller() {
         assert!(cost[1] > 0 && cost[1] < cost[0] && cost[0] < 1_000_000, "{kernel:#}");
     }
 
-    // The same at an interval, by a pattern, and for processes that a command starts.
+    // The same at an interval, by a pattern, and for processes started by a command.
     let line = format!("{calls} threads=2 syscalls=5000 short=200; exit 0");
     let (found, own) =
         counted(&folder, &["kernel:__x64_sys_getcp?", "--every", "0.1s"], &["sh", "-c", &line]);
@@ -115,7 +115,7 @@ fn however_many_threads_are_in_a_function_at_once_each_is_seen_to_return() {
     let (found, own) = counted(&folder, &targets, &[&calls, "threads=60", "short=10", "long=10"]);
     assert_eq!(ends(&found[0]), [own["sleeps"], 0, 0, 0, 0], "{found:#?}");
     assert_eq!(own["sleeps"], 1200);
-    // No sleep is shorter than it was asked to be: 1 ms is in bucket 19.
+    // No sleep is shorter than requested: 1 ms is in bucket 19.
     let is_long = |bucket: &Value| number(&bucket["index"]) >= 19 || bucket["count"] == 0;
     assert!(list(&found[0]["buckets"]).iter().all(is_long), "{found:#?}");
     // The threads and the process: each calls its end once, which never returns.
@@ -130,10 +130,10 @@ fn calls_that_have_not_ended_are_open_and_an_exec_does_not_end_them() {
     let held = ["timeout", "--foreground", "--signal=KILL", "10", &calls, "held"];
     let (found, _) = counted(&folder, &["kernel:__x64_sys_pause", "-d", "5"], &held);
     assert_eq!(ends(&found[0]), [0, 0, 1, 0, 0], "{found:#?}");
-    // The end of its process interrupts the call, which returns.
+    // The process's end interrupts the call, which returns.
     let (found, _) = counted(&folder, &["kernel:__x64_sys_pause"], &held);
     assert_eq!(ends(&found[0]), [1, 0, 0, 0, 0], "{found:#?}");
-    // Its own beginning, and another thread that becomes another program: with the number of the first.
+    // The program's own start, and another thread that becomes another program: with the first thread's number.
     let replaced = [calls.as_str(), "replaced"];
     let targets = ["kernel:__x64_sys_execve", "./calls:counted"];
     let (found, _) = counted(&folder, &targets, &replaced);
@@ -144,7 +144,7 @@ fn calls_that_have_not_ended_are_open_and_an_exec_does_not_end_them() {
 fn calls_that_the_kernel_hides_are_counted_as_unseen() {
     let Some(folder) = kernel_place("calls whose beginning or return was missed are counted") else { return };
     let calls = workload(&folder, "calls");
-    // The programs at both functions call the second one, which the kernel does not let them see.
+    // The programs at both functions call the second function, a call which the kernel hides from them.
     let targets = ["kernel:__x64_sys_getcpu", "kernel:bpf_get_current_pid_tgid"];
     let (found, own) = counted(&folder, &targets, &[&calls, "syscalls=1000"]);
     assert_eq!(ends(&found[0]), [own["syscalls"], 0, 0, 0, 0], "{found:#?}");
@@ -155,8 +155,8 @@ fn calls_that_the_kernel_hides_are_counted_as_unseen() {
 #[test]
 fn the_whole_machine_is_counted_interrupts_and_idle_cpus_with_it() {
     let Some(folder) = kernel_place("kernel functions are counted in whatever context") else { return };
-    // Any interrupted thread calls the first, idle threads too, on the interrupt stack; all sleeping threads call
-    // `schedule`.
+    // Any interrupted thread, idle threads included, calls the first function on the interrupt stack; all sleeping
+    // threads call `schedule`.
     let found =
         document(&folder, &["latency", "-a", "-d", "2", "kernel:hrtimer_interrupt", "kernel:schedule"]);
     let [interrupts, switches] = [0, 1].map(|n| ends(&found["targets"][n]));
@@ -179,7 +179,7 @@ fn recorded_calls_of_a_kernel_function_are_windows_of_their_own() {
     }
     let user = document(&folder, &["latency", "-i", "wakepath.rec", "counted"]);
     assert_eq!(ends(&user["targets"][0])[..3], [150, 0, 0], "{user:#}");
-    // The longest slept for 30 ms, and waited for a timer.
+    // The longest call slept for 30 ms, and waited for a timer.
     let answer =
         document(&folder, &["path", "--call", "kernel:__x64_sys_clock_nanosleep", "--slowest", "20"]);
     assert!(answer.to_string().contains("timer"), "{answer:#}");
@@ -195,7 +195,7 @@ fn calls_of_a_process_that_runs_already_and_of_its_children_are_counted() {
     let pid = shell.id().to_string();
     let mut counting = command(&folder, &["latency", "kernel:__x64_sys_getcpu", "--json", "-p", &pid]);
     let counting = counting.stdout(Stdio::piped()).spawn().expect("wakepath");
-    // The kernel lists what programs stand at. Entries come last, and an emulated machine is slow.
+    // The kernel lists the functions with programs. Entries come last, and an emulated machine is slow.
     let probed = || {
         let list = std::fs::read_to_string("/sys/kernel/tracing/enabled_functions").unwrap_or_default();
         list.lines().any(|line| line.starts_with("__x64_sys_getcpu "))

@@ -1,4 +1,4 @@
-//! A server that is slow for six reasons: each is a peak of its latencies, with the calls that met it.
+//! A server that is slow for six reasons: each makes a peak in its latencies, with the affected calls.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,9 +9,9 @@ use wakepath_harness::live::{
     document, document_among, length, list, number, place, program, record, run, skip, workload,
 };
 
-/// A cause, the number of calls in a thousand that meet it, and the bucket of its time. The buckets up to the next
-/// cause's belong to it: one of them is empty, so that a call may take twice as long as its bucket before it
-/// counts as one of the next cause. The fast calls lie before the first cause.
+/// A cause, its calls per thousand, and the bucket of its time. The buckets up to the next cause's belong to it: one is
+/// empty, so a call may take twice as long as its bucket before it counts for the next cause. The fast calls lie before
+/// the first cause.
 type Cause = (&'static str, u64, u64);
 
 const FAST: &str = "none";
@@ -25,34 +25,34 @@ const ALL: [Cause; 6] = [COMPUTE, MUTEX, TIMER, PEER, LIMIT, FSYNC];
 
 const CALLS: u64 = 1000;
 
-/// The time between the clock readings of `handle` and those of the probes at its entry and return, ns: half of a
-/// trap each, and now and then an interrupt.
+/// The difference between the clock readings in `handle` and those by the probes at its entry and return, ns: half of a
+/// trap each, and sometimes an interrupt.
 const PROBES_DIFFER_BY: u64 = 100_000;
 
-/// Calls to which more may happen there: some 5 us of each call, 5 ms of all, in which the machine is
-/// taken away from the program, by its hypervisor or by the share of neighbours that the kernel keeps
-/// for them. Even if that were done at every tick, 250 times a second, it would be one.
+/// The calls that may differ by more: some 5 us of each call, 5 ms in all, lie between the readings, in which the
+/// hypervisor, or the kernel for its share to neighbours, may take the CPU away. Even at every tick, 250 times a
+/// second, this would affect one call.
 const TAKEN_AWAY: u64 = 3;
 
-/// Two such servers would be each other's neighbours, and neither comes before the other.
+/// Two such servers would be each other's neighbours, with equal priority.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// The time that a call took, ns.
+/// The call's length, ns.
 fn took(call: &Value) -> u64 {
     length(call) as u64
 }
 
-/// The server's own account of its calls.
+/// The server's own log of its calls.
 fn truth(folder: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(folder.join("truth")).expect("the truth")).expect("JSON")
 }
 
-/// The command line of the server.
+/// The server's command line.
 const fn server<'a>(program: &'a str, calls: &'a str) -> [&'a str; 7] {
     ["--", program, "--ahead", "--truth", "truth", "--calls", calls]
 }
 
-/// Runs the server with these causes under `wakepath latency`. Returns the counts, and the server's own truth.
+/// Runs the server with these causes under `wakepath latency`. Returns the counts, and the server's own log.
 fn counted(folder: &Path, causes: &[Cause]) -> (Value, Value) {
     let (program, calls) = (workload(folder, "causes"), CALLS.to_string());
     let is_planted = |name| causes.iter().any(|cause| cause.0 == name);
@@ -65,9 +65,9 @@ fn counted(folder: &Path, causes: &[Cause]) -> (Value, Value) {
     (document["targets"][0].take(), truth(folder))
 }
 
-/// Whether, by the server's own clock, almost no call lies in the empty bucket below a cause: else the machine was too
-/// busy for the peaks to be separate. One call between two humps of
-/// 20 leaves a valley that is no noise (10.5 of the 9 that are asked for), between two of 15 it does not (7).
+/// Whether, by the server's own clock, almost no call lies in the empty bucket below a cause: otherwise the machine was
+/// too busy for separate peaks. One call between two humps of 20 leaves a valley above the noise (10.5, with 9
+/// required); between two humps of 15 it does not (7).
 fn stand_apart(truth: &Value, causes: &[Cause]) -> bool {
     let calls = list(&truth["calls"]);
     let bucket = |call: &Value| u64::from(took(call).max(1).ilog2());
@@ -77,11 +77,11 @@ fn stand_apart(truth: &Value, causes: &[Cause]) -> bool {
     })
 }
 
-/// How often the server may be started until it stands apart from its neighbours.
+/// The number of tries until the server's peaks are separate.
 const TRIES: usize = 4;
 
-/// Checks that the causes and their calls are those that were planted, that each has one peak, between those of its
-/// neighbours, and that each range of buckets has the calls that took as long by the server's own clock.
+/// Checks that the causes and their calls are the planted ones, that each cause has one peak, between its neighbours'
+/// peaks, and that each range of buckets has the calls with such lengths by the server's own clock.
 fn each_has_its_peak(folder: &Path, causes: &[Cause]) {
     let one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let (mut counted_now, mut truth) = counted(folder, causes);
@@ -104,13 +104,13 @@ fn each_has_its_peak(folder: &Path, causes: &[Cause]) {
         skip(&format!("`{name}` cannot be planted here: {why}"), "it is a peak");
     }
 
-    // The first bucket of each cause; its last one lies before the next cause's first.
+    // Each cause's first bucket; its last bucket lies before the next cause's first.
     let mut begins: Vec<(u64, &str)> = vec![(0, FAST)];
     begins.extend(causes.iter().map(|&(name, _, bucket)| (bucket, name)));
     let owner = |bucket: u64| begins[begins.partition_point(|&(from, _)| from <= bucket) - 1].1;
 
     let buckets = list(&counted["buckets"]);
-    // A peak's top says whose it is: where a call or two lie between two humps, either may have them.
+    // A peak's top decides its owner: a call or two between two humps may belong to either.
     let top = |peak: &Value| {
         let within = number(&peak["from_bucket"])..=number(&peak["to_bucket"]);
         let own = buckets.iter().filter(|bucket| within.contains(&number(&bucket["index"])));
@@ -137,7 +137,7 @@ fn each_has_its_peak(folder: &Path, causes: &[Cause]) {
         let tolerance = on_a_border.count() as u64 + TAKEN_AWAY;
         assert!(count.abs_diff(own) <= tolerance, "{name}: {count} counted, {own} by itself: {counted:#}");
 
-        // Neighbours do not come before this program, but the hypervisor and the disk do as they like.
+        // Neighbours have a lower priority than this program, but the hypervisor and the disk may delay it.
         let calls_of = calls.iter().filter(|call| call["cause"] == name);
         let astray = calls_of.filter(|call| owner_of(took(call)) != name).count() as u64;
         let summary = &truth["summary"];
@@ -157,9 +157,9 @@ fn a_cause_that_no_call_met_is_no_peak() {
     each_has_its_peak(&folder, &[COMPUTE, TIMER, PEER]);
 }
 
-/// Whether the first cause of a call is a planted one: all of it, or a part.
+/// Whether a call's first cause is the planted one: as a whole, or in part.
 fn is_first(cause: &str, first: &Value) -> bool {
-    // Threads have names in the text alone.
+    // Only the text names threads.
     let names = |thread: &str| first["what"].as_str().is_some_and(|what| what.contains(thread));
     match cause {
         "compute" => first["type"] == "caller",
@@ -172,8 +172,8 @@ fn is_first(cause: &str, first: &Value) -> bool {
     }
 }
 
-/// One call in twenty waits for an answer of `renderer`, who computes; the others want the mutex with which `indexer`
-/// sleeps for 20 ms of every 80.
+/// One call in twenty waits for an answer from `renderer`, which computes; the others want the mutex with which
+/// `indexer` sleeps for 20 ms of every 80.
 const TWO_CAUSES: &str = r#"
     #include <pthread.h>
     #include <sys/prctl.h>
@@ -249,7 +249,7 @@ fn two_causes_in_one_peak_name_who_held_and_who_answered_and_in_how_many_calls()
     let of = |what: &str| {
         let cause = causes.iter().find(|cause| cause["what"] == what);
         let cause = cause.unwrap_or_else(|| panic!("no {what}: {causes:#?}"));
-        // How long it was runnable meanwhile is the machine's.
+        // The runnable time meanwhile depends on the machine.
         let part = list(&cause["parts"]).iter().find(|part| part["kind"] != "runnable");
         (cause["first_in"].as_u64().expect("a number"), part.expect("a part of its own"))
     };
@@ -285,18 +285,19 @@ fn slow_calls_are_told_what_they_met() {
     let mut books: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for call in list(&answer["calls"]) {
         let [from, to] = ["from_ns", "to_ns"].map(|end| origin + number(&call[end]));
-        // The server's stamps are within the probes', whose traps take some microseconds.
+        // The server's stamps are within the probes' stamps, whose traps take some microseconds.
         let is_it = |other: &&&Value| {
             other["tid"] == call["tid"] && from <= number(&other["from_ns"]) && number(&other["to_ns"]) <= to
         };
         let Some(met) = planted.iter().find(is_it) else { continue };
         let (cause, took) = (met["cause"].as_str().unwrap_or(""), took(met));
-        // If this kernel left events of a call untraced, the missing time is not known.
+        // If this kernel left events in a call unrecorded, the missing time is not known.
         if call["first"]["type"] != "unknown" {
             let booked = books.entry(cause).or_default();
             *booked = (booked.0 + number(&met["planted_ns"]), booked.1 + took);
         }
-        // By the server's own books it was mostly this: else the machine had a hand in it.
+        // Judge only calls that consist mostly of the planted time by the server's log; in the others the machine had a
+        // part.
         if 10 * number(&met["planted_ns"]) < 9 * took {
             continue;
         }
@@ -310,8 +311,8 @@ fn slow_calls_are_told_what_they_met() {
     times_are_right(&answer, &books);
 }
 
-/// In the tree of all slow calls each cause but computing, which all calls do, has the time that was planted, to
-/// within a hundredth of what its calls took.
+/// Checks the tree of all slow calls: each cause has its planted time, to within a hundredth of its calls' time.
+/// Computing is left out, since all calls compute.
 fn times_are_right(answer: &Value, books: &BTreeMap<&str, (u64, u64)>) {
     let calls = number(&answer["asked"]["explained"]) as f64;
     let parts: Vec<(Option<&str>, &str, f64)> = list(&answer["tree"])
@@ -326,7 +327,7 @@ fn times_are_right(answer: &Value, books: &BTreeMap<&str, (u64, u64)>) {
     let sum = |is: &dyn Fn(Option<&str>, &str) -> bool| -> f64 {
         parts.iter().filter(|(who, kind, _)| is(*who, kind)).map(|(.., ns)| ns).sum()
     };
-    // By a thread's clock, it runs during interrupts.
+    // By its own clock, a thread also runs during interrupts.
     let runs = |name| sum(&|who, kind| who == Some(name) && ["running", "interrupted"].contains(&kind));
     let kind = |wanted| sum(&|_, kind| kind == wanted);
     for (cause, told) in [

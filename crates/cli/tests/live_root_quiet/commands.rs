@@ -1,4 +1,4 @@
-//! `wakepath record` of commands whose sleeps must end in time.
+//! `wakepath record` for commands whose sleeps must end in time.
 
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ fn a_sleeping_command_waited_for_a_timer() {
     let document = path(&folder);
     let window = adds_up(&document);
     assert!(window >= 300_000_000, "{window}");
-    // A sleep of 300 ms ends within its slack of 50 µs; if the kernel leaves a wake-up untraced, the answer says so.
+    // A sleep of 300 ms ends within its slack of 50 µs; if the kernel leaves a wake-up unrecorded, the answer reports
+    // it.
     let timer = of_kind(&document, "timer") + of_kind(&document, "unknown");
     assert!((299_000_000..301_000_000).contains(&timer), "{timer}");
 }
 
-/// Each recording learns the places of the current thread and its registers anew, from the threads that run then.
+/// Each recording learns the places of the current thread and its registers anew, from the threads running then.
 #[test]
 fn the_call_that_a_thread_waits_in_is_the_one_it_made() {
     let Some(folder) = place("a wait is told with the call that was made") else { return };
@@ -32,8 +33,8 @@ fn the_call_that_a_thread_waits_in_is_the_one_it_made() {
             assert!(one["kind"] != "timer" || one["call"] == "clock_nanosleep", "{one}");
         }
     }
-    // Where the CPUs are busy, the shell is still on its way to wait while its child sleeps; and a sleep
-    // whose end the kernel left untraced is unknown.
+    // With busy CPUs, the shell is still on its way to wait while its child sleeps; and a sleep whose end the kernel
+    // left unrecorded is unknown.
     assert!(timers > 100_000_000, "five at least of 24 sleeps of 20 ms: {timers}");
 }
 

@@ -1,13 +1,13 @@
-//! The cost of recording, on the machine that runs the tests: both figures are there and add up, and where one was not
-//! measured, that is said. `wakepath-truth cost` compares the figures with runs of loads alone and recorded.
+//! The cost of recording on the test machine: both figures are present and add up, and an unmeasured figure is reported
+//! as such. `wakepath-truth cost` compares the figures with loads run alone and recorded.
 
 use serde_json::Value;
 use wakepath_harness::live::{command, document, list, number, place, record, texts, workload};
 
-/// Some ten thousand switches and wake-ups: bytes one by one through a pipe, on one CPU.
+/// Some ten thousand switches and wake-ups: single bytes through a pipe, on one CPU.
 const PIPE: &str = "taskset -c 0 sh -c 'dd if=/dev/zero bs=1 count=30000 2>/dev/null | cat >/dev/null'";
 
-/// The words of the first screen without line breaks.
+/// The first screen's words without line breaks.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -45,10 +45,10 @@ fn both_costs_are_said_and_the_parts_of_the_second_add_up() {
     for (kind, event) in [("switch", "switch"), ("waking", "waking"), ("sample", "sample")] {
         assert_eq!(part(cost, kind)["count"], info["events"][event], "{kind}");
     }
-    // Programs that load, call and store some hundred instructions; emulated machines take 50 times as long.
+    // The BPF programs load, call and store in some hundred instructions; emulated machines take 50 times as long.
     let switch = part(cost, "switch");
     assert!(number(&switch["each_ns_from"]) >= 20 && number(&switch["each_ns_to"]) <= 50_000, "{switch}");
-    // There are a tick in some milliseconds, and the load's own: not those of detaching the programs.
+    // There is a tick every few milliseconds, and the load's own interrupts: detaching the programs adds none.
     let interrupts = number(&part(cost, "interrupt")["count"]);
     assert!(interrupts > 0 && interrupts < number(&info["events"]["switch"]), "{interrupts}");
 }
@@ -59,18 +59,18 @@ fn stacks_make_a_switch_cost_more() {
     let switch = |options: &[&str]| {
         record(&folder, &[options, &["--", "sh", "-c", PIPE]].concat(), 0);
         let cost = document(&folder, &["info"])["cost"].clone();
-        // The middle of the range, doubled: its lower end is without the dispatch wherever noise hides that.
+        // Twice the middle of the range: its lower end lacks the dispatch if noise hides that.
         ["each_ns_from", "each_ns_to"].map(|end| number(&part(&cost, "switch")[end])).iter().sum::<u64>()
     };
     let (plain, with_stacks) = (switch(&[]), switch(&["--stacks"]));
-    // A stack that is remembered takes a third as long as the rest; one that is read, many times as long.
+    // A remembered stack takes a third as long as the rest; a newly read stack, many times as long.
     assert!(with_stacks > plain, "{plain} and {with_stacks}");
 }
 
 #[test]
 fn a_cost_that_cannot_be_measured_is_said_to_be_unknown() {
     let Some(folder) = place("an unknown cost is no number") else { return };
-    // Too small for the records of the calibration.
+    // Too small for the calibration's records.
     let (_, screen) = record(&folder, &["--buffer", "16K", "--", "true"], 0);
     let screen = words(&screen);
     assert!(

@@ -1,5 +1,5 @@
-//! Rare events of a running kernel, which drawings only assume: a wake-up before the switch that it undoes, a
-//! thread that takes its leader's number, an interrupt during our own programs.
+//! Rare events on a running kernel, which drawings only assume: a wake-up before the switch that it undoes, a thread
+//! that takes its leader's number, an interrupt during wakepath's own programs.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,14 +10,14 @@ use wakepath_event::{Context, Event, EventKind, EventSource, Flow, RecordingForm
 use wakepath_harness::live::{adds_up, document, list, number, of_kind, path, place, program, record};
 use wakepath_recording::Recording;
 
-/// Compiles this program and records it; it must end well. Returns what it printed, line by line as numbers.
+/// Compiles and records this program, which must succeed. Returns the printed numbers, one a line.
 fn recorded(folder: &Path, source: &str) -> Vec<u64> {
     let program = program(folder, "program", source, &["-O1", "-pthread"]);
     let (said, _) = record(folder, &["--", &program], 0);
     said.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-/// All its events, none of them lost or damaged.
+/// All events in the recording, none of them lost or damaged.
 fn events(folder: &Path) -> Vec<Event> {
     let recording = Recording::open(&folder.join("wakepath.rec")).expect("a recording");
     let mut events = Vec::new();
@@ -28,7 +28,7 @@ fn events(folder: &Path) -> Vec<Event> {
     events
 }
 
-/// The unknown time of an answer for which no record is missing.
+/// An answer's unknown time although no record is missing.
 fn unexplained(document: &Value) -> Vec<String> {
     let is_missing = |one: &Value| one["code"] == "lost" || one["code"] == "unrecorded";
     let contributors = list(&document["contributors"]).iter();
@@ -36,8 +36,8 @@ fn unexplained(document: &Value) -> Vec<String> {
     unknown.map(Value::to_string).collect()
 }
 
-/// A thread that waits for another one on the other CPU, which wakes it at any moment around its going to
-/// sleep. Prints how often it waited.
+/// A thread that waits for another thread on the other CPU, which wakes it at any moment around its falling asleep.
+/// Prints the number of its waits.
 const RACE: &str = r#"
     #define _GNU_SOURCE
     #include <linux/futex.h>
@@ -93,7 +93,7 @@ fn a_waking_before_the_switch_out_ends_the_wait_too() {
     adds_up(&document);
     let main = Tid(number(&document["window"]["tid"]) as u32);
 
-    // The wakings of the main thread that came before the switch that they end.
+    // The wake-ups of the main thread before the switch that they end.
     let (mut woken, mut out, mut early, mut waits) = (false, false, 0, 0);
     for event in events(&folder) {
         match event.kind {
@@ -111,14 +111,14 @@ fn a_waking_before_the_switch_out_ends_the_wait_too() {
         "  {early} of {waits} wakings came before the switch that they end; the program waited {waited} times"
     );
     assert!(early >= 20, "only {early} of {waits}: the race was not run");
-    // A waking that comes before the thread even asks for the CPU's next thread spares the switch.
+    // A wake-up before the thread asks for the CPU's next thread saves the switch.
     assert!(waits <= waited + 100 && waits * 2 > waited, "{waits} switches for {waited} waits");
-    // Each of these waits has an end. (A kernel that leaves switches untraced shows as lost records.)
+    // Each of these waits has an end. (A kernel that leaves switches unrecorded shows as lost records.)
     assert_eq!(unexplained(&document), Vec::<String>::new());
 }
 
-/// Two threads on one CPU that are in each other's way at the lock of their memory; then the first one reads
-/// from a pipe, into which the other one writes when it has slept.
+/// Two threads on one CPU contend for the lock of their memory; then the first reads from a pipe, into which the other
+/// writes after a sleep.
 const CONTEND: &str = r#"
     #define _GNU_SOURCE
     #include <pthread.h>
@@ -180,14 +180,14 @@ fn a_thread_that_got_a_kernel_lock_waits_for_it_no_longer() {
     }
     assert!(waits > 0, "no lock was contended: nothing was shown");
     assert_eq!(waited, None, "the last one of {waits} never ended");
-    // Others may be on the path: `ps` waits in a read for the lock of the memory that it looks into.
+    // Others may be on the path: `ps` waits in a read for the lock of the memory that it inspects.
     let is_its_own = |wait: &&Value| wait["call"] == "read" && wait["tid"] == main.0;
     for read in list(&document["waits"]).iter().filter(is_its_own) {
         assert!(read["lock"].is_null(), "a pipe is no lock: {read}");
     }
 }
 
-/// A thread that is not the first one executes another program, which continues as the first one.
+/// A thread other than the first executes another program, which continues as the first thread.
 const EXEC: &str = r#"
     #include <pthread.h>
     #include <time.h>
@@ -220,7 +220,7 @@ fn a_thread_that_executes_a_program_continues_as_the_first_one() {
     }
 }
 
-/// Whether its sleeps were as long as it asked: where others have the CPUs, they begin late.
+/// Whether the sleeps had the requested length: when others have the CPUs, they begin late.
 fn exec_is_followed(folder: &Path) -> bool {
     recorded(folder, EXEC);
     let document = path(folder);
@@ -232,7 +232,7 @@ fn exec_is_followed(folder: &Path) -> bool {
         _ => false,
     });
     assert!(moved, "the kernel told which thread it was");
-    // Both sleeps: the thread's, for which the first one waited, and the program's that it became.
+    // Both sleeps: by the thread for which the first waited, and by the program that it became.
     let timer = of_kind(&document, "timer");
     if !(250_000_000..270_000_000).contains(&timer) {
         println!("  slept for {timer} of {window} ns: {:#}", document["contributors"]);
@@ -244,8 +244,8 @@ fn exec_is_followed(folder: &Path) -> bool {
     true
 }
 
-/// Sends itself datagrams as fast as it can, on a CPU where a timer expires every 100 µs for a thread of higher
-/// priority. Prints the number of datagrams, its port, and how often the other thread slept.
+/// Sends itself datagrams as fast as it can, on a CPU where a timer expires every 100 µs for a thread with higher
+/// priority. Prints the number of datagrams, its port, and the other thread's number of sleeps.
 const STORM: &str = r#"
     #define _GNU_SOURCE
     #include <arpa/inet.h>
@@ -324,7 +324,7 @@ fn interrupts_during_our_own_programs_lose_no_record() {
         let before = last.insert(event.cpu, event.at);
         assert!(before <= Some(event.at), "in order on each CPU");
     }
-    // One program runs for some 100 ns at each packet, out and in: hundreds of interrupts hit it.
+    // A BPF program runs for some 100 ns at each packet, out and in: hundreds of interrupts hit it.
     println!("  {slept} sleeps beside {sent} packets");
     assert!(slept >= 1000, "only {slept} sleeps: nothing was in the way of anything");
     // A timer that expires before the thread sleeps wakes no thread.

@@ -1,4 +1,4 @@
-//! The counts of `wakepath latency`, compared with the counts that programs and the kernel make themselves.
+//! The counts by `wakepath latency`, compared with counts by programs and the kernel.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,13 +20,13 @@ fn system_calls_are_counted_one_by_one_and_sleeps_make_two_peaks() {
     let Some(folder) = place("each system call is counted") else { return };
     let calls = workload(&folder, "calls");
     let targets = ["syscall:getcpu", "syscall:clock_nanosleep"];
-    // Processes that a command starts are counted with it; the shell makes neither kind of call.
+    // Processes started by a command are counted with it; the shell makes neither kind of call.
     let line = format!("{calls} threads=4 syscalls=50000 short=20 long=10; exit 0");
     let (counted, own) = latency(&folder, &targets, &["sh", "-c", &line]);
     assert_eq!(counted[0]["count"], own["syscalls"], "{counted:#?}");
     let sleeps = buckets(&counted[1]);
     assert_eq!(sleeps.iter().map(|(_, count)| count).sum::<u64>(), own["sleeps"], "{counted:#?}");
-    // No sleep is shorter than it was asked to be: 1 ms is in bucket 19, 30 ms in bucket 24.
+    // No sleep is shorter than requested: 1 ms is in bucket 19, 30 ms in bucket 24.
     assert!(sleeps.iter().all(|&(index, _)| index >= 19), "{sleeps:?}");
     let long: u64 = sleeps.iter().filter(|(index, _)| *index >= 24).map(|(_, count)| count).sum();
     assert!((40..60).contains(&long), "{sleeps:?}");
@@ -41,19 +41,19 @@ fn system_calls_are_counted_one_by_one_and_sleeps_make_two_peaks() {
 fn waits_for_a_cpu_are_those_that_the_scheduler_accounts_for() {
     let Some(folder) = place("waits for a CPU add up") else { return };
     let calls = workload(&folder, "calls");
-    // Three threads want one CPU.
+    // Three threads compete for one CPU.
     let command = ["taskset", "-c", "0", &calls, "threads=3", "syscalls=1000000"];
     let (counted, own) = latency(&folder, &["runqueue", "--by", "thread"], &command);
-    // Those three alone: how long it takes to start them, or to end, is not in their account.
+    // Only these three threads: their log leaves out the time to start and end them.
     let theirs = list(&counted[0]["groups"]).iter().filter(|group| group["tid"] != group["pid"]);
     let sum = theirs.map(|group| number(&group["sum"])).sum::<u64>() as f64;
     let truth = own["waited_ns"] as f64;
     assert!(truth > 100e6, "three threads on one CPU wait for it: {truth} ns");
-    // Only events that some kernels leave untraced are lost here.
+    // Only events that some kernels leave unrecorded are lost here.
     assert!((sum - truth).abs() < 0.05 * truth, "{sum} ns counted, {truth} ns by the scheduler");
 }
 
-/// The number of latencies of a target, and their sum, ns.
+/// A target's number of latencies, and their sum, ns.
 fn totals(target: &Value) -> (f64, f64) {
     (number(&target["count"]) as f64, number(&target["sum"]) as f64)
 }
@@ -62,7 +62,7 @@ fn totals(target: &Value) -> (f64, f64) {
 fn a_recording_says_what_was_counted_meanwhile() {
     let Some(folder) = place("a recording says what was counted meanwhile") else { return };
     let calls = workload(&folder, "calls");
-    // Three threads on one CPU wait for it; each sleeps, and leaves every other call of a function.
+    // Three threads on one CPU wait for it; each sleeps, and unwinds every other call of a function.
     let load =
         ["taskset", "-c", "0", &calls, "threads=3", "syscalls=1000000", "short=50", "long=10", "left=100"];
     let asked = ["./calls:left", "runqueue", "syscall:clock_nanosleep"];
@@ -84,15 +84,16 @@ fn a_recording_says_what_was_counted_meanwhile() {
     // The same probes saw the same calls.
     assert_eq!(ends(left), [own["left"] / 2, own["left"] / 2, 0], "{recorded:#}");
     assert_eq!(ends(left), ends(counted_left));
-    // Each sleep blocks once, but where the thread loses its CPU on the way there for longer than it means to
-    // sleep: rarely. It is woken before it runs again, and it is called before it blocks.
+    // Each sleep blocks once, except in the rare case where the thread loses its CPU before blocking for longer than
+    // the requested sleep. The recorded wait is shorter than the call: it ends with the wake-up, and begins with the
+    // block.
     assert_eq!(ends(counted_sleeps), [own["sleeps"], 0, 0], "{counted:#?}");
     let [blocked, others @ ..] = ends(sleeps);
     assert!(blocked <= own["sleeps"] && blocked > own["sleeps"] * 19 / 20, "{blocked}: {recorded:#}");
     assert_eq!(others, [0, 0]);
     assert!(totals(sleeps).1 < totals(counted_sleeps).1, "{recorded:#}");
-    // The same events, but where one of the two was still being attached; stamps of the same event are taken
-    // one after the other. So some waits may be missing, of the many that there are.
+    // The same events, except while either was still being attached; stamps for the same event are taken one after the
+    // other. So a few of the many waits may be missing.
     let ((n, ns), (counted_n, counted_ns)) = (totals(waits), totals(counted_waits));
     assert!(counted_n > 200.0, "{counted:#?}");
     assert!((n - counted_n).abs() <= 0.01 * counted_n + 10.0, "{n} recorded, {counted_n} counted");
@@ -102,7 +103,7 @@ fn a_recording_says_what_was_counted_meanwhile() {
     assert!(totals(&whole["targets"][0]).0 >= n, "the command and what it started: {whole:#}");
 }
 
-/// How many returned, were left without returning, and had not ended.
+/// The numbers of calls that returned, were unwound, and had not ended.
 fn ends(target: &Value) -> [u64; 3] {
     ["count", "left", "open"].map(|key| number(&target[key]))
 }
@@ -128,7 +129,7 @@ fn calls_that_are_nested_left_or_never_over_are_told_apart() {
     let (counted, own) = latency(&folder, &targets, &command);
     let [nested, left, leaves, stays] = counted.as_slice() else { panic!("{counted:#?}") };
     assert_eq!(ends(nested), [own["nested"], 0, 0]);
-    // Every other call returns; the last unwound call of each thread is found at the thread's end.
+    // Every other call returns; the last unwound call in each thread is found at the thread's end.
     assert_eq!(ends(left), [own["left"] / 2, own["left"] / 2, 0]);
     assert_eq!(ends(leaves), [0, own["left"], 0]);
     assert_eq!(ends(stays), [0, 1, 0]);
@@ -176,7 +177,7 @@ fn an_instruction_that_is_single_stepped_is_probed_only_where_it_was_asked_for()
     let command = [calls.as_str(), "threads=2", "stepped=500"];
     let (_, said) = run(&folder, &[&["latency", "./calls:stepped", "--"][..], &command].concat(), 125);
     assert!(said.contains("single-step") && said.contains("--slow-probes"), "{said}");
-    // Two breakpoints and a return take half a microsecond or more anywhere, and a step is dearer still.
+    // Two breakpoints and a return take half a microsecond or more anywhere, and a single step takes longer still.
     let cost =
         said.split_once("first instruction: ").and_then(|(_, rest)| rest.split_once(" µs a call on this"));
     let cost: f64 = cost.and_then(|(cost, _)| cost.parse().ok()).expect("it says what a call costs here");
@@ -185,7 +186,7 @@ fn an_instruction_that_is_single_stepped_is_probed_only_where_it_was_asked_for()
     assert_eq!(ends(&counted[0]), [own["stepped"], 0, 0]);
 }
 
-/// The cost of a target's probes: ns for each call, ns added to a latency, the first bucket that is not shifted.
+/// The cost of a target's probes: ns for each call, ns added to a latency, the first unshifted bucket.
 fn cost(target: &Value) -> Option<[u64; 3]> {
     let key = |key: &str| target["probe"][key].as_u64();
     Some([key("per_call_ns")?, key("shift_ns")?, key("from_bucket")?])
@@ -195,9 +196,9 @@ fn cost(target: &Value) -> Option<[u64; 3]> {
 fn what_probes_cost_is_what_an_empty_function_is_counted_to_take() {
     let Some(folder) = place("the cost of probes is measured") else { return };
     let calls = workload(&folder, "calls");
-    // Other programs only slow calls, in either measurement: by a third if they share the core, by far more if they
-    // run in between. The number of calls is small, so that one of some runs is undisturbed; a function that does
-    // almost nothing then takes as long as one that does nothing.
+    // Other programs only slow calls, in either measurement: by a third if they share the core, by far more if they run
+    // in between. The number of calls is small, so some run is undisturbed; a function that does almost nothing then
+    // takes as long as an empty function.
     let mut best = f64::INFINITY;
     for _ in 0..8 {
         let command = [calls.as_str(), "functions=2000", "stepped=200", "left=10"];
@@ -256,7 +257,7 @@ fn killing_wakepath_leaves_the_program_as_it_was() {
 #[test]
 fn requests_of_a_disk_are_counted_for_all_processes() {
     let Some(_) = place("requests of disks are counted") else { return };
-    // Direct writes of a file are requests, if the file is on a disk at all.
+    // Direct file writes are requests, if the file is on a disk at all.
     let command = ["dd", "if=/dev/zero", "of=made", "bs=64K", "count=32", "oflag=direct", "status=none"];
     let here = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let (counted, _) = latency(here.path(), &["disk"], &command);
@@ -314,7 +315,7 @@ fn calls_of_what_a_process_starts_are_counted_with_its_own() {
     let pid = shell.id().to_string();
     let mut counting = command(&folder, &["latency", "./calls:counted", "--json", "-p", &pid]);
     let counting = counting.stdout(Stdio::piped()).spawn().expect("wakepath");
-    // By then it counts; the beginning is not announced.
+    // By then wakepath counts; its beginning is not announced.
     std::thread::sleep(Duration::from_secs(4));
     drop(shell.stdin.take());
     let output = counting.wait_with_output().expect("wakepath");

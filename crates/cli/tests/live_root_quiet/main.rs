@@ -1,5 +1,5 @@
-//! The program live on the machine that runs the tests: claims about small times and shares, which hold only while little else
-//! runs. `packaging/noisy-tests` names the tests whose limits a neighbour can break, each with its reason.
+//! The program live on the test machine: claims about small times and shares, which hold only while little else runs.
+//! `packaging/noisy-tests` names the tests whose limits a neighbour can break, each with its reason.
 
 mod causes;
 mod commands;

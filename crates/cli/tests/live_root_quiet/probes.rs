@@ -9,7 +9,7 @@ use wakepath_harness::live::{
     Beside, command, document_among, first_byte, list, number, place, program, run, texts, wakepath, workload,
 };
 
-/// Where a function of a running program begins stands a probe, before long.
+/// Whether a probe soon stands at the beginning of a running program's function.
 fn is_probed(pid: u32, program: &str, function: &str) -> bool {
     const BREAKPOINT: u8 = 0xcc;
     let began = Instant::now();
@@ -22,13 +22,13 @@ fn is_probed(pid: u32, program: &str, function: &str) -> bool {
     true
 }
 
-/// A process of `lab/workloads/calls.c` that sleeps for a while.
+/// A process running `lab/workloads/calls.c` that sleeps for a while.
 fn sleeping(calls: &str) -> Beside {
     Beside(Command::new(calls).arg("long=2000").stdout(Stdio::null()).spawn().expect("calls"))
 }
 
-/// The least time of a call of `counted`, ns, as processes report that are not counted. The number of calls is small, so
-/// that one of some runs is undisturbed.
+/// The least time for a call of `counted`, ns, as reported by uncounted processes. The number of calls is small, so some
+/// run is undisturbed.
 fn own_ns_a_call(calls: &str) -> f64 {
     let a_run = |_| {
         let output = Command::new(calls).arg("functions=1000").output().expect("calls");
@@ -50,7 +50,7 @@ fn who_else_pays_for_probes_is_said_with_what() {
         wakepath.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakepath")
     };
     let end = |mut wakepath: Child| -> Output {
-        // Interrupted, it answers.
+        // It answers when interrupted.
         let killed = Command::new("kill").args(["-INT", &wakepath.id().to_string()]).status();
         assert!(killed.expect("kill").success() && wakepath.wait().is_ok());
         wakepath.wait_with_output().expect("its answer")
@@ -76,8 +76,8 @@ fn who_else_pays_for_probes_is_said_with_what() {
     }
     let said = counted["targets"][0]["elsewhere"]["per_call_ns"].as_f64().expect("measured");
     println!("a call elsewhere: {said} ns said, {dearer:.0} ns measured");
-    // Each is of a moment at which a neighbour may have slowed it, by a third where it shares the core; and
-    // some is left for what else differs.
+    // A neighbour may have slowed either measurement, by a third if it shares the core; the rest of the tolerance is
+    // for other differences.
     assert!((said / dearer).ln().abs() < 1.5_f64.ln(), "{said} ns said, {dearer:.0} ns measured");
     let line = "the probes in calls are also in 2 other processes: each call there takes";
     let told = |output: &[u8]| {
@@ -94,21 +94,21 @@ fn who_else_pays_for_probes_is_said_with_what() {
 #[test]
 fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_before() {
     let Some(folder) = place("what probes of each kind cost is measured") else { return };
-    // The call that the compiler does not see takes room on the stack.
+    // The call that the compiler does not see uses the stack.
     let empty = program(&folder, "empty", include_str!("probes/empty.c"), &["-O1", "-mno-red-zone"]);
     let names: Vec<String> = ["return", "leave", "go"]
         .iter()
         .flat_map(|exit| ["nop", "push", "lea"].map(|entry| format!("./empty:{exit}_{entry}")))
         .collect();
     // The first call at a no-operation makes the kernel put a call there, which takes up to a tenth of a millisecond:
-    // the number of calls makes that some hundredths of their time. Slow calls are few, so that some are not interrupted.
+    // with this number of calls, some hundredths of their time. Slow calls are few, so that some are not interrupted.
     const QUICK: u64 = 3000;
     const SLOW: u64 = 300;
     const MAX_RUNS: u32 = 40;
-    // Other programs only slow calls, in either measurement: the best of some runs of each is undisturbed. Compared
-    // are the cost of a probed call, as printed and as the program measures it, and its latency, as printed and as
-    // counted. If a neighbour shares the core for seconds, a few runs are not enough: runs are repeated, since no number
-    // of them makes a wrong result right.
+    // Other programs only slow calls, in either measurement: the best of several runs is undisturbed. The test compares
+    // a probed call's cost, printed and measured by the program, and its latency, printed and counted. If a neighbour
+    // shares the core for seconds, a few runs are not enough: runs are repeated, since no number of runs makes a wrong
+    // result right.
     let mut best = vec![[f64::INFINITY; 4]; names.len()];
     for round in 0.. {
         if round >= 8 && best.iter().all(is_as_said) || round == MAX_RUNS {
@@ -144,10 +144,9 @@ fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_befo
     }
 }
 
-/// Whether the printed costs of calls and of their latencies are those that were found. One call in 32 of the measured
-/// ones comes after system calls, and may take half as long again: two hundredths. The first one that is counted may be
-/// five; and the best run has its share of interrupts. The program's own call takes some ns more: its loop, and without
-/// a probe too.
+/// Whether the printed costs of calls and latencies match the measured ones. One in 32 measured calls comes after
+/// system calls, and may take half as long again: two hundredths. The first counted call may add five hundredths, and
+/// the best run has some interrupts. The program's own call takes some ns more: its loop, and the call without a probe.
 fn is_as_said(&[call, own, shift, counted]: &[f64; 4]) -> bool {
     (call / own).ln().abs() < 1.15_f64.ln() && (shift / counted).ln().abs() < 1.10_f64.ln()
 }

@@ -1,5 +1,4 @@
-//! `wakepath record --stacks`: the answer names the functions that waited and woke, of a program whose
-//! functions are known to.
+//! `wakepath record --stacks`: the answer names the functions that waited and woke, in a program with known functions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,26 +6,26 @@ use std::path::Path;
 use serde_json::Value;
 use wakepath_harness::live::{adds_up, document, list, number, of_kind, path, place, program, record, run};
 
-/// The shop, built in `folder`.
+/// Builds the shop in `folder`.
 fn shop(folder: &Path, frame_pointers: &str) {
     program(folder, "shop", include_str!("stacks/shop.c"), &["-g", "-O1", "-pthread", frame_pointers]);
 }
 
-/// Lines are broken where the width ends, and a tree has its rails there.
+/// Joins wrapped lines, and removes a tree's rails.
 fn unbroken(text: &str) -> String {
     text.replace(['│', '├', '└', '─'], " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The functions of a stack: `save_order` of `save_order (shop) shop.c:25`.
+/// A stack's functions: `save_order` from `save_order (shop) shop.c:25`.
 fn functions(stack: &Value) -> Vec<&str> {
     let frames = stack.as_array().map_or(&[][..], Vec::as_slice);
     frames.iter().filter_map(|frame| frame.as_str()?.split(' ').next()).collect()
 }
 
-/// How many waits and waiting segments of `call` there are by the function of the shop nearest to it.
+/// The number of waits and waiting segments in `call`, by the shop's innermost function.
 fn by_function(document: &Value, call: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
-    // Time that the hypervisor took before a late wake-up divides a sleep: its segments follow each other.
+    // Time stolen by the hypervisor before a late wake-up divides a sleep: its segments follow each other.
     let mut until = BTreeMap::new();
     let items = list(&document["waits"]).iter().chain(list(&document["segments"]));
     for item in items.filter(|item| item["call"] == call) {
@@ -47,10 +46,10 @@ fn by_function(document: &Value, call: &str) -> BTreeMap<String, u64> {
 fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
     let Some(folder) = place("the functions that wait are named") else { return };
     shop(&folder, "-fno-omit-frame-pointer");
-    // On the disk that the build is on: a file system in memory waits for nothing.
+    // On the disk with the build: a file system in memory waits for nothing.
     let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let file = disk.path().join("orders.db");
-    // Where the kernel left a switch untraced, a wait may be in two parts, or none: such a run shows nothing.
+    // If the kernel left a switch unrecorded, a wait may be in two parts, or missing: such a run shows nothing.
     let (mut said, mut document) = (String::new(), Value::Null);
     for _ in 0..10 {
         said = unbroken(&record(&folder, &["--stacks", "--", "./shop", file.to_str().expect("a path")], 0).1);
@@ -66,7 +65,7 @@ fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
     let told = said.split("waits in ").find(|part| part.starts_with("save_order (shop), from shop shop.c:7"));
     assert!(told.is_some(), "{said}");
 
-    // The lock: the function that waited for it, and those in which its holder was and woke.
+    // The lock: the function that waited for it, and the functions in which its holder was and woke.
     let waits = list(&document["waits"]);
     let for_lock: Vec<_> = waits
         .iter()
@@ -99,7 +98,7 @@ fn without_frame_pointers_callers_are_named_all_the_same() {
     let Some(folder) = place("callers without frame pointers are named") else { return };
     shop(&folder, "-fomit-frame-pointer");
     let said = unbroken(&record(&folder, &["--stacks", "--", "./shop"], 0).1);
-    // Each of the twins has half of the waits.
+    // Each twin has half of the waits.
     let named = |twin| said.contains(&format!("waits in {twin} (shop), from twins shop.c:"));
     assert!(named("one") || named("two"), "{said}");
 }
@@ -118,7 +117,7 @@ fn functions_that_wait_alike_are_distinguished_though_most_stacks_are_repeated()
         let waits = by_function(&path(&folder), "clock_nanosleep");
         let info = document(&folder, &["info"]);
         let count = |key: &str| number(&info["stacks"][key]);
-        // A wait whose end the kernel left untraced is unknown, and there can be many.
+        // A wait whose end the kernel left unrecorded is unknown, and there can be many.
         let [one, two] = ["one", "two"].map(|name| waits.get(name).copied().unwrap_or(0));
         let untraced = list(&info["losses"]).iter().filter(|loss| loss["reported"] == false).count() as u64;
         let least = 295_u64.saturating_sub(untraced);
@@ -140,7 +139,7 @@ fn no_stack_is_taken_that_was_not_asked_for() {
     record(&folder, &["--stacks", "--path-only", "--", "true"], 2);
 }
 
-/// Two threads wait in the same function, one of them for the next job: it is called as libuv calls it.
+/// Two threads wait in the same function, one of them for the next job: the function has the name of libuv's.
 const POOL: &str = r#"
     #define _GNU_SOURCE
     #include <linux/futex.h>

@@ -1,12 +1,12 @@
-//! The time that a hypervisor steals from a thread, compared with the kernel's own account of that thread.
+//! The time stolen from a thread by a hypervisor, compared with the kernel's own account of the thread.
 
 use std::path::Path;
 use std::process::Command;
 
 use wakepath_harness::live::{list, path, place, program, record};
 
-/// Computes for 3 s. Prints its beginning and end, its running time by its own clock, and its waiting time for a
-/// CPU: the rest of the time is missing.
+/// Computes for 3 s. Prints its beginning and end, its running time by its own clock, and its waiting time for a CPU:
+/// the rest of the time is missing.
 const COMPUTES: &str = r#"
     #define _GNU_SOURCE
     #include <stdio.h>
@@ -40,7 +40,7 @@ const COMPUTES: &str = r#"
     }
 "#;
 
-/// The stolen and the interrupt time of the answer, and the time that the thread lacks by the kernel's account, ns.
+/// The answer's stolen and interrupt time, and the thread's missing time by the kernel's account, ns.
 fn judged(folder: &Path, program: &str) -> [i64; 3] {
     let (said, _) = record(folder, &["--", program], 0);
     let said: Vec<i64> = said.lines().filter_map(|line| line.parse().ok()).collect();
@@ -61,9 +61,9 @@ fn judged(folder: &Path, program: &str) -> [i64; 3] {
 }
 
 /// The missing time is stolen time and, on kernels that account for interrupts, interrupt time. Recorder and scheduler
-/// read the same count, but at different moments, and the scheduler accounts for switches later than they are
-/// traced: a tenth of a millisecond in 3 s, or a fifth. If others want the CPUs all the time, the difference is larger,
-/// so it is tried again.
+/// read the same count, but at different moments, and the scheduler accounts for switches after they are recorded: a
+/// tenth of a millisecond in 3 s, or a fifth. If others want the CPUs all the time, the difference is larger, so the
+/// test tries again.
 #[test]
 fn stolen_time_is_the_time_that_the_thread_lacks_by_the_kernels_account() {
     let Some(folder) = place("what a hypervisor takes is told apart") else { return };

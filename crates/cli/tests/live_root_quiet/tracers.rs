@@ -1,4 +1,4 @@
-//! Files that other tracers write on this machine, read like our own recordings.
+//! Files that other tracers write on this machine, read like wakepath's own recordings.
 
 mod alike;
 mod perf;

@@ -1,5 +1,5 @@
-//! Stacks by the tables of the files: the callers of functions that keep no frame pointer are the planted ones, and no
-//! function is named that was never there.
+//! Stacks by the files' tables: the callers of functions without a frame pointer are the planted ones, and no function
+//! is named that was never there.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,8 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 use wakepath_harness::live::{document, list, not_possible, number, path, place, program, record};
 
-/// The program's own functions of each stack of waits in `call`, innermost first, each with the number of waits. A
-/// frame that is not proved has a question mark.
+/// The program's own functions in each stack of waits in `call`, innermost first, each chain with its number of waits.
+/// An unproved frame has a question mark.
 fn chains(document: &Value, call: &str, file: &str) -> BTreeMap<String, u64> {
     let mut chains = BTreeMap::new();
     for wait in list(&document["waits"]).iter().chain(list(&document["segments"])) {
@@ -27,23 +27,23 @@ fn chains(document: &Value, call: &str, file: &str) -> BTreeMap<String, u64> {
     chains
 }
 
-/// How many switches the kernel left unrecorded: a wait whose end is one of them is unknown.
+/// The number of switches that the kernel left unrecorded: a wait ended by such a switch is unknown.
 fn unrecorded(folder: &Path) -> u64 {
     let info = document(folder, &["info"]);
     list(&info["losses"]).iter().filter(|loss| loss["reported"] == false).count() as u64
 }
 
-/// At least `least` of these waits have this chain, and what is proved of the others is its beginning.
+/// Checks that at least `least` waits have this chain, and that the proved part of the others is its beginning.
 fn is_chain(found: &BTreeMap<String, u64>, expected: &str, least: u64) {
     assert!(found.get(expected).is_some_and(|&count| count >= least), "{expected}: {found:#?}");
-    // Where the process was not looked at in time, a guess is left, and says so.
+    // If the process was not inspected in time, a guess remains, marked as such.
     for chain in found.keys() {
         let proved = chain.split(' ').take_while(|frame| !frame.ends_with('?'));
         assert!(proved.zip(expected.split(' ')).all(|(frame, expected)| frame == expected), "{found:#?}");
     }
 }
 
-/// A library whose function waits in a frame of a given size.
+/// A library whose function waits in a frame with a given size.
 const LIBRARY: &str = "
     #include <time.h>
     void wait_in_library(void)
@@ -56,7 +56,7 @@ const LIBRARY: &str = "
     }
 ";
 
-/// Loads libraries one after the other, and waits in each.
+/// Loads successive libraries, and waits in each.
 const LOADS: &str = "
     #include <dlfcn.h>
     #include <stdlib.h>
@@ -93,7 +93,7 @@ const LOADS: &str = "
 #[test]
 fn functions_without_frame_pointers_are_the_planted_chain() {
     let Some(folder) = place("callers are found by the tables of the files") else { return };
-    // With the tables of a file that lists them, and of one that does not.
+    // With the tables in a file that lists them, and in a file that does not.
     for more in [&[][..], &["-Wl,--no-eh-frame-hdr"], &["-static-pie"]] {
         let options = ["-g", "-O2", "-fomit-frame-pointer"];
         program(&folder, "chain", include_str!("unwinding/chain.c"), &[&options[..], more].concat());
@@ -119,7 +119,7 @@ fn by_frame_pointers_no_memory_is_copied_and_callers_are_a_guess() {
     assert!(info["events"]["stack_later"].is_null() && number(&info["stacks"]["repeated"]) > 0, "{info}");
     let found = chains(&path(&folder), "clock_nanosleep", "(chain) chain.c");
     assert!(!found.contains_key("wait_here inner middle outer main"), "{found:#?}");
-    // The innermost function is where the thread stood, in the C library; nothing of the program is proved.
+    // The innermost function is the thread's place in the C library; nothing of the program is proved.
     assert!(found.values().sum::<u64>() >= 50, "{found:#?}");
     assert!(
         found.keys().flat_map(|chain| chain.split_whitespace()).all(|frame| frame.ends_with('?')),
@@ -132,7 +132,7 @@ fn code_that_takes_the_place_of_other_code_is_walked_by_its_own_table() {
     let Some(folder) = place("libraries that take each other's place are walked by their own tables") else {
         return;
     };
-    // The same code, but for the size of its frame.
+    // The same code with another frame size.
     for (name, room) in [("one.so", "200"), ("two.so", "400")] {
         let size = format!("-DROOM={room}");
         program(&folder, name, LIBRARY, &["-O2", "-fomit-frame-pointer", "-shared", "-fPIC", &size]);
@@ -140,7 +140,7 @@ fn code_that_takes_the_place_of_other_code_is_walked_by_its_own_table() {
     program(&folder, "loads", LOADS, &["-g", "-O2", "-fomit-frame-pointer", "-ldl"]);
     record(&folder, &["--stacks", "--", "./loads", "./one.so", "./two.so", "./one.so"], 0);
     let found = chains(&path(&folder), "clock_nanosleep", "(loads) loads.c");
-    // All but the pauses of main itself come through a library; a walk by the table of the other one leads nowhere.
+    // All waits except main's own pauses come through a library; a walk by the other library's table leads nowhere.
     assert!(found.keys().all(|chain| matches!(chain.as_str(), "call_it main" | "main")), "{found:#?}");
     let least = 120_u64.saturating_sub(unrecorded(&folder) + 6);
     assert!(found.get("call_it main").is_some_and(|&waits| waits >= least), "{found:#?}");
@@ -184,8 +184,7 @@ fn a_recv_of_python_is_charged_to_the_function_that_calls_it() {
     assert!(waits.len() >= 150 && proved * 10 >= waits.len() * 9, "{proved} of {} are proved", waits.len());
 }
 
-/// The callers of a leaf in the samples of a Go program, each with whether it is proved, and the number of samples; `None` without
-/// Go.
+/// The callers of a leaf in a Go program's samples, each with whether it is proved, and the number of samples; `None` without Go.
 fn callers_of_a_leaf(folder: &Path) -> Option<BTreeMap<(String, bool), u64>> {
     let Some(program) = go_program(folder) else {
         not_possible("no Go here", "samples in a leaf of a Go program name its caller");
@@ -223,7 +222,7 @@ fn the_caller_of_a_leaf_is_not_skipped_in_the_samples_of_a_go_program() {
     assert!(right >= 10 && right * 20 >= all * 19, "{callers:?}");
 }
 
-/// The program of `loops.go`; `None` where there is no Go.
+/// Builds `loops.go`; `None` without Go.
 fn go_program(folder: &Path) -> Option<String> {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_quiet/unwinding/loops.go");
     let program = folder.join("loops");

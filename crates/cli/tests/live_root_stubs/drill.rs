@@ -20,7 +20,7 @@ use wakepath_harness::live::{
     Place, command, document, document_among, first_byte, list, number, place, program, run,
 };
 
-/// `push %rbp`, with which each function begins.
+/// `push %rbp`, the first instruction of each function.
 const PUSH: u8 = 0x55;
 
 /// The program, with debug information.
@@ -33,8 +33,8 @@ fn built(folder: &Path) -> String {
     program(folder, "drilled", include_str!("../../../../lab/workloads/drilled.c"), &options)
 }
 
-/// A place for a test, alone among those of this file: the programs run before all others, and one that has to share its CPU
-/// with another is slow for that.
+/// A place for a single test in this file: the programs run before all others, and a program that shares its CPU with
+/// another is slow for this reason.
 fn alone(would_show: &str) -> Option<Alone> {
     static ALONE: Mutex<()> = Mutex::new(());
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,7 +51,7 @@ impl std::ops::Deref for Alone {
     }
 }
 
-/// A running `drilled`; it ends when this is dropped.
+/// A running `drilled`; it ends when dropped.
 struct Drilled(Child, String);
 
 impl Drilled {
@@ -60,7 +60,7 @@ impl Drilled {
     }
 
     fn start_program(program: &str, arguments: &[&str]) -> Self {
-        // Before all ordinary threads: beside other tests it would wait for a CPU for longer than it computes.
+        // Before all ordinary threads: beside other tests it would wait longer for a CPU than it computes.
         let mut child = Command::new("chrt")
             .args(["-f", "10", program])
             .args(arguments)
@@ -81,7 +81,7 @@ impl Drop for Drilled {
     }
 }
 
-/// The answer about the slow calls of `serve`.
+/// The answer about slow calls of `serve`.
 fn answer(folder: &Place, arguments: &[&str]) -> Value {
     let drilled = Drilled::start(folder, arguments);
     let target = format!("{}:serve", built(folder));
@@ -92,7 +92,7 @@ fn number_of(value: &Value) -> f64 {
     value.as_f64().expect("a number")
 }
 
-/// The one path of an answer, and the cause at its end.
+/// The answer's only path, and the cause at its end.
 fn only_path(answer: &Value) -> (Vec<&str>, &Value) {
     let ([path], [cause]) = (list(&answer["root_causes"]), list(&answer["causes"])) else {
         panic!("{answer:#}")
@@ -112,7 +112,7 @@ fn the_path_to_each_culprit_is_found() {
     ] {
         let answer = answer(&folder, &[culprit]);
         let (found, why) = only_path(&answer);
-        // The C library's own functions below nanosleep have other names in other versions of it.
+        // The C library's own functions below nanosleep have other names in its other versions.
         assert!(
             found.starts_with(path) || culprit == "sleep" && found.starts_with(&path[..4]),
             "{culprit}: {answer:#}"
@@ -134,7 +134,8 @@ fn a_callee_that_was_not_chosen_loses_its_probes() {
     let options = ["-O1", "-g", "-pthread"];
     let built = program(&folder, "asked", include_str!("../../../../lab/workloads/asked.c"), &options);
     let mut asked = Drilled::start_program(&built, &[]);
-    // In each call one function on each of 8 levels calls four of the next one, and the first of the last four computes.
+    // In each call, one function on each of 8 levels calls four functions on the next, and the first of the last four
+    // computes.
     writeln!(asked.0.stdin.as_mut().expect("a pipe"), "all tree4 200000 100000").expect("it reads");
     let target = format!("{built}:tree4");
     let answer = document(&folder, &["drill", &target, "-p", &asked.1, "--start-ops", "400"]);
@@ -142,7 +143,7 @@ fn a_callee_that_was_not_chosen_loses_its_probes() {
     let below = (1..=8).map(|level| format!("t4_{level}_0"));
     let planted: Vec<String> = ["tree4".to_owned()].into_iter().chain(below).collect();
     assert_eq!(only_path(&answer).0, planted, "{answer:#}");
-    // At the end: tree4, the seven that were chosen, and the four of the last level.
+    // At the end: tree4, the seven chosen functions, and the last level's four.
     assert_eq!(answer["most_probed"], 12, "{answer:#}");
 }
 
@@ -158,7 +159,7 @@ fn a_loop_is_told_from_one_long_call_and_a_lock_is_a_wait() {
     let (path, cause) = only_path(&answer_of_lock);
     assert!(path.starts_with(&["serve", "look_up", "fetch", "unpack"]), "{answer_of_lock:#}");
     assert!(number(&cause["blocked_ns"]) > 2_000_000, "{answer_of_lock:#}");
-    // The path of that wait: the thread that had the lock, and slept.
+    // The path of this wait: the thread with the lock, which slept.
     let waits = &answer_of_lock["explained_by"];
     let first = &list(&waits["causes"])[0];
     assert_eq!(first["what"], "waiting for a lock that drilled held", "{waits:#}");
@@ -215,7 +216,7 @@ fn calls_that_only_their_probes_make_long_are_no_loop() {
         &["drill", &target, "-p", &drilled.1, "--start-ops", "400", "--peak", "1", "-d", "5s"],
     );
     assert!(list(&usual["causes"]).iter().all(|cause| cause["cause"] != "loop"), "{usual:#}");
-    // Where the time of probes matters, a way without them is named, and nowhere else.
+    // If the probes' time matters, a way without them is named, and nowhere else.
     for answer in [&slow, &usual] {
         let mut doubts = list(&answer["causes"]).iter().flat_map(|cause| list(&cause["doubts"]));
         let depends = doubts.any(|doubt| doubt == "probe cost" || doubt == "peak shift");
@@ -231,7 +232,7 @@ fn no_other_process_has_a_probe_and_the_program_is_as_before_when_the_answer_is_
     let program = built(&folder);
     let target = format!("{program}:serve");
     let other = Drilled::start(&folder, &["compute"]);
-    // A push too, of one of the registers that a compiler chooses.
+    // A push too, of a register that the compiler chooses.
     let first = first_byte(other.1.parse().expect("a number"), &program, "serve");
     let mut drill = command(&folder, &["drill", &target, "-p", &drilled.1, "--start-ops", "200"]);
     let mut drill = drill.stdout(Stdio::piped()).spawn().expect("wakepath");
@@ -257,7 +258,7 @@ fn a_command_is_drilled_into_and_goes_on() {
     let Some(folder) = alone("a command is drilled into") else { return };
     let program = built(&folder);
     let target = format!("{program}:serve");
-    // It ends with its input, two seconds behind its start; the drill-down takes less.
+    // The program ends with its input, two seconds after its start; the drill-down takes less.
     let line = format!(
         "(sleep 4) | {} drill {target} --start-ops 200 --json -- chrt -f 10 {program} itself",
         *wakepath_harness::live::WAKEPATH
@@ -266,7 +267,7 @@ fn a_command_is_drilled_into_and_goes_on() {
     let printed = String::from_utf8_lossy(&output.stdout);
     let (answer, own) = document_among(&printed);
     assert_eq!(only_path(&answer).0, ["serve", "look_up", "fetch"], "{answer:#}");
-    // Its number, and the counts that it prints at its end.
+    // Its number, and the counts printed at its end.
     assert_eq!(own.len(), 2, "{own:?}");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -282,7 +283,7 @@ fn a_saved_search_goes_on_in_another_process_where_it_stopped() {
     };
     assert_eq!(first["status"], "maximum depth reached", "{first:#}");
     assert_eq!(only_path(&first).0, ["serve", "look_up"], "{first:#}");
-    // Another address space, and the same answer for what is decided.
+    // Another address space, and the same answer for the decided part.
     let go_on = |culprit: &str, more: &[&str]| {
         let drilled = Drilled::start(&folder, &[culprit]);
         let words = ["drill", "--resume", "search", "-p", &drilled.1, "--start-ops", "400", "--explain"];
@@ -295,11 +296,11 @@ fn a_saved_search_goes_on_in_another_process_where_it_stopped() {
     let decided = |answer: &Value| list(&answer["decisions"]).len();
     assert!(decided(&second) > decided(&first), "{second:#}");
     assert_eq!(second["decisions"][0], first["decisions"][0], "it is not decided again");
-    // A search that has ended is an answer at once.
+    // A finished search answers at once.
     let third = go_on("itself", &[]);
     assert_eq!(third["decisions"], second["decisions"], "{third:#}");
     assert_eq!(third["root_causes"], second["root_causes"], "{third:#}");
-    // The knowledge of calls that are too many for their probes goes with the search.
+    // The search includes the fact that these calls are too many for their probes.
     let of_loop = {
         let drilled = Drilled::start(&folder, &["loop"]);
         document(&folder, &["drill", &target, "-p", &drilled.1, "--start-ops", "400", "--save", "search"])
@@ -308,7 +309,7 @@ fn a_saved_search_goes_on_in_another_process_where_it_stopped() {
     let again = go_on("loop", &[]);
     assert_eq!(again["root_causes"], of_loop["root_causes"], "{again:#}");
     assert_eq!(only_path(&again).1["cause"], "loop", "{again:#}");
-    // Other code, a peak that is gone, and a file that is no search.
+    // Other code, a missing peak, and a file without a search.
     let other = program(
         &folder,
         "other",

@@ -1,4 +1,4 @@
-//! `wakepath drill` into functions of Python: the path to the one that makes calls slow, and what cannot be followed.
+//! `wakepath drill` into Python functions: the path to the function that makes calls slow, and the limits of following.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use wakepath_harness::live::{Place, command, document, list, not_possible, number, place, run};
 
-/// The interpreter of Debian 12, which has CPython's probes.
+/// Debian 12's interpreter, which has CPython's probes.
 const PYTHON: &str = "/usr/bin/python3.11";
 
-/// A place for a test, alone among those of this file, where there is an interpreter with probes.
+/// A place for a single test in this file, if there is an interpreter with probes.
 fn alone(would_show: &str) -> Option<(Place, MutexGuard<'static, ()>)> {
     static ALONE: Mutex<()> = Mutex::new(());
     let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -24,7 +24,7 @@ fn alone(would_show: &str) -> Option<(Place, MutexGuard<'static, ()>)> {
     Some((place(would_show)?, guard))
 }
 
-/// The address of the counter of `function__return`, in a program that is loaded where its file says.
+/// The address of the counter for `function__return`, in a program loaded at its file's addresses.
 fn semaphore() -> Option<u64> {
     let notes = Command::new("readelf").args(["-hnW", PYTHON]).output().ok()?;
     let text = String::from_utf8(notes.stdout).ok()?;
@@ -36,7 +36,7 @@ fn semaphore() -> Option<u64> {
     u64::from_str_radix(behind.get(..16)?, 16).ok()
 }
 
-/// How many probes count the ends of functions in a process.
+/// The number of probes that count function ends in a process.
 fn probed(pid: &str) -> u16 {
     let mut bytes = [0; 2];
     let memory = File::open(format!("/proc/{pid}/mem")).expect("its memory");
@@ -44,13 +44,13 @@ fn probed(pid: &str) -> u16 {
     u16::from_le_bytes(bytes)
 }
 
-/// A running shop; it ends when this is dropped.
+/// A running shop; it ends when dropped.
 struct Shop(Child, String);
 
 impl Shop {
     fn start(arguments: &[&str]) -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_stubs/drill_python/shop.py");
-        // Before all ordinary threads: beside other tests it would wait for a CPU for longer than it computes.
+        // Before all ordinary threads: beside other tests it would wait longer for a CPU than it computes.
         let mut child = Command::new("chrt")
             .args(["-f", "10", PYTHON, script])
             .args(arguments)
@@ -71,13 +71,13 @@ impl Drop for Shop {
     }
 }
 
-/// The answer about the slow requests of a shop.
+/// The answer about a shop's slow requests.
 fn answer(folder: &Place, arguments: &[&str]) -> Value {
     let shop = Shop::start(arguments);
     document(folder, &["drill", "python:serve", "-p", &shop.1, "--start-ops", "400", "--no-waits"])
 }
 
-/// The one path of an answer, and the cause at its end.
+/// The answer's only path, and the cause at its end.
 fn only_path(answer: &Value) -> (Vec<&str>, &Value) {
     let ([path], [cause]) = (list(&answer["root_causes"]), list(&answer["causes"])) else {
         panic!("{answer:#}")
@@ -97,7 +97,7 @@ fn the_function_that_takes_the_time_is_found_with_the_lines_of_the_calls() {
     for (culprit, waits) in [("compute", false), ("sleep", true), ("lock", true), ("read", true)] {
         let answer = answer(&folder, &[culprit]);
         let (path, cause) = only_path(&answer);
-        // The lock is Python's own class of semaphores, below `price`.
+        // The lock is Python's own semaphore class, below `price`.
         let wanted: &[&str] = &["serve", "look_up", "Stock.price"];
         assert!(path.starts_with(wanted) && (culprit == "lock" || path.len() == 3), "{culprit}: {answer:#}");
         assert_eq!(cause["cause"], "itself", "{culprit}: {answer:#}");
@@ -132,10 +132,10 @@ fn recursion_generators_callbacks_and_exceptions_are_followed() {
     let Some((folder, _alone)) = alone("paths through recursion, generators and exceptions") else { return };
     for (way, path, has_unseen) in [
         ("deep", &["serve", "look_up", "deep", "deep", "deep", "deep", "Stock.price"][..], false),
-        // A generator that is given up is ended by its owner.
+        // An abandoned generator is ended by its owner.
         ("generator", &["serve", "look_up", "items", "Stock.price"], true),
         ("key", &["serve", "look_up", "by_key.<locals>.<lambda>", "Stock.price"], false),
-        // The exception is thrown into the generator of the context.
+        // The exception is thrown into the context's generator.
         ("exception", &["serve", "look_up", "fails", "Stock.price"], true),
     ] {
         let answer = answer(&folder, &["sleep", way]);
@@ -186,7 +186,7 @@ fn all_probes_are_gone_at_the_end_and_where_wakepath_is_killed() {
         }
         assert_eq!(probed(&shop.1), 1, "{signal:?}");
         if let Some(signal) = signal {
-            // SAFETY: the child is not waited for yet, so that the number is its own.
+            // SAFETY: the child is not waited for yet, so the number is its own.
             unsafe { libc::kill(search.id() as i32, signal) };
         }
         search.wait().expect("it ends");
@@ -222,7 +222,7 @@ fn what_cannot_be_followed_is_refused_with_the_reason() {
         assert!(says.iter().all(|part| said.contains(part)), "{arguments:?}: {said}");
     }
     other.kill().and_then(|()| other.wait()).expect("sleep ends");
-    // Other builds of CPython, as their symbols show them.
+    // Other builds of CPython, by their symbols.
     let of_3 = "void _PyEval_EvalFrameDefault(void) {} int _PyRuntime;";
     let version = |number: &str| format!("{of_3} const unsigned long Py_Version = {number};");
     for (symbols, says) in [
@@ -259,7 +259,7 @@ fn a_command_is_followed_from_its_start_and_its_waits_have_a_next_step() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root_stubs/drill_python/shop.py");
     let mut search =
         command(&folder, &["drill", "python:serve", "--start-ops", "200", "--", PYTHON, script, "sleep"]);
-    // The shop ends with its standard input; the search takes 2 s, on a busy machine longer.
+    // The shop ends with its standard input; the search takes 2 s, longer on a busy machine.
     let mut search =
         search.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakepath");
     let input = search.stdin.take();

@@ -1,4 +1,4 @@
-//! `wakepath drill` on the machine that runs the tests: it changes the code of programs while they run, in user space.
+//! `wakepath drill` on the test machine: it changes the code of running programs, in user space.
 
 mod drill;
 mod drill_python;

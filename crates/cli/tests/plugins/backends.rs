@@ -1,4 +1,4 @@
-//! Tracing backends that nobody here wrote, installed: they run beside a test, on a loopback address of their own.
+//! Installed third-party tracing backends: they run beside a test, each on its own loopback address.
 
 mod collector;
 mod jaeger;
@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 
 use crate::packages;
 
-/// The longest time in which a busy machine does what another one does at once.
+/// The longest delay on a busy machine for an action that is immediate on an idle machine.
 const MAX_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The program of a backend; `None`, with a line that says so, where `packaging/plugins` did not build it.
+/// A backend's program; `None`, with a printed reason, if `packaging/plugins` did not build it.
 fn program(name: &str, would_show: &str) -> Option<PathBuf> {
     packages(name, would_show).map(|folder| folder.join(name))
 }
 
-/// A loopback address for the `nth` backend of this process, so that it has the standard ports for itself.
+/// A loopback address for this process's `nth` backend, so that it has the standard ports for itself.
 fn own_address(nth: u8) -> Ipv4Addr {
     let [_, high, middle, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, 1 + nth * 64 + high % 64, middle, low)
 }
 
-/// A backend that runs.
+/// A running backend.
 struct Backend {
     child: Child,
     log: PathBuf,
@@ -61,9 +61,9 @@ impl Backend {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Ends it as an administrator does, so that it writes what it has.
+    /// Ends the backend as an administrator does, so that it writes its data.
     fn stop(mut self) -> ExitStatus {
-        // SAFETY: `kill` takes two numbers, and no memory. The child is not waited for yet, so that the number is its own.
+        // SAFETY: `kill` takes two numbers, and no memory. The child is not waited for yet, so the number is its own.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };
         let began = Instant::now();
         loop {

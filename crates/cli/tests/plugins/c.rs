@@ -1,4 +1,4 @@
-//! The header: a reader that stops the thread behind any instruction sees a span that is whole and is the right one.
+//! The header: a reader that stops the thread behind any instruction sees a whole and correct span.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,7 @@ const LIBRARIES: [&[&str]; 3] = [
 ];
 pub const EXPORTED: &str = "-Wl,--export-dynamic-symbol=otel_thread_ctx_v1";
 
-/// Compiles `spans.c`; `None`, with a line that says so, where the compiler is not there.
+/// Compiles `spans.c`; `None`, with a printed reason, if the compiler is missing.
 fn spans(folder: &Path, compiler: &[&str], options: &[&str], file: &str) -> Option<()> {
     if !has(compiler[0]) {
         not_possible(&format!("no {} here", compiler[0]), "the header works with it");
@@ -38,7 +38,7 @@ fn spans(folder: &Path, compiler: &[&str], options: &[&str], file: &str) -> Opti
     Some(())
 }
 
-/// Runs the program that stops the other one behind each instruction.
+/// Runs the program that stops the other program behind each instruction.
 #[track_caller]
 pub fn is_right_at_every_stop(folder: &Path, what: &[&str], arguments: &[&str]) {
     let said = succeeds(Command::new("./step").args(arguments).current_dir(folder));

@@ -1,5 +1,5 @@
-//! Cassandra under the OpenTelemetry agent: each request is joined to its thread, the paths add up, and a CPU limit is named that
-//! a cgroup has for some seconds (L19 §4.4.3).
+//! Cassandra under the OpenTelemetry agent: each request is joined to its thread, the paths add up, and a cgroup's temporary CPU
+//! limit is named (L19 §4.4.3).
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ use crate::{plugin, succeeds};
 
 const SHOWS: &str = "each request of Cassandra is joined to its thread, and a CPU limit is named";
 
-/// A cgroup of its own, which may have a CPU limit; removed at the end.
+/// A separate cgroup, which may have a CPU limit; removed at the end.
 struct Group(PathBuf);
 
 impl Group {
@@ -33,17 +33,17 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It has no processes any more.
+        // The cgroup no longer has processes.
         let _ = fs::remove_dir(&self.0);
     }
 }
 
-/// Cassandra in a group, which ends with it.
+/// Cassandra in a group; it ends when dropped.
 struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing of its data is wanted.
+        // Its data is not needed.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -54,12 +54,12 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-/// A time by the realtime clock, ns.
+/// A time on the realtime clock, ns.
 fn at(value: &Value) -> i64 {
     number(value) as i64
 }
 
-/// When a request began, by the realtime clock, ns.
+/// The request's beginning on the realtime clock, ns.
 fn began(answer: &Value) -> i64 {
     at(&answer["origin_realtime_ns"]) + answer["request"]["from_ns"].as_i64().expect("a time")
 }
@@ -101,7 +101,7 @@ fn live_root_with_cassandra_each_request_is_joined_to_its_thread_and_a_cpu_limit
     let requests = ["requests", "--operation", "ExecuteMessage.execute", "--slowest", "1000000", "--json"];
     let output = command(&folder, &requests).output().expect("wakepath");
     let answers = Deserializer::from_slice(&output.stdout).into_iter().map(|one| one.expect("JSON"));
-    // Spans of the time before come late, where nothing received them then.
+    // Spans from before may arrive late, if no receiver existed then.
     let answers: Vec<Value> = answers.filter(|answer| began(answer) >= at(&asked["began_ns"])).collect();
     let joined = answers.iter().filter(|answer| answer["request"]["join"] == "thread").count();
     println!(
@@ -119,7 +119,7 @@ fn live_root_with_cassandra_each_request_is_joined_to_its_thread_and_a_cpu_limit
         let took = adds_up(answer);
         assert_eq!(took, length(&answer["request"]), "the whole request has a path");
         let (from, to) = (began(answer), began(answer) + took);
-        // Those that lie wholly in the time of the limit, and were kept off their CPU.
+        // Only requests wholly within the time of the limit, which were kept off their CPU.
         if from < limited || to > lifted || took < 50_000_000 {
             continue;
         }

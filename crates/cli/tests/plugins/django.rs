@@ -1,4 +1,4 @@
-//! Django, gunicorn and PostgreSQL under `wakepath record --otlp`: a request that waits for a row that another request has changed.
+//! Django, gunicorn and PostgreSQL under `wakepath record --otlp`: a request waits for a row changed by another request.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;

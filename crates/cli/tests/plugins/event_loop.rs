@@ -1,4 +1,4 @@
-//! A Python server under `wakepath record --otlp`: a request that waits behind the callback of another one, in one event loop.
+//! A Python server under `wakepath record --otlp`: a request waits behind another request's callback, in one event loop.
 
 use serde_json::Value;
 use wakepath_harness::live::{command, document, list, number, place, texts};
@@ -7,8 +7,8 @@ use crate::plugin;
 use crate::python::{Installed, install};
 use crate::truth::said;
 
-/// The requests that blocked the page, by operation with ns, where this one of the two had begun first; and how long the
-/// program says that the page waited behind the report.
+/// The requests that blocked the page, by operation with ns, if `first` begins first; and the page's wait behind the
+/// report by the program's own clock.
 fn blocked(installed: &Installed, first: &str, second: &str) -> Option<(Vec<(String, u64)>, u64)> {
     let folder = place("a request behind the callback of another one is blocked by it")?;
     let mut record = command(&folder, &["record", "--otlp", "0", "--"]);
@@ -36,7 +36,7 @@ fn live_root_with_python_a_request_that_waits_behind_the_callback_of_another_one
     let Some(installed) = install("a request behind a callback is blocked by its request", true) else {
         return;
     };
-    // The number of the thread alone names nobody where the report had begun first; the record that the plug-in writes does.
+    // The thread number alone names no request if the report begins first; the plug-in's record does.
     for (first, second) in [("page", "report"), ("report", "page")] {
         let Some((by, behind_ns)) = blocked(&installed, first, second) else { return };
         let [(operation, ns)] = &by[..] else { panic!("one request blocked it: {by:?}") };

@@ -1,4 +1,4 @@
-//! The extension of the Java agent: threads, pools, stages of futures, and virtual threads where a Java has them.
+//! The Java agent's extension: threads, pools, future stages, and virtual threads if the Java has them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,14 +9,14 @@ use wakepath_harness::live::not_possible;
 use crate::truth::{all_carry_their_thread, number, said, text, traced};
 use crate::{has, packages, plugin, succeeds};
 
-/// The Java on the path, and the others that Debian's folder has.
+/// The Java on the path, and the others in Debian's folder.
 fn javas() -> Vec<PathBuf> {
     let others = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
     let mut javas = vec![PathBuf::from("java")];
     javas.extend(others.map(|entry| entry.path().join("bin/java")));
     let version = |java: &PathBuf| Command::new(java).arg("-version").output().ok().map(|it| it.stderr);
     let mut known = Vec::new();
-    // One of each version.
+    // One for each version.
     javas.retain(|java| {
         let version = version(java);
         let is_new = version.is_some() && !known.contains(&version);
@@ -41,7 +41,7 @@ fn run(java: &Path, agent: &Path, folder: &Path) -> (usize, bool) {
     (spans.len(), !out.contains("no virtual threads"))
 }
 
-/// A span that is current in its own thread alone has turns there alone, a request turns in the threads of the pool, and one of a virtual thread
+/// A span current only in its own thread has turns only there, a request has turns in the pool's threads, and a span in a virtual thread has
 /// none.
 #[track_caller]
 fn all_have_their_turns(spans: &[Span]) {

@@ -1,5 +1,5 @@
-//! `plugins/`: each span carries the thread in which it began, by what the programs say themselves; and the record of the
-//! request that a thread works for is right at every instruction. A runtime that is not on this machine is skipped.
+//! `plugins/`: each span carries the thread in which it began, by the programs' own statements; and the record of a
+//! thread's request is right at every instruction. A runtime missing on this machine is skipped.
 
 mod backends;
 mod c;
@@ -17,12 +17,12 @@ use std::process::{Command, Output};
 
 use wakepath_harness::live::{not_possible, texts};
 
-/// The folder of a runtime's plug-in.
+/// A runtime's plug-in folder.
 fn plugin(runtime: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins").join(runtime)
 }
 
-/// The packages of a runtime that `packaging/plugins` fetched; `None`, with a line that says so, where it did not.
+/// A runtime's packages fetched by `packaging/plugins`; `None`, with a printed reason, if they were not fetched.
 fn packages(runtime: &str, would_show: &str) -> Option<PathBuf> {
     let test = std::env::current_exe().expect("a path of the test");
     let folder = test.ancestors().nth(3).expect("the folder of builds").join("plugins").join(runtime);
@@ -38,7 +38,7 @@ fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-/// Runs a command, which has to succeed. Returns what it wrote to stdout.
+/// Runs a command, which has to succeed. Returns its stdout.
 #[track_caller]
 fn succeeds(command: &mut Command) -> String {
     let output: Output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));

@@ -7,7 +7,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use crate::truth::{all_carry_their_thread, said, traced};
 use crate::{packages, plugin, succeeds};
 
-/// The text that the program of truths printed, and its spans; by CommonJS, or by a module that loads it.
+/// The text printed by the truth program, and its spans; by CommonJS, or by a module that loads it.
 fn run(would_show: &str, is_module: bool) -> Option<(String, Vec<Span>)> {
     let node = packages("node", would_show)?;
     // Node looks for packages beside the program.

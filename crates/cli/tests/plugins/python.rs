@@ -15,7 +15,7 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// A program of Python's packages.
+    /// A program from Python's packages.
     pub fn bin(&self, name: &str) -> PathBuf {
         self.python.join("bin").join(name)
     }
@@ -26,7 +26,7 @@ impl Installed {
     }
 }
 
-/// Builds and installs the plug-in; `None`, with a line that says so, where Python's packages are not there.
+/// Builds and installs the plug-in; `None`, with a printed reason, if Python's packages are missing.
 pub fn install(would_show: &str, has_compiler: bool) -> Option<Installed> {
     let python = packages("python", would_show)?;
     let folder = tempfile::tempdir().expect("a folder");
@@ -41,7 +41,7 @@ pub fn install(would_show: &str, has_compiler: bool) -> Option<Installed> {
     Some(Installed { python, folder })
 }
 
-/// The program of truths under `opentelemetry-instrument`.
+/// The truth program under `opentelemetry-instrument`.
 fn truth(installed: &Installed, arguments: &[&str]) -> Command {
     let mut command = Command::new(installed.bin("opentelemetry-instrument"));
     command.arg(installed.bin("python")).arg(plugin("python/tests/truth.py")).args(arguments);
@@ -59,7 +59,7 @@ fn with_python_each_span_has_its_thread_and_the_record_follows_threads_tasks_and
     for line in [child, own] {
         assert!(said(line, "wrong") == 0 && said(line, "right") > 2000, "{out}");
     }
-    // The child counts those of its parent too.
+    // The child counts its parent's spans too.
     let of_child = said(child, "spans") - said(own, "spans");
     assert!(of_child > 0, "{out}");
     all_carry_their_thread(&spans, said(own, "spans") + of_child, 14);

@@ -18,7 +18,7 @@ fn the_crate_for_rust_passes_its_tests_and_is_right_at_every_instruction() {
     for (profile, options) in [("debug", &[][..]), ("release", &["--release"][..])] {
         cargo(&[&["build", "--example", "spans"], options].concat());
         let mut link = Command::new("cc");
-        // The functions are pulled out of the library, though the program does without them.
+        // Pulls the functions out of the library, though the program does without them.
         link.arg(plugin("c/tests/step.c")).arg("-Wl,-u,act,-u,where");
         link.arg(folder.join(profile).join("examples/libspans.a"));
         link.args([EXPORTED, "-ldl", "-lm", "-pthread", "-o", "step"]);

@@ -1,4 +1,4 @@
-//! Programs that say themselves in which thread each of their spans began: the attribute `truth.tid`.
+//! Programs that report the thread in which each of their spans began: the attribute `truth.tid`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -11,7 +11,7 @@ use wakepath_otlp::{Options, Receiver};
 
 use crate::succeeds;
 
-/// The text that a program wrote to stdout, and the spans that it sent to `OTEL_EXPORTER_OTLP_ENDPOINT`.
+/// A program's stdout, and the spans that it sent to `OTEL_EXPORTER_OTLP_ENDPOINT`.
 #[track_caller]
 pub fn traced(program: &mut Command) -> (String, Vec<Span>) {
     let options = Options {
@@ -38,7 +38,7 @@ pub fn traced(program: &mut Command) -> (String, Vec<Span>) {
     (out, spans)
 }
 
-/// The text that a span has as this attribute.
+/// The span's text in this attribute.
 pub fn text<'a>(span: &'a Span, key: &str) -> Option<&'a str> {
     let attribute = span.attributes.iter().find(|attribute| attribute.key == key)?;
     match attribute.value.as_ref()?.value.as_ref()? {
@@ -47,7 +47,7 @@ pub fn text<'a>(span: &'a Span, key: &str) -> Option<&'a str> {
     }
 }
 
-/// The number that a span has as this attribute.
+/// The span's number in this attribute.
 pub fn number(span: &Span, key: &str) -> Option<i64> {
     let attribute = span.attributes.iter().find(|attribute| attribute.key == key)?;
     match attribute.value.as_ref()?.value.as_ref()? {
@@ -57,14 +57,14 @@ pub fn number(span: &Span, key: &str) -> Option<i64> {
     }
 }
 
-/// The number after a word in a line of words.
+/// The number after a word in a line.
 #[track_caller]
 pub fn said(line: &str, word: &str) -> usize {
     let mut words = line.split_whitespace().skip_while(|it| *it != word);
     words.nth(1).and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no {word}: {line}"))
 }
 
-/// All spans came, each carries the thread in which it began, and they are of at least `min_threads` threads.
+/// Checks that all spans came, each with the thread in which it began, in at least `min_threads` threads.
 #[track_caller]
 pub fn all_carry_their_thread(spans: &[Span], expected: usize, min_threads: usize) {
     let mut wrong = BTreeMap::<String, usize>::new();

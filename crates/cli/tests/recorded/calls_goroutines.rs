@@ -1,11 +1,12 @@
-//! The calls of a Go function on a recording that the test draws: their time is that of the goroutine that made them, also while it waits, and the
-//! goroutine that made it ready is named.
+//! A Go function's calls on a drawn recording: their time is their goroutine's, also while it waits, and the goroutine that made it ready is
+//! named.
 
 use serde_json::{Value, json};
 use wakepath_event::{EventKind, NameSpace};
 use wakepath_harness::made::{Made, made};
 
-/// Goroutine 5 makes a call in `one`, waits there for goroutine 7, and returns in `two`. Meanwhile `one` runs goroutine 6, which sleeps in the kernel.
+/// Goroutine 5 makes a call in `one`, waits there for goroutine 7, and returns in `two`. Meanwhile `one` runs goroutine 6, which sleeps in the
+/// kernel.
 const MOVED: &str = "
 thread one tid=10
 thread two tid=11 tgid=10
@@ -25,7 +26,7 @@ thread two tid=11 tgid=10
 900 c1 two switch idle blocked call=35:0
 ";
 
-/// The recording of this drawing, with the names in it.
+/// This drawing's recording, with the names in it.
 fn drawn(drawing: &str) -> Made {
     let name = |space, key, name: &str| EventKind::Name(space, key, name.as_bytes().into());
     let names = [name(NameSpace::Target, 0, "./app:main.serve"), name(NameSpace::GoWait, 14, "chan receive")];
@@ -58,7 +59,7 @@ fn a_call_that_returned_in_another_thread_has_the_path_of_its_goroutine_and_who_
         {"state": "queued", "reason": null, "total_ns": 20, "times": 1, "ended_by": null},
     ]);
     assert_eq!(document["goroutine_waits"], waits);
-    // The goroutine that it waited for ran all the time. Behind its wait it runs in the other thread.
+    // The awaited goroutine ran all the time. After its wait, goroutine 5 runs in the other thread.
     let causes = document["causes"].as_array().expect("a list").iter();
     let causes: Vec<_> =
         causes.map(|cause| (cause["what"].as_str().expect("a text"), cause["asked_ns"].as_f64())).collect();
@@ -75,7 +76,7 @@ fn a_call_that_returned_in_another_thread_has_the_path_of_its_goroutine_and_who_
     assert!(!text.contains("times below are those of threads"), "{text}");
 }
 
-/// Two calls in goroutine 5, which goroutine 7 ends for one request and for another.
+/// Two calls in goroutine 5, whose waits goroutine 7 ends for two different requests.
 const SERVED: &str = "
 thread one tid=10
 thread two tid=11 tgid=10
@@ -102,7 +103,7 @@ thread two tid=11 tgid=10
 /// The recording's clock in realtime, ns.
 const REALTIME: u64 = 1_795_229_921_310_000_000;
 
-/// The spans of a service: the digit that the ids are made of, the name, the time.
+/// A service's spans: the digit for the ids, the name, the time.
 fn write_spans(made: &Made, spans: &[(char, &str, u64, u64)]) {
     let span = |(id, name, from, to): &(char, &str, u64, u64)| {
         json!({
@@ -131,7 +132,7 @@ fn the_goroutine_that_ended_a_wait_has_the_request_for_which_it_worked_most_of_t
             "total_ns": ns,
         })
     };
-    // They end as the waits do.
+    // The spans end with the waits.
     write_spans(&made, &[('a', "GET /a", 60, 300), ('b', "GET /b", 330, 600)]);
     let both = ended_by(&["spans.json"]);
     assert_eq!((&both["goroutine"], &both["total_ns"]), (&json!(7), &json!(300)), "{both:#}");
@@ -142,7 +143,7 @@ fn the_goroutine_that_ended_a_wait_has_the_request_for_which_it_worked_most_of_t
     // Spans that had ended by then.
     write_spans(&made, &[('a', "GET /a", 60, 290), ('b', "GET /b", 330, 590)]);
     assert_eq!(ended_by(&["spans.json"])["request"], Value::Null);
-    // The goroutine that ended most of the time counts, also where it did so for several requests.
+    // Without spans there is no request.
     assert_eq!(ended_by(&[])["request"], Value::Null);
 }
 
@@ -156,7 +157,7 @@ fn a_call_whose_goroutine_is_not_known_has_the_path_of_its_thread_and_says_so() 
     assert_eq!(document["goroutine_waits"], json!([]));
     let text = run(&made, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("the times below are those of threads"), "{text}");
-    // Without a goroutine, one that changed its thread has no path.
+    // Without a goroutine, a call that changed its thread has no path.
     let (code, _, err) = drawn(&without.join("\n")).run(["path", "--call", "wakepath.rec"]);
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("they returned in another thread than they began in"), "{err}");

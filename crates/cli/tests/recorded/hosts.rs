@@ -1,4 +1,4 @@
-//! Recordings of several hosts, whose clocks disagree, read as one.
+//! Recordings from several hosts, with different clocks, read together.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use wakepath_harness::made::{Made, made, made_on};
 
 /// The number of rounds, one every millisecond: a client asks, and a server on another host answers.
 const ROUNDS: u64 = 200;
-/// The least time of a packet on its way, and the time that the server computes, ns.
+/// A packet's least travel time, and the server's computing time, ns.
 const FLIGHT: u64 = 20_000;
 const COMPUTES: u64 = 300_000;
 
@@ -19,21 +19,21 @@ const fn servers(at: u64) -> u64 {
     at + at / 20_000 + 18_000_000_000_000
 }
 
-/// A small time that differs from packet to packet.
+/// A small time that differs between packets.
 const fn jitter(round: u64) -> u64 {
     round * 7919 % 9_000
 }
 
-/// The changes to packets on their way.
+/// The changes to packets in flight.
 #[derive(Clone, Copy, PartialEq)]
 enum Wire {
-    /// They arrive as they were sent.
+    /// Packets arrive as sent.
     Same,
-    /// Requests leave in two segments and arrive as one; answers leave as one and arrive in two.
+    /// Requests leave in two segments and arrive in one; answers leave in one and arrive in two.
     Offload,
 }
 
-/// The recording of each host.
+/// Each host's recording.
 fn rpc(wire: Wire) -> (String, String) {
     let flows = "flow request 10.0.0.1:40000 > 10.0.0.2:80\nflow reply 10.0.0.2:80 > 10.0.0.1:40000\n";
     let mut client = format!("thread client tid=10\n{flows}0 c0 idle started\n0 c0 idle switch client\n");
@@ -74,7 +74,7 @@ fn rpc(wire: Wire) -> (String, String) {
     (client, server)
 }
 
-/// The recordings of the client's host and of another one.
+/// The recordings from the client's host and from another.
 struct Hosts {
     client: Made,
     other: Made,
@@ -118,11 +118,11 @@ fn calls_show_their_waits_for_the_other_host() {
     assert_eq!(calls.len(), 50);
     for call in calls {
         assert_eq!(call["first"]["what"], "waiting for server (10) on db1", "{call}");
-        // The whole wait: both flights, and the time that the server computes.
+        // The whole wait: both packets' travel, and the server's computing time.
         let ns = number(&call["first"]["ns"]);
         assert!(ns.abs_diff(COMPUTES + 2 * FLIGHT) < 25_000, "{call}");
     }
-    // Nearly all of what the server computes lies within the calls, whatever the clocks' error.
+    // Nearly all the server's computing lies within the calls, whatever the clocks' error.
     let parts = list(&answer["causes"][0]["parts"]);
     let running = parts.iter().find(|part| part["kind"] == "running").expect("the server ran");
     let ns = running["asked_ns"].as_f64().expect("a number");
@@ -183,8 +183,8 @@ fn check_path(wire: Wire) {
     assert!(out.contains("waiting for server (10) on db1"), "{out}");
 }
 
-/// The second host's recording ends, with one thread on a CPU and another one behind it, a tenth of a second before
-/// the first host's.
+/// The second host's recording ends a tenth of a second before the first host's, with a thread on a CPU and another
+/// behind it.
 #[test]
 fn the_time_after_a_hosts_recording_is_unknown() {
     let (mut client, mut server) = rpc(Wire::Same);

@@ -1,5 +1,5 @@
-//! The names of things on recordings that the tests write: a recording after `--call`, a thread without a name, the
-//! threads of a headline.
+//! Names in recordings written by the tests: a recording after `--call`, a thread without a name, the threads in a
+//! headline.
 
 use wakepath_event::{EventKind, Mark, NameSpace, Tid};
 use wakepath_harness::made::{Made, made};
@@ -39,7 +39,7 @@ fn a_recording_after_call_is_read_unless_a_function_has_its_name() {
     assert!(expected.contains("handle"), "{expected}");
     // The default recording is there, and has no such function.
     assert_eq!(asked(&["--call", "web.rec"]), (0, expected.clone(), String::new()));
-    // Another one is given: either it is the target or the recording.
+    // Another recording is given: the word is either the target or the recording.
     let (code, _, err) = asked(&["wakepath.rec", "--call", "web.rec"]);
     assert_eq!(code, 2);
     assert_eq!(
@@ -47,11 +47,11 @@ fn a_recording_after_call_is_read_unless_a_function_has_its_name() {
         "error: `web.rec` after --call is no function whose calls were recorded; it is a recording\n\
          hint: --call=FUNCTION names the function; to read web.rec alone: wakepath path web.rec --call\n"
     );
-    // A function's name that is a recording's too.
+    // A function and a recording with the same name.
     copy("handle");
     assert_eq!(asked(&["--call", "handle"]), (0, expected.clone(), String::new()));
     assert_eq!(asked(&["wakepath.rec", "--call", "handle"]), (0, expected.clone(), String::new()));
-    // A word that is neither stays a function that was not recorded.
+    // A word that is neither stays an unrecorded function.
     let (code, _, err) = asked(&["--call", "nothing"]);
     assert_eq!(code, 2);
     assert!(err.contains("no calls of `nothing` were recorded, but of `./app:handle`"), "{err}");
@@ -62,7 +62,7 @@ fn a_recording_after_call_is_read_unless_a_function_has_its_name() {
     assert!(code == 3 && err.contains("cannot read ./wakepath.rec"), "{code} {err}");
 }
 
-/// The recording ended before a record of the command's name was written.
+/// The recording ended before a record with the command's name was written.
 const NAMELESS: &str = "
    0 c0 idle started
    0 c0 idle switch #9
@@ -82,7 +82,7 @@ fn a_command_without_a_recorded_name_is_no_blank() {
     assert!(!out.contains("  running\n") && !out.contains("running ,"), "{out}");
 }
 
-/// A main thread waits for a worker of its process, which runs, then for a child's child, which sleeps.
+/// A main thread waits for a worker in its process, which runs, then for a child's child, which sleeps.
 fn headline(worker: &str, of: &str) -> String {
     let trace = format!(
         "

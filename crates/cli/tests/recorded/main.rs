@@ -1,5 +1,5 @@
-//! The program asked about recordings, traces and spans that the tests bring: nothing here records, and each test runs
-//! anywhere. Tests that record live are in the programs `live_root…` beside this one.
+//! The program with recordings, traces and spans made by the tests: nothing here records, and each test runs anywhere.
+//! Tests that record live are in the programs `live_root…` beside this one.
 
 mod calls_goroutines;
 mod damaged;

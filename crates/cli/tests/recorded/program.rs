@@ -1,4 +1,4 @@
-//! The output and the exit codes of the program, on recordings that the tests write.
+//! The program's output and exit codes, on recordings written by the tests.
 
 use std::io::Read;
 use std::path::Path;
@@ -80,7 +80,7 @@ fn waits_that_timed_out_are_joined_by_default_where_that_is_proved() {
     }
 }
 
-/// Waits of a worker for a CPU, of 1 and of 2 µs, and for a disk; records were lost at the end.
+/// A worker's waits for a CPU, 1 and 2 µs, and for a disk; records were lost at the end.
 const WAITS: &str = "
 thread worker tid=10
 thread other tid=20
@@ -391,7 +391,7 @@ fn losses_show_as_code_1_only_where_strictness_is_asked_for() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    // More than a pipe holds, so that the program is still writing when its reader is gone.
+    // More than a pipe holds, so the program is still writing when its reader is gone.
     let mut trace = String::from("thread worker tid=10\n 0 c0 idle started\n 0 c0 idle switch worker\n");
     for i in 1..4000 {
         trace += &format!(
@@ -477,13 +477,13 @@ fn recordings_of_all_formats_so_far_are_read() {
         assert_eq!(info["recording"]["format"], format, "{name}");
         let path = document(&bundled, &["path", name]);
         let (window, of) = (length(&path["window"]), |kind: &str| of_kind(&path, kind));
-        // The lock is held for 0.4 s, and packing takes longer: in this recording as in that.
+        // The lock is held for 0.4 s, and packing takes longer: in both recordings.
         assert!((390_000_000..450_000_000).contains(&of("timer")), "{name}: {}", of("timer"));
         assert!(of("running") > window / 2 && of("unknown") * 100 < window, "{name}");
     }
 }
 
-/// Threads in each class of blocked time, one of them until the end, and one that a signal cut short.
+/// Threads in each class of blocked time, one blocked until the end, and one whose wait a signal interrupted.
 const CLASSES: &str = "
 thread sleeper tid=10
 thread server tid=11
@@ -540,7 +540,7 @@ fn the_classes_of_blocked_time_add_up_in_text_and_document() {
     assert_eq!(document["still_waiting"].as_array().map(Vec::len), Some(1));
 }
 
-/// A stream of CPU 1 without its end: its last packet, or the mark alone, is missing.
+/// CPU 1's stream without its end: its last packet, or the mark alone, is missing.
 #[test]
 fn a_cpu_whose_stream_ends_early_is_unknown_from_there_on() {
     let made = made_with_ends(CLASSES);
@@ -557,7 +557,7 @@ fn a_cpu_whose_stream_ends_early_is_unknown_from_there_on() {
     let (code, out, err) = made.run(asked);
     assert_eq!(code, 0, "{out}{err}");
     let cut: Value = serde_json::from_str(&out).expect("JSON");
-    // The server and the sleeper were on that CPU last, whose last record is at 90 ms.
+    // The server and the sleeper were last on this CPU, whose last record is at 90 ms.
     for (comm, ms) in [("server", 10), ("sleeper", 10), ("worker", 0), ("writer", 0)] {
         let unknown = thread(&cut, comm)["unknown_ns"].as_u64().expect("ns") / 1_000_000;
         assert_eq!(unknown, ms, "{comm}: {}", thread(&cut, comm));
@@ -568,7 +568,7 @@ fn a_cpu_whose_stream_ends_early_is_unknown_from_there_on() {
     assert!(said.contains("nothing is known of its CPU in the last 0.010 s of the recording"), "{said}");
 }
 
-/// The bundled recordings have no marks: what a cut in the middle of a packet lost is known all the same.
+/// The bundled recordings have no marks: the loss from a cut within a packet is known all the same.
 #[test]
 fn a_bundled_recording_whose_stream_was_cut_is_unknown_from_there_on() {
     let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/backup/kernel");

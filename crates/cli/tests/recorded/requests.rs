@@ -1,5 +1,5 @@
-//! Requests on recordings and spans that the tests write: how long they took, which request blocked which, and files of
-//! spans that are none.
+//! Requests in recordings and spans written by the tests: how long they took, which request blocked which, and span
+//! files without spans.
 
 mod attributes;
 mod clocks;
@@ -18,7 +18,7 @@ use std::fs;
 use serde_json::{Value, json};
 use wakepath_harness::made::{Made, made};
 
-/// `cart` waits for a mutex that `pay` holds, which waited for it while `stock` held it.
+/// `cart` waits for a mutex held by `pay`, which waited for it while `stock` held it.
 const LOCKS: &str = "
 thread cart tid=10
 thread stock tid=11 tgid=10
@@ -39,7 +39,7 @@ thread pay tid=12 tgid=10
 /// The recording's clock in realtime, ns.
 const REALTIME: u64 = 1_795_229_921_310_000_000;
 
-/// A span of the service `shop`: the digit that its ids are made of, its parent's, its name, its time, its thread.
+/// A span in the service `shop`: the digit for its ids, its parent's, its name, its time, its thread.
 fn span(id: char, parent: Option<char>, name: &str, (from, to): (u64, u64), tid: Option<u32>) -> Value {
     let mut span = json!({
         "traceId": id.to_string().repeat(32),
@@ -75,7 +75,7 @@ fn locks() -> Made {
             span('a', None, "GET /cart", (50, 650), Some(10)),
             span('b', None, "PUT /stock", (0, 360), Some(11)),
             span('c', None, "POST /pay", (0, 520), Some(12)),
-            // Later on, and for another one.
+            // Later, and for another request.
             span('d', None, "POST /pay", (530, 790), Some(12)),
         ],
     );
@@ -111,7 +111,7 @@ fn a_request_is_blocked_by_those_whose_threads_had_its_locks() {
         out.contains("next: wakepath path wakepath.rec --tid 10 --from 0.00000005 --to 0.00000065 --tree\n"),
         "the thread in the time of the request: {out}"
     );
-    // The command that it offers is one.
+    // The offered command works.
     let (code, out, err) = made.run([
         "path",
         "wakepath.rec",
@@ -128,7 +128,7 @@ fn a_request_is_blocked_by_those_whose_threads_had_its_locks() {
 
 #[test]
 fn a_thread_works_for_a_span_until_the_program_notes_that_it_queued_the_work() {
-    // The thread of `stock` is waited for from 100 to 350. A span that begins as the work is taken up was queued before.
+    // The thread of `stock` is awaited from 100 to 350. A span that begins when the work is picked up was queued before.
     for (ended, queued, blocked) in [(360, 200, 100), (360, 0, 250), (360, 360, 250), (200, 300, 100)] {
         let mut stock = span('b', None, "PUT /stock", (0, ended), Some(11));
         let queued = (REALTIME + queued).to_string();
@@ -183,7 +183,7 @@ fn the_document_of_a_request_has_its_path_and_the_requests_of_each_piece_of_it()
 
 #[test]
 fn no_request_is_blamed_where_it_is_not_known_what_its_thread_did() {
-    // `pay` shows up on the CPU of `stock`, whose end there was not recorded.
+    // `pay` appears on the CPU of `stock`, whose switch-out was not recorded.
     let trace = LOCKS.replace("360 c1 stock switch pay blocked call=35:0\n", "");
     let made = made(&trace, &[]);
     write_spans(
@@ -263,7 +263,7 @@ fn without_a_thread_the_spans_that_the_end_waited_for_are_named_and_said_to_be_i
     );
 }
 
-/// `cart` reads from the disk for a request, and so does `stock` for its part; a kernel worker does for all.
+/// `cart` reads from the disk for a request, and so does `stock` for its part; a kernel worker does so for all.
 const DISKS: &str = "
 thread cart tid=10
 thread stock tid=11
@@ -299,7 +299,7 @@ fn accesses_to_disks_are_those_of_the_threads_that_worked_for_a_request_or_its_p
         &[
             span('a', None, "GET /cart", (50, 480), Some(10)),
             part,
-            // Another one.
+            // Another request.
             span('c', None, "PUT /stock", (395, 460), Some(11)),
         ],
     );
@@ -309,7 +309,7 @@ fn accesses_to_disks_are_those_of_the_threads_that_worked_for_a_request_or_its_p
         let document: Value = serde_json::from_str(&out).expect("JSON");
         ["count", "open", "bytes", "total_ns"].map(|key| document["disk"][key].as_u64().expect("a number"))
     };
-    // The requests 2, 4 and 5 of `DISKS`.
+    // The requests 2, 4 and 5 in `DISKS`.
     assert_eq!(disk("aaaa"), [3, 1, 4096 + 8192 + 1024, 50 + 60]);
     assert_eq!(disk("aaaa/bbbb"), [1, 0, 8192, 60]);
     assert_eq!(disk("cccc"), [1, 0, 512, 50]);
@@ -413,7 +413,7 @@ fn what_cannot_be_answered_says_why_and_what_to_do_next() {
 #[test]
 fn spans_of_a_recording_that_are_cut_off_are_said_to_be() {
     let made = locks();
-    // A span with an id, a name and a time; and behind it the beginning of another message.
+    // A span with an id, a name and a time, and after it the beginning of another message.
     let mut span = [&b"\x0a\x10"[..], &[7; 16], b"\x12\x08", &[8; 8], b"\x2a\x04cart"].concat();
     for (tag, ns) in [(0x39, REALTIME), (0x41, REALTIME + 600)] {
         span.push(tag);

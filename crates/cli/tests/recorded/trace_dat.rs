@@ -1,9 +1,9 @@
-//! Files of trace-cmd, asked like recordings of our own.
+//! trace-cmd's files, read like wakepath's own recordings.
 
 use wakepath_harness::live::{document, list, run};
 use wakepath_import::trace_cmd::synthetic::File;
 
-/// Thread 7 wakes 8 on the other CPU, and waits until that wakes it.
+/// Thread 7 wakes 8 on the other CPU, and waits until 8 wakes it.
 fn meeting() -> File {
     File::default()
         .switch((100_000, 0, 0, 0), 0, 7, "here")

@@ -1,10 +1,10 @@
-//! Traces that LTTng wrote, asked like recordings of our own. They are found through `WAKEPATH_TRACES`.
+//! LTTng's traces, read like wakepath's own recordings. They are found through `WAKEPATH_TRACES`.
 
 use std::path::PathBuf;
 
 use wakepath_harness::live::{document, length, list, not_possible, run};
 
-/// The folder of real traces; without it, stderr names what is not tested.
+/// The folder with real traces; without it, stderr names the untested claim.
 fn traces(shows: &str) -> Option<PathBuf> {
     let found = std::env::var_os("WAKEPATH_TRACES").map(PathBuf::from);
     if found.is_none() {
@@ -18,7 +18,7 @@ fn a_wait_in_an_old_trace_of_two_machines_is_explained_by_the_other_one() {
     let Some(folder) = traces("ssh on one machine waited for sshd on the other") else { return };
     let sync = document(&folder, &["sync", "scp_src", "scp_dest"]);
     let pair = &sync["pairs"][0];
-    // Facts that others found there, with other tools.
+    // Facts found there by others, with other tools.
     assert!(pair["matched"].as_u64() >= Some(46) && pair["inversions"] == 0, "{pair}");
 
     let path = document(&folder, &["path", "--tid", "7422", "scp_src", "scp_dest"]);
@@ -27,7 +27,7 @@ fn a_wait_in_an_old_trace_of_two_machines_is_explained_by_the_other_one() {
     assert_eq!(sum, length(&path["window"]), "the parts add up");
     let there = &path["hosts"][1];
     assert_eq!(there["name"], "VM3");
-    // It waits most for a timer of sshd there, through packets.
+    // The longest wait is for a timer of sshd there, through packets.
     let most = &path["contributors"][0];
     assert_eq!(
         (&most["host"], &most["comm"], &most["kind"]),
@@ -46,7 +46,7 @@ fn a_kernel_trace_by_lttng_is_asked_like_a_recording() {
     // A thread that waits for work at the end of tracing is not reported as hanging.
     let overview = document(&folder, &["path", trace]);
     assert_eq!(overview["still_waiting"].as_array().map(Vec::len), Some(0), "{}", overview["still_waiting"]);
-    // The second worker waits for the first one, which sleeps with the lock, and sleeps itself.
+    // The second worker waits for the first, which sleeps with the lock, and sleeps itself.
     let path = document(&folder, &["path", "--tid", "252", trace]);
     let waits = list(&path["waits"]);
     assert!(waits.iter().any(|wait| wait["ended_by"]["tid"] == 251), "{waits:#?}");
@@ -59,8 +59,8 @@ fn latencies_in_a_trace_by_lttng_are_those_that_another_reader_counts() {
     let Some(folder) = traces("waits for a CPU and in system calls are as long as babeltrace2 says") else {
         return;
     };
-    // Counted from the text that babeltrace2 prints: from the sched_waking of a thread that left its CPU, or from
-    // a switch-out that leaves it runnable, to its switch-in; and from its switch-out between syscall_entry and
+    // Counted from the text printed by babeltrace2: from the sched_waking of a thread that left its CPU, or from a
+    // switch-out that leaves it runnable, to its switch-in; and from its switch-out between syscall_entry and
     // syscall_exit to its sched_waking.
     for (trace, whom, expected) in [
         ("lttng-mutex/ctf", &["-a"][..], &[("runqueue", 339, 480_140_245)][..]),
@@ -117,7 +117,7 @@ fn nothing_goes_on_when_the_recording_of_its_host_has_ended() {
     }
     let last = list(&to_the_end["segments"]).last().expect("a segment");
     assert_eq!((&last["kind"], &last["cause"]["type"]), (&"unknown".into(), &"after_recording".into()));
-    // No thread waits 3 s for the CPU that this one had.
+    // No thread waits 3 s for this thread's CPU.
     for thread in list(&of_both(&[])["threads"]) {
         for (key, most) in
             [("running_ns", 1_000_000_000), ("runnable_ns", 1_000_000_000), ("idle_ns", 17_500_000_000)]
@@ -127,7 +127,7 @@ fn nothing_goes_on_when_the_recording_of_its_host_has_ended() {
     }
 }
 
-/// The end of each packet in a stream file of LTTng, bytes: `packet_size` stands 56 bytes behind the packet's beginning.
+/// The end of each packet in an LTTng stream file, bytes: `packet_size` stands 56 bytes after the packet's beginning.
 fn packet_ends(bytes: &[u8]) -> Vec<usize> {
     let size = |at: usize| {
         let bits = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
@@ -167,7 +167,7 @@ fn nothing_is_known_of_a_cpu_after_the_end_of_its_stream() {
     let ran = |document: &serde_json::Value| -> i64 {
         list(&document["threads"]).iter().map(|thread| thread["running_ns"].as_i64().unwrap_or(0)).sum()
     };
-    // Without its last three packets, which hold 187 ms of the trace, and in the middle of the one before.
+    // Without its last three packets, which hold 187 ms of the trace, and cut within the packet before.
     let last = ends[ends.len() - 4];
     for cut in [last, last - 9_000] {
         std::fs::write(&stream, &bytes[..cut]).expect("room");
@@ -178,7 +178,7 @@ fn nothing_is_known_of_a_cpu_after_the_end_of_its_stream() {
         let said = of_end[0]["text"].as_str().expect("a text");
         assert!(said.starts_with("channel0_4: the stream ends "), "{said}");
         assert!(said.ends_with(" before the trace: from there on nothing is known of CPU 4"), "{said}");
-        // No thread goes on as it was there.
+        // No thread there continues in its last state.
         assert!(unknown(&document) > unknown(&whole) + 100_000_000, "{}", unknown(&document));
         assert!(ran(&document) <= ran(&whole), "{} {}", ran(&document), ran(&whole));
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Threads that say in their memory for which span they work and, beside it, some attributes of it; the process publishes their names. `cart` waits
- * for a lock that `stock` has, whose spans are not sampled.
+ * Threads which publish their span in memory and, beside it, some span attributes; the process publishes the attribute names. `cart` waits for a
+ * lock held by `stock`, whose spans are not sampled.
  *
- *     busy SPANS [late]      `late`: the names of the attributes are published while it runs
+ *     busy SPANS [late]      `late`: the attribute names are published while it runs
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -70,7 +70,7 @@ static void *stock(void *unused)
 			abort();
 		wakepath_show(&roomy.record);
 		rest(1);
-		/* More of the same span: the value that counts, a key without a name, one that is long. */
+		/* The same span again: the effective value, a key without a name, a long value. */
 		wakepath_show(NULL);
 		if (!add(&roomy, 1, "/stock/{id}") || !add(&roomy, 77, "nameless") || !add(&roomy, 2, "PUT") ||
 		    (round == 4 && !add(&roomy, 3, longest)))
@@ -125,20 +125,20 @@ int main(int argc, char **argv)
 	if (!spans)
 		return 2;
 	alarm(60);
-	/* Names that are there later are added to those that were there. */
+	/* Later names are added to the earlier ones. */
 	if (!wakepath_publish("shop", late ? NULL : "shop-7", keys, late ? 1 : 4))
 		return 3;
 	rest(400);
 	if (late && !wakepath_publish("shop", "shop-7", keys, 4))
 		return 3;
-	/* It is looked for changes once a second. */
+	/* The recorder looks for changes once a second. */
 	rest(1800);
 	if (pthread_create(&other, NULL, stock, NULL))
 		return 4;
 	cart(spans);
 	fclose(spans);
 	pthread_join(other, NULL);
-	/* It may be looked at once more. */
+	/* The recorder may look once more. */
 	rest(200);
 	return 0;
 }

@@ -1,4 +1,4 @@
-//! Requests whose work goroutines did: which one blocked which, for how long and why, against the program's own log.
+//! Requests served by goroutines: which request blocked which, how long and why, compared with the program's own log.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,10 +8,10 @@ use wakepath_harness::live::{command, document, list, number, texts};
 
 use crate::go::go_place;
 
-/// The most that a time may differ from the program's own, as a share of the request.
+/// The largest deviation from the program's own time, as a share of the request.
 const MAX_ERROR: f64 = 0.02;
 
-/// A wait as the program noted it.
+/// A wait noted by the program.
 pub struct Waited {
     pub trace: String,
     pub what: String,
@@ -23,7 +23,7 @@ pub fn build(go: &Path, folder: &Path, options: &[&str]) {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/live_root/go/blocks");
     let mut compiler = Command::new(go);
     compiler.current_dir(source).args(["build", "-o"]).arg(folder.join("blocks")).args(options).arg(".");
-    // It needs no downloads.
+    // The build needs no downloads.
     compiler.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "-mod=mod")]);
     if std::env::var_os("HOME").is_none() && std::env::var_os("GOCACHE").is_none() {
         compiler.env("GOCACHE", folder.join("cache"));
@@ -43,17 +43,17 @@ pub fn waits(log: &str) -> Vec<Waited> {
     log.lines().filter_map(line).collect()
 }
 
-/// The other things that a check of a request allows for.
+/// Exceptions allowed in the check of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowed {
-    /// The goroutine of the request that blocked it may not be known.
+    /// The blocking request's goroutine may be unknown.
     pub unknown_blocker: bool,
-    /// The goroutine of that request may be known for a part of the time only, since its probes came meanwhile.
+    /// The blocking request's goroutine may be known for only a part of the time, since its probes came meanwhile.
     pub partly_known_blocker: bool,
 }
 
-/// The time of a path in which nothing is known, because the kernel did not report a switch: that of this machine does not report
-/// those of process 1 (`lab/results/truth.md`). The switches around such a one show it, as a loss that no recorder counted.
+/// The path's unknown time due to switches that the kernel did not report: this machine's kernel does not report the switches of
+/// process 1 (`lab/results/truth.md`). The neighbouring switches show each, as a loss that no recorder counted.
 fn unreported_switches(document: &Value) -> u64 {
     let range = |one: &Value| ["from_ns", "to_ns"].map(|bound| one[bound].as_i64().expect("a time"));
     let losses = list(&document["losses"]);
@@ -66,7 +66,7 @@ fn unreported_switches(document: &Value) -> u64 {
     shown.map(|[from, to]| to.abs_diff(from)).sum()
 }
 
-/// The facts of a document that a failure is understood by.
+/// A document's facts that explain a failure.
 fn short(document: &Value) -> String {
     let segments = list(&document["segments"]).iter().zip(list(&document["goroutine"]["segments"]));
     let line = |(one, goroutine): (&Value, &Value)| {
@@ -78,7 +78,7 @@ fn short(document: &Value) -> String {
     format!("{}\n{}\n{goroutine}\n{lines}", document["losses"], document["blocked_by"])
 }
 
-/// Checks one request: the reason and the length of its wait, the request that blocked it and for how long.
+/// Checks one request: the reason and length of its wait, and the blocking request with its time.
 pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
     let window = number(&document["window"]["to_ns"]) - number(&document["window"]["from_ns"]);
     let length = |one: &Value| number(&one["to_ns"]) - number(&one["from_ns"]);
@@ -86,7 +86,7 @@ pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
     let runnable = list(&document["segments"]).iter().zip(list(&goroutine["segments"]));
     let runnable =
         runnable.filter(|(one, number)| one["kind"] == "runnable" && **number == goroutine["number"]);
-    // Where the program had no CPU between its stamps and its wait, it takes that for a part of the wait.
+    // Time without a CPU between the program's stamps and its wait counts as waiting in the program's log.
     let without_cpu: u64 = runnable.map(|(one, _)| length(one)).sum();
     let error = MAX_ERROR * window as f64;
     let near_up_to = |found: u64, unknown: u64| {
@@ -95,12 +95,12 @@ pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
     };
     let near = |found: u64| near_up_to(found, 0);
     assert_eq!(document["request"]["join"], "goroutine", "{document:#}");
-    // All of its time is there.
+    // The segments cover the whole request.
     let segments = list(&document["segments"]);
     let sum: u64 = segments.iter().map(length).sum();
     assert_eq!(sum, window);
     assert_eq!(list(&goroutine["segments"]).len(), segments.len());
-    // A goroutine that was made ready still waits for a thread: the program sees both as one.
+    // A goroutine made ready still waits for a thread: the program sees both as one wait.
     let own = list(&goroutine["waits"]);
     let of = |reason: &Value| {
         own.iter().filter(|one| one["reason"] == *reason).map(|one| number(&one["total_ns"])).sum()
@@ -121,7 +121,7 @@ pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
         (Some(other), [by]) => {
             assert_eq!(by["trace_id"], other.as_str());
             let total = number(&by["total_ns"]);
-            // Nobody is charged with it: who had the CPU is unknown.
+            // This time is charged to no request: the thread on the CPU is unknown.
             let unknown = unreported_switches(document);
             let near = |found: u64| near_up_to(found, unknown);
             let is_part = allowed.partly_known_blocker && total < waited.ns;
@@ -139,14 +139,14 @@ pub fn check(document: &Value, waited: &Waited, allowed: Allowed) {
     }
 }
 
-/// Runs the program with this number of threads at once, and checks all of its requests.
+/// Runs the program with this number of simultaneous threads, and checks all its requests.
 fn states_and_blockers_are_those_of_the_log(options: &[&str], processors: &str, rounds: usize) {
     let Some((folder, go)) = go_place("requests in goroutines name the one that blocked them") else {
         return;
     };
     build(&go, &folder, options);
     let rounds_text = rounds.to_string();
-    // Those of other tests are not asked about: their requests have the same ids.
+    // Leave out the Go programs of other tests: their requests have the same ids.
     let arguments = ["record", "--goroutines=asked", "--no-calibration", "--", "./blocks", &rounds_text];
     // The program itself is the command: it has its probes before it begins.
     let output = command(&folder, &arguments).env("GOMAXPROCS", processors).output().expect("wakepath");
@@ -180,7 +180,7 @@ fn goroutines_are_recorded_of_the_programs_that_are_asked_about_and_of_all_only_
     build(&go, &folder, &[]);
     let mut program = Command::new(folder.join("blocks")).arg("1000").current_dir(&folder).spawn();
     let running = program.as_mut().expect("blocks");
-    // It runs the program once its file is that.
+    // The program runs once the process's file is `blocks`.
     let exe = format!("/proc/{}/exe", running.id());
     while std::fs::read_link(&exe).expect("it runs")
         != folder.canonicalize().expect("a folder").join("blocks")
@@ -188,7 +188,7 @@ fn goroutines_are_recorded_of_the_programs_that_are_asked_about_and_of_all_only_
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     let pid = running.id().to_string();
-    // Another Go program may be named beside it with the whole machine: tests build some meanwhile.
+    // With the whole machine, another Go program may be named beside it: tests build some meanwhile.
     let [recorded, left] = ["are recorded: each of their steps", "--goroutines=all records them"];
     let cases: [(&[&str], bool, Option<&str>); 6] = [
         (&["--otlp", "0", "-a"], false, Some(left)),

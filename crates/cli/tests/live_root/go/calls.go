@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Makes calls of Go functions whose number it knows, to count latencies against:
+// Makes known numbers of Go calls, for comparison with counted latencies:
 //
 //	calls [counted=N] [sleeps=N] [grows=N] [nested=N] [deeper=N] [panics=N] [catches=N] [exits=N] [open]
 //
-// Each of four goroutines calls `counted` N times, and `sleeps`, within which goroutines wait and go on in
-// other threads. N goroutines call `grows`, within which their stacks grow and move. `nested` is called N
-// times five deep in itself, `deeper` twelve deep. `panics` is left by every other call; `recovers` around it
-// returns each time. `catches` calls itself three times, the last of which panics, and the first recovers.
-// N goroutines end within `exits`. With `open` one is in `stays` when the program ends. At the end it prints
-// what it counted, a line `NAME COUNT` each; of `sleeps` and `grows` also how long they took, as it saw it
-// within the calls and around them, ns, and how many of `sleeps` ended in another thread.
+// Each of four goroutines calls `counted` N times, and `sleeps`, within which goroutines wait and continue in other
+// threads. N goroutines call `grows`, within which their stacks grow and move. `nested` is called N times five deep in
+// itself, `deeper` twelve deep. `panics` is unwound by every other call; `recovers` around it returns each time.
+// `catches` calls itself three times: the last call panics, and the first recovers. N goroutines end within `exits`.
+// With `open`, a goroutine is in `stays` at the end. At the end the program prints its counts, a line `NAME COUNT`
+// each; for `sleeps` and `grows` also the time within and around the calls, ns, and the number of `sleeps` that ended
+// in another thread.
 package main
 
 import (
@@ -47,7 +47,7 @@ func sleeps(ns time.Duration) {
 	within["sleeps"].Add(int64(time.Since(began)))
 }
 
-// Takes about a kilobyte of the stack for each of so many calls.
+// Uses about a kilobyte of stack for each call.
 //
 //go:noinline
 func deep(calls int) byte {
@@ -117,7 +117,7 @@ func exits(value int64) int64 {
 //go:noinline
 func stays(forever chan bool) bool { return <-forever }
 
-// Calls so often, as one of so many goroutines.
+// Calls a function `most` times, and notes the calls and their time.
 func times(name string, most int64, at int, call func(int64)) {
 	for value := int64(0); value < most; value++ {
 		began := time.Now()

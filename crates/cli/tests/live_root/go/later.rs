@@ -1,5 +1,5 @@
-//! Go programs that start while recording runs: their goroutines are recorded from their probes on, and before that nothing wrong is said; or they
-//! are named as not recorded.
+//! Go programs that start during the recording: their goroutines are recorded once their probes are placed, with no wrong answers for the time
+//! before; or the programs are named as not recorded.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use wakepath_harness::live::{command, document, texts};
 use crate::go::blocks::{Allowed, build, check, waits};
 use crate::go::go_place;
 
-/// How the goroutine of a request is known.
+/// The way in which the request's goroutine is known.
 fn join(folder: &Path, spans: &str, trace: &str) -> String {
     let document = document(folder, &["requests", "wakepath.rec", spans, "--request", trace]);
     document["request"]["join"].as_str().expect("a word").to_owned()
@@ -23,7 +23,7 @@ fn goroutines_of_a_program_that_the_command_starts_are_known_from_its_probes_on(
     };
     build(&go, &folder, &[]);
     let line = "./blocks 16 && mv log first.log && mv spans.json first.json && ./blocks 2 1000";
-    // Those of other tests are not asked about: their requests have the same ids.
+    // Leave out the Go programs of other tests: their requests have the same ids.
     let arguments = ["record", "--goroutines=asked", "--no-calibration", "--", "sh", "-c", line];
     let output = command(&folder, &arguments).output().expect("wakepath");
     let (out, err) = texts(&output);
@@ -54,7 +54,7 @@ fn goroutines_of_a_program_that_the_command_starts_are_known_from_its_probes_on(
     );
     assert_eq!(known + unknown, 64);
     assert!(known >= 32, "{known} of 64");
-    // A second process of the same file has them from its beginning.
+    // A second process with the same file has its probes from the beginning.
     for waited in waits(&read("log")) {
         let question = ["requests", "wakepath.rec", "spans.json", "--request", &waited.trace];
         let allowed = Allowed { unknown_blocker: false, partly_known_blocker: false };
@@ -67,7 +67,7 @@ fn a_go_program_that_starts_meanwhile_and_is_not_asked_about_or_ends_at_once_is_
     let Some((folder, go)) = go_place("Go programs that start later are named") else { return };
     build(&go, &folder, &[]);
     std::fs::copy(folder.join("blocks"), folder.join("quick")).expect("a copy");
-    // The probes need the CPU too: the program that has to be seen runs for some seconds.
+    // The probes need the CPU too, so the program to be recorded runs for some seconds.
     let cases: [(&[&str], &str, bool, &str); 2] = [
         (&["--otlp", "0", "-a", "-d", "3"], "8", false, "which started meanwhile, were not recorded"),
         (
@@ -81,7 +81,7 @@ fn a_go_program_that_starts_meanwhile_and_is_not_asked_about_or_ends_at_once_is_
         let _ = std::fs::remove_dir_all(folder.join("wakepath.rec"));
         let mut recorder = command(&folder, &[&["record", "--no-calibration"], options].concat());
         let recorder = recorder.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakepath");
-        // By then it has looked for the programs that run.
+        // By then the recorder has looked for running programs.
         while !folder.join("wakepath.rec").exists() {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -90,14 +90,14 @@ fn a_go_program_that_starts_meanwhile_and_is_not_asked_about_or_ends_at_once_is_
             program.args(arguments).current_dir(&folder).stderr(Stdio::null()).status().expect("it runs")
         };
         assert!(run("blocks", &[rounds]).success());
-        // Without arguments it ends at once.
+        // Without arguments the program ends at once.
         assert!(!run("quick", &[]).success());
         let output = recorder.wait_with_output().expect("its end");
         let (out, err) = texts(&output);
         assert!(output.status.success(), "{options:?}: {out}{err}");
         let said = err.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(said.contains(named), "{options:?}: {said}");
-        // Where other tests started many, some are only counted.
+        // If other tests started many programs, some are only counted.
         let is_named = |program: &str| said.contains(program) || said.contains(" other");
         assert!(is_named("/blocks") && is_named("/quick"), "{options:?}: {said}");
         let events = document(&folder, &["info"])["events"]["goroutine"].as_u64();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Each call of serve waits some 4 ms for the answer of one goroutine, whose number is printed at the end.
+// Each call of serve waits some 4 ms for the answer from one goroutine, whose number is printed at the end.
 package main
 
 import (

@@ -1,4 +1,4 @@
-//! The paths of calls of a Go function: those of the goroutines that made them, with the goroutine that ended their waits.
+//! Paths of a Go function's calls: those of the calling goroutines, with the goroutine that ended their waits.
 
 use serde_json::Value;
 use wakepath_harness::live::{document, list, number, record, run};
@@ -19,7 +19,7 @@ fn waits_for_its_goroutine(options: &[&str]) {
     let Some((folder, go)) = go_place("the path of a call is that of its goroutine") else { return };
     let program = build_file(&go, &folder, "waits", &[]);
     let target = format!("{program}:main.serve");
-    // The name of the function must not need a sample of the program.
+    // The function's name must not need a sample from the program.
     let asked = ["--call", &target, "--slow-probes", "--goroutines", "--no-calibration", "--samples", "0"];
     let (out, err) = record(&folder, &[&asked, options, &["--", &program]].concat(), 0);
     assert!(!err.contains("a path follows a thread"), "{err}");
@@ -39,7 +39,7 @@ fn waits_for_its_goroutine(options: &[&str]) {
         "{answer:#}"
     );
     assert!(total > 100 * 3_500_000 && number(&ender["total_ns"]) * 10 > total * 9, "{answer:#}");
-    // That one slept.
+    // The answering goroutine slept.
     let timers = list(&answer["causes"]).iter().filter(|cause| {
         let is_timer = |kind: &Value| kind == "timer";
         is_timer(&cause["type"]) || list(&cause["parts"]).iter().any(|part| is_timer(&part["kind"]))

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A thread that says for which span it works by the word of a library, which it then unloads and loads again: its own memory of that library is
- * elsewhere then. Prints the time (monotonic clock, ns) from which it works for the second span and the one until which it does, and whether
- * its memory has moved.
+ * A thread which names its span in the word of a library, then unloads and reloads this library: the word then has another address. Prints the time
+ * (monotonic clock, ns) from which and until which it works for the second span, and whether the word has moved.
  *
  *     reload LIBRARY OTHER [again]      `again`: in the end the process executes the program anew
  *
- * The other library has memory in each thread too, of the same size: it takes the room of the first one. One source makes the program and, with
+ * The other library has a word of the same size in each thread, which takes the first library's room. This source makes the program and, with
  * -DWORD_ONLY and -DOTHER_ONLY, the libraries.
  */
 #define _GNU_SOURCE
@@ -75,13 +74,13 @@ int main(int argc, char **argv)
 	load(argv[2], &set_other);
 	library = load(argv[1], &set);
 	first = set(&records[0]);
-	/* Until it is known where the word is. */
+	/* Until the recorder knows where the word is. */
 	for (int i = 0; i < 20; i++)
 		rest(20);
 	set(NULL);
 	dlclose(library);
 	load(argv[1], &set);
-	/* Here the thread's memory of the first one is given back, and that of the other one taken. */
+	/* Frees the thread's memory for the first library, and takes memory for the other. */
 	set_other((void *)0xeeeeeeee);
 	second = set(NULL);
 	rest(200);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Two processes that say which service they are, in OpenTelemetry's process context (OTEP 4719), and for which span they work: `shop` waits for
- * a lock that its child `bank` has. The child sends no spans.
+ * Two processes which publish their service, in OpenTelemetry's process context (OTEP 4719), and their span: `shop` waits for a lock held by its
+ * child `bank`. The child sends no spans.
  *
- *     two SPANS [silent]      `silent`: they do not say which service they are
+ *     two SPANS [silent]      `silent`: they do not publish their service
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -58,7 +58,7 @@ static void rest(uint64_t ms)
 	nanosleep(&t, NULL);
 }
 
-/* A context with the name of a service: in a resource an attribute with a key and a value with a text. */
+/* A context with a service name: in a resource, an attribute with a key and a text value. */
 static void publish(const char *service)
 {
 	static const char key[] = "service.name";
@@ -121,7 +121,7 @@ static void bank(struct shared *shared)
 		attach(&record, 0xcc, round);
 		pthread_mutex_lock(&shared->lock);
 		atomic_store(&shared->held, round + 1);
-		/* On a busy machine the other one comes late. */
+		/* On a busy machine the other process comes late. */
 		while (atomic_load(&shared->waits) <= round)
 			rest(1);
 		rest(20);
@@ -130,7 +130,7 @@ static void bank(struct shared *shared)
 		while (atomic_load(&shared->served) <= round)
 			rest(1);
 	}
-	/* Its context may be looked at once more. */
+	/* The recorder may look at its context once more. */
 	rest(200);
 }
 
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
 	pthread_mutex_init(&shared->lock, &attributes);
 	if (!silent)
 		publish("shop");
-	/* Until it is known where the word is. */
+	/* Until the recorder knows where the word is. */
 	rest(200);
 	pid_t child = fork();
 
@@ -191,7 +191,7 @@ int main(int argc, char **argv)
 			/* It was another service before. */
 			publish("bank");
 		}
-		/* It is looked for changes once a second. */
+		/* The recorder looks for changes once a second. */
 		rest(1800);
 		bank(shared);
 		_exit(0);

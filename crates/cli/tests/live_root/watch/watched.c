@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Three threads call `handle`, one calls `steady`. A letter on standard input changes what a call of `handle` takes:
+ * Three threads call `handle`, one calls `steady`. A letter on standard input changes the time of a `handle` call:
  *
  *   u  as usual: 250 us
  *   s  slow: 2 ms, in `slow_part`
  *   b  one call blocks until the next letter, and no other begins
  *
- * Each letter is answered by the time of the change, ns since 1970. The program ends with its input.
+ * Each letter is answered with the time of the change, ns since 1970. The program ends with its input.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Two coroutines on stacks of their own, by turns: each calls `switches`, within which it is the other's turn, as
- * many times as the first argument says, and `steady` as often, and each from a place of its own. With a second
- * argument the stack of the first lies above that of the second. At the end it prints how many calls returned,
- * and how many of them with another's result: a line `NAME COUNT` each.
+ * Two coroutines with their own stacks take turns: each calls `switches`, within which the other has its turn, as many
+ * times as the first argument says, and `steady` as often, each from its own place. With a second argument the first
+ * stack lies above the second. At the end it prints the number of calls that returned, and the number with another
+ * call's result: a line `NAME COUNT` each.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include <ucontext.h>
 
 #define PROBED __attribute__((noinline, noclone))
-/* It begins by pushing the frame pointer. */
+/* The function begins by pushing the frame pointer. */
 #define KEEP(value) __asm__ volatile("" : "+r"(value) : "r"(__builtin_frame_address(0)))
 
 enum { COROUTINES = 2, STACK = 64 << 10 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //
-// Calls whose number is known, as many as the argument says of each: of `throws`, every other of which throws,
-// which passes `passed` and is caught in `catches`; of `calm`, which calls what throws nothing. At the end it
-// prints what it counted, a line `NAME COUNT` each.
+// Known numbers of calls, as many for each function as the argument says: `throws`, which throws every other time,
+// through `passed`, caught in `catches`; and `calm`, which calls a function that throws nothing. At the end it
+// prints its counts, a line `NAME COUNT` each.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Empty functions, one for each way in which functions are probed. The arguments are the numbers of calls: of the
- * functions that begin with a 5-byte no-operation or a push, and of those that begin with an instruction that the
- * kernel single-steps. They return by a return probe, at a return instruction since exceptions may pass them (they
- * hold a call that is never reached), and as functions of Go do, whose goroutine is in r14. The program prints the
- * time of a call of each, ns of CPU time.
+ * Empty functions, one for each way to probe functions. The arguments are two numbers of calls: for the functions that
+ * begin with a 5-byte no-operation or a push, and for the functions that begin with a single-stepped instruction. Their
+ * returns are seen by a return probe, at a return instruction since exceptions may pass them (they hold a call that is
+ * never reached), or as in Go functions, whose goroutine is in r14. The program prints the time of a call for each, ns
+ * of CPU time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ __asm__(".section .go.buildinfo, \"aw\"\n.ascii \"\\xff Go buildinf:\"\n"
 	EMPTIES("go", "")
 	".globl runtime.etext\nruntime.etext:\n");
 
-/* CPU time of this thread, so that other programs do not count. */
+/* This thread's CPU time, so that other programs do not count. */
 static double ns(void)
 {
 	struct timespec time;
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 	unsigned long goroutine[2] = { 0, 0 };
 	register unsigned long *r14 __asm__("r14") = goroutine;
 
-	/* The calls overwrite what the compiler keeps below its stack pointer. */
+	/* The calls overwrite the memory that the compiler keeps below its stack pointer. */
 	CALL("return_nop", quick);
 	CALL("return_push", quick);
 	CALL("return_lea", slow);

@@ -1,7 +1,7 @@
 /*
- * Two functions of a program wait in different ways: save_order() for a disk, take_lock() for a lock
- * that another thread's hold_lock() holds. one() and two() are twins: the same frames, the same call,
- * called by the same function.
+ * Two functions wait in different ways: save_order() for a disk, take_lock() for a lock
+ * held by another thread's hold_lock(). one() and two() are twins: the same frames, the same
+ * call, called by the same function.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define FUNCTION __attribute__((noinline)) static
-/* So that no call is the last thing that a function does, which would be a jump. */
+/* Prevents a tail call, which would be a jump. */
 #define END __asm__ volatile("")
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 		shop(open(argv[1], O_CREAT | O_RDWR | O_TRUNC, 0600));
 	else
 		twins();
-	/* On a busy machine it takes a while until somebody reads what this process has mapped. */
+	/* On a busy machine it takes a while until the recorder reads this process's mappings. */
 	usleep(700000);
 	return 0;
 }

@@ -1,10 +1,10 @@
-//! The file of another tracer, held against what its own tool prints.
+//! Another tracer's file, compared with the output of its own tool.
 
 use std::fmt::Debug;
 
 use wakepath_event::{Event, EventSource};
 
-/// Checks that the events of a file, each in a line, are the lines that another tool prints. Returns their number.
+/// Checks that a file's events, each as a line, equal the lines printed by another tool. Returns their number.
 #[track_caller]
 pub fn is_read_as<S>(file: &S, line: impl Fn(&Event) -> Option<String>, expected: &[String]) -> usize
 where

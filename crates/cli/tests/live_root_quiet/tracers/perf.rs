@@ -1,4 +1,4 @@
-//! Files that `perf record` writes on this machine, read like our own recordings.
+//! Files that `perf record` writes on this machine, read like wakepath's own recordings.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use wakepath_import::PerfData;
 
 use super::alike::is_read_as;
 
-/// A file with the interrupts of devices and softirqs, and without those of timers, which come while other threads run.
+/// A file with device interrupts and softirqs, but without timer interrupts, which come while other threads run.
 #[test]
 fn a_sleep_whose_timer_perf_did_not_record_is_not_charged_to_the_thread_that_it_interrupted() {
     let Some(folder) = place("a sleep in perf.data waits for a timer, and for no thread") else {
@@ -33,7 +33,7 @@ fn a_sleep_whose_timer_perf_did_not_record_is_not_charged_to_the_thread_that_it_
     }
 }
 
-/// The switches as perf itself prints them: stamp, CPU, the thread that left, its state, the thread that came.
+/// The switches as perf itself prints them: stamp, CPU, the leaving thread, its state, the next thread.
 fn switches(folder: &Path) -> Vec<String> {
     let script = Command::new("perf")
         .args(["script", "-i", "perf.data", "--ns", "-F", "cpu,time,event,trace"])
@@ -76,7 +76,7 @@ fn every_switch_is_read_as_perf_itself_prints_it() {
     let Some(folder) = place("stamps, states and threads of perf.data are what perf script prints") else {
         return;
     };
-    // Short-lived processes, sleeps, and the name of one that looks like a field.
+    // Short-lived processes, sleeps, and a process name that looks like a field.
     let script =
         "for n in 1 2 3 4 5; do sleep 0.02; ls / >/dev/null; done; exec -a 'a prev_pid=7 b' sleep 0.05";
     record(&folder, "perf.data", &["-e", EVENTS], &["bash", "-c", script]);
@@ -100,9 +100,9 @@ fn samples_of_perf_name_the_function_that_ran_and_call_chains_where_it_waited() 
     let chains = ["-k", "CLOCK_MONOTONIC", "-g", "-e", "cpu-clock/freq=999/", "-e", EVENTS];
     record(&folder, "perf.data", &chains, &["sh", "-c", "./busy; sleep 1"]);
     let (paths, _) = run(&folder, &["path", "perf.data", "--comm", "busy", "--all"], 0);
-    // The child, which never ran a program of its own; and its parent.
+    // The child, which never ran another program, and its parent.
     assert!(paths.contains("samples in spin_here (busy), from"), "{paths}");
-    // Which functions of the C library have frames differs; one of its, or of its caller's, is there.
+    // The C library's functions with frames differ; one of them, or of its caller, is there.
     assert!(paths.contains("1 of 1 waits in main (busy)") || paths.contains("_nanosleep (libc"), "{paths}");
 }
 

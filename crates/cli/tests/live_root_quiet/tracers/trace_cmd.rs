@@ -1,6 +1,6 @@
-//! Files of trace-cmd from this machine, read like our own recordings.
+//! trace-cmd's files from this machine, read like wakepath's own recordings.
 //!
-//! If trace-cmd is installed, its reading of a file that the harness put together from tracefs is compared with ours.
+//! If trace-cmd is installed, its reading of a file built by the harness from tracefs is compared with wakepath's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use wakepath_import::TraceDat;
 
 use super::alike::is_read_as;
 
-/// The switches and wakings as trace-cmd itself prints them; `None`, with a line, if it is not installed.
+/// The switches and wake-ups as trace-cmd itself prints them; `None`, with a printed reason, if it is not installed.
 fn reported(file: &Path) -> Option<Vec<String>> {
     let report = Command::new("trace-cmd").args(["report", "-t", "-R", "-i"]).arg(file).output();
     let Ok(report) = report else {
@@ -86,7 +86,7 @@ fn every_switch_and_waking_is_read_as_trace_cmd_itself_prints_it() {
         return;
     };
     let file = folder.join("trace.dat");
-    // Short-lived processes, sleeps, and the name of one that looks like a field.
+    // Short-lived processes, sleeps, and a process name that looks like a field.
     let script =
         "for n in 1 2 3 4 5; do sleep 0.02; ls / >/dev/null; done; exec -a 'a prev_pid=7 b' sleep 0.05";
     record(&file, "every", 16384, Command::new("bash").args(["-c", script]));
@@ -96,7 +96,7 @@ fn every_switch_and_waking_is_read_as_trace_cmd_itself_prints_it() {
     let newer = folder.join("newer.dat");
     assert!(convert(&file, &newer, "7", "none"));
     assert_eq!(compared(&newer), Some(lines));
-    // Where it was built with a compression.
+    // If trace-cmd was built with a compression.
     for by in ["zstd", "zlib"] {
         if convert(&file, &newer, "7", by) {
             println!("compressed by {by}");
@@ -105,14 +105,14 @@ fn every_switch_and_waking_is_read_as_trace_cmd_itself_prints_it() {
     }
 }
 
-/// Whether trace-cmd could write a file anew, in this version and compressed so.
+/// Whether trace-cmd could write a file anew, with this version and compression.
 fn convert(from: &Path, to: &Path, version: &str, compression: &str) -> bool {
     let arguments = ["convert", "--compression", compression, "--file-version", version, "-i"];
     let done = Command::new("trace-cmd").args(arguments).arg(from).arg("-o").arg(to).output();
     done.is_ok_and(|output| output.status.success())
 }
 
-/// Holds what we read of a file against what trace-cmd prints of it: how many lines; `None` where it is not
+/// Compares wakepath's reading of a file with trace-cmd's output: the number of lines; `None` if trace-cmd is not
 /// installed.
 #[track_caller]
 fn compared(file: &Path) -> Option<usize> {
@@ -158,7 +158,7 @@ fn events_that_a_full_buffer_overwrote_are_reported_as_lost() {
         return;
     };
     let file = folder.join("trace.dat");
-    // Some thousand switches in a buffer of a few hundred.
+    // Some thousand switches in a buffer for a few hundred.
     let script = "for n in $(seq 300); do true | cat; done";
     let buffers = record(&file, "full", 64, Command::new("sh").args(["-c", script]));
     let mut lost = Vec::new();

@@ -1,5 +1,5 @@
 /*
- * A chain of functions that keep other things than a frame in the frame pointer's register, and whose innermost one
+ * A chain of functions which keep other values than a frame in the frame pointer's register. The innermost function
  * waits.
  */
 #include <stdio.h>
@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 
 #define FUNCTION __attribute__((noinline, noclone)) static
-/* So that no call is the last thing that a function does, which would be a jump. */
+/* Prevents a tail call, which would be a jump. */
 #define END __asm__ volatile("" ::: "memory")
-/* The compiler keeps this value in the register of the frame pointer over the next call. */
+/* The compiler keeps this value in the frame pointer's register over the next call. */
 #define KEEP(value) register void *kept __asm__("rbp") = (value); __asm__ volatile("" : "+r"(kept))
 #define KEPT __asm__ volatile("" : "+r"(kept))
 
@@ -30,7 +30,7 @@ FUNCTION void wait_here(const char *how)
 	char byte;
 	struct timespec time = { 0, 2000000 };
 
-	/* A frame pointer would lead here: to a return address that was never one. */
+	/* A frame pointer would lead here: to a return address that never existed. */
 	decoy[0] = (void *)decoy;
 	decoy[1] = (char *)never_there + 4;
 	KEEP((void *)decoy);
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
 			deep(40);
 		else
 			outer(how);
-	/* On a busy machine it takes a while until the recorder has read what this process has mapped. */
+	/* On a busy machine it takes a while until the recorder has read this process's mappings. */
 	usleep(500000);
 	return never_there(argc) == 0;
 }

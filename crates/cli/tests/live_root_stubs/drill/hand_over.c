@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A worker takes requests from a queue and calls `work` with each. In rounds of twelve the main thread hands orders over, which
- * `buy` and `restock` make, and reports. The first four are slow, each kind for a reason of its own: orders of `buy` in
- * `parse`, those of `restock` in `pack`, which sleeps, reports in `render`. The others wait meanwhile. The times that requests wait in
- * the queue stand in the file that the argument names: for orders of `buy`, and for the slow ones of these, the number of
- * requests and their ns together, as 64-bit numbers. Ends with its standard input.
+ * A worker takes requests from a queue and calls `work` with each. In rounds of twelve the main thread hands over orders, made by
+ * `buy` and `restock`, and reports. The first four are slow, each kind for its own reason: `buy` orders in
+ * `parse`, `restock` orders in `pack`, which sleeps, reports in `render`. The others wait meanwhile. The file named by the
+ * argument has the requests' times in the queue: for `buy` orders, and for the slow ones among them, the number of
+ * requests and their total ns, as 64-bit numbers. Ends with its standard input.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -120,7 +120,7 @@ static void enqueue(struct request *request)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Its first argument is no address, and its third one is 0. */
+/* The first argument is no address, and the third is 0. */
 PROBED uint64_t submit_order(uint64_t number, struct request *request, uint64_t priority)
 {
 	KEEP(priority);

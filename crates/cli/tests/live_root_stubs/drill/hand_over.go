@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// A goroutine takes requests from a channel and calls work with each; others hand orders and reports over. The first of each
-// eight is slow: orders in parse, reports in render, for longer. It prints its process number first, and ends with its input.
+// A goroutine takes requests from a channel and calls work with each; main hands over orders and reports in turn. The first
+// in each eight is slow: orders in parse, reports in render, for longer. It prints its process number first, and ends with
+// its input.
 package main
 
 import (

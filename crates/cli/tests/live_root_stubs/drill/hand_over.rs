@@ -1,4 +1,4 @@
-//! A worker whose calls are slow for reasons that depend on who handed their request over.
+//! A worker whose calls are slow for reasons that depend on the sender of their request.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use wakepath_harness::live::{Place, document, go, number, program, run};
 use crate::drill::languages::go_program;
 use crate::drill::{Drilled, alone, only_path};
 
-/// The numbers that the program keeps: orders of `buy`, their time in the queue, ns, and both for the slow ones.
+/// The program's own numbers: `buy` orders, their time in the queue, ns, and both for the slow ones.
 fn waited(file: &Path) -> [u64; 4] {
     let bytes = std::fs::read(file).expect("the program's file");
     let word = |at: usize| u64::from_le_bytes(bytes[8 * at..8 * at + 8].try_into().expect("8 bytes"));
     [word(0), word(1), word(2), word(3)]
 }
 
-/// The mean times in the queue while `ask` runs, of all orders of `buy` and of the slow ones, ns, with its answer.
+/// The mean times in the queue while `ask` runs, for all `buy` orders and for the slow ones, ns, with its answer.
 fn meanwhile(file: &Path, ask: impl FnOnce() -> Value) -> ([u64; 2], Value) {
     let before = waited(file);
     let answer = ask();
@@ -39,7 +39,7 @@ fn calls_are_measured_whose_requests_a_function_handed_over_with_their_time_in_t
     let (order, report, buy) = (function("submit_order:2"), function("submit_report"), function("buy"));
     let asked = ["drill", &target, "-p", &process.1, "--start-ops", "200", "--no-waits"];
     let ask = |options: &[&str]| document(&folder, &[&asked, options].concat());
-    // The slowest of all calls are those of reports.
+    // Reports make the slowest calls.
     let all = ask(&[]);
     assert_eq!(only_path(&all).0, ["work", "render"], "{all:#}");
     assert!(all["handed_over"].is_null(), "{all:#}");
@@ -57,13 +57,14 @@ fn calls_are_measured_whose_requests_a_function_handed_over_with_their_time_in_t
         let named = Value::from(named.to_vec());
         let by = function("submit_order");
         assert_eq!(named, serde_json::json!([by, buy, 2, 1]), "{bought:#}");
-        // Half of the requests are orders of `buy`; six of a round may not have begun, or were handed over before.
+        // Half of the requests are `buy` orders; six in a round may not have begun, or were handed over before.
         let [requests, others] = [&found["requests"], &found["others"]].map(number);
         let begun = number(&found["begun"]["requests"]);
         assert!(begun <= requests && begun + 6 >= requests, "{bought:#}");
         assert!(others + 12 > begun && others < begun + 18, "{bought:#}");
         assert_eq!((number(&found["not_followed"]), number(&bought["calls"]) <= begun), (0, true));
-        // A tenth and a quarter: the program's figures begin before the probes, and those of the peak are of some rounds.
+        // A tenth and a quarter: the program's figures begin before the probes, and the peak's figures cover only some
+        // rounds.
         let [found, in_peak] = ["begun", "in_peak"].map(|of| number(&found[of]["mean_ns"]));
         assert!(found.abs_diff(mean) <= mean / 10, "{found} and {mean}: {bought:#}");
         assert!(in_peak.abs_diff(of_slow) <= of_slow / 4, "{in_peak} and {of_slow}: {bought:#}");
@@ -73,7 +74,7 @@ fn calls_are_measured_whose_requests_a_function_handed_over_with_their_time_in_t
         let (out, err) = run(&folder, &[&asked[..6], options].concat(), code);
         format!("{out}{err}").split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    // The waits of the calls are not recorded: a recording would be of all requests.
+    // The calls' waits are not recorded: a recording would cover all requests.
     let text = said(&["--handed-over", &order], 0);
     assert!(text.contains(" requests that ") && text.contains("other calls were not measured"), "{text}");
     assert!(text.contains("does not know which requests were handed over"), "{text}");
@@ -114,7 +115,7 @@ fn requests_of_goroutines_are_followed_through_a_channel() {
         let answer = document(&folder, &asked);
         assert_eq!(only_path(&answer).0, ["main.work", culprit, "main.compute"], "{answer:#}");
         let [begun, others] = [&answer["handed_over"]["begun"]["requests"], &answer["handed_over"]["others"]];
-        // One is handed over after the other.
+        // Orders and reports are handed over in turn.
         assert!(number(begun).abs_diff(number(others)) <= 16, "{answer:#}");
     }
 }

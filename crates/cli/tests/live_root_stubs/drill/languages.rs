@@ -1,4 +1,4 @@
-//! Programs in other languages than C: Rust and Go.
+//! Programs in languages other than C: Rust and Go.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,13 +8,13 @@ use wakepath_harness::live::{document, go, list, number, run, texts};
 
 use crate::drill::{Drilled, alone, only_path};
 
-/// A Go program of this name.
+/// Builds a Go program with this name.
 pub fn go_program(folder: &Path, go: &Path, name: &str, source: &str) -> String {
     let file = format!("{name}.go");
     std::fs::write(folder.join(&file), source).expect("a file");
     let mut compiler = Command::new(go);
     compiler.current_dir(folder).args(["build", "-o", name, &file]);
-    // It needs no downloads.
+    // The build needs no downloads.
     compiler.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "")]);
     if std::env::var_os("HOME").is_none() && std::env::var_os("GOCACHE").is_none() {
         compiler.env("GOCACHE", folder.join("cache"));
@@ -31,7 +31,7 @@ fn the_path_of_a_goroutine_is_followed_through_threads_and_where_its_stack_moves
     let program = go_program(&folder, &go, "served", include_str!("served.go"));
     for (culprit, path) in [
         ("compute", &["main.compute"][..]),
-        // The stack is copied within the call, and the goroutine goes on in another thread.
+        // The stack is copied within the call, and the goroutine continues in another thread.
         ("moved", &["main.compute"]),
         ("sleep", &["time.Sleep", "runtime.gopark"]),
         ("lock", &["internal/sync.(*Mutex).lockSlow", "runtime.gopark"]),
@@ -44,7 +44,7 @@ fn the_path_of_a_goroutine_is_followed_through_threads_and_where_its_stack_moves
         let (found, why) = only_path(&answer);
         let first = ["main.serve", "main.lookUp", "main.(*disk).fetch"];
         assert!(found.starts_with(&first), "{culprit}: {answer:#}");
-        // Between them stand functions of Go's runtime, which have other names in other versions of it.
+        // Between them are functions of Go's runtime, with other names in its other versions.
         let below = &found[first.len()..];
         assert!(below.first() == path.first() && below.last() == path.last(), "{culprit}: {answer:#}");
         assert_eq!(why["cause"], "itself", "{culprit}: {answer:#}");
@@ -52,20 +52,20 @@ fn the_path_of_a_goroutine_is_followed_through_threads_and_where_its_stack_moves
         assert!(number(&why["ns"]) * 10 > number(&why["of_ns"]) * 8, "{culprit}: {answer:#}");
         let is_park = path.len() > 1;
         assert_eq!(number(&why["blocked_ns"]) > 0, is_park, "{culprit}: {answer:#}");
-        // The runtime parks a goroutine by assembler code: none of it is part of the path.
+        // The runtime parks a goroutine by assembler code, which is no part of the path.
         assert_eq!(list(&why["doubts"]).len(), 0, "{culprit}: {answer:#}");
-        // The time of its thread meanwhile is no explanation.
+        // The thread's time meanwhile is no explanation.
         assert!(answer["explained_by"].is_null(), "{culprit}: {answer:#}");
         assert_eq!(list(&answer["notes"]).iter().any(is_about_goroutines), is_park, "{culprit}: {answer:#}");
         if !is_park {
             let place = &why["sampled"]["places"][0];
             assert_eq!(place["function"], "main.compute", "{culprit}: {answer:#}");
         }
-        // At a return the kernel single-steps: that is asked for.
+        // The kernel single-steps a return, which needs an option.
         let (_, err) = run(&folder, &asked, 2);
         assert!(err.contains("--slow-probes"), "{err}");
     }
-    // The paths of threads say that they are no goroutines', also where no call changed its thread.
+    // The threads' paths say that they follow no goroutines, even if no call changed its thread.
     let running = Drilled::start_program(&program, &["locked"]);
     let target = format!("{program}:main.serve");
     run(&folder, &["record", "--call", &target, "--slow-probes", "-p", &running.1, "-d", "1s"], 0);
@@ -79,7 +79,7 @@ fn is_about_goroutines(note: &Value) -> bool {
     note.as_str().is_some_and(|note| note.starts_with("a goroutine waited there"))
 }
 
-/// The Rust program with these options of its compiler.
+/// Builds the Rust program with these compiler options.
 fn rust_program(folder: &Path, options: &[&str]) -> String {
     let (source, program) = (folder.join("served.rs"), folder.join("served"));
     std::fs::write(&source, include_str!("served.rs")).expect("a file");
@@ -114,7 +114,7 @@ fn the_path_in_a_rust_program_has_the_names_of_its_source() {
                 ["drill", &target, "-p", &running.1, "--start-ops", "300", "--max-depth", "16", "--no-waits"];
             let answer = document(&folder, &[&asked, more].concat());
             let (found, why) = only_path(&answer);
-            // Below it the functions of the standard library wait; these have other names in other versions of it.
+            // Below it wait functions of the standard library, with other names in its other versions.
             let is_below = found.iter().skip(path.len()).all(|name| !name.starts_with("served::"));
             assert!(found.starts_with(path) && is_below, "{options:?} {culprit}: {answer:#}");
             assert_eq!(why["cause"], cause, "{options:?} {culprit}: {answer:#}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * One call in nine is slow: three quarters of the time of `leaf` in it are in one line, a quarter in another. The other calls
- * are only in the second line. `serve` computes in a line of its own. Prints its process number first; ends with its input.
+ * One call in nine is slow: its time in `leaf` is three quarters in one line, a quarter in another. The other calls are only
+ * in the second line. `serve` computes in its own line. Prints its process number first; ends with its input.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ PROBED long serve(int slow)
 	long many = slow ? 3000000 : 0, few = slow ? 1000000 : 200000;
 
 	KEEP(many);
-	/* One call for both: two would be two nodes. */
+	/* A single call for both: two would be two nodes. */
 	long x = leaf(many, few);
 
 	for (long i = 0; i < (slow ? 1000000 : 1000); i++) { x = x * 31 + i; KEEP(x); } /* caller */

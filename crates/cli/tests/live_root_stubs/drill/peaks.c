@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Calls `serve`, which has three peaks, each for its own reason: most calls compute some 40 us in `look`, one in five sleeps 300 us in
- * `load`, and one in ten 6 ms in `store`. With an argument one in 20,000 sleeps in place of one in ten, and the first calls that sleep come
+ * Calls `serve`, which has three peaks, each for its own reason: most calls compute some 40 us in `look`, every fifth sleeps 300 us in
+ * `load`, and every tenth 6 ms in `store`. With an argument every 20,000th sleeps instead of every tenth, and the first sleeping calls come
  * together. Ends with its standard input.
  */
 #include <poll.h>

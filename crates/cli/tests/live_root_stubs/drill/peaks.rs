@@ -1,10 +1,10 @@
-//! Each peak of a function is explained, one after another.
+//! Each peak of a function is explained, in turn.
 
 use serde_json::Value;
 
 use super::{Drilled, alone, list, number, only_path, program, run};
 
-/// The documents of a search for each peak.
+/// The documents, one for each peak's search.
 fn documents(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a document a line")).collect()
 }
@@ -21,7 +21,7 @@ fn each_peak_has_its_own_reason_and_the_slowest_comes_first() {
     let peaks: Vec<u64> = found.iter().map(|answer| number(&answer["peak"]["number"])).collect();
     assert_eq!(peaks, [3, 2, 1], "{text}");
     let [store, load, look] = found.as_slice() else { return };
-    // A recording of the calls is cut at the peaks too.
+    // A recording's calls are divided at the peaks too.
     for (answer, culprit, mean_ns) in
         [(store, "store", 5_000_000..16_000_000), (load, "load", 300_000..1_500_000)]
     {
@@ -35,10 +35,10 @@ fn each_peak_has_its_own_reason_and_the_slowest_comes_first() {
     assert_eq!((path, &cause["cause"]), (vec!["serve", "look"], &"itself".into()), "{look:#}");
     assert!(cause["sampled"]["samples"].as_u64() > Some(0), "{look:#}");
     assert!(look["explained_by"].is_null());
-    // The calls below another culprit are not in its tree.
+    // The tree leaves out calls below another culprit.
     let below = list(&look["tree"]["children"]).iter().map(|node| list(&node["children"]).len());
     assert_eq!(below.sum::<usize>(), 0, "{look:#}");
-    // Only the calls of a peak have a vote there.
+    // Only a peak's calls have a vote there.
     for answer in &found {
         let (of, to) = (number(&only_path(answer).1["of_ns"]), number(&answer["peak"]["to_ns"]));
         assert!(of * 4 < to * 5, "{answer:#}");
@@ -82,7 +82,7 @@ fn peaks_that_were_not_searched_are_named() {
     assert!(said.contains("a saved search is that of one peak"), "{said}");
     let (_, said) = run(&folder, &["drill", &target, "-p", "1", "--peak", "every"], 2);
     assert!(said.contains("a number, or `all`"), "{said}");
-    // Its standard input ends while the first peak is searched for.
+    // The program's standard input ends during the search for the first peak.
     let process = Drilled::start_program(&built, &["rare"]);
     let pid = process.1.clone();
     let end = std::thread::spawn(move || {

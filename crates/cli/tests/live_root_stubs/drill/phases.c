@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Calls `serve` in phases of 30 calls and between them as often; one call in three is slow: within a phase `load` makes it so,
- * between two of them `store`. With an argument the first phase begins after 11 s. Ends with its standard input.
+ * Calls `serve` in phases of 30 calls, and as often between phases; one call in three is slow: within a phase due to `load`,
+ * between phases due to `store`. With an argument the first phase begins after 11 s. Ends with its standard input.
  */
 #include <poll.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-//! Phases of a program, which two of its functions mark.
+//! A program's phases, marked by two of its functions.
 
 use super::{Drilled, alone, document, number, only_path, program, run};
 
@@ -11,7 +11,7 @@ fn only_calls_that_begin_within_a_phase_are_measured() {
         ["serve", "phase_begins", "phase_ends", "never"].map(|function| format!("{built}:{function}"));
     let asked = ["drill", &target, "-p", &process.1, "--start-ops", "100", "--no-waits"];
     let ask = |options: &[&str]| document(&folder, &[&asked, options].concat());
-    // One phase is the other's opposite.
+    // Exchanged marks select the time between phases.
     for (first, second, culprit) in [(&begins, &ends, "load"), (&ends, &begins, "store")] {
         for stubs in [&[][..], &["--stubs"]] {
             let marks = ["--phase-begins", first, "--phase-ends", second];
@@ -28,13 +28,13 @@ fn only_calls_that_begin_within_a_phase_are_measured() {
             assert!(calls <= 30 * began && calls + 60 > 30 * began, "{answer:#}");
         }
     }
-    // Without phases both are found, in the parts that they have.
+    // Without phases both are found, with their shares.
     let answer = ask(&["--decision-calls", "60"]);
     let causes: Vec<_> =
         answer["root_causes"].as_array().expect("paths").iter().map(|path| &path[1]).collect();
     assert!(causes == ["load", "store"] || causes == ["store", "load"], "{answer:#}");
     assert!(answer["phases"].is_null());
-    // From the first call on, a phase that nothing begins ends for good.
+    // A phase without a first mark begins at once, and ends for good.
     let until = ask(&["--phase-ends", &never]);
     assert_eq!(
         (&until["phases"]["begins"], number(&until["phases"]["began"])),
@@ -47,7 +47,7 @@ fn only_calls_that_begin_within_a_phase_are_measured() {
         said.contains("no phase of the program began in 1.0 s: `") && said.contains("never` was not called"),
         "{said}"
     );
-    // The time before a phase is none in which calls could have come: after 10 s without calls a search gives up.
+    // The time before a phase does not count as time without calls: a search gives up after 10 s without calls.
     let late = Drilled::start_program(&built, &["late"]);
     let marks = ["--phase-begins", &begins, "--phase-ends", &ends];
     let words = [&["drill", &target, "-p", &late.1, "--start-ops", "100"], &marks[..]].concat();

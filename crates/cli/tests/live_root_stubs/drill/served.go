@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Served has one slow call in ten of serve, each in a goroutine of its own: its first argument says why. It prints its process
+// Served has one slow call in ten of serve, each in its own goroutine: the first argument names the reason. It prints its process
 // number first, and ends with its input.
 package main
 
@@ -29,7 +29,7 @@ func compute(steps int) uint64 {
 	return x
 }
 
-// The stack of a goroutine that calls it has to grow, so that it moves.
+// The stack of the calling goroutine has to grow, so it moves.
 //
 //go:noinline
 func grow() uint64 {
@@ -108,7 +108,7 @@ func main() {
 		for i := 0; ; i++ {
 			go func() {
 				if culprit == "locked" {
-					// The calls return in the thread that they began in.
+					// The calls return in the thread where they began.
 					runtime.LockOSThread()
 					defer runtime.UnlockOSThread()
 				}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Calls `serve` again and again; one call in ten is slow by some ms:
+//! Calls `serve` repeatedly; one call in ten is slow by some ms:
 //!
 //!     served CULPRIT
 //!
-//! `serve` calls `look_up` and `answer`; `look_up` calls the method `fetch` of a store that is chosen at run time. The culprit
-//! `sleep` is that method, in `std::thread::sleep`; `lock` is `answer`, by a mutex that another thread holds; `loop` is
+//! `serve` calls `look_up` and `answer`; `look_up` calls the method `fetch` of a store chosen at run time. The culprit `sleep` is
+//! this method, in `std::thread::sleep`; `lock` is `answer`, by a mutex held by another thread; `loop` is
 //! `parse`, which calls `digit` 400 times. Prints its process number first; ends with its input.
 
 use std::arch::asm;
@@ -17,7 +17,7 @@ static LOCK: Mutex<u64> = Mutex::new(0);
 static WANTED: Barrier = Barrier::new(2);
 static HELD: Barrier = Barrier::new(2);
 
-/// Another value, for all that the compiler knows.
+/// A different value, as far as the compiler knows.
 macro_rules! keep {
     ($value:ident) => {
         unsafe { asm!("/* {0} */", inout(reg) $value) }

@@ -1,18 +1,18 @@
-//! The time that a hypervisor takes from the calls of a peak.
+//! The time stolen by a hypervisor from a peak's calls.
 
 use serde_json::Value;
 use wakepath_harness::live::{document, list, number};
 
 use crate::drill::{Drilled, alone, built, only_path};
 
-/// The time that was stolen from all CPUs since boot, ns: in hundredths of a second, as /proc/stat counts.
+/// The time stolen from all CPUs since boot, ns: in hundredths of a second, as /proc/stat counts.
 fn stolen_ever() -> u64 {
     let stat = std::fs::read_to_string("/proc/stat").expect("/proc/stat");
     let total = stat.lines().next().expect("all CPUs").split_whitespace().nth(8);
     total.and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or(0) * 10_000_000
 }
 
-/// The time that an answer calls stolen, in all calls that had a vote, ns.
+/// The stolen time by an answer, in all calls with a vote, ns.
 fn stolen(answer: &Value) -> u64 {
     let of = |decision: &Value| {
         let calls = number(&decision["calls"]);
@@ -33,7 +33,7 @@ fn no_more_is_stolen_from_a_program_that_computes_than_from_the_machine() {
     let [of_machine, of_calls] = [stolen_ever() - before, stolen(&answer)];
     let (path, cause) = only_path(&answer);
     assert_eq!((path, &cause["cause"]), (vec!["serve", "look_up", "fetch"], &"itself".into()), "{answer:#}");
-    // A tick of each of two CPUs is not counted yet at one end.
+    // One tick on each of two CPUs may be uncounted at either end.
     assert!(of_calls <= of_machine + 20_000_000, "{of_calls} of {of_machine} ns: {answer:#}");
     println!("stolen from the machine: {of_machine} ns; from the calls that had a vote: {of_calls} ns");
 }

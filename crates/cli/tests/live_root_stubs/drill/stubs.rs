@@ -1,4 +1,4 @@
-//! `wakepath drill --stubs`: calls are measured by code that is put into the process.
+//! `wakepath drill --stubs`: code put into the process measures calls.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,7 +33,7 @@ fn drill(folder: &Place, target: &str, pid: &str) -> Child {
     drill.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakepath")
 }
 
-/// The notes of an answer that are about stubs.
+/// The answer's notes about stubs.
 fn about_stubs(answer: &Value) -> Vec<&str> {
     list(&answer["notes"]).iter().filter_map(Value::as_str).filter(|note| note.contains(" stubs ")).collect()
 }
@@ -46,7 +46,7 @@ fn stubs_find_the_path_to_each_culprit_and_leave_no_trace_in_the_code() {
         ("compute", &["serve", "look_up", "fetch", "read_block"][..], "itself"),
         ("sleep", &["serve", "look_up", "fetch", "read_block", "nanosleep"], "itself"),
         ("itself", &["serve", "look_up", "fetch"], "itself"),
-        // The jump in place of a call has a probe of the kernel, below a stub.
+        // The jump in place of a call has a kernel probe, below a stub.
         ("tail", &["serve", "answer", "send_all"], "itself"),
         ("loop", &["serve", "look_up", "find"], "loop"),
     ] {
@@ -66,7 +66,7 @@ fn stubs_find_the_path_to_each_culprit_and_leave_no_trace_in_the_code() {
         assert!(!about_stubs(&answer).is_empty(), "{culprit}: {answer:#}");
         let blocked = number(&why["blocked_ns"]) * 10 > number(&why["ns"]) * 9;
         assert_eq!(blocked, culprit == "sleep", "{culprit}: {answer:#}");
-        // Probes of the kernel: f0's, and those of what is called by a jump or through a pointer.
+        // Kernel probes: at f0, and at functions called by a jump or through a pointer.
         assert!(number(&answer["most_probed"]) <= 4, "{culprit}: {answer:#}");
     }
 }
@@ -81,7 +81,7 @@ fn a_process_lives_on_where_wakepath_is_killed_and_the_next_one_cleans_up() {
     let mut left = 0;
     for kill in 0..kills {
         let mut drill = drill(&folder, &target, &drilled.1);
-        // Every second one while stubs are there; the others whenever it is.
+        // Every second kill comes while stubs are there; the others at any time.
         while kill % 2 == 0 && code(&drilled.1) == before && drill.try_wait().expect("a child").is_none() {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -101,7 +101,7 @@ fn a_process_lives_on_where_wakepath_is_killed_and_the_next_one_cleans_up() {
     assert!(drilled.0.try_wait().expect("a child").is_none());
 }
 
-/// A program in C++: of four calls one throws from below, and of ten one computes for a long time below another function.
+/// A C++ program: one call in four throws from below, and one in ten computes for a long time below another function.
 const THROWS: &str = r#"
     #include <cstdio>
     #include <unistd.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Functions that are hard to ask about:
+ * Functions that are hard to drill into:
  *
  *     targets [PLUGIN]
  *
  * `folded` is inlined into its caller, `never` is not called, `stays` is called once when a line comes, and does not return.
- * With a library, its `plugged` is called all the time: one call in ten is slow, and most of its time is in `inner`. A line
+ * With a library, its `plugged` is called all the time: one call in ten is slow, mostly in `inner`. A line
  * `unload` unloads the library, `move` loads it again at another place. Prints its process number first; ends with its input.
  */
 #define _GNU_SOURCE
@@ -42,7 +42,7 @@ PROBED long stays(long x)
 	for (;;) {
 		KEEP(x);
 		pause();
-		/* It could return. */
+		/* The function could return. */
 		if (x == 77)
 			return x;
 	}
@@ -65,7 +65,7 @@ static void *load(const char *path, long (**plugged)(int))
 	return library;
 }
 
-/* Fills the gap that the library left, so that it gets another place. */
+/* Fills the gap left by the library, so that it gets another place. */
 static void *load_elsewhere(const char *path, long (**plugged)(int), void *before)
 {
 	char *page = (char *)((unsigned long)before & ~4095ul) - (16 << 12);

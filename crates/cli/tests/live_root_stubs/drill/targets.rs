@@ -1,4 +1,5 @@
-//! Functions that a drill-down cannot begin at, or loses: the message says which, why, and the next step.
+//! Functions at which a drill-down cannot begin, or which it loses: the message names the function, the reason and the
+//! next step.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -16,7 +17,7 @@ fn built(folder: &Path, name: &str, more: &[&str]) -> String {
     program(folder, name, include_str!("targets.c"), &[&OPTIONS, more].concat())
 }
 
-/// A running `targets`; it is killed when this is dropped.
+/// A running `targets`; it is killed when dropped.
 struct Targets(Beside, String);
 
 impl Targets {
@@ -47,13 +48,13 @@ impl Targets {
     }
 }
 
-/// `wakepath drill` beside the test.
+/// Runs `wakepath drill` beside the test.
 fn drill(folder: &Place, target: &str, pid: &str, more: &[&str]) -> Child {
     let mut drill = command(folder, &[&["drill", target, "-p", pid], more].concat());
     drill.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("wakepath")
 }
 
-/// The message of a drill-down that has no answer.
+/// The message of a drill-down without an answer.
 #[track_caller]
 fn refusal(output: &Output) -> String {
     let (out, err) = texts(output);
@@ -61,10 +62,10 @@ fn refusal(output: &Output) -> String {
     err
 }
 
-/// A message says all of this.
+/// Checks that a message has all these parts.
 #[track_caller]
 fn says(message: &str, parts: &[&str]) {
-    // Lines are broken where they are full.
+    // Lines are wrapped when full.
     let text = message.split_whitespace().collect::<Vec<_>>().join(" ");
     for part in parts {
         assert!(text.contains(part), "{part} is missing in {message}");
@@ -111,7 +112,7 @@ fn a_function_without_calls_is_told_from_one_that_does_not_return() {
             &format!("wakepath record -p {}", running.1),
         ],
     );
-    // It is in that call still: none begins.
+    // The thread is still in its call: no call begins.
     let again = drill(&folder, &format!("{program}:stays"), &running.1, &["-d", "1s"]);
     let message = refusal(&again.wait_with_output().expect("wakepath"));
     says(&message, &["was not called in 1.", "a call that had begun before is not seen"]);
@@ -133,7 +134,7 @@ fn a_process_that_ends_too_soon_is_said() {
 #[test]
 fn a_process_that_ends_amid_the_search_ends_it_and_what_was_found_is_shown() {
     let Some(folder) = alone("a search whose process ends is no error") else { return };
-    // At other moments each time: most of the search, probes are put.
+    // A different moment each time: for most of the search, probes are being placed.
     for tenths in 4..12 {
         let mut drilled = Drilled::start(&folder, &["lock"]);
         let target = format!("{}:serve", folder.join("drilled").display());
@@ -142,7 +143,7 @@ fn a_process_that_ends_amid_the_search_ends_it_and_what_was_found_is_shown() {
         drilled.0.kill().expect("it runs");
         let (out, err) = texts(&drill.wait_with_output().expect("wakepath"));
         let all = format!("{out}{err}").split_whitespace().collect::<Vec<_>>().join(" ");
-        // On a slow machine before its peaks were known, on a fast one behind the answer.
+        // On a slow machine the process ends before its peaks are known, on a fast machine after the answer.
         let is_over = all.contains("of the peak's time");
         assert!(is_over || all.contains("the process ended"), "{tenths}: {all}");
     }

@@ -1,4 +1,4 @@
-# A shop that knows which of its functions makes each eighth request slow: the culprit is the first argument.
+# A shop which knows the function that makes every eighth request slow: the culprit is the first argument.
 import os
 import sys
 import threading
@@ -119,7 +119,7 @@ def work():
         time.sleep(0.0002)
 
 
-# Another function of this name.
+# Another function with this name.
 class Other:
     def look_up(self):
         return 1

@@ -1,4 +1,4 @@
-//! The OpenTelemetry Collector behind `record --otlp-forward`, and the files that its file exporter writes.
+//! The OpenTelemetry Collector behind `record --otlp-forward`, and its file exporter's files.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,9 +20,9 @@ use wakepath_harness::spans::{GZIP, JSON, PROTOBUF, export, gzip, post};
 
 use super::{Backend, own_address, program};
 
-/// Makes this program the one that sends.
+/// Makes this program the sender.
 const SENDS: &str = "WAKEPATH_TEST_SENDS";
-/// The requests that it makes; each is sent in another way.
+/// The number of its requests, each sent in another way.
 const REQUESTS: u8 = 5;
 
 fn any(value: Any) -> AnyValue {
@@ -54,7 +54,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_nanos() as u64
 }
 
-/// Works for a request, asleep, in this thread, and returns it as spans with all that OTLP has for them.
+/// Works for a request, asleep, in this thread, and returns it as spans with all OTLP fields.
 fn work(id: u8) -> ExportTraceServiceRequest {
     let from = now();
     std::thread::sleep(Duration::from_millis(10));
@@ -62,7 +62,7 @@ fn work(id: u8) -> ExportTraceServiceRequest {
     let (middle, tid) = (now(), unsafe { libc::gettid() });
     std::thread::sleep(Duration::from_millis(10 + u64::from(id)));
     let to = now();
-    // Threads of other tests say in their contexts that they work for requests whose ids are simpler.
+    // Threads in other tests name simpler request ids in their contexts.
     let pid = std::process::id().to_be_bytes();
     let span_id = |place| [&pid[..], &[0xc0, 0x11, id, place]].concat();
     let of = |place: u8, name: &str, from, to| Span {
@@ -119,7 +119,7 @@ fn work(id: u8) -> ExportTraceServiceRequest {
     }
 }
 
-/// A small program with tracing, not a test: the command that is recorded. It prints what it sends.
+/// A small program with tracing, not a test: the recorded command. It prints what it sends.
 #[test]
 fn the_program_that_sends() {
     if std::env::var_os(SENDS).is_none() {
@@ -144,7 +144,7 @@ fn the_program_that_sends() {
     }
 }
 
-/// The spans of these messages with all that stands around each, in the order of their ids.
+/// The messages' spans, each with its resource and scope, in the order of their ids.
 fn whole(messages: Vec<TracesData>) -> Vec<ResourceSpans> {
     let mut all = Vec::new();
     for of_resource in messages.into_iter().flat_map(|message| message.resource_spans) {
@@ -159,7 +159,7 @@ fn whole(messages: Vec<TracesData>) -> Vec<ResourceSpans> {
     all
 }
 
-/// A file of messages in protobuf, each behind its length.
+/// Reads a file of protobuf messages, each after its length.
 fn messages(mut file: &[u8]) -> Vec<TracesData> {
     let mut messages = Vec::new();
     while let Some((length, rest)) = file.split_first_chunk::<4>() {
@@ -174,7 +174,7 @@ fn lines(text: &str) -> Vec<TracesData> {
     text.lines().map(|line| serde_json::from_str(line).expect("OTLP in JSON")).collect()
 }
 
-/// The answers of `wakepath requests` about these files: the operations, and why the slowest took their time.
+/// The answers by `wakepath requests` for these files: the operations, and why the slowest requests took their time.
 fn answers(folder: &Path, files: &[&str]) -> [Vec<Value>; 2] {
     [&[][..], &["--slowest", "9"]].map(|more| {
         let (out, _) = run(folder, &[&["requests"], files, more, &["--json"]].concat(), 0);
@@ -216,7 +216,7 @@ service:
     assert_eq!(whole(messages(&read("traces.pb"))), sent);
     assert_eq!(whole(lines(&String::from_utf8(read("traces.json")).expect("UTF-8"))), sent);
 
-    // The recording without its own spans, beside those of the Collector.
+    // The recording without its own spans, beside the Collector's spans.
     let own = answers(&folder, &["wakepath.rec"]);
     let [operations, slowest] = &own;
     assert_eq!(list(&operations[0]["operations"]).len(), usize::from(REQUESTS), "{operations:#?}");

@@ -1,4 +1,4 @@
-//! Jaeger: it shows the spans that explain a request below the slow one, and the JSON of its query service is read.
+//! Jaeger: it shows a request's explaining spans below the slow span, and its query service's JSON is read.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use wakepath_harness::spans::{JSON, post, raw};
 
 use super::{Backend, own_address, program};
 
-/// `cart` waits for a mutex that `pay` holds, which waited for it while `stock` held it. In steps of a whole number of µs, as Jaeger has them.
+/// `cart` waits for a mutex held by `pay`, which waited for it while `stock` held it. All steps are whole µs, as in Jaeger.
 const LOCKS: &str = "
 thread cart tid=10
 thread stock tid=11 tgid=10
@@ -31,7 +31,7 @@ thread pay tid=12 tgid=10
 /// The recording's clock in realtime, ns.
 const REALTIME: u64 = 1_795_229_921_310_000_000;
 
-/// A span of the service `shop`: the digit that its ids are made of, its name, its time in µs, its thread.
+/// A span in the service `shop`: the digit for its ids, its name, its time in µs, its thread.
 fn span(id: char, name: &str, (from, to): (u64, u64), tid: u32) -> Value {
     json!({
         "traceId": id.to_string().repeat(32),
@@ -44,7 +44,7 @@ fn span(id: char, name: &str, (from, to): (u64, u64), tid: u32) -> Value {
     })
 }
 
-/// The spans of the service, as it sends them.
+/// The service's spans, as it sends them.
 fn spans() -> Value {
     let service = json!([
         {"key": "service.name", "value": {"stringValue": "shop"}},
@@ -58,7 +58,7 @@ fn spans() -> Value {
     part["kind"] = 3.into();
     let mut failed = span('c', "POST /pay", (0, 520), 12);
     failed["status"] = json!({"code": 2});
-    // A number that JavaScript does not have.
+    // A number beyond JavaScript's range.
     let queued =
         json!({"key": "wakepath.queued_ns", "value": {"intValue": (REALTIME + 580_000).to_string()}});
     let mut handed_over = span('d', "POST /job", (540, 790), 12);
@@ -68,7 +68,7 @@ fn spans() -> Value {
     json!({"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": spans}]}]})
 }
 
-/// Jaeger with everything in memory.
+/// Jaeger with all data in memory.
 fn start(program: &std::path::Path, made: &Made) -> Backend {
     let address = own_address(1);
     let configuration = format!(
@@ -89,21 +89,21 @@ service:
     Backend::start(program, made.folder(), &configuration, address, &[4318, 16686])
 }
 
-/// An answer of the query service.
+/// An answer from the query service.
 fn asked(at: SocketAddr, path: &str) -> String {
-    // In this version of HTTP an answer is not cut into pieces.
+    // In this HTTP version an answer is not cut into chunks.
     let answer = raw(at, format!("GET {path} HTTP/1.0\r\nhost: {at}\r\n\r\n").as_bytes());
     let body = String::from_utf8(answer.body).expect("UTF-8");
     assert_eq!(answer.status, 200, "{path}: {body}");
     body
 }
 
-/// The value of a tag of one of Jaeger's spans.
+/// The tag's value in a Jaeger span.
 fn tag<'a>(span: &'a Value, key: &str) -> Option<&'a Value> {
     list(&span["tags"]).iter().find(|tag| tag["key"] == key).map(|tag| &tag["value"])
 }
 
-/// The references of one of Jaeger's spans of this type, as the ids of spans.
+/// A Jaeger span's references of this type, as span ids.
 fn references<'a>(span: &'a Value, kind: &str) -> Vec<&'a str> {
     let of_kind = list(&span["references"]).iter().filter(|reference| reference["refType"] == kind);
     of_kind.filter_map(|reference| reference["spanID"].as_str()).collect()
@@ -140,7 +140,7 @@ fn jaeger_shows_why_a_span_was_slow_below_it_and_its_own_json_is_read() {
     assert_eq!((number(&whole["startTime"]), number(&whole["duration"])), (REALTIME / 1000 + 50, 600));
     let cause = "shop GET /cart was blocked by shop PUT /stock, request bbbbbbbbbbbbbbbb, for 250 µs of 600 µs (42%, inferred)";
     assert_eq!(tag(whole, "wakepath.cause"), Some(&json!(cause)), "{whole:#}");
-    // Jaeger shows a link as a reference to a span that this one follows from.
+    // Jaeger shows a link as a reference to a span that this span follows from.
     assert_eq!(references(whole, "FOLLOWS_FROM"), [b.as_str(), c.as_str()], "{whole:#}");
     assert_eq!(whole["warnings"], Value::Null, "{whole:#}");
     let id = whole["spanID"].as_str().expect("an id");
@@ -164,7 +164,7 @@ fn jaeger_shows_why_a_span_was_slow_below_it_and_its_own_json_is_read() {
     ];
     assert_eq!(parts, expected);
 
-    // All traces of that hour, with the spans that explain them. The newer query has one trace, and times in ns.
+    // All traces in this hour, with their explaining spans. The newer query has one trace, and times in ns.
     let from = REALTIME / 1000;
     let hour = format!("start={from}&end={}", from + 3_600_000_000);
     let file = asked(query, &format!("/api/traces?service=shop&limit=20&{hour}"));

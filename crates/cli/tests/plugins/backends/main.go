@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// The OpenTelemetry Collector with the parts that the tests need: the OTLP receiver and the file exporter of its contributed parts.
-// The builder of collectors writes such a program from a list of parts.
+// The OpenTelemetry Collector with the parts for the tests: the OTLP receiver and the contributed file exporter. The collector
+// builder writes such a program from a list of parts.
 package main
 
 import (

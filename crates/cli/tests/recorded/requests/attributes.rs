@@ -1,5 +1,5 @@
-//! The attributes that threads say beside their spans, and the words of their processes on themselves, for requests whose spans did not come, on a
-//! recording that the test draws.
+//! On a drawn recording, for requests without spans: the attributes that threads publish beside their spans, and the processes' descriptions of
+//! themselves.
 
 use serde_json::{Value, json};
 use wakepath_event::{EventKind, NameSpace};
@@ -7,7 +7,7 @@ use wakepath_harness::made::{Made, made};
 
 use super::{span, write_spans};
 
-/// `cart` waits for a lock of `stock`, which works for a request whose spans are not there.
+/// `cart` waits for a lock held by `stock`, which works for a request without spans.
 const LOCK: &str = "
 thread cart tid=10
 thread stock tid=11 tgid=10
@@ -47,7 +47,7 @@ fn run(made: &Made, arguments: &[&str]) -> String {
     out
 }
 
-/// The blocker, as JSON, and the whole answer as a line of text.
+/// The blocker, as JSON, and the whole answer as one line of text.
 fn blocker(names: &[EventKind]) -> (Value, String) {
     let made = recorded(names);
     let document: Value = serde_json::from_str(&run(&made, &["--json"])).expect("JSON");
@@ -63,7 +63,7 @@ fn a_blocker_whose_spans_are_missing_has_what_its_thread_and_its_process_say_of_
         name(NameSpace::ServiceInstance, 10, "i-7"),
         name(NameSpace::ThreadAttribute, 10 << 8, "http.request.method"),
         name(NameSpace::ThreadAttribute, 10 << 8 | 2, "http.route"),
-        // The process of nobody here.
+        // No thread here belongs to this process.
         name(NameSpace::ThreadAttribute, 11 << 8 | 9, "http.status_code"),
     ]);
     assert_eq!((&blocker["service"], &blocker["service_instance"]), (&json!("depot"), &json!("i-7")));

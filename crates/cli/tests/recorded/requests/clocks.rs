@@ -1,5 +1,5 @@
-//! Spans that are stamped by a clock of their own, on recordings that the tests draw: how far that one is off is bounded by the times at which
-//! the kernel saw threads work for them.
+//! Spans stamped by a separate clock, on drawn recordings: its offset is bounded by the times at which the kernel saw threads work for these
+//! spans.
 
 use std::fmt::Write;
 use std::fs;
@@ -14,22 +14,23 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// The requests of a simulated service.
+/// The number of simulated requests.
 const REQUESTS: u64 = 200;
 /// The end of the recording, ns.
 const END: u64 = REQUESTS * 50 * MS + 2 * SECOND;
 
-/// A service of one thread, whose SDK has a clock of its own.
+/// A service with one thread, whose SDK has a separate clock.
 struct Service {
-    /// How far that clock is ahead of the host's, ns, at such a time.
+    /// The SDK clock's lead over the host's at a time, ns.
     ahead: fn(u64) -> i64,
-    /// How far realtime is ahead of [`REALTIME`] and the time of the recording, ns.
+    /// Realtime's lead over [`REALTIME`] plus the recording's time, ns.
     steered: fn(u64) -> u64,
-    /// One request of each number of them ends 2 ms before its thread has left it; 0: none.
+    /// One in this number of requests ends 2 ms before its thread runs again; 0: none.
     outlived: u64,
-    /// From where a span begins until its thread leaves the CPU, and from where that runs again until the span ends, ns.
+    /// The time from a span's beginning until its thread leaves the CPU, and from the thread's return until the span's
+    /// end, ns.
     around: (u64, u64),
-    /// The number of requests, one in 50 ms.
+    /// The number of requests, one every 50 ms.
     requests: u64,
 }
 
@@ -41,13 +42,13 @@ impl Service {
         (REALTIME + at + (self.steered)(at)).saturating_add_signed((self.ahead)(at)).to_string()
     }
 
-    /// Each request is begun as its thread runs, and goes on while that waits for 5 ms.
+    /// Each request begins while its thread runs, and continues while the thread waits for 5 ms.
     fn made(&self) -> Made {
         let mut drawing = String::from("thread front tid=10\n0 c0 idle started\n");
         let mut spans = Vec::new();
         let mut readings = (1..=END / SECOND).map(|second| second * SECOND).peekable();
         for number in 0..self.requests {
-            // So that not all are alike.
+            // Makes the requests differ.
             let jitter = (number * 7919) % 97 * US / 4;
             let woken = 10 * US + number * 50 * MS + jitter;
             let left = woken + 100 * US + jitter;
@@ -95,7 +96,7 @@ impl Service {
         made
     }
 
-    /// The clock of its spans in the document with these arguments.
+    /// The spans' clock in the document with these arguments.
     fn clock(&self, made: &Made, arguments: &[&str]) -> Value {
         let words = [&["requests", "wakepath.rec", "spans.json", "--json"], arguments].concat();
         let document = made.document(words);
@@ -108,7 +109,7 @@ impl Service {
     }
 }
 
-/// The bounds at each of three times, and whether the truth lies in them; none is wider than this.
+/// Checks the bounds at three times: the true offset lies within each, and none is wider than `widest`.
 #[track_caller]
 fn holds(clock: &Value, ahead: fn(u64) -> i64, widest: i64) {
     let offsets = clock["offsets"].as_array().expect("a list");
@@ -128,7 +129,7 @@ fn text(made: &Made, arguments: &[&str]) -> String {
     out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The warning about the clock, as far as it says how far that one is off.
+/// The clock's offset as the warning states it.
 fn warning(made: &Made, arguments: &[&str]) -> Option<String> {
     let out = text(made, arguments);
     let (_, said) = out.split_once("are stamped by a clock that is ")?;
@@ -142,7 +143,7 @@ fn a_clock_that_is_right_is_known_to_be_and_nobody_is_warned() {
     holds(&clock, EXACT.ahead, 200_000);
     assert_eq!((&clock["early"], &clock["late"]), (&json!(0), &json!(0)));
     assert_eq!(warning(&made, &[]), None);
-    // The truth is near the lower bound, and near the upper one.
+    // The true offset is near the lower bound, and near the upper.
     for around in [(US, 500 * US), (99 * US, US)] {
         let service = Service { around, ..EXACT };
         holds(&service.clock(&service.made(), &[]), service.ahead, 700_000);
@@ -164,7 +165,7 @@ fn a_clock_that_is_ahead_or_behind_is_bounded_and_said_with_each_answer() {
             assert!(said.ends_with(direction) && said.contains(" to 3"), "{arguments:?}: {said}");
         }
     }
-    // Half of a millisecond may be the unit of the stamps: it is in the document alone.
+    // Half a millisecond may be the stamps' unit: only the document shows it.
     let service = Service { ahead: |_| 500_000, ..EXACT };
     let made = service.made();
     holds(&service.clock(&made, &[]), service.ahead, 200_000);
@@ -182,7 +183,7 @@ fn a_clock_that_drifts_is_bounded_at_the_beginning_and_at_the_end() {
         said.contains("ahead of its host's at first and") && said.ends_with("ahead of its host's at last"),
         "{said}"
     );
-    // Realtime, of which the host's clock reads the steps too late and the SDK at once.
+    // Realtime steps, which the host's clock reads too late and the SDK at once.
     let steered = Service { steered: |at| if at > 4 * SECOND + 500 * MS { 300_000 } else { 0 }, ..EXACT };
     let made = steered.made();
     let clock = steered.clock(&made, &[]);
@@ -214,13 +215,13 @@ fn few_spans_that_ended_before_their_threads_left_them_show_no_clock_that_is_beh
         let service = Service { ahead: |_| -3_000_000, requests, ..EXACT };
         let made = service.made();
         assert_eq!(warning(&made, &[]).is_some(), is_said, "{requests}");
-        // One that is ahead is known by any.
+        // Any number of requests shows a clock that is ahead.
         let service = Service { ahead: |_| 3_000_000, requests, ..EXACT };
         assert!(warning(&service.made(), &[]).is_some(), "{requests}");
     }
 }
 
-/// Two processes give the same ids to their spans.
+/// Two processes give their spans the same ids.
 const TWINS: &str = "
 thread cart tid=10
 thread copy tid=20

@@ -1,4 +1,4 @@
-//! Requests whose threads nothing names: found by the connections on which they came, on recordings that the tests draw.
+//! Requests without a named thread: found by the connections on which they came, on drawn recordings.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ const REALTIME: u64 = 1_795_229_921_310_000_000;
 /// The unit of the drawings' times, ns.
 const UNIT: u64 = 100_000;
 
-/// `one` gets the request of span `a`, and waits for a lock of `two`, which works for that of `b`.
+/// `one` gets the request of span `a`, and waits for a lock held by `two`, which works for span `b`.
 const LOCK: &str = "
 flow ask_a 127.0.0.1:40001 > 127.0.0.1:8080
 flow say_a 127.0.0.1:8080 > 127.0.0.1:40001
@@ -35,7 +35,7 @@ thread two tid=11 tgid=10
 
 const SPANS: [Spanned; 2] = [Spanned('a', 2, 6, 60), Spanned('b', 2, 9, 50)];
 
-/// The letter of a span, its kind (2: a server's), its beginning and its end.
+/// A span's letter, its kind (2: a server's), its beginning and its end.
 #[derive(Clone, Copy)]
 struct Spanned(char, u8, u64, u64);
 
@@ -75,7 +75,7 @@ fn request(made: &Made, id: &str) -> Value {
     serde_json::from_str(&run(made, &["--request", id, "--json"])).expect("JSON")
 }
 
-/// The thread of each request, in the order of the spans; `-` where it is not known.
+/// Each request's thread, in the order of the spans; `-` if unknown.
 fn threads(drawing: &str, spans: &[Spanned], pid: Option<u32>) -> String {
     let made = drawn(drawing, spans, pid);
     let thread = |&Spanned(id, ..): &Spanned| {
@@ -99,7 +99,7 @@ fn a_request_belongs_to_the_thread_that_answers_on_its_connection() {
         (&document["request"]["join"], &document["window"]["tid"]),
         (&json!("connection"), &json!(10))
     );
-    // From 20 to 48 it waits for the other one.
+    // From 20 to 48 it waits for the other thread.
     let blocked = &document["blocked_by"];
     assert_eq!(blocked.as_array().map(Vec::len), Some(1), "{document:#}");
     assert_eq!((&blocked[0]["operation"], &blocked[0]["total_ns"]), (&json!("GET /b"), &json!(28 * UNIT)));
@@ -113,7 +113,7 @@ fn a_request_belongs_to_the_thread_that_answers_on_its_connection() {
 
 #[test]
 fn a_request_waits_for_the_one_whose_thread_waits_for_the_kernel() {
-    // With the lock, the other thread waits for one that works for no request.
+    // While holding the lock, the other thread waits for a thread that works for no request.
     let written = LOCK.replace("thread two", "thread writer tid=20\nthread two").replace(
         "48 c1 two waking one",
         "22 c1 two switch writer blocked call=74:3
@@ -128,12 +128,12 @@ fn a_request_waits_for_the_one_whose_thread_waits_for_the_kernel() {
 
 #[test]
 fn where_two_threads_answer_about_equally_near_neither_is_taken() {
-    // Both questions came before both spans, and both answers are as far from the end.
+    // Both questions came before both spans, and both answers are equally far from the end.
     let both = [Spanned('a', 2, 9, 56)];
     assert_eq!(threads(LOCK, &both, None), "-");
-    // It is no matter which answer it is where the same thread sent both.
+    // Either answer will do if the same thread sent both.
     assert_eq!(threads(&LOCK.replace("c0 one out", "c1 two out"), &both, None), "11");
-    // The answer's question came after the span began.
+    // The other answer's question came after the span began.
     assert_eq!(threads(LOCK, &[Spanned('b', 2, 7, 56)], None), "10");
     // Two spans lie beside one exchange, and one of them is nearer.
     assert_eq!(threads(LOCK, &[Spanned('a', 2, 6, 60), Spanned('c', 2, 7, 57)], None), "10 -");
@@ -143,25 +143,25 @@ fn where_two_threads_answer_about_equally_near_neither_is_taken() {
 #[test]
 fn only_a_servers_span_is_looked_for_and_only_where_others_call() {
     assert_eq!(threads(LOCK, &[Spanned('a', 3, 6, 60)], None), "-", "a client's span");
-    // The thread asked itself, and the next question is no answer.
+    // The thread itself asked, and the next question is no answer.
     let own = LOCK.replace(":40001", ":80").replace(":8080", ":40009");
     assert_eq!(threads(&own, &[Spanned('a', 2, 6, 60)], None), "-");
-    // Its handshake says who called, whatever the ports are.
+    // The handshake shows the caller, whatever the ports.
     let ask = "5 c0 one/net_rx in ask_a seq=1 len=9";
     let syn = format!("4 c0 one/net_rx in ask_a seq=1 len=0 flags=2\n{ask}");
     assert_eq!(threads(&own.replace(ask, &syn), &[Spanned('a', 2, 6, 60)], None), "10");
-    // An answer long before the span ends, or long behind it, is another one's.
+    // An answer long before or after the span's end belongs to another span.
     assert_eq!(threads(LOCK, &[Spanned('a', 2, 6, 7)], None), "-");
     assert_eq!(threads(LOCK, &[Spanned('a', 2, 62, 65)], None), "-");
     let beside = |other: Spanned| threads(LOCK, &[SPANS[1], other], None);
     assert_eq!(beside(Spanned('c', 2, 6, 20)), "11 -", "answered long behind its end");
     assert_eq!(beside(Spanned('c', 2, 62, 65)), "11 -", "answered before it began");
-    // A process that is not the service's.
+    // A process outside the service.
     assert_eq!(threads(LOCK, &SPANS, Some(10)), "10 11");
     assert_eq!(threads(LOCK, &SPANS, Some(4711)), "- -");
 }
 
-/// `front` passes on at once what `one` answers on another port.
+/// `front` forwards at once the answers that `one` gives on another port.
 #[test]
 fn a_service_has_the_port_whose_exchanges_fit_its_spans_best() {
     let proxied = LOCK.replace("thread one", "thread front tid=9\nthread one")

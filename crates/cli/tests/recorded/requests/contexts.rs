@@ -1,5 +1,4 @@
-//! Requests whose threads say for which span they work, on recordings that the tests draw: what is measured, what is
-//! inferred, and what is not known.
+//! Requests whose threads name their span, on drawn recordings: measured, inferred, and unknown times.
 
 use std::fs;
 
@@ -8,7 +7,8 @@ use wakepath_harness::made::{Made, made};
 
 use super::{REALTIME, write_spans};
 
-/// `cart` waits for a lock of `stock`, which is preempted while it has it. `CONTEXT` is the context of `stock` as it leaves.
+/// `cart` waits for a lock held by `stock`, which is preempted meanwhile. `CONTEXT` is the context of `stock` as it leaves
+/// its CPU.
 const LOCK: &str = "
 thread cart tid=10
 thread stock tid=11 tgid=10
@@ -51,7 +51,7 @@ fn run(made: &Made, arguments: &[&str]) -> String {
     out
 }
 
-/// The pieces of the request of `cart`, each with its end, and what blocked it.
+/// The pieces of the request of `cart`, each with its end, and the requests that blocked it.
 fn answer(drawing: &str) -> (Vec<String>, Value) {
     pieces(&run(&drawn(drawing), &["--request", "aaaa", "--json"]))
 }
@@ -79,7 +79,7 @@ fn pieces(out: &str) -> (Vec<String>, Value) {
 #[test]
 fn a_request_is_blocked_by_the_one_that_the_thread_with_the_lock_says_it_works_for() {
     let (pieces, blocked_by) = answer(&LOCK.replace("CONTEXT", "b/b"));
-    // Before its first reading it is not known for what a thread works.
+    // Before a thread's first reading, its span is not known.
     let expected = [
         "60 - -",
         "70 a measured",
@@ -140,7 +140,8 @@ fn a_thread_without_a_span_blames_no_request_and_one_that_could_not_be_read_is_n
     assert_eq!((&pieces[3..4], blocked_by), (&["500 - -".to_owned()][..], json!([])));
 }
 
-/// `cart` waits for a thread that it made, which waits for a CPU before it runs. `FIRST` is its first reading.
+/// `cart` waits for a new thread of its own, which waits for a CPU before it runs. `FIRST` is the new thread's first
+/// reading.
 const NEW: &str = "
 thread cart tid=10
 thread pay tid=12 tgid=10
@@ -187,9 +188,9 @@ fn a_new_thread_works_for_nothing_before_it_runs_and_a_new_process_may_work_for_
             "650 a inferred"
         ]
     );
-    // It has the memory of its parent.
+    // The new thread has its parent's memory.
     assert_eq!(answer(read, "11")[3..5], ["400 - -", "420 b measured"]);
-    // The recorder did not know it by its first switch: what it worked for until then was not read.
+    // The recorder did not know the thread by its first switch: its context until then was not read.
     assert_eq!(answer("", "10")[3], "500 - -");
 }
 
@@ -213,7 +214,7 @@ fn after_a_loss_in_the_file_an_earlier_context_holds_no_more() {
     }
 }
 
-/// `copy` says of itself that it works for the span that `cart` works for, and says so first.
+/// `copy` names the span for which `cart` works, and names it first.
 const TWINS: &str = "
 thread cart tid=10
 thread copy tid=20
@@ -228,7 +229,7 @@ thread copy tid=20
 800 c0 cart switch idle blocked call=35:0
 ";
 
-/// A recording with spans of services, each with the number of its process.
+/// A recording with services' spans, each with its process number.
 fn of_services(drawing: &str, services: &[(&str, Option<u32>, Value)]) -> Made {
     let made = made(drawing, &[]);
     let resources: Vec<_> = services
@@ -255,7 +256,7 @@ fn a_process_that_says_the_ids_of_another_ones_span_is_not_joined_where_the_serv
     };
     assert_eq!(tid(Some(10)), 10);
     assert_eq!(tid(Some(20)), 20);
-    // Not known; and the number of another PID namespace, which fits no process.
+    // Unknown, and a number from another PID namespace, which fits no process.
     assert_eq!(tid(None), 20);
     assert_eq!(tid(Some(7)), 20);
 }
@@ -292,7 +293,7 @@ fn a_number_of_a_thread_that_belongs_to_another_process_is_not_taken() {
 fn between_two_open_requests_a_thread_is_said_to_work_for_neither_and_not_for_none() {
     let turns = "100 c0 cart context b/b\n100 c0 cart switch";
     let (pieces, _) = answer(&LOCK.replace("CONTEXT", "b/b").replace("100 c0 cart switch", turns));
-    // From 70 to 100 it turns from the one to the other: no basis is named.
+    // From 70 to 100 it turns from one span to the other: no basis is named.
     assert_eq!(pieces[..3], ["60 - -", "70 a measured", "300 - -"]);
 }
 
@@ -313,7 +314,7 @@ fn a_context_that_was_read_at_a_waking_counts_from_there_on() {
     let other = "b".repeat(16);
     assert_eq!(
         first,
-        // Up to where the next span begins.
+        // Until the next span begins.
         [(&json!(30), &Value::Null, &Value::Null), (&json!(50), &json!(other), &json!("inferred"))]
     );
 }
@@ -323,12 +324,12 @@ fn processes_whose_contexts_could_never_be_read_stand_in_the_summary_of_a_record
     let second = "45 c1 copy context b/b\n60 c0 cart context";
     for (drawing, unread) in [
         (TWINS.replace("copy context a/a", "copy context unknown"), json!([{"pid": 20, "comm": "copy"}])),
-        // Once it was read.
+        // Once its context was read.
         (
             TWINS.replace("copy context a/a", "copy context unknown").replace("60 c0 cart context", second),
             json!([]),
         ),
-        // Another thread of its process was read.
+        // Another thread in its process was read.
         (
             TWINS.replace("copy context a/a", "copy context unknown").replace("tid=20", "tid=20 tgid=10"),
             json!([]),
@@ -346,7 +347,8 @@ fn processes_whose_contexts_could_never_be_read_stand_in_the_summary_of_a_record
     }
 }
 
-/// `cart` reads the request and hands it over; `stock` takes it up once another one is done. `EARLY` or `LATE` wakes it.
+/// `cart` reads the request and hands it over; `stock`, whose context is `BEFORE`, picks it up when another is done.
+/// `EARLY` or `LATE` wakes `stock`.
 const HAND_OVER: &str = "
 thread cart tid=10
 thread stock tid=11 tgid=10
@@ -371,8 +373,8 @@ LATE
 700 c0 idle stopped
 ";
 
-/// The segments of a request that was handed over, each with its kind, its thread and its end; and the time for which others
-/// blocked it.
+/// The segments of a handed-over request, each with its end, kind, thread and rule; and the time for which others blocked
+/// the request.
 fn handed_over(before: &str, early: &str, late: &str) -> (Vec<String>, Value) {
     let drawing = HAND_OVER.replace("BEFORE", before).replace("EARLY", early).replace("LATE", late);
     let (segments, blocked_by) = segments(&drawn(&drawing));
@@ -380,7 +382,7 @@ fn handed_over(before: &str, early: &str, late: &str) -> (Vec<String>, Value) {
     (kinds, blocked_by)
 }
 
-/// The segments of a request, each with its basis.
+/// A request's segments, each with its basis.
 fn segments(made: &Made) -> (Vec<(String, String)>, Value) {
     let out = run(made, &["--request", "aaaa", "--json"]);
     let document: Value = serde_json::from_str(&out).expect("JSON");
@@ -408,7 +410,8 @@ fn a_request_that_is_handed_over_is_in_the_queue_while_the_thread_that_takes_it_
         "70 runnable cart -",
         "100 running cart -",
         "300 queue stock handed_over",
-        // It takes it up at some time while it runs, at the latest here; the other one is open too.
+        // The thread picks the request up at some time while it runs, at the latest here; the other request is open
+        // too.
         "320 running stock -",
         "600 timer stock -",
         "650 running stock -",
@@ -438,12 +441,14 @@ fn a_context_that_was_not_recorded_at_a_waking_was_the_one_before() {
     let wakes = |context: &str| format!("200 c1 stock{context} waking other\n210 c2 idle switch other");
     let expected = ["100 a inferred", "200 - inferred", "320 a inferred", "600 a measured"];
     assert_eq!(taken(&wakes(""))[2..6], expected);
-    // Without it the thread may have taken the request up as it began to run, which was open since then.
+    // Without it, the thread may have picked up the request when it began to run, since the request was open from then
+    // on.
     let unread = ["320 a inferred", "600 a measured"];
     assert_eq!(taken("")[2..4], unread);
-    // An interrupt that wakes another thread while this one runs reads no context.
+    // An interrupt that wakes another thread while this thread runs reads no context.
     assert_eq!(taken(&wakes("/timer"))[2..4], unread);
-    // Nor is it the one before where a record of the thread may be missing: a damaged file's, or one of a ring without room at the waking.
+    // The earlier context does not hold either if a record of the thread may be missing: in a damaged file, or in a ring without room at
+    // the waking.
     for (to, count, is_read) in
         [(150, 0, false), (150, 1, true), (199, 1, true), (200, 1, false), (205, 1, false)]
     {
@@ -458,7 +463,8 @@ fn a_context_that_was_not_recorded_at_a_waking_was_the_one_before() {
 fn a_request_that_the_program_noted_as_queued_is_measured_to_be_in_the_queue_from_there_on() {
     let late = "300 c1 idle/timer waking stock\n300 c1 idle switch stock";
     let drawing = HAND_OVER.replace("BEFORE", "b/b").replace("EARLY", "").replace("LATE", late);
-    // The thread that read the request has it until then, and at most until 100. A time behind that says nothing of the time before it.
+    // The thread that read the request has it until this time, and at most until 100. A later time shows nothing about the time before
+    // it.
     for (queued, basis, rule, since) in [
         (Some(90), "measured", "-", 90),
         (Some(100), "measured", "-", 100),
@@ -484,8 +490,8 @@ fn a_request_that_the_program_noted_as_queued_is_measured_to_be_in_the_queue_fro
 fn a_request_is_in_no_queue_while_a_call_of_another_service_is_under_way() {
     let late = "300 c1 idle/timer waking stock\n300 c1 idle switch stock";
     let drawing = HAND_OVER.replace("BEFORE", "b/b").replace("EARLY", "").replace("LATE", late);
-    // One that begins behind the time at which the first thread left the request was not under way there; one that is not
-    // answered by the time at which the second one has it was not waited for.
+    // A call that begins after the first thread left the request was not under way there; a call without an answer by the
+    // time the second thread has the request was not awaited.
     for ((from, to), until) in
         [((80, 250), 250), ((100, 250), 250), ((101, 250), 100), ((80, 100), 100), ((80, 330), 100)]
     {
@@ -501,7 +507,7 @@ fn a_request_is_in_no_queue_while_a_call_of_another_service_is_under_way() {
     }
 }
 
-/// An event loop serves two requests. Its context is read twice, where `READ` is not empty.
+/// An event loop serves two requests. `FIRST` and `SECOND` are readings of its context, or empty.
 const LOOP: &str = "
 thread loop tid=10
 0 c0 idle started
@@ -552,7 +558,7 @@ fn a_request_that_waits_behind_the_turn_of_another_one_in_an_event_loop_is_block
     let by_thread = [(100, none), (200, own), (400, other), (500, own), (650, none)];
     assert_eq!(pieces, by_thread.map(|(to, said)| format!("{to} {said}")));
     assert_eq!(blocked_by, [json!(200)]);
-    // Where its context was read, that holds.
+    // Where the context was read, the reading holds.
     let (pieces, blocked_by) = judged(["60 c0 loop context b/b", "550 c0 loop context a/a"], "200 200");
     let none = "- context inferred";
     let expected = [
@@ -568,11 +574,11 @@ fn a_request_that_waits_behind_the_turn_of_another_one_in_an_event_loop_is_block
     ];
     assert_eq!(pieces, expected.map(|(to, said)| format!("{to} {said}")));
     assert_eq!(blocked_by, [json!(210)]);
-    // Two claim the time from 150 to 200: nobody is blamed.
+    // Two requests claim the time from 150 to 200: none is blamed.
     let (pieces, blocked_by) = judged(["", ""], "150 250");
     assert_eq!(pieces[1..4], ["150 a thread inferred", "200 - none -", "400 b thread inferred"]);
     assert_eq!(blocked_by, [json!(200)]);
-    // A turn beyond its span is not believed, and none of this span's is: beside the turns of the other one it is not known.
+    // A turn beyond its span invalidates all turns of this span: beside the other span's turns the request is not known.
     let (pieces, blocked_by) = judged(["", ""], "200 2000000");
     let expected =
         ["100 - none -", "200 a thread inferred", "400 - none -", "500 a thread inferred", "600 - none -"];

@@ -1,4 +1,4 @@
-//! Explained requests in the formats of other tools: spans below the slow one, in a file and sent to a backend.
+//! Explained requests in other tools' formats: spans below the slow span, in a file and sent to a backend.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use wakepath_otlp::{Options, Receiver};
 
 use super::{LOCKS, REALTIME};
 
-/// A request of the service `shop`: the digit that its ids are made of, its name, its time, its thread.
+/// A request in the service `shop`: the digit for its ids, its name, its time, its thread.
 fn span(id: char, name: &str, times: (u64, u64), tid: u32) -> Value {
     super::span(id, None, name, times, Some(tid))
 }
@@ -33,7 +33,7 @@ fn write_spans(made: &Made, spans: &[Value]) {
     fs::write(made.folder().join("spans.json"), document.to_string()).expect("a file");
 }
 
-/// Three requests; the first one has a part in the same service, and the last one failed.
+/// Three requests; the first has a part in the same service, and the last failed.
 fn locks() -> Made {
     let made = made(LOCKS, &[]);
     let mut part = span('e', "SELECT", (520, 600), 10);
@@ -53,7 +53,7 @@ fn run(made: &Made, arguments: &[&str]) -> (i32, String, String) {
     made.run([&["requests", "wakepath.rec"], arguments].concat())
 }
 
-/// Exports requests to a file and reads it by the types that OpenTelemetry publishes.
+/// Exports requests to a file and reads it by OpenTelemetry's published types.
 #[track_caller]
 fn exported(made: &Made, arguments: &[&str]) -> Vec<TracesData> {
     let (code, _, err) = run(made, &[&["spans.json", "--export-otlp", "out.json"], arguments].concat());
@@ -72,14 +72,14 @@ fn service(spans: &ResourceSpans) -> String {
     .collect()
 }
 
-/// The spans of a service.
+/// A service's spans.
 fn of_service(documents: &[TracesData], name: &str) -> Vec<Span> {
     let all = documents.iter().flat_map(|document| &document.resource_spans);
     let of_service = all.filter(|spans| service(spans) == name);
     of_service.flat_map(|spans| &spans.scope_spans).flat_map(|scope| &scope.spans).cloned().collect()
 }
 
-/// The attributes of a span as texts.
+/// A span's attributes as texts.
 fn attributes(span: &Span) -> BTreeMap<String, String> {
     let text = |value: &Attribute| match value {
         Attribute::StringValue(text) => text.clone(),
@@ -95,7 +95,7 @@ fn attributes(span: &Span) -> BTreeMap<String, String> {
     pair.collect()
 }
 
-/// The span over all of a request, and those of its parts: they tile it, and are below the former.
+/// The span over a whole request, and the spans for its parts: they tile it, and are below it.
 #[track_caller]
 fn explanation(spans: &[Span], request: char, (from, to): (u64, u64)) -> (Span, Vec<Span>) {
     let root = u8::from_str_radix(&request.to_string().repeat(2), 16).expect("a digit");
@@ -170,7 +170,7 @@ fn a_request_has_its_path_as_spans_below_it_that_name_the_requests_which_blocked
 #[test]
 fn a_thread_that_goes_from_one_request_to_the_next_makes_two_parts() {
     let made = made(LOCKS, &[]);
-    // The thread runs on between the two: its segment is one, and each request has its own piece of it.
+    // The thread continues to run between the two: its segment is one, and each request has a separate piece of it.
     write_spans(
         &made,
         &[
@@ -231,7 +231,7 @@ fn an_exported_file_is_read_again_as_the_spans_that_it_was_made_of() {
             out.replace(file, "FILE")
         };
         assert_eq!(of("out.json"), of("spans.json"), "{more:?}");
-        // Beside the spans themselves, each stands there once.
+        // Beside the spans themselves, each appears once.
         let (_, out, _) = run(&made, &[&["spans.json", "out.json"], more].concat());
         assert_eq!(out.replace("spans.json out.json", "FILE"), of("spans.json"), "{more:?}");
     }
@@ -252,7 +252,7 @@ fn a_second_export_is_the_same() {
     let mut different = all.clone();
     different.dedup();
     assert_eq!(all, different, "no id twice");
-    // Those of one request do not depend on the others that are exported.
+    // A request's ids do not depend on the other exported requests.
     let of_one = ids(&exported(&made, &["--request", "aaaa"]));
     assert!(of_one.len() > 2 && of_one.iter().all(|id| all.contains(id)));
 }
@@ -382,7 +382,7 @@ fn an_export_needs_requests_and_a_place() {
     assert!(!made.folder().join("out.json").exists());
 }
 
-/// A thread that sleeps again and again, once for much longer.
+/// A thread that sleeps repeatedly, once for much longer.
 fn sleeps(rounds: u64) -> (String, u64) {
     let mut trace = String::from("thread cart tid=10\n0 c0 idle started\n0 c0 idle switch cart\n");
     let mut at = 100;

@@ -1,4 +1,4 @@
-//! Requests whose spans begin in goroutines, on recordings that the tests draw: which goroutine, where two processes gave the same ids.
+//! Requests whose spans begin in goroutines, on drawn recordings: the right goroutine, even if two processes gave the same ids.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use wakepath_harness::made::{Made, made};
 /// The recording's clock in realtime, ns.
 const REALTIME: u64 = 1_795_229_921_310_000_000;
 
-/// Goroutine 5 of `copy`, the first, and goroutine 7 of `cart` begin a span with the same ids.
+/// Goroutine 5 in `copy`, the first, and goroutine 7 in `cart` begin a span with the same ids.
 const TWINS: &str = "
 thread cart tid=10 parent=2
 thread copy tid=20 parent=PARENT
@@ -36,7 +36,7 @@ fn span(id: char) -> Value {
     })
 }
 
-/// A recording with the spans of services, each with the number of its process.
+/// A recording with services' spans, each with its process number.
 fn drawn(drawing: &str, services: &[(&str, Option<u32>, &[Value])]) -> Made {
     let made = made(drawing, &[]);
     let of_service = |(name, pid, spans): &(&str, Option<u32>, &[Value])| {
@@ -50,7 +50,7 @@ fn drawn(drawing: &str, services: &[(&str, Option<u32>, &[Value])]) -> Made {
     made
 }
 
-/// The way in which the request of a service is joined, its goroutine, and the thread that its path is of.
+/// The way in which a service's request is joined, its goroutine, and its path's thread.
 fn joined(made: &Made, service: &str) -> (String, Value, Value) {
     let words = ["requests", "wakepath.rec", "spans.json", "--service", service, "--slowest", "1", "--json"];
     let (code, out, err) = made.run(words);
@@ -75,10 +75,10 @@ fn a_process_in_which_a_span_of_another_ones_ids_begins_has_not_the_other_ones_r
     let of = |pid| joined(&drawn(&drawing, &[("shop", pid, &[span('a')])]), "shop");
     assert_eq!(of(Some(10)), goroutine(7, 10));
     assert_eq!(of(Some(20)), goroutine(5, 20));
-    // Which of them it is, is not known; nor by a number of another PID namespace, which fits no process.
+    // The goroutine stays unknown, also with a number from another PID namespace, which fits no process.
     assert_eq!(of(None), nobody());
     assert_eq!(of(Some(7)), nobody());
-    // Nobody else gave these ids.
+    // No other process gave these ids.
     let alone = drawing.replace("20 c1 copy go 5 begins a/a\n", "");
     for pid in [None, Some(7), Some(10)] {
         let made = drawn(&alone, &[("shop", pid, &[span('a')])]);
@@ -103,7 +103,7 @@ fn a_copied_fork_has_the_spans_that_its_parent_has_not() {
     let of = |id| joined(&drawn(&drawing, &[("shop", Some(10), &[span(id)])]), "shop");
     assert_eq!(of('a'), goroutine(7, 10), "the process that the service names");
     assert_eq!(of('b'), goroutine(5, 20), "the one that descends from it");
-    // One that does not descend from it, of a service whose process is there.
+    // A process that does not descend from it, while the service's process is there.
     let forged = drawing.replace("parent=10", "parent=2");
     let made = drawn(&forged, &[("shop", Some(10), &[span('a'), span('b')])]);
     let words = ["requests", "wakepath.rec", "spans.json", "--request", "bbbb", "--json"];

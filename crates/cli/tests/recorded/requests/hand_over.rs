@@ -1,5 +1,5 @@
-//! Requests that a called service hands over from thread to thread, on recordings that the tests draw: which thread, and which other request,
-//! stands for each part of the caller's wait.
+//! Requests that a called service hands over from thread to thread, on drawn recordings: the thread, and the other request, behind each part
+//! of the caller's wait.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use wakepath_harness::made::{Made, made};
 /// The recording's clock in realtime, ns.
 const REALTIME: u64 = 1_795_229_921_310_000_000;
 
-/// `front` calls a service at 95 and waits from 100 on. `reads` is woken by the call, gets its CPU at 300 and has the request until 340. `works`
-/// takes it up, and answers at 620. `BEFORE` is what `works` does until 350.
+/// `front` calls a service at 95 and waits from 100 on. The call wakes `reads`, which gets its CPU at 300 and has the request until 340. `works`
+/// picks it up, and answers at 620. `BEFORE` is the activity of `works` until 350.
 const CALLED: &str = "
 thread front tid=10
 thread reads tid=11 tgid=10
@@ -41,7 +41,7 @@ BEFORE
 700 c0 front switch idle blocked call=35:0
 ";
 
-/// `reads` gets its CPU and hands the request over. `READS` is its context that is read there; `WAKES` wakes `works`.
+/// `reads` gets its CPU and hands the request over. `READS` is its context read there; `WAKES` wakes `works`.
 const READ: &str = "
 300 c1 noise switch reads runnable
 330 c1 reads context READS
@@ -50,7 +50,7 @@ WAKES
 340 c1 reads switch idle blocked call=7:0
 ";
 
-/// `works` is done with another request before the call is read, and waits for work.
+/// `works` finishes another request before the call is read, and waits for work.
 const IDLE: &str = "
 40 c2 works context b/b
 40 c2 works switch idle blocked call=35:0
@@ -62,7 +62,7 @@ READ
 350 c2 idle switch works
 ";
 
-/// `works` is busy with another request since before the call, until it takes this one up.
+/// `works` is busy with another request since before the call, until it picks up this request.
 const BUSY: &str = "
 40 c2 works context b/b
 40 c2 works switch idle blocked call=35:0
@@ -71,7 +71,7 @@ READ
 350 c2 idle switch works
 ";
 
-/// `works` waits for work until 250, and then is busy with another request until it takes this one up.
+/// `works` waits for work until 250, and then is busy with another request until it picks up this request.
 const BUSY_LATER: &str = "
 40 c2 works context none
 40 c2 works switch idle blocked call=202:0
@@ -111,7 +111,7 @@ fn span(ids: (char, char), parent: &str, name: &str, (from, to): (u64, u64), tid
     })
 }
 
-/// A recording and the spans of its service.
+/// A recording and its service's spans.
 fn drawn(drawing: &str, spans: &[Value]) -> Made {
     let made = made(drawing, &[]);
     let service = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
@@ -121,13 +121,12 @@ fn drawn(drawing: &str, spans: &[Value]) -> Made {
     made
 }
 
-/// The pieces of the request of `front`, beside the one that it makes of the service, and another one. `tid` is the thread that the span of the
-/// service names.
+/// The pieces of the request of `front`, with its request to the service, and another request. `tid` is the thread named by the service's span.
 fn pieces(before: &str, reads: &str, wakes: &str, tid: Option<u32>) -> Vec<String> {
     pieces_with(before, reads, wakes, tid, |drawing| drawing)
 }
 
-/// The same, of a drawing that is changed so.
+/// The same, for a drawing changed by `changed`.
 fn pieces_with(
     before: &str,
     reads: &str,
@@ -173,7 +172,7 @@ fn pieces_of(made: &Made) -> Vec<String> {
 
 const WAKES: &str = "332 c1 reads waking works";
 
-/// The front's own time before it waits.
+/// The front's own time before its wait.
 const OWN: [&str; 3] = ["60 running front - -", "70 runnable front - -", "100 running front - -"];
 
 /// `reads` stands for the time until it leaves the request; `works` has no CPU until 350.
@@ -183,7 +182,7 @@ const BY_READER: [&str; 3] = [
     "350 runnable works handed_over -",
 ];
 
-/// The front's own time behind its wait.
+/// The front's own time after its wait.
 const END: [&str; 2] = ["630 runnable front - -", "650 running front - -"];
 
 #[test]
@@ -197,10 +196,10 @@ fn a_reader_without_a_cpu_stands_for_its_time_and_not_what_the_worker_did_for_ot
 #[test]
 fn a_reader_whose_context_was_not_read_is_known_by_the_thread_of_the_span() {
     let found = pieces(IDLE, "none", WAKES, Some(11));
-    // Nothing shows when it left the request: at the latest as it woke `works`.
+    // Nothing shows when it left the request: at the latest when it woke `works`.
     let by_reader = BY_READER.map(|piece| piece.replace("340", "332"));
     assert_eq!(found[3..6], by_reader);
-    // Without it, the worker's own time stands.
+    // Without the span's thread, the worker's own time stands.
     let found = pieces(IDLE, "none", WAKES, None);
     assert!(found.contains(&"200 timer works - b".to_owned()), "{found:?}");
 }
@@ -226,7 +225,7 @@ fn a_worker_that_becomes_busy_before_the_request_is_handed_over_keeps_it_waiting
     );
 }
 
-/// `works` waits for a lock that `holder` has, and works for no request, until it takes this one up.
+/// `works` waits for a lock held by `holder`, and works for no request, until it picks up this request.
 const LOCKED: &str = "
 40 c2 works context none
 40 c2 works switch holder blocked call=202:0x2000 op=128 value=2 claim=holder
@@ -236,7 +235,7 @@ READ
 355 c2 works context none
 ";
 
-/// Nobody can read for which request `works` works until it takes this one up.
+/// The context of `works` cannot be read until it picks up this request.
 const UNREADABLE: &str = "
 40 c2 works context unknown
 40 c2 works switch idle blocked call=35:0
@@ -245,7 +244,7 @@ READ
 350 c2 idle switch works
 ";
 
-/// `works` waits for work until an interrupt wakes it behind the time at which `reads` has left the request, while `other` runs.
+/// `works` waits for work until an interrupt wakes it after `reads` has left the request, while `other` runs.
 const WOKEN_BY_TIMER: &str = "
 40 c2 works context none
 40 c2 works switch other blocked call=202:0
@@ -265,7 +264,7 @@ fn a_worker_that_waits_for_a_lock_is_not_idle() {
     let found = pieces_with(LOCKED, "a/d", "", Some(11), |drawing| {
         drawing.replace("thread noise", "thread holder tid=15 tgid=10\nthread noise")
     });
-    // Had the request been handed over sooner, it would have taken it up no sooner.
+    // An earlier hand-over would not have let it pick up the request earlier.
     assert_eq!(found[3], "345 running holder handed_over -", "{found:?}");
 }
 
@@ -298,7 +297,7 @@ fn a_worker_that_turns_to_another_request_before_it_answers_has_answered_the_cal
 
 #[test]
 fn a_thread_that_has_the_request_beside_the_one_that_answers_does_not_stand_for_it() {
-    // `other` has the request too, from before `works` takes it up until behind the answer.
+    // `other` has the request too, from before `works` picks it up until after the answer.
     let other = "340 c1 reads switch other blocked call=7:0\n345 c1 other context a/d\n\
                  346 c1 other switch idle blocked call=35:0";
     let ends = "640 c1 idle/timer waking other\n640 c1 idle switch other\n641 c1 other context none\n\
@@ -329,7 +328,8 @@ fn a_worker_that_was_busy_since_before_two_others_had_the_request_keeps_it_waiti
     assert_eq!(found[3..5], ["346 timer works handed_over b", "350 queue works handed_over b"], "{found:?}");
 }
 
-/// One service: `reads` begins the request, and hands it at 200 to `works`, which is busy with another request since before it began until 300.
+/// One service: `reads` begins the request, and at 200 hands it to `works`, which is busy with another request from before its beginning until
+/// 300.
 const POOL: &str = "
 thread reads tid=11
 thread works tid=12 tgid=11
@@ -397,7 +397,7 @@ thread taker tid=13 tgid=10
 700 c2 front switch idle blocked call=35:0
 ";
 
-/// The pieces of the request of `front` where `taker` takes its request up at `taken`.
+/// The pieces of the request of `front` if `taker` picks up its request at `taken`.
 fn out_of_turn(taken: u64) -> Vec<String> {
     out_of_turn_in(OUT_OF_TURN, (taken, 600))
 }
@@ -415,7 +415,8 @@ fn out_of_turn_in(drawing: &str, other: (u64, u64)) -> Vec<String> {
 fn a_lock_that_was_taken_out_of_turn_is_had_by_its_taker_from_where_it_took_its_request_up() {
     let rest = ["510 runnable front - -", "650 running front - -"];
     let owned = ["100 running front - -", "200 running owner lock_turns -"];
-    // While `taker` sleeps, `first` keeps the others waiting. From there until `first` finds the lock taken, at 290, it is not certain.
+    // While `taker` sleeps, `first` keeps the others waiting. From then until `first` finds the lock taken, at 290, the owner is not
+    // certain.
     let taken = [
         "210 runnable first lock_turns -",
         "240 runnable first - -",
@@ -423,7 +424,7 @@ fn a_lock_that_was_taken_out_of_turn_is_had_by_its_taker_from_where_it_took_its_
         "500 running taker lock_turns b",
     ];
     assert_eq!(out_of_turn(240), [&owned[..], &taken, &rest].concat());
-    // Its request begins behind that: the lock is not taken for it.
+    // Its request begins later: the lock is not taken for this request.
     let before = [
         "210 runnable first lock_turns -",
         "260 runnable first - -",
@@ -439,7 +440,7 @@ fn a_lock_that_was_taken_out_of_turn_is_had_by_its_taker_from_where_it_took_its_
 }
 
 /// `reads` works for the request `a` and wakes `first` for it, which gets no CPU until 700. Then `reads` sleeps, reads the request `b`, and wakes
-/// `second` for that: `second` takes `a`, the first one in the queue, at 420. `FIRST` wakes `first`.
+/// `second` for it: `second` takes `a`, the first request in the queue, at 420. `FIRST` wakes `first`.
 const OVERTAKEN: &str = "
 thread reads tid=11
 thread first tid=12 tgid=11
@@ -481,7 +482,7 @@ FIRST
 900 c0 idle stopped
 ";
 
-/// The pieces of the request a until 430, in a drawing that is changed so.
+/// The pieces of the request a until `second` has picked it up, in a drawing changed by `changed`.
 fn overtaken(first: &str, changed: impl FnOnce(String) -> String) -> Vec<String> {
     let spans = [
         span(('a', 'a'), "", "GET /first", (85, 650), None),
@@ -494,7 +495,7 @@ fn overtaken(first: &str, changed: impl FnOnce(String) -> String) -> Vec<String>
 
 const WAKES_FIRST: &str = "150 c0 reads waking first";
 
-/// `second` runs and takes the request up.
+/// `second` runs and picks up the request.
 const TAKEN: [&str; 2] = ["420 runnable second - -", "440 running second - -"];
 
 #[test]
@@ -513,13 +514,13 @@ fn where_no_worker_was_woken_for_a_request_nothing_shows_what_kept_it_until_anot
         overtaken("", |drawing| drawing.replace("\n90 c0", "\n80 c0 reads waking first\n90 c0")),
         expected
     );
-    // Or as `reads` had left it.
+    // The worker was woken after `reads` had left the request.
     let later = |drawing: String| drawing.replace("\n210 c0", "\n205 c0 reads waking first\n210 c0");
     assert_eq!(overtaken("", later), expected);
-    // The one that was woken works for another request, and did not wait for work.
+    // The woken worker works for another request, and did not wait for work.
     let busy = |drawing: String| drawing.replace("30 c1 first context none", "30 c1 first context c/c");
     assert_eq!(overtaken(WAKES_FIRST, busy), expected);
-    // The one that was woken for it waits for work again.
+    // The worker woken for the request waits for work again.
     let idle = "250 c1 noise switch first runnable\n255 c1 first context none\n\
                 260 c1 first switch noise blocked call=202:0\n300 c0 idle/timer";
     let again = |drawing: String| {

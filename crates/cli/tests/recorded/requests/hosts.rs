@@ -1,5 +1,5 @@
-//! Requests that go from one host to another: each host's spans by its own clock, threads with equal numbers, a host that was
-//! not recorded.
+//! Requests that go from one host to another: each host's spans by its own clock, threads with equal numbers, an unrecorded
+//! host.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,14 +13,14 @@ use wakepath_harness::made::{Made, made, made_at};
 
 /// The number of rounds, one every millisecond: a client asks, and a server on another host answers.
 const ROUNDS: u64 = 200;
-/// The time of a packet on its way, the time for which the server works for a request, and before that for another one, ns.
+/// A packet's travel time, the server's work for a request, and its earlier work for another request, ns.
 const FLIGHT: u64 = 20_000;
 const COMPUTES: u64 = 300_000;
 const BUSY: u64 = 150_000;
-/// The round whose request is asked about.
+/// The round of the request in question.
 const ROUND: u64 = 100;
 
-/// Realtime of the client's host at its 0, ns. The server's host has another realtime, and a monotonic clock that began
+/// Realtime on the client's host at its 0, ns. The server's host has another realtime, and a monotonic clock that began
 /// earlier and is faster.
 const REALTIME: u64 = 1_795_229_921_310_000_000;
 const AHEAD: u64 = 3_000_000_000;
@@ -33,22 +33,22 @@ const fn servers(at: u64) -> u64 {
     at + at / 20_000 + 18_000_000_000_000
 }
 
-/// Realtime of the server's host, which has one reading of it and runs like its clock from there on.
+/// Realtime on the server's host, which is read once and then runs like this host's clock.
 const fn servers_wall(at: u64) -> u64 {
     REALTIME + AHEAD + servers(at) - servers(0)
 }
 
-/// A small time that differs from packet to packet.
+/// A small time that differs between packets.
 const fn jitter(round: u64) -> u64 {
     round * 7919 % 9_000
 }
 
-/// When a request is sent.
+/// The time at which a request is sent.
 const fn sent(round: u64) -> u64 {
     1_000_000 * round + 500_000
 }
 
-/// When it arrives, when the server turns to it, when it answers, and when that arrives.
+/// The times of its arrival, of the server's turn to it, of its answer, and of the answer's arrival.
 const fn times(round: u64) -> [u64; 4] {
     let arrived = sent(round) + FLIGHT + jitter(round);
     let begun = arrived + BUSY;
@@ -56,8 +56,8 @@ const fn times(round: u64) -> [u64; 4] {
     [arrived, begun, answered, answered + FLIGHT + jitter(round + 50)]
 }
 
-/// The recording of each host. The server works for another request when one of ours arrives. `context` is a line about the server's
-/// thread as it stops.
+/// Each host's recording. The server works for another request when the client's request arrives. `context` is a line about the
+/// server's thread as it stops.
 fn rpc(context: &str) -> (String, String) {
     let flows = "flow request 10.0.0.1:40000 > 10.0.0.2:80\nflow reply 10.0.0.2:80 > 10.0.0.1:40000\n";
     let mut client = format!("thread client tid=10\n{flows}0 c0 idle started\n0 c0 idle switch client\n");
@@ -87,7 +87,7 @@ fn rpc(context: &str) -> (String, String) {
     (client, server)
 }
 
-/// A span: the digits of its trace and its own id, that of the span above, its name, its realtimes, its thread.
+/// A span: the digits for its trace, for its own id and for its parent's, its name, its realtimes, its thread.
 fn span(ids: [char; 3], name: &str, (from, to): (u64, u64), tid: Option<u32>) -> Value {
     let mut span = json!({
         "traceId": ids[0].to_string().repeat(32),
@@ -106,7 +106,7 @@ fn span(ids: [char; 3], name: &str, (from, to): (u64, u64), tid: Option<u32>) ->
     span
 }
 
-/// The spans of a service on a host.
+/// A service's spans on a host.
 fn of_host(service: &str, host: &str, spans: &[Value]) -> Value {
     let attributes = json!([
         {"key": "service.name", "value": {"stringValue": service}},
@@ -125,8 +125,8 @@ fn asked() -> (u64, u64) {
     (sent(ROUND) - 1_000, times(ROUND)[3] + 5_000)
 }
 
-/// The spans of both hosts: the client's request, the server's part of it, and the request for which the server works before.
-/// `host` is the name of the server's host in its spans, `tid` the thread that they name.
+/// Both hosts' spans: the client's request, the server's part, and the earlier request at the server. `host` is the server's
+/// host name in its spans, `tid` the thread that they name.
 fn spans(host: &str, tid: Option<u32>) -> Vec<Value> {
     let (from, to) = asked();
     let [_, begun, answered, _] = times(ROUND);
@@ -170,7 +170,7 @@ impl Hosts {
     }
 }
 
-/// The time of a path by the request that its threads worked for, and those threads: `b db1:10`.
+/// A path's time by its threads' request, and by these threads: `b db1:10`.
 fn by_request(document: &Value) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     let mut at = document["request"]["from_ns"].as_i64().expect("a time");
@@ -200,12 +200,12 @@ fn check_crossing(document: &Value, join: &str) {
     let sums = by_request(document);
     let near = |key: &str, expected: u64| {
         let ns = sums.get(key).copied().unwrap_or(0);
-        // The clocks' error, in which the ends of the spans lie.
+        // The clocks' error, within which the spans' ends lie.
         let error = number(&document["clock"]["error_ns"]);
         assert!(error > 0 && error < 30_000, "{error}");
         assert!(ns.abs_diff(expected) <= 2 * error, "{key}: {ns} and not {expected} of {sums:?}");
     };
-    // The server's own part of the request; the other request, for which it works until then.
+    // The server's own part of the request, and the other request, for which it works until then.
     near("b db1 10", COMPUTES);
     near("c db1 10", times(ROUND)[1] - sent(ROUND) - 2_000);
     let blocked: Vec<_> =
@@ -222,7 +222,7 @@ fn a_request_crosses_to_the_thread_of_another_host_and_is_blocked_by_a_request_t
     let hosts = hosts(&spans("db1", Some(10)), rpc(""));
     let document = hosts.document("aaaa");
     check_crossing(&document, "thread");
-    // The server's spans are on the first host's clock, in spite of its own.
+    // The server's spans are on the first host's clock, in spite of their own.
     let error = number(&document["clock"]["error_ns"]);
     let query = hosts.document("aaaa/bbbb");
     assert_eq!((&query["request"]["host"], &query["window"]["host"]), (&json!(DB1.1), &json!(DB1.1)));
@@ -240,7 +240,7 @@ fn a_request_crosses_to_the_thread_of_another_host_and_is_blocked_by_a_request_t
     assert_eq!(hosts_of.len(), 3);
 }
 
-/// Puts spans into a recording, as its receiver would have.
+/// Puts spans into a recording, as its receiver would.
 fn receive(made: &Made, spans: &[Value]) {
     let message: TracesData = serde_json::from_value(json!({"resourceSpans": spans})).expect("OTLP");
     let message = message.encode_to_vec();
@@ -251,7 +251,7 @@ fn receive(made: &Made, spans: &[Value]) {
 #[test]
 fn spans_without_the_name_of_a_host_are_of_that_whose_recording_received_them() {
     let mut all = spans("db1", Some(10));
-    // Both hosts have a service of one name: they are two, also where a part of a request is no answer to a call.
+    // Both hosts have a service with the same name: they are two, also if a request's part is no answer to a call.
     for spans in &mut all {
         spans["resource"]["attributes"] = json!([{"key": "service.name", "value": {"stringValue": "shop"}}]);
         for span in spans["scopeSpans"][0]["spans"].as_array_mut().expect("a list") {
@@ -306,7 +306,7 @@ fn spans_of_a_host_that_was_not_recorded_are_on_no_thread_of_another_one() {
 
 #[test]
 fn the_context_of_a_thread_says_its_host_better_than_a_name_and_a_number_do() {
-    // The server says for its own part of the request that it works for it, from when the span begins; the host's name is that of a container.
+    // The server's thread names its own part of the request from the span's beginning; the host name is a container's.
     let hosts = hosts(&spans("3f2a9c1b04de", None), rpc("a/b"));
     let query = hosts.document("aaaa/bbbb");
     assert_eq!((&query["request"]["host"], &query["request"]["join"]), (&json!(DB1.1), &json!("context")));

@@ -1,6 +1,6 @@
-//! Many spans: the time and the memory to list requests and to find one grow with their number, and no faster.
+//! Many spans: the time and memory to list requests and to find one grow with their number, and no faster.
 //!
-//! `WAKEPATH_SPANS=1000000 cargo test --release -p wakepath-cli --test requests_many -- --nocapture` prints the seconds
+//! `WAKEPATH_SPANS=1000000 cargo test --release -p wakepath-cli --test recorded many -- --nocapture` prints the seconds
 //! and MB for a million.
 
 use std::fs;
@@ -20,17 +20,17 @@ thread cart tid=10
 800 c0 cart switch idle blocked call=35:0
 ";
 
-/// The trace of the tenth of all spans that are one long chain.
+/// The trace for a tenth of all spans, which are one long chain.
 const CHAIN: [u8; 16] = [0xee; 16];
 
-/// A span of a trace of ten, or of the chain.
+/// A span in a trace of ten, or in the chain.
 fn span(number: u64) -> Span {
     let id = |number: u64| (number + 1).to_be_bytes().to_vec();
     let in_chain = number.is_multiple_of(10);
     let (trace, parent) = match number {
         0 => (CHAIN.to_vec(), None),
         _ if in_chain => (CHAIN.to_vec(), Some(number - 10)),
-        // Nine spans, of which the first is around the others.
+        // Nine spans, the first around the others.
         _ => {
             let first = number - number % 10 + 1;
             (u128::from(first).to_be_bytes().to_vec(), (number != first).then_some(first))
@@ -54,7 +54,7 @@ fn attribute(key: &str, value: Value) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
 }
 
-/// A file of this number of spans.
+/// Writes a file with this number of spans.
 fn write(made: &Made, spans: u64) -> String {
     let name = format!("{spans}.spans");
     let mut file = Vec::new();
@@ -78,7 +78,7 @@ fn write(made: &Made, spans: u64) -> String {
     name
 }
 
-/// The CPU time of a child that succeeds, in seconds, and the most memory that it had, in MB.
+/// The CPU time of a successful child, seconds, and its largest memory, MB.
 fn use_of(mut child: Child) -> (f64, f64) {
     let mut status = 0;
     // SAFETY: a structure of numbers may be all zero.

@@ -1,5 +1,5 @@
-//! Requests that are handed over from thread to thread where no context is read, on recordings that the tests draw: by the threads in which
-//! spans began, by the time at which the work was queued, and by turns that were noted in all threads.
+//! Requests handed over from thread to thread without context readings, on drawn recordings: by the threads in which spans began, by the
+//! time at which the work was queued, and by turns noted in all threads.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use wakepath_harness::made::{Made, made};
 /// The recording's clock in realtime, ns.
 const REALTIME: u64 = 1_795_229_921_310_000_000;
 
-/// `reads` has the request until 90 and wakes `works`, which runs from 120 on and takes it up at 130.
+/// `reads` has the request until 90 and wakes `works`, which runs from 120 on and picks it up at 130.
 const POOL: &str = "
 thread reads tid=10
 thread works tid=11 tgid=10
@@ -47,7 +47,7 @@ struct Span {
     times: (u64, u64),
     tid: u32,
     queued: Option<u64>,
-    /// The turns in threads from then to then.
+    /// The threads' turns, each from and to.
     turns: &'static [(u32, &'static [(u64, u64)])],
 }
 
@@ -91,12 +91,12 @@ fn drawn(drawing: &str, spans: &[Span]) -> Made {
     made
 }
 
-/// The pieces of the request `a`, which begins in the thread 10.
+/// The pieces of the request `a`, which begins in thread 10.
 fn pieces(drawing: &str, spans: &[Span]) -> Vec<String> {
     pieces_from(10, drawing, spans)
 }
 
-/// The pieces of the request `a`, which begins in this thread: each with its end, thread and kind, the trace for which the thread works, and how it is known.
+/// The pieces of the request `a`, which begins in this thread: each with its end, thread and kind, the thread's trace, and how the trace is known.
 fn pieces_from(first: u32, drawing: &str, spans: &[Span]) -> Vec<String> {
     let made = drawn(drawing, spans);
     let (code, out, err) =
@@ -129,7 +129,7 @@ const PART: Span =
 fn the_thread_in_which_a_part_began_goes_on_with_a_request_that_was_queued() {
     let expected = [
         "90 10 running a thread",
-        // For what it works then, and the other one before the part begins, is not known.
+        // Its work then, and the other thread's before the part begins, is not known.
         "100 10 running - none",
         "120 11 runnable - none",
         "150 11 running - none",
@@ -145,7 +145,7 @@ fn the_thread_in_which_a_part_began_goes_on_with_a_request_that_was_queued() {
 fn a_request_that_no_other_thread_is_seen_to_go_on_with_keeps_the_path_of_its_own_one() {
     let pieces = pieces(POOL, &[A]);
     assert!(pieces.iter().all(|piece| piece.contains(" 10 ")), "{pieces:?}");
-    // One that was not queued is that thread's, whatever others do for it.
+    // An unqueued request stays with its thread, whatever others do for it.
     let whole = Span { queued: None, ..A };
     let pieces = self::pieces(POOL, &[whole, PART]);
     assert_eq!(pieces, ["140 10 running a thread", "600 10 unknown - none"]);
@@ -157,7 +157,7 @@ fn turns_in_all_threads_show_who_had_a_request_and_when_it_was_taken_up() {
     let part = Span { turns: &[(11, &[(150, 580)])], ..PART };
     let expected = [
         "90 10 running a thread",
-        // Both work for none of the spans that are open.
+        // Both work for none of the open spans.
         "100 10 running - thread",
         "120 11 runnable - thread",
         "130 11 running - thread",
@@ -171,7 +171,7 @@ fn turns_in_all_threads_show_who_had_a_request_and_when_it_was_taken_up() {
 #[test]
 fn between_the_turns_in_all_threads_the_thread_in_which_a_span_began_works_for_none() {
     let a = Span { queued: None, turns: &[(11, &[(130, 600)])], ..A };
-    // So the request has the path of the other one.
+    // So the request has the other thread's path.
     let expected = ["100 10 running - thread", "120 11 runnable - thread", "130 11 running - thread"];
     assert_eq!(pieces_from(11, POOL, &[a])[..3], expected);
 }
@@ -200,7 +200,7 @@ fn a_thread_that_was_busy_with_another_request_keeps_one_waiting_that_was_queued
 
 #[test]
 fn a_request_begins_in_the_thread_that_had_its_first_turn_and_not_in_the_one_with_the_lowest_number() {
-    // The turn of the other one lies within that of the first one: nothing was handed over.
+    // The other thread's turn lies within the first turn: nothing was handed over.
     let a = Span { queued: None, turns: &[(11, &[(130, 600)]), (10, &[(550, 580)])], ..A };
     let expected = ["100 10 running - thread", "120 11 runnable - thread", "130 11 running - thread"];
     assert_eq!(pieces_from(11, POOL, &[a])[..3], expected);

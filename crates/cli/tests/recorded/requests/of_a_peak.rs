@@ -1,5 +1,5 @@
-//! Many requests of one operation at once, on recordings and spans that the tests write: those of a peak beside the usual
-//! ones, those of two recordings, and spans as a target of latencies.
+//! Many requests in one operation at once, on recordings and spans written by the tests: a peak's requests beside the
+//! usual ones, two recordings' requests, and spans as a latency target.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use wakepath_harness::made::{Made, made};
 /// The recording's clock in realtime, ns.
 const REALTIME: u64 = 1_795_229_921_310_000_000;
 
-/// A span of the service `shop`.
+/// A span in the service `shop`.
 fn span(id: u64, name: &str, (from, to): (u64, u64), tid: u32) -> Value {
     json!({
         "traceId": format!("{id:032x}"),
@@ -33,7 +33,8 @@ fn run(made: &Made, arguments: &[&str]) -> (i32, String, String) {
     made.run([&["requests"], arguments].concat())
 }
 
-/// Forty requests that run for 100 ns, and twenty that wait for 5 µs while `pay` holds their lock; and one span of each.
+/// Forty requests that run for 100 ns, and twenty that wait for 5 µs while `pay` holds their lock; and one span for
+/// each.
 fn peaks() -> (Made, Vec<Value>) {
     let mut trace = String::from(
         "thread cart tid=10\nthread pay tid=12 tgid=10\n0 c0 idle started\n0 c0 idle switch cart\n0 c1 idle switch pay\n",
@@ -105,7 +106,7 @@ fn the_requests_of_a_peak_are_explained_beside_the_usual_ones_with_those_that_bl
         tree.contains("   each    usual  count  who waited for whom, largest difference first\n"),
         "{tree}"
     );
-    // The usual ones are of no use beside themselves.
+    // The usual requests are of no use beside themselves.
     let (_, out, _) = ask(&["--peak", "1", "--json"]);
     let document: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((&document["usual"], &document["asked"]["calls"]), (&Value::Null, &json!(40)));
@@ -162,7 +163,7 @@ fn spans_that_were_left_out_are_named_and_counted_in_every_answer() {
         let keys = ["spans_left_out", "spans_cut_off", "spans_in_circles"].map(|key| &document[key]);
         assert_eq!(keys, [&json!(1), &json!([]), &json!(3)], "{more:?}");
     }
-    // Those of the other recording are counted.
+    // The other recording's warnings are counted.
     let of_other = [other, others, "--operation", "GET /cart", "--compare", "wakepath.rec", "spans.json"];
     let (_, out, _) = run(&made, &of_other);
     assert!(out.contains("warning: the answer about the other recording has 2 warnings of its own"), "{out}");
@@ -174,7 +175,7 @@ fn spans_that_were_left_out_are_named_and_counted_in_every_answer() {
 #[test]
 fn requests_outside_of_the_recording_are_not_without_a_thread() {
     let (made, mut spans) = peaks();
-    // Ten more as long as the second peak, ten seconds behind the end of the recording; more of them than are explained, and the first ones
+    // Three thousand more as long as the second peak, ten seconds after the recording's end: more than are explained, and the first ten
     // have no thread.
     for one in 0..3000 {
         let at = 10_000_000_000 + 10_000 * one;
@@ -190,7 +191,7 @@ fn requests_outside_of_the_recording_are_not_without_a_thread() {
     let document: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((&document["asked"]["calls"], &document["asked"]["explained"]), (&json!(3020), &json!(20)));
     assert_eq!(document["asked_no_path"], json!({"outside": 3000}));
-    // One more of each reason.
+    // One more for each reason.
     spans[40]["attributes"] = json!([]);
     spans[42]["attributes"][0]["value"]["intValue"] = json!("999");
     write_spans(&made, &spans);
@@ -213,7 +214,7 @@ fn requests_outside_of_the_recording_are_not_without_a_thread() {
 
 #[test]
 fn a_request_before_the_boot_or_over_it_has_its_length_and_no_path() {
-    // The recording begins with the machine, and one request is the whole of it.
+    // The recording begins with the machine, and one request covers all of it.
     let boot = |from: u64, to: u64| {
         let made = made(
             "thread cart tid=10\n0 c0 idle started\n0 c0 idle switch cart\n900000 c0 cart switch idle blocked call=35:0\n",
@@ -294,7 +295,7 @@ fn requests_without_a_path_are_counted_and_are_not_explained() {
 fn requests_of_two_recordings_are_compared() {
     let (made, spans) = peaks();
     write_spans(&made, &spans);
-    // In the other one, `cart` never waits.
+    // In the other recording, `cart` never waits.
     let quick = wakepath_harness::made::made(
         "thread cart tid=10\n0 c0 idle started\n0 c0 idle switch cart\n99000 c0 cart switch idle blocked call=35:0\n",
         &[],
@@ -328,7 +329,7 @@ fn requests_of_two_recordings_are_compared() {
 
 #[test]
 fn a_process_of_one_recording_is_never_put_together_with_one_of_another() {
-    // A process of this number ends the wait of `cart`.
+    // A process with this number ends the wait of `cart`.
     let waits = |pid: u32, long: u64| {
         let trace = format!(
             "thread cart tid=10\nthread more tid=30\nthread pay tid={pid}\n0 c0 idle started\n0 c0 idle switch cart\n\
@@ -341,7 +342,7 @@ fn a_process_of_one_recording_is_never_put_together_with_one_of_another() {
         write_spans(&made, &[span(1, "GET /cart", (50, 8000), 10)]);
         made
     };
-    // Whichever of them has more of it.
+    // Whichever recording has more of it.
     for (long, short) in [(5000, 1000), (1000, 5000)] {
         let (one, other) = (waits(20, long), waits(21, short));
         let [recording, spans] = ["wakepath.rec", "spans.json"].map(|name| other.folder().join(name));
@@ -378,7 +379,7 @@ fn spans_are_a_target_of_latencies() {
     let names: Vec<_> =
         document["targets"].as_array().expect("a list").iter().map(|one| &one["target"]).collect();
     assert_eq!(names, [&json!("span:shop/GET /cart"), &json!("span:shop/POST /pay")]);
-    // Those that ended within a part of the time.
+    // Spans that ended within a part of the time.
     let (_, out, _) = ask(&["span:shop/GET /cart", "--to", "0.000011", "--json"]);
     let document: Value = serde_json::from_str(&out).expect("JSON");
     let target = &document["targets"][0];

@@ -1,10 +1,10 @@
-// Requests that block each other in known ways: the names and the times of the waits are its log, its spans OTLP: files in the folder where it runs.
+// Requests that block each other in known ways. It writes two files into its folder: `log` has the reasons and times of the
+// waits, `spans.json` its spans (OTLP).
 //
 //	blocks ROUNDS [FIRST]
 //
-// The ids of its requests count from FIRST on.
-// A line for each wait: the ids of the request that waited, what for, how long as the program itself saw it, and the id of the
-// request that it waited for, or -.
+// The requests' ids count from FIRST on. A line of the log for each wait: the waiting request's trace id, the reason, the
+// length by the program's own clock, and the trace id of the awaited request, or -.
 package main
 
 import (
@@ -59,7 +59,7 @@ func (r request) end() {
 	lines.Unlock()
 }
 
-// Notes a wait that began then.
+// Notes a wait that began at this time.
 func (r request) waited(what string, began time.Time, other string) {
 	line := fmt.Sprintf("waited %s %s %d %s", r.trace(), what, time.Since(began), other)
 	lines.Lock()
@@ -72,14 +72,14 @@ func busy(length time.Duration) {
 	}
 }
 
-// A call that can be recorded.
+// A recordable call.
 //
 //go:noinline
 func acquire(lock *sync.Mutex) {
 	lock.Lock()
 }
 
-// One request sleeps with the lock that another waits for.
+// A request sleeps with the lock for which another waits.
 func mutex() {
 	var lock sync.Mutex
 	var both sync.WaitGroup
@@ -107,7 +107,7 @@ func mutex() {
 	both.Wait()
 }
 
-// One request computes what another receives.
+// A request computes a value that another receives.
 func channel() {
 	var both sync.WaitGroup
 	work, start := make(chan int), make(chan string)
@@ -116,7 +116,7 @@ func channel() {
 		defer both.Done()
 		r := begin("sends")
 		start <- r.trace()
-		// The other one gets a thread, even the only one.
+		// The other request gets a thread, even the only one.
 		time.Sleep(2 * time.Millisecond)
 		busy(20 * time.Millisecond)
 		work <- 1
@@ -134,7 +134,7 @@ func channel() {
 	both.Wait()
 }
 
-// A request waits for goroutines of its own, which sleep.
+// A request waits for its own goroutines, which sleep.
 func group() {
 	r := begin("group")
 	var parts sync.WaitGroup
@@ -184,7 +184,7 @@ func main() {
 		}()
 		all.Wait()
 	}
-	// For the clocks to be read behind the last span.
+	// Leaves time to read the clocks after the last span.
 	time.Sleep(50 * time.Millisecond)
 	if err := os.WriteFile("log", []byte(strings.Join(log, "\n")), 0o644); err != nil {
 		panic(err)

@@ -1,5 +1,5 @@
-// Package trace begins spans as OpenTelemetry's SDK does, as far as a probe sees it: the same name of the function, the same
-// arguments. Without it the test would need the network.
+// Package trace begins spans as OpenTelemetry's SDK does, as far as a probe sees it: the same function name and arguments.
+// Without it the test would need the network.
 package trace
 
 import "context"
