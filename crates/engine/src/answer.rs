@@ -1,4 +1,4 @@
-//! Answers as data, with everything in them that a shell needs to show them.
+//! Answers as data, with all that a shell needs to show them.
 
 use std::sync::OnceLock;
 
@@ -15,92 +15,91 @@ use crate::{Cost, Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo, Wi
 /// The part that all answers have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// The machine; of several, the one whose clock the stamps are of.
+    /// The machine; of several machines, the reference host.
     pub host: Host,
-    /// The other machines, from the second on, where several were recorded.
+    /// The other machines, if several were recorded.
     pub others: Vec<Host>,
-    /// Which of that machine's clocks that is.
+    /// The reference host's clock for all stamps.
     pub clock: &'static str,
-    /// Where a document's time begins: all its stamps count from here.
+    /// The start of the document's time: all its stamps count from here.
     pub origin: Stamp<Reference>,
     /// Realtime at the origin, ns since 1970; `None` where the clocks were never read.
     pub origin_realtime_ns: Option<u64>,
-    /// How far stamps may be off from those of other hosts, ns. 0 on one host; `None` without a bound.
+    /// The largest error between stamps of different hosts, ns. 0 on one host; `None` without a bound.
     pub clock_error_ns: Option<u64>,
-    /// The problems of the answer, the worst first.
+    /// The answer's problems, the worst first.
     pub problems: Vec<Problem>,
-    /// Records lost where the answer looks.
+    /// Records lost in the answer's time.
     pub losses: Vec<Loss>,
-    /// On which host each of them, by its place among `host` and `others`; `None` where that is not known.
+    /// The host of each loss, as an index into `host` and then `others`; `None` where not known.
     pub loss_hosts: Vec<Option<HostIndex>>,
-    /// The cost of the whole recording, where the recorder's threads were recorded.
+    /// The whole recording's cost, where the recorder's threads were recorded.
     pub cost: Option<Cost>,
 }
 
-/// How the window was chosen.
+/// The choice of the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
-    /// The command that was recorded: its first process's main thread, exec to exit.
+    /// The recorded command: its first process's main thread, exec to exit.
     Command {
         /// Its words.
         words: Vec<Name>,
         /// Its wait status, where its end was seen.
         status: Option<u32>,
     },
-    /// A thread, over its whole life in the recording or a part of it.
+    /// A thread, over its whole life in the recording or a part.
     Thread,
-    /// A request, over the time of its local root span, in the thread in which that began.
+    /// A request, over its local root span's time, in the thread where the span began.
     Request {
-        /// The name of the service.
+        /// The service name.
         service: Name,
-        /// The name of the span.
+        /// The span name.
         operation: Name,
-        /// Whether a goroutine did the work: no thread's path is then that of the request.
+        /// Whether a goroutine did the work: no thread's path is the request's path then.
         goroutine: bool,
     },
 }
 
-/// Why a window took its time.
+/// An explanation for a window's time.
 #[derive(Debug)]
 pub struct PathAnswer<'r> {
     /// The part that all answers have.
     pub head: Head,
-    /// How the window was chosen.
+    /// The choice of the window.
     pub question: Question,
     /// The path that explains it.
     pub path: Path,
-    /// The contributors to the window's time, the largest first; together they are the whole window.
+    /// The contributors to the window's time, the largest first; together they fill the window.
     pub contributors: Vec<Contributor>,
-    /// The other reading, where waits timed out that may have gone on: they take at least a hundredth of the window.
+    /// The other reading, if waits that timed out may have gone on and take at least a hundredth of the window.
     pub if_joined: Option<Box<IfJoined>>,
-    /// The wait that the window's thread was in when the recording ended, where the window reaches
-    /// that far.
+    /// The wait of the window's thread at the recording's end, if the window reaches the end.
     pub still_waiting: Option<Hang>,
     /// The wait in which a signal killed the window's thread, or else a descendant of its process.
     pub killed: Option<Hang>,
-    /// Cycles of threads that waited for each other's locks then, where one of them is of the window's
-    /// process or a descendant of it.
+    /// Cycles of threads that waited for each other's locks then, if a thread in the cycle belongs to the window's
+    /// process or a descendant.
     pub deadlocks: Vec<Vec<Hang>>,
-    /// Where in the code its running threads were seen.
+    /// The places in the code where samples found the path's running threads.
     pub sampled: Sampled,
-    /// Where in the code its waits began and were ended, where that was recorded.
+    /// The places in the code where the path's waits began and ended, where recorded.
     pub stacks: Stacks,
-    /// The recording that was asked.
+    /// The recording behind the answer.
     pub recorded: &'r Recorded,
-    /// Made where they are asked for: the paths of calls may be thousands.
+    /// Made on first use: there may be thousands of paths, a path for each call.
     pub(crate) findings: OnceLock<PathFindings>,
 }
 
 /// The next question that an answer offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextQuestion {
-    /// The cause tree of a path by this algorithm.
+    /// The algorithm for the path whose cause tree comes next.
     pub algorithm: Algorithm,
-    /// The thread and its time; `None`: those of the answer's own question.
+    /// The thread and its time; `None`: the answer's own question.
     pub thread: Option<NextThread>,
 }
 
-/// A thread that a question names, and a part of its time.
+/// A thread in a question, and a part of its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextThread {
     /// The thread.
@@ -111,21 +110,21 @@ pub struct NextThread {
     pub to: Stamp<Reference>,
 }
 
-/// The reading of a window in which waits that timed out went on in the next wait, which is not proved.
+/// The unproved reading of a window, in which each wait that timed out went on in the next wait.
 #[derive(Debug)]
 pub struct IfJoined {
-    /// The waits that this path joins beyond those that are proved to be one.
+    /// The waits that this path joins beyond the proved joins.
     pub timed_out: JoinedSum,
     /// The path.
     pub path: Path,
     /// Its contributors, the largest first.
     pub contributors: Vec<Contributor>,
-    /// No places in the code: the path of [`Algorithm::JoinedIfAlike`](crate::Algorithm::JoinedIfAlike) has them.
+    /// Empty: the path of [`Algorithm::JoinedIfAlike`](crate::Algorithm::JoinedIfAlike) has the places in the code.
     pub stacks: Stacks,
 }
 
 impl<'r> PathAnswer<'r> {
-    /// The answer that is a path, without the waits that the window ended in.
+    /// An answer with this path, without the waits at the window's end.
     pub fn new(
         recorded: &'r Recorded,
         head: Head,
@@ -174,12 +173,12 @@ impl PathAnswer<'_> {
         })
     }
 
-    /// How the time of the window is known.
+    /// The method behind the window's figures.
     pub fn method(&self) -> Method {
         Method::new(&self.evidence())
     }
 
-    /// The cause that took most of the window, if that is a call.
+    /// The cause with most of the window's time, if it is a call.
     pub fn first_cause(&self) -> Option<(RowKey, Row)> {
         first_cause(&self.evidence())
     }
@@ -189,7 +188,7 @@ impl PathAnswer<'_> {
         cause_tree(&self.evidence())
     }
 
-    /// The next question; `None` where the work of the window is no thread's.
+    /// The next question; `None` where a goroutine did the window's work.
     pub fn next(&self) -> Option<NextQuestion> {
         let thread = match self.question {
             Question::Command { .. } | Question::Thread => None,

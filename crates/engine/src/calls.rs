@@ -1,4 +1,4 @@
-//! The calls of a function that were recorded: how long they took, and what those of a peak waited for.
+//! Recorded calls of a function: their latencies, and the waits in a peak's calls.
 
 mod of_goroutines;
 
@@ -21,25 +21,25 @@ use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
 use of_goroutines::OfCalls;
 pub use of_goroutines::{Ender, EndersRequest};
 
-/// Which calls are asked about.
+/// A question about calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallsQuery {
-    /// The function, by its recorded name; `None`: the only one.
+    /// The function, by its recorded name; `None`: the only function with recorded calls.
     pub target: Option<String>,
-    /// Which of its calls.
+    /// The selection of its calls.
     pub which: Which,
-    /// How paths are made.
+    /// The algorithm for paths.
     pub algorithm: Algorithm,
 }
 
-/// Which calls of a function.
+/// A selection of a function's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// Those of a peak, from 1 on as the histogram numbers them.
+    /// The calls in a peak, from 1 on as the histogram numbers them.
     Peak(usize),
-    /// The calls that took longer than this number of ns.
+    /// The calls longer than this number of ns.
     Above(u64),
-    /// The calls that took longer than the first number of ns, and at most the second one.
+    /// The calls longer than the first number of ns, and at most as long as the second.
     Between(u64, u64),
     /// This number of the longest calls.
     Slowest(usize),
@@ -47,7 +47,7 @@ pub enum Which {
     All,
 }
 
-/// The things that are called calls.
+/// The kinds of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallsOf {
     /// Calls of a function.
@@ -59,48 +59,47 @@ pub enum CallsOf {
 /// Some calls, explained.
 #[derive(Debug)]
 pub struct Group<'r> {
-    /// How many calls were asked about.
+    /// The number of selected calls.
     pub calls: u64,
-    /// Their paths: of all of them, or of at most [`MAX_CALLS`] from all over.
+    /// Their paths, for at most [`MAX_CALLS`] calls from the whole range.
     pub paths: Vec<PathAnswer<'r>>,
 }
 
-/// Most calls of a group whose paths are made.
+/// The maximum number of paths in a group.
 pub const MAX_CALLS: usize = 2000;
 
-/// The answer about the calls of a function.
+/// The answer about a function's calls.
 #[derive(Debug)]
 pub struct CallsAnswer<'r> {
-    /// The losses and problems of the calls that were explained.
+    /// The explained calls' losses and problems.
     pub head: Head,
     /// Whether these are calls or requests.
     pub of: CallsOf,
-    /// The function, as it was asked for; or the operation.
+    /// The recorded function, or the operation.
     pub target: Name,
-    /// How long its calls took, of those that returned.
+    /// The latencies of its returned calls.
     pub histogram: Histogram,
     /// Calls that never returned: an exception, `longjmp` or the end of their thread unwound them.
     pub unwound: u64,
     /// Calls that had not ended.
     pub open: u64,
-    /// Calls that returned in another thread than they began in (goroutines), of goroutines that are not known: they are in the histogram,
-    /// and have no path.
+    /// Calls that returned in another thread than they began in, by unknown goroutines: they are in the histogram, and have no path.
     pub moved: u64,
     /// Whether goroutines made them.
     pub of_goroutines: bool,
-    /// The number of explained calls, usual ones included, whose path is that of their goroutine. Others of goroutines have that of their thread:
-    /// while a goroutine waits, its thread runs others, so that a wait there may be none of the call.
+    /// The number of explained calls, usual calls included, with their goroutine's path. Other goroutines' calls have their thread's path: while
+    /// a goroutine waits, its thread runs others, so that a wait there may not belong to the call.
     pub followed: u64,
-    /// The time in which the goroutines of the explained calls that were asked about did not run, the most first.
+    /// The time in which the selected and explained calls' goroutines did not run, the most first.
     pub parked: Vec<Parked<Ender>>,
-    /// The calls that were asked about.
+    /// The selected calls.
     pub asked: Group<'r>,
-    /// Which ones.
+    /// The selection.
     pub which: Which,
-    /// Those of the peak with the most calls, but for those that were asked about; and that peak, from 1 on. `None`
-    /// in its place: those of another recording.
+    /// The other calls in the peak with the most calls, and that peak, from 1 on. `None` in its place: the calls come
+    /// from another recording.
     pub usual: Option<(Option<usize>, Group<'r>)>,
-    /// Made where they are asked for.
+    /// Made on first use.
     pub(crate) findings: OnceLock<CallsFindings>,
 }
 
@@ -113,18 +112,18 @@ impl<'r> CallsAnswer<'r> {
 }
 
 impl CallsAnswer<'_> {
-    /// The findings about the calls.
+    /// Findings about the calls.
     pub fn findings(&self) -> &CallsFindings {
         self.findings.get_or_init(|| CallsFindings::new(&self.evidence()))
     }
 
-    /// The causes of these findings, each with the evidence of its example, which gives names.
+    /// The findings' causes, each with its example's evidence, which gives names.
     pub fn causes(&self) -> impl Iterator<Item = (&CallCause, Evidence<'_>)> {
         let causes = self.findings().causes.iter();
         causes.filter_map(|cause| Some((cause, self.call(cause.example.0)?.evidence())))
     }
 
-    /// The cause tree of these calls, beside the usual ones.
+    /// The cause tree of these calls, beside the usual calls.
     pub fn tree(&self) -> CauseTree {
         merged_tree(&self.evidence())
     }
@@ -164,7 +163,7 @@ pub enum CallsError {
     NoneBetween { above_ns: u64, to_ns: u64 },
 }
 
-/// Returns the causes of the calls in question, compared with the usual ones. `traced` says for which requests goroutines worked.
+/// Explains the selected calls, and compares them with the usual calls. `traced` maps requests to their goroutines.
 ///
 /// # Errors
 /// When no such calls were recorded.
@@ -191,7 +190,7 @@ pub fn calls<'r>(
             CallEnd::Moved => {
                 histogram.add(to.since(from));
                 of_goroutines = true;
-                // In the thread that it returned in.
+                // In the thread of its return.
                 let window = thread_between(recorded, call.thread, to, to);
                 let window = window.map(|thread| Window { thread, from, to });
                 match window.filter(|window| goroutines.of(window).is_some()) {
@@ -257,7 +256,7 @@ pub fn calls<'r>(
     })
 }
 
-/// The losses and problems of any of these calls, each once.
+/// The losses and problems of these calls, each once.
 pub(crate) fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Group<'_>>) -> Head {
     let paths = || asked.paths.iter().chain(usual.into_iter().flat_map(|usual| &usual.paths));
     let windows = || paths().map(|path| path.path.window);
@@ -276,12 +275,12 @@ pub(crate) fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Gro
     head
 }
 
-/// A name in an error: it comes from a recording.
+/// A recorded name, escaped for an error.
 fn shown(name: &Name) -> String {
     name.bytes().escape_ascii().to_string()
 }
 
-/// Whether calls of a function of this name were recorded.
+/// Whether the recording has calls of a function with this name.
 pub fn has_calls_of(recorded: &Recorded, name: &str) -> bool {
     target(recorded, Some(name)).is_ok()
 }
@@ -364,8 +363,8 @@ fn group<'r>(
     (Group { calls: calls.len() as u64, paths }, followed)
 }
 
-/// At most [`MAX_CALLS`] of this number of calls: one of each stretch of equal length, at a place that differs from stretch
-/// to stretch, since calls often come in periods: a transaction's statements, say.
+/// At most [`MAX_CALLS`] of this number of calls: one from each stretch of equal length. Its place differs from stretch
+/// to stretch, since calls often come in periods, such as a transaction's statements.
 pub(crate) fn spread(calls: usize) -> impl Iterator<Item = usize> {
     let step = calls.div_ceil(MAX_CALLS).max(1);
     (0..calls).step_by(step).map(move |from| {
@@ -386,7 +385,7 @@ mod tests {
     use super::*;
     use wakepath_loaded::testing::{event, read, thread};
 
-    /// A thread that runs all the time, and its calls of these functions: besides `others`, 20 calls of the first one
+    /// A thread that runs all the time, and its calls of these functions: `others`, and 20 calls of the first function
     /// for 100 ns.
     fn recorded(functions: &[&str], others: &[(u32, u64, u64, CallEnd)]) -> Recorded {
         let run = EventKind::Switch { next: Tid(10), out: SwitchOut::Runnable, interrupts_ns: 0, call: None };
@@ -409,7 +408,7 @@ mod tests {
 
     const FUNCTIONS: [&str; 2] = ["./app:f", "./app:g"];
 
-    /// `f` takes 10 and 20 µs as well, and is left once; `g` never returns.
+    /// `f` also takes 10 and 20 µs, and is unwound once; `g` never returns.
     const OTHERS: [(u32, u64, u64, CallEnd); 4] = [
         (0, 30_000, 40_000, CallEnd::Returned),
         (0, 50_000, 70_000, CallEnd::Returned),
@@ -439,7 +438,7 @@ mod tests {
             let found: Vec<u64> = answer.asked.paths.iter().map(PathAnswer::window_ns).collect();
             assert_eq!(found, lengths, "{which:?}");
             assert_eq!((answer.unwound, answer.open, answer.histogram.calls()), (1, 0, 22), "{which:?}");
-            // Beside the peak itself there are no usual calls of it.
+            // The selected peak has no other calls.
             let usual = answer.usual.as_ref().map(|(peak, group)| (*peak, group.calls));
             assert_eq!(
                 usual,
@@ -487,7 +486,7 @@ mod tests {
             (CallEnd::Unwound, false, 20),
             (CallEnd::Open, false, 20),
         ] {
-            // A goroutine's call of another function says nothing of this one.
+            // A goroutine's call of another function does not matter.
             let of_other = (1, 30_000, 50_000, CallEnd::Stayed);
             let recorded = recorded(&FUNCTIONS, &[(0, 30_000, 50_000, end), of_other]);
             let answer = calls(&recorded, None, &ask(Some("f"), Which::All)).expect("calls");
@@ -518,7 +517,7 @@ mod tests {
         }
         let first: Vec<usize> = spread(14_000).take(12).collect();
         assert_eq!(first, [2, 9, 19, 23, 32, 41, 47, 49, 57, 65, 76, 82], "the same ones each time");
-        // Seven statements a transaction, of which one in seven is taken: about as many of each.
+        // Seven statements a transaction, a seventh of all calls taken: about as many of each statement.
         let mut of_kind = [0; 7];
         spread(14_000).for_each(|index| of_kind[index % 7] += 1);
         // 286 each; four standard deviations of a fair draw are 63.

@@ -1,18 +1,17 @@
-//! The host's clocks during the recording: jumps, suspends, time that a hypervisor took.
+//! The host's clocks during the recording: jumps, suspends, stolen time.
 
 use wakepath_clock::{Local, Reference, Stamp};
 use wakepath_event::Clocks;
 
 use crate::{Problem, ProblemKind};
 
-/// Clocks that drift apart by less than this between two readings are only being steered.
+/// Below this drift between two readings, clocks are only being steered.
 const JUMP_NS: u64 = 10_000_000;
 /// Boottime moves ahead of monotonic time by the time suspended, and by nothing else.
 const SUSPEND_NS: u64 = 1_000_000;
 
-/// The problems of a host's clocks between `from` and `to`. `own` is a stamp on the host's own clock, which another host's
-/// may not run beside evenly. Where stolen time is a segment kind of its own
-/// (`has_stolen_segments`), it makes no figure doubtful.
+/// The problems of a host's clocks between `from` and `to`. `own` converts a stamp to the host's own clock, which may
+/// run unevenly beside another host's. Stolen time as a segment kind (`has_stolen_segments`) makes no figure doubtful.
 pub fn problems(
     readings: &[(Stamp<Local>, Clocks)],
     own: impl Fn(Stamp<Local>) -> Stamp<Local>,
@@ -46,8 +45,8 @@ pub fn problems(
     problems
 }
 
-/// On a guest, what the hypervisor took of the CPUs: known for the time between the readings around
-/// the window, so at most so much of it lies within.
+/// The time stolen from a guest's CPUs, as a problem above 1% of the window. The readings around the window bound it:
+/// at most this time lies within.
 fn steal(
     readings: &[(Stamp<Local>, Clocks)],
     from: Stamp<Reference>,
@@ -66,7 +65,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// The problems in readings once a second: what boottime, realtime and steal gained besides that second, ms.
+    /// The problems in readings once a second: the gains of boottime, realtime and steal besides that second, ms.
     fn problems_of(gains: &[(u64, i64, u64)], from: u64, to: u64) -> Vec<ProblemKind> {
         problems_with(gains, false, from, to)
     }

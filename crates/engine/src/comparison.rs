@@ -1,9 +1,9 @@
-//! How far two sets of latency distributions are apart (T08 chapter 9).
+//! The distance between two sets of latency distributions (T08 chapter 9).
 
 use wakepath_distribution::evaluation::{DEFAULT_MEASURE, DEFAULT_THRESHOLD, MIN_CALLS};
 use wakepath_distribution::{Histogram, Measure, MismatchError};
 
-/// A distribution with the target that it is of.
+/// A target's distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     /// Its name on the command line.
@@ -15,37 +15,37 @@ pub struct Profile {
 /// Two sets of distributions, target by target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// By which measure two are said to differ.
+    /// The measure that decides.
     pub measure: Measure,
-    /// Above which score.
+    /// Two distributions differ above this score.
     pub threshold: f64,
-    /// The targets of both: those that differ most first.
+    /// The targets in both sets, the largest difference first.
     pub pairs: Vec<Compared>,
-    /// The targets of the first alone.
+    /// The targets in the first set alone.
     pub only_first: Vec<String>,
-    /// The targets of the second alone.
+    /// The targets in the second set alone.
     pub only_second: Vec<String>,
 }
 
-/// Two distributions of one target.
+/// A target's two distributions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     /// Their target.
     pub target: String,
     /// Both of them.
     pub histograms: [Histogram; 2],
-    /// By each measure, in the order of [`Measure::ALL`].
+    /// The score by each measure, in the order of [`Measure::ALL`].
     pub scores: [f64; 6],
     /// The score is above the threshold.
     pub differ: bool,
-    /// One has so few calls that chance may have made the difference.
+    /// At least one has fewer than [`MIN_CALLS`] calls: chance may have made the difference.
     pub doubtful: bool,
 }
 
-/// Compares two sets of distributions by `measure`, or by the one that errs least.
+/// Compares two sets of distributions by `measure`, or by the default measure, which errs least.
 ///
 /// # Errors
-/// When two of one target are in different units.
+/// When a target's two distributions have different units.
 pub fn compare(
     first: Vec<Profile>,
     mut second: Vec<Profile>,

@@ -1,4 +1,4 @@
-//! The cost of recording: what the recorder took itself, and what its programs in the kernel took from other threads.
+//! The cost of recording: the recorder's own CPU time, and its kernel programs' time in other threads.
 
 use wakepath_event::{CostKind, KernelCost};
 use wakepath_loaded::Counts;
@@ -9,50 +9,50 @@ use crate::Recorded;
 /// The cost of recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
-    /// CPU time of the recorder's own threads, on all hosts, ns.
+    /// CPU time used by the recorder's own threads on all hosts, ns.
     pub observer_ns: u64,
-    /// The time it was measured over, ns.
+    /// The recording's length, ns.
     pub over_ns: u64,
     /// The cost in the kernel; `None` where the recorder did not measure it.
     pub in_kernel: Option<CostInKernel>,
 }
 
-/// The CPU time that the recorder's programs took in the kernel, from the threads that they recorded.
+/// The CPU time taken from the recorded threads by the recorder's programs in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostInKernel {
-    /// The least, ns.
+    /// The least total, ns.
     pub from_ns: u64,
-    /// The most, ns; `None` where a part of it was not measured. Never more than all CPUs have.
+    /// The most, ns; `None` if a part was not measured. At most the time of all CPUs.
     pub to_ns: Option<u64>,
-    /// CPU time of all threads but the recorder's, with this cost in it, ns.
+    /// CPU time used by all threads but the recorder's, this cost included, ns.
     pub running_ns: u64,
-    /// The parts by kind of work, those that occurred; they add up to the least and, but for the limit, to the most.
+    /// The parts by kind of work, only occurring kinds; they add up to the least and, below the limit, to the most.
     pub by_kind: Vec<CostOfKind>,
 }
 
-/// The cost of one kind of work.
+/// The cost for a kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostOfKind {
-    /// The cost of doing it once, as the recorder measured it.
+    /// The cost of a single execution, as measured by the recorder.
     pub each: KernelCost,
-    /// How often it was done.
+    /// The number of executions.
     pub count: u64,
 }
 
 impl CostOfKind {
-    /// The least time of all of it, ns.
+    /// The least time in all, ns.
     pub const fn from_ns(&self) -> u64 {
         self.each.from_ns.saturating_mul(self.count)
     }
 
-    /// The most time of all of it, ns.
+    /// The most time in all, ns.
     pub fn to_ns(&self) -> Option<u64> {
         self.each.to_ns.map(|to_ns| to_ns.saturating_mul(self.count))
     }
 }
 
 impl Cost {
-    /// The cost of a recording; `None` where the recorder did not note which threads are its own.
+    /// A recording's cost; `None` if no recorder thread is noted, or the recording has no length.
     pub(crate) fn of(recorded: &Recorded) -> Option<Self> {
         let (from, to) = (recorded.from(), recorded.to());
         let observers = recorded.survey.observers();
@@ -73,7 +73,7 @@ impl Cost {
 }
 
 impl CostInKernel {
-    /// Only a recording of one host has it: events are not counted by host.
+    /// `None` for several hosts, since events are not counted by host.
     fn of(recorded: &Recorded, observer_ns: u64, over_ns: u64) -> Option<Self> {
         let costs = &recorded.survey.costs;
         if costs.is_empty() || recorded.numbering.is_some() {
@@ -100,8 +100,8 @@ impl CostInKernel {
         })
     }
 
-    /// How much longer threads ran, as shares of the time that they would have taken: the least, and the most where it
-    /// is known. `None` where nothing ran, or the cost is not below the running time: no share is right then.
+    /// The extra running time, as shares of the time without the cost: the least, and the most where known. `None`
+    /// where nothing ran, or the cost is not below the running time: no share is right then.
     pub fn longer(&self) -> Option<(f64, Option<f64>)> {
         let share = |cost: u64| {
             let rest = self.running_ns.checked_sub(cost).filter(|&rest| rest > 0)?;
@@ -115,8 +115,8 @@ impl CostInKernel {
     }
 }
 
-/// The number of records of a kind of work. Records that the program of another kind writes on its way, such as stacks
-/// and names of files, are in that kind's cost.
+/// The number of records of this kind. Records that another kind's program writes along the way, such as stacks and
+/// file names, are in that kind's cost.
 fn records(counts: &Counts, kind: CostKind) -> u64 {
     let names: &[&str] = match kind {
         CostKind::Switch => &["switch"],

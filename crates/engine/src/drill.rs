@@ -1,5 +1,5 @@
-//! A drill-down: which functions, inside the slow calls of one, make them slow (T08 chapter 3). The decisions are those of
-//! `wakepath-drilldown`; here are their effects.
+//! A drill-down: it finds the functions, inside a function's slow calls, that make them slow (T08 chapter 3).
+//! `wakepath-drilldown` makes the decisions; their effects are here.
 
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
@@ -35,163 +35,163 @@ use crate::latency::live::{AllowedProbes, user_functions};
 use crate::latency::target::Target;
 use crate::{Host, Which};
 
-/// A request to find the functions that make the calls of one slow.
+/// A request to find the functions that make a function's calls slow.
 #[derive(Debug, Clone)]
 pub struct DrillQuery {
-    /// The function, as people write it.
+    /// The function, as users write it.
     pub target: String,
-    /// The process; 0 if a command is started.
+    /// The process; 0 for a command.
     pub pid: u32,
     /// The command to start.
     pub command: Option<DrillCommand>,
-    /// The number of the peak, counted from 1; without one, the slowest.
+    /// The peak number, from 1 on; `None`: the parameters' start peak, or else the slowest.
     pub peak: Option<usize>,
-    /// The parameters of the decisions.
+    /// The decisions' parameters.
     pub parameters: Parameters,
-    /// The time after which the search stops.
+    /// The time limit of the search.
     pub duration: Duration,
-    /// The probes that may be put on functions.
+    /// The allowed probes on functions.
     pub allowed: AllowedProbes,
-    /// The phases of the program in which calls count.
+    /// The program's phases in which calls count.
     pub phases: PhaseMarks,
-    /// Only calls count whose requests come on this way.
+    /// Only calls with requests handed over in this way count.
     pub hand_over: Option<HandOver>,
-    /// The search to go on with.
+    /// The search to resume.
     pub resume: Option<SavedSearch>,
 }
 
-/// The moments of a drill-down that are worth showing while it goes on.
+/// Progress of a drill-down, to be shown.
 #[derive(Debug, Clone)]
 pub enum DrillProgress {
-    /// Calls of f0 counted so far.
+    /// The number of f0's calls so far.
     Counted(u64),
     /// The peak is chosen.
     Peak(Peak),
     /// Calls are measured.
     Measuring {
-        /// The number of places in the code where they are made.
+        /// The number of their call sites.
         sites: usize,
-        /// The paths of functions, from f0 to those that make them.
+        /// The paths from f0 to the calling functions.
         of: Vec<Vec<String>>,
-        /// The calls of f0 within the peak that were measured since the last decision, and those that it takes; `None` in
+        /// The number of f0's calls within the peak since the last decision, and the number for the next; `None` in
         /// manual mode.
         calls: Option<(u64, u64)>,
     },
-    /// The code of the function that a path ends at is sampled.
+    /// The code of a path's last function is sampled.
     Sampling {
         /// The function.
         function: String,
     },
-    /// A function of Python is looked for among those that are called.
+    /// The search looks for a Python function among the called functions.
     Looking {
         /// Their number so far.
         functions: usize,
     },
     /// Indirect calls are watched: the kernel single-steps each.
     Watching {
-        /// The number of places in the code where they are made.
+        /// The number of their call sites.
         sites: usize,
     },
 }
 
-/// The answer of a drill-down.
+/// A drill-down's answer.
 #[derive(Debug, Clone)]
 pub struct Drilled {
     /// The machine.
     pub host: Host,
     /// The function as it was asked for, and as its language writes it.
     pub target: String,
-    /// The names of all functions, by their numbers in the tree.
+    /// All functions, by their numbers in the tree.
     pub functions: Vec<DrillFunction>,
-    /// The process, and its command's name.
+    /// The process id and command name.
     pub process: (u32, String),
-    /// The command that was started, if it goes on.
+    /// The started command, if it goes on.
     pub running: Option<Running>,
     /// Its wait status, if it ended.
     pub command_status: Option<i32>,
-    /// The latencies of f0 before anything below it was probed.
+    /// f0's latencies before any probes below it.
     pub histogram: Histogram,
     /// Its peaks.
     pub peaks: Vec<Peak>,
-    /// The number of the one that is explained, counted from 1.
+    /// The explained peak's number, from 1 on.
     pub peak: usize,
-    /// How long f0 was counted before its peak was chosen.
+    /// The time for which f0 was counted before its peak was chosen.
     pub counted_for: Duration,
-    /// How long all of it took.
+    /// The total time.
     pub elapsed: Duration,
-    /// The calls of f0 since the beginning.
+    /// The number of f0's calls since the beginning.
     pub calls: u64,
-    /// The phases of the program in which these calls began; `None` where all of its time counts.
+    /// The program's phases in which these calls began; `None` where all time counts.
     pub phases: Option<Phases>,
-    /// The requests of these calls; `None` where it does not matter whether another thread handed one over.
+    /// The requests behind these calls; `None` where calls count whatever their requests.
     pub handed_over: Option<HandedOver>,
-    /// How far it came.
+    /// The state of the search.
     pub status: Status,
-    /// The paths from f0 to what takes the time.
+    /// The paths from f0 to the functions that take the time.
     pub root_causes: Vec<RootCause>,
-    /// The decisions, in order, with the votes of each contributor.
+    /// The decisions, in order, with each contributor's votes.
     pub decisions: Vec<Decision>,
     /// The tree: for each node its parent, its call site and its function.
     pub nodes: HashMap<NodeId, DrilledNode>,
-    /// The source files and lines at which the nodes of the paths are called, where debug information has them.
+    /// The source file and line of the call for each node on a path, where debug information has them.
     pub lines: HashMap<NodeId, (String, u32)>,
-    /// Where samples found the threads within the last function of a path, for those that took time of a CPU.
+    /// The samples' places within a path's last function, if it took CPU time.
     pub sampled: HashMap<NodeId, Sampled>,
-    /// Whether the calls are those of goroutines: while one waits, its thread runs others.
+    /// Whether goroutines make the calls: while a goroutine waits, its thread runs others.
     pub of_goroutines: bool,
-    /// Whether the calls are those of Python, all functions of which have probes.
+    /// Whether f0 is a Python function: all Python functions have probes then.
     pub of_python: bool,
-    /// The cost of a probed call, where it could be measured.
+    /// A probed call's cost, where it could be measured.
     pub probe: Option<Calibration>,
-    /// The functions that were probed at once, at most.
+    /// The maximum number of functions with probes at once.
     pub most_probed: usize,
-    /// Limits to the meaning of the answer.
+    /// Limits to the answer's meaning.
     pub notes: Vec<String>,
-    /// The search, to go on with later; `None` where a file with one of its functions names no build.
+    /// The search, to resume later; `None` where a file with a function of the search names no build.
     pub save: Option<SavedSearch>,
 }
 
-/// Samples of a function's code, in calls of the peak.
+/// Samples in a function's code, in calls within the peak.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sampled {
     /// Their number.
     pub samples: u64,
-    /// The calls that had any.
+    /// The number of calls with samples.
     pub calls: u64,
-    /// Where they were, those with most samples first.
+    /// The samples' places, most samples first.
     pub places: Vec<SampledPlace>,
 }
 
-/// A line of a function's code, or a function that it calls.
+/// A line of a function's code, or a callee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampledPlace {
-    /// The function, perhaps inlined into the one that is sampled; the file where it has no name.
+    /// The function, perhaps inlined into the sampled function; its file if it has no name.
     pub function: String,
-    /// The last component of its source file, and the line; `None` without debug information.
+    /// The last component of the source file's path, and the line; `None` without debug information.
     pub line: Option<(String, u32)>,
     /// The number of samples.
     pub samples: u64,
 }
 
-/// Whether the cause at the end of a path is, for most of its time, a wait.
+/// Whether a path's last function waited for at least half of its time.
 fn is_wait(path: &RootCause) -> bool {
     path.ns > 0 && path.blocked_ns.saturating_mul(2) >= path.ns
 }
 
 impl Drilled {
-    /// Whether a path ends at a function whose thread waited for most of the time: the path of that wait explains it.
+    /// Whether a path ends at a function whose thread waited for most of the time: the wait's path explains it.
     pub fn waits(&self) -> bool {
         !self.of_goroutines && self.root_causes.iter().any(is_wait)
     }
 
-    /// The calls to explain: those from the peak to the next one, or all longer ones.
+    /// The calls to explain: from the peak's lower bound to the next peak's, or all longer calls.
     pub fn calls_of_peak(&self) -> Which {
         let begin = |index: usize| Some(bounds(self.peaks.get(index)?.from_bucket).start().saturating_sub(1));
         let above = self.peak.checked_sub(1).and_then(begin).unwrap_or(0);
         begin(self.peak).map_or(Which::Above(above), |to| Which::Between(above, to))
     }
 
-    /// A time in which some ten calls of the peak come, if they come as often as before: from 1 to 10 s.
+    /// The time for about ten calls within the peak at the rate so far: from 1 to 10 s.
     pub fn time_of_calls(&self) -> Duration {
         let peak = self.peak.checked_sub(1).and_then(|index| self.peaks.get(index));
         let calls = peak.map_or(1, |peak| peak.count.max(1));
@@ -200,31 +200,31 @@ impl Drilled {
     }
 }
 
-/// A function of the tree.
+/// A function in the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DrillFunction {
     /// Its name in the form of its language.
     pub name: String,
-    /// The file that it is in, as the process sees it.
+    /// Its file, as the process sees it.
     pub file: PathBuf,
-    /// Its address as the file states it.
+    /// Its address according to the file.
     pub address: u64,
-    /// The reason why it is not probed.
+    /// The reason for its lack of probes, if any.
     pub refused: Option<String>,
 }
 
-/// A node of the tree.
+/// A node in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrilledNode {
     /// Its caller's node; `None` for f0.
     pub parent: Option<NodeId>,
-    /// The offset of the call in the caller's file.
+    /// The call's offset in the caller's file.
     pub site: Option<SiteId>,
-    /// Its function; `None` for unknown targets of an indirect call.
+    /// Its function; `None` for an indirect call's unknown targets.
     pub function: Option<FunctionId>,
 }
 
-/// Finds the functions that make the calls of a peak slow. `progress` gets each moment that is worth showing.
+/// Finds the functions that make a peak's calls slow. `progress` gets each step worth showing.
 ///
 /// # Errors
 /// When the target cannot be probed, or its calls are too few, or the kernel refuses.
@@ -244,11 +244,11 @@ pub fn drill(
     drill_peaks(query, &chosen, stop, progress)?.pop().ok_or_else(no_peak)
 }
 
-/// Finds the functions that make the calls of each peak slow, from the slowest peak on; `query` names none. Peaks whose search did not
-/// begin before the end of the time or of the process are missing at the end, and the last answer says so.
+/// Finds the functions that make each peak's calls slow, from the slowest peak on; `query.peak` is not used. Peaks whose search did not
+/// begin before the time limit or the process's end are missing at the end, with a note in the last answer.
 ///
 /// # Errors
-/// Those of [`drill`].
+/// The errors of [`drill`].
 pub fn drill_all(
     query: &DrillQuery,
     stop: &Signals,
@@ -257,7 +257,7 @@ pub fn drill_all(
     drill_peaks(query, &|found| Ok((1..=found.len()).rev().collect()), stop, progress)
 }
 
-/// The numbers of the peaks to explain, of all that the calls have, in this order.
+/// Chooses the peaks to explain, by number and in order.
 type Chosen<'a> = dyn Fn(&[Peak]) -> Result<Vec<usize>, DrillError> + 'a;
 
 fn drill_peaks(
@@ -307,7 +307,7 @@ fn drill_peaks(
             break;
         }
         let left = (numbers.len() - index) as u32;
-        // A peak whose calls are rare must not take all of the time of the others.
+        // A peak with rare calls must not take the time for the others.
         let at_most = (left > 1).then(|| query.duration.saturating_sub(began.elapsed()) / left);
         let (began, before) = match index {
             0 => (began, DrillCounts::default()),
@@ -316,7 +316,7 @@ fn drill_peaks(
         let asked = AskedPeak { number, at_most, began, before };
         match (driver.explain(query, &counted, &asked, stop, progress), answers.last_mut()) {
             (Ok(found), _) => answers.push(found),
-            // The answers that are there are worth more than an error about another peak.
+            // Existing answers are worth more than an error about another peak.
             (Err(error), Some(last)) => last.notes.push(format!("peak {number} has no answer: {error}")),
             (Err(error), None) => return Err(error),
         }
@@ -325,30 +325,30 @@ fn drill_peaks(
     Ok(answers)
 }
 
-/// The peaks whose search did not begin, in a sentence.
+/// A sentence about the peaks whose search did not begin.
 fn not_begun(numbers: &[usize]) -> String {
     let listed: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     let (peaks, was) = if numbers.len() == 1 { ("peak", "was") } else { ("peaks", "were") };
     format!("{peaks} {} {was} not searched: the search had ended before", listed.join(", "))
 }
 
-/// The calls of f0 before anything below it was probed.
+/// f0's calls before any probes below it.
 struct CountedCalls {
-    /// The process, and the command that was started.
+    /// The process, and the started command.
     process: (u32, Option<Running>),
     runtime: Runtime,
     counts: DrillCounts,
     histogram: Histogram,
     peaks: Vec<Peak>,
     counted_for: Duration,
-    /// The cost of a probed call.
+    /// A probed call's cost.
     probe: Option<Calibration>,
     /// Limits to the meaning of f0's calls.
     notes: Vec<String>,
 }
 
-/// The code of a process, with that of the kernel below it where the kernel allows probes there. Where it does not, a path ends at the
-/// function that makes a system call, and the waits of that explain it.
+/// A process's code, with the kernel's code below it where the kernel allows probes. Where it does not, a path ends at the function that
+/// makes a system call, and that call's waits explain it.
 fn into_kernel(code: ProcessCode) -> ProcessCode {
     match KernelCode::open() {
         Ok(kernel)
@@ -360,7 +360,7 @@ fn into_kernel(code: ProcessCode) -> ProcessCode {
     }
 }
 
-/// The unwinders of the process that are to know the stubs; `None` where there are to be none.
+/// The process's unwinders, which need to know the stubs; `None` without stubs.
 fn stubs_of(
     query: &DrillQuery,
     runtime: Runtime,
@@ -386,16 +386,16 @@ fn stubs_of(
     }
 }
 
-/// A search whose programs are loaded, with the function that it begins at.
+/// A search with loaded programs, and its first function.
 struct Begun<'obj> {
     drill: Drill<'obj>,
     code: ProcessCode,
     f0: ProcessFunction,
-    /// The cost of a probed call of it.
+    /// A probed call's cost at f0.
     probe: Option<Calibration>,
-    /// Where f0 is a function of Python.
+    /// Set if f0 is a Python function.
     python: Option<(PythonOfSearch, Python)>,
-    /// Limits to the meaning of its calls.
+    /// Limits to the meaning of f0's calls.
     notes: Vec<String>,
 }
 
@@ -421,8 +421,8 @@ fn begin<'obj>(
     Ok(Begun { drill, code, f0, probe, python: None, notes })
 }
 
-/// The code of the process and the function that the drill-down begins at. A command that was just started may not have
-/// loaded the function's library yet.
+/// The process's code and the drill-down's first function. A new command may not have loaded the function's library
+/// yet.
 fn find(
     query: &DrillQuery,
     pid: u32,
@@ -453,10 +453,10 @@ fn find(
     }
 }
 
-/// A command loads its libraries at its start, or when it first needs one.
+/// The time limit for a new command's library to appear: at its start, or at the first use.
 const LOADED_WITHIN: Duration = Duration::from_secs(10);
 
-/// The function that the drill-down begins at.
+/// The drill-down's first function.
 fn f0_of(query: &DrillQuery, pid: u32, code: &mut ProcessCode) -> Result<ProcessFunction, DrillError> {
     let function = one_function(&query.target, pid, query.allowed)?;
     let name = || function.readable.clone();
@@ -469,7 +469,7 @@ fn f0_of(query: &DrillQuery, pid: u32, code: &mut ProcessCode) -> Result<Process
     }
 }
 
-/// The one function of a program that a target names.
+/// The only function in a program that a target names.
 fn one_function(target: &str, pid: u32, allowed: AllowedProbes) -> Result<Function, DrillError> {
     if !matches!(Target::parse(target), Ok(Target::Function)) || !target.contains(':') {
         return Err(DrillError::NotAFunction(target.to_owned()));

@@ -1,4 +1,4 @@
-//! The flight recorder: what is asked of it, and its parts.
+//! The flight recorder: the request for it, and its parts.
 
 mod slow;
 
@@ -19,23 +19,24 @@ pub use slow::{NotAThreshold, SlowSpan, SlowSpans, SpanThreshold};
 
 /// A request for a flight recorder.
 pub struct FlightRequest {
-    /// The time before a trigger that is kept.
+    /// The kept time before a trigger.
     pub before: Duration,
-    /// The time after it.
+    /// The kept time after a trigger.
     pub after: Duration,
-    /// The time behind a kept recording in which triggers other than a person's do not count.
+    /// The time behind a kept recording in which only a user's triggers count.
     pub rest: Duration,
-    /// The memory for records and spans, bytes; spans may take an eighth of it.
+    /// The memory for records and spans, bytes; spans may take an eighth.
     pub memory: usize,
-    /// The largest number of kept recordings; the oldest go.
+    /// The maximum number of kept recordings; the oldest go.
     pub recordings: usize,
-    /// The time after which a span that a thread still works for triggers, by its context in memory.
+    /// The time after which an open span triggers, if a thread still works for it by its context in memory.
     pub longest_open: Option<Duration>,
-    /// The spans that trigger, where spans come.
+    /// The slow spans that trigger, where spans come.
     pub slow: SlowSpans,
-    /// Is called with the moment, ns since 1970, of each trigger for which a recording will be kept, unless a linked recorder asked for it.
+    /// A callback for each trigger whose recording will be kept, unless a linked recorder asked for it. Its argument is the trigger's
+    /// time, ns since 1970.
     pub taken: Box<dyn FnMut(u64) + Send>,
-    /// Is called with each recording that was kept.
+    /// A callback for each kept recording.
     pub kept: Box<dyn FnMut(KeptRecording) + Send>,
 }
 
@@ -45,29 +46,29 @@ impl fmt::Debug for FlightRequest {
     }
 }
 
-/// Why a flight recorder is not begun: a kept recording could have no room, at the moment for which it was begun.
+/// The error of a flight recorder that is not begun: a kept recording could lack room, just when it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a kept recording may take {needs} bytes with {memory} bytes of memory, and all of them together may take {most} bytes"
 )]
 pub struct NoRoomToKeep {
-    /// The most bytes that a kept recording may take.
+    /// The maximum size of a kept recording, bytes.
     pub needs: u64,
     /// The memory for records and spans, bytes.
     pub memory: u64,
-    /// The most bytes that all kept recordings may take.
+    /// The maximum size of all kept recordings, bytes.
     pub most: u64,
 }
 
 impl NoRoomToKeep {
-    /// The largest memory with which a kept recording has room, bytes.
+    /// The maximum memory at which a kept recording has room, bytes.
     pub const fn largest_memory(&self) -> u64 {
         self.most - self.most.div_ceil(PART_OF_DISK)
     }
 }
 
 impl FlightRequest {
-    /// Checks that a kept recording has room where all of them together may take `most` bytes.
+    /// Checks that a kept recording has room where all kept recordings together may take `most` bytes.
     ///
     /// # Errors
     /// When it may have none.
@@ -82,13 +83,13 @@ impl FlightRequest {
         self.memory / PART_FOR_SPANS
     }
 
-    /// The limits of the memory for records, `with_spans` where spans take a part of it.
+    /// The limits of the memory for records; `with_spans`: spans take a part.
     fn limits(&self, with_spans: bool) -> FlightLimits {
         let of_spans = if with_spans { self.bytes_for_spans() } else { 0 };
         FlightLimits { window_ns: self.window_ns(), bytes: self.memory - of_spans }
     }
 
-    /// The time that is remembered: until the window of a trigger has ended, what comes before the trigger is needed.
+    /// The time in memory: the time before a trigger is needed until the trigger's window has ended.
     fn window_ns(&self) -> u64 {
         ns(self.before.saturating_add(self.after).saturating_add(SLACK))
     }
@@ -106,17 +107,17 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The part of the memory that spans may take.
+/// Spans may take this part of the memory: an eighth.
 const PART_FOR_SPANS: usize = 8;
-/// The part of a kept recording that may come beside the bytes of the memory: the packets of the smallest recording are larger on the
-/// disk by a fifth, and records come until the moment at which it is written.
+/// A fifth of a kept recording may come on top of the memory's bytes: the smallest recording's packets are larger on disk by a fifth, and
+/// records arrive until it is written.
 const PART_OF_DISK: u64 = 5;
-/// Causes that may wait for the recorder: while it writes, only the first ones matter.
+/// The maximum number of causes that wait for the recorder: while it writes, only the first causes matter.
 const MAX_WAITING_CAUSES: usize = 16;
-/// Records are held back for some time until no earlier one can come, and the window moves in steps.
+/// Extra time in the window: records are held back until no earlier record can come, and the window moves in steps.
 const SLACK: Duration = Duration::from_millis(500);
 
-/// A flight recorder that begins: its ends towards the spans.
+/// A flight recorder at its start, with its ends towards the spans.
 pub(crate) struct Flight {
     request: FlightRequest,
     causes: Receiver<Cause>,
@@ -124,7 +125,7 @@ pub(crate) struct Flight {
     spans: Option<Arc<Mutex<FlightSpans>>>,
 }
 
-/// The end of a flight recorder at which spans come in.
+/// The end of a flight recorder that takes spans in.
 #[derive(Debug)]
 pub(crate) struct SpanEnd {
     slow: SlowSpans,
@@ -133,7 +134,7 @@ pub(crate) struct SpanEnd {
 }
 
 impl SpanEnd {
-    /// Takes a message with spans that came now.
+    /// Takes a message with spans that arrived now.
     pub(crate) fn take(&mut self, message: &[u8], now: ClockReading) {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner).push(now.monotonic_ns, message);
         if let Some(slow) = self.slow.in_message(message) {
@@ -141,7 +142,7 @@ impl SpanEnd {
             let since = now.monotonic_ns.saturating_sub(ago);
             let cause =
                 Cause { text: slow.text, word: slow.word, since: Some(since), asked: false, linked: false };
-            // Where many wait already, one of them keeps these seconds.
+            // Where many causes wait already, a waiting cause keeps these seconds.
             let _ = self.cause.try_send(cause);
         }
     }
@@ -156,7 +157,7 @@ impl Flight {
         Self { request, causes, cause, spans }
     }
 
-    /// The end for spans, where they come.
+    /// The end for spans, if spans come.
     pub(crate) fn span_end(&mut self) -> Option<SpanEnd> {
         let slow = std::mem::take(&mut self.request.slow);
         Some(SpanEnd { slow, memory: self.spans.clone()?, cause: self.cause.clone() })
@@ -186,7 +187,7 @@ impl Flight {
     }
 }
 
-/// Why no recording can be asked for.
+/// The error of a trigger.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum TriggerError {
@@ -198,10 +199,10 @@ pub enum TriggerError {
     Signal { path: PathBuf, pid: i32, error: std::io::Error },
 }
 
-/// Asks the flight recorder of the directory `path` to keep what it has of a moment. Returns its process.
+/// Asks the flight recorder that writes into the directory `path` to keep the time around `moment`. Returns its process id.
 ///
 /// # Errors
-/// When none writes there, or it is another user's.
+/// When no recorder writes there, or another user runs it.
 pub fn trigger(path: &Path, moment: Moment) -> Result<i32, TriggerError> {
     let found = recorder(path).map_err(|error| TriggerError::Io { path: path.to_owned(), error })?;
     let pid = found.ok_or_else(|| TriggerError::NoRecorder(path.to_owned()))?;

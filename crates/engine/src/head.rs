@@ -6,7 +6,7 @@ use wakepath_wait_graph::Loss;
 
 use crate::{Cost, Head, Problem, ProblemKind, Recorded, clocks, problem};
 
-/// The head of an answer about the time between `from` and `to`.
+/// The head for an answer about the time between `from` and `to`.
 pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Reference>) -> Head {
     let mut problems = recorded.problems.clone();
     problems.extend(recorded.hosts().flat_map(|(host, _)| of_host(recorded, host, from, to)));
@@ -33,7 +33,7 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
     }
 }
 
-/// The problems of a host's clocks between `from` and `to`, and of the end of its recording.
+/// The problems in a host's clocks between `from` and `to`, and at its recording's end.
 fn of_host(
     recorded: &Recorded,
     host: HostIndex,
@@ -68,7 +68,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Readings at 0 and 1 s: what boottime, realtime and steal gained in the second between them.
+    /// Readings at 0 and 1 s: the gains of boottime, realtime and steal in that second.
     fn clocks([boottime_ns, realtime_ns, steal_ns]: [u64; 3]) -> Vec<(Stamp<Local>, Clocks)> {
         let read = |at, [boottime_ns, realtime_ns, steal_ns]: [u64; 3]| {
             (Stamp::from_ns(at), Clocks { boottime_ns, realtime_ns, steal_ns })
@@ -76,7 +76,7 @@ mod tests {
         vec![read(0, [0, 0, 0]), read(SECOND, [boottime_ns, realtime_ns, steal_ns])]
     }
 
-    /// The problems of an answer about two hosts, of which the second one has these clocks and this session.
+    /// The problems in an answer about two hosts; the second has these clocks and this session.
     fn problems(of_second: OtherHost, shows_steal: bool) -> Vec<ProblemKind> {
         let marks = [(0, Mark::Started), (SECOND, Mark::Stopped)];
         let mut recorded = read(&marks.map(|(at, mark)| event(at, 0, 0, EventKind::Mark(mark))));
@@ -100,7 +100,7 @@ mod tests {
             ([SECOND, 5 * SECOND, 0], &whole, false, Some(ProblemKind::ClockSet(4 * i128::from(SECOND)))),
             ([3 * SECOND, SECOND, 0], &whole, false, Some(ProblemKind::Suspended(2 * SECOND))),
             ([SECOND, SECOND, SECOND / 2], &whole, false, Some(ProblemKind::Stolen(SECOND / 2))),
-            // There is a segment for it.
+            // A segment shows it.
             ([SECOND, SECOND, SECOND / 2], &whole, true, None),
             (steady, &cut_off, false, Some(ProblemKind::CutOff)),
         ] {

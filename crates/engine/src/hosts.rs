@@ -1,4 +1,4 @@
-//! The recordings of several hosts, read as one.
+//! Several hosts' recordings, read as one machine's.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use wakepath_timeline::Numbering;
 
 use crate::source::Source;
 
-/// The number of events that a host's reader hands over at a time.
+/// The number of events in a reader's batch.
 const BATCH_EVENTS: usize = 4096;
 /// The number of batches that a reader may be ahead.
 const MAX_BATCHES_AHEAD: usize = 2;
 
-/// The part of each host's recording that is read, in the unit of its size.
+/// The progress in each host's recording, in the unit of its size.
 pub(crate) struct Progress<'a> {
     report: &'a mut dyn FnMut(u64, u64),
     done: Vec<Arc<AtomicU64>>,
@@ -34,7 +34,7 @@ impl<'a> Progress<'a> {
         Self { report, done, expected: sizes.fold(0, u64::saturating_add), calls: 0 }
     }
 
-    /// Reports the progress now and then; to be called often.
+    /// Reports the progress now and then; to be called for each event.
     fn step(&mut self) {
         self.calls += 1;
         if self.calls.is_multiple_of(1 << 16) {
@@ -44,7 +44,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// Compares the clocks of these hosts with the reference, which is chosen where none is given.
+/// Compares the hosts' clocks with the reference, which is chosen if `reference` is `None`.
 pub(crate) fn clocks(
     sources: &[Arc<Source>],
     reference: Option<usize>,
@@ -54,7 +54,7 @@ pub(crate) fn clocks(
         let readers: Vec<_> = sources.iter().map(|source| scope.spawn(|| extent(source.as_ref()))).collect();
         readers.into_iter().map(result).collect()
     });
-    // The packets are read as often as they are needed, and never kept.
+    // Packets are read as often as they are needed, and never kept.
     let traffic = |(source, done): (&Arc<Source>, &Arc<AtomicU64>)| {
         let (source, done) = (Arc::clone(source), Arc::clone(done));
         Visited::new(move |visit| {
@@ -89,25 +89,25 @@ fn extent(source: &impl EventSource) -> Option<(Stamp<Local>, Stamp<Local>)> {
 /// A host whose clock can be converted to the reference.
 pub(crate) struct LinkedHost<'a, S = Source> {
     pub(crate) source: &'a S,
-    /// Its index among those whose clocks were compared.
+    /// Its index among the compared hosts.
     pub(crate) place: usize,
     /// From its clock to the reference.
     pub(crate) clock: &'a Transform<Local, Reference>,
 }
 
-/// The next result of reading several hosts.
+/// The next result while several hosts are read.
 pub(crate) enum Next<'a> {
     Event(&'a Event),
-    /// A mark of the host's own recording, which is no event of all hosts.
+    /// A mark in the host's own recording, which is no event for all hosts.
     Mark(&'a Event),
     /// The host has no further event. The numbering has its CPUs.
     End(&'a Numbering),
 }
 
-/// Emits the events of these hosts as those of one machine, by the reference clock; those of equal stamps
-/// in the order of the hosts. Returns the damages of each host's recording.
+/// Emits these hosts' events as a single machine's, by the reference clock; events with equal stamps in host order.
+/// Returns the damages in each host's recording.
 ///
-/// A thread of its own reads each recording, a little ahead, so that memory does not grow with their size.
+/// Each recording has a reader thread, a little ahead, so that memory does not grow with the recordings' size.
 pub(crate) fn for_each<S: EventSource<Damage: PartialEq + Send> + Sync>(
     hosts: &[LinkedHost<'_, S>],
     progress: &mut Progress<'_>,
@@ -123,7 +123,7 @@ pub(crate) fn for_each<S: EventSource<Damage: PartialEq + Send> + Sync>(
             let on_reference = |event: Event| (on_reference(host.clock, event.at), event);
             heads.push(events.into_iter().flatten().map(on_reference).peekable());
         }
-        // A few hosts: looking at each head is no slower than a heap of them.
+        // With a few hosts, looking at each head is no slower than a heap.
         loop {
             let earliest =
                 heads.iter_mut().enumerate().filter_map(|(host, head)| Some((head.peek()?.0, host))).min();
@@ -145,12 +145,12 @@ pub(crate) fn for_each<S: EventSource<Damage: PartialEq + Send> + Sync>(
     (numbering, damages)
 }
 
-/// The result of a reader. One that panicked must not look like one that came to its end.
+/// A reader's result. A panicked reader must not look like a finished reader.
 fn result<T>(reader: thread::ScopedJoinHandle<'_, T>) -> T {
     reader.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// A stamp of a host as one of the reference host's.
+/// A host's stamp, converted to the reference clock.
 fn on_reference(clock: &Transform<Local, Reference>, at: Stamp<Local>) -> Stamp<Local> {
     Stamp::from_ns(clock.convert(at).0.ns())
 }
@@ -165,7 +165,7 @@ fn read<S: EventSource<Damage: PartialEq>>(
         |event| {
             batch.push(event.clone());
             if batch.len() == BATCH_EVENTS {
-                // Sending fails only when the receiver is gone, and everything with it.
+                // Sending fails only if the receiver is gone, and everything with it.
                 let _ = sender.send(std::mem::replace(&mut batch, Vec::with_capacity(BATCH_EVENTS)));
             }
         },
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// The events of a host; a panic behind them where `panics`.
+    /// A host's events; a panic behind them if `panics`.
     struct Made {
         description: Description,
         events: Vec<Event>,
@@ -223,7 +223,7 @@ mod tests {
         Made { description, events, panics }
     }
 
-    /// Reads two hosts as one, the second on a clock that is 100 ns behind: a line for each event, and the damages.
+    /// Reads two hosts as one machine, the second host's clock 100 ns behind: a line for each event, and the damages.
     fn read_both(sources: [Made; 2]) -> (Vec<String>, Vec<Vec<&'static str>>) {
         let sources = sources.map(Arc::new);
         let clocks = [0, 100].map(|behind| {

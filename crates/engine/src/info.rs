@@ -12,11 +12,11 @@ use crate::{Head, Recorded};
 pub struct InfoAnswer<'r> {
     /// The part that all answers have.
     pub head: Head,
-    /// How many processes were seen.
+    /// The number of processes seen.
     pub processes: usize,
-    /// The processes whose threads say for which span they work, where it could not be read at any time, each with its name.
+    /// Processes whose threads publish a context that was never readable, each with its name.
     pub unread_contexts: Vec<(Tid, Option<Comm>)>,
-    /// The rest.
+    /// The recording, for everything else.
     pub recorded: &'r Recorded,
 }
 
@@ -27,7 +27,7 @@ pub fn info(recorded: &Recorded) -> InfoAnswer<'_> {
     processes.sort_unstable();
     processes.dedup();
     InfoAnswer {
-        // Losses of all time, also before the sources were attached.
+        // All losses, also before the sources were attached.
         head: head(recorded, graph.from(), graph.to()),
         processes: processes.len(),
         unread_contexts: unread_contexts(recorded),

@@ -1,4 +1,4 @@
-//! Latency distributions, counted live or read from a recording, and the grammar of their targets.
+//! Latency distributions, counted live or read from a recording, and their targets' grammar.
 
 #[cfg(feature = "collect")]
 pub mod live;
@@ -16,57 +16,57 @@ pub use groups::{Group, GroupKey, Groups};
 pub use target::TargetError;
 pub use wakepath_distribution::{GroupBy, MAX_GROUP_SLICES, MAX_GROUPS};
 
-/// The kind of thing whose latencies a target has.
+/// The kind of events or states behind a target's latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LatencySource {
-    /// Calls of a function or of the system.
+    /// Calls of a function or a system call.
     Calls,
     /// Waits for a CPU.
     CpuWaits,
-    /// Requests of a disk, by any process.
+    /// Disk requests, by any process.
     DiskRequests,
-    /// Waits of threads that are blocked in a system call, until they are woken.
+    /// Waits of threads blocked in a system call, until their wake-up.
     BlockedWaits,
     /// Waits for locks.
     LockWaits,
-    /// Segments of paths.
+    /// Path segments.
     Segments,
-    /// Spans of distributed tracing.
+    /// Distributed tracing's spans.
     Spans,
 }
 
-/// The latencies of one target.
+/// A target's latencies.
 #[derive(Debug, Clone)]
 pub struct Distribution {
-    /// The target as it was asked for, or its own name where that was a pattern.
+    /// The target as it was asked for, or its own name if a pattern was.
     pub target: String,
-    /// The kind of thing that was counted.
+    /// The kind of latencies.
     pub source: LatencySource,
-    /// The latencies of the whole time.
+    /// The latencies over the whole time.
     pub histogram: Histogram,
-    /// The latencies of each part of the time, where that was asked for.
+    /// The latencies in each time slice, if asked for.
     pub slices: Vec<TimeSlice>,
-    /// The latencies of each process, thread or cgroup, where that was asked for.
+    /// The latencies by process, thread or cgroup, if asked for.
     pub groups: Option<Groups>,
-    /// Calls that never returned: left by an exception or `longjmp`, or their thread ended.
+    /// Calls that never returned: unwound by an exception or `longjmp`, or ended with their thread.
     pub unwound: u64,
-    /// Calls that were not counted because a table was full, or because they recursed too deep.
+    /// Calls that were not counted because a table was full, or the recursion too deep.
     pub overflowed: u64,
     /// Calls that had not ended.
     pub open: u64,
-    /// Calls and waits that were not counted because their beginning or end was not seen: in recordings, and
-    /// for functions of the kernel.
+    /// Calls and waits not counted because their beginning or end was not seen: in recordings, and for kernel
+    /// functions.
     pub unseen: u64,
-    /// The cost of the probes; `None` without probes, or where it could not be measured.
+    /// The probes' cost; `None` without probes, or where it could not be measured.
     pub probe: Option<ProbeCost>,
-    /// The processes that pay for the probes without having been asked about; `None` if there are none.
+    /// Other processes that pay for the probes; `None` if there are none.
     pub other_processes: Option<OtherProcesses>,
-    /// Sentences on what limits the meaning of the numbers.
+    /// Sentences about limits to the numbers' meaning.
     pub notes: Vec<String>,
 }
 
 impl Distribution {
-    /// The distribution of latencies that were counted without slices, groups, probes or notes.
+    /// A distribution without slices, groups, probes or notes.
     pub fn new(target: String, source: LatencySource, histogram: Histogram) -> Self {
         Self {
             target,
@@ -90,35 +90,35 @@ impl Distribution {
     }
 }
 
-/// The cost of a function's probes, as measured before counting.
+/// The cost of a function's probes, measured before counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeCost {
-    /// The time added to each call, ns.
+    /// The extra time for each call, ns.
     pub per_call_ns: u64,
-    /// The part of it that is counted as latency, in the unit of the histogram.
+    /// The part of it that counts as latency, in the histogram's unit.
     pub shift: u64,
     /// The smallest bucket whose average latency stays in it despite the shift.
     pub from_bucket: usize,
 }
 
-/// Processes that were not asked about and have a probed file mapped: its probes stand there too.
+/// Other processes that have a probed file mapped: its probes stand there too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherProcesses {
     /// Their number when counting began; at least one.
     pub processes: usize,
-    /// The file, as processes see it.
+    /// The file, as these processes see it.
     pub file: PathBuf,
-    /// The time added to each call there, ns; `None` where that could not be measured.
+    /// The extra time for each call there, ns; `None` where it could not be measured.
     pub per_call_ns: Option<u64>,
 }
 
-/// The latencies of a part of the time.
+/// The latencies in a part of the time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeSlice {
-    /// Since the beginning.
+    /// The slice's start, since the beginning.
     pub from: Duration,
-    /// Since the beginning.
+    /// The slice's end, since the beginning.
     pub to: Duration,
-    /// In the same unit as the whole.
+    /// Its latencies, in the same unit as the whole.
     pub histogram: Histogram,
 }

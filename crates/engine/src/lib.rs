@@ -1,7 +1,7 @@
-//! One function per question: what the command line, and every other shell, asks for.
+//! One function per question that the command line, or another shell, asks.
 //!
-//! The engine never prints and never serialises: it returns data ([`PathAnswer`] and its siblings)
-//! that `report` turns into text, JSON or a Perfetto trace.
+//! The engine never prints and never serialises: it returns data ([`PathAnswer`] and its siblings), and `report` turns
+//! the data into text, JSON or a Perfetto trace.
 
 mod answer;
 mod calls;

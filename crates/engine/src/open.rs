@@ -1,4 +1,4 @@
-//! Reading of recordings into a graph: of one host, or of several on one clock.
+//! Reads recordings into a graph: a single host's, or several hosts' on a common clock.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,13 +11,12 @@ use crate::hosts::{self, LinkedHost, Progress};
 use crate::source::{OpenError, Source};
 use crate::{Host, ProblemKind, Recorded, Survey};
 
-/// Reads the recording in the directory `path`, or the trace that another tracer wrote there, and builds
-/// its graph. `progress` is called now and then with the part that is read, and the size that the recording
-/// says it has.
+/// Reads the recording in the directory `path`, or another tracer's trace there, and builds its graph. `progress` is
+/// called now and then with the size read so far and the recording's stated size.
 ///
 /// # Errors
-/// When its format is unknown, a newer wakepath wrote it, or it cannot be read at all. Damage inside is not an
-/// error but a problem of [`Recorded::problems`]: the part that could be read is there.
+/// When its format is unknown, a newer wakepath wrote it, or it cannot be read at all. Damage inside is not an error
+/// but a problem in [`Recorded::problems`]: the readable part is there.
 pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
     let source = Source::open(path)?;
     let expected = source.description().size;
@@ -33,10 +32,10 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
     Ok(Recorded::of_source(source.description(), builder.finish(), survey, problems))
 }
 
-/// Recordings of several hosts, and the relation of their clocks.
+/// Several hosts' recordings, and the relation between their clocks.
 #[derive(Debug)]
 pub struct Synchronised {
-    /// The path of each recording.
+    /// The recordings' paths.
     pub sources: Vec<PathBuf>,
     /// The hosts, in the same order.
     pub hosts: Vec<Host>,
@@ -44,11 +43,10 @@ pub struct Synchronised {
     pub clocks: Synchronisation,
 }
 
-/// Compares the clocks of several hosts' recordings. The reference is the host from which most others are
-/// reached.
+/// Compares the clocks in several hosts' recordings. The reference is the host from which most others can be reached.
 ///
 /// # Errors
-/// The errors of [`open`], and when two are of one host.
+/// The errors of [`open`], and when two recordings come from the same host.
 pub fn sync(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result<Synchronised, OpenError> {
     let sources = open_different_hosts(paths)?;
     let clocks = hosts::clocks(&sources, None, &mut Progress::new(&sources, &mut progress));
@@ -59,11 +57,11 @@ pub fn sync(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result<Syn
     })
 }
 
-/// Reads recordings of several hosts as one, on the clock of the first. A host that no packet links to it
-/// is left out, and that is a problem of [`Recorded::problems`].
+/// Reads several hosts' recordings as one, on the first host's clock. A host without packets that link it to the first
+/// is left out, with a problem in [`Recorded::problems`].
 ///
 /// # Errors
-/// The errors of [`open`], and when two are of one host.
+/// The errors of [`open`], and when two recordings come from the same host.
 pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result<Recorded, OpenError> {
     if let [path] = paths {
         return open(path, progress);
@@ -96,7 +94,7 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     let graph = builder.finish();
     let mut problems = Vec::new();
     for (host, (source, begin)) in (0..).map(HostIndex).zip(linked.iter().zip(begins)) {
-        // Recordings of hosts never begin or end together.
+        // Different hosts' recordings never begin or end together.
         let tolerated = graph.to().since(graph.from()) / 100;
         let notable = |ns: u64| if ns > tolerated { ns } else { 0 };
         let late_ns = notable(begin.map_or(0, |begin| begin.since(graph.from())));
@@ -128,7 +126,7 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     Ok(recorded)
 }
 
-/// Opens recordings, each of which must be of a host of its own.
+/// Opens recordings, each from a different host.
 fn open_different_hosts(paths: &[PathBuf]) -> Result<Vec<Arc<Source>>, OpenError> {
     let sources: Vec<Arc<Source>> =
         paths.iter().map(|path| Ok(Arc::new(Source::open(path)?))).collect::<Result<_, OpenError>>()?;

@@ -1,7 +1,7 @@
-//! Threads without a single window: what each did, and which of them to ask further about.
+//! Threads without a single window: their times, and the thread to ask about next.
 //!
-//! Idleness (of a server between requests) and sleeps are never the longest wait of a thread. `findings` decides what
-//! is one: a blocked thread is idle only where that is shown.
+//! Idleness (a server's between requests) and sleeps are never a thread's longest wait. `findings` decides which waits
+//! are idle: a blocked thread is idle only where this is shown.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_findings::{
@@ -15,27 +15,27 @@ use crate::head::head;
 use crate::query::Scope;
 use crate::{Head, Recorded};
 
-/// The times of threads between two stamps.
+/// Threads' times between two stamps.
 #[derive(Debug)]
 pub struct Overview<'r> {
     /// The part that all answers have.
     pub head: Head,
-    /// Which threads it is about.
+    /// The threads in question.
     pub scope: Scope,
-    /// From here on.
+    /// The beginning.
     pub from: Stamp<Reference>,
-    /// Up to here.
+    /// The end.
     pub to: Stamp<Reference>,
-    /// The threads, by how long they waited or could not run, the longest first.
+    /// The threads, by the time in which they waited or could not run, the longest first.
     pub threads: Vec<ThreadTimes>,
-    /// The waits of these threads that were open at the end, and their deadlocks that a signal ended in this time.
+    /// These threads' open waits at the end, and their deadlocks that a signal ended in this time.
     pub open: OpenWaits,
-    /// The rest of the recording.
+    /// The recording, for everything else.
     pub recorded: &'r Recorded,
 }
 
 impl Overview<'_> {
-    /// The first thing to say about these threads.
+    /// The most important finding about these threads.
     pub fn headline(&self) -> ThreadsHeadline {
         threads_headline(&self.open)
     }
@@ -46,7 +46,7 @@ impl Overview<'_> {
     }
 }
 
-/// Gathers what these threads did between `from` and `to`. The recorder's own threads are left out.
+/// Gathers these threads' times between `from` and `to`, without the recorder's own threads.
 pub(crate) fn overview<'r>(
     recorded: &'r Recorded,
     scope: Scope,

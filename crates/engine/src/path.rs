@@ -20,15 +20,14 @@ use crate::{
 pub enum Answer<'r> {
     /// Windows, each explained.
     Paths(Vec<PathAnswer<'r>>),
-    /// There is no single window: the threads that could be asked about.
+    /// No single window: the threads to choose from.
     Overview(Box<Overview<'r>>),
 }
 
-/// Why a window took its time; where the question has no single window, which threads it could be
-/// put to.
+/// Explains the question's windows; without a single window, lists the threads that the question could name.
 ///
 /// # Errors
-/// When nothing fits the question, or several threads do and [`PathQuery::all`] is not set.
+/// When nothing matches the question, or several threads do and [`PathQuery::all`] is not set.
 pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>, QueryError> {
     match select(recorded, query)? {
         Selection::Windows(windows) => {
@@ -45,7 +44,7 @@ pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>,
     }
 }
 
-/// Explains one window.
+/// Explains a window.
 pub(crate) fn explain<'r>(
     recorded: &'r Recorded,
     algorithm: Algorithm,
@@ -56,7 +55,7 @@ pub(crate) fn explain<'r>(
     explain_with(recorded, algorithm, window, question, names, &NoHandOvers)
 }
 
-/// Explains one window, with the knowledge of work that threads handed over.
+/// Explains a window, with the work that threads handed over.
 pub(crate) fn explain_with<'r>(
     recorded: &'r Recorded,
     algorithm: Algorithm,
@@ -76,7 +75,7 @@ pub(crate) fn explain_with<'r>(
     PathAnswer { if_joined, still_waiting, killed, deadlocks, ..answer }
 }
 
-/// The path of a window by an algorithm. The exact path takes no account of work that threads handed over.
+/// A window's path by an algorithm. The exact path ignores work that threads handed over.
 pub(crate) fn path_with(
     graph: &Graph,
     window: Window,
@@ -92,7 +91,7 @@ pub(crate) fn path_with(
     active_with(graph, window, timeouts, hand_overs)
 }
 
-/// The answer that is a path, without what only a thread's window has.
+/// An answer with this path, without the parts that only a thread's window has.
 pub(crate) fn answer<'r>(
     recorded: &'r Recorded,
     path: Path,
@@ -101,7 +100,7 @@ pub(crate) fn answer<'r>(
 ) -> PathAnswer<'r> {
     let (graph, window) = (&recorded.graph, path.window);
     let mut head = head(recorded, window.from, window.to);
-    // Where the path does not go, a clock may be as far off as it likes.
+    // Clock errors outside the path do not matter.
     let of_segment = |segment: &Segment| recorded.clock_error(segment.thread, segment.from, segment.to);
     head.clock_error_ns =
         path.segments.iter().map(of_segment).try_fold(0, |worst, one| Some(one?.max(worst)));

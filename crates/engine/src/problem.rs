@@ -1,4 +1,4 @@
-//! The problems of an answer: those of several calls put together, and the worst first.
+//! An answer's problems: several calls' problems merged, the worst first.
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
@@ -15,8 +15,8 @@ fn alike(problem: &Problem) -> Alike {
     (discriminant(&problem.kind), found)
 }
 
-/// Adds the problems of calls to those of the whole `head`, one for each kind that this lacks: that of the first call
-/// that has it.
+/// Adds calls' problems to the whole answer's in `head`: for each kind missing there, the first call's problem, with
+/// the number of other calls.
 pub(crate) fn add_of_calls<'p>(head: &mut Vec<Problem>, calls: impl Iterator<Item = &'p Problem>) {
     let whole: Vec<_> = head.iter().map(alike).collect();
     let mut places: HashMap<Alike, usize> = HashMap::new();
@@ -31,7 +31,7 @@ pub(crate) fn add_of_calls<'p>(head: &mut Vec<Problem>, calls: impl Iterator<Ite
     }
 }
 
-/// The worst first.
+/// Sorts by severity, the worst first.
 pub(crate) fn sort(problems: &mut [Problem]) {
     problems.sort_by_key(|problem| std::cmp::Reverse(problem.severity()));
 }

@@ -1,4 +1,4 @@
-//! Which window of which thread is asked about.
+//! From a question to its windows and threads.
 
 use std::ops::Range;
 
@@ -9,41 +9,40 @@ use wakepath_wait_graph::{Thread, ThreadIndex};
 
 use crate::{Host, Name, Question, Recorded, TimeSpec, Unit};
 
-/// A question for a path.
+/// A question about a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathQuery {
     /// The threads in question.
     pub subject: Subject,
-    /// With several hosts, the host of the threads: its name or boot id. `None`: any host, and a number belongs to
-    /// the first one.
+    /// With several hosts, the threads' host: its name or boot id. `None`: any host, and ids belong to the first host.
     pub host: Option<Name>,
-    /// From here on; `None`: from its beginning.
+    /// The window's beginning; `None`: the thread's.
     pub from: Option<TimeSpec>,
-    /// Up to here; `None`: to its end.
+    /// The window's end; `None`: the thread's.
     pub to: Option<TimeSpec>,
-    /// How the path is made.
+    /// The path's algorithm.
     pub algorithm: Algorithm,
-    /// Where several threads fit: answer for each, instead of asking back.
+    /// With several matching threads: answer for each, instead of asking back.
     pub all: bool,
 }
 
-/// The threads that a question is about.
+/// A question's threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Subject {
-    /// The subject of the recording: its command, else the cgroup or processes it names, else all.
+    /// The recording's target: its command, else its cgroup or processes, else all threads.
     #[default]
     Recorded,
     /// A process.
     Pid(Tid),
     /// A thread.
     Tid(Tid),
-    /// Threads of this name.
+    /// Threads with this name.
     Comm(Comm),
-    /// Threads of this cgroup or unit: its path, its last component, or as `systemctl` names it.
+    /// Threads in this cgroup or unit: its path, or its last component as `systemctl` names it.
     Cgroup(Name),
 }
 
-/// Why a question cannot be answered.
+/// The error for a question without an answer.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum QueryError {
@@ -63,7 +62,7 @@ pub enum QueryError {
     NoEvents,
 }
 
-/// The windows or threads of a question.
+/// A question's windows or threads.
 pub(crate) enum Selection {
     /// Windows, each to be explained.
     Windows(Vec<(Window, Question)>),
@@ -71,20 +70,20 @@ pub(crate) enum Selection {
     Threads(Scope, Vec<ThreadIndex>),
 }
 
-/// Which threads an overview is about.
+/// An overview's threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// All.
     All,
-    /// Those of one host of several.
+    /// The threads on one of several hosts.
     Host(HostIndex),
-    /// Those of these processes.
+    /// These processes' threads.
     Processes(Vec<Tid>),
-    /// Those of a cgroup or unit.
+    /// The threads in a cgroup or unit.
     Cgroup(Name),
 }
 
-/// Finds the windows or threads that a question is about.
+/// Finds a question's windows or threads.
 pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection, QueryError> {
     if recorded.graph.events() == 0 {
         return Err(QueryError::NoEvents);
@@ -93,7 +92,7 @@ pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection
     let on = |tid: Tid| tid.on(host.unwrap_or_default());
     let is_there = |thread: &Thread| host.is_none_or(|host| thread.tid().host() == host);
     let found = match &query.subject {
-        // The subject of the first host's recording is no question about another host.
+        // The first host's recording target says nothing about another host.
         Subject::Recorded => match host.filter(|&host| host != HostIndex::default()) {
             Some(other) => {
                 return Ok(Selection::Threads(Scope::Host(other), threads_that(recorded, is_there)));
@@ -103,7 +102,7 @@ pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection
         Subject::Pid(pid) => {
             let pid = on(*pid);
             let threads = of_processes(recorded, |tgid| tgid == pid);
-            // A process of one thread has one window; one of several has none.
+            // A single-threaded process has a window; a process with several threads has none.
             if threads.len() > 1 {
                 return Ok(Selection::Threads(Scope::Processes(vec![pid]), threads));
             }
@@ -126,7 +125,7 @@ pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection
     }
 }
 
-/// Which host is meant.
+/// The host with this name or boot id.
 pub(crate) fn host(recorded: &Recorded, wanted: &Name) -> Result<HostIndex, QueryError> {
     let hosts: Vec<_> = recorded.hosts().collect();
     let is_meant = |host: &Host| host.name == *wanted || host.boot_id.as_bytes() == wanted.bytes();
@@ -146,7 +145,7 @@ fn named(what: String, threads: Vec<ThreadIndex>) -> Result<(String, Vec<ThreadI
     if threads.is_empty() { Err(QueryError::NoSuch { what }) } else { Ok((what, threads)) }
 }
 
-/// The subject of the recording.
+/// The recording's target.
 fn of_recording(recorded: &Recorded, query: &PathQuery) -> Result<Selection, QueryError> {
     let session = &recorded.survey.session;
     if let Some(command) = &session.command {
@@ -180,7 +179,7 @@ fn threads_that(recorded: &Recorded, fit: impl Fn(&Thread) -> bool) -> Vec<Threa
     recorded.graph.threads().filter(|(_, thread)| fit(thread)).map(|(index, _)| index).collect()
 }
 
-/// The thread that had this id between `from` and `to`, or the last that had it: ids are reused.
+/// The thread with this id between `from` and `to`, or else the last with it: ids are reused.
 pub(crate) fn thread_between(
     recorded: &Recorded,
     tid: Tid,
@@ -195,8 +194,8 @@ pub(crate) fn thread_between(
     threads.iter().rfind(lived).or(threads.last()).copied()
 }
 
-/// Whether the cgroup at `path` is meant by `wanted`: its path or that of one above it, a container's
-/// id, or the last component as `systemctl` names it.
+/// Whether `wanted` names the cgroup at `path`: by its path or a parent cgroup's, by a container id's first characters
+/// (at least four), or by the last component as `systemctl` names it.
 pub(crate) fn is_meant(wanted: &[u8], path: &[u8]) -> bool {
     let below = || {
         let outer = wanted.strip_suffix(b"/").unwrap_or(wanted);
@@ -231,16 +230,16 @@ fn of_cgroup(
     Ok(Selection::Threads(Scope::Cgroup(cgroup.clone()), threads))
 }
 
-/// From a thread's birth, or the recording's beginning, to its exit, or the recording's end.
+/// From a thread's fork, or the recording's beginning, to its exit, or the recording's end.
 fn life(recorded: &Recorded, thread: ThreadIndex) -> (Stamp<Reference>, Stamp<Reference>) {
     let thread = recorded.graph.thread(thread);
-    // Before all sources were attached a thread's doings are not known.
+    // A thread's states are not known before all sources were attached.
     let begin = if thread.born.is_some() { thread.first } else { thread.first.max(recorded.from()) };
     (begin, thread.exited.unwrap_or(thread.last))
 }
 
-/// A thread's `life` with the time in which its host, one of several, was not recorded and the thread may have
-/// lived: a window there is unknown time.
+/// A thread's `life`, extended by the time in which its host was not recorded and the thread may have lived, in a
+/// recording of several hosts: a window there is unknown time.
 fn widest(
     recorded: &Recorded,
     thread: ThreadIndex,
@@ -252,7 +251,7 @@ fn widest(
     (begin.min(life.0), if life.1 == end { recorded.to().max(end) } else { life.1 })
 }
 
-/// The windows of those threads that lived in the time asked about.
+/// The windows of the threads that lived in the question's time.
 pub(crate) fn windows(
     recorded: &Recorded,
     query: &PathQuery,
@@ -262,7 +261,7 @@ pub(crate) fn windows(
     windows.filter(|found| !matches!(found, Err(QueryError::EmptyWindow))).collect()
 }
 
-/// The part of a thread's `life` that is asked about.
+/// The question's part of a thread's `life`.
 fn window(
     recorded: &Recorded,
     query: &PathQuery,
@@ -279,17 +278,17 @@ fn window(
     Ok(Window { thread, from, to: to.max(from) })
 }
 
-/// The part of the recording that is asked about, for all threads alike.
+/// The question's part of the recording, the same for all threads.
 pub(crate) fn range(recorded: &Recorded, query: &PathQuery) -> Result<Range<Stamp<Reference>>, QueryError> {
     let (from, to) = asked(recorded, query)?;
     let range = from.unwrap_or(recorded.from())..to.unwrap_or(recorded.to());
     if range.is_empty() { Err(QueryError::EmptyWindow) } else { Ok(range) }
 }
 
-/// The ends of a window, as far as they were asked for.
+/// A window's ends, as far as they were asked for.
 type Ends = (Option<Stamp<Reference>>, Option<Stamp<Reference>>);
 
-/// The times asked for, placed in the recording.
+/// The question's times, placed in the recording.
 fn asked(recorded: &Recorded, query: &PathQuery) -> Result<Ends, QueryError> {
     let (begin, end) = (recorded.from(), recorded.to());
     let realtime = recorded.realtime(begin);
@@ -303,7 +302,7 @@ mod tests {
     use wakepath_event::{CgroupId, EventKind, Mark, NameSpace};
     use wakepath_loaded::testing::{event, read};
 
-    /// A shell that forks a child, which executes the command; another process of two threads.
+    /// A shell that forks a child, which executes the command; and a process with two threads.
     const TRACE: &str = "
         thread sh tid=10
         thread server tid=20 blocked=interruptible call=43:3
@@ -322,7 +321,7 @@ mod tests {
 
     fn recorded(more: &[EventKind]) -> Recorded {
         let mut events = wakepath_scenario::text::parse(TRACE).expect("a trace").events;
-        // Behind the threads that are there at the start.
+        // Behind the threads at the start.
         events.splice(3..3, more.iter().map(|what| event(0, 0, 0, what.clone())));
         read(&events)
     }
@@ -331,7 +330,7 @@ mod tests {
         EventKind::Mark(Mark::Command { tgid: Tid(11), words: b"./checkout".as_slice().into() })
     }
 
-    /// The result of a question: `tid from..to` of each window, or the tids that can be asked about.
+    /// A question's result: `tid from..to` for each window, or the tids to choose from.
     fn ask(recorded: &Recorded, query: PathQuery) -> String {
         let tid = |thread| recorded.graph.thread(thread).tid();
         match select(recorded, &query) {
@@ -412,7 +411,7 @@ mod tests {
             (110, 199, old),
             (105, 250, new),
             (300, 400, new),
-            // None of them lived then.
+            // Neither lived then.
             (150, 180, new),
         ] {
             let found = thread_between(&recorded, Tid(12), Stamp::from_ns(from), Stamp::from_ns(to));

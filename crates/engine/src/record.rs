@@ -1,4 +1,4 @@
-//! Recording a session: where the collector is built in.
+//! Records a session, where the collector is built in.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -25,44 +25,43 @@ pub use wakepath_symbols::Kept;
 /// A request for a recording.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The recording's directory. A recording that is there becomes `.old`.
+    /// The recording's directory. An existing recording becomes `.old`.
     pub destination: PathBuf,
-    /// The options of the recorder.
+    /// The recorder's options.
     pub options: Options,
-    /// The largest size of the recording, bytes.
+    /// The recording's maximum size, bytes.
     pub most_bytes: u64,
-    /// Stop before the disk has less than this free, percent.
+    /// The limit of free disk space at which recording stops, percent.
     pub least_free_percent: u8,
-    /// Attributes that are kept besides those of the list, of spans and of what threads say beside their spans.
+    /// Extra attributes to keep besides the built-in list, from spans and from threads' contexts.
     pub attributes: Vec<String>,
-    /// The cgroup, unit or container that is asked about, if it is one.
+    /// The target cgroup, unit or container, if any.
     pub cgroup: Option<String>,
     /// The command line, for the recording's metadata.
     pub asked: Vec<OsString>,
     /// The program's version, for the recording's metadata.
     pub version: &'static str,
-    /// Functions of which each call is recorded, as people write them.
+    /// The functions whose calls are recorded, as users write them.
     pub calls: Vec<String>,
-    /// The probes that may be put on them.
+    /// The allowed probes on these functions.
     pub allowed: AllowedProbes,
 }
 
-/// A recording that was made.
+/// A finished recording.
 #[derive(Debug)]
 pub struct Made {
-    /// The result of the session.
+    /// The session's result.
     pub outcome: Outcome,
-    /// For each probed file, the processes that paid for its probes without having been asked about. Their cost
-    /// per call is not measured.
+    /// For each probed file, the other processes that paid for its probes. Their cost per call is not measured.
     pub other_processes: Vec<OtherProcesses>,
-    /// The spans that came, where they were asked for.
+    /// The received spans, if asked for.
     pub spans: Option<ReceivedSpans>,
-    /// Functions whose calls belong to goroutines, while paths belong to threads, since no goroutines were recorded.
+    /// Functions whose calls belong to goroutines, while paths belong to threads because no goroutines were recorded.
     pub of_goroutines: Vec<String>,
 }
 
 impl Made {
-    /// The files with names of code that were opened while this process had the right to, to be read without it.
+    /// The files with code names, opened while this process had the right to, to be read without it.
     pub fn take_kept_files(&mut self) -> Kept {
         let files = std::mem::take(&mut self.outcome.mapped_files);
         let files = files.into_iter().map(|MappedFile { path, build_id, file }| (path, build_id, file));
@@ -70,7 +69,7 @@ impl Made {
     }
 }
 
-/// Why a recording was not made.
+/// The error of a recording that was not made.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum RecordError {
@@ -82,7 +81,7 @@ pub enum RecordError {
     Collect(#[from] CollectError),
 }
 
-/// Looks for the Go programs whose goroutines a request asks for, for [`record`].
+/// Finds the Go programs for a request's goroutines, for [`record`].
 pub fn find_go(request: &Request) -> GoFound {
     let is_asked = |cgroup: String| -> IsAsked {
         Box::new(move |pid| {
@@ -93,15 +92,15 @@ pub fn find_go(request: &Request) -> GoFound {
     wakepath_collect::find_go(&request.options, request.cgroup.clone().map(is_asked))
 }
 
-/// Records until the command ends, the time is over, there is no more room, or `stop` is set. The records
-/// so far are in the request's destination in any case; an earlier recording there is
-/// moved aside only when all is ready to begin. Spans come from `spans`, from the command's start until the last drain.
+/// Records until the command ends, the time is over, no room is left, or `stop` is set. The records so far are in the
+/// request's destination in any case; an earlier recording there is moved aside only when all is ready to begin. Spans
+/// come from `spans`, from the command's start until the last drain.
 ///
-/// With `flight`, nothing is on the disk until something triggers, and the destination is the directory of the recordings that
-/// are kept then; [`Request::most_bytes`] bounds all of them together.
+/// With `flight`, nothing is on disk until a trigger, and the destination is the directory for kept recordings; [`Request::most_bytes`]
+/// bounds all of them together.
 ///
 /// # Errors
-/// When recording could not begin or not go on.
+/// When recording could not begin or continue.
 pub fn record(
     request: &Request,
     go: GoFound,
@@ -111,7 +110,7 @@ pub fn record(
 ) -> Result<Made, RecordError> {
     if let Some(cgroup) = &request.cgroup {
         let there = wakepath_collect::cgroup_paths();
-        // Where no hierarchy can be seen, the events may know more.
+        // If no hierarchy is visible here, the events may still name the cgroup.
         if !there.is_empty() && !there.iter().any(|path| is_meant(cgroup.as_bytes(), path)) {
             return Err(RecordError::NoCgroup(cgroup.clone()));
         }
@@ -136,7 +135,7 @@ pub fn record(
         match counted {
             Counted::Function(probe) => recorder.functions.push((name, probe)),
             Counted::KernelFunction(function) => recorder.kernel_functions.push((name, function)),
-            // Only functions were looked up.
+            // All targets here are functions.
             _ => {}
         }
     }
@@ -173,7 +172,7 @@ pub fn record(
         };
     };
     let outcome = wakepath_collect::record(&recorder, go, open, receive, stop)?;
-    // Behind the last drain; it returns when all that was accepted is written.
+    // Behind the last drain; it returns when all accepted spans are written.
     let spans = receiving.map(|receiving| receiving.stop(outcome.variable_given));
     let is_followed = recorder.goroutines != Goroutines::None;
     let of_goroutines = recorder.functions.iter().filter(|(_, probe)| probe.runtime == Runtime::Go);
@@ -182,9 +181,9 @@ pub fn record(
     Ok(Made { outcome, other_processes, spans, of_goroutines })
 }
 
-/// The part of a recording's largest size that is kept for its end, bytes: names, and the rare records (births, names
-/// of threads, samples) that are held back a little to be written in order. Without them an answer is
-/// worth little. A storm of processes makes 400 KiB of them a second.
+/// The part of a recording's maximum size kept for its end, bytes: for names, and for rare records (forks, thread
+/// names, samples) that are held back a little to be written in order. Without them an answer is worth little. A storm
+/// of processes makes 400 KiB of them a second.
 fn kept_for_end(most_bytes: u64) -> u64 {
     (most_bytes / 4).min(16 << 20)
 }

@@ -1,4 +1,4 @@
-//! Requests: how long those of each operation took, and why one of them took its time.
+//! Requests: each operation's latencies, and a request's explanation.
 
 mod begun;
 mod blame;
@@ -49,29 +49,29 @@ pub use without_path::WithoutPath;
 use crate::head::head;
 use crate::{Head, Recorded};
 
-/// Which requests are asked about.
+/// A selection of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RequestsQuery {
-    /// Those to this service; `None` for all.
+    /// The service; `None` for all.
     pub service: Option<String>,
-    /// Those of this operation; `None` for all.
+    /// The operation; `None` for all.
     pub operation: Option<String>,
 }
 
-/// How long the requests of one operation took.
+/// The latencies of an operation's requests.
 #[derive(Debug, Clone)]
 pub struct OperationAnswer {
     /// The operation.
     pub operation: OperationIndex,
-    /// How long they took.
+    /// The requests' latencies.
     pub histogram: Histogram,
-    /// The number of those whose status is an error.
+    /// The number of requests with an error status.
     pub failed: u64,
-    /// Half of them took no longer, ns.
+    /// Half of the requests took no longer, ns.
     pub p50_ns: u64,
-    /// 99 of 100 took no longer, ns.
+    /// 99 of 100 requests took no longer, ns.
     pub p99_ns: u64,
-    /// The longest one.
+    /// The longest request.
     pub slowest: RequestIndex,
     /// Its length, ns.
     pub max_ns: u64,
@@ -80,25 +80,25 @@ pub struct OperationAnswer {
 /// All requests in question.
 #[derive(Debug)]
 pub struct RequestsAnswer<'a> {
-    /// The head of the recording that they are in.
+    /// The recording's head.
     pub head: Head,
     /// The spans.
     pub traced: &'a Traced,
-    /// The hosts of the spans, and their clocks.
+    /// The spans' hosts and clocks.
     pub places: Places,
-    /// By operation, those that took most time in all first.
+    /// The operations, most total time first.
     pub operations: Vec<OperationAnswer>,
     /// The requests in question, the longest first.
     pub requests: Vec<RequestIndex>,
-    /// The contexts of threads.
+    /// The threads' contexts.
     pub contexts: Contexts,
     /// The goroutines.
     pub goroutines: SpanGoroutines,
-    /// The threads that are known by connection and time.
+    /// The threads found by connection and time.
     pub connections: Connections,
 }
 
-/// Why there is no answer about requests.
+/// The error for a question about requests.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum RequestsError {
@@ -131,10 +131,10 @@ pub enum RequestsError {
     SeveralServices { asked: String, count: usize, there: String },
 }
 
-/// The requests in question: how long they took.
+/// The selected requests, with their latencies by operation.
 ///
 /// # Errors
-/// When there is none.
+/// When no request matches.
 pub fn requests<'a>(
     recorded: &Recorded,
     traced: &'a Traced,
@@ -160,7 +160,7 @@ pub fn requests<'a>(
     Ok(RequestsAnswer { head, traced, places, operations, requests, contexts, goroutines, connections })
 }
 
-/// `requests` are sorted, the longest first.
+/// An operation's latencies. `requests` are sorted, the longest first.
 fn of_operation(
     traced: &Traced,
     operation: OperationIndex,
@@ -170,7 +170,7 @@ fn of_operation(
     let slowest = *requests.first()?;
     let mut histogram = Histogram::new(Unit::Nanoseconds);
     requests.iter().for_each(|request| histogram.add(length(request)));
-    // The nearest rank: of n values the one that has at least p of them at or below it.
+    // The nearest rank: of n values, the smallest with at least the share p at or below it.
     let rank = |percent: usize| (requests.len() * percent).div_ceil(100).max(1);
     let quantile = |percent| length(&requests[requests.len() - rank(percent)]);
     Some(OperationAnswer {
@@ -185,23 +185,23 @@ fn of_operation(
 }
 
 impl RequestsAnswer<'_> {
-    /// The beginning and the end of a request, on the recording's clock.
+    /// A request's beginning and end, on the recording's clock.
     pub fn times(&self, request: RequestIndex) -> (SpanTime, SpanTime) {
         span_time::times(&self.places, self.traced, self.traced.request(request).root)
     }
 
-    /// The host of a request; `None` where it was not recorded.
+    /// A request's host; `None` if it was not recorded.
     pub fn host(&self, request: RequestIndex) -> Option<HostIndex> {
         self.places.host(self.traced, self.traced.request(request).root)
     }
 
-    /// How the thread of a request is known.
+    /// The way in which a request's thread is known.
     pub fn joined_by(&self, request: RequestIndex) -> JoinedBy {
         joined_by(self.traced, &self.contexts, &self.goroutines, &self.connections, request)
     }
 }
 
-/// How the thread of a request is known.
+/// The way in which a request's thread is known.
 fn joined_by(
     traced: &Traced,
     contexts: &Contexts,
@@ -224,12 +224,12 @@ impl Traced {
         self.requests.request(request)
     }
 
-    /// The local root span of a request.
+    /// A request's local root span.
     pub fn root(&self, request: RequestIndex) -> &Span {
         self.spans.span(self.request(request).root)
     }
 
-    /// The operation of a request: its service, and the name of its local root span.
+    /// A request's operation: its service, and its local root span's name.
     pub fn operation(&self, request: RequestIndex) -> &Operation {
         self.spans.operation(self.request(request).root)
     }

@@ -1,4 +1,4 @@
-//! The formats of recordings, and opening a recording of any of them.
+//! Recording formats, and opening a recording in any format.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use wakepath_recording::Recording;
 
 use crate::ProblemKind;
 
-/// Why a recording cannot be read at all.
+/// The error for a wholly unreadable recording.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum OpenError {
@@ -22,11 +22,11 @@ pub enum OpenError {
     OneHost { first: PathBuf, second: PathBuf, host: String },
 }
 
-/// Makes the list of formats a type. Each method is compiled for each format: a call of an object for each event costs
-/// some percent of the time of reading.
+/// Makes a type from the list of formats. Each method is compiled for each format: a call through a trait object for
+/// each event costs some percent of the reading time.
 macro_rules! formats {
     ($($format:ident),*) => {
-        /// An opened recording of any format.
+        /// An opened recording in any format.
         #[derive(Debug)]
         pub(crate) enum Source {
             $($format(Box<$format>)),*
@@ -49,7 +49,7 @@ macro_rules! formats {
         }
 
         impl Source {
-            /// Opens what is at `path` by the first format that recognises it.
+            /// Opens the recording at `path` by the first format that recognises it.
             pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
                 $(if $format::recognises(path) {
                     return Ok(Self::$format(Box::new($format::open(path)?)));
@@ -57,11 +57,12 @@ macro_rules! formats {
                 if path.is_file() {
                     return Err(OpenError::UnknownFile(path.to_owned()));
                 }
-                // A directory: the more usual mistake is about a recording of ours, which says what it lacks.
+                // A directory: the more usual mistake is about a wakepath recording, whose error names the missing
+                // parts.
                 Ok(Self::Recording(Box::new(Recording::open(path)?)))
             }
 
-            /// Whether one of the formats recognises what is at `path`.
+            /// Whether any format recognises the file or directory at `path`.
             fn recognises(path: &Path) -> bool {
                 $($format::recognises(path))||*
             }
@@ -69,11 +70,11 @@ macro_rules! formats {
     };
 }
 
-/// Whether what is at `path` looks like a recording of any format; it may be damaged all the same.
+/// Whether the file or directory at `path` looks like a recording in any format; it may be damaged all the same.
 pub fn is_recording(path: &Path) -> bool {
-    // A format may take a path for its own so as to say what is missing there.
+    // A format may recognise a missing path, so that its error names the missing parts.
     path.exists() && Source::recognises(path)
 }
 
-// The formats that are read, in the order in which they are tried.
+// The readable formats, in the order in which they are tried.
 formats!(Recording, Lttng, TraceDat, PerfData);

@@ -1,4 +1,4 @@
-//! Spans that applications send while a recording is made: the receiver, and the recording's file for them.
+//! Spans sent by applications during a recording: the receiver, and the recording's file for them.
 
 use wakepath_collect::DefaultVariable;
 pub use wakepath_otlp::{
@@ -10,41 +10,41 @@ use wakepath_recording::{ClockReading, SpanWriter};
 
 use crate::flight::SpanEnd;
 
-/// The variable that sends the spans of a program to a receiver.
+/// The variable that sends a program's spans to a receiver.
 pub const ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-/// A program with one of these knows where to send its spans.
+/// A program with either variable knows where to send its spans.
 const KNOWN_ENDPOINT: [&str; 2] = [ENDPOINT_VARIABLE, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
 
-/// A receiver of spans whose sockets are open.
+/// A span receiver with open sockets.
 #[derive(Debug)]
 pub struct SpanReceiver(Receiver);
 
-/// The spans that came.
+/// The received spans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReceivedSpans {
     /// The counts.
     pub received: Received,
-    /// The URL by which programs on this host reached the receiver.
+    /// The URL at which programs on this host reached the receiver.
     pub endpoint: String,
     /// Whether the command got this URL in its environment.
     pub given: bool,
 }
 
 impl SpanReceiver {
-    /// Opens the sockets of a receiver.
+    /// Opens a receiver's sockets.
     ///
     /// # Errors
-    /// When an address is in use or not one of this host, or the forwarded spans would come back.
+    /// When an address is in use or not on this host, or the forwarded spans would come back.
     pub fn open(options: Options) -> Result<Self, ReceiverError> {
         Receiver::open(options).map(Self)
     }
 
-    /// The counts of a receiver that got nothing yet: where it listens.
+    /// The counts of a receiver without spans yet: its addresses.
     pub fn nothing_yet(&self) -> Received {
         Received { addresses: self.0.addresses().to_vec(), ..Received::default() }
     }
 
-    /// The variable by which a command learns of it.
+    /// The variable that gives a command the receiver's URL.
     pub(crate) fn variable(&self) -> DefaultVariable {
         DefaultVariable { name: ENDPOINT_VARIABLE, value: self.0.endpoint(), unless: &KNOWN_ENDPOINT }
     }
@@ -54,7 +54,7 @@ impl SpanReceiver {
         self.start_with(move |message: &[u8]| file.append(message).map_err(|error| error.to_string()))
     }
 
-    /// Receives into the memory of a flight recorder.
+    /// Receives into a flight recorder's memory.
     pub(crate) fn start_in_memory(self, mut end: SpanEnd) -> Receiving {
         self.start_with(move |message: &[u8]| {
             end.take(message, ClockReading::now());
@@ -72,7 +72,7 @@ impl SpanReceiver {
     }
 }
 
-/// A receiver that runs, or what is known of one that cannot.
+/// A running receiver, or the counts of a receiver that could not start.
 #[derive(Debug)]
 pub(crate) struct Receiving {
     running: Result<Running, Received>,
@@ -80,7 +80,7 @@ pub(crate) struct Receiving {
 }
 
 impl Receiving {
-    /// Waits until all that was accepted is written. `given`: the command got its address.
+    /// Waits until all accepted spans are written. `given`: the command got the receiver's address.
     pub(crate) fn stop(self, given: bool) -> ReceivedSpans {
         let received = self.running.map_or_else(|nothing| nothing, Running::stop);
         ReceivedSpans { received, endpoint: self.endpoint, given }

@@ -1,4 +1,4 @@
-//! Time specifications of `--from` and `--to`: UTC, seconds since the start, time before the end.
+//! Time specifications for `--from` and `--to`: UTC, seconds since the start, time before the end.
 
 use std::str::FromStr;
 
@@ -14,11 +14,12 @@ pub enum TimeSpec {
     BeforeEnd(u64),
     /// A date and time in UTC, ns since 1970.
     Utc(u64),
-    /// A time of day in UTC, ns since midnight: the first one in the recording.
+    /// A time of day in UTC, ns since midnight: on the recording's first day, or on the next if that is nearer to the
+    /// recording.
     TimeOfDay(u64),
 }
 
-/// The error for a text that is not a time specification.
+/// The error for a text that is no time specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a time: write UTC (`02:58:41.310` or `2026-11-21T02:58:41`), seconds since the start (`1.5`), or time before the end (`-5s`)"
@@ -29,9 +30,8 @@ const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
 
 impl TimeSpec {
-    /// The stamp between `from` and `to`, the recording's beginning and end, that this time names;
-    /// `realtime_ns` is UTC at `from`. A time outside gives the nearer end. `None` when it is in UTC and
-    /// `realtime_ns` is not known.
+    /// This time's stamp between `from` and `to`, the recording's beginning and end; `realtime_ns` is UTC at `from`. A
+    /// time outside gives the nearer end. `None` for a UTC time without `realtime_ns`.
     pub fn place(
         self,
         from: Stamp<Reference>,
@@ -47,7 +47,7 @@ impl TimeSpec {
                 let start = realtime_ns?;
                 let today = (start - start % DAY).saturating_add(of_day);
                 let tomorrow = today.saturating_add(DAY);
-                // Before the start may mean after midnight: whichever is nearer to the recording.
+                // A time before the start may mean after midnight: the day nearer to the recording is taken.
                 let end = start.saturating_add(to.since(from));
                 let next_day = today < start && tomorrow.saturating_sub(end) < start - today;
                 utc(if next_day { tomorrow } else { today })?
@@ -75,7 +75,7 @@ impl FromStr for TimeSpec {
     }
 }
 
-/// A date, and a time of that day, as ns since 1970.
+/// A date, and a time on this day, as ns since 1970.
 fn date_and_time(date: &str, time: &str) -> Option<u64> {
     days(date)?.checked_mul(DAY)?.checked_add(time_of_day(time)?)
 }
@@ -202,7 +202,7 @@ mod tests {
             let at = text.parse::<TimeSpec>().expect(text).place(from, to, realtime).expect(text);
             assert_eq!(at.since(from), expected, "{text}");
         }
-        // A recording may say that it is of any time, its clock's last day included.
+        // A recording's stated time may be anything, its clock's last day included.
         let late = "23:59:59".parse::<TimeSpec>().expect("a time").place(from, to, Some(u64::MAX));
         assert_eq!(late, Some(from));
         let no_clock = "23:59:58".parse::<TimeSpec>().expect("a time").place(from, to, None);

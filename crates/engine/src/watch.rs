@@ -1,5 +1,5 @@
-//! Whether latency distributions change while they are counted (T08 section 12.1). The rule is that of
-//! `wakepath_distribution::watch`; here are its slices: the kernel's counts, read once an interval.
+//! Watches latency distributions for changes while they are counted (T08 section 12.1). The rule is in
+//! `wakepath_distribution::watch`; its slices are here: the kernel's counts, read once an interval.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,13 +18,13 @@ use crate::latency::live::{
 };
 use crate::latency::{Distribution, LatencySource, TimeSlice};
 
-/// A drill-down takes at most one part in this of the time: its probes make calls slower.
+/// Drill-downs take at most a twentieth of the time: their probes make calls slower.
 pub const MIN_DRILL_PAUSES: u32 = 20;
 
-/// The changes of a target that the summary has: those of a screen.
+/// The maximum number of a target's changes in the summary: a screen's worth.
 pub const MAX_SUMMARY_CHANGES: usize = 20;
 
-/// The shortest drill-down that may find anything.
+/// The minimum time for a drill-down to find anything.
 const MIN_DRILL_TIME: Duration = Duration::from_secs(1);
 
 /// A request to watch latencies.
@@ -32,92 +32,91 @@ const MIN_DRILL_TIME: Duration = Duration::from_secs(1);
 pub struct WatchQuery {
     /// The targets and the processes.
     pub live: LiveQuery,
-    /// The length of a slice.
+    /// The slice length.
     pub every: Duration,
-    /// The longest time of a drill-down after a change; without one, there is none.
+    /// The maximum time of a drill-down after a change; `None`: no drill-down.
     pub drill_for: Option<Duration>,
 }
 
-/// A target that is watched.
+/// A watched target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedTarget {
     /// Its name.
     pub name: String,
-    /// The kind of thing that is counted.
+    /// The kind of its latencies.
     pub source: LatencySource,
-    /// The one process whose function it is; `None` for other targets, and for several processes.
+    /// The process of a function target; `None` for other targets, and for several processes.
     pub process: Option<u32>,
 }
 
-/// A moment of a watch that is worth showing.
+/// An event in a watch, to be shown.
 #[derive(Debug)]
 pub struct WatchNews<'a> {
     /// The machine.
     pub host: &'a Host,
     /// The target.
     pub target: &'a WatchedTarget,
-    /// The moment from which times count, ns since 1970 UTC, by what the clock on the wall shows now; `None` where that
-    /// is before 1970.
+    /// The origin of times, ns since 1970 UTC, by the present wall clock; `None` if it is before 1970.
     pub origin_realtime_ns: Option<u64>,
-    /// When the counts were read from which it is known.
+    /// The time of the reading that showed it, since the origin.
     pub at: Duration,
     /// The news.
     pub what: WatchEvent<'a>,
 }
 
-/// The news of a moment.
+/// The kinds of news.
 #[derive(Debug, Clone, Copy)]
 pub enum WatchEvent<'a> {
-    /// The rule's.
+    /// A notice from the rule.
     Notice(&'a Notice),
-    /// The answer of a drill-down into the peak of a change.
+    /// The answer from a drill-down into a change's peak.
     Drilled(&'a Result<Drilled, DrillError>),
 }
 
-/// The summary of a watch.
+/// A watch's summary.
 #[derive(Debug, Clone)]
 pub struct Watched {
     /// The machine.
     pub host: Host,
-    /// The moment from which times count, ns since 1970 UTC.
+    /// The origin of times, ns since 1970 UTC.
     pub origin_realtime_ns: Option<u64>,
-    /// The time that was watched.
+    /// The watched time.
     pub elapsed: Duration,
     /// The number of slices.
     pub slices: u64,
-    /// Those that were left out: the probes of a drill-down made their latencies longer.
+    /// The number of slices left out: a drill-down's probes made their latencies longer.
     pub left_out: u64,
-    /// The reason why it ended.
+    /// The reason for the end.
     pub reason: EndReason,
     /// The command's wait status, if it ran and ended.
     pub status: Option<i32>,
     /// The command, if it goes on.
     pub running: Option<Running>,
-    /// The targets, in the order in which they were asked for.
+    /// The targets, in the order of the request.
     pub targets: Vec<TargetSummary>,
 }
 
 /// A target at the end of a watch.
 #[derive(Debug, Clone)]
 pub struct TargetSummary {
-    /// Its calls since the last change; its slices are the whole time, at most 64 parts.
+    /// Its calls since the last change; its slices cover the whole time, in at most 64 parts.
     pub distribution: Distribution,
     /// The beginning of these calls.
     pub since: Duration,
-    /// The time of these calls that was counted; all time where there were none.
+    /// The counted time of these calls; the whole time without calls.
     pub counted: Duration,
     /// The number of changes, short disturbances and stops.
     pub counts: NoticeCounts,
     /// The last changes in order, at most [`MAX_SUMMARY_CHANGES`].
     pub changes: Vec<Change>,
-    /// Pieces differ since then, which is not yet a change.
+    /// The time since which pieces differ, which is not yet a change.
     pub differs_since: Option<Duration>,
-    /// There are no calls since then.
+    /// The time since which no calls came.
     pub stopped_since: Option<Duration>,
 }
 
-/// Watches until the processes end, the time is over or `stop` was asked. `news` gets each moment that is worth showing, at
-/// once; counting goes on meanwhile.
+/// Watches until the processes end, the time is over or `stop` was asked. `news` gets each event worth showing at once;
+/// counting goes on meanwhile.
 ///
 /// # Errors
 /// When a target cannot be counted, or counting could not begin.
@@ -176,7 +175,7 @@ pub fn watch(
     })
 }
 
-/// A distribution of a watched target like one that was counted for this time alone: its document can be compared.
+/// A watched target's distribution for a stretch, in the form of a separate count over this time: its document can be compared.
 pub fn as_latency(news: &WatchNews<'_>, stretch: &Stretch) -> LiveLatency {
     let WatchedTarget { name, source, .. } = news.target;
     let from = u64::try_from(stretch.from.as_nanos()).ok();
@@ -194,27 +193,27 @@ pub fn as_latency(news: &WatchNews<'_>, stretch: &Stretch) -> LiveLatency {
     }
 }
 
-/// The clock on the wall at the moment from which times count, given the time since then.
+/// The wall clock's time at the origin, given the time since then.
 fn realtime_of_origin(now: Duration) -> Option<u64> {
     let realtime = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
     u64::try_from(realtime.checked_sub(now)?.as_nanos()).ok()
 }
 
-/// The difference from which on the clock on the wall was set, or has drifted: below it, one moment keeps one time.
+/// The difference from which on the wall clock was set or has drifted: below it, the origin keeps its time.
 const MIN_CLOCK_CHANGE: Duration = Duration::from_millis(500);
 
-/// The later reading of the same moment on the clock on the wall, if the clock was set since the earlier one.
+/// The later wall clock reading for the same origin, if the clock was set since the earlier.
 fn if_set(earlier: Option<u64>, later: Option<u64>) -> Option<u64> {
     let is_near =
         |(earlier, later): (u64, u64)| Duration::from_nanos(later.abs_diff(earlier)) < MIN_CLOCK_CHANGE;
     if earlier.zip(later).is_some_and(is_near) { earlier } else { later }
 }
 
-/// A target while it is watched.
+/// A target during a watch.
 struct TargetState {
     target: WatchedTarget,
     detector: ChangeDetector,
-    /// The last ones.
+    /// The last changes.
     changes: VecDeque<Change>,
     /// All calls at the last reading.
     whole: Histogram,
@@ -262,10 +261,10 @@ impl TargetState {
     }
 }
 
-/// The time that drill-downs may take.
+/// The time limits for drill-downs.
 struct DrillBudget {
     time: Duration,
-    /// When the last one began.
+    /// The start of the last drill-down.
     last: Option<Duration>,
 }
 
@@ -276,23 +275,23 @@ impl DrillBudget {
     }
 }
 
-/// A watch that goes on.
+/// A running watch.
 struct Watching<'a, 'n> {
     host: &'a Host,
     states: Vec<TargetState>,
     unit: Unit,
     /// The time of the last reading.
     until: Duration,
-    /// The clock on the wall when counting began.
+    /// The wall clock's time when counting began.
     origin_realtime_ns: Option<u64>,
     slices: u64,
     left_out: u64,
     drill: Option<DrillBudget>,
-    /// A drill-down ran in the slice that comes.
+    /// Whether a drill-down runs in the next slice.
     leave_out_next: bool,
     allowed: AllowedProbes,
     stop: &'a Signals,
-    /// Finds the functions behind a peak; a test has its own way.
+    /// Finds the functions behind a peak; a test replaces it.
     drill_into: DrillInto<'a>,
     news: &'a mut (dyn FnMut(&WatchNews<'_>) + 'n),
 }
@@ -300,7 +299,7 @@ struct Watching<'a, 'n> {
 type DrillInto<'a> = &'a dyn Fn(&DrillQuery) -> Result<Drilled, DrillError>;
 
 impl Watching<'_, '_> {
-    /// Holds the calls since the last reading against those before.
+    /// Compares the calls since the last reading with earlier calls.
     fn take(&mut self, reading: &Reading) {
         let (from, to) = (std::mem::replace(&mut self.until, reading.at), reading.at);
         let left_out = std::mem::take(&mut self.leave_out_next);
@@ -309,13 +308,13 @@ impl Watching<'_, '_> {
         let mut to_explain = None;
         for (index, (state, counts)) in self.states.iter_mut().zip(&reading.counts).enumerate() {
             let whole = Histogram::from_counters(self.unit, counts.buckets, counts.sum.into());
-            // The kernel's counters only grow.
+            // The kernel's counters never decrease.
             let Ok(calls) = whole.minus(&state.whole) else { continue };
             (state.whole, state.last) = (whole, Some(counts.clone()));
             if left_out {
                 continue;
             }
-            // All slices of a target are in one unit.
+            // A target's slices all have the same unit.
             let found = state.detector.observe(&Stretch::new(from, to, calls), counts.open);
             for notice in found.unwrap_or_default() {
                 if let Notice::Changed(change) = &notice {
@@ -339,7 +338,7 @@ impl Watching<'_, '_> {
         }
     }
 
-    /// Drills into a peak, if that is asked for and not too often.
+    /// Drills into a peak, if asked for and the last drill-down is long enough ago.
     fn explain(&mut self, index: usize, process: u32, peak: usize) {
         let now = self.until;
         let Some(budget) = self.drill.as_mut().filter(|budget| budget.allows(now)) else { return };
@@ -382,14 +381,14 @@ mod tests {
 
     use super::*;
 
-    /// A reading whose one target has had these calls in bucket 10, of 1024 ns each.
+    /// A reading with a single target and these calls in bucket 10, 1024 ns each.
     fn reading(at: u64, calls: u64, open: u64) -> Reading {
         let buckets = std::array::from_fn(|bucket| if bucket == 10 { calls } else { 0 });
         let counts = Counts { buckets, sum: 1024 * calls, unwound: 1, overflowed: 2, open, unseen: 3 };
         Reading { at: Duration::from_secs(at), counts: vec![counts], parts: None }
     }
 
-    /// A watch of one target that has not begun.
+    /// A watch with a single target, before it begins.
     fn watching<'a, 'n>(
         host: &'a Host,
         stop: &'a Signals,
@@ -421,7 +420,7 @@ mod tests {
         }
     }
 
-    /// 6000 calls in this bucket and a slice of 10 s, beside those before.
+    /// 6000 more calls, in this bucket and a slice of 10 s.
     fn slice_of(buckets: &mut [u64; 64], sum: &mut u64, bucket: usize, at: u64) -> Reading {
         buckets[bucket] += 6000;
         *sum += 6000 << bucket;
@@ -457,8 +456,8 @@ mod tests {
             ..watching(&host, &stop, Some(7), &mut news)
         };
         let (mut buckets, mut sum) = ([0; 64], 0);
-        // Calls are slower from 30 s on. Between 50 and 60 s the probes of a drill-down make them slower still, between 60 and 70 s nothing
-        // does; from 80 s on they are slower again, which is too early for another drill-down, and at 130 s it is not.
+        // Calls are slower from 30 s on. Between 50 and 60 s a drill-down's probes make them slower still, between 60 and 70 s nothing
+        // does; from 80 s on they are slower again, too early for another drill-down, and at 130 s it is not.
         let slices = [10, 10, 10, 20, 20, 28, 20, 20, 30, 30, 30, 30, 30, 12, 12, 29, 12];
         for (number, bucket) in (1..).zip(slices) {
             watching.take(&slice_of(&mut buckets, &mut sum, bucket, 10 * number));

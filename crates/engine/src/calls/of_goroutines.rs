@@ -1,4 +1,4 @@
-//! The goroutines that made calls, and those that ended their waits.
+//! The goroutines behind calls, and the goroutines that ended their waits.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -19,17 +19,17 @@ use crate::{CodeNames, Recorded};
 pub struct Ender {
     /// Its number in its process.
     pub number: u64,
-    /// The function in which it began; `None` where that was not recorded, or lies in no file.
+    /// Its first function; `None` if not recorded or in no file.
     pub function: Option<Found>,
-    /// The thread that ran it as it did so last.
+    /// The thread that ran it when it last did so.
     pub thread: ThreadIndex,
-    /// That time.
+    /// The time at which it last did so.
     pub at: Stamp<Reference>,
-    /// The request for which it worked as it did so, most of that time; `None` where none is known.
+    /// The request that it worked for during most of the ended time; `None` where not known.
     pub request: Option<EndersRequest>,
 }
 
-/// A request for which a goroutine worked that made others ready.
+/// The request behind a goroutine that made others ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndersRequest {
     /// Its trace.
@@ -38,11 +38,11 @@ pub struct EndersRequest {
     pub span: SpanId,
     /// Its operation.
     pub operation: Operation,
-    /// The part of the time that the goroutine ended as it worked for it, ns.
+    /// The part of the time that the goroutine ended while it worked for this request, ns.
     pub total_ns: u64,
 }
 
-/// The goroutines that made calls; none where no steps of goroutines were recorded.
+/// The goroutines behind calls; empty without recorded goroutine steps.
 #[derive(Default)]
 pub(super) struct OfCalls<'t> {
     pub(super) all: Goroutines,
@@ -50,7 +50,7 @@ pub(super) struct OfCalls<'t> {
 }
 
 impl<'t> OfCalls<'t> {
-    /// Those of a recording. Without a time of day, spans have no place in it.
+    /// The goroutines in a recording. Without a time of day, spans have no place in it.
     pub(super) fn new(recorded: &Recorded, traced: Option<&'t Traced>) -> Self {
         if recorded.survey.goroutines.is_empty() {
             return Self::default();
@@ -64,21 +64,21 @@ impl<'t> OfCalls<'t> {
         Self { all: spans.all, work: Some((traced, work)) }
     }
 
-    /// The window of the goroutine that made a call: the one that the call's thread ran as it returned.
+    /// The window of the call's goroutine: the thread ran it at the call's return.
     pub(super) fn of(&self, call: &Window) -> Option<GoWindow> {
         let Window { thread, from, to } = *call;
         let (.., goroutine) = self.all.on_thread(thread, to.minus(1), to).pop()?;
         Some(GoWindow { goroutine: goroutine?, from, to })
     }
 
-    /// The request for which a goroutine worked just before a time.
+    /// The request that a goroutine worked for just before a time.
     fn request(&self, goroutine: GoroutineIndex, at: Stamp<Reference>) -> Option<RequestIndex> {
         let (traced, work) = self.work.as_ref()?;
         let (_, _, span) = work.between(&goroutine, at.minus(1), at).pop()?;
         Some(traced.requests.of_span(span?))
     }
 
-    /// The time in which goroutines did not run, by who ended it.
+    /// The time in which goroutines did not run, by the goroutine that ended it.
     pub(super) fn parked(
         &self,
         recorded: &Recorded,
@@ -90,7 +90,7 @@ impl<'t> OfCalls<'t> {
             let interval = goroutine.intervals.get(goroutine.interval_after(at.minus(1)))?;
             if let State::Running(thread) = interval.state { Some((thread, at)) } else { None }
         };
-        // One goroutine may do so in several threads: it is named by the last.
+        // A goroutine may do so in several threads: the last names it.
         let last: RefCell<HashMap<GoroutineIndex, (ThreadIndex, Stamp<Reference>)>> = RefCell::default();
         let parked = parked_by(recorded, &self.all, windows, |by, at| {
             last.borrow_mut().insert(by, running(by, at)?);

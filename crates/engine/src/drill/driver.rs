@@ -1,4 +1,4 @@
-//! Obeys the machine of a drill-down, and hands it the calls that were measured.
+//! Carries out the effects that a drill-down's state machine asks for, and hands it the measured calls.
 
 mod drift;
 mod functions;
@@ -40,18 +40,18 @@ use ticks::Ticks;
 use super::{DrillError, DrillFunction, DrillProgress, DrillQuery, DrilledNode};
 use crate::latency::live::AllowedProbes;
 
-/// The time for which the distribution of f0 is counted, if not enough calls come.
+/// The time limit for counting f0's distribution, if too few calls come.
 const COUNT_FOR: Duration = Duration::from_secs(10);
-/// The interval at which the counts are looked at.
+/// The polling interval for the counts.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The interval at which the process is asked whether it still has the code, where no calls depend on that.
+/// The interval between checks that the process still has the code, while no calls come.
 const LOOK_AT_CODE: Duration = Duration::from_secs(1);
-/// Probes on a callee are removed where they take more than this part of the time of a call of f0.
+/// Probes on a callee are removed above this part of a call of f0: an eighth of its time.
 const TOO_DEAR: u64 = 8;
-/// Fewer calls in a call of f0 are no loop: where their probes matter, the votes are in doubt.
+/// Fewer calls in a call of f0 are no loop: if their probes matter, the votes are in doubt.
 const MANY_CALLS: u64 = 16;
 
-/// A function that has a number.
+/// A numbered function.
 enum Known {
     Probed(Box<ProcessFunction>),
     Refused { name: String, file: String, why: String },
@@ -76,76 +76,77 @@ impl Known {
     }
 }
 
-/// The identity of a function: its address in the process, or its name where no probe is put on it.
+/// A function's identity: its address in the process, or its name where it has no probes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
     At(u64),
     Named(String, String),
 }
 
-/// Obeys the machine.
+/// The effects' executor, and its state.
 pub(super) struct Driver<'obj> {
     pid: u32,
     drill: Drill<'obj>,
     code: ProcessCode,
     allowed: AllowedProbes,
-    /// The calls within the peak that a decision takes.
+    /// The number of calls within the peak for a decision.
     wanted: u64,
-    /// By their numbers.
+    /// By number.
     functions: Vec<Known>,
     numbers: HashMap<Key, FunctionId>,
-    /// The call sites of functions.
+    /// The functions' call sites.
     sites: HashMap<(FunctionId, SiteId), ProcessSite>,
     nodes: HashMap<NodeId, DrilledNode>,
-    /// The nodes that the kernel measures, by their numbers there.
+    /// The nodes measured in the kernel, by slot.
     slots: Vec<NodeId>,
     measured: Vec<MeasuredNode>,
-    /// The paths to the functions that call them, to be shown.
+    /// The paths to their callers, to be shown.
     of: Vec<Vec<String>>,
     epoch: Epoch,
-    /// Calls are measured by stubs in the process, where that can be.
+    /// The stubs in the process that measure calls, where allowed.
     stubs: Option<StubsOfSearch>,
-    /// The places in the kernel's code.
+    /// The probed places in the kernel's code.
     kernel: KernelOfSearch,
-    /// Functions of Python, if f0 is one.
+    /// Set if f0 is a Python function.
     python: Option<(PythonOfSearch, Python)>,
-    /// The functions with probes.
+    /// The numbers of the functions with probes.
     probed: BTreeSet<u32>,
     most_probed: usize,
-    /// The indirect calls that are watched, by their numbers there: the nodes whose function makes the call.
+    /// The watched indirect calls, by their numbers in the kernel: the nodes whose function makes the call.
     watched: HashMap<u32, Vec<(NodeId, SiteId)>>,
-    /// The numbers of those that searches for other peaks watched are below this one.
+    /// Lower numbers belong to indirect calls watched in searches for other peaks.
     watched_before: u32,
-    /// The calls that were counted before anything below f0 was probed.
+    /// The counts before any probes below f0.
     counted: Option<DrillCounts>,
-    /// The end of the search for this peak, where others follow.
+    /// The time limit for this peak's search, if others follow.
     until: Option<Instant>,
     peak: LatencyRange,
-    /// The mean latency of its calls, ns.
+    /// The mean latency of the peak's calls, ns.
     typical_ns: u64,
-    /// The time that a probed call takes longer, by the kind of its probes; `None` where it could not be measured.
+    /// A probed call's extra time, by kind of probe; `None` where it could not be measured.
     costs: HashMap<Kind, Option<Calibration>>,
-    /// Callees that were called too often to be measured: the caller's node, theirs, and the number of calls.
+    /// Callees with too many calls to be measured: the caller's node, theirs, and the number of calls.
     frequent: Vec<(NodeId, NodeId, u64)>,
-    /// All callees whose probes took too much of their caller's time, the same way: some of these take next to no time themselves.
+    /// All callees whose probes took too much of their caller's time, in the same form: some of these take almost no
+    /// time themselves.
     dear: Vec<(NodeId, NodeId, u64)>,
-    /// The functions whose probes the kernel single-steps, and those that have none for that reason.
+    /// The functions whose probes the kernel single-steps, and the functions without probes for this reason.
     stepped: Vec<String>,
     not_stepped: Vec<String>,
     command_status: Option<i32>,
     ticks: Ticks,
-    /// The requests of the calls within the peak, where they are followed.
+    /// The requests behind the calls within the peak, where followed.
     queued: Queued,
     notes: Vec<String>,
 }
 
-/// Finds functions and lines in files as they are.
+/// Finds functions and lines in files as they are now.
 fn symbols() -> Symbols {
     Symbols::new(Boot::This { began_ns: None }, Kept::default())
 }
 
-/// The properties of probes on which their cost depends: the instruction at the entry, whether each return instruction has
-/// one, and whether they are in the kernel's code.
+/// The properties that determine a probe's cost: the instruction at the entry, whether each return instruction has a
+/// probe, and whether they are in the kernel's code.
 type Kind = (ProbeMethod, bool, bool);
 
 fn kind(probe: &Probe) -> Kind {
@@ -153,18 +154,18 @@ fn kind(probe: &Probe) -> Kind {
     (probe.method, at_returns, probe.runtime == Runtime::Kernel)
 }
 
-/// Half of what is added comes between the two stamps of a call (T08 section 8.2).
+/// The parts of a probed call's cost inside and outside its two stamps (T08 section 8.2).
 pub(super) fn cost_of(probe: Calibration) -> ProbeCost {
     ProbeCost { inside_ns: probe.shift, outside_ns: probe.per_call_ns.saturating_sub(probe.shift) }
 }
 
-/// The part of an answer that the driver knows.
+/// The driver's part of an answer.
 pub(super) struct FoundBelow {
     pub functions: Vec<DrillFunction>,
     pub nodes: HashMap<NodeId, DrilledNode>,
     pub lines: HashMap<NodeId, (String, u32)>,
     pub most_probed: usize,
-    /// The wait status of a command that ended.
+    /// An ended command's wait status.
     pub command_status: Option<i32>,
     pub notes: Vec<String>,
 }
@@ -218,22 +219,22 @@ impl<'obj> Driver<'obj> {
         }
     }
 
-    /// Adds a node of the tree that another run made.
+    /// Adds a tree node from another run.
     pub fn add_node(&mut self, node: NodeId, known: DrilledNode) {
         self.nodes.insert(node, known);
     }
 
-    /// The function of a node.
+    /// A node's function.
     pub fn function_of(&self, node: NodeId) -> Option<FunctionId> {
         self.nodes.get(&node)?.function
     }
 
-    /// The callees that were called too often to be measured: the caller's node, theirs, and the number of calls.
+    /// The callees with too many calls to be measured: the caller's node, theirs, and the number of calls.
     pub fn frequent(&self) -> Vec<(NodeId, NodeId, u64)> {
         self.frequent.clone()
     }
 
-    /// Takes those of another run that are nodes of this tree.
+    /// Restores another run's frequent callees, as far as they are nodes in this tree.
     pub fn restore_frequent(&mut self, saved: &[(NodeId, NodeId, u64)]) {
         let is_there = |(caller, callee, _): &&(NodeId, NodeId, u64)| {
             self.nodes.get(callee).is_some_and(|known| known.parent == Some(*caller))
@@ -241,12 +242,12 @@ impl<'obj> Driver<'obj> {
         self.frequent = saved.iter().filter(is_there).copied().collect();
     }
 
-    /// The calls of f0 since the beginning.
+    /// The counts of f0's calls since the beginning.
     pub fn counts(&self) -> Result<DrillCounts, CollectError> {
         self.drill.counts()
     }
 
-    /// All that was found below f0, with the lines of the calls of these paths.
+    /// All findings below f0, with the call lines on these paths.
     pub fn found(&mut self, paths: &[RootCause]) -> FoundBelow {
         let mut symbols = symbols();
         let on_paths: BTreeSet<NodeId> = paths.iter().flat_map(|cause| cause.path.iter().copied()).collect();
@@ -268,7 +269,7 @@ impl<'obj> Driver<'obj> {
         }
     }
 
-    /// The source line at which a node is called.
+    /// The source line of the call to a node's function.
     fn line(&self, node: NodeId, symbols: &mut Symbols) -> Option<(String, u32)> {
         let called = self.nodes.get(&node)?;
         let caller = self.nodes.get(&called.parent?)?.function?;
@@ -285,7 +286,7 @@ impl<'obj> Driver<'obj> {
         }
     }
 
-    /// Counts f0 until there are enough calls.
+    /// Counts f0 until there are enough calls, or the time limit.
     pub fn count(
         &mut self,
         query: &DrillQuery,
@@ -336,12 +337,12 @@ impl<'obj> Driver<'obj> {
         }
     }
 
-    /// Why no call of f0 matched the query.
+    /// The reason that no call of f0 matched the query.
     fn not_in_question(&self, query: &DrillQuery, elapsed: Duration) -> Option<DrillError> {
         self.no_phase(query, elapsed).or_else(|| self.no_request(query, elapsed))
     }
 
-    /// The reason why no call of f0 was seen from its beginning to its end.
+    /// The reason that no call of f0 was seen from its beginning to its end.
     fn unseen(&self, target: String, elapsed: Duration) -> DrillError {
         match (self.drill.open_calls(), self.functions.first()) {
             (0, Some(Known::Probed(f0))) => {
@@ -352,8 +353,8 @@ impl<'obj> Driver<'obj> {
         }
     }
 
-    /// The file of a probed function that is no longer where it was. Its return addresses are others now, so that its calls
-    /// would be taken for their caller's own time.
+    /// The file of a probed function or caller that is no longer where it was. Its return addresses have changed, so
+    /// that its calls would count as their caller's own time.
     fn unloaded(&self) -> Option<PathBuf> {
         let callers = self.measured.iter().filter_map(|node| Some(self.nodes.get(&node.parent)?.function?.0));
         let probed: BTreeSet<u32> = self.probed.iter().copied().chain(callers).collect();
@@ -361,11 +362,11 @@ impl<'obj> Driver<'obj> {
             Known::Probed(found) if !is_python(found) => Some(&**found),
             _ => None,
         });
-        // A process that is not there any more has ended, which is seen elsewhere.
+        // `ended` sees the end of a process.
         Some(self.code.moved(probed).ok()??.function.shown.clone())
     }
 
-    /// Obeys effects and hands in calls until the machine has finished.
+    /// Carries out effects and hands in calls until the machine has finished.
     pub fn search(
         &mut self,
         machine: &mut Drilldown,
@@ -392,7 +393,7 @@ impl<'obj> Driver<'obj> {
                         }
                         came = 0;
                     }
-                    // They went when the nodes that replace them were measured.
+                    // Their probes were removed when their replacements were measured.
                     Effect::Remove { nodes } => todo.extend(machine.handle(Event::Removed { nodes })?),
                     Effect::Report => {}
                     Effect::Finished(status) => {
@@ -411,7 +412,7 @@ impl<'obj> Driver<'obj> {
                 continue;
             }
             let calls = self.drill.calls(LOOK_EVERY)?;
-            // Where no call comes, that may be the reason.
+            // The cause of a lack of calls may be that the code is gone.
             if !calls.is_empty() || looked.elapsed() >= LOOK_AT_CODE {
                 looked = Instant::now();
                 if let Some(file) = self.unloaded() {
@@ -432,7 +433,7 @@ impl<'obj> Driver<'obj> {
                     for node in dear {
                         match machine.handle(Event::Refused { node, refusal: Refusal::Dear }) {
                             Ok(found) => effects.extend(found),
-                            // The one before it was the last that was waited for.
+                            // The refusal before it was the last that the machine waited for.
                             Err(EventError::NotMeasured(_)) => {}
                             Err(error) => return Err(error.into()),
                         }
@@ -456,7 +457,7 @@ impl<'obj> Driver<'obj> {
                 is_rarer = true;
                 effects.extend(machine.handle(Event::Drift(drift))?);
             }
-            // Some of the calls had no vote.
+            // Some calls had no vote.
             if came >= self.wanted {
                 came = 0;
                 self.drill.want(self.wanted);
@@ -464,7 +465,7 @@ impl<'obj> Driver<'obj> {
         }
     }
 
-    /// Measures nodes; where the process ends meanwhile, so that it takes no probes, that ends the search.
+    /// Measures nodes; if the process ends meanwhile and takes no probes, the search ends.
     fn measure_or_end(
         &mut self,
         measurement: &Measurement,
@@ -472,7 +473,7 @@ impl<'obj> Driver<'obj> {
         progress: &mut dyn FnMut(DrillProgress),
     ) -> Result<Vec<Event>, DrillError> {
         self.measure(measurement, stop, progress).or_else(|failed| {
-            // Its memory goes before the end is seen.
+            // A process's memory goes before its end is seen.
             std::thread::sleep(LOOK_EVERY);
             match self.ended(stop) {
                 Some(EndReason::Ended) => Ok(vec![Event::Stop(StopReason::ProgramEnded)]),
@@ -481,7 +482,7 @@ impl<'obj> Driver<'obj> {
         })
     }
 
-    /// The reason why the search has to end now, if it has. The wait status of a command can be asked for once: it is kept.
+    /// The reason to end the search now, if any. A command's wait status can be read only once: it is kept.
     fn ended(&mut self, stop: &Signals) -> Option<EndReason> {
         if self.command_status.is_some() {
             return Some(EndReason::Ended);
@@ -493,10 +494,10 @@ impl<'obj> Driver<'obj> {
         Some(reason)
     }
 
-    /// The nodes of a call whose probes took too much of its time. If most of their caller's time was theirs, without the
-    /// time of the probes, that is kept: it is a loop.
+    /// The nodes whose probes took too much of a call's time. If a node still takes at least half of its caller's time
+    /// without the probes' cost, the node is kept as a loop.
     fn too_dear(&mut self, call: &DrillCall) -> Vec<NodeId> {
-        // The probes of Python's functions cannot be removed one by one.
+        // Probes on Python functions cannot be removed one by one.
         if self.python.is_some() {
             return Vec::new();
         }
@@ -531,7 +532,7 @@ impl<'obj> Driver<'obj> {
         dear.into_iter().map(|(node, ..)| node).collect()
     }
 
-    /// The cost of the probes of a node's function; that of f0's where it could not be measured.
+    /// The cost of a node's probes, or f0's where it could not be measured.
     fn cost(&self, node: NodeId) -> Option<Calibration> {
         if self.is_stubbed(node) {
             return self.stub_cost();
@@ -543,7 +544,7 @@ impl<'obj> Driver<'obj> {
         of(self.nodes.get(&node)?.function?.0 as usize).or_else(|| of(0))
     }
 
-    /// A path that ends at a function that calls another one too often for its probes ends in that loop.
+    /// A path whose last function calls another too often for its probes ends in that loop.
     pub fn with_loop(&self, mut cause: RootCause) -> RootCause {
         let last = cause.path.last().copied().unwrap_or_default();
         let most =

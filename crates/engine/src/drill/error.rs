@@ -1,4 +1,4 @@
-//! The errors of a drill-down.
+//! A drill-down's errors.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use wakepath_functions::{KernelCodeError, PythonError};
 use super::save::ResumeError;
 use crate::latency::live::LiveLatencyError;
 
-/// The error for a drill-down that could not begin or go on.
+/// The error of a drill-down that could not begin or go on.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum DrillError {

@@ -1,4 +1,4 @@
-//! The search for one peak, on the calls that were counted, and the answer about it.
+//! The search for a peak, based on the counted calls, and its answer.
 
 use std::time::{Duration, Instant};
 
@@ -23,16 +23,16 @@ const PARKED: &str = "a goroutine waited there, and its thread ran others meanwh
 pub(super) struct AskedPeak {
     /// Its number, from 1 on.
     pub number: usize,
-    /// The time that its search may take, where others follow.
+    /// The time limit for its search, if others follow.
     pub at_most: Option<Duration>,
-    /// The beginning of the work for this answer: the first one has the time in which the calls were counted.
+    /// The beginning of the work for this answer; the first answer includes the time of counting.
     pub began: Instant,
-    /// The calls of f0 until then.
+    /// The counts of f0's calls until then.
     pub before: DrillCounts,
 }
 
 impl Driver<'_> {
-    /// Searches for the functions that make the calls of a peak slow.
+    /// Searches for the functions that make a peak's calls slow.
     pub(super) fn explain(
         &mut self,
         query: &DrillQuery,
@@ -52,11 +52,11 @@ impl Driver<'_> {
             });
         };
         progress(DrillProgress::Peak(*peak));
-        // A search that goes on keeps the range that it began with.
+        // A resumed search keeps its range.
         let range = query.resume.as_ref().map_or_else(|| range_of(peak, found), SavedSearch::range);
         self.begin_peak(range, mean_of(peak, &counted.counts).max(range.from_ns), at_most);
         let cost = counted.probe.map(cost_of).unwrap_or_default();
-        // The peak is chosen here, and its range handed in.
+        // The peak is chosen here, and the machine gets its range.
         let parameters = Parameters { start_peak: None, ..query.parameters.clone() };
         let mut machine = match &query.resume {
             Some(saved) => self.resume(saved, parameters, cost)?,
@@ -66,7 +66,7 @@ impl Driver<'_> {
         if query.resume.is_none() {
             effects.extend(machine.handle(Event::Peak(range))?);
         } else if machine.status() == Status::Counting {
-            // Fewer calls came than are wanted for a comparison.
+            // Too few calls came for a comparison.
             effects.extend(machine.handle(Event::Resume)?);
         }
         let status = self.search(&mut machine, effects, stop, progress)?;
@@ -83,7 +83,7 @@ impl Driver<'_> {
         let root_causes: Vec<RootCause> =
             root_causes.into_iter().map(|cause| self.with_loop(cause)).collect();
         let save = save.map(|save| save.with_frequent(self.frequent()));
-        // The loops are the driver's, so that the machine knows no cause there.
+        // The driver found the loops, so that the machine knows no cause there.
         let has_cause = root_causes.iter().any(|path| path.cause.is_some());
         let status = if status == Status::EndsEarly && has_cause { Status::RootCauseFound } else { status };
         let found_below = self.found(&root_causes);
@@ -121,7 +121,7 @@ impl Driver<'_> {
         })
     }
 
-    /// Ends the searches; the last answer says how they ended.
+    /// Ends the searches; the last answer gets the notes about the stubs.
     pub(super) fn end(&mut self, answers: &mut [Drilled]) {
         let of_stubs = self.end_stubs();
         if let Some(last) = answers.last_mut() {
@@ -130,9 +130,8 @@ impl Driver<'_> {
     }
 }
 
-/// The latencies that count as those of a peak. Its outer buckets hold few calls, but calls near their bounds pass these by
-/// the time of the probes, and by what the machine takes off for that: a quarter more belongs to the peak, unless another one
-/// begins there.
+/// The latency range that counts as a peak. Its outer buckets hold few calls, but the probes' time, and the machine's correction for it,
+/// move calls across their bounds: a quarter more belongs to the peak, unless another peak begins there.
 pub(super) fn range_of(peak: &Peak, all: &[Peak]) -> LatencyRange {
     let (from_ns, to_ns) = (*bounds(peak.from_bucket).start(), *bounds(peak.to_bucket).end());
     let below = all.iter().any(|other| other.to_bucket + 1 == peak.from_bucket);
@@ -143,7 +142,7 @@ pub(super) fn range_of(peak: &Peak, all: &[Peak]) -> LatencyRange {
     }
 }
 
-/// The mean latency of the calls of a peak, ns.
+/// The mean latency of a peak's calls, ns.
 fn mean_of(peak: &Peak, counts: &DrillCounts) -> u64 {
     let total = |of: &[u64; 64]| -> u128 {
         of.get(peak.from_bucket..=peak.to_bucket).unwrap_or_default().iter().map(|&one| u128::from(one)).sum()
@@ -152,7 +151,7 @@ fn mean_of(peak: &Peak, counts: &DrillCounts) -> u64 {
     mean.try_into().unwrap_or(u64::MAX)
 }
 
-/// The calls that were not measured, in sentences.
+/// The unmeasured calls, in sentences.
 fn missed(counts: &DrillCounts, in_kernel: bool) -> Vec<String> {
     let sentence = |number: u64, what: &str| (number > 0).then(|| format!("{number} {what}"));
     [

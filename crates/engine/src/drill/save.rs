@@ -1,5 +1,4 @@
-//! A search on its way into a file and back, so that it goes on in another run, in the same process or in another one of the
-//! same code (T08 section 3.10).
+//! Saves a search to a file and resumes it in another run, in the same process or in another process with the same code (T08 section 3.10).
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -13,22 +12,22 @@ use wakepath_drilldown::{
 use super::driver::Driver;
 use super::{DrilledNode, range_of};
 
-/// The form of the documents.
+/// The documents' schema.
 const SCHEMA: &str = "wakepath.drill-save/1";
 
-/// A search that goes on later.
+/// A search to resume later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedSearch {
     schema: String,
-    /// The function that it is about, as it was asked for.
+    /// The function in question, as it was asked for.
     target: String,
     search: Save,
-    /// Callees that were called too often to be measured: the caller's node, theirs, and the number of calls.
+    /// Callees with too many calls to be measured: the caller's node, theirs, and the number of calls.
     frequent: Vec<(NodeId, NodeId, u64)>,
 }
 
-/// The error for a file that no search goes on from.
+/// The error for a file from which no search can resume.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum ResumeError {
@@ -56,39 +55,39 @@ impl From<SaveError> for ResumeError {
 }
 
 impl SavedSearch {
-    /// The same with the callees that were called too often to be measured.
+    /// The same with these frequent callees.
     pub(super) fn with_frequent(self, frequent: Vec<(NodeId, NodeId, u64)>) -> Self {
         Self { frequent, ..self }
     }
 
-    /// Reads the text of a file.
+    /// Reads a file's text.
     ///
     /// # Errors
-    /// When it is no saved search. Its parts are checked when the search goes on.
+    /// When it is no saved search. Its parts are checked when the search resumes.
     pub fn parse(text: &str) -> Result<Self, ResumeError> {
         let found: Self = serde_json::from_str(text)?;
         if found.schema == SCHEMA { Ok(found) } else { Err(ResumeError::Schema(found.schema)) }
     }
 
-    /// The text of a file.
+    /// A file's text.
     ///
     /// # Errors
-    /// None is known: it has only what can be written.
+    /// None is known: all of its data can be written.
     pub fn text(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }
 
-    /// The function that it is about.
+    /// The function in question.
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// The latencies of the calls that it explains.
+    /// The explained calls' latency range.
     pub(super) fn range(&self) -> LatencyRange {
         self.search.peak()
     }
 
-    /// The number of the peak of now, from 1 on, that the search is about: the one that shares the most latencies with it.
+    /// The number of the present peak, from 1 on, that overlaps most with the search's latency range.
     pub(super) fn peak(&self, peaks: &[Peak]) -> Result<usize, ResumeError> {
         let of_save = self.range();
         let shared = |peak: &Peak| {
@@ -103,8 +102,8 @@ impl SavedSearch {
 }
 
 impl Driver<'_> {
-    /// The search as data; `None` before a peak is chosen, or where no other run would find one of its functions again: its file
-    /// names no build.
+    /// The search as data; `None` before a peak is chosen, or if another run could not find a function again because its file names no
+    /// build.
     pub(super) fn save(&mut self, machine: &Drilldown, target: &str) -> Option<SavedSearch> {
         let names = self.places();
         let identity = names.first()?.clone()?;
@@ -123,10 +122,10 @@ impl Driver<'_> {
         })
     }
 
-    /// The machine of a saved search, and all that this process has for it.
+    /// A saved search's machine, with its nodes and sites restored in the driver.
     ///
     /// # Errors
-    /// When the search is about other code.
+    /// When the search was made for other code.
     pub(super) fn resume(
         &mut self,
         saved: &SavedSearch,
@@ -149,7 +148,7 @@ impl Driver<'_> {
             self.add_node(node.node, DrilledNode { parent: node.parent, site, function: node.callee });
             callers.extend(node.parent.and_then(|parent| self.function_of(parent)));
         }
-        // The kernel distinguishes calls by the places that they return to.
+        // The kernel distinguishes calls by their return addresses.
         self.find_decided_sites(callers);
         self.restore_frequent(&saved.frequent);
         Ok(machine)
@@ -163,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// A search about the latencies within these bounds, ns.
+    /// A search for the latencies within these bounds, ns.
     fn saved(from_ns: u64, to_ns: u64) -> SavedSearch {
         let parameters = Parameters::default();
         let mut machine =

@@ -1,4 +1,4 @@
-//! Slow spans: those beyond a threshold, and those that are much longer than others of their operation.
+//! Slow spans: spans beyond a threshold, and spans much longer than others of their operation.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use bytes::Bytes;
 use wakepath_spans::{Kind, Reader, Span, Spans};
 
-/// A threshold for the spans of operations: `SERVICE/OPERATION>TIME`.
+/// A threshold for operations' spans: `SERVICE/OPERATION>TIME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanThreshold {
     service: String,
@@ -15,15 +15,15 @@ pub struct SpanThreshold {
     limit_ns: u64,
 }
 
-/// Why a text is no threshold.
+/// The error for a text that is no threshold.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("expected SERVICE/OPERATION>TIME, such as 'frontend/HTTP GET /dispatch>500ms' or '*/*>2s'")]
 pub struct NotAThreshold;
 
-/// A span that is slow.
+/// A slow span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowSpan {
-    /// The rule that it is slow by: `span` or `outlier`.
+    /// The rule that found it: `span` or `outlier`.
     pub word: &'static str,
     /// The span and the rule in words.
     pub text: String,
@@ -33,31 +33,31 @@ pub struct SlowSpan {
     pub length_ns: u64,
 }
 
-/// Looks for slow spans in the messages of a receiver.
+/// Looks for slow spans in a receiver's messages.
 #[derive(Debug, Default)]
 pub struct SlowSpans {
     thresholds: Vec<SpanThreshold>,
-    /// The lengths of the requests of each operation, where outliers are looked for.
+    /// The request lengths by operation, if outliers are looked for.
     lengths: Option<LengthsByOperation>,
 }
 
-/// By the names of a service and its operation.
+/// By service and operation name.
 type LengthsByOperation = HashMap<(Box<str>, Box<str>), Lengths>;
 
-/// The most operations of which outliers are found.
+/// The maximum number of operations with outliers.
 const MAX_OPERATIONS: usize = 1024;
-/// The number of requests of an operation before one can be an outlier.
+/// The minimum number of an operation's requests before an outlier.
 const MIN_REQUESTS: u64 = 200;
-/// An outlier is longer than this many times the length that 99 of 100 requests before it did not exceed.
+/// An outlier is longer than this multiple of the length that 99 of 100 earlier requests did not exceed.
 const TIMES: u64 = 4;
-/// The number of requests at which old ones begin to count less.
+/// The number of requests at which older requests begin to count less.
 const MAX_REQUESTS: u64 = 1 << 16;
 
 impl FromStr for SpanThreshold {
     type Err = NotAThreshold;
 
     fn from_str(text: &str) -> Result<Self, NotAThreshold> {
-        // Names of operations may hold both signs, names of services seldom a slash.
+        // Operation names may hold both signs, service names seldom a slash.
         let (name, time) = text.rsplit_once('>').ok_or(NotAThreshold)?;
         let (service, operation) = name.split_once('/').ok_or(NotAThreshold)?;
         let limit_ns = time_ns(time.trim()).ok_or(NotAThreshold)?;
@@ -79,22 +79,22 @@ impl SpanThreshold {
 }
 
 impl SlowSpans {
-    /// Spans beyond these thresholds and, with `outliers`, those that are much longer than others of their operation.
+    /// Finds spans beyond these thresholds and, with `outliers`, spans much longer than others of their operation.
     pub fn new(thresholds: Vec<SpanThreshold>, outliers: bool) -> Self {
         Self { thresholds, lengths: outliers.then(HashMap::new) }
     }
 
-    /// The longest slow span in a message of OTLP, in protobuf. Bytes that are no such message have none.
+    /// The longest slow span in an OTLP message, in protobuf; `None` for other bytes.
     pub fn in_message(&mut self, message: &[u8]) -> Option<SlowSpan> {
         if self.thresholds.is_empty() && self.lengths.is_none() {
             return None;
         }
         let mut reader = Reader::default();
-        // Spans before the damage count.
+        // Spans before damage count.
         let _ = reader.take_protobuf(Bytes::copy_from_slice(message));
         let (spans, _) = reader.finish();
         let slow = spans.spans.iter().filter_map(|span| self.slow(&spans, span));
-        // All of them are looked at: each counts among the lengths.
+        // All spans are looked at: each counts among the lengths.
         slow.fold(None, |longest: Option<SlowSpan>, slow| match longest {
             Some(longest) if longest.length_ns >= slow.length_ns => Some(longest),
             _ => Some(slow),
@@ -124,7 +124,7 @@ impl SlowSpans {
     }
 }
 
-/// How long the requests of an operation took: four buckets for each power of two.
+/// An operation's request lengths: four buckets for each power of two.
 #[derive(Debug)]
 struct Lengths {
     counts: Box<[u32; 256]>,
@@ -138,7 +138,7 @@ impl Default for Lengths {
 }
 
 impl Lengths {
-    /// Adds a length. If it is an outlier among those before it, returns the length that 99 of 100 of them did not exceed.
+    /// Adds a length. For an outlier, returns the length that 99 of 100 earlier requests did not exceed.
     fn add(&mut self, ns: u64) -> Option<u64> {
         let usual = self.usual();
         if self.count >= MAX_REQUESTS {
@@ -150,7 +150,7 @@ impl Lengths {
         usual.filter(|usual| ns > usual.saturating_mul(TIMES))
     }
 
-    /// The end of the bucket below which 99 of 100 are.
+    /// The end of the bucket at which 99 of 100 lengths are reached.
     fn usual(&self) -> Option<u64> {
         if self.count < MIN_REQUESTS {
             return None;
@@ -170,7 +170,7 @@ fn bucket(ns: u64) -> usize {
     (log * 4) as usize + ((ns >> (log - 2)) & 3) as usize
 }
 
-/// One past the longest length of a bucket, ns.
+/// The exclusive end of a bucket, ns.
 fn bucket_end(bucket: usize) -> u64 {
     let (log, quarter) = (bucket as u32 / 4, bucket as u64 % 4);
     u64::try_from(u128::from(5 + quarter) << log.saturating_sub(2)).unwrap_or(u64::MAX)

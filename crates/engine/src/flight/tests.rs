@@ -1,4 +1,4 @@
-//! The numbers of a flight recorder: what it remembers, what its spans may take, and which recordings have room.
+//! A flight recorder's numbers: the time in memory, the spans' part, and the recordings that have room.
 
 use wakepath_collect::FlightOptions;
 use wakepath_recording::flight::Asked;
@@ -41,7 +41,8 @@ fn the_memory_holds_the_time_before_a_trigger_until_the_window_behind_it_has_end
 
 #[test]
 fn a_recorder_is_refused_where_a_kept_recording_may_have_no_room() {
-    // The memory, the bytes of all kept recordings, the bytes that one may take where that is more, and the memory for which they are enough.
+    // The memory, the bytes for all kept recordings, a kept recording's bytes where too many, and the memory that fits
+    // then.
     for (memory, most, refused) in [
         (256 << 20, 2 << 30, None),
         (256 << 20, 320 << 20, None),
@@ -112,7 +113,7 @@ fn a_recorder_without_spans_has_no_end_for_them() {
 #[test]
 fn a_slow_span_triggers_for_the_time_since_its_begin_and_every_message_is_remembered() {
     let now = ClockReading { monotonic_ns: 500 * SECOND, realtime_ns: 1_764_000_000 * SECOND };
-    // The time before now at which a span of 3 s begins, in s, and since when the window should be.
+    // The span of 3 s begins this long ago, in s; then the start of the window.
     for (ago, since) in
         [(4, Some(496 * SECOND)), (3, Some(497 * SECOND)), (-5, Some(500 * SECOND)), (1000, Some(0))]
     {
@@ -154,7 +155,7 @@ fn a_recorder_that_cannot_be_asked_is_named_with_the_reason() {
     assert!(matches!(ask(&folder.path().join("none")), Err(TriggerError::Io { .. })));
     assert!(matches!(ask(folder.path()), Err(TriggerError::NoRecorder(path)) if path == folder.path()));
     let (options, folder) = opened(request(30.0, 1.0, 800), false);
-    // No process has such a number: 2^22 is the largest.
+    // No process has this number: 2^22 is the largest.
     std::fs::write(folder.path().join("recorder"), "2000000000\n").expect("a file");
     assert!(matches!(ask(folder.path()), Err(TriggerError::Signal { pid: 2_000_000_000, .. })));
     drop(options);

@@ -1,27 +1,26 @@
-//! The latencies of a target, by process, thread or cgroup.
+//! A target's latencies, by process, thread or cgroup.
 
 use wakepath_distribution::{GroupBy, Histogram};
 
 use super::TimeSlice;
 
-/// The latencies of a target, by group.
+/// A target's latencies, by group.
 #[derive(Debug, Clone)]
 pub struct Groups {
-    /// The key of the groups.
+    /// The groups' key.
     pub by: GroupBy,
     /// The groups with most time first; [`GroupKey::Others`] last, if there are any. Together they are the whole.
     pub groups: Vec<Group>,
 }
 
-/// The latencies of one group.
+/// A group's latencies.
 #[derive(Debug, Clone)]
 pub struct Group {
     /// The process, thread or cgroup.
     pub key: GroupKey,
     /// Its latencies.
     pub histogram: Histogram,
-    /// The group's share of the target's slices, where that was asked for; empty where there were too many to
-    /// keep.
+    /// The group's share in the target's slices, if asked for; empty where there were too many to keep.
     pub slices: Vec<TimeSlice>,
     /// Calls that never returned.
     pub unwound: u64,
@@ -29,14 +28,14 @@ pub struct Group {
     pub overflowed: u64,
 }
 
-/// The process, thread or cgroup whose latencies make a group.
+/// The process, thread or cgroup behind a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupKey {
     /// A process.
     Process {
         /// Its id.
         pid: u32,
-        /// When it started, ns of the monotonic clock: another one may have had its id before.
+        /// Its start, ns on the monotonic clock: another process may have had its id before.
         start_ns: u64,
         /// Its last name.
         comm: Option<Box<[u8]>>,
@@ -45,9 +44,9 @@ pub enum GroupKey {
     Thread {
         /// Its id.
         tid: u32,
-        /// The process that it belongs to.
+        /// Its process.
         pid: Option<u32>,
-        /// When it started, ns of the monotonic clock.
+        /// Its start, ns on the monotonic clock.
         start_ns: u64,
         /// Its last name.
         comm: Option<Box<[u8]>>,
@@ -56,9 +55,9 @@ pub enum GroupKey {
     Cgroup {
         /// Its inode.
         id: u64,
-        /// Its path in its hierarchy; `None` for a cgroup that came and went while latencies were counted.
+        /// Its path in its hierarchy; `None` if the cgroup came and went while latencies were counted.
         path: Option<Box<[u8]>>,
     },
-    /// All groups that came after the table of groups was full.
+    /// All groups since the group table was full.
     Others,
 }

@@ -27,51 +27,51 @@ pub(crate) use resolve::user_functions;
 use resolve::{disks, resolve};
 pub(crate) use target::LiveTarget;
 
-/// The probes that a person allows besides those that are cheap and safe.
+/// The probes allowed by the user besides cheap and safe probes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowedProbes {
-    /// Probes that the kernel has to single-step, which cost many times as much.
+    /// Probes that the kernel has to single-step, at many times the cost.
     pub slow_probes: bool,
-    /// Return probes where an exception might pass, which would end the program: the person promises that none
-    /// does.
+    /// Return probes where an exception might pass, which would end the program: the user promises that no exception
+    /// passes.
     pub no_exceptions: bool,
-    /// Code put into the process, in place of probes of the kernel, for a drill-down.
+    /// Stubs in the process, in place of the kernel's probes, for a drill-down.
     pub stubs: bool,
 }
 
 /// A request to count latencies live.
 #[derive(Debug, Clone, Default)]
 pub struct LiveQuery {
-    /// The targets, as people write them.
+    /// The targets, as users write them.
     pub targets: Vec<String>,
-    /// The processes and the time; `options.targets` is filled from the targets above.
+    /// The processes and the time; `options.targets` is filled from `targets`.
     pub options: Options,
-    /// The probes that may be put on functions.
+    /// The allowed probes on functions.
     pub allowed: AllowedProbes,
 }
 
-/// The latencies that were counted.
+/// Latencies counted live.
 #[derive(Debug, Clone)]
 pub struct LiveLatency {
     /// The machine.
     pub host: Host,
-    /// When counting began, ns since 1970 UTC; `None` where the clock is before that.
+    /// The start of counting, ns since 1970 UTC; `None` if the clock is before 1970.
     pub began_realtime_ns: Option<u64>,
-    /// The time that was counted.
+    /// The counted time.
     pub elapsed: Duration,
-    /// The reason why counting ended.
+    /// The reason for the end of counting.
     pub reason: EndReason,
     /// The command's wait status, if it ran and ended.
     pub status: Option<i32>,
-    /// The command, if it goes on without being counted.
+    /// The command, if it goes on uncounted.
     pub running: Option<Running>,
-    /// The distributions, in the order in which their targets were asked for.
+    /// The distributions, in the order of the request.
     pub targets: Vec<Distribution>,
 }
 
 impl From<Calibration> for ProbeCost {
-    /// T08 section 8.2: the average latency of bucket i is 3/2 · 2^i. It stays in its bucket if, with the shift,
-    /// it is below 2^(i+1): if twice the shift is below 2^i.
+    /// T08 section 8.2: bucket i's average latency is 3/2 · 2^i. It stays in its bucket if, with the shift, it is below
+    /// 2^(i+1): if twice the shift is below 2^i.
     fn from(Calibration { per_call_ns, shift, .. }: Calibration) -> Self {
         let from_bucket = (u128::BITS - (2 * u128::from(shift)).leading_zeros()) as usize;
         Self { per_call_ns, shift, from_bucket }
@@ -115,7 +115,7 @@ pub fn live_latency(query: &LiveQuery, stop: &Signals) -> Result<LiveLatency, Li
     })
 }
 
-/// The targets of a request on this machine, each once.
+/// A request's targets on this machine, each once.
 ///
 /// # Errors
 /// When a target cannot be counted, or there are too many.
@@ -152,7 +152,7 @@ pub(crate) fn with_costs(
     found.other_processes = others.map(|others| OtherProcesses { per_call_ns, ..others });
 }
 
-/// The distribution of a target, and for each reading the index of its slice.
+/// A target's distribution, and the slice index of each reading.
 fn distribution<'a>(
     target: LiveTarget,
     readings: impl Iterator<Item = (Duration, &'a Counts)>,
@@ -166,7 +166,7 @@ fn distribution<'a>(
     for (to, counts) in readings {
         let whole = Histogram::from_counters(unit, counts.buckets, counts.sum.into());
         let since = whole.minus(&found.histogram);
-        // The kernel's counters only grow.
+        // The kernel's counters never decrease.
         if let (Some(every), Ok(since)) = (every, since) {
             match found.slices.last_mut() {
                 // A short rest at the end belongs to the last slice.
@@ -198,7 +198,7 @@ mod tests {
         {
             let found = ProbeCost::from(Calibration { per_call_ns: 1, other_process_ns: 1, shift });
             assert_eq!(found.from_bucket, expected, "{shift} ns");
-            // T08 section 8.2, as it stands there, twice over so that it is in whole numbers.
+            // T08 section 8.2, literally, but doubled for whole numbers.
             let stays = |bucket: usize| 3 * (1_u128 << bucket) + 2 * u128::from(shift) < 4 << bucket;
             assert!(stays(expected) && (0..expected).all(|bucket| !stays(bucket)), "{shift} ns");
         }

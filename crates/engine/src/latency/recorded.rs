@@ -1,10 +1,10 @@
 //! Latencies from a recording.
 //!
-//! A target means what it means when it is counted live, except for what a recording does not hold: it holds no
-//! system calls but only the waits in them, which therefore have a name of their own, `blocked:NAME`.
+//! A target has the same meaning as in live counting, except for data that a recording lacks: it holds no system calls
+//! but only the waits in them, which therefore have a name of their own, `blocked:NAME`.
 //!
-//! A call or wait counts when it ends within the window, whenever it began, so that adjacent windows add up. One
-//! that began before the recording, or whose end was not seen, has no known length: it is counted as unseen.
+//! A call or wait counts if it ends within the window, whenever it began, so that adjacent windows add up. If it began
+//! before the recording, or its end was not seen, its length is unknown: it counts as unseen.
 
 mod counting;
 mod error;
@@ -33,37 +33,36 @@ pub use threads::{Population, ThreadFilter};
 /// A question about the latencies in a recording.
 #[derive(Debug, Clone, Default)]
 pub struct RecordedQuery {
-    /// The targets, as people write them.
+    /// The targets, as users write them.
     pub targets: Vec<String>,
-    /// The threads whose latencies are counted.
+    /// The counted threads.
     pub threads: ThreadFilter,
-    /// In a recording of several hosts, the host whose threads are meant.
+    /// The threads' host, in a recording of several hosts.
     pub host: Option<Name>,
-    /// The beginning of the window; `None` for that of the recording.
+    /// The window's beginning; `None` for the recording's.
     pub from: Option<TimeSpec>,
-    /// The end of the window; `None` for that of the recording.
+    /// The window's end; `None` for the recording's.
     pub to: Option<TimeSpec>,
-    /// The length of the time slices; `None` for no slices.
+    /// The time slices' length; `None` for no slices.
     pub every: Option<Duration>,
 }
 
 /// The latencies in a recording.
 #[derive(Debug, Clone)]
 pub struct RecordedLatency {
-    /// The head of every document about a recording.
+    /// The head of all answers about a recording.
     pub head: Head,
-    /// The threads whose latencies were counted. Those of disks are of all threads.
+    /// The counted threads. Disk latencies count for all threads.
     pub population: Population,
     /// The window's first nanosecond.
     pub from: Stamp<Reference>,
-    /// One past the window's last nanosecond.
+    /// The window's exclusive end.
     pub to: Stamp<Reference>,
-    /// The distributions, in the order in which their targets were asked for. Times of slices count from the
-    /// head's origin.
+    /// The distributions, in the order of the question. Slice times count from the head's origin.
     pub targets: Vec<Distribution>,
 }
 
-/// The most time slices that are shown, of all targets together.
+/// The maximum number of time slices over all targets.
 pub const MAX_SLICES: u64 = 100_000;
 
 /// Counts latencies in a recording.
@@ -77,7 +76,7 @@ pub fn recorded_latency(
     recorded_latency_with(recorded, None, query)
 }
 
-/// Counts latencies in a recording, and of the spans beside it. Spans are those of all services, whatever threads are
+/// Counts latencies in a recording, and in the spans beside it. Spans count for all services, whatever threads are
 /// chosen.
 ///
 /// # Errors
@@ -133,7 +132,7 @@ fn window(recorded: &Recorded, query: &RecordedQuery) -> Result<Window, Recorded
     Ok(Window { origin: recorded.from(), from: range.start, to: range.end, every })
 }
 
-/// Counts waits that are states of threads.
+/// Counts the waits among thread states.
 fn waits(recorded: &Recorded, threads: &SelectedThreads, counters: &mut Counters) {
     let wanted = |kind: &TargetKind| {
         use TargetKind::{Blocked, Lock, RunQueue};
@@ -146,7 +145,7 @@ fn waits(recorded: &Recorded, threads: &SelectedThreads, counters: &mut Counters
     }
 }
 
-/// Counts calls of functions.
+/// Counts function calls.
 fn calls(recorded: &Recorded, threads: &SelectedThreads, counters: &mut Counters) {
     if !counters.want(|kind| matches!(kind, TargetKind::Function(_))) {
         return;
@@ -164,7 +163,7 @@ fn calls(recorded: &Recorded, threads: &SelectedThreads, counters: &mut Counters
     }
 }
 
-/// Counts requests of disks, by any process, of one host or of all; and waits for kernel locks.
+/// Counts disk requests by any process, on a single host or all; and waits for kernel locks.
 fn intervals(
     recorded: &Recorded,
     threads: &SelectedThreads,
@@ -173,7 +172,7 @@ fn intervals(
 ) {
     let intervals = &recorded.survey.intervals;
     let (begin, end) = (recorded.from(), recorded.to());
-    // An interval that began while sources were still being attached may have begun before that.
+    // An interval whose beginning was seen while sources were still being attached may have begun earlier.
     let known = |at: Stamp<Local>| Some(at.on_reference_host()).filter(|&at| at >= begin);
     let ended = |from: Option<Stamp<Local>>, to: Option<Stamp<Local>>| {
         let how = if to.is_some() { Ending::Seen } else { Ending::Unseen };
@@ -202,7 +201,7 @@ fn intervals(
     }
 }
 
-/// Counts segments of paths.
+/// Counts path segments.
 fn segments(
     recorded: &Recorded,
     query: &RecordedQuery,
@@ -232,7 +231,7 @@ fn spans(
     let no_realtime = |_| RecordedLatencyError::Query(QueryError::NoRealtime);
     let places = Places::new(recorded, traced).map_err(no_realtime)?;
     for (index, span) in traced.spans.iter() {
-        // The length is that of the span's own clock.
+        // The length is the span's, on its own clock.
         let (_, to) = places.times(traced, index);
         let from = Stamp::from_ns(to.ns().saturating_sub(span.length_ns()));
         counters.count(TargetKind::Span(span.operation), Some(from), to, Ending::Seen);
@@ -240,7 +239,7 @@ fn spans(
     Ok(())
 }
 
-/// Sentences on what limits the meaning of a target's latencies.
+/// Sentences about limits to the meaning of a target's latencies.
 fn notes(recorded: &Recorded, kind: TargetKind, empty: bool, facts: &Facts) -> Vec<String> {
     let mut notes = Vec::new();
     let events = |name: &str| recorded.survey.counts.by_name().get(name).copied().unwrap_or(0);
@@ -259,7 +258,7 @@ fn notes(recorded: &Recorded, kind: TargetKind, empty: bool, facts: &Facts) -> V
         TargetKind::Blocked(_) if empty && !facts.calls => {
             notes.push(String::from("the recording does not name the system calls in which threads waited"));
         }
-        // Only our own recorder reads the word.
+        // Only wakepath's recorder reads the futex word.
         TargetKind::Lock(_) if user_locks && empty && recorded.tracer.is_some() => {
             notes.push(String::from(
                 "the trace does not name the owners of futexes, so none is known to be a lock; blocked:futex counts all futex waits",

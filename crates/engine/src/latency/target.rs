@@ -3,10 +3,10 @@
 use wakepath_event::Call;
 use wakepath_functions::{Pattern, similar};
 
-/// The most names that an error lists.
+/// The maximum number of names in an error.
 pub(super) const MAX_LISTED: usize = 5;
 
-/// A target as people write it, before it is looked up on a machine or in a recording.
+/// A target as users write it, before a look-up on a machine or in a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     /// `runqueue`.
@@ -29,14 +29,14 @@ pub(crate) enum Target<'a> {
     Function,
 }
 
-/// The owner of a kind of lock: user space (futexes) or the kernel.
+/// The implementer of a kind of lock: user space (futexes) or the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum LockKind {
     User,
     Kernel,
 }
 
-/// The error for a text that is not a target, or for a target that is not there.
+/// The error for a text that is no target, or for an absent target.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum TargetError {
@@ -62,7 +62,7 @@ impl<'a> Target<'a> {
     /// The target that `text` names.
     ///
     /// # Errors
-    /// When a lock is of an unknown kind: all else is looked up later.
+    /// When a lock kind is unknown: all else is looked up later.
     pub(crate) fn parse(text: &'a str) -> Result<Self, TargetError> {
         Ok(match text.split_once(':') {
             None if text == "runqueue" => Self::RunQueue,
@@ -85,16 +85,16 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The system calls that have a name, with their numbers.
+/// The named system calls, with their numbers.
 fn system_calls() -> impl Iterator<Item = (&'static str, u32)> + Clone {
     (0..Call::COUNT).filter_map(|number| Some((Call::name(number)?, number)))
 }
 
-/// The system calls that the pattern matches, each with the name of its target, and those that the C library makes today
-/// in their place: `*stat` also means `newfstatat`, which is what `stat()` makes. At least one.
+/// The system calls that match the pattern, each with its target's name, and the calls that today's C library makes in
+/// their place: `*stat` also means `newfstatat`, which `stat()` makes. At least one.
 ///
 /// # Errors
-/// When none matches.
+/// When no name matches.
 pub(super) fn matching_calls<T>(
     prefix: &str,
     pattern: &Pattern,
@@ -116,10 +116,10 @@ pub(super) fn matching_calls<T>(
     }
 }
 
-/// Those of `names` that the pattern matches, each with the name of its target; at least one.
+/// The matches of the pattern among `names`, each with its target's name; at least one.
 ///
 /// # Errors
-/// When none matches.
+/// When no name matches.
 pub(super) fn matching<'n, T>(
     prefix: &str,
     pattern: &Pattern,

@@ -1,4 +1,4 @@
-//! The goroutines in which spans began: by the ids of the spans, and by the processes of their services.
+//! The goroutines in which spans began: by the span ids, and by the services' processes.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use super::process::line;
 use super::{Places, Traced, goroutine};
 use crate::Recorded;
 
-/// The goroutines of a recording, and those in which its spans began.
+/// A recording's goroutines, and those in which its spans began.
 #[derive(Debug, Default)]
 pub struct SpanGoroutines {
     /// All goroutines.
@@ -21,36 +21,36 @@ pub struct SpanGoroutines {
 }
 
 impl SpanGoroutines {
-    /// Those of a recording.
+    /// The goroutines in a recording.
     pub(crate) fn new(recorded: &Recorded, traced: &Traced, places: &Places) -> Self {
         let all = goroutine::all(recorded);
         let of_span = of_spans(recorded, traced, places, &all);
         Self { all, of_span }
     }
 
-    /// The goroutine in which a span was seen to begin.
+    /// A span's goroutine, if its beginning was seen.
     pub(super) fn of_span(&self, span: SpanIndex) -> Option<GoroutineIndex> {
         self.of_span.get(&span).copied()
     }
 
-    /// The goroutine in which a request's span was seen to begin.
+    /// The goroutine of a request's root span, if its beginning was seen.
     pub(super) fn of_request(&self, traced: &Traced, request: RequestIndex) -> Option<GoroutineIndex> {
         self.of_span(traced.request(request).root)
     }
 }
 
-/// The process in which a span began, and the goroutine.
+/// The process and the goroutine in which a span began.
 type Begun = (Process, GoroutineIndex);
 
-/// The goroutine of each span. Two processes may give the same ids, one by a copy of its state or on purpose: the goroutine is of a process that
-/// may be one of the span's service, and where there are several of these, of the one that the service names; else it is not known.
+/// Each span's goroutine. Two processes may give the same ids, through a copied state or on purpose. The goroutine must be in a process that may
+/// belong to the span's service; among several such processes, in the process that the service names; else it is not known.
 fn of_spans(
     recorded: &Recorded,
     traced: &Traced,
     places: &Places,
     goroutines: &Goroutines,
 ) -> HashMap<SpanIndex, GoroutineIndex> {
-    // On the span's host: on another one that number is another process.
+    // On the span's host: on another host, the number is another process.
     let begun = |index: SpanIndex, span: &Span| -> Vec<Begun> {
         let host = places.host(traced, index);
         let is_there = |process| Some(recorded.graph.thread(process).tid().host()) == host;
@@ -72,7 +72,7 @@ fn of_spans(
         }
         all.push((index, span.service, begun));
     }
-    // The processes of each service, and those of them that have its number.
+    // Each service's processes, and those with the service's process number.
     let mut known: HashMap<ServiceIndex, (HashSet<Process>, HashSet<Process>)> = HashMap::new();
     for (service, lines) in lines {
         let Some(pid) = traced.spans.services[service.0 as usize].pid else { continue };

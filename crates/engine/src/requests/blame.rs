@@ -1,9 +1,8 @@
-//! The requests that a path leads through: those that the path's threads worked for, and those that blocked the path's own request.
+//! The requests on a path: those that the path's threads worked for, and those that blocked the path's own request.
 //!
-//! A segment explains a wait of the thread above it, that one perhaps another wait, and so on up to the request's own thread. Each of
-//! these threads works for some request: one after the other, they are the requests that wait for each other (L19 §4.3.4). The
-//! last one blocks; where the thread of the segment itself works for none that is known, as the kernel's threads, it is the
-//! last one above.
+//! A segment explains a wait in the thread above it, which may explain another wait, and so on up to the request's own thread. Each of
+//! these threads works for a request: in this order, the requests wait for each other (L19 §4.3.4). The last blocks; if the segment's own
+//! thread works for no known request, as kernel threads do, the last known request above it blocks.
 
 #[cfg(test)]
 mod tests;
@@ -26,60 +25,60 @@ use crate::PathAnswer;
 /// The maximum number of waits above a segment that are searched for requests.
 const MAX_WAITS: usize = 64;
 
-/// A request that blocks another one.
+/// A request that blocks another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Blocker {
-    /// It is among the spans.
+    /// A request among the spans.
     Request(RequestIndex),
-    /// It is of this trace, and its spans are not among the spans; whether the trace is sampled.
+    /// A request in this trace without spans here; and whether the trace is sampled.
     Missing(TraceId, bool),
 }
 
-/// The time for which a request was blocked by another one.
+/// The time for which another request blocked a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedBy {
     /// The other request.
     pub request: RequestIndex,
     /// The sum, ns.
     pub total_ns: u64,
-    /// The requests that waited for that one, and for which the request itself waited; each with its part of the sum, the
-    /// largest first.
+    /// The requests between: they waited for `request`, and the blocked request for them. Each with its part of the
+    /// sum, the largest first.
     pub through: Vec<(Blocker, u64)>,
 }
 
-/// The time for which a request was blocked by another one whose spans are not among the spans.
+/// The time for which a request without spans here blocked a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedByMissing {
-    /// The trace of the other request.
+    /// The other request's trace.
     pub trace: TraceId,
-    /// The trace is sampled: its spans exist, and did not come.
+    /// Whether the trace is sampled: its spans exist, and did not arrive.
     pub sampled: bool,
-    /// The services of the processes whose threads worked for it then, where these say it of themselves.
+    /// The services whose threads worked for it then, as far as their processes publish their service.
     pub services: BTreeSet<SaidService>,
-    /// The attributes that these threads had beside its span; one with several values is there for each of them.
+    /// The attributes in these threads' contexts beside its span; an attribute with several values is listed for each.
     pub attributes: BTreeSet<SaidAttribute>,
     /// The sum, ns.
     pub total_ns: u64,
 }
 
-/// A part of a segment of a thread's path in which the segment's thread worked for one request, or for none that is known.
+/// A part of a path segment in which the segment's thread worked for a single request, or for none that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// The segment, by its place in the path.
+    /// The segment's index in the path.
     pub segment: usize,
     /// The beginning.
     pub from: Stamp<Reference>,
     /// The end.
     pub to: Stamp<Reference>,
-    /// The request for which the segment's thread worked.
+    /// The request that the segment's thread worked for.
     pub request: Option<RequestIndex>,
-    /// The trace for which it worked, where its spans are not among the spans.
+    /// The trace that it worked for, if its spans are missing.
     pub missing: Option<TraceId>,
-    /// How that is known; also where the thread says that it works for no request.
+    /// The source of this knowledge; also if the thread's context says that it works for no request.
     pub by: JoinedBy,
-    /// It was read for all of this time.
+    /// Whether the context was read for all of this time.
     pub measured: bool,
-    /// The requests that blocked the path's own one: it waited for the first, that one for the second, and so on.
+    /// The requests that blocked the path's own: it waited for the first, the first for the second, and so on.
     pub waits_for: Vec<Blocker>,
 }
 
@@ -93,7 +92,7 @@ pub(super) struct Blame {
 }
 
 impl Blame {
-    /// The path of a request, with the answer that it was made from.
+    /// A request's path, around the `answer` that it was made from.
     pub(super) fn path(
         self,
         answer: PathAnswer<'_>,
@@ -105,9 +104,9 @@ impl Blame {
     }
 }
 
-/// The requests that the path's threads worked for, and those that blocked the path's own request. `work` gives the work
-/// of a segment, by its place: pieces that tile it; `of_wait` that of a waiting thread at a time; `said` what a thread and its process
-/// say of a trace that it works for.
+/// The requests that the path's threads worked for, and those that blocked the path's own request. `work` returns a segment's work by its
+/// index, in pieces that tile it; `of_wait` a waiting thread's work at a time; `said` the service and attributes that a thread and its
+/// process publish about a trace that it works for.
 pub(super) fn blame(
     traced: &Traced,
     request: RequestIndex,
@@ -122,7 +121,7 @@ pub(super) fn blame(
     let mut all_said: HashMap<Blocker, (BTreeSet<SaidService>, BTreeSet<SaidAttribute>)> = HashMap::new();
     let mut chains = Chains { traced, request, is_other: HashMap::new() };
     for (place, segment) in path.segments.iter().enumerate() {
-        // Where it is not known what a thread did, nobody is blamed.
+        // Unknown time blames no request.
         let known = (segment.kind != SegmentKind::Unknown).then(|| work(place, segment)).flatten();
         let of_thread = known.unwrap_or_else(|| vec![Worked::unknown(segment.from, segment.to)]);
         for Worked { from, to, works_for, by, measured } in of_thread {
@@ -202,12 +201,12 @@ struct Chains<'t> {
 }
 
 impl Chains<'_> {
-    /// The requests that wait for each other, of those of the threads from a segment upwards.
+    /// The chain of requests that wait for each other, from the outermost to the segment's own.
     fn chain(&mut self, upwards: Vec<Blocker>) -> Vec<Blocker> {
         let mut chain: Vec<Blocker> = Vec::new();
         for one in upwards.into_iter().rev() {
             if self.is_own(one) {
-                // Another one may wait for the request itself.
+                // A request above may wait for the request itself.
                 chain.clear();
             } else if chain.last().is_none_or(|&last| !self.is_same(last, one)) {
                 chain.push(one);
@@ -216,8 +215,8 @@ impl Chains<'_> {
         chain
     }
 
-    /// Its parts in other services are no blockers, and neither are the requests that it is a part of. A span of its own trace
-    /// that did not come may be a part of it.
+    /// Whether a blocker belongs to the path's own request: its parts in other services are no blockers, nor are the requests that contain
+    /// it. A span in its own trace that did not arrive may be a part.
     fn is_own(&mut self, one: Blocker) -> bool {
         let (requests, own) = (&self.traced.requests, self.request);
         match one {
@@ -229,7 +228,7 @@ impl Chains<'_> {
         }
     }
 
-    /// Whether one is the other, or a part of it.
+    /// Whether both are the same request, or parts of the same request.
     fn is_same(&self, one: Blocker, other: Blocker) -> bool {
         let requests = &self.traced.requests;
         match (one, other) {

@@ -1,9 +1,9 @@
-//! The threads of requests of which nothing but the time is known: by the connections on which they came.
+//! The threads of requests known only by their time: found by the requests' connections.
 //!
-//! A server's span lies beside an exchange on a connection: its data came before the span began, and its answer was sent at about the
-//! time at which the span ended. The thread that sent the answer is taken for the one that worked for the request. This is approximate: the
-//! spans of a service belong to the processes at the port whose exchanges fit them best, each span to the exchange that was answered next to its
-//! end, and where two threads answered about equally near, neither is taken.
+//! A server's span lies beside an exchange on a connection: its data came before the span began, and its answer was sent at about the span's
+//! end. The answering thread is taken for the request's worker. This is approximate: a service's spans belong to the processes at the port whose
+//! exchanges fit them best, each span to the exchange answered nearest to its end, and if two threads answered about equally near, neither is
+//! taken.
 
 #[cfg(test)]
 mod tests;
@@ -20,20 +20,20 @@ use super::process::line;
 use super::{Contexts, Places, SpanGoroutines, Traced};
 use crate::Recorded;
 
-/// An answer may be sent so long behind the end of a span, ns, where the span itself is not longer.
+/// The maximum time from a span's end to its answer, ns; a longer span's own length.
 const LATE_NS: u64 = 1_000_000;
-/// Two answers whose distances from the end of a span differ by less than this are equally near, ns.
+/// The nearest answer is clear if another thread's is at least twice as far and this much more, ns.
 const NEAR_NS: u64 = 20_000;
-/// Among this many exchanges on each side of the end of a span the nearest one is looked for.
+/// The maximum number of exchanges searched on each side of a span's end.
 const MAX_LOOKED_AT: usize = 64;
-/// The port of a service is found with this many of its spans.
+/// The maximum number of a service's requests used to find its port.
 const MAX_TRIED: usize = 256;
 
-/// The threads of requests, by connection and time.
+/// Requests' threads, by connection and time.
 #[derive(Debug)]
 pub struct Connections {
     threads: HashMap<RequestIndex, ThreadIndex>,
-    /// The times for which each thread worked for one such request alone.
+    /// The times in which each thread worked for a single such request.
     pub(super) work: Work<ThreadIndex, Reference>,
 }
 
@@ -46,25 +46,25 @@ struct Asked {
     to: Stamp<Reference>,
 }
 
-/// A port of a host at which others call.
+/// A host's port at which others call.
 type Port = (HostIndex, u16);
 
 /// An answer: its connection, and its time.
 type Answer = (Flow, Stamp<Reference>);
 
-/// An exchange that fits a request, by its place among the exchanges.
+/// An exchange that fits a request, by its index among the exchanges.
 #[derive(Debug, Clone, Copy)]
 struct Fit {
     place: usize,
-    /// From the answer to the end of the span, or back.
+    /// From the answer to the span's end, or back.
     gap_ns: u64,
-    /// From the first data to the beginning of the span.
+    /// From the first data to the span's beginning.
     before_ns: u64,
     thread: ThreadIndex,
 }
 
 impl Connections {
-    /// Finds the threads of the requests whose threads are known in no other way.
+    /// Finds the threads of the requests whose threads are not known in another way.
     pub(super) fn new(
         recorded: &Recorded,
         traced: &Traced,
@@ -126,7 +126,7 @@ impl Connections {
         Self { threads, work: Work::new(alone(found)) }
     }
 
-    /// The thread that is taken to have worked for a request.
+    /// The thread taken for a request's worker.
     pub fn thread(&self, request: RequestIndex) -> Option<ThreadIndex> {
         self.threads.get(&request).copied()
     }
@@ -157,7 +157,7 @@ fn asked(
     by_service
 }
 
-/// The exchanges at each port at which others call, by their answers.
+/// The exchanges at each port at which others call, ordered by answer.
 fn ports(recorded: &Recorded) -> BTreeMap<Port, Vec<Exchange>> {
     let mut ports: BTreeMap<Port, Vec<Exchange>> = BTreeMap::new();
     for exchange in recorded.graph.exchanges() {
@@ -176,7 +176,7 @@ fn by_answer(exchange: &Exchange) -> (Stamp<Reference>, Stamp<Reference>, Thread
     (exchange.answered, exchange.asked, exchange.thread)
 }
 
-/// The exchanges of the port of a service: those that lie nearest to its requests.
+/// The exchanges at a service's port: those nearest to its requests.
 fn nearest<'e>(
     ports: impl Iterator<Item = &'e Vec<Exchange>>,
     all: &[Asked],
@@ -201,7 +201,7 @@ fn nearest<'e>(
     best
 }
 
-/// The exchanges that fit a request, the one that was answered next to its end first.
+/// The exchanges that fit a request, by their answers' distance from its end, the nearest first.
 fn fits(
     exchanges: &[Exchange],
     asked: &Asked,
@@ -225,7 +225,7 @@ fn fits(
     fits
 }
 
-/// The first of these fits, the nearest first, where no other one is about as near; `is_same` are two that say the same.
+/// The first of these fits, sorted from the nearest, if no other is about as near; `is_same` compares fits that lead to the same result.
 fn clear(fits: &[Fit], is_same: impl Fn(&Fit, &Fit) -> bool) -> Option<Fit> {
     let first = fits.first()?;
     let other = fits[1..].iter().find(|other| !is_same(first, other));
@@ -234,7 +234,7 @@ fn clear(fits: &[Fit], is_same: impl Fn(&Fit, &Fit) -> bool) -> Option<Fit> {
         .then_some(*first)
 }
 
-/// The times in which each thread has one of these requests and no other one: of several at once nothing shows which it works for.
+/// The times in which each thread has exactly one of these requests: with several at once, nothing shows which it works for.
 fn alone(found: Vec<(ThreadIndex, Asked)>) -> Vec<Stint<ThreadIndex, Reference>> {
     let mut by_thread: BTreeMap<ThreadIndex, Vec<Asked>> = BTreeMap::new();
     for (thread, asked) in found {

@@ -1,4 +1,4 @@
-//! The spans that threads say they work for, and the requests of these.
+//! The spans in threads' contexts, and their requests.
 
 #[cfg(test)]
 mod tests;
@@ -14,23 +14,23 @@ use super::span_clock::{Sightings, SpanClock};
 use super::{Places, Traced};
 use crate::Recorded;
 
-/// How it is known for which request a thread works.
+/// The way in which a thread's request is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JoinedBy {
-    /// The thread says so: its context was read.
+    /// The thread's context was read.
     Context,
     /// A span was seen to begin in the goroutine.
     Goroutine,
-    /// A span names the thread in which it began.
+    /// A span names the thread of its beginning.
     Thread,
-    /// It sent the answer on the connection on which the request came, by the time alone: approximate.
+    /// The thread sent the answer on the request's connection, by the time alone: approximate.
     Connection,
-    /// It is not known.
+    /// Not known.
     None,
 }
 
 impl JoinedBy {
-    /// The word for it in documents.
+    /// Its name in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Context => "context",
@@ -42,7 +42,7 @@ impl JoinedBy {
     }
 }
 
-/// A time in which a thread or a goroutine works for a request.
+/// A time in which a thread or goroutine works for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct OfThread<T = ThreadIndex> {
     pub(super) from: Stamp<Reference>,
@@ -50,33 +50,33 @@ pub(super) struct OfThread<T = ThreadIndex> {
     pub(super) thread: T,
 }
 
-/// A wake-up of another thread.
+/// A wake-up for another thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Waking {
     pub(super) at: Stamp<Reference>,
     pub(super) woken: ThreadIndex,
 }
 
-/// The wake-ups by each thread, in order of time.
+/// Each thread's wake-ups for others, in time order.
 pub(super) type Wakings = HashMap<ThreadIndex, Vec<Waking>>;
 
-/// The work of the threads that say for which span they work.
+/// The work of threads that publish a context.
 #[derive(Debug, Default)]
 pub struct Contexts {
-    /// The work of each thread.
+    /// Each thread's work.
     pub work: ContextWork<ThreadIndex, Reference>,
-    /// The clocks of the spans for which they work, by process and service.
+    /// The clocks of their spans, by process and service.
     pub clocks: Vec<SpanClock>,
-    /// The thread of each request that such threads work for.
+    /// Each request's thread, among such threads.
     threads: HashMap<RequestIndex, ThreadIndex>,
-    /// The times in which threads work for each request, by their beginnings.
+    /// The times in which threads work for each request, ordered by beginning.
     stints: HashMap<RequestIndex, Vec<OfThread>>,
-    /// The wake-ups by these threads.
+    /// These threads' wake-ups for others.
     wakings: Wakings,
 }
 
 impl Contexts {
-    /// The work of the threads of a recording. `noted` is their work by the spans that name them, `turns` what is noted of their turns.
+    /// The work of a recording's threads. `noted` is their work by the spans that name them, `turns` their noted turns.
     pub(super) fn new(
         recorded: &Recorded,
         traced: &Traced,
@@ -104,12 +104,12 @@ impl Contexts {
         Self { work, clocks, threads, stints, wakings: readings.wakings }
     }
 
-    /// The times in which threads work for a request, by their beginnings.
+    /// The times in which threads work for a request, ordered by beginning.
     pub(super) fn stints(&self, request: RequestIndex) -> &[OfThread] {
         self.stints.get(&request).map_or(&[], Vec::as_slice)
     }
 
-    /// The wake-ups by a thread from then to then.
+    /// A thread's wake-ups for others, from `from` to before `to`.
     pub(super) fn wakings(
         &self,
         thread: ThreadIndex,
@@ -121,8 +121,8 @@ impl Contexts {
         all.get(place(from)..place(to)).unwrap_or_default()
     }
 
-    /// The thread that a request begins in: the one that worked for its local root span first; else the first one that
-    /// worked for any of its spans.
+    /// A request's first thread: the first to work for its local root span; else the first to work for any of its
+    /// spans.
     pub fn thread(&self, request: RequestIndex) -> Option<ThreadIndex> {
         self.threads.get(&request).copied()
     }
@@ -148,7 +148,7 @@ fn stints(
     stints
 }
 
-/// The thread that each request begins in.
+/// Each request's first thread.
 fn threads(
     traced: &Traced,
     work: &ContextWork<ThreadIndex, Reference>,

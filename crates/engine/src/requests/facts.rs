@@ -1,7 +1,6 @@
-//! Facts about one request beside its path: the states of its time (L19 §4.3.5), and its accesses to disks.
+//! Facts about a request beside its path: the states of its time (L19 §4.3.5), and its disk accesses.
 //!
-//! Failed calls of the system, which L19 counts too, are not here: recordings hold no system calls, only the waits in
-//! them.
+//! Failed system calls, which L19 counts too, are not here: recordings hold no system calls, only the waits in them.
 
 #[cfg(test)]
 mod tests;
@@ -17,17 +16,17 @@ use super::Joined;
 use crate::Recorded;
 use crate::query::thread_between;
 
-/// The state of a part of a request's time.
+/// The state in a part of a request's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RequestState {
-    /// The thread that the request waited for, or its own, worked for another request, which is no part of it.
+    /// The thread that the request waited for, or its own thread, worked for another request outside it.
     Blocked,
-    /// A thread of the request, or one whose request is not known, was in this kind of time.
+    /// A thread that works for the request, or for no known request, was in this kind of time.
     Kind(SegmentKind),
 }
 
 impl RequestState {
-    /// The word for it in documents.
+    /// Its name in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Blocked => "blocked_by_request",
@@ -36,18 +35,18 @@ impl RequestState {
     }
 }
 
-/// The time of a request in one state.
+/// A request's time in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateSum {
     /// The state.
     pub state: RequestState,
     /// The sum, ns.
     pub total_ns: u64,
-    /// How much of it is known how well. A request that blocks is inferred: from the spans of its thread.
+    /// The sum by basis. A request that blocks is inferred: from its thread's spans.
     pub basis: BasisMix,
 }
 
-/// Adds up the states of a request's time.
+/// Adds up the states in a request's time.
 #[derive(Debug, Default)]
 pub(super) struct States(BTreeMap<RequestState, (u64, BasisMix)>);
 
@@ -71,37 +70,37 @@ impl States {
     }
 }
 
-/// Accesses to disks: requests that threads sent to a device themselves. Those that a kernel worker sent later, or
-/// wrote back for all, belong to no request.
+/// Disk accesses: requests that threads sent to a device themselves. Requests that a kernel worker sent later, or wrote
+/// back for all, belong to no request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskAccesses {
     /// Their number.
     pub count: u64,
-    /// The number of those that had not ended when the recording did.
+    /// The number of accesses open at the recording's end.
     pub open: u64,
-    /// The sum of their sizes.
+    /// The sum of their sizes, bytes.
     pub bytes: u64,
-    /// The sum of the times that the device took for those that ended, ns. Several at once count each.
+    /// The device's total time for the finished accesses, ns. Simultaneous accesses count each.
     pub total_ns: u64,
 }
 
-/// An access to a disk by a thread that worked for a request.
+/// A disk access by a thread that worked for a request.
 #[derive(Debug, Clone, Copy)]
 pub struct DiskAccess {
     at: Stamp<Reference>,
     request: RequestIndex,
     bytes: u32,
-    /// `None` for one that had not ended.
+    /// Its length, ns; `None` if it had not ended.
     ns: Option<u64>,
 }
 
-/// Whether a recording would show accesses to disks.
+/// Whether a recording would show disk accesses.
 fn shows_disks(recorded: &Recorded) -> bool {
     let is_ours = |(host, _)| !recorded.is_of_other_tracer(host);
     recorded.hosts().any(is_ours) || recorded.survey.counts.by_name().contains_key("block_issue")
 }
 
-/// The accesses to disks of all requests, by their time; `None` where the recording shows none.
+/// All requests' disk accesses, ordered by time; `None` if the recording would not show them.
 pub(super) fn disk_accesses(
     recorded: &Recorded,
     worked_for: impl Fn(wakepath_wait_graph::ThreadIndex, Stamp<Reference>) -> Option<RequestIndex>,
@@ -123,8 +122,8 @@ pub(super) fn disk_accesses(
 }
 
 impl Joined<'_> {
-    /// The accesses to disks by threads that worked for a request or for its parts in other services; `None` where the
-    /// recording does not show them.
+    /// The disk accesses by threads that worked for a request or for its parts in other services; `None` if the
+    /// recording would not show them.
     pub(super) fn disk(&self, request: RequestIndex) -> Option<DiskAccesses> {
         let accesses = self.disk.as_ref()?;
         let (from, to) = self.times(request);

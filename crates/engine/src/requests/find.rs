@@ -1,4 +1,4 @@
-//! The requests that a question is about: by service and operation, or by an id.
+//! The requests for a question: by service and operation, or by an id.
 
 use std::cmp::Reverse;
 
@@ -6,11 +6,11 @@ use wakepath_spans::{OperationIndex, RequestIndex, SpanId, SpanIndex, TraceId};
 
 use super::{RequestsError, RequestsQuery, Traced};
 
-/// More operations, or requests, are not named in an error.
+/// The maximum number of operations, or requests, named in an error.
 const MAX_NAMED: usize = 8;
 
 impl Traced {
-    /// The requests that a query is about, the longest first.
+    /// A query's requests, the longest first.
     pub(super) fn matching(&self, query: &RequestsQuery) -> Result<Vec<RequestIndex>, RequestsError> {
         if self.requests.requests.is_empty() {
             return Err(RequestsError::NoSpans);
@@ -32,7 +32,7 @@ impl Traced {
         Ok(requests)
     }
 
-    /// The requests that a query is about, where all are of one operation; the longest first.
+    /// A query's requests if all have the same operation, the longest first.
     pub(super) fn of_one_operation(&self, query: &RequestsQuery) -> Result<Vec<RequestIndex>, RequestsError> {
         let requests = self.matching(query)?;
         let operation = |request: &RequestIndex| self.root(*request).operation;
@@ -51,7 +51,7 @@ impl Traced {
         RequestsError::NoneSo { asked: asked.join(" and "), there: self.there() }
     }
 
-    /// The operations of all requests, as text.
+    /// All requests' operations, as text.
     pub(crate) fn there(&self) -> String {
         let requests = (0..self.requests.requests.len() as u32).map(RequestIndex);
         self.named(requests.map(|request| self.root(request).operation))
@@ -76,11 +76,11 @@ impl Traced {
         there
     }
 
-    /// The request with this id: of a trace its first one; behind a `/` that of a span; and where several services gave a request the same
-    /// identity, behind one more `/` its place among them, from 1 on. The digits may be the first ones only.
+    /// The request with this id: a trace id means its first request; a span id may follow behind a `/`; and if several services gave a
+    /// request the same identity, its number among them, from 1 on, behind another `/`. An id may be cut to its first digits.
     ///
     /// # Errors
-    /// When none has it, or several traces or spans begin so.
+    /// When no request has it, or several traces or spans begin with these digits.
     pub fn find(&self, id: &str) -> Result<RequestIndex, RequestsError> {
         const MIN_DIGITS: usize = 4;
         let ill_formed = || RequestsError::IllFormed(id.to_owned());
@@ -96,7 +96,7 @@ impl Traced {
         let is_meant = |found: SpanId| ids.as_ref().is_none_or(|ids| ids.contains(&found));
         let of_traces = self.requests.of_traces(&self.spans, &traces).iter();
         let found: Vec<_> = of_traces.copied().filter(|&index| is_meant(self.spans.span(index).id)).collect();
-        // They are in the order of their traces, and in each of their ids.
+        // They are sorted by trace, and then by id.
         let trace_of = |index: &SpanIndex| self.spans.span(*index).trace;
         let count = found.chunk_by(|a, b| trace_of(a) == trace_of(b)).count();
         if count > 1 {
@@ -104,7 +104,7 @@ impl Traced {
         }
         let mut requests: Vec<_> = found.iter().map(|&index| self.requests.of_span(index)).collect();
         let Some(asked) = span else {
-            // A trace means the request that it began with; where that is not known, the longest.
+            // A trace means its first request; if that is not known, the longest.
             let first = requests.into_iter().min_by_key(|request| {
                 let has_parent = self.requests.parent(*request).is_some();
                 (has_parent, Reverse(self.root(*request).length_ns()), *request)
@@ -118,7 +118,7 @@ impl Traced {
         if count > 1 && requests.len() > 1 {
             return Err(RequestsError::SeveralSpans { asked: asked.to_ascii_lowercase(), count });
         }
-        // A span of another service may have the id too, as a caller's that it shares with the request that answers.
+        // Another service's span may have the same id: a caller's span shared with the request that answers.
         let is_root = |request: &RequestIndex| found.contains(&self.request(*request).root);
         if requests.iter().any(is_root) {
             requests.retain(is_root);
@@ -132,7 +132,7 @@ impl Traced {
         }
     }
 
-    /// Some of these requests, which have one identity, by what each is found by.
+    /// An error that lists some of these requests with the same identity, each with its id.
     fn several_services(&self, requests: &[RequestIndex]) -> RequestsError {
         let root = self.root(requests[0]);
         let asked = format!("{}/{}", root.trace, root.id);
@@ -145,13 +145,13 @@ impl Traced {
         RequestsError::SeveralServices { asked, count: requests.len(), there: there.join(", ") }
     }
 
-    /// An id by which [`Self::find`] finds a request.
+    /// An id that [`Self::find`] resolves to this request.
     pub fn id(&self, request: RequestIndex) -> String {
-        /// The digits of a trace's id that are enough to find it again.
+        /// The number of a trace id's digits that usually find it again.
         const ID_DIGITS: usize = 16;
         let root = self.root(request);
         let trace = root.trace.to_string();
-        // Ids of 64 bits have zeros in front, and others may begin alike too.
+        // 64-bit ids have leading zeros, and others may begin with the same digits.
         let short = &trace[..ID_DIGITS];
         let trace = if self.find(short).is_ok() { short } else { &trace };
         let of_span = format!("{trace}/{}", root.id);
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use crate::requests::read_spans;
 
-    /// Spans by their ids: trace, span, parent, beginning; a later one is longer.
+    /// Spans by their ids: trace, span, parent, beginning; a later span is longer.
     fn traced(spans: &[(&str, &str, &str, u64)]) -> Traced {
         let spans: Vec<_> = spans
             .iter()
@@ -205,13 +205,13 @@ mod tests {
         };
         let zeros = "0".repeat(30);
         for (id, expected) in [
-            // Not the first in time, which is a part of another one; and the longest of those that are none.
+            // Not the first in time, which is a part of another request; and the longest of the others.
             (one.as_str(), "11"),
             (&one[..5], "11"),
             (&one.to_uppercase()[..6], "11"),
             (&(one.clone() + "/1111222233335555"), "40"),
             ("ababa/11112222333355", "40"),
-            // A span of a part of a request means that part.
+            // A span in a part of a request means this part.
             ("ababa/1111222233335", "40"),
             ("ababa/1111", "3 spans of this trace have ids that begin with `1111`"),
             ("ababa/111122223333", "3 spans of this trace have ids that begin with `111122223333`"),
@@ -220,7 +220,7 @@ mod tests {
             (&two[..5], "6"),
             ("abab", "2 traces have ids that begin with `abab`"),
             ("ABAB", "2 traces have ids that begin with `abab`"),
-            // One of them alone has such a span.
+            // Only one trace has this span.
             ("abab/0000000000002222", "6"),
             (&three, "7"),
             ("ffff/ffff", "7"),
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// The services `a` to `c`, and spans of them by the number of the service, the id, the parent, the kind and the length: all of one trace.
+    /// The services `a` to `c`, and their spans by service number, id, parent, kind and length: all in the same trace.
     fn of_services(spans: &[(usize, &str, &str, u64, u64)]) -> Traced {
         let of_service = |service: usize| {
             let own = spans.iter().filter(|(of, ..)| *of == service);
@@ -271,7 +271,7 @@ mod tests {
             }
             Err(error) => error.to_string(),
         };
-        // Two services gave one identity, and the call of a third one shares the one of the request that answers it.
+        // Two services gave the same identity, and a third service's call shares the identity of the request that answers it.
         let (server, client) = (2, 3);
         let traced = of_services(&[
             (0, "1111", "", server, 50),
@@ -310,7 +310,7 @@ mod tests {
         let ids: Vec<_> = (0..3).map(|request| traced.id(RequestIndex(request))).collect();
         let [of_a, of_b] = ["7777000000000000", "7777000000000000/1111000000000000/2"];
         assert_eq!(ids, [of_a, of_b, "7777000000000000/2222300000000000"]);
-        // All digits that are given belong to spans of one request.
+        // All the given digits belong to the same request's spans.
         let one = of_services(&[(0, "1111", "", server, 50), (0, "1112", "1111", client, 20)]);
         assert_eq!(found(&one, "7777/1110"), "no request has the id `7777/1110`");
         assert_eq!(found(&one, "7777/1111"), "a 50");

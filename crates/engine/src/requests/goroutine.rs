@@ -1,4 +1,4 @@
-//! Requests whose work was done by goroutines, where probes saw their spans begin.
+//! Requests that goroutines worked for, with probes that saw their spans begin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,36 +19,36 @@ use crate::code_names::code_names;
 use crate::path::answer;
 use crate::query::thread_between;
 
-/// More spans of a request are not searched for goroutines that went on with it.
+/// The maximum number of a request's spans searched for goroutines that went on with it.
 const MAX_SPANS: usize = 1024;
 
-/// The goroutine of a request: the facts about it beside its path.
+/// A request's goroutine: facts beside the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfGoroutine {
-    /// Its number in its process: that of the one in which the request began.
+    /// The number, in its process, of the goroutine in which the request began.
     pub number: u64,
-    /// For each segment of the path, the number of the goroutine that ran or waited.
+    /// For each path segment, the number of the goroutine that ran or waited.
     pub segments: Vec<Option<u64>>,
-    /// The time in which it, or one that went on with the request, did not run, by reason, the most first.
+    /// The time in which the goroutine, or another that went on with the request, did not run, by reason, the most first.
     pub parked: Vec<Parked>,
-    /// The number of spans of a request that was handed over which were not searched for goroutines that went on with it: all but the first 1024.
+    /// The number of a handed-over request's spans not searched for goroutines that went on with it: all beyond the first 1024.
     pub spans_left_out: u64,
 }
 
-/// The time for which a goroutine was parked for one reason.
+/// A goroutine's parked time by reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parked<Other = RequestIndex> {
     /// The reason.
     pub reason: Reason,
     /// The sum, ns.
     pub total_ns: u64,
-    /// How often.
+    /// The number of times.
     pub times: u64,
-    /// The other request for which goroutines worked that ended most of that time, or the goroutine that did; and that time, ns.
+    /// The request whose goroutines ended most of this time, or the goroutine that did; and the time that it ended, ns.
     pub ended_by: Option<(Other, u64)>,
 }
 
-/// The same, with all that ended it, and the time that each of them ended, ns.
+/// The same, with the time that each other request or goroutine ended, ns.
 pub(crate) struct ParkedBy<Other> {
     pub(crate) reason: Reason,
     pub(crate) total_ns: u64,
@@ -56,20 +56,20 @@ pub(crate) struct ParkedBy<Other> {
     pub(crate) by: BTreeMap<Other, u64>,
 }
 
-/// Why a goroutine did not run.
+/// The reason that a goroutine did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// It was parked, for this reason in the words of Go's runtime.
+    /// Parked, for this reason in the words of Go's runtime.
     Named(Name),
-    /// It was parked for a reason with this number, whose name the recording does not have.
+    /// Parked, for the reason with this number, whose name the recording lacks.
     Numbered(u8),
-    /// It was in a queue of Go's scheduler.
+    /// In a queue of Go's scheduler.
     Queued,
-    /// It is not known what it did.
+    /// Not known.
     Unknown,
 }
 
-/// The active span of each goroutine, of those whose beginning was seen, until the program notes that it queued the work.
+/// Each goroutine's active span, if its beginning was seen, until the program notes that it queued the work.
 pub(crate) fn work(
     traced: &Traced,
     goroutines: &SpanGoroutines,
@@ -107,7 +107,7 @@ pub(super) fn path_of<'r>(
         };
         Some(work.between(&goroutine, segment.from, segment.to).into_iter().map(worked).collect())
     };
-    // The waits of a path have threads, and no goroutines.
+    // A path's waits have threads, and no goroutines.
     let blame =
         blame(traced, request, &found.path, work_of, |_, _| WorksFor::Unknown, |_, _, _| (None, Vec::new()));
     let number = |index: GoroutineIndex| goroutines.get(index).number;
@@ -126,7 +126,7 @@ pub(super) fn path_of<'r>(
     Some(blame.path(answer, Some(of_goroutine), joined.disk(request)))
 }
 
-/// The path of windows of goroutines' time; `None` without one.
+/// The path through goroutines' windows; `None` without a path.
 pub(crate) fn path_of_windows(
     recorded: &Recorded,
     goroutines: &Goroutines,
@@ -145,20 +145,20 @@ pub(crate) fn path_of_windows(
     path(&recorded.graph, goroutines, windows, timeouts, reasons)
 }
 
-/// The goroutines of a recording.
+/// A recording's goroutines.
 pub(crate) fn all(recorded: &Recorded) -> Goroutines {
     let thread = |tid, at| thread_between(recorded, tid, at, at);
     Goroutines::new(&recorded.graph, &recorded.survey.goroutines, thread)
 }
 
-/// The times in which goroutines had a request, one after the other: that of its root span, and those that went on with it behind
-/// `wakepath.queued_ns`, by the spans that began in them; each with the time before it since which none had it. And the number of
-/// spans that were not searched for these.
+/// The times in which goroutines had a request, one after the other: the goroutine of its root span, and the goroutines that went on with
+/// it after `wakepath.queued_ns`, found by the spans that began in them. Each includes the time before it in which no goroutine had the
+/// request. Also returns the number of spans not searched.
 fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> (Vec<GoWindow>, u64) {
     let Joined { traced, goroutines, goroutine_work: work, .. } = joined;
     let GoWindow { from, to, .. } = whole;
     let spans = &traced.request(request).spans;
-    // A part in another goroutine may be one that its own waits for.
+    // Without a hand-over, the request's own goroutine may wait for a part in another goroutine.
     if spans.iter().all(|span| traced.spans.span(*span).queued.is_none()) {
         return (vec![whole], 0);
     }
@@ -184,8 +184,8 @@ fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> (Vec<
     (turns.iter().map(window).collect(), left_out)
 }
 
-/// The time in which goroutines did not run in these windows, by reason. `other` maps the goroutine that ended a park to the
-/// request it worked for at that time.
+/// The time in which goroutines did not run in these windows, by reason. `other` maps the goroutine that ended a park to the request it
+/// worked for at that time.
 pub(crate) fn parked_by<Other: Ord + Copy>(
     recorded: &Recorded,
     goroutines: &Goroutines,
@@ -223,7 +223,7 @@ pub(crate) fn parked_by<Other: Ord + Copy>(
     parked
 }
 
-/// The one with the most time, and that; the first of several.
+/// The key with the most time, and its time; the first among equals.
 pub(crate) fn most<K: Ord + Copy>(sums: BTreeMap<K, u64>) -> Option<(K, u64)> {
     sums.into_iter().max_by_key(|&(key, ns)| (ns, std::cmp::Reverse(key)))
 }

@@ -1,5 +1,5 @@
-//! The requests of one operation that are in a peak, or all of them, explained together: beside the usual ones, or beside
-//! those of another recording.
+//! An operation's requests, all or those in a peak, explained together: beside its usual requests, or beside another
+//! recording's.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::OnceLock;
@@ -16,69 +16,69 @@ use super::{
 use crate::calls::{head_of, spread};
 use crate::{CallsAnswer, CallsOf, Group, Head, Name, Which};
 
-/// A question about many requests of one operation.
+/// A question about many of an operation's requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupQuery {
-    /// The operation: exactly one must fit.
+    /// The operation: exactly one must match.
     pub requests: RequestsQuery,
     /// The peak, from 1 on as the histogram numbers them; `None` for all requests, beside another recording.
     pub peak: Option<usize>,
-    /// How paths are made.
+    /// The algorithm for paths.
     pub algorithm: Algorithm,
 }
 
-/// The requests that blocked others, put together.
+/// Requests that blocked others, grouped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockerOf {
-    /// Those of one operation.
+    /// An operation's requests.
     Operation(Operation),
-    /// Those whose spans are not among the spans.
+    /// Requests without spans here.
     WithoutSpans {
-        /// The service that their process says it is, if it is one.
+        /// The service that their process publishes, if there is exactly one.
         service: Option<Name>,
-        /// They are sampled: their spans exist, and did not come.
+        /// Whether they are sampled: their spans exist, and did not arrive.
         sampled: bool,
     },
 }
 
-/// Requests that blocked those that were explained.
+/// Requests that blocked the explained requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocker {
-    /// The requests that blocked.
+    /// The blocking requests.
     pub of: BlockerOf,
-    /// The time for which they did, ns.
+    /// The blocked time, ns.
     pub total_ns: PerGroup<u64>,
-    /// The number of explained requests that were blocked.
+    /// The number of blocked requests among the explained.
     pub blocked: PerGroup<u64>,
 }
 
 /// Many requests, explained together.
 #[derive(Debug)]
 pub struct GroupAnswer<'r> {
-    /// The paths and the histogram, like those of calls of a function.
+    /// The paths and the histogram, as for a function's calls.
     pub calls: CallsAnswer<'r>,
-    /// The requests whose paths are there, in the order of the paths.
+    /// The explained requests, in the order of their paths.
     pub explained: Vec<RequestIndex>,
-    /// The numbers of requests that were asked for and have no path.
+    /// The number of selected requests without a path.
     pub without_path: PerGroup<WithoutPath>,
     /// The requests that blocked them, the largest difference first.
     pub blocked_by: Vec<Blocker>,
-    /// The head of the other recording, where there is one.
+    /// The other recording's head, if there is one.
     pub other: Option<Head>,
     /// The spans beside the other recording.
     pub other_traced: Option<&'r Traced>,
     /// The spans.
     pub traced: &'r Traced,
-    /// The clocks of the spans of their service.
+    /// The clocks of their service's spans.
     pub clocks: Vec<SpanClock>,
-    /// The numbers of requests whose paths are there.
+    /// The number of requests with a path.
     pub paths: PerGroup<u64>,
 }
 
-/// Explains the requests of a peak beside the usual ones, or those of one recording beside those of `other`.
+/// Explains a peak's requests beside the usual requests, or a recording's requests beside those in `other`.
 ///
 /// # Errors
-/// When no request fits, those of several operations do, or there is no such peak.
+/// When no request matches, several operations do, or the peak does not exist.
 pub fn request_group<'r>(
     joined: &Joined<'r>,
     query: &GroupQuery,
@@ -193,7 +193,7 @@ fn explained<'r>(
         requests: Vec::new(),
         without_path: WithoutPath::default(),
     };
-    // Most of a day's spans may be outside of a recording of a minute: those to explain are chosen among the others.
+    // Most spans of a day may lie outside a one-minute recording: the requests to explain are chosen among the others.
     let mut with_worker = Vec::new();
     for &which in requests {
         match worker(joined, which) {
@@ -233,7 +233,7 @@ fn without_spans(blocked: &BlockedByMissing) -> BlockerOf {
     BlockerOf::WithoutSpans { service: only.map(|name| (*name).clone()), sampled: blocked.sampled }
 }
 
-/// The time by the requests that blocked, and the number of requests that were blocked.
+/// The time by blocking requests, and the number of blocked requests.
 #[derive(Debug, Default)]
 struct Blockers(BTreeMap<BlockerOf, (PerGroup<u64>, PerGroup<u64>)>);
 
@@ -244,7 +244,7 @@ impl Blockers {
         *(if is_asked { &mut blocked.asked } else { &mut blocked.usual }) += 1;
     }
 
-    /// Those that make the largest difference per request first.
+    /// Sorted by the difference per request, the largest first.
     fn finish(self, explained: PerGroup<u64>) -> Vec<Blocker> {
         let blockers = self.0.into_iter();
         let mut blockers: Vec<_> =

@@ -1,7 +1,7 @@
-//! Requests that one thread hands over to another: through the queue of a pool, an executor or an event loop.
+//! Requests that a thread hands over to another: through the queue of a pool, an executor or an event loop.
 //!
-//! Back from the request's end, the thread that works for it then is followed to the time at which it took the request up. Where no other
-//! thread works for the request there, it was handed over:
+//! From the request's end, its last thread is followed back to the time at which it picked the request up. If no other thread works for the
+//! request there, it was handed over:
 //!
 //! ```text
 //! reader    aa.bbb...                 `a` and `b`: works for that request
@@ -9,9 +9,9 @@
 //! path      aaqqqqq.aaaaa             `q` queue, blocked by `c`; `.` what the worker does until it takes `a` up
 //! ```
 //!
-//! A worker that was idle before it took the request up was woken for it: the request was not in its queue before, and the path follows the
-//! thread that woke it. Not so where another worker was woken for the request before, and has no CPU: the next wake-up is for another
-//! request, and its worker takes this one, the first in the queue. The path follows the worker that was woken first:
+//! A worker that was idle before it picked the request up was woken for it: the request was not in its queue before, and the path follows
+//! its waker. The exception: another worker was woken for the request before, and has no CPU. Then the next wake-up is for another request,
+//! and its worker takes this request, the first in the queue. The path follows the worker that was woken first:
 //!
 //! ```text
 //! reader    aaw........bbw.           `w` wakes `first` while it works for `a`, and `second` while it works for `b`
@@ -20,8 +20,8 @@
 //! path      aa~~~~~~~~~~~~aaa
 //! ```
 //!
-//! The same holds for a service that is called. There the caller's thread waits for a packet, or for a wake-up, from the worker. Before the worker
-//! took the request up it did other things, and so the reader stands for the time until it handed the request over:
+//! The same holds for a called service. The caller's thread waits there for a packet, or for a wake-up, from the worker. Before its pick-up the
+//! worker did other things, and so the reader stands for the time until it handed the request over:
 //!
 //! ```text
 //! caller    aa...................aa     sends the call at the first `.`
@@ -52,14 +52,14 @@ use super::join::Worked;
 use super::process::thread_of;
 use crate::path::path_with;
 
-/// A wait for a request of another service with more stints of threads than this leads to the thread that answered, so that the cost of a path with
-/// many waits for it stays bounded.
+/// The maximum number of stints of a called request. A wait for a request with more leads to the thread that answered, so that the cost of a path
+/// with many waits for it stays bounded.
 const MAX_STINTS_OF_CALLED: usize = 1024;
 
-/// The maximum number of wake-ups by a thread that are searched for the one that was for the request.
+/// The maximum number of a thread's wake-ups searched for the request's.
 const MAX_WAKINGS: usize = 64;
 
-/// The path of a request that threads handed over to each other; `None` where one thread has it from its beginning to its end.
+/// The path of a request that threads handed over to each other; `None` if a single thread has it from its beginning to its end.
 pub(super) fn path_of(
     joined: &Joined<'_>,
     request: RequestIndex,
@@ -81,16 +81,16 @@ pub(super) fn path_of(
     path_of_stretches(graph, algorithm, had.into_iter().map(stretch).collect())
 }
 
-/// The times for which the threads are asked that had a request.
+/// The time for which the threads that had a request are sought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     /// The request's own time.
     Itself,
-    /// The time in which the thread that called waits for it.
+    /// The time in which the calling thread waits for it.
     Caller,
 }
 
-/// The threads that had a request from then to then, one after the other; `None` where it is one thread.
+/// The threads that had a request between `from` and `to`, one after the other; `None` for a single thread.
 fn had(
     joined: &Joined<'_>,
     request: RequestIndex,
@@ -140,7 +140,7 @@ fn had(
     Some(had)
 }
 
-/// Whether each part begins where the one before ended, the first one at `from`, and the last one ends at `to`.
+/// Whether the parts tile the time: each begins where the one before ended, the first at `from`, and the last ends at `to`.
 fn tiles(had: &[Had], from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
     let mut at = from;
     had.iter().all(|part| {
@@ -149,9 +149,8 @@ fn tiles(had: &[Had], from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
     }) && at == to
 }
 
-/// The times in which the threads that the spans of a request name work for it, by the spans and their turns, where the contexts of these threads are
-/// not known. None where the program does not note that the request was handed over: a part of it in another thread may be one that its own
-/// waits for.
+/// The times in which the threads named by a request's spans work for it, by the spans and their turns, where these threads' contexts are not known.
+/// Empty if the program does not note that the request was handed over: its own thread may wait for a part in another thread.
 fn noted(
     joined: &Joined<'_>,
     request: RequestIndex,
@@ -183,8 +182,8 @@ fn noted(
     stints
 }
 
-/// The moment at which a request began, in the thread that its span names. Where that thread handed it over before its context was read, nothing
-/// shows when: it has it for that moment.
+/// The time at which a request began, in its span's thread. If the thread handed it over before its context was read, nothing shows when: the
+/// thread gets it for 1 ns.
 fn begun_in(joined: &Joined<'_>, request: RequestIndex) -> Option<OfThread> {
     let Joined { recorded, traced, places, .. } = joined;
     let thread = thread_of(recorded, traced, places, traced.request(request).root)?;
@@ -193,7 +192,7 @@ fn begun_in(joined: &Joined<'_>, request: RequestIndex) -> Option<OfThread> {
     (!is_seen).then_some(OfThread { from, to: from.plus(1), thread })
 }
 
-/// The requests that were handed over in services that were called.
+/// The requests that were handed over in called services.
 pub(super) struct InServices<'a, 'r> {
     pub(super) joined: &'a Joined<'r>,
 }
@@ -208,7 +207,7 @@ impl HandOvers for InServices<'_, '_> {
     fn of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>> {
         let request = self.called(wait)?;
         let had = had(self.joined, request, Of::Caller, wait.began, wait.at)?;
-        // Another thread than the one that answered had it last: then this wait is for something else.
+        // If another thread than the answering thread had it last, this wait is for something else.
         matches!(had.last(), Some(Had::Thread { thread, .. }) if *thread == wait.by).then_some(had)
     }
 
@@ -222,8 +221,8 @@ impl HandOvers for InServices<'_, '_> {
 }
 
 impl InServices<'_, '_> {
-    /// The request that the waiting thread's own one made of another service, and for which the thread that answered worked last, of several. It
-    /// may have left it before it sent the answer, and may have turned to another one.
+    /// The request that the waiting thread's own request made to another service; of several, the last that the answering thread worked for. The
+    /// thread may have left it before it sent the answer, and turned to another.
     fn called(&self, wait: &EndedWait) -> Option<RequestIndex> {
         let Joined { traced, contexts, .. } = self.joined;
         let WorksFor::Span(span) = contexts.work.at(&wait.waiter, wait.began) else { return None };
@@ -237,7 +236,7 @@ impl InServices<'_, '_> {
     }
 }
 
-/// A time in which a thread or a goroutine has the request, and the time before it in which none has.
+/// A time in which a thread or goroutine has the request, and the time before it in which none has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Turn<T = ThreadIndex> {
     pub(super) thread: T,
@@ -257,13 +256,13 @@ pub(super) fn turns<T: Copy + Ord>(
     let mut by_end: Vec<OfThread<T>> = stints.iter().filter(|stint| stint.to > from).copied().collect();
     by_end.sort_by_key(|stint| (Reverse(stint.to), stint.thread));
     let mut by_end = by_end.into_iter().peekable();
-    // Those that had not ended at `at`, the one that began first on top.
+    // The stints that had not ended at `at`, the earliest beginning on top.
     let mut open = BinaryHeap::new();
     while at > from {
         while let Some(stint) = by_end.next_if(|stint| stint.to >= at) {
             open.push(Reverse((stint.from, stint.thread)));
         }
-        // The one that has it longest hands it over least.
+        // The thread that has it longest hands it over least.
         let covering =
             open.peek().map(|Reverse((from, thread))| OfThread { from: *from, to: at, thread: *thread });
         let covering = covering.filter(|stint| stint.from < at);
@@ -274,7 +273,7 @@ pub(super) fn turns<T: Copy + Ord>(
         let before = by_end.peek().copied();
         let next = turns.last_mut();
         match (covering, before, next) {
-            // Its thread goes on with it after a pause, in which it did something else.
+            // Its thread goes on with it after a pause for something else.
             (Some(stint), _, Some(next)) if next.thread == stint.thread && next.from == at => {
                 next.from = stint.from.max(from);
                 at = next.from;
@@ -315,21 +314,21 @@ struct Walk<'a, 'r> {
     calls: OnceCell<Calls>,
 }
 
-/// The notes of a request's spans that are looked up at each hand-over.
+/// Notes in a request's spans, looked up at each hand-over.
 struct Calls {
-    /// The end and the beginning of each call of another service, by their ends.
+    /// The end and the beginning of each call to another service, ordered by end.
     times: Vec<(Stamp<Reference>, Stamp<Reference>)>,
     /// The first time at which the program noted that the request was queued.
     queued: Option<Stamp<Reference>>,
 }
 
 impl Walk<'_, '_> {
-    /// The time before a thread took the request up. `before` is the turn before this one.
+    /// The time before a thread picked the request up. `before` is the turn before this one.
     fn hand_over(&self, before: Option<&Turn>, turn: &Turn, had: &mut Vec<Had>) {
         let Turn { thread, waits_since, from: taken, .. } = *turn;
         let other = |from, to, kind, basis| Had::NoThread { next: thread, from, to, kind, basis };
         let mut at = waits_since;
-        // A call that was under way was waited for, whatever the thread did.
+        // A call under way was waited for, whatever the thread did.
         if let Some(answered) = self.answered(at, taken) {
             had.push(other(at, answered, SegmentKind::Network, Basis::Ambiguous));
             at = answered;
@@ -356,9 +355,9 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The time, before a request was handed over to a thread, since which that thread was busy with others until it took the request up. It
-    /// would have taken it up no sooner, had it been handed over sooner: so it kept the request waiting since then, or since `from`. One that was
-    /// woken for work is not busy before it runs.
+    /// The time before a hand-over to a thread since which that thread was busy with other requests until its pick-up. It would have picked the
+    /// request up no sooner after an earlier hand-over: so it kept the request waiting since then, or since `from`. A thread woken for work is
+    /// not busy before it runs.
     fn busy_since(&self, turn: &Turn, from: Stamp<Reference>) -> Option<Stamp<Reference>> {
         let Turn { thread, waits_since, from: taken, .. } = *turn;
         let mut busy = self.idle(thread, from, taken).map_or(from, |idle| idle.to.max(from));
@@ -374,7 +373,7 @@ impl Walk<'_, '_> {
         is_busy.then_some(busy)
     }
 
-    /// The end of the last call of another service that was under way at `at` and ended before `to`.
+    /// The end of the last call to another service that was under way at `at` and ended before `to`.
     fn answered(&self, at: Stamp<Reference>, to: Stamp<Reference>) -> Option<Stamp<Reference>> {
         let times = &self.calls().times;
         let ended_by = |at| times.partition_point(|(end, _)| *end <= at);
@@ -398,12 +397,12 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Whether the program noted that the request was queued by then: at `at`, or before.
+    /// Whether the program noted that the request was queued at or before `at`.
     fn queued(&self, at: Stamp<Reference>, taken: Stamp<Reference>) -> bool {
         self.calls().queued.is_some_and(|queued| queued <= at && at < taken)
     }
 
-    /// The last time before it took the request up in which a thread waited for work, and not for a lock.
+    /// The last time before its pick-up in which a thread waited for work, and not for a lock.
     fn idle(
         &self,
         thread: ThreadIndex,
@@ -423,8 +422,8 @@ impl Walk<'_, '_> {
         intervals.overlapping(at, taken).filter(is_idle).last()
     }
 
-    /// The thread that had the request from `at` until another one woke the idle one that then took it up; `before` had it before. `None` where
-    /// nothing shows it.
+    /// The thread that had the request from `at` until another thread woke the idle thread that then picked it up; `before` had it before.
+    /// `None` where nothing shows it.
     fn kept_by(
         &self,
         before: Option<&Turn>,
@@ -432,7 +431,7 @@ impl Walk<'_, '_> {
         idle: &StateInterval,
     ) -> Option<ThreadIndex> {
         let waker = self.waker(idle);
-        // One that slept since the request was handed over, and woke the thread for another one, did not keep it.
+        // A waker that slept since the hand-over, and woke the thread for another request, did not keep it.
         let slept = |waker: &ThreadIndex| {
             self.is_other(self.joined.works_for(*waker, idle.to)) && self.idle(*waker, at, idle.to).is_some()
         };
@@ -440,7 +439,7 @@ impl Walk<'_, '_> {
         woken_first.or_else(|| waker.filter(|waker| !slept(waker)))
     }
 
-    /// The thread that the thread which had the request `before` woke for it, and that did not wait for work again until then.
+    /// The thread that `before`'s thread woke for the request, if it did not wait for work again until then.
     fn woken_for_it(&self, before: &Turn, until: Stamp<Reference>) -> Option<ThreadIndex> {
         let wakings = self.joined.contexts.wakings(before.thread, before.from, until);
         let is_its = |waking: &&Waking| {

@@ -1,35 +1,35 @@
-//! The first thing to say about a request: which other one blocked it, else what its path blames, else its span.
+//! A request's most important finding: the request that blocked it, else its path's blame, else its span.
 
 use std::cmp::Reverse;
 
 use super::blame::{BlockedBy, BlockedByMissing};
 use super::one::{OwnTime, RequestAnswer, RequestPath};
 
-/// The first thing to say about a request.
+/// A request's most important finding.
 #[derive(Debug, Clone, Copy)]
 pub enum RequestHeadline<'a> {
     /// The request that blocked it for the longest time.
     Blocked(Blocking<'a>),
-    /// The headline of its path.
+    /// Its path's headline.
     Path(&'a RequestPath<'a>),
-    /// The operation with the most own time, where the path is not known; and whether that is more than half of the
+    /// The operation with the most own time, if the path is not known; and whether this is more than half of the
     /// request.
     Span(&'a OwnTime, bool),
-    /// Nothing but its length.
+    /// Only its length.
     Length,
 }
 
-/// A request that blocked another one.
+/// A request that blocked another.
 #[derive(Debug, Clone, Copy)]
 pub enum Blocking<'a> {
-    /// Its spans are among the spans.
+    /// Its spans are known.
     Known(&'a BlockedBy),
-    /// They are not.
+    /// Its spans are missing.
     Missing(&'a BlockedByMissing),
 }
 
 impl Blocking<'_> {
-    /// The time for which it did, ns.
+    /// The blocked time, ns.
     pub fn total_ns(&self) -> u64 {
         match self {
             Self::Known(blocked) => blocked.total_ns,
@@ -39,14 +39,14 @@ impl Blocking<'_> {
 }
 
 impl RequestPath<'_> {
-    /// The requests that blocked it, the largest first; of equal ones those whose spans are known.
+    /// The requests that blocked it, the largest first; of equals, those with known spans first.
     pub fn blocking(&self) -> Vec<Blocking<'_>> {
         by_time(&self.blocked_by, &self.blocked_by_missing)
     }
 }
 
 impl RequestAnswer<'_> {
-    /// The first thing to say.
+    /// The most important finding.
     pub fn headline(&self) -> RequestHeadline<'_> {
         match &self.path {
             Ok(path) => match path.blocking().first() {
@@ -67,7 +67,7 @@ fn by_time<'a>(known: &'a [BlockedBy], missing: &'a [BlockedByMissing]) -> Vec<B
     all
 }
 
-/// Whether a time is more than half of another one.
+/// Whether a time is more than half of another.
 fn is_most(ns: u64, of_ns: u64) -> bool {
     ns > of_ns / 2
 }

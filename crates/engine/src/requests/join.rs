@@ -1,4 +1,4 @@
-//! A recording and its spans, brought together: which span each thread works for, at every moment.
+//! A recording joined with its spans: the span that each thread works for at any time.
 
 #[cfg(test)]
 pub(super) mod testing;
@@ -21,47 +21,47 @@ use super::{
 };
 use crate::Recorded;
 
-/// A recording and its spans, brought together. Making it takes time for every span; asking it about a request does not.
+/// A recording joined with its spans. Joining takes time for every span; questions about a request do not.
 #[derive(Debug)]
 pub struct Joined<'r> {
     /// The recording.
     pub recorded: &'r Recorded,
     /// The spans.
     pub traced: &'r Traced,
-    /// The hosts of the spans, and their clocks.
+    /// The spans' hosts and clocks.
     pub places: Places,
-    /// The active span of each thread that a plug-in noted, until the program notes that it queued the work.
+    /// Each thread's active span, noted by a plug-in, until the program notes that it queued the work.
     pub work: Work<ThreadIndex, Reference>,
-    /// The turns of threads that a plug-in noted.
+    /// Threads' turns, noted by a plug-in.
     pub turns: Turns<ThreadIndex, Reference>,
-    /// The accesses to disks of all requests, by their time; `None` where the recording shows none.
+    /// All requests' disk accesses, ordered by time; `None` if the recording would not show them.
     pub(super) disk: Option<Vec<DiskAccess>>,
-    /// The contexts of threads.
+    /// The threads' contexts.
     pub contexts: Contexts,
-    /// The goroutines, where they were recorded.
+    /// The goroutines, if recorded.
     pub goroutines: SpanGoroutines,
-    /// The active span of each goroutine.
+    /// Each goroutine's active span.
     pub goroutine_work: Work<GoroutineIndex, Reference>,
-    /// The threads that are known by connection and time.
+    /// The threads found by connection and time.
     pub connections: Connections,
 }
 
-/// For what a thread works in a piece of time.
+/// A thread's work in a piece of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Worked {
     /// The beginning.
     pub from: Stamp<Reference>,
     /// The end.
     pub to: Stamp<Reference>,
-    /// For what; [`WorksFor::None`] where the thread says so.
+    /// The work; [`WorksFor::None`] if the thread's context says that it works for nothing.
     pub works_for: WorksFor,
-    /// How it is known.
+    /// The source of this knowledge.
     pub by: JoinedBy,
-    /// The thread's context was read for all of this time.
+    /// Whether the thread's context was read for all of this time.
     pub measured: bool,
 }
 
-/// Brings a recording and spans together.
+/// Joins a recording with spans.
 ///
 /// # Errors
 /// When the recording has no time of day.
@@ -109,7 +109,7 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
     })
 }
 
-/// The active span of each thread, by the spans that name their threads.
+/// Each thread's active span, by the spans that name their threads.
 pub(super) fn noted_work(
     recorded: &Recorded,
     traced: &Traced,
@@ -130,8 +130,8 @@ fn noted_stints(
     })
 }
 
-/// The time at which a span is left by the thread or the goroutine in which it began, by the program's own word: as it queues the work for
-/// another one, if it notes that; else as the span ends.
+/// The time at which a span's first thread or goroutine leaves it, by the program's own notes: when it queues the work for another, if the
+/// program notes this; else at the span's end.
 pub(super) fn left(
     traced: &Traced,
     places: &Places,
@@ -139,11 +139,11 @@ pub(super) fn left(
     (from, to): (Stamp<Reference>, Stamp<Reference>),
 ) -> Stamp<Reference> {
     let queued = traced.spans.span(span).queued.map(|queued| places.stamp(traced, span, queued));
-    // A span that begins as the work is taken up was queued before.
+    // A span that begins at the pick-up was queued before.
     queued.filter(|queued| from < *queued && *queued < to).unwrap_or(to)
 }
 
-/// The turns of each thread, by the spans that name it or have turns in it.
+/// Each thread's turns, by the spans that name it or have turns in it.
 pub(super) fn noted_turns(
     recorded: &Recorded,
     traced: &Traced,
@@ -173,7 +173,7 @@ pub(super) fn noted_turns(
     }))
 }
 
-/// The turns of a span in each thread: in those that have a turn, by the first one in each, and in its own one.
+/// A span's turns in each thread: in the threads with a turn, ordered by their first turn, and in its own thread.
 fn in_threads(
     own: Option<ThreadIndex>,
     noted: &NotedTurns<Reference>,
@@ -197,7 +197,7 @@ fn in_threads(
     found
 }
 
-/// For what a thread works at a moment by the spans that name it.
+/// A thread's work at a time, by the spans that name it.
 fn noted_at(
     work: &Work<ThreadIndex, Reference>,
     turns: &Turns<ThreadIndex, Reference>,
@@ -207,7 +207,7 @@ fn noted_at(
     by_turn(turns, thread, at, turns.at(&thread, at), work.at(&thread, at))
 }
 
-/// The same from `at` on, where this is noted of its turns, and this is its active span.
+/// The same from `at` on, from the noted `turn` and the `active` span at that time.
 fn by_turn(
     turns: &Turns<ThreadIndex, Reference>,
     thread: ThreadIndex,
@@ -219,7 +219,7 @@ fn by_turn(
         (Some(Turn::Of(span)), _) => WorksFor::Span(span),
         (Some(Turn::Contested), _) => WorksFor::Unplaced,
         (Some(Turn::Between), _) => WorksFor::None,
-        // It worked for none of those whose turns are known: for another one, or for none.
+        // It worked for none of the spans with known turns: for another span, or for none.
         (Some(Turn::Partly), Some(active)) if turns.is_whole(&thread, active, at) => WorksFor::Unplaced,
         (_, Some(active)) => WorksFor::Span(active),
         (_, None) => WorksFor::Unknown,
@@ -227,24 +227,24 @@ fn by_turn(
 }
 
 impl Worked {
-    /// A time of which it is not known for what a thread works.
+    /// A time in which a thread's work is not known.
     pub(super) fn unknown(from: Stamp<Reference>, to: Stamp<Reference>) -> Self {
         Self { from, to, works_for: WorksFor::Unknown, by: JoinedBy::None, measured: false }
     }
 }
 
 impl Joined<'_> {
-    /// The beginning and the end of a request, on the recording's clock.
+    /// A request's beginning and end, on the recording's clock.
     pub fn times(&self, request: RequestIndex) -> (Stamp<Reference>, Stamp<Reference>) {
         self.span_times(self.traced.request(request).root)
     }
 
-    /// The beginning and the end of a span, on the recording's clock.
+    /// A span's beginning and end, on the recording's clock.
     pub fn span_times(&self, span: SpanIndex) -> (Stamp<Reference>, Stamp<Reference>) {
         self.places.times(self.traced, span)
     }
 
-    /// The realtime of a moment of a request: never before its root span, and never after it.
+    /// The realtime at a time in a request: never before its root span, and never after it.
     pub fn wall(&self, request: RequestIndex, at: Stamp<Reference>) -> Stamp<Wall> {
         let root = self.traced.root(request);
         match self.times(request) {
@@ -257,15 +257,15 @@ impl Joined<'_> {
         }
     }
 
-    /// For what a thread works from then to then, piece by piece, without gap or overlap: by its context, and where that is
-    /// not known by the spans that name it, and last by its connections.
+    /// A thread's work between `from` and `to`, in pieces without gap or overlap: by its context; where that is not
+    /// known, by the spans that name it; and last by its connections.
     pub fn work_of(&self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>) -> Vec<Worked> {
         let mut found = Vec::new();
         for piece in self.contexts.work.between(&thread, from, to) {
             if piece.works_for != WorksFor::Unknown {
                 let ContextPiece { from, to, works_for, measured, noted } = piece;
                 let by = match works_for {
-                    // It is not known for which of two things.
+                    // Two candidates, and nothing shows which.
                     WorksFor::Unplaced => JoinedBy::None,
                     _ if noted => JoinedBy::Thread,
                     _ => JoinedBy::Context,
@@ -288,7 +288,7 @@ impl Joined<'_> {
         found
     }
 
-    /// For what a thread works from then to then by the spans that name it and by their turns, piece by piece, without gap or overlap.
+    /// A thread's work between `from` and `to` by the spans that name it and by their turns, in pieces without gap or overlap.
     pub(super) fn noted(
         &self,
         thread: ThreadIndex,
@@ -304,7 +304,7 @@ impl Joined<'_> {
         noted
     }
 
-    /// For what a thread works from then to then by its connections.
+    /// A thread's work between `from` and `to` by its connections.
     fn by_connection(
         &self,
         thread: ThreadIndex,
@@ -321,7 +321,7 @@ impl Joined<'_> {
         })
     }
 
-    /// For what a thread works at a moment.
+    /// A thread's work at a time.
     pub fn works_for(&self, thread: ThreadIndex, at: Stamp<Reference>) -> WorksFor {
         match self.contexts.work.at(&thread, at) {
             WorksFor::Unknown => match noted_at(&self.work, &self.turns, thread, at) {
@@ -334,7 +334,7 @@ impl Joined<'_> {
         }
     }
 
-    /// How the thread of a request is known.
+    /// The way in which a request's thread is known.
     pub fn joined_by(&self, request: RequestIndex) -> JoinedBy {
         joined_by(self.traced, &self.contexts, &self.goroutines, &self.connections, request)
     }

@@ -1,4 +1,4 @@
-//! One request: the spans that its end waited for, and the path of the thread that worked for it.
+//! A request: the spans that its end waited for, and the path of its worker thread.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,12 +19,12 @@ use crate::head::head;
 use crate::path::{answer, explain_with};
 use crate::{Head, PathAnswer, Question};
 
-/// A part of a request's time in which one span's own work was waited for, by the times of spans alone.
+/// A part of a request's time in which a span's own work was waited for, by the spans' times alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OfSpan {
     /// The span.
     pub span: SpanIndex,
-    /// Its host; `None` where that was not recorded, so that its times are by another clock.
+    /// Its host; `None` if it was not recorded, so that another clock gives its times.
     pub host: Option<HostIndex>,
     /// The beginning.
     pub from: SpanTime,
@@ -32,7 +32,7 @@ pub struct OfSpan {
     pub to: SpanTime,
 }
 
-/// The own time of an operation's spans on the path of a request.
+/// The own time of an operation's spans on a request's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnTime {
     /// The operation.
@@ -41,38 +41,37 @@ pub struct OwnTime {
     pub total_ns: u64,
     /// The number of spans.
     pub spans: u64,
-    /// The one of them with most of that time.
+    /// The span with most of this time.
     pub longest: SpanIndex,
 }
 
-/// The path of the thread that worked for a request.
+/// The path of a request's worker thread.
 #[derive(Debug)]
 pub struct RequestPath<'r> {
-    /// The path, over the time of the request.
+    /// The path, over the request's time.
     pub answer: PathAnswer<'r>,
     /// The requests that its threads worked for: pieces that tile the window.
     pub pieces: Vec<Piece>,
-    /// The requests that blocked it, the one with most time first.
+    /// The requests that blocked it, most time first.
     pub blocked_by: Vec<BlockedBy>,
-    /// The same of requests whose spans are not among the spans.
+    /// The same for requests without spans here.
     pub blocked_by_missing: Vec<BlockedByMissing>,
-    /// More about it, if it is the path of a goroutine.
+    /// The goroutine's facts, for a goroutine's path.
     pub goroutine: Option<OfGoroutine>,
     /// Its time by state, the largest first: the sums add up to the window.
     pub states: Vec<StateSum>,
-    /// The accesses to disks of its threads while they worked for it or its parts; `None` where the recording does not
-    /// show them.
+    /// Its threads' disk accesses while they worked for it or its parts; `None` if the recording would not show them.
     pub disk: Option<DiskAccesses>,
 }
 
-/// The reason why there is no path of a request's thread.
+/// The reason for a request without a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoPath {
     /// The spans do not name the thread.
     NoThread,
     /// The spans name a host that was not recorded.
     OtherHost,
-    /// The recording has no thread of this number.
+    /// The recording has no thread with this number.
     NotRecorded(u32),
     /// The request began before the recording, or ended after it.
     Outside,
@@ -81,7 +80,7 @@ pub enum NoPath {
 }
 
 impl NoPath {
-    /// The word for it in documents.
+    /// Its name in documents.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoThread => "no_thread",
@@ -93,35 +92,35 @@ impl NoPath {
     }
 }
 
-/// The next step where a request has no path.
+/// The next step for a request without a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// The path of this request, which is a part of it, and took most of its time.
+    /// The path of this request, a part that took most of the time.
     Part(RequestIndex),
-    /// The threads of this process, which its spans name, in the time of the request.
+    /// The threads of this process, named by its spans, in the request's time.
     Process(u32),
-    /// A recording of its host too.
+    /// Also record its host.
     RecordHost,
-    /// Another recording, of all threads.
+    /// Record again, with all threads.
     RecordAll,
-    /// The time that was recorded.
+    /// Look at the recorded time.
     Times,
-    /// Spans that name their thread.
+    /// Get spans that name their thread.
     Thread,
 }
 
-/// Why a request took its time.
+/// An explanation for a request's time.
 #[derive(Debug)]
 pub struct RequestAnswer<'r> {
-    /// The head of the answer.
+    /// The answer's head.
     pub head: Head,
     /// The spans.
     pub traced: &'r Traced,
     /// The request.
     pub request: RequestIndex,
-    /// Its host; `None` where that was not recorded.
+    /// Its host; `None` if it was not recorded.
     pub host: Option<HostIndex>,
-    /// How its thread is known.
+    /// The way in which its thread is known.
     pub joined_by: JoinedBy,
     /// Its beginning.
     pub from: SpanTime,
@@ -129,17 +128,17 @@ pub struct RequestAnswer<'r> {
     pub to: SpanTime,
     /// The spans that its end waited for: parts that tile its time.
     pub by_span: Vec<OfSpan>,
-    /// The clocks of the services of its root span and of these spans, where threads were seen to work for them.
+    /// The clocks of its root span's service and of these spans' services, if threads were seen to work for them.
     pub clocks: Vec<SpanClock>,
-    /// Their own time by operation, the largest first.
+    /// The spans' own time by operation, the largest first.
     pub own: Vec<OwnTime>,
-    /// The path of its thread or goroutine, or the reason why there is none.
+    /// The path of its thread or goroutine, or the reason for its lack.
     pub path: Result<RequestPath<'r>, NoPath>,
-    /// Where there is none: what helps on.
+    /// The next step without a path.
     pub next: Next,
 }
 
-/// Explains one request.
+/// Explains a request.
 pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algorithm) -> RequestAnswer<'r> {
     let Joined { recorded, traced, places, .. } = joined;
     let root = traced.request(request).root;
@@ -147,8 +146,7 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
     let mut at = from;
     let mut by_span = Vec::new();
     for segment in span_path(&traced.spans, &traced.requests, root) {
-        // Where the clock was set within the request, its parts would overlap.
-        // A span of another host has the clock of that one.
+        // If the clock was set within the request, its parts would overlap. Another host's span has that host's clock.
         let until = match places.stamp(traced, segment.span, segment.to) {
             // It ended before the recording's clock began.
             stamp if stamp.ns() == 0 => from.plus(segment.to.since(traced.spans.span(root).from)),
@@ -180,19 +178,19 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
     RequestAnswer { head, traced, request, host, joined_by, from, to, by_span, clocks, own, path, next }
 }
 
-/// Whether all of a time was recorded.
+/// Whether the whole time was recorded.
 fn is_recorded(joined: &Joined<'_>, (from, to): (SpanTime, SpanTime)) -> bool {
     SpanTime::from(joined.recorded.from()) <= from && to <= joined.recorded.to().into()
 }
 
-/// The thread, or a goroutine, whose path a request has.
+/// The worker whose path is the request's: a thread or a goroutine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Worker {
     Thread(ThreadIndex),
     Goroutine,
 }
 
-/// The worker whose path a request has, without making the path.
+/// A request's worker, found without making the path.
 pub(super) fn worker(joined: &Joined<'_>, request: RequestIndex) -> Result<Worker, NoPath> {
     let Joined { recorded, traced, places, .. } = joined;
     let root = traced.request(request).root;
@@ -209,7 +207,7 @@ pub(super) fn worker(joined: &Joined<'_>, request: RequestIndex) -> Result<Worke
     match said.or_else(named).or_else(by_connection) {
         _ if from >= to => Err(NoPath::Empty),
         None if !of_goroutine && places.host(traced, root).is_none() => Err(NoPath::OtherHost),
-        // No context is read there, and no goroutine seen: it is the first reason.
+        // No context is read there, and no goroutine seen: this reason comes first.
         _ if !is_recorded(joined, (from, to)) => Err(NoPath::Outside),
         _ if of_goroutine => Ok(Worker::Goroutine),
         None => Err(NoPath::NoThread),
@@ -218,7 +216,7 @@ pub(super) fn worker(joined: &Joined<'_>, request: RequestIndex) -> Result<Worke
     }
 }
 
-/// The next step where a request has no path.
+/// The next step for a request without a path.
 fn next(joined: &Joined<'_>, request: RequestIndex, own: &[OwnTime], is_recorded: bool) -> Next {
     let Joined { recorded, traced, places, .. } = joined;
     let root = traced.request(request).root;
@@ -235,7 +233,7 @@ fn next(joined: &Joined<'_>, request: RequestIndex, own: &[OwnTime], is_recorded
             || named().is_some_and(is_there)
             || joined.connections.thread(part).is_some()
     };
-    // A part in another service, whose thread is known.
+    // A part in another service, with a known thread.
     let part = own.first().map(|first| traced.requests.of_span(first.longest));
     if let Some(part) = part.filter(|part| *part != request && is_joined(*part)) {
         return Next::Part(part);

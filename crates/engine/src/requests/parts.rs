@@ -1,4 +1,4 @@
-//! The path of a request in a bounded number of parts, for views that cannot show a million segments.
+//! A request's path in a bounded number of parts, for views that cannot show a million segments.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -10,16 +10,16 @@ use wakepath_spans::{RequestIndex, TraceId};
 
 use super::{BlockingRequest, Piece, RequestPath};
 
-/// A part of a request's path: pieces that follow each other.
+/// A part of a request's path: consecutive pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// The beginning.
     pub from: Stamp<Reference>,
     /// The end.
     pub to: Stamp<Reference>,
-    /// The pieces, by their places in [`RequestPath::pieces`]; at least one.
+    /// The pieces, by their indices in [`RequestPath::pieces`]; at least one.
     pub pieces: Range<usize>,
-    /// All pieces are of one kind, thread and cause, and worked for the same request.
+    /// Whether all pieces have the same kind, thread and cause, and worked for the same request.
     pub is_uniform: bool,
 }
 
@@ -31,8 +31,8 @@ impl Part {
 }
 
 impl RequestPath<'_> {
-    /// The path as parts that tile its window. Pieces that follow each other and do not differ are one part. `most` of
-    /// the parts stay as they are, the longest; those between two of them are put together: there are at most 2 × `most` + 1.
+    /// The path as parts that tile its window. Consecutive alike pieces form a part. The longest `most` parts stay as
+    /// they are; the parts between two of them are merged: there are at most 2 × `most` + 1.
     pub fn parts(&self, most: usize) -> Vec<Part> {
         let mut runs: Vec<Part> = Vec::new();
         for (place, piece) in self.pieces.iter().enumerate() {
@@ -62,7 +62,7 @@ impl RequestPath<'_> {
         parts
     }
 
-    /// The other request that blocked this one in a part of it that is uniform.
+    /// The request that blocked this request in a uniform part.
     pub fn blocker(&self, part: &Part) -> Option<RequestIndex> {
         match self.pieces[part.pieces.start].waits_for.last().filter(|_| part.is_uniform)? {
             BlockingRequest::Request(request) => Some(*request),
@@ -70,7 +70,7 @@ impl RequestPath<'_> {
         }
     }
 
-    /// The same of one whose spans are not among the spans, by its trace.
+    /// The same for a blocking request without spans here, by its trace.
     pub fn missing_blocker(&self, part: &Part) -> Option<TraceId> {
         match self.pieces[part.pieces.start].waits_for.last().filter(|_| part.is_uniform)? {
             BlockingRequest::Missing(trace, _) => Some(*trace),
@@ -88,7 +88,7 @@ impl RequestPath<'_> {
         same && about(one) == about(other)
     }
 
-    /// The time of a part by the kind of its segments, the largest first.
+    /// A part's time by segment kind, the largest first.
     pub fn kinds(&self, part: &Part) -> Vec<(SegmentKind, u64)> {
         let mut kinds: Vec<(SegmentKind, u64)> = Vec::new();
         for piece in &self.pieces[part.pieces.clone()] {
@@ -102,7 +102,7 @@ impl RequestPath<'_> {
         kinds
     }
 
-    /// How well the time of a part is known.
+    /// A part's time by basis.
     pub fn basis(&self, part: &Part) -> BasisMix {
         let mut mix = BasisMix::default();
         for piece in &self.pieces[part.pieces.clone()] {

@@ -1,7 +1,7 @@
-//! The hosts on which spans were made, and the clock that each of them has.
+//! The hosts of spans, and their clocks.
 //!
-//! A span's times are those of its host's realtime clock. A host that was recorded has readings of that clock beside the recording's, and
-//! so its spans get onto the clock of the first host. A span's thread has its number on its host alone.
+//! A span's times are on its host's realtime clock. A recorded host has readings of this clock beside the recording's clock, and so its
+//! spans get onto the first host's clock. A span's thread number holds on its host alone.
 
 #[cfg(test)]
 mod tests;
@@ -18,20 +18,20 @@ use super::{RequestsError, Traced};
 use crate::query::thread_between;
 use crate::{Host, Recorded};
 
-/// The hosts of services, and their clocks.
+/// Services' hosts, and their clocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// The host of each service; `None` for one that was not recorded.
+    /// Each service's host; `None` if it was not recorded.
     hosts: Vec<Option<HostIndex>>,
-    /// The realtime clock of each host on the reference clock; `None` where it is not known.
+    /// Each host's realtime clock on the reference clock; `None` where not known.
     clocks: Vec<Option<WallClock>>,
-    /// That of the first host.
+    /// The first host's realtime clock.
     first: WallClock,
 }
 
 impl Places {
-    /// The hosts of the services of these spans. A host whose realtime clock is not known is one that was not recorded: nothing places its
-    /// spans in the recording.
+    /// The hosts of these spans' services. A host without a known realtime clock counts as not recorded: nothing places its spans in the
+    /// recording.
     ///
     /// # Errors
     /// When the first recording has no time of day.
@@ -49,28 +49,28 @@ impl Places {
         Ok(Self { hosts: hosts.collect(), clocks, first })
     }
 
-    /// The host of a span; `None` where it was not recorded.
+    /// A span's host; `None` if it was not recorded.
     pub fn host(&self, traced: &Traced, span: SpanIndex) -> Option<HostIndex> {
         self.hosts.get(traced.spans.span(span).service.0 as usize).copied().flatten()
     }
 
-    /// The beginning and the end of a span, on the reference clock. A host that was not recorded is taken to have the realtime of the first one.
+    /// A span's beginning and end, on the reference clock. For a host that was not recorded, the first host's realtime is taken.
     pub fn times(&self, traced: &Traced, span: SpanIndex) -> (Stamp<Reference>, Stamp<Reference>) {
         let (clock, span) = (self.clock(traced, span), traced.spans.span(span));
         (clock.stamp(span.from), clock.stamp(span.to))
     }
 
-    /// A time of a span's clock on the reference clock.
+    /// A time on a span's clock, converted to the reference clock.
     pub fn stamp(&self, traced: &Traced, span: SpanIndex, wall: Stamp<Wall>) -> Stamp<Reference> {
         self.clock(traced, span).stamp(wall)
     }
 
-    /// A stamp as the realtime of a span's host.
+    /// A stamp as realtime on a span's host.
     pub fn wall(&self, traced: &Traced, span: SpanIndex, at: Stamp<Reference>) -> Stamp<Wall> {
         self.clock(traced, span).wall(at)
     }
 
-    /// The same, and how far it may be off, ns.
+    /// The same, with its error bound, ns.
     pub(super) fn wall_within(
         &self,
         traced: &Traced,
@@ -81,7 +81,7 @@ impl Places {
         (clock.wall(at), clock.error_ns(at))
     }
 
-    /// The thread that a span names, as several hosts are numbered.
+    /// The thread named by a span, with its host's number.
     pub fn tid(&self, traced: &Traced, span: SpanIndex) -> Option<Tid> {
         let host = self.host(traced, span)?;
         Some(Tid(traced.spans.span(span).tid?).on(host))
@@ -93,7 +93,8 @@ impl Places {
     }
 }
 
-/// The hosts of services whose spans threads were seen to work for, or goroutines to begin: that is better than a name.
+/// The hosts of services by the threads that were seen to work for their spans, or by the goroutines seen to begin them: better evidence
+/// than a name.
 fn proved_by_threads(
     recorded: &Recorded,
     traced: &Traced,
@@ -101,7 +102,7 @@ fn proved_by_threads(
 ) -> HashMap<ServiceIndex, HostIndex> {
     let by_id = ById::new(&traced.spans);
     let mut hosts: HashMap<ServiceIndex, BTreeSet<HostIndex>> = HashMap::new();
-    // The services that gave the same ids, for each thread that was seen with these.
+    // The services that gave the same ids, for each thread seen with these ids.
     let mut several: HashMap<(Tid, TraceId, SpanId), Vec<ServiceIndex>> = HashMap::new();
     let mut note = |trace, span, tid: Tid, at: Stamp<Local>| {
         let (trace, span) = (TraceId(trace), SpanId(span));
@@ -137,7 +138,7 @@ fn proved_by_threads(
             hosts.entry(*service).or_default().insert(tid.host());
         }
     }
-    // The thread worked for one of them: not for those that are known to be elsewhere.
+    // The thread worked for a service here: not for the services known to be on another host.
     let known = |service: ServiceIndex| match hosts.get(&service) {
         Some(of_service) => alone(of_service),
         None => named.get(service.0 as usize).filter(|named| named.by_name).and_then(|named| named.host),
@@ -156,13 +157,13 @@ fn proved_by_threads(
     hosts.into_iter().filter_map(|(service, hosts)| Some((service, alone(&hosts)?))).collect()
 }
 
-/// Two processes on two hosts that do not differ in their names are none of one host.
+/// The only host; `None` for several: processes on two hosts with the same names belong to no single host.
 fn alone(hosts: &BTreeSet<HostIndex>) -> Option<HostIndex> {
     hosts.first().copied().filter(|_| hosts.len() == 1)
 }
 
-/// The services whose process a thread may belong to, of those that gave the same ids. Where the numbers of processes fit none of them,
-/// they are those of another PID namespace, and rule none out.
+/// The services whose process a thread may belong to, among services that gave the same ids. If the process numbers match none of them,
+/// they come from another PID namespace, and rule none out.
 fn own(
     recorded: &Recorded,
     traced: &Traced,
@@ -181,15 +182,15 @@ fn own(
     services
 }
 
-/// The host of a service by what its spans say of it.
+/// A service's host, by the names in its spans.
 struct Named {
-    /// `None` for one that was not recorded.
+    /// `None` if it was not recorded.
     host: Option<HostIndex>,
-    /// It is the only one that was recorded with the name that the spans have for their host.
+    /// Whether it is the only recorded host with the host name in the spans.
     by_name: bool,
 }
 
-/// The host of a service by its name, else by the recording that received its spans; the first one where nothing is said.
+/// A service's host by its name, else by the recording that received its spans; the first host without either.
 fn host_of(recorded: &Recorded, traced: &Traced, service: &Service) -> Named {
     let received = || {
         let Some(place) = service.recording else { return Some(HostIndex::default()) };
@@ -202,12 +203,12 @@ fn host_of(recorded: &Recorded, traced: &Traced, service: &Service) -> Named {
     let named: Vec<_> = recorded.hosts().filter(|(_, host)| is_named(host)).map(|(host, _)| host).collect();
     match named.as_slice() {
         [host] => Named { host: Some(*host), by_name: true },
-        // Where a recorder's host has no name, it may be this one.
+        // A recorder's nameless host may be this host.
         [] => {
             let is_nameless = |host: &HostIndex| recorded.host_at(*host).name.bytes().is_empty();
             Named { host: received().filter(is_nameless), by_name: false }
         }
-        // Several of this name: the recording that received the spans decides. Without it, nothing does.
+        // Several hosts have this name: the recording that received the spans decides. Without it, nothing does.
         several => {
             let decided = service.recording.and_then(|_| received()).filter(|host| several.contains(host));
             Named { host: decided, by_name: false }
@@ -215,7 +216,7 @@ fn host_of(recorded: &Recorded, traced: &Traced, service: &Service) -> Named {
     }
 }
 
-/// Whether two names are those of one host: one of them may have its domain.
+/// Whether two names mean the same host: either may lack its domain.
 fn same_host(one: &[u8], other: &[u8]) -> bool {
     let first =
         |name: &[u8]| name.split(|byte| *byte == b'.').next().unwrap_or_default().to_ascii_lowercase();

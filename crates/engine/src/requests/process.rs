@@ -1,4 +1,4 @@
-//! The processes of services: which threads may work for the spans of which service.
+//! Services' processes: the threads that may work for a service's spans.
 
 #[cfg(test)]
 mod tests;
@@ -15,11 +15,10 @@ use super::{Places, Traced};
 use crate::Recorded;
 use crate::query::thread_between;
 
-/// More processes above a process than these are not looked for.
+/// The maximum number of processes in a line, the thread's own included.
 const MAX_ANCESTORS: usize = 64;
 
-/// The number of a thread's process, and those of the processes that it descends from, the nearest first; empty where the process
-/// is not known.
+/// The numbers of a thread's process and its ancestors, the nearest first; empty if the process is not known.
 pub(super) fn line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> Vec<u32> {
     let mut line = Vec::new();
     let mut process = recorded.graph.thread(thread).tgid();
@@ -32,7 +31,7 @@ pub(super) fn line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference
     line
 }
 
-/// The service that a process says it is, in its memory.
+/// The service that a process publishes in its memory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SaidService {
     /// Its name.
@@ -41,18 +40,18 @@ pub struct SaidService {
     pub instance: Option<Name>,
 }
 
-/// An attribute that a thread says beside the span that it works for.
+/// An attribute in a thread's context, beside its span.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SaidAttribute {
     /// Its name, as the process publishes it.
     pub name: Name,
     /// The first bytes of its value.
     pub value: Name,
-    /// They are not all.
+    /// Whether the value is longer.
     pub is_cut: bool,
 }
 
-/// The service that the process of a thread says it is at a time.
+/// The service that a thread's process publishes at a time.
 pub(super) fn service(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> Option<SaidService> {
     let (process, at) = (recorded.graph.thread(thread).tgid()?, Stamp::from_ns(at.ns()));
     let names = &recorded.survey.names;
@@ -60,7 +59,8 @@ pub(super) fn service(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Refere
     Some(SaidService { name, instance: names.service_instance(process, at).cloned() })
 }
 
-/// The attributes that a thread says at about a time beside a span of this trace; without those whose names are not known.
+/// The attributes in a thread's context at about a time, beside a span in this trace; attributes without a known name
+/// are left out.
 pub(super) fn attributes(
     recorded: &Recorded,
     thread: ThreadIndex,
@@ -79,7 +79,8 @@ pub(super) fn attributes(
     said.collect()
 }
 
-/// The thread that a span names, if it may be one of its service: in a PID namespace it may be another one's number.
+/// The thread named by a span, if it may belong to the span's service: in a PID namespace the number may be another
+/// thread's.
 pub(super) fn thread_of(
     recorded: &Recorded,
     traced: &Traced,
@@ -89,7 +90,7 @@ pub(super) fn thread_of(
     numbered(recorded, traced, places, span, traced.spans.span(span).tid?, places.times(traced, span))
 }
 
-/// The same for the thread of a number that a span names for this time.
+/// The same for a thread number noted in a span for this time.
 pub(super) fn numbered(
     recorded: &Recorded,
     traced: &Traced,
@@ -105,15 +106,15 @@ pub(super) fn numbered(
     (line.is_empty() || descends_from(&line, pid)).then_some(thread)
 }
 
-/// The processes of each service, by what their threads say.
+/// Each service's processes, by their threads' contexts.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
-    /// The processes of each service whose spans name its process.
+    /// Each service's processes, if its spans name its process.
     by_service: HashMap<ServiceIndex, HashSet<Tid>>,
 }
 
 impl Processes {
-    /// Finds them. `said` are the threads that said at some time that they work for the span with these ids.
+    /// Finds the processes. `said` lists the threads whose context once held the span with these ids.
     pub(super) fn new(
         recorded: &Recorded,
         spans: &Spans,
@@ -135,7 +136,7 @@ impl Processes {
         Self { by_service: lines.into_iter().filter_map(of_pid).collect() }
     }
 
-    /// Whether a process may be one of a service.
+    /// Whether a process may belong to a service.
     pub(super) fn may_be(&self, process: Option<Tid>, service: ServiceIndex) -> bool {
         let of_service = self.by_service.get(&service).zip(process);
         of_service.is_none_or(|(all, process)| all.contains(&process))

@@ -1,4 +1,4 @@
-//! Reading of spans: of recordings that received some, and of files.
+//! Reads spans, from recordings that received some, and from files.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,32 +11,32 @@ use wakepath_spans::{Dropped, ReadError, Reader, Requests, Spans, requests};
 
 use crate::is_recording;
 
-/// The largest file of spans that is read, bytes.
+/// The maximum size of a span file, bytes.
 const MAX_FILE_BYTES: u64 = 4 << 30;
 
-/// Spans, and the requests that they make up.
+/// Spans, and their requests.
 #[derive(Debug)]
 pub struct Traced {
     /// The spans.
     pub spans: Spans,
     /// Their requests.
     pub requests: Requests,
-    /// Spans that were left out.
+    /// Dropped spans.
     pub dropped: Dropped,
-    /// Recordings whose spans end within a message: the recorder was killed, and later ones are missing.
+    /// Recordings whose spans end within a message: the recorder was killed, and later spans are missing.
     pub torn: Vec<PathBuf>,
-    /// The recordings, in the order by which services have them; where several are read.
+    /// The recordings, indexed by [`Service::recording`](super::Service::recording), if several are read.
     pub recordings: Vec<PathBuf>,
 }
 
 impl Traced {
-    /// The requests of these spans.
+    /// Finds these spans' requests.
     pub fn new(spans: Spans, dropped: Dropped) -> Self {
         Self { requests: requests(&spans), spans, dropped, torn: Vec::new(), recordings: Vec::new() }
     }
 }
 
-/// Why spans cannot be read.
+/// The error for unreadable spans.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum SpansError {
@@ -48,10 +48,10 @@ pub enum SpansError {
     Format { path: PathBuf, error: ReadError },
 }
 
-/// Reads the spans that these recordings received, and those of these files.
+/// Reads the spans that these recordings received, and the spans in these files.
 ///
 /// # Errors
-/// When one cannot be read, or holds no spans in a known format.
+/// When a recording or file cannot be read, or holds no spans in a known format.
 pub fn traced(recordings: &[PathBuf], files: &[PathBuf]) -> Result<Traced, SpansError> {
     let (mut reader, mut torn) = (Reader::default(), Vec::new());
     for (place, path) in recordings.iter().enumerate().filter(|(_, path)| is_recording(path)) {

@@ -1,4 +1,4 @@
-//! The contexts of threads as they were read, as times in which each held.
+//! Threads' contexts as read, and the times in which each held.
 
 use std::collections::HashSet;
 
@@ -12,29 +12,29 @@ use super::contexts::{Waking, Wakings};
 use super::process::Processes;
 use crate::Recorded;
 
-/// The contexts of all threads that have some.
+/// All threads with contexts.
 #[derive(Debug)]
 pub(super) struct Readings<'r> {
     recorded: &'r Recorded,
     threads: Vec<ThreadIndex>,
-    /// The threads that each of them woke.
+    /// The threads that each of these threads woke.
     pub(super) wakings: Wakings,
     /// The spans, by their ids.
     pub(super) by_id: ById,
     processes: Processes,
 }
 
-/// The contexts of a thread.
+/// A thread's contexts.
 #[derive(Debug)]
 pub(super) struct OfOneThread {
     pub(super) thread: ThreadIndex,
     pub(super) process: Option<Tid>,
-    /// In order of time, without overlap.
+    /// In time order, without overlap.
     pub(super) holds: Vec<Hold<Reference>>,
 }
 
 impl<'r> Readings<'r> {
-    /// The contexts in a recording; `None` where it has none.
+    /// A recording's contexts; `None` without any.
     pub(super) fn new(recorded: &'r Recorded, traced: &Traced) -> Option<Self> {
         let tids = recorded.survey.contexts.threads();
         if tids.is_empty() {
@@ -42,7 +42,7 @@ impl<'r> Readings<'r> {
         }
         let by_id = ById::new(&traced.spans);
         let mut seen = HashSet::new();
-        // A thread that executes a program may go on under another number.
+        // A thread may change its number at an exec.
         let threads: Vec<_> = tids
             .into_iter()
             .flat_map(|tid| recorded.with_tid(tid).iter().copied())
@@ -60,7 +60,7 @@ impl<'r> Readings<'r> {
         Some(Self { recorded, threads, wakings, by_id, processes })
     }
 
-    /// The contexts of each thread, one thread after the other: those of all together may take much memory.
+    /// Each thread's contexts, thread by thread: all together may take much memory.
     pub(super) fn of_threads(&self) -> impl Iterator<Item = OfOneThread> {
         let graph = &self.recorded.graph;
         self.threads.iter().map(move |&thread| {
@@ -71,13 +71,13 @@ impl<'r> Readings<'r> {
         })
     }
 
-    /// Whether a thread of this process may mean this span, of those with the ids that it says.
+    /// Whether a thread in this process may mean this span, among the spans with its context's ids.
     pub(super) fn may_be_own(&self, traced: &Traced, process: Option<Tid>, span: SpanIndex) -> bool {
         self.processes.may_be(process, traced.spans.span(span).service)
     }
 }
 
-/// The contexts of a thread that were read, each while the thread had the number of the reading, in order of time.
+/// A thread's context readings, each while the thread had the reading's number, in time order.
 fn readings(recorded: &Recorded, thread: ThreadIndex) -> impl Iterator<Item = (Stamp<Reference>, Said)> {
     let life = recorded.graph.thread(thread);
     life.tids.iter().enumerate().flat_map(move |(place, &(_, tid))| {
@@ -99,7 +99,7 @@ fn said(context: ThreadContext) -> Said {
     }
 }
 
-/// The wake-ups of others by these threads, each thread's in order of time.
+/// These threads' wake-ups for others, each thread's in time order.
 fn wakings(graph: &Graph, of: &HashSet<ThreadIndex>) -> Wakings {
     let mut wakings = Wakings::new();
     for (woken, _) in graph.threads() {
@@ -118,10 +118,10 @@ fn wakings(graph: &Graph, of: &HashSet<ThreadIndex>) -> Wakings {
     wakings
 }
 
-/// The times in which a thread had one context, by its readings in order of time: none before the first, but for a thread that is new.
+/// The times in which a thread had the same context, from its readings in time order: none before the first, except for a new thread.
 ///
-/// A context is read as the thread leaves a CPU, and as it wakes another thread, and recorded where it is another one than before: where none is recorded
-/// then, the last one holds. Where records may be missing, it does not.
+/// A context is read when the thread leaves a CPU, and when it wakes another thread, and recorded if it changed: without a record then, the last
+/// context holds. Where records may be missing, it does not.
 fn holds(
     graph: &Graph,
     thread: ThreadIndex,
@@ -138,7 +138,7 @@ fn holds(
             ThreadState::Running { .. } => {
                 let within = readings.partition_point(|(read, _)| *read <= from)
                     ..readings.partition_point(|(read, _)| *read < to);
-                // The thread wakes another one there, or sends a packet.
+                // There the thread wakes another, or sends a packet.
                 let read = readings.get(within).unwrap_or_default();
                 let woke = wakings.partition_point(|waking| waking.at <= from)
                     ..wakings.partition_point(|waking| waking.at < to);
@@ -169,9 +169,9 @@ fn holds(
     holds
 }
 
-/// The time from the birth of a thread until it runs: its variables are new, so that it works for nothing. Not so for the first thread of
-/// a process, which has those of the thread that forked it; and not where its first reading comes later than its first switch, because
-/// the recorder did not know its process by then: what it did meanwhile was not read.
+/// The time from a thread's fork until it runs: its variables are new, so that it works for nothing. Exceptions: a process's first thread,
+/// which has the variables of the thread that forked it; and a thread whose first reading comes later than its first switch, because the
+/// recorder did not know its process by then, and its contexts meanwhile were not read.
 fn new(graph: &Graph, thread: ThreadIndex, first: Stamp<Reference>) -> Option<Hold<Reference>> {
     let life = graph.thread(thread);
     let identity = life.identity.as_ref()?;
@@ -185,8 +185,8 @@ fn new(graph: &Graph, thread: ThreadIndex, first: Stamp<Reference>) -> Option<Ho
     (first <= runs.to).then_some(Hold { from: life.first, to: runs.from, said: Said::None })
 }
 
-/// Whether a context that was recorded then still held at a later switch, at which none was recorded. A ring without room
-/// loses records at that time only: the context is recorded at the next event. A record that a damaged file lost does not come again.
+/// Whether a context recorded at `read` still held at a later switch without a record. A full ring loses records only
+/// at that time: the context is recorded at the next event. A record lost in a damaged file does not come again.
 fn is_certain(graph: &Graph, read: Stamp<Reference>, at: Stamp<Reference>) -> bool {
     if read == at || !graph.losses().touch_reported(read, at) {
         return true;
@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a context that was recorded in column 1 holds in column 8, where these records were lost from a column to another one.
+    /// Whether a context recorded in column 1 holds in column 8, if these records were lost between two columns.
     fn holds_behind(losses: &[(LostRecords, u64, u64)]) -> bool {
         let mut events = draw("0 =========").events;
         for &(records, from, to) in losses {
@@ -219,7 +219,7 @@ mod tests {
         is_certain(&graph, Stamp::from_ns(STEP), Stamp::from_ns(8 * STEP))
     }
 
-    /// Thread 11 executes a program, and goes on as 10, whose thread had a span of its own.
+    /// Thread 11 executes a program, and goes on as 10, whose former thread had its own span.
     #[test]
     fn the_context_of_a_thread_does_not_hold_behind_its_exec_under_another_number() {
         // A record may show the new number before the exec's own record does.

@@ -1,19 +1,19 @@
-//! The clocks by which processes stamp their spans, beside the realtime clock of their host.
+//! The clocks of processes' spans, compared with their host's realtime clock.
 //!
-//! Some SDKs read the realtime clock once and count on by another clock, which may drift. A thread that says that it works for a span does so
-//! while that is open, and the kernel's clock says when it was seen:
+//! Some SDKs read the realtime clock once and count on by another clock, which may drift. A thread's context holds a span while the span is
+//! open, and the kernel's clock gives the time of the reading:
 //!
 //! ```text
 //! thread    .....aaaaaaaa.....     seen to work for `a`, by the host's clock
 //! span        |------------|      the beginning and the end of `a`, by the SDK's clock
 //! ```
 //!
-//! So as the thread was first seen, the SDK's clock did not stand before the span's beginning, and as it was last seen, not behind its end. Two
-//! packets say the same of the clocks of two hosts, and the corridor between all of them bounds both clocks, also where one drifts
-//! (Giraldeau 2015, section 5.3.1): the same solver is used.
+//! So at the first reading, the SDK's clock did not stand before the span's beginning, and at the last, not behind its end. Two packets give
+//! the same bounds for two hosts' clocks, and the corridor between all of them bounds both clocks, also if one drifts (Giraldeau 2015, section
+//! 5.3.1): the same solver is used.
 //!
-//! A program may end a span before the thread has left it, and some stamp spans with times of their own. Then the threads contradict each
-//! other, and one bound alone is left: no thread works for a span that has not begun.
+//! A program may end a span before the thread has left it, and some programs stamp spans with their own times. Then the threads contradict
+//! each other, and a single bound is left: no thread works for a span that has not begun.
 
 #[cfg(test)]
 mod tests;
@@ -28,10 +28,10 @@ use super::readings::{OfOneThread, Readings};
 use super::{Places, Traced};
 use crate::Recorded;
 
-/// A clock that is off by more than this is said to be, ns: some SDKs stamp spans in whole milliseconds.
+/// The offset above which a clock counts as off, ns: some SDKs stamp spans in whole milliseconds.
 const MAX_OFF_NS: i64 = 1_000_000;
 
-/// The number of spans from which on a clock is said to be behind.
+/// The minimum number of spans for a clock to count as behind.
 const MIN_SPANS: u64 = 8;
 
 /// The clock of a process's spans.
@@ -41,33 +41,33 @@ pub struct SpanClock {
     pub process: Tid,
     /// Its name.
     pub comm: Option<Comm>,
-    /// The service of the spans.
+    /// The spans' service.
     pub service: ServiceIndex,
-    /// The spans for which its threads were seen to work.
+    /// The number of spans that its threads were seen to work for.
     pub spans: u64,
-    /// Those of them that were seen before they began, by the clocks as they are.
+    /// The number of these spans seen before their beginning, by the uncorrected clocks.
     pub early: u64,
-    /// Those of them that were seen after they had ended, by the clocks as they are.
+    /// The number of these spans seen after their end, by the uncorrected clocks.
     pub late: u64,
-    /// How far its clock is ahead of its host's, at the beginning, in the middle and at the end of the time for which that is known. Where
-    /// the threads contradict each other, where it was ahead most.
+    /// Its clock's offset ahead of its host's, at the beginning, middle and end of the time in which it is known. If the threads contradict
+    /// each other, the largest certain offset.
     pub offsets: Vec<SpanOffset>,
 }
 
-/// How far a clock is ahead of another one.
+/// The range of a clock's offset ahead of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanOffset {
-    /// When.
+    /// The time of the offset.
     pub at: Stamp<Reference>,
-    /// At least so far, ns; below 0 where it may be behind.
+    /// The least offset, ns; below 0 if the clock may be behind.
     pub least_ns: i64,
-    /// At most so far, ns; `None` where nothing bounds it.
+    /// The largest offset, ns; `None` without a bound.
     pub most_ns: Option<i64>,
 }
 
 impl SpanClock {
-    /// Whether it is off for certain, and so far that it matters. One that seems to be behind is so only where many spans agree: threads may
-    /// keep the context of a span that has ended, as a process does that was forked within one.
+    /// Whether it is certainly off, and far enough to matter. A clock seems behind only if many spans agree: threads may keep an ended
+    /// span's context, as does a process forked within a span.
     pub fn is_off(&self) -> bool {
         let is_ahead = |offset: &SpanOffset| offset.least_ns > MAX_OFF_NS;
         let is_behind = |offset: &SpanOffset| offset.most_ns.is_some_and(|most| most < -MAX_OFF_NS);
@@ -75,7 +75,7 @@ impl SpanClock {
     }
 }
 
-/// The clocks of all processes whose threads were seen to work for their spans, as they are being found.
+/// The clocks of all processes whose threads were seen to work for their spans, while they are being found.
 #[derive(Debug, Default)]
 pub(super) struct Sightings {
     of: HashMap<(Tid, ServiceIndex), OfProcess>,
@@ -84,18 +84,18 @@ pub(super) struct Sightings {
 #[derive(Debug)]
 struct OfProcess {
     solver: Solver,
-    /// One of its spans.
+    /// Any of its spans.
     span: SpanIndex,
     first: Stamp<Reference>,
     last: Stamp<Reference>,
     /// Each span, and whether it was seen too early and too late.
     spans: HashMap<SpanIndex, (bool, bool)>,
-    /// The most by which it was ahead for certain, ns, and when.
+    /// The largest certain offset ahead, ns, and its time.
     least: (i64, Stamp<Reference>),
 }
 
 impl Sightings {
-    /// Adds the spans for which a thread was seen to work.
+    /// Adds the spans that a thread was seen to work for.
     pub(super) fn add(
         &mut self,
         traced: &Traced,
@@ -143,7 +143,7 @@ impl OfProcess {
         let ((from, from_error), (to, to_error)) = (wall(hold.from), wall(hold.to));
         let of_span = traced.spans.span(span);
         let begin = of_span.from.minus(from_error);
-        // Where times are written in whole µs, the end is too early by less than a reading of clocks takes.
+        // If times are written in whole µs, the end is too early by less than the time of a clock reading.
         let end = of_span.to.plus(to_error);
         self.solver.backward(as_peer(begin), as_local(from));
         self.solver.forward(as_local(to), as_peer(end));
@@ -183,17 +183,17 @@ impl OfProcess {
     }
 }
 
-/// Realtime, as the clock that the solver takes for this host's.
+/// Realtime, as the solver's clock for this host.
 fn as_local(wall: Stamp<Wall>) -> Stamp<Local> {
     Stamp::from_ns(wall.ns())
 }
 
-/// The clock of the spans, as the one that the solver takes for the other host's.
+/// The spans' clock, as the solver's clock for the other host.
 fn as_peer(wall: Stamp<Wall>) -> Stamp<Peer> {
     Stamp::from_ns(wall.ns())
 }
 
-/// From one time to another, ns.
+/// The distance from one time to another, ns.
 fn distance(from: Stamp<Wall>, to: Stamp<Wall>) -> i64 {
     let ns = i128::from(to.ns()) - i128::from(from.ns());
     ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64

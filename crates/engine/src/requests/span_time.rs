@@ -1,4 +1,5 @@
-//! The times of spans on the recording's clock. That clock begins with its machine, and a span may have begun, and ended, before.
+//! Spans' times on the recording's clock. The clock begins with its machine, and a span may have begun, and ended,
+//! before.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_spans::SpanIndex;
@@ -19,7 +20,7 @@ impl From<Stamp<Reference>> for SpanTime {
 }
 
 impl SpanTime {
-    /// The time since an earlier one, ns; 0 if that is later.
+    /// The time since an earlier time, ns; 0 if it is later.
     pub fn since(self, earlier: Self) -> u64 {
         u64::try_from((self.ns - earlier.ns).max(0)).unwrap_or(u64::MAX)
     }
@@ -30,25 +31,25 @@ impl SpanTime {
         i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// The stamp; that of the clock's beginning for a time before it.
+    /// The stamp; the clock's beginning for a time before it.
     pub fn stamp(self) -> Stamp<Reference> {
         Stamp::from_ns(self.since(Stamp::from_ns(0).into()))
     }
 
-    /// The time that lies this number of ns later.
+    /// The time this number of ns later.
     pub(super) fn plus(self, ns: u64) -> Self {
         Self { ns: self.ns + i128::from(ns) }
     }
 }
 
-/// The beginning and the end of a span.
+/// A span's beginning and end.
 pub(super) fn times(places: &Places, traced: &Traced, span: SpanIndex) -> (SpanTime, SpanTime) {
     let (from, to) = places.times(traced, span);
     let began = Stamp::from_ns(0);
     if from > began {
         return (from.into(), to.into());
     }
-    // Before the clock began, time passes as on the span's own.
+    // Before the clock began, time passes as on the span's own clock.
     let of = traced.spans.span(span);
     let to = match to > began {
         true => SpanTime::from(to),

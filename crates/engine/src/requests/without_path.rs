@@ -1,14 +1,14 @@
-//! The requests that have no path, counted by the reason.
+//! Requests without a path, counted by reason.
 
 use std::cmp::Reverse;
 use std::fmt::{self, Display, Formatter};
 
 use super::NoPath;
 
-/// The numbers of requests without a path, by the reason.
+/// The numbers of requests without a path, by reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WithoutPath {
-    /// Each reason once, with one of its requests' where these differ.
+    /// Each reason once; where its thread number differs between requests, the first request's.
     counts: Vec<(NoPath, u64)>,
 }
 
@@ -20,7 +20,7 @@ impl WithoutPath {
         }
     }
 
-    /// The number of all.
+    /// The number of all these requests.
     pub fn total(&self) -> u64 {
         self.counts.iter().map(|(_, count)| count).sum()
     }
@@ -33,7 +33,7 @@ impl WithoutPath {
     }
 }
 
-/// The reasons in words, each with its number where there are several.
+/// The reasons in words, each with its number if there are several.
 impl Display for WithoutPath {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let reasons = self.by_reason();

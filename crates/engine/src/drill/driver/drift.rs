@@ -1,12 +1,12 @@
-//! The calls that a search is about become rarer while it goes on.
+//! The calls in question become rarer during a search.
 
 use wakepath_collect::DrillCounts;
 use wakepath_distribution::{Histogram, Measure, Unit, bucket_of};
 use wakepath_drilldown::Drift;
 
-/// The change of f0's distribution, if calls as long as those of the peak became less than half as frequent as they were
-/// when it was chosen, by more than four standard deviations. Probes make calls longer, so that they cannot be the reason; for
-/// that very reason a peak that becomes more frequent is no sign.
+/// The change of f0's distribution, if calls at least as long as the peak's became less than half as frequent as at its choice, by more
+/// than four standard deviations. Probes make calls longer, so that they cannot be the reason; for the same reason, a peak that becomes
+/// more frequent is no sign.
 pub(super) fn drift(counted: &DrillCounts, since: &DrillCounts, from_ns: u64) -> Option<Drift> {
     let from = bucket_of(from_ns);
     let shares = |buckets: &[u64]| {
@@ -29,7 +29,7 @@ pub(super) fn drift(counted: &DrillCounts, since: &DrillCounts, from_ns: u64) ->
 mod tests {
     use super::*;
 
-    /// These numbers of calls of 1 µs and of 1 ms.
+    /// Counts with this number of calls of 1 µs and of 1 ms.
     fn counts(short: u64, long: u64) -> DrillCounts {
         let mut buckets = [0; 64];
         (buckets[9], buckets[20]) = (short, long);
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn a_peak_that_loses_half_of_its_calls_by_no_chance_is_drift() {
         let counted = counts(900, 100);
-        // Since then: of 1000 calls 100 are expected, of 100,000 calls 10,000.
+        // Since then: 100 of 1000 calls are expected, 10,000 of 100,000.
         for (short, long, is_drift) in [
             (900, 100, false),
             (950, 50, false),
@@ -60,7 +60,7 @@ mod tests {
         }
         let found = drift(&counted, &counts(1000, 0), 1 << 20).expect("no long call came");
         assert!(found.earth_mover > 1.0, "{found:?}");
-        // With the peak that all calls are in, nothing is rarer.
+        // If the peak holds all calls, nothing is rarer.
         assert_eq!(drift(&counted, &counts(1000, 0), 1), None);
     }
 }

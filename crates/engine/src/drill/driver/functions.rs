@@ -1,4 +1,4 @@
-//! The functions of a drill-down: their numbers, the calls in their code, and which of them are probed.
+//! The functions in a drill-down: their numbers, the calls in their code, and their probes.
 
 use wakepath_drilldown::{Doubt, FunctionId, NoSites, Refusal, RootCause, Site, SiteId, SiteKind};
 use wakepath_functions::{KernelCode, ProbeMethod, ProcessCallee, ProcessFunction, Return, Runtime};
@@ -9,11 +9,11 @@ use super::{Driver, Key, Known};
 
 /// Single-stepping a probe takes some 20 µs on a virtual machine (`ProbeMethod::SingleStepped`).
 const SINGLE_STEP_NS: u64 = 20_000;
-/// A peak does not move by that cost if its calls take this number of times as much.
+/// The cost does not shift a peak if a call takes this multiple.
 const NEGLIGIBLE: u64 = 64;
 
 impl Driver<'_> {
-    /// The number of a function.
+    /// A function's number.
     pub(super) fn number(&mut self, key: Key, function: impl FnOnce() -> Known) -> FunctionId {
         if let Some(&number) = self.numbers.get(&key) {
             return number;
@@ -33,7 +33,7 @@ impl Driver<'_> {
         self.number(Key::At(found.address), || Known::Probed(found))
     }
 
-    /// A name for each function by which another run finds it; `None` where there is none.
+    /// A name for each function, by which another run finds it; `None` where there is none.
     pub(in crate::drill) fn places(&mut self) -> Vec<Option<String>> {
         let Self { functions, code, .. } = self;
         let place = |known: &Known| match known {
@@ -53,7 +53,7 @@ impl Driver<'_> {
         Some(self.number_of(Box::new(found)))
     }
 
-    /// The call sites of a function.
+    /// A function's call sites.
     pub(super) fn find_sites(&mut self, function: FunctionId) -> Result<Vec<Site>, NoSites> {
         let Some(Known::Probed(caller)) = self.functions.get(function.0 as usize) else {
             return Err(NoSites::Refused(Refusal::Unsafe));
@@ -88,7 +88,7 @@ impl Driver<'_> {
             let is_tail = site.returns_to.is_none();
             let direct = |number| if is_tail { SiteKind::Tail(number) } else { SiteKind::Direct(number) };
             let (kind, refused) = match site.callee.clone() {
-                // It was never called from here; or it never comes back.
+                // The function was never called from here; or it never returns.
                 ProcessCallee::Unbound => continue,
                 ProcessCallee::Function(callee) if callee.function.probe.returns == Return::Never => continue,
                 ProcessCallee::Function(callee) => {
@@ -108,7 +108,7 @@ impl Driver<'_> {
                 ProcessCallee::Computed(_) if is_tail => (SiteKind::IndirectTail, None),
                 ProcessCallee::Computed(_) => (SiteKind::Indirect, None),
             };
-            // A place that two parts of the function share is listed twice.
+            // A place in two parts of a function is listed twice.
             if !sites.iter().any(|known: &Site| known.id == id) {
                 self.sites.insert((function, id), site);
                 // A stub needs no probe on the callee.
@@ -126,18 +126,18 @@ impl Driver<'_> {
         if sites.is_empty() { Err(NoSites::Leaf) } else { Ok(sites) }
     }
 
-    /// The reason why a function is not probed, if there is one.
+    /// The reason not to probe a function, if any.
     pub(super) fn refusal(&self, callee: &ProcessFunction) -> Option<Refusal> {
         let is_dear = self.typical_ns < NEGLIGIBLE * SINGLE_STEP_NS;
         if is_stepped(callee) && is_dear && !self.allowed.slow_probes {
             return Some(Refusal::SingleStep);
         }
-        // Calls are those of threads or of goroutines.
+        // All calls are made by threads, or all by goroutines.
         let is_other = callee.function.probe.runtime != self.runtime() && !is_kernel(callee);
         is_other.then_some(Refusal::Unsafe)
     }
 
-    /// Keeps the name of a function that has no probe because the kernel would single-step it.
+    /// Keeps a function's name if it has no probe because the kernel would single-step it.
     pub(super) fn leave_out(&mut self, callee: &ProcessFunction, refusal: Refusal) {
         let name = &callee.function.readable;
         if refusal == Refusal::SingleStep && !self.not_stepped.contains(name) {
@@ -163,17 +163,17 @@ impl Driver<'_> {
         path
     }
 
-    /// The call sites of functions that another run has decided on. No probe is put, or left out, for them here.
+    /// Finds the call sites of functions that another run has decided on, without probes or notes about missing probes.
     pub(in crate::drill) fn find_decided_sites(&mut self, callers: impl IntoIterator<Item = FunctionId>) {
         for caller in callers {
-            // Without its sites, its callees are not measured, as where nothing was saved.
+            // Without its sites, its callees are not measured, as in a search without a saved state.
             let _ = self.find_sites(caller);
         }
         self.stepped.clear();
         self.not_stepped.clear();
     }
 
-    /// The probes that the kernel single-steps, and those that are not there for that reason, in sentences.
+    /// The single-stepped probes, and the probes missing for this reason, in sentences.
     pub(super) fn single_steps(&self) -> Vec<String> {
         let listed = |names: &[String]| match names {
             [] => None,
@@ -199,7 +199,7 @@ impl Driver<'_> {
         stepped.into_iter().chain(not).collect()
     }
 
-    /// The number of indirect calls that were watched, in a sentence.
+    /// The number of watched indirect calls, in a sentence.
     pub(super) fn watched_calls(&self) -> Option<String> {
         let calls = match self.watched.len() - self.kernel.watched {
             0 => return None,
@@ -211,12 +211,12 @@ impl Driver<'_> {
         ))
     }
 
-    /// Whether stubs could measure calls that probes do now.
+    /// Whether stubs could measure calls in the place of probes.
     fn can_have_stubs(&self) -> bool {
         self.runtime() == Runtime::Native && self.stubs.is_none()
     }
 
-    /// A way without probes, where the answer depends on their time.
+    /// A way without probes, if the answer depends on their time.
     pub(super) fn without_probes(&self, paths: &[RootCause]) -> Option<String> {
         let is_of_cost = |doubt: &Doubt| matches!(doubt, Doubt::ProbeCost { .. } | Doubt::PeakShift { .. });
         let depends = paths.iter().flat_map(|path| &path.doubts).any(is_of_cost);
@@ -234,13 +234,13 @@ impl Driver<'_> {
     }
 }
 
-/// Whether the kernel single-steps probes of a function.
+/// Whether the kernel single-steps a function's probes.
 pub(super) fn is_stepped(function: &ProcessFunction) -> bool {
     let probe = &function.function.probe;
     probe.method == ProbeMethod::SingleStepped || matches!(probe.returns, Return::AtInstructions(_))
 }
 
-/// Whether this is the function of Go's runtime in which a goroutine waits, its thread meanwhile running others.
+/// Whether this is the function in Go's runtime that parks a goroutine, whose thread meanwhile runs others.
 fn is_park(function: &ProcessFunction) -> bool {
     function.function.probe.runtime == Runtime::Go && function.function.readable == "runtime.gopark"
 }

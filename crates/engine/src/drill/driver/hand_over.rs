@@ -1,5 +1,5 @@
-//! Requests that one thread hands over to another: only calls are measured whose request came from a function of the program's
-//! main path (T08 section 3.13).
+//! Requests that a thread hands over to another: calls are measured only if their request came from a function on the program's main path
+//! (T08 section 3.13).
 
 use std::time::Duration;
 
@@ -11,33 +11,33 @@ use super::{Driver, Known};
 use crate::drill::{DrillError, DrillQuery, one_function};
 use crate::latency::target::Target;
 
-/// The way of requests to the function that a drill-down begins at.
+/// The requests' way to the drill-down's first function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandOver {
-    /// The function that hands a request over, as people write it.
+    /// The function that hands a request over, as users write it.
     pub by: String,
-    /// The number of its argument that is the request's address, counted from 1.
+    /// The number of its argument with the request's address, from 1 on.
     pub argument: u32,
-    /// The number of that argument of the function that the drill-down begins at.
+    /// The number of the argument with this address in the drill-down's first function, from 1 on.
     pub request: u32,
-    /// Only requests count that are handed over within a call of this function.
+    /// Only requests handed over within a call of this function count.
     pub within: Option<String>,
 }
 
-/// The requests that were handed over while the calls were measured.
+/// The requests handed over while calls were measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HandedOver {
-    /// Their way.
+    /// Their way to f0.
     pub way: HandOver,
     /// Their number.
     pub requests: u64,
-    /// Those that were not followed, since too many had not begun.
+    /// Requests not followed, since too many waited for their call.
     pub not_followed: u64,
-    /// Those whose call began.
+    /// Requests whose call began.
     pub begun: Queued,
-    /// Those whose call was measured within the peak.
+    /// Requests whose call was measured within the peak.
     pub in_peak: Queued,
-    /// Calls that began with another argument, and were not measured.
+    /// Unmeasured calls, which began with another argument.
     pub others: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct HandedOver {
 pub struct Queued {
     /// Their number.
     pub requests: u64,
-    /// Their time in between, together, ns.
+    /// Their total time in between, ns.
     pub ns: u64,
 }
 
@@ -63,10 +63,10 @@ impl Queued {
 }
 
 impl HandOver {
-    /// Whether requests can be followed to a target, before anything is looked for.
+    /// Checks whether requests can be followed to a target, before anything is looked for.
     ///
     /// # Errors
-    /// For functions whose arguments are not in registers where their calls are seen.
+    /// For functions in Python and the kernel: their arguments are not in registers where their calls are seen.
     pub fn check(target: &str) -> Result<(), DrillError> {
         let function = target.to_owned();
         if PythonTarget::parse(target).is_some() {
@@ -80,7 +80,7 @@ impl HandOver {
 }
 
 impl Driver<'_> {
-    /// From now on only calls are measured whose requests were handed over as a query says, if it does.
+    /// From now on measures only calls whose requests were handed over in the query's way, if it has any.
     pub fn follow_requests(&mut self, query: &DrillQuery, pid: u32) -> Result<(), DrillError> {
         let Some(way) = &query.hand_over else { return Ok(()) };
         let Some(Known::Probed(f0)) = self.functions.first() else { return Ok(()) };
@@ -98,7 +98,7 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// The requests that were handed over; `None` where calls count whose requests were not.
+    /// The requests handed over; `None` for a query without a hand-over.
     pub fn handed_over(&self, query: &DrillQuery) -> Result<Option<HandedOver>, DrillError> {
         let Some(way) = query.hand_over.clone() else { return Ok(None) };
         let counts = self.drill.requests()?;
@@ -112,14 +112,14 @@ impl Driver<'_> {
         }))
     }
 
-    /// The reason for which no call was seen, where that is the way of the requests.
+    /// The reason that no call was seen, if the requests' way is the reason.
     pub(super) fn no_request(&self, query: &DrillQuery, elapsed: Duration) -> Option<DrillError> {
         let way = query.hand_over.as_ref()?;
         no_request(way, &query.target, &self.drill.requests().ok()?, elapsed)
     }
 }
 
-/// The register of an argument.
+/// An argument's register.
 fn register((runtime, function): (Runtime, &str), argument: u32) -> Result<u8, DrillError> {
     argument_register(runtime, argument).ok_or_else(|| DrillError::NoRegister {
         function: function.to_owned(),
@@ -148,7 +148,7 @@ fn no_request(
             let (target, handed_over) = (target.to_owned(), counts.handed_over());
             Some(DrillError::NoneBegan { by, argument, handed_over, target, request, others, elapsed })
         }
-        // The function that the drill-down begins at was not called, or did not return.
+        // The drill-down's first function was not called, or did not return.
         _ => None,
     }
 }
@@ -188,7 +188,7 @@ mod tests {
         ] {
             assert_eq!(error, says);
         }
-        // Not its fault: nobody called the function, or a call goes on.
+        // The way is not the reason: the function was not called, or a call goes on.
         assert_eq!(said(None, 6, 0, 1, 0, 0), "");
         assert_eq!(said(None, 6, 0, 1, 1, 7), "");
     }

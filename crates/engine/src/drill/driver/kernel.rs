@@ -1,4 +1,4 @@
-//! Calls that functions of the kernel make: the places in its code that get probes.
+//! Calls made by kernel functions: the probed places in the kernel's code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,20 +11,20 @@ use super::{Driver, Known, kind};
 /// The state of a search in the kernel's code.
 #[derive(Default)]
 pub(in crate::drill) struct KernelOfSearch {
-    /// Places that the kernel refuses a probe at, with its error number.
+    /// Places where the kernel refuses a probe, with its error number.
     refused: BTreeMap<u64, i32>,
-    /// Whether the returns of f0 are seen by a return probe.
+    /// Whether a return probe sees f0's returns.
     by_return_probe: bool,
-    /// The indirect calls of the kernel that were watched.
+    /// The number of watched indirect calls in the kernel.
     pub watched: usize,
 }
 
-/// Whether a function is one of the kernel.
+/// Whether a function is kernel code.
 pub(super) fn is_kernel(function: &ProcessFunction) -> bool {
     function.function.probe.runtime == Runtime::Kernel
 }
 
-/// The places of a function whose calls are those of f0; `None` where not each return of it is known.
+/// The places for a function as f0; `None` where not all of its returns are known.
 pub(in crate::drill) fn places_of_f0(
     code: &mut ProcessCode,
     address: u64,
@@ -46,11 +46,11 @@ fn add(places: &mut BTreeMap<u64, KernelPlace>, address: u64, place: KernelPlace
     *known = known.and(place);
 }
 
-/// The probes of a call, or the error number of the kernel where it has no place for one of them.
+/// A call's probes, or the kernel's error number where it refuses a place.
 type Placed = Result<Vec<(u64, KernelPlace)>, i32>;
 
 impl Driver<'_> {
-    /// The cost of probes in the kernel's code, and the same as that of f0.
+    /// Measures and returns the cost of probes in the kernel's code, which is then also f0's if it is a kernel function.
     pub fn calibrate_kernel(&mut self) -> Result<Option<Calibration>, CollectError> {
         let function = self.code.kernel().and_then(|kernel| kernel.system_call(libc_getppid()));
         let Some(function) = function else { return Ok(None) };
@@ -60,8 +60,8 @@ impl Driver<'_> {
         Ok(cost)
     }
 
-    /// Puts probes at the calls of the measured nodes that the kernel makes, and at f0 if it is the kernel's, and nowhere else. Returns the nodes
-    /// that cannot be measured.
+    /// Puts probes at the measured nodes' calls in kernel code, and at f0 if it is a kernel function, and nowhere else. Returns the nodes that
+    /// cannot be measured.
     pub(super) fn place_kernel(&mut self) -> Result<Vec<Event>, CollectError> {
         if self.code.kernel().is_none() {
             return Ok(Vec::new());
@@ -90,7 +90,7 @@ impl Driver<'_> {
         Ok(events)
     }
 
-    /// A note where the returns of f0 are seen by a return probe.
+    /// Adds a note if a return probe sees f0's returns.
     pub(super) fn note_return_probe(&mut self) {
         if self.kernel.by_return_probe
             && let Some(f0) = self.functions.first().map(|f0| f0.shown().name)
@@ -101,7 +101,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The address of f0, if it is a function of the kernel.
+    /// f0's address, if it is a kernel function.
     fn f0_of_kernel(&self) -> Option<u64> {
         match self.functions.first() {
             Some(Known::Probed(f0)) if is_kernel(f0) => Some(f0.address),
@@ -109,7 +109,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The places of f0 and of the measured nodes. Those that have none are measured no longer.
+    /// The places for f0 and the measured nodes. Nodes without a place are no longer measured.
     fn wanted_places(&mut self, events: &mut Vec<Event>) -> Result<BTreeMap<u64, KernelPlace>, CollectError> {
         let mut wanted = BTreeMap::new();
         if let Some(f0) = self.f0_of_kernel() {
@@ -148,7 +148,7 @@ impl Driver<'_> {
             else {
                 continue;
             };
-            // A call of it from elsewhere is another one. Where that is not seen, its calls may be taken for those of this one.
+            // A call of the caller from elsewhere is a different call: without a probe at its entry, its callees may count for this node.
             if is_kernel(caller) && number != 0 && !self.kernel.refused.contains_key(&caller.address) {
                 add(&mut wanted, caller.address, entry(number));
             }
@@ -156,13 +156,13 @@ impl Driver<'_> {
         Ok(wanted)
     }
 
-    /// The places of a measured node; `None` if the kernel does not make its call, or it is not known which function is called.
+    /// A measured node's places; `None` if the kernel does not make its call, or the callee is not known.
     fn places_of_node(&mut self, node: &MeasuredNode) -> Option<Placed> {
         let callee = node.callee?;
         let caller = self.nodes.get(&node.parent)?.function?;
         let Some(Known::Probed(function)) = self.functions.get(caller.0 as usize) else { return None };
         if !is_kernel(function) {
-            // A system call: the program at all of them knows it by its number.
+            // A system call: the program at all system calls knows it by its number.
             if let Some(Known::Probed(target)) = self.functions.get(callee.0 as usize)
                 && is_kernel(target)
                 && let Some(number) = self.code.kernel()?.number_of_system_call(target.address)
@@ -181,7 +181,7 @@ impl Driver<'_> {
         let errno = |address: &u64| kernel.refused.get(address).copied();
         let called = match site.callee {
             wakepath_functions::ProcessCallee::Computed(operand) => {
-                // Without room for it, its calls are those of no node.
+                // Without room for it, its calls belong to no node.
                 let _ = drill.know_target(target, callee.0);
                 KernelCallee::At(operand)
             }
@@ -196,7 +196,7 @@ impl Driver<'_> {
         };
         match (errno(&call.address), errno(&target), call.returns_to) {
             (None, ..) => places.push((call.address, of_call)),
-            // Then where the callee begins, by the return address.
+            // Then the probe goes to the callee's entry, with the return address.
             (Some(_), None, Some(_)) => {
                 places.push((target, KernelPlace { called: Some(callee.0), ..KernelPlace::default() }));
             }
@@ -212,7 +212,7 @@ impl Driver<'_> {
     }
 }
 
-/// The number of a system call that does next to nothing.
+/// The number of a system call that does almost nothing.
 const fn libc_getppid() -> u32 {
     110
 }

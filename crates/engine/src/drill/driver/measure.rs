@@ -1,4 +1,4 @@
-//! Measures the nodes that a drill-down asks for.
+//! Measures the nodes in a drill-down.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -16,11 +16,11 @@ use super::python::is_python;
 use super::{Driver, Known, LOOK_EVERY, cost_of, kind};
 use crate::drill::{DrillError, DrillProgress, DrilledNode};
 
-/// The time for which indirect calls are watched before what they call is measured.
+/// The time limit for watching indirect calls before their targets are measured.
 const WATCH_FOR: Duration = Duration::from_secs(2);
 
 impl Driver<'_> {
-    /// The call as the machine knows its nodes.
+    /// The call, with the machine's node ids.
     pub(super) fn record(&self, call: DrillCall) -> CallRecord {
         let nodes = call.nodes.into_iter().filter_map(|times| {
             let node = *self.slots.get(times.node as usize)?;
@@ -37,7 +37,7 @@ impl Driver<'_> {
         CallRecord { epoch: self.epoch, latency_ns: call.latency, nodes, overflowed: false }
     }
 
-    /// Puts probes on functions by their numbers, where they have none.
+    /// Puts probes on these functions, where they have none.
     pub(super) fn probe(&mut self, numbers: impl IntoIterator<Item = u32>) -> Result<(), CollectError> {
         let new: Vec<u32> = numbers.into_iter().filter(|number| !self.probed.contains(number)).collect();
         let probes: Vec<_> = new
@@ -69,8 +69,8 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Leaves probes on f0 and on the functions of measured nodes, and on no other one: the callees that were not chosen
-    /// would cost most of what a search costs. Calls that are open meanwhile are of an earlier plan.
+    /// Leaves probes only on f0 and the measured nodes' functions: the callees that were not chosen would take most of
+    /// a search's cost. Calls open meanwhile belong to an earlier plan.
     pub(super) fn probe_measured(&mut self) -> Result<(), CollectError> {
         let by_probes = self.measured.iter().filter(|node| !self.is_stubbed(node.node));
         let needed: BTreeSet<u32> = by_probes.filter_map(|node| Some(node.callee?.0)).collect();
@@ -80,7 +80,7 @@ impl Driver<'_> {
         self.probe(needed)
     }
 
-    /// Measures nodes. Returns what became known meanwhile.
+    /// Measures nodes. Returns the events that occurred meanwhile.
     pub(super) fn measure(
         &mut self,
         measurement: &Measurement,
@@ -112,12 +112,12 @@ impl Driver<'_> {
         Ok(events)
     }
 
-    /// Shows what is measured now, and how many calls until the next decision.
+    /// Shows the measured calls, and the calls so far and for the next decision.
     pub(super) fn show(&self, calls: Option<(u64, u64)>, progress: &mut dyn FnMut(DrillProgress)) {
         progress(DrillProgress::Measuring { sites: self.measured.len(), of: self.of.clone(), calls });
     }
 
-    /// The names of the functions from f0 to a node.
+    /// The function names from f0 to a node.
     fn names_to(&self, node: NodeId) -> Vec<String> {
         let above = |node: &NodeId| self.nodes.get(node)?.parent;
         let mut path: Vec<String> = std::iter::successors(Some(node), above)
@@ -127,24 +127,24 @@ impl Driver<'_> {
         path
     }
 
-    /// Goes on without some nodes, and without their probes.
+    /// Goes on without some nodes and their probes.
     pub(super) fn measure_without(&mut self, gone: &[NodeId]) -> Result<(), CollectError> {
         self.measured.retain(|node| !gone.contains(&node.node));
         self.number_slots();
-        // Where a stub measured a node, it still can.
+        // Stubs can still measure their nodes.
         self.place_stubs()?;
         self.probe_measured()?;
         self.place_kernel()?;
         self.install()
     }
 
-    /// Gives the measured nodes their numbers in the kernel and in the stubs.
+    /// Numbers the measured nodes for the kernel and the stubs.
     pub(super) fn number_slots(&mut self) {
         self.slots = vec![NodeId::F0];
         self.slots.extend(self.measured.iter().filter(|node| node.callee.is_some()).map(|node| node.node));
     }
 
-    /// The number of a measured node there.
+    /// A measured node's number there.
     pub(super) fn slot(&self, node: NodeId) -> Option<u32> {
         self.slots.iter().position(|it| *it == node).map(|slot| slot as u32)
     }
@@ -170,7 +170,8 @@ impl Driver<'_> {
         }
         let callers = parents.iter().filter_map(|parent| Some(self.nodes.get(parent)?.function?.0)).collect();
         self.drill.measure(&DrillPlan {
-            // The probes make calls longer; the machine takes their time off before it looks whether a call is of the peak.
+            // Probes make calls longer; the machine subtracts their time before it checks whether a call lies within
+            // the peak.
             peak: self.peak.from_ns..u64::MAX,
             edges,
             callers,
@@ -178,7 +179,7 @@ impl Driver<'_> {
         })
     }
 
-    /// Watches the indirect calls among these nodes for a while. Returns the functions that they called.
+    /// Watches the indirect calls among these nodes for a while. Returns their targets.
     fn watch_indirect(
         &mut self,
         measurement: &Measurement,
@@ -264,10 +265,10 @@ impl Driver<'_> {
     }
 }
 
-/// The time that was taken from a node while it was the innermost one.
+/// The time taken from a node while it was the innermost.
 fn own_time(times: &DrillNode) -> OwnTime {
     let (number, longest) = times.longest;
-    // The kernel keeps the sum of all interrupts, and the number of the longest one.
+    // The kernel keeps the sum over all interrupts, and the number of the longest.
     let interrupts = (longest > 0).then_some(InterruptTime { number, ns: times.interrupted });
     OwnTime {
         blocked_ns: times.blocked,

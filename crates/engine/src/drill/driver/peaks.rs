@@ -1,4 +1,4 @@
-//! Several peaks, one search after another: the calls are counted once, and the searches share the functions and their call sites.
+//! Several peaks, searched in turn: the calls are counted once, and the searches share the functions and their call sites.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use super::{Driver, Queued, Ticks};
 use crate::drill::DrilledNode;
 
 impl Driver<'_> {
-    /// Begins a search for the calls of a peak, whose mean latency is this, ns; it may take this time, where others follow. The tree of
-    /// another search is gone.
+    /// Begins a search for a peak's calls, whose mean latency is `typical_ns`, ns, and drops the previous search's tree. `at_most` limits
+    /// its time, if others follow.
     pub fn begin_peak(&mut self, peak: LatencyRange, typical_ns: u64, at_most: Option<Duration>) {
         (self.peak, self.typical_ns) = (peak, typical_ns);
         self.queued = Queued::default();
@@ -35,19 +35,19 @@ impl Driver<'_> {
         self.note_return_probe();
     }
 
-    /// Whether no other search can begin: the time is over, or the process has ended.
+    /// Whether no further search can begin: the time is over, or the process has ended.
     pub fn has_ended(&mut self, stop: &Signals) -> bool {
         self.until = None;
         self.ended(stop).is_some()
     }
 
-    /// Whether the search has had its part of the time.
+    /// Whether the search has used its part of the time.
     pub(super) fn is_over(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 }
 
-/// The counts behind an earlier moment.
+/// The counts since an earlier time.
 pub(in crate::drill) fn since(now: &DrillCounts, then: &DrillCounts) -> DrillCounts {
     let less = |now: [u64; 64], then: [u64; 64]| {
         std::array::from_fn(|index| {

@@ -1,25 +1,25 @@
-//! Phases of a program: only calls within them are measured (T08 section 3.10).
+//! A program's phases: only calls within them are measured (T08 section 3.10).
 
 use std::time::Duration;
 
 use super::Driver;
 use crate::drill::{DrillError, DrillQuery, one_function};
 
-/// The functions by which a program says that a phase begins, and that it ends; without the first, one begins at once.
+/// The functions that mark a phase's beginning and end in a program; without the first, a phase begins at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PhaseMarks {
-    /// A call of it begins a phase.
+    /// A call of this function begins a phase.
     pub begins: Option<String>,
-    /// A call of it ends one.
+    /// A call of this function ends a phase.
     pub ends: Option<String>,
 }
 
 /// The phases in which calls were measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phases {
-    /// The functions that mark them.
+    /// The functions that mark the phases.
     pub marks: PhaseMarks,
-    /// The number of those that began.
+    /// The number of phases that began.
     pub began: u64,
 }
 
@@ -31,7 +31,7 @@ impl PhaseMarks {
 }
 
 impl Driver<'_> {
-    /// From now on only calls within the phases of a query are measured, if it has any.
+    /// From now on measures only calls within the query's phases, if it has any.
     pub fn mark_phases(&mut self, query: &DrillQuery, pid: u32) -> Result<(), DrillError> {
         if query.phases.is_empty() {
             return Ok(());
@@ -52,7 +52,7 @@ impl Driver<'_> {
         Ok(Some(Phases { marks: query.phases.clone(), began: self.drill.phases()?.1 }))
     }
 
-    /// The reason for which no call was seen, where that may be a phase that did not begin.
+    /// The reason that no call was seen, if no phase began.
     pub(super) fn no_phase(&self, query: &DrillQuery, elapsed: Duration) -> Option<DrillError> {
         let begins = query.phases.begins.clone()?;
         let (_, began) = self.drill.phases().ok()?;

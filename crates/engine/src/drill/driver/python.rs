@@ -1,4 +1,4 @@
-//! Functions of Python: f0 is looked for among those that are called, and what a function calls is known by the calls that were seen.
+//! Python functions: f0 is found among the called functions, and a function's callees are known from its calls so far.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::MaybeUninit;
@@ -19,27 +19,27 @@ use super::{COUNT_FOR, Driver, Key, Known, LOOK_EVERY};
 use crate::drill::{Begun, DrillError, DrillProgress, DrillQuery, LOADED_WITHIN, OpenStorage};
 use crate::latency::ProbeCost;
 
-/// The prefix of a target that is a function of Python.
+/// The prefix of a Python function as a target.
 const PREFIX: &str = "python:";
-/// Functions of the same name that are called at different times are noticed within this time of the first one.
+/// The time after the first function in which other called functions with the same name are noticed.
 const OTHERS_WITHIN: Duration = Duration::from_millis(300);
-/// Functions that one place of the code calls, at most.
+/// The maximum number of callees at a place in the code.
 const MAX_AT_PLACE: u64 = 256;
-/// Functions of one name that an error lists.
+/// The maximum number of functions with the same name in an error.
 const MAX_LISTED: usize = 5;
 
-/// The state of a search in Python's functions.
+/// The state of a search in Python functions.
 pub(in crate::drill) struct PythonOfSearch {
     memory: Memory,
-    /// By address; `None` for what is no code object.
+    /// Code objects by address; `None` where there is no code object.
     codes: HashMap<u64, Option<PythonCode>>,
-    /// The places of calls, bytes from the caller's first instruction.
+    /// The calls' places, bytes from the caller's first instruction.
     places: HashMap<(FunctionId, SiteId), u64>,
-    /// The calls that were known when the sites of a function were asked for.
+    /// The calls known when a function's sites were asked for.
     known: HashMap<FunctionId, BTreeSet<(u64, FunctionId)>>,
 }
 
-/// The identity of a function: its file, its name, and the line of its definition.
+/// A function's identity: its file, its name, and its definition's line.
 type Identity = (String, String, u32);
 
 fn identity(code: &PythonCode) -> Identity {
@@ -54,32 +54,32 @@ pub(in crate::drill) struct PythonTarget<'a> {
 }
 
 impl<'a> PythonTarget<'a> {
-    /// Reads a target; `None` for one that is no function of Python.
+    /// Reads a target; `None` if it is no Python function.
     pub fn parse(text: &'a str) -> Option<Self> {
         let text = text.strip_prefix(PREFIX)?;
         let (file, name) = text.rsplit_once(':').map_or((None, text), |(file, name)| (Some(file), name));
         Some(Self { file, name })
     }
 
-    /// Whether it means a function.
+    /// Whether the target names this function.
     fn means(&self, code: &PythonCode) -> bool {
         let has_name = code.name == self.name || code.qualified_name == self.name;
         has_name && self.file.is_none_or(|wanted| is_file(wanted, &code.file))
     }
 }
 
-/// Whether a file is the one that its last folders and its name mean.
+/// Whether `wanted`, a path's last components, names this file.
 fn is_file(wanted: &str, file: &str) -> bool {
     let before = file.strip_suffix(wanted).filter(|_| !wanted.is_empty());
     before.is_some_and(|before| before.is_empty() || before.ends_with('/') || wanted.starts_with('/'))
 }
 
-/// Whether a function is one of Python.
+/// Whether a function is written in Python.
 pub(super) fn is_python(function: &ProcessFunction) -> bool {
     function.function.probe.runtime == Runtime::Python
 }
 
-/// A function of Python as one of the process.
+/// A Python function as a function in the process.
 fn function_of(code: &PythonCode, python: &Python) -> ProcessFunction {
     let probe = Probe {
         file: python.file.clone(),
@@ -101,7 +101,7 @@ fn function_of(code: &PythonCode, python: &Python) -> ProcessFunction {
     ProcessFunction { address: code.address, function }
 }
 
-/// The interpreter of a process. A command that was just started may not have loaded it yet.
+/// A process's interpreter. A new command may not have loaded it yet.
 fn interpreter(pid: u32, is_new: bool, stop: &Signals) -> Result<Python, DrillError> {
     let began = Instant::now();
     loop {
@@ -116,7 +116,7 @@ fn interpreter(pid: u32, is_new: bool, stop: &Signals) -> Result<Python, DrillEr
     }
 }
 
-/// Begins a search below a function of Python: puts the probes on the interpreter, and waits until the function is called.
+/// Begins a search below a Python function: puts probes on the interpreter, and waits for a call of the function.
 pub(in crate::drill) fn begin<'obj>(
     query: &DrillQuery,
     target: PythonTarget<'_>,
@@ -162,7 +162,7 @@ impl PythonOfSearch {
         codes.entry(address).or_insert_with(|| PythonCode::read(memory, address)).as_ref()
     }
 
-    /// The code objects of the function that is asked for: those that are called, all of one definition.
+    /// The code objects of the target function among the called functions, all with the same definition.
     fn look(
         &mut self,
         drill: &mut Drill<'_>,
@@ -206,7 +206,7 @@ impl PythonOfSearch {
         }
     }
 
-    /// The reason why no call of the function was seen.
+    /// The reason that no call of the function was seen.
     fn unseen(
         &self,
         drill: &Drill<'_>,
@@ -227,13 +227,12 @@ impl PythonOfSearch {
 }
 
 impl Driver<'_> {
-    /// The cost of a call of Python that belongs to no node is taken off in the kernel already.
+    /// Follows calls of Python functions. The kernel already subtracts the cost of a call that belongs to no node.
     pub fn follow_python(&mut self, search: PythonOfSearch, python: Python) {
         self.python = Some((search, python));
     }
 
-    /// The cost of a probed call, now that calls of the process were seen: its own interpreter may be faster than the frame by which the
-    /// cost was measured.
+    /// A probed call's cost, now that the process made calls: its interpreter may be faster than the frame that the cost was measured with.
     pub(in crate::drill) fn python_cost(
         &mut self,
         measured: Option<Calibration>,
@@ -245,7 +244,7 @@ impl Driver<'_> {
         Ok(found)
     }
 
-    /// The number of a Python function, and the definition that it is known by.
+    /// A Python function's number; its definition identifies it.
     fn number_of_python(&mut self, address: u64) -> Option<FunctionId> {
         let (search, python) = self.python.as_mut()?;
         let code = search.code(address)?.clone();
@@ -266,12 +265,12 @@ impl Driver<'_> {
             let (file, name, line) = identity;
             self.number(Key::Named(file, format!("{name}:{line}")), || Known::Probed(Box::new(function)))
         };
-        // A definition that is executed again has a code object of its own, which may come at any time.
+        // Each execution of a definition makes a new code object, at any time.
         self.drill.know_python(address, number.0).ok()?;
         Some(number)
     }
 
-    /// The calls of a function that were seen: the place in its code and the function that was called.
+    /// A function's calls so far: the place in its code and the callee.
     fn calls_of_python(&mut self, caller: FunctionId) -> BTreeSet<(u64, FunctionId)> {
         let calls: Vec<PythonCall> = self.drill.python_calls().into_iter().map(|(call, _)| call).collect();
         let mut found = BTreeSet::new();
@@ -285,8 +284,7 @@ impl Driver<'_> {
         found
     }
 
-    /// The call sites of a Python function: the calls that were seen below f0 so far. One instruction may call several functions; each is a
-    /// site.
+    /// A Python function's call sites: its calls below f0 so far. An instruction may call several functions; each is a site.
     pub(super) fn python_sites(&mut self, function: FunctionId) -> Result<Vec<Site>, NoSites> {
         let calls = self.calls_of_python(function);
         let mut at_place: BTreeMap<u64, u64> = BTreeMap::new();
@@ -309,7 +307,8 @@ impl Driver<'_> {
         if sites.is_empty() { Err(NoSites::Leaf) } else { Ok(sites) }
     }
 
-    /// A path that ends at a function of Python which calls more by now than when its calls were measured: their time was its own.
+    /// Adds a doubt to a path whose last Python function has more callees by now than when its calls were measured:
+    /// their time counts as its own.
     pub(in crate::drill) fn with_late_calls(&mut self, mut path: RootCause) -> RootCause {
         let last = path.path.last().copied().unwrap_or_default();
         let Some(function) = self.function_of(last).filter(|_| self.python.is_some()) else { return path };
@@ -322,7 +321,7 @@ impl Driver<'_> {
         path
     }
 
-    /// The calls of the measured nodes, as the kernel knows them.
+    /// The measured nodes' calls, in the kernel's form.
     pub(super) fn python_edges(&self, slot: &HashMap<NodeId, u32>) -> Vec<DrillEdge> {
         let Some((search, _)) = &self.python else { return Vec::new() };
         let edge = |node: &wakepath_drilldown::MeasuredNode| {
@@ -338,7 +337,7 @@ impl Driver<'_> {
         self.measured.iter().filter_map(edge).collect()
     }
 
-    /// The source line of the call of a node.
+    /// The source line of a node's call.
     pub(super) fn python_line(&self, node: NodeId) -> Option<(String, u32)> {
         let (search, _) = self.python.as_ref()?;
         let called = self.nodes.get(&node)?;
@@ -349,7 +348,7 @@ impl Driver<'_> {
         Some((base_name(&code.file), code.line_at(*place)?))
     }
 
-    /// The function and line of a sample.
+    /// A sample's function and line.
     pub(super) fn python_place(&mut self, instruction: u64) -> Option<(String, Option<(String, u32)>)> {
         let calls = self.drill.python_calls();
         let (search, _) = self.python.as_mut()?;
@@ -366,7 +365,7 @@ impl Driver<'_> {
         Some((code.qualified_name.clone(), line.map(|line| (base_name(&code.file), line))))
     }
 
-    /// The limits of the answer, and the cost of the probes to all functions of the process, in sentences.
+    /// The answer's limits, and the cost of the probes to all Python functions in the process, in sentences.
     pub(super) fn python_notes(&mut self) -> Vec<String> {
         if self.python.is_none() {
             return Vec::new();
@@ -388,7 +387,7 @@ impl Driver<'_> {
     }
 }
 
-/// The cost of the probes to all Python functions of the process, in a sentence.
+/// The cost of the probes to all Python functions in the process, in a sentence.
 fn overhead(entries: u64, cost: Calibration) -> String {
     let all_ms = entries.saturating_mul(cost.per_call_ns) as f64 / 1e6;
     let from = 1_u128 << ProbeCost::from(cost).from_bucket.min(63);
@@ -414,7 +413,7 @@ mod tests {
         assert_eq!(of("python:Server.handle"), Some((None, "Server.handle")));
         assert_eq!(of("python:shop/views.py:handle"), Some((Some("shop/views.py"), "handle")));
         assert_eq!(of("python:by_key.<locals>.<lambda>"), Some((None, "by_key.<locals>.<lambda>")));
-        // Functions of the interpreter itself, and of others.
+        // Functions in the interpreter itself, and other functions.
         assert_eq!([of("python3.11:PyObject_Call"), of("./python:main"), of("handle")], [None; 3]);
     }
 

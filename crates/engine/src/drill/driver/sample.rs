@@ -1,4 +1,4 @@
-//! Samples the code of the function that a path ends at: which lines of it, and which functions that it calls, have its time.
+//! Samples the code of a path's last function: its lines and callees that take the time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -11,19 +11,19 @@ use wakepath_symbols::{Found, Symbols};
 use super::{Driver, Known, LOOK_EVERY};
 use crate::drill::{DrillError, DrillProgress, Sampled, SampledPlace, is_wait};
 
-/// Samples that are enough to name lines: of 200, one that has a tenth of the time gets 12 to 28 in 19 of 20 runs.
+/// Enough samples to name lines: of 200 samples, a line with a tenth of the time gets 12 to 28 in 19 of 20 runs.
 const ENOUGH_SAMPLES: u64 = 200;
-/// Samples from which most of them are meant: by chance 15 of 20 are in what has half of the time in one run of 50.
+/// The minimum number of samples for a majority: by chance, 15 of 20 fall into code with half of the time in 1 of 50 runs.
 const MIN_SAMPLES: u64 = 20;
-/// The time that they are waited for.
+/// The time limit for a path's samples.
 const SAMPLE_FOR: Duration = Duration::from_secs(1);
-/// Samples in a second of a CPU's time.
+/// The range of sampling rates, samples per second of CPU time.
 const RATES: std::ops::RangeInclusive<u64> = 20..=4_000;
-/// Paths that are sampled, at most: each takes its time.
+/// The maximum number of sampled paths: each takes its time.
 const MAX_SAMPLED_PATHS: usize = 3;
 
 impl Driver<'_> {
-    /// Samples the last function of each of these paths, in calls of the peak, if it takes time of a CPU itself.
+    /// Samples each path's last function, in calls within the peak, if it takes CPU time itself.
     pub(in crate::drill) fn sample(
         &mut self,
         paths: &[RootCause],
@@ -68,7 +68,7 @@ impl Driver<'_> {
         Some(MeasuredNode { node, parent, site, kind: SiteKind::Direct(callee), callee: Some(callee) })
     }
 
-    /// The addresses of samples, each with their number, and the calls of the peak that had any.
+    /// The samples' addresses, each with its number of samples, and the number of calls within the peak with samples.
     fn samples(&mut self, stop: &Signals) -> Result<(BTreeMap<u64, u64>, u64), DrillError> {
         let mut addresses: BTreeMap<u64, u64> = BTreeMap::new();
         let (mut all, mut calls, began) = (0, 0, Instant::now());
@@ -88,8 +88,8 @@ impl Driver<'_> {
         Ok((addresses, calls))
     }
 
-    /// Finds the callees, among those whose probes were removed, that most samples of their caller are in: what the probes of thousands of
-    /// calls took off is known less exactly than that.
+    /// Finds the callees, among those without their former probes, that hold most of their caller's samples. The time that thousands of
+    /// calls' probes took is known less exactly than this share.
     fn find_loops(&mut self, caller: NodeId, addresses: &BTreeMap<u64, u64>) {
         for loops in self.dear.iter().filter(|(parent, ..)| *parent == caller) {
             let number = self.nodes.get(&loops.1).and_then(|known| known.function);
@@ -102,7 +102,7 @@ impl Driver<'_> {
         }
     }
 
-    /// The lines and functions of these addresses, those with most samples first.
+    /// The lines and functions at these addresses, most samples first.
     fn places_of(&mut self, addresses: &BTreeMap<u64, u64>, calls: u64, symbols: &mut Symbols) -> Sampled {
         let mut places: BTreeMap<(String, Option<(String, u32)>), u64> = BTreeMap::new();
         for (&address, samples) in addresses {
@@ -136,20 +136,20 @@ impl Driver<'_> {
     }
 }
 
-/// Whether the cause at the end of a path is time in which its last function had a CPU.
+/// Whether a path's cause is its last function's CPU time.
 fn computes(path: &RootCause) -> bool {
     let itself = matches!(path.cause, None | Some(Cause::Itself | Cause::Loop { .. }));
     itself && path.ns > 0 && !is_wait(path)
 }
 
-/// Whether most samples are in this range of addresses.
+/// Whether most samples lie in this address range.
 fn has_most(addresses: &BTreeMap<u64, u64>, range: Range<u64>) -> bool {
     let all: u64 = addresses.values().sum();
     let within = addresses.iter().filter(|(address, _)| range.contains(address)).map(|(_, samples)| samples);
     all >= MIN_SAMPLES && within.sum::<u64>() * 2 > all
 }
 
-/// A rate at which a call of this length has no more samples than are kept, half of them at most.
+/// The sampling rate for at most half of the kept samples in a call with this length, within `RATES`.
 fn rate(typical_ns: u64) -> u32 {
     let per_second = MAX_DRILL_SAMPLES as u64 / 2 * 1_000_000_000 / typical_ns.max(1);
     per_second.clamp(*RATES.start(), *RATES.end()) as u32

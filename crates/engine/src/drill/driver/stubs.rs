@@ -1,4 +1,4 @@
-//! Calls that stubs in the process measure: those that name their callee in the instruction, at a place whose frame is known.
+//! Calls measured by stubs in the process: direct calls at places with a known frame.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -10,20 +10,20 @@ use wakepath_unwind::{Base, Module, Rule};
 
 use super::{Driver, Known};
 
-/// The state of the stubs of a search.
+/// The state of a search's stubs.
 #[derive(Default)]
 pub(in crate::drill) struct StubsOfSearch {
     /// The nodes whose calls stubs measure now.
     pub nodes: BTreeSet<NodeId>,
-    /// The sites where they were put, and those that were refused, with the reason.
+    /// The sites with stubs, and the refused sites with the reason.
     pub sites: BTreeSet<(FunctionId, SiteId)>,
     pub refused: BTreeMap<(FunctionId, SiteId), String>,
-    /// By file.
+    /// The tables for unwinding, by file.
     tables: BTreeMap<std::path::PathBuf, Option<Module>>,
 }
 
 impl Driver<'_> {
-    /// Whether a site of a function is one that a stub can be put at.
+    /// Whether a stub can be put at a function's call site.
     pub(super) fn takes_stub(&self, caller: FunctionId, site: SiteId) -> bool {
         let Some(stubs) = &self.stubs else { return false };
         let Some(found) = self.sites.get(&(caller, site)) else { return false };
@@ -36,7 +36,7 @@ impl Driver<'_> {
         found.returns_to.is_some() && is_known(&found.callee) && !stubs.refused.contains_key(&(caller, site))
     }
 
-    /// The frame of a function at a site in it.
+    /// A function's frame at a site.
     pub(super) fn frame(&mut self, caller: FunctionId, site: SiteId) -> Frame {
         let Some(Known::Probed(function)) = self.functions.get(caller.0 as usize) else {
             return Frame::Unknown;
@@ -56,8 +56,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Puts stubs at the sites of the measured nodes, where that can be. Returns the nodes that are left, and may not be probed
-    /// in another way.
+    /// Puts stubs at the measured nodes' sites, where possible. Returns refusals for the nodes without a stub that may not be probed in
+    /// another way.
     pub(super) fn place_stubs(&mut self) -> Result<Vec<Event>, CollectError> {
         if self.stubs.is_none() {
             return Ok(Vec::new());
@@ -114,7 +114,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Nodes that a stub was to measure and cannot, and whose probes the kernel would single-step, are not measured.
+    /// Refuses nodes for which a stub was planned but is impossible, if the kernel would single-step their probes.
     fn refuse_dear(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         for node in self.measured.clone() {
@@ -142,7 +142,7 @@ impl Driver<'_> {
         self.stubs.as_ref().is_some_and(|stubs| stubs.nodes.contains(&node))
     }
 
-    /// The time that a stub adds.
+    /// A stub's extra time.
     pub(super) fn stub_cost(&self) -> Option<Calibration> {
         let (whole, inside) = self.drill.stub_cost()?;
         Some(Calibration {
@@ -152,7 +152,7 @@ impl Driver<'_> {
         })
     }
 
-    /// Takes the stubs out. The calls that they measured, and what is left of them, in sentences.
+    /// Takes the stubs out. Returns sentences about the calls that they measured, and about the stubs still in use.
     pub(in crate::drill) fn end_stubs(&mut self) -> Vec<String> {
         let cost = self.stub_cost();
         let ended = self.drill.end_stubs();

@@ -1,23 +1,23 @@
-//! Ticks of the local timer in the calls of a peak (Traeger 2008, section 7.1).
+//! Local timer ticks in a peak's calls (Traeger 2008, section 7.1).
 //!
-//! The kernel measures how long the handler runs. The way into the interrupt and back, what it put off (softirqs), and on a virtual machine the
-//! hypervisor's part of it are not in that time: they count as the function's own, and are often longer. So the answer also counts the calls
-//! that a tick hit. Calls that are much shorter than the time between two ticks are hit by chance in few cases only.
+//! The kernel measures the handler's time alone. The way into the interrupt and back, the work that it put off (softirqs), and on a virtual
+//! machine the hypervisor's part are not in it: they count as the function's own time, and are often longer. So the answer also counts the
+//! calls hit by a tick. By chance, a tick hits only few of the calls that are much shorter than its period.
 
 use wakepath_collect::DrillCall;
 
-/// The vector of the local timer: `LOCAL_TIMER` of `bpf/drill.bpf.c`.
+/// The local timer's vector: `LOCAL_TIMER` in `bpf/drill.bpf.c`.
 const LOCAL_TIMER: u32 = 236;
-/// The shortest time between two ticks of any kernel (`CONFIG_HZ=1000`), ns.
+/// The shortest tick period in any kernel (`CONFIG_HZ=1000`), ns.
 const SHORTEST_PERIOD: u64 = 1_000_000;
-/// Calls of at most this part of it are hit by chance in at most one case in this number.
+/// Calls of at most a tenth of the period are hit by chance in at most a tenth of all cases.
 const BY_CHANCE: u64 = 10;
-/// The number of calls from which a share is meant.
+/// The minimum number of calls for a share.
 const MIN_CALLS: u64 = 10;
-/// A tick hit at least one in this number: three times more than by chance.
+/// A tick hit at least a third of the calls: over three times the share by chance.
 const HIT_OF: u64 = 3;
 
-/// The calls that were measured, and those that a tick hit.
+/// The measured calls, and the calls hit by a tick.
 #[derive(Debug, Default)]
 pub(super) struct Ticks {
     calls: u64,
@@ -37,7 +37,7 @@ impl Ticks {
         self.handler_ns = self.handler_ns.saturating_add(ns);
     }
 
-    /// A sentence where far more of the calls were hit by a tick than by chance.
+    /// A sentence, if far more calls were hit by a tick than by chance.
     pub fn sentence(&self) -> Option<String> {
         let mean = self.latency_ns.checked_div(self.calls)?;
         let is_short = mean.saturating_mul(BY_CHANCE) <= SHORTEST_PERIOD;
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// Calls of this length, of which the first ones were interrupted for 2.7 µs.
+    /// Calls with this latency, the first `hit` interrupted for 2.7 µs.
     fn calls(number: u64, hit: u64, latency: u64, interrupt: u32) -> Option<String> {
         let mut ticks = Ticks::default();
         for call in 0..number {

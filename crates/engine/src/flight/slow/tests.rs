@@ -1,16 +1,16 @@
-//! Slow spans in messages: which spans are slow, by which rule, and among which others.
+//! Slow spans in messages: the slow spans, their rule, and the spans that they are compared with.
 
 use super::*;
 
 const MS: u64 = 1_000_000;
-/// When the spans of these tests begin, ns since 1970.
+/// The beginning of these tests' spans, ns since 1970.
 const FROM: u64 = 1_764_000_000_000_000_000;
 
-/// A span of a message.
+/// A span in a message.
 #[derive(Clone, Copy)]
 pub(in crate::flight) struct Made {
     pub name: &'static str,
-    /// The number of its kind in OTLP: 1 internal, 2 server, 3 client, 4 producer, 5 consumer.
+    /// The number of its OTLP kind: 1 internal, 2 server, 3 client, 4 producer, 5 consumer.
     pub kind: u64,
     pub has_parent: bool,
     pub from: u64,
@@ -23,7 +23,7 @@ impl Default for Made {
     }
 }
 
-/// A message of OTLP with spans of a service, in protobuf (`opentelemetry/proto/trace/v1/trace.proto`).
+/// An OTLP message with a service's spans, in protobuf (`opentelemetry/proto/trace/v1/trace.proto`).
 pub(in crate::flight) fn message(service: &str, spans: &[Made]) -> Vec<u8> {
     let attribute = [bytes_of(1, b"service.name"), bytes_of(2, &bytes_of(1, service.as_bytes()))].concat();
     let resource = bytes_of(1, &bytes_of(1, &attribute));
@@ -51,7 +51,7 @@ fn bytes_of(field: u64, bytes: &[u8]) -> Vec<u8> {
     [varint(field << 3 | 2), varint(bytes.len() as u64), bytes.to_vec()].concat()
 }
 
-/// A field with a number of 8 bytes.
+/// A field with an 8-byte number.
 fn fixed(field: u64, number: u64) -> Vec<u8> {
     [varint(field << 3 | 1), number.to_le_bytes().to_vec()].concat()
 }
@@ -75,7 +75,7 @@ fn with(thresholds: &[&str], outliers: bool) -> SlowSpans {
 #[test]
 fn a_span_beyond_the_threshold_of_its_operation_is_slow() {
     let span = |name, length_ns| Made { name, length_ns, ..Made::default() };
-    // The thresholds, the spans of the service `shop`, and the operation and the rule of the slow one.
+    // The thresholds, the service `shop`'s spans, and the slow span's operation and rule.
     for (thresholds, spans, slow) in [
         (&["shop/GET /cart>500ms"][..], &[span("GET /cart", 500 * MS)][..], None),
         (&["shop/GET /cart>500ms"], &[span("GET /cart", 500 * MS + 1)], Some((0, "500.0 ms"))),
@@ -86,7 +86,7 @@ fn a_span_beyond_the_threshold_of_its_operation_is_slow() {
         (&["shop/*>2s", "*/*>500us"], &[span("GET /cart", 900 * MS)], Some((0, "500.0 µs"))),
         (&["*/*>0.1s", "shop/*>0.2s"], &[span("GET /cart", 900 * MS)], Some((0, "100.0 ms"))),
         (&["*/*>1ms"], &[], None),
-        // The longest one, and the first of equal ones.
+        // The longest, and the first of equals.
         (&["*/*>1ms"], &[span("a", 3 * MS), span("b", 5 * MS), span("c", 4 * MS)], Some((1, "1.0 ms"))),
         (&["*/*>1ms"], &[span("a", 5 * MS), span("b", 5 * MS)], Some((0, "1.0 ms"))),
         (&["*/*>1min"], &[span("a", 61_000 * MS)], Some((0, "60.00 s"))),
@@ -121,7 +121,7 @@ fn a_threshold_counts_for_spans_of_every_kind() {
 
 #[test]
 fn outliers_are_requests_among_the_requests_of_their_operation_alone() {
-    // The number of the kind, whether the span has a parent, and whether it is a request.
+    // The kind's number, whether the span has a parent, and whether it is a request.
     for (kind, has_parent, is_request) in [
         (0, false, true),
         (0, true, false),
@@ -141,7 +141,7 @@ fn outliers_are_requests_among_the_requests_of_their_operation_alone() {
         let mut slow = with(&[], true);
         assert_eq!(slow.in_message(&message("shop", &usual[1..])), None);
         assert_eq!(slow.in_message(&message("shop", &[span])), None, "too few to compare with");
-        // Whether the span counted: then there are enough of them.
+        // Whether the span counted: then there are enough spans.
         let again = slow.in_message(&message("shop", &[Made { length_ns: 100 * MS, ..Made::default() }]));
         assert_eq!(again.is_some(), is_request, "kind {kind}, parent: {has_parent}");
         let mut slow = with(&[], true);
@@ -154,7 +154,7 @@ fn outliers_are_requests_among_the_requests_of_their_operation_alone() {
                 found.text.starts_with("shop/GET /cart took 100.0 ms, 99 of 100 before it no more than 1.")
             );
         }
-        // Other operations, also those of other services, have lengths of their own.
+        // Other operations, and other services' operations, have their own lengths.
         for (service, name) in [("bank", "GET /cart"), ("shop", "POST /cart")] {
             assert_eq!(
                 slow.in_message(&message(service, &[Made { name, ..span }])),
@@ -168,7 +168,7 @@ fn outliers_are_requests_among_the_requests_of_their_operation_alone() {
 #[test]
 fn every_span_of_a_message_counts_among_the_lengths() {
     let mut slow = with(&["*/*>50ms"], true);
-    // The slow ones too, by whichever rule.
+    // Slow spans too, by whichever rule.
     let lengths = [60 * MS; MIN_REQUESTS as usize].map(|length_ns| Made { length_ns, ..Made::default() });
     assert!(slow.in_message(&message("shop", &lengths)).is_some());
     let span = Made { length_ns: 10 * MS, ..Made::default() };
@@ -199,7 +199,7 @@ fn no_more_operations_are_looked_at_than_the_limit_and_the_known_ones_stay() {
 fn spans_before_damage_count_and_other_bytes_have_none() {
     let mut bytes = message("shop", &[Made { length_ns: 5 * MS, ..Made::default() }]);
     let whole = bytes.len();
-    // The spans of another resource, which are none.
+    // Another resource's spans, which are invalid.
     bytes.extend(bytes_of(1, &[0x0f, 1, 2]));
     assert!(with(&["*/*>1ms"], false).in_message(&bytes).is_some(), "damage behind a span");
     for cut in [0, 1, whole / 2] {
@@ -224,7 +224,7 @@ fn lengths_are_shown_in_the_unit_that_fits() {
 
 #[test]
 fn the_usual_length_is_the_end_of_the_bucket_in_which_the_99th_of_100_is() {
-    // The numbers of short and long requests, and whether the usual length is that of a short one; `None`: there are too few.
+    // The numbers of short and long requests, and whether the usual length is short; `None`: there are too few.
     for (short, long, is_short) in [
         (MIN_REQUESTS - 1, 0, None),
         (MIN_REQUESTS, 0, Some(true)),
@@ -274,7 +274,7 @@ fn a_threshold_is_read_from_its_ends() {
 fn an_outlier_is_far_beyond_what_99_of_100_before_it_took() {
     let mut lengths = Lengths::default();
     for number in 0..MIN_REQUESTS {
-        // The first of many is no outlier, however long.
+        // The first requests are no outliers, however long.
         assert_eq!(lengths.add(1_000_000 + number), None);
     }
     assert_eq!(lengths.add(4_000_000), None);

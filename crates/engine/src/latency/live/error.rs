@@ -36,7 +36,7 @@ pub enum LiveLatencyError {
     Collect(#[from] CollectError),
 }
 
-/// The reason why a function of the kernel cannot be probed.
+/// The reason not to probe a kernel function.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum KernelRefusal {
@@ -56,7 +56,7 @@ pub enum KernelRefusal {
     NoType,
 }
 
-/// The cost of a call that the kernel has to single-step.
+/// The cost of a single-stepped call.
 fn single_step_cost(per_call_ns: Option<u64>) -> String {
     match per_call_ns {
         Some(ns) => format!(": {:.1} µs a call on this machine", ns as f64 / 1e3),

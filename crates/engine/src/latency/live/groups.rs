@@ -1,4 +1,4 @@
-//! The groups of a target that was counted live.
+//! A live target's groups.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use wakepath_distribution::{GroupBy, Histogram, Unit};
 
 use crate::latency::{Group, GroupKey, Groups, TimeSlice};
 
-/// The slices of each group, by its id and start time; `None` for the groups that came when the table was full.
+/// Each group's slices, by its id and start time; `None` for the groups since the table was full.
 pub(super) type GroupSlices = HashMap<Option<(u64, u64)>, Vec<TimeSlice>>;
 
-/// The groups of a target.
+/// A target's groups.
 pub(super) fn groups(
     by: GroupBy,
     counted: &wakepath_collect::Groups,
@@ -35,8 +35,8 @@ pub(super) fn groups(
     Groups { by, groups }
 }
 
-/// The target's slices by group. `slice_of_reading` holds the index of each reading's slice. Empty where a reading
-/// does not know its groups: the slices would not add up.
+/// The target's slices by group. `slice_of_reading` holds each reading's slice index. Empty if a reading does not know
+/// its groups: the slices would not add up.
 pub(super) fn slices(
     of_target: &[TimeSlice],
     slice_of_reading: &[usize],
@@ -54,7 +54,7 @@ pub(super) fn slices(
             let of_group = slices.entry(*whose).or_default();
             match of_group.last_mut().filter(|last| last.from == slice.from) {
                 Some(last) => {
-                    // Both are of one unit.
+                    // Both have the same unit.
                     let _ = last.histogram.merge(&histogram);
                 }
                 None => of_group.push(TimeSlice { from: slice.from, to: slice.to, histogram }),
@@ -86,7 +86,7 @@ mod tests {
         Counted { id, start_ns, process: None, name: Some(Box::from(*b"x")), counts: counts(1, sum) }
     }
 
-    /// The keys of the groups in their order, and the number of calls of all.
+    /// The groups' keys in order, and the number of calls in all.
     fn order(counted: &wakepath_collect::Groups) -> (Vec<GroupKey>, u64) {
         let found = groups(GroupBy::Process, counted, Unit::Nanoseconds, GroupSlices::new()).groups;
         let calls = found.iter().map(|group| group.histogram.calls()).sum();

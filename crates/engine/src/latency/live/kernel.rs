@@ -1,4 +1,4 @@
-//! The functions of the kernel, and which of them can be probed.
+//! The kernel's functions, and those with probes allowed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use super::target::LiveTarget;
 use crate::latency::LatencySource;
 use crate::latency::target::matching;
 
-/// The files in which the kernel lists the functions that can be traced.
+/// The kernel's lists of traceable functions.
 const TRACEABLE: [&str; 2] = [
     "/sys/kernel/tracing/available_filter_functions",
     "/sys/kernel/debug/tracing/available_filter_functions",
@@ -36,10 +36,10 @@ const NEVER: [&str; 14] = [
     "panic",
 ];
 
-/// The most functions of a pattern that are named as refused.
+/// The maximum number of a pattern's functions named as refused.
 const MAX_NAMED: usize = 5;
 
-/// The functions that a pattern means and that this kernel allows to be probed.
+/// The functions that match a pattern and that this kernel allows to be probed.
 pub(crate) fn kernel_functions(pattern: &Pattern) -> Result<Vec<LiveTarget>, LiveLatencyError> {
     // Without symbols, the name is tried as it stands.
     let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
@@ -56,27 +56,27 @@ pub(crate) fn kernel_functions(pattern: &Pattern) -> Result<Vec<LiveTarget>, Liv
     known.find(pattern, &names, |name| types.describes(name))
 }
 
-/// The functions that the kernel lists.
+/// The functions in the kernel's lists.
 #[derive(Default)]
 struct Known<'a> {
     functions: HashMap<&'a str, Vec<Symbol<'a>>>,
     /// The names at each address: a function may have several.
     by_address: HashMap<u64, Vec<&'a str>>,
-    /// The addresses that can be traced, since the kernel lists one of several names; `None` for no list.
+    /// The addresses of traceable functions: the kernel lists only a single name for each. `None` without the list.
     traceable: Option<HashSet<u64>>,
-    /// Functions that the compiler changed: their names have a suffix after a dot.
+    /// Functions changed by the compiler: their names have a suffix after a dot.
     altered: Vec<&'a str>,
 }
 
 struct Symbol<'a> {
     address: u64,
     module: Option<&'a str>,
-    /// Visible in its own source file only.
+    /// Whether it is visible in its own source file only.
     local: bool,
 }
 
 impl<'a> Known<'a> {
-    /// Reads `/proc/kallsyms` and the list of what can be traced.
+    /// Reads `/proc/kallsyms` and the list of traceable functions.
     fn new(symbols: &'a str, traceable: Option<&str>) -> Self {
         let mut known = Self::default();
         for line in symbols.lines() {
@@ -109,7 +109,7 @@ impl<'a> Known<'a> {
         known
     }
 
-    /// The names that a pattern means, in order; at least one.
+    /// The names that match a pattern, in order; at least one.
     fn meant(&self, pattern: &'a Pattern) -> Result<Vec<&'a str>, LiveLatencyError> {
         let text = pattern.as_str();
         if self.functions.is_empty() && pattern.is_exact() {
@@ -127,7 +127,7 @@ impl<'a> Known<'a> {
         Ok(names)
     }
 
-    /// Those of the named functions that can be probed, with their notes.
+    /// The probeable functions among these names, with their notes.
     fn find(
         &self,
         pattern: &Pattern,
@@ -163,7 +163,7 @@ impl<'a> Known<'a> {
         Ok(found)
     }
 
-    /// The function of that name, under a name for which there is a type.
+    /// The function with this name, under a name with type information.
     fn probed(&self, name: &str, has_type: impl Fn(&str) -> bool) -> Result<KernelFunction, KernelRefusal> {
         let symbols = self.symbols(name);
         if let Some(module) = symbols.iter().find_map(|symbol| symbol.module) {
@@ -178,7 +178,7 @@ impl<'a> Known<'a> {
             return Err(KernelRefusal::Untraceable);
         }
         let also = places.iter().filter_map(|place| self.by_address.get(place)).flatten().copied();
-        // A name that several functions have does not identify this one.
+        // A name shared by several functions does not identify this function.
         let also = also.filter(|name| self.symbols(name).len() == 1);
         let typed = std::iter::once(name).chain(also).find(|name| has_type(name));
         let typed = typed.ok_or(KernelRefusal::NoType)?;
@@ -302,8 +302,7 @@ ffffffffc0000000 t of_module\t[ext4]
         assert_eq!(functions, ["alias", "do_exit", "same", "typed", "vfs_local", "vfs_read", "vfs_write"]);
         let left_out = found[0].notes.iter().filter(|note| note.starts_with("left out `"));
         assert_eq!(left_out.count(), 4, "{found:#?}");
-        // A function may have several names: the kernel lists one of them as traceable, and has a type for
-        // one.
+        // A function may have several names: the kernel lists one as traceable, and has a type for one.
         assert_eq!(find("same").expect("a function").len(), 1);
         let found = find("typed_elsewhere").expect("a function");
         assert_eq!((&*found[0].name, &*function(&found[0]).name), ("kernel:typed_elsewhere", "typed"));

@@ -1,4 +1,4 @@
-//! The processes that pay for probes without having been asked about.
+//! The processes that pay for probes although they are not targets.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(crate) fn other_processes(
     let mut files: Vec<(PathBuf, PathBuf)> = targets.iter().filter_map(file_of).collect();
     files.sort_unstable();
     files.dedup();
-    // Where all processes are asked about, there are no others.
+    // If all processes are asked about, there are no others.
     if files.is_empty() || asked.is_empty() && command.is_empty() {
         return vec![None; targets.len()];
     }

@@ -1,4 +1,4 @@
-//! Looks up on this machine what a target means.
+//! Finds a target's functions, disks and calls on this machine.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::{AllowedProbes, LatencySource};
 use crate::latency::TargetError;
 use crate::latency::target::{LockKind, MAX_LISTED, Target, matching_calls};
 
-/// The targets that `text` means: one, or several for a pattern.
+/// The targets for `text`: one, or several for a pattern.
 pub(super) fn resolve(
     text: &str,
     disks: &[(String, u32)],
@@ -51,7 +51,7 @@ pub(super) fn resolve(
     }
 }
 
-/// The functions that `text` means, for probes on these processes, or on all if there are none.
+/// The functions for `text`, for probes on these processes, or on all if there are none.
 pub(crate) fn user_functions(
     text: &str,
     processes: &[u32],
@@ -90,7 +90,7 @@ pub(crate) fn user_functions(
     Ok(probed)
 }
 
-/// The note of a call that today's C library does not make.
+/// The note about a call that today's C library does not make.
 fn made_instead(name: &str, made: &str) -> String {
     format!("today's C library makes the system call {made} in {name}(): syscall:{made} counts it")
 }

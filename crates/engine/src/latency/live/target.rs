@@ -1,4 +1,4 @@
-//! A target that this machine can count.
+//! A target for live counting.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use wakepath_functions::Function;
 use super::LatencySource;
 use crate::latency::target::LockKind;
 
-/// A target that can be counted on this machine.
+/// A target that this machine can count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LiveTarget {
     pub name: String,

@@ -10,44 +10,44 @@ use super::resolve::{RecordedTarget, TargetKind};
 use crate::latency::target::LockKind;
 use crate::latency::{Distribution, TimeSlice};
 
-/// The way in which a call or wait ended.
+/// The end of a call or wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// Its end was seen.
     Seen,
     /// It never returned.
     Unwound,
-    /// It had not ended when the recording did.
+    /// It had not ended at the recording's end.
     Open,
-    /// Its end was not seen; it was over by then.
+    /// Its end was not seen, but it was over by then.
     Unseen,
 }
 
-/// The time that is counted, and its slices.
+/// The counted time, and its slices.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
-    /// The origin of the times of slices.
+    /// The origin for slice times.
     pub(super) origin: Stamp<Reference>,
     pub(super) from: Stamp<Reference>,
     pub(super) to: Stamp<Reference>,
-    /// The length of a slice, ns; not 0.
+    /// A slice's length, ns; not 0.
     pub(super) every: Option<u64>,
 }
 
 impl Window {
-    /// The number of slices. A rest at the end is a slice of its own only if it is at least a tenth of one.
+    /// The number of slices. A rest at the end is a slice of its own only from a tenth of the length on.
     pub(super) fn slices(&self) -> u64 {
         let (length, Some(every)) = (self.to.since(self.from), self.every) else { return 0 };
         (length / every + u64::from(length % every >= every.div_ceil(10))).max(1)
     }
 
-    /// The index of the slice in which `to` lies.
+    /// The index of the slice around `to`.
     fn slice_at(&self, to: Stamp<Reference>) -> Option<u64> {
         let ended = to.since(self.from).saturating_sub(1);
         Some((ended / self.every?).min(self.slices() - 1))
     }
 
-    /// The slices, before anything is counted.
+    /// The slices, before counting.
     fn empty_slices(&self) -> Vec<TimeSlice> {
         let Some(every) = self.every else { return Vec::new() };
         let slices = self.slices();
@@ -60,7 +60,7 @@ impl Window {
         (0..slices).map(slice).collect()
     }
 
-    /// The distribution of a target, before anything is counted.
+    /// A target's distribution, before counting.
     fn distribution(&self, target: &RecordedTarget) -> Distribution {
         let empty = Histogram::new(Unit::Nanoseconds);
         let slices = self.empty_slices();
@@ -72,7 +72,7 @@ impl Window {
     }
 }
 
-/// The counts of all targets.
+/// All targets' counts.
 #[derive(Debug)]
 pub(super) struct Counters {
     window: Window,
@@ -80,14 +80,14 @@ pub(super) struct Counters {
     pub(super) facts: Facts,
 }
 
-/// Facts about all that was looked at, for the notes.
+/// Facts about all counted waits and segments, for the notes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Facts {
     /// The number of waits for a CPU in which a CPU limit kept the thread off it, and their throttled time, ns.
     pub(super) throttled: (u64, u64),
     /// Whether any wait names its system call.
     pub(super) calls: bool,
-    /// The number of segments that have more than one explanation.
+    /// The number of segments with more than one explanation.
     pub(super) ambiguous: u64,
 }
 
@@ -97,12 +97,13 @@ impl Counters {
         Self { window, distributions: distributions.collect(), facts: Facts::default() }
     }
 
-    /// Whether any target is one of these.
+    /// Whether any target satisfies `which`.
     pub(super) fn want(&self, which: impl Fn(&TargetKind) -> bool) -> bool {
         self.distributions.keys().any(which)
     }
 
-    /// Counts a call or wait if its target was asked for and it ended within the window. `from` is `None` where its beginning was not seen.
+    /// Counts a call or wait that ended within the window, if its target was asked for. It counts as open if it began
+    /// by the window's end and had not ended then. `from` is `None` if its beginning was not seen.
     pub(super) fn count(
         &mut self,
         kind: TargetKind,
@@ -143,7 +144,7 @@ impl Counters {
         self.count(TargetKind::Lock(None), from, to, end);
     }
 
-    /// The distribution of a target, with all that was counted.
+    /// A target's distribution, after counting.
     pub(super) fn take(&mut self, kind: TargetKind) -> Option<Distribution> {
         self.distributions.remove(&kind)
     }
@@ -153,7 +154,7 @@ impl Counters {
 mod tests {
     use super::*;
 
-    /// The distribution of these calls in a window from 200 on: the beginning of each, its end, and how it ended.
+    /// The distribution of these calls in a window from 200 on: each call's beginning, end, and kind of end.
     fn counted(
         to: u64,
         every: Option<u64>,

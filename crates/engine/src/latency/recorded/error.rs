@@ -1,4 +1,4 @@
-//! The errors of latencies from a recording.
+//! The errors for latencies from a recording.
 
 use super::MAX_SLICES;
 use crate::QueryError;

@@ -1,4 +1,4 @@
-//! Looks up in a recording what a target means.
+//! Finds a target's functions, disks, kinds and operations in a recording.
 
 use std::collections::BTreeSet;
 
@@ -12,36 +12,36 @@ use crate::latency::target::{LockKind, MAX_LISTED, Target, matching, matching_ca
 use crate::latency::{LatencySource, TargetError};
 use crate::requests::{OperationIndex, Traced};
 
-/// The kind of thing that is counted.
+/// A target's kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum TargetKind {
-    /// Calls of a function, by its number.
+    /// A function's calls, by its number.
     Function(u32),
     /// Waits for a CPU.
     RunQueue,
-    /// Requests of a device, or of all.
+    /// A device's requests; `None`: all devices'.
     Disk(Option<u32>),
     /// Waits in a system call.
     Blocked(u32),
-    /// Waits for locks, of users or the kernel where `None`.
+    /// Waits for user or kernel locks; `None`: for both.
     Lock(Option<LockKind>),
-    /// Segments of the asked threads' paths.
+    /// Segments in the chosen threads' paths.
     Segment(SegmentKind),
-    /// Spans of an operation.
+    /// An operation's spans.
     Span(OperationIndex),
 }
 
-/// A target that can be counted in a recording.
+/// A target for counting in a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RecordedTarget {
     pub(super) name: String,
     pub(super) kind: TargetKind,
-    /// Whether it is one of several that a pattern matches: it is left out if it has no latencies.
+    /// Whether a pattern found it: it is left out if it has no latencies.
     pub(super) of_pattern: bool,
 }
 
 impl RecordedTarget {
-    /// A target that was asked for by its name.
+    /// A target asked for by its name.
     pub(super) fn new(name: impl Into<String>, kind: TargetKind) -> Self {
         Self { name: name.into(), kind, of_pattern: false }
     }
@@ -61,8 +61,7 @@ impl TargetKind {
     }
 }
 
-/// The targets that `text` means, on `host` alone if there is one: one, or several for a pattern or for a disk of
-/// several hosts.
+/// The targets for `text`, on `host` alone if it is set: one, or several for a pattern or for a disk on several hosts.
 pub(super) fn resolve(
     recorded: &Recorded,
     traced: Option<&Traced>,
@@ -80,7 +79,7 @@ pub(super) fn resolve(
             Ok(targets(&pattern, matching_calls("blocked", &pattern, TargetKind::Blocked)?))
         }
         Target::Segment(pattern) => {
-            // The target that is a disk is called `disk`.
+            // The target for disks is called `disk`, and here as well.
             let alias = pattern.as_str() == "disk";
             let pattern = if alias { Pattern::new(SegmentKind::BlockDevice.name()) } else { pattern };
             let kinds = SegmentKind::ALL.into_iter().map(|kind| (kind.name(), TargetKind::Segment(kind)));
@@ -104,8 +103,8 @@ fn targets(pattern: &Pattern, found: Vec<(String, TargetKind)>) -> Vec<RecordedT
     found.into_iter().map(|(name, kind)| RecordedTarget { name, kind, of_pattern }).collect()
 }
 
-/// Devices by their names, or by their numbers where no name is recorded: `disk:8:0`. Several hosts may have one
-/// each.
+/// Devices by their names, or by their numbers where no name is recorded: `disk:8:0`. Several hosts may have a device
+/// with this name.
 fn disks(
     recorded: &Recorded,
     name: &str,
@@ -146,7 +145,7 @@ fn disks(
     Ok(found.into_iter().map(one).collect())
 }
 
-/// Operations of services by their names, `SERVICE/OPERATION`.
+/// Services' operations by their names, `SERVICE/OPERATION`.
 fn spans(traced: Option<&Traced>, pattern: &Pattern) -> Result<Vec<RecordedTarget>, RecordedLatencyError> {
     let operations = traced.map_or(&[][..], |traced| &traced.spans.operations);
     if operations.is_empty() {
@@ -164,7 +163,7 @@ fn spans(traced: Option<&Traced>, pattern: &Pattern) -> Result<Vec<RecordedTarge
     Ok(found)
 }
 
-/// Functions whose calls were recorded: by the whole name, or by the function without the file.
+/// Functions with recorded calls: by the whole name, or by the function without the file.
 fn functions(recorded: &Recorded, text: &str) -> Result<Vec<RecordedTarget>, RecordedLatencyError> {
     let pattern = Pattern::new(text);
     let names = recorded.survey.names.targets();
@@ -177,7 +176,7 @@ fn functions(recorded: &Recorded, text: &str) -> Result<Vec<RecordedTarget>, Rec
             .map_or_else(|_| without_file(), |target| pattern.matches(target.function.as_str()));
         pattern.matches(name) || by_function
     };
-    // A function that was asked for when recording is an answer even without calls.
+    // A function asked for at recording time is an answer even without calls.
     let target = |(number, name): &(u32, String)| RecordedTarget::new(name, TargetKind::Function(*number));
     let found: Vec<_> = names.iter().filter(|(_, name)| is_meant(name)).map(target).collect();
     match (found.is_empty(), names.is_empty(), text.contains(':')) {

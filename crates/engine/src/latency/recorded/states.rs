@@ -1,4 +1,4 @@
-//! Counts the waits of threads from their state intervals.
+//! Counts threads' waits from their state intervals.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{QueueExit, ThreadIndex, ThreadState, Waker};
@@ -11,7 +11,7 @@ use crate::latency::target::LockKind;
 /// A wait for a CPU under way.
 #[derive(Debug, Clone, Copy)]
 struct Queued {
-    /// Its beginning; `None` where that is not known.
+    /// Its beginning; `None` where not known.
     since: Option<Stamp<Reference>>,
     /// The time for which a CPU limit has kept the thread off the CPU, ns.
     throttled: u64,
@@ -30,14 +30,14 @@ pub(super) fn count(recorded: &Recorded, thread: ThreadIndex, counters: &mut Cou
     let mut queued: Option<Queued> = None;
     let intervals = graph.state_intervals(thread);
     for (index, interval) in (0..intervals.len()).filter_map(|index| Some((index, intervals.get(index)?))) {
-        // A thread that was introduced may have waited before; one that an event showed began to wait then.
+        // An introduced thread may have waited before; a thread first shown by an event began to wait then.
         let was_there = index == 0 && row.introduced == Some(row.first);
         let since = known(interval.from).filter(|_| !was_there);
         let limited = matches!(interval.state, ThreadState::Throttled { .. });
         match interval.state {
             ThreadState::Runnable { .. } | ThreadState::Throttled { .. } => {
-                // A thread that the limit releases still waits, and so does one that was moved to another queue; otherwise it ran
-                // in between, if for 0 ns.
+                // A thread released by the limit still waits, and so does a thread moved to another queue; otherwise it ran in between, if
+                // for 0 ns.
                 if let Some(before) = queued.filter(|before| (!before.limited && !before.moved) || limited) {
                     count_queued(before, interval.from, Ending::Seen, counters);
                     queued = None;
@@ -58,7 +58,7 @@ pub(super) fn count(recorded: &Recorded, thread: ThreadIndex, counters: &mut Cou
             }
         }
         let Some(wait) = graph.wait(&interval) else { continue };
-        // A wait for a CPU began at the wake-up; its time, or that of the switch-in, was not seen.
+        // A wait for a CPU began at the wake-up; the wake-up's time, or the switch-in's, was not seen.
         let next = intervals.get(index + 1).map(|next| next.state);
         if matches!(
             (wait.end, next),

@@ -8,7 +8,7 @@ use super::*;
 use crate::{Answer, Host, Subject, path};
 use wakepath_loaded::testing::{event, read, thread};
 
-/// Two threads of a process, one of another, which the first one started. The lines give the times.
+/// Two threads of a process, and a thread of another process, which the first started. The lines give the times.
 const TRACE: &str = "
 thread a tid=10
 thread b tid=11 tgid=10
@@ -67,7 +67,7 @@ fn thread_of(tid: u32) -> ThreadFilter {
     ThreadFilter::Subject(Subject::Tid(Tid(tid)))
 }
 
-/// The sum of all latencies that were counted, ns.
+/// The sum of all counted latencies, ns.
 fn total(latency: &RecordedLatency) -> u128 {
     latency.targets.iter().map(|target| target.histogram.sum()).sum()
 }
@@ -80,7 +80,7 @@ fn of(whom: ThreadFilter, targets: &[&str]) -> RecordedQuery {
     }
 }
 
-/// The answer to a question: for each target its name, the number and sum of its latencies, and the calls not in them.
+/// The answer to a question: each target's name, the number and sum of its latencies, and the calls not in them.
 fn ask(recorded: &Recorded, query: &RecordedQuery) -> String {
     let told = match recorded_latency(recorded, query) {
         Ok(told) => told.targets,
@@ -160,7 +160,7 @@ thread e tid=14 blocked
 ";
     let mut events = wakepath_scenario::text::parse(trace).expect("a trace").events;
     let before = events.partition_point(|event| event.at.ns() <= 150);
-    // By then an event had shown it.
+    // An event had shown it by then.
     events.insert(before, event(150, 0, 10, thread(20, 20, 1, "late")));
     let recorded = read(&events);
     let told = |tid| ask(&recorded, &of(thread_of(tid), &["runqueue"]));
@@ -216,7 +216,7 @@ fn whose_latencies_are_counted_is_as_the_recording_was_made_or_as_it_is_asked() 
         (Some(command), ThreadFilter::All, all),
         (Some(EventKind::Mark(Mark::Target(Tid(20)))), ThreadFilter::Recorded, "runqueue 1 of 600 1 unseen"),
         (None, ThreadFilter::Processes(vec![Tid(20)]), "runqueue 1 of 600 1 unseen"),
-        // With what it started.
+        // With its descendants.
         (None, ThreadFilter::Processes(vec![Tid(10)]), all),
         (None, ThreadFilter::Processes(vec![Tid(30)]), "runqueue 0 of 0"),
         (None, ThreadFilter::Processes(vec![Tid(11)]), "no process 11 in this recording"),
@@ -297,7 +297,7 @@ fn segments_are_those_of_the_path() {
     assert_eq!(ask(&recorded, &query), "segment:network 0 of 0");
     query.targets = vec![String::from("segment:disk")];
     assert_eq!(ask(&recorded, &query), "segment:block_device 0 of 0", "as the target that is one is called");
-    // With several threads, the path of each one.
+    // Several threads: each thread's path.
     query = of(ThreadFilter::Processes(vec![Tid(10)]), &["segment:*"]);
     let told = recorded_latency(&recorded, &query).expect("an answer");
     assert_eq!(total(&told), 2200, "two threads, two paths");
@@ -350,7 +350,7 @@ thread b tid=20 blocked
     }
 }
 
-/// The recordings of the hosts `web` and `db`, which do the same; on `db` it takes twice the time.
+/// The recordings of the hosts `web` and `db`, which do the same; `db` takes twice the time.
 fn on_two_hosts(trace: &str) -> Recorded {
     let mut numbering = Numbering::default();
     let mut events = Vec::new();
@@ -425,7 +425,7 @@ fn what_a_recording_does_not_hold_is_refused_with_what_it_holds() {
     many.targets = vec![String::from("./app:f")];
     assert_eq!(ask(&long, &many), "no calls of `./app:f` were recorded, nor of any other function");
     assert_eq!(ask(&read(&[]), &many), "the recording holds no events");
-    // In another tracer's trace, no loss is known, which does not mean that there is none.
+    // In another tracer's trace, no loss is known, which does not mean no loss.
     let mut of_another = long;
     of_another.tracer = Some(Name::from("lttng-modules"));
     let told = recorded_latency(&of_another, &of(ThreadFilter::All, &["lock:user"])).expect("an answer");
@@ -487,7 +487,7 @@ fn what_limits_the_meaning_of_a_target_is_noted() {
     empty.tracer = Some(Name::from("lttng-modules"));
     assert_eq!(notes(&empty, "lock:user").len(), 2);
     assert_eq!(notes(&empty, "lock:kernel"), [KERNEL]);
-    // The recording holds what was asked for, or would show it.
+    // The recording holds the targets in question, or would show them.
     let recorded = recorded(&[]);
     for (target, expected) in [
         ("disk", &[][..]),

@@ -1,4 +1,4 @@
-//! The threads whose latencies are counted, and the windows of their paths.
+//! The counted threads, and their paths' windows.
 
 use std::collections::HashSet;
 
@@ -14,47 +14,46 @@ use crate::{Name, PathQuery, QueryError, Recorded, Scope, Subject};
 /// A choice of threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ThreadFilter {
-    /// Those that the recording was made for: its command, or the processes or the cgroup that it names; all
-    /// threads where it names none.
+    /// The recording's targets: its command, processes or cgroup; all threads if it has none.
     #[default]
     Recorded,
     /// All threads.
     All,
-    /// These processes and those that they start.
+    /// These processes and their descendants.
     Processes(Vec<Tid>),
-    /// One process alone, one thread, or the threads of a name or a cgroup.
+    /// A single process, a single thread, or the threads with a name or in a cgroup.
     Subject(Subject),
 }
 
-/// The threads whose latencies were counted.
+/// The counted threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Population {
     /// All threads.
     All,
-    /// The recorded command, by its words, and the processes that it started.
+    /// The recorded command, by its words, and its descendants.
     Command(Vec<Name>),
-    /// These processes and those that they started.
+    /// These processes and their descendants.
     Processes(Vec<Tid>),
-    /// Threads that were chosen one by one: their number.
+    /// The number of individually chosen threads.
     Threads(usize),
 }
 
-/// The threads that a filter selects.
+/// A filter's threads.
 pub(super) struct SelectedThreads {
     pub(super) population: Population,
-    /// By index; `None`: all.
+    /// Whether each thread is selected, by index; `None`: all threads.
     threads: Option<Vec<bool>>,
 }
 
 impl SelectedThreads {
-    /// Whether the thread is one of them.
+    /// Whether the thread is selected.
     pub(super) fn contain(&self, thread: ThreadIndex) -> bool {
         let Some(threads) = &self.threads else { return true };
         threads.get(thread.0 as usize).copied().unwrap_or(false)
     }
 
-    /// Whether the thread that had this id between `from` and `to` is one of them; an unknown thread is one only
-    /// where all threads are.
+    /// Whether the thread with this id between `from` and `to` is selected; an unknown thread is selected only with all
+    /// threads.
     pub(super) fn contain_tid(
         &self,
         recorded: &Recorded,
@@ -67,7 +66,7 @@ impl SelectedThreads {
     }
 }
 
-/// The same question as one for paths.
+/// The same question about paths.
 fn as_path(query: &RecordedQuery, subject: Subject) -> PathQuery {
     PathQuery {
         subject,
@@ -79,7 +78,7 @@ fn as_path(query: &RecordedQuery, subject: Subject) -> PathQuery {
     }
 }
 
-/// The threads that the question selects.
+/// The question's threads.
 pub(super) fn select(
     recorded: &Recorded,
     query: &RecordedQuery,
@@ -139,12 +138,12 @@ fn with_descendants(recorded: &Recorded, processes: &[Tid], population: Populati
     let is_of = |process: Tid, at: Stamp<Reference>| {
         processes.iter().any(|&ancestor| recorded.descends(process, ancestor, at))
     };
-    // Its own process may have ended before it was last seen.
+    // The thread's process may have ended before the thread was last seen.
     let is_meant = |_, thread: &Thread| thread.tgid().is_some_and(|process| is_of(process, thread.first));
     SelectedThreads { population, ..selected(recorded, is_meant) }
 }
 
-/// The windows whose paths the question is about: of the command, or of each thread.
+/// The windows of the question's paths: the command's, or each thread's.
 pub(super) fn windows(
     recorded: &Recorded,
     query: &RecordedQuery,

@@ -3,7 +3,8 @@
 use crate::requests::JoinedBy;
 use crate::requests::join::testing::made;
 
-/// Two processes, one forked by the other, of which each began a span with the same ids in a goroutine; and the same numbers on another host.
+/// Two processes, the second forked by the first. Each began a span with the same ids in a goroutine; and the same
+/// numbers occur on another host.
 const HOSTS: &str = "
     host web3 realtime=1000000
     thread a tid=10
@@ -33,18 +34,18 @@ const HOSTS: &str = "
 #[test]
 fn a_span_began_in_the_goroutine_of_its_host_and_of_the_process_that_its_service_names() {
     for (service, span, expected) in [
-        // The other host's goroutine began one with the same ids.
+        // The other host's goroutine began a span with the same ids.
         ("host=web3", "a/a 1000100..1000700", Some(7)),
         ("host=db1", "a/a 9000100..9000700", Some(5)),
         ("host=web3", "b/b 1000100..1000700", Some(9)),
         ("host=web3", "d/d 1000100..1000700", None),
-        // Two processes gave the same ids: the number decides, where the service has one.
+        // Two processes gave the same ids: the process number decides, if the service has it.
         ("host=web3", "c/c 1000110..1000700", None),
         ("host=web3 pid=11", "c/c 1000110..1000700", Some(9)),
-        // The other one was forked by this one, and might send under its number too.
+        // The other process was forked by this one, and might send under its number too.
         ("host=web3 pid=10", "c/c 1000110..1000700", Some(7)),
         ("host=web3 pid=77", "c/c 1000110..1000700", None),
-        // One that its number rules out, where another process of the service was seen.
+        // A span ruled out by the number, where another process of the service was seen.
         ("host=web3 pid=11", "a/a 1000100..1000700\nc/c 1000110..1000700", None),
     ] {
         let made = made(HOSTS, &format!("service s {service}\n{span}"));

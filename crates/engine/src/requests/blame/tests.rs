@@ -39,7 +39,8 @@ const CHAIN: &str = "
     1000 c0 idle stopped
 ";
 
-/// The pieces of a request's path, each with its time, the request that its thread worked for and those that the path waited for; then the sums.
+/// A request path's pieces, each with its time, its thread's request and the requests that the path waited for; then
+/// the sums.
 fn blamed(made: &Made, asked: &str) -> String {
     let joined = made.joined();
     let answer = explained(&joined, made.request(asked), Algorithm::Active);
@@ -91,11 +92,11 @@ fn a_request_waits_for_the_last_of_the_requests_whose_threads_wait_for_each_othe
     let a = "service s\na/a 1000000..1000900 tid=10";
     for (others, expected) in [
         ("", "110 a/a thread; 900 a/a thread; "),
-        // Two waits above the kernel's thread: the innermost one works for nothing that is known.
+        // Two waits above the kernel's thread: the innermost works for no known request.
         ("b/b 1000000..1000900 tid=11", "b"),
         ("c/c 1000000..1000900 tid=12", "c"),
         ("b/b 1000000..1000900 tid=11\nc/c 1000000..1000900 tid=12", "c through b"),
-        // A part of the request itself is no blocker, nor what waits for it.
+        // A part of the request itself is no blocker, nor is a request that waits for it.
         ("a/b < a 1000000..1000900 tid=11", ""),
         ("b/b 1000000..1000900 tid=11\na/c < a 1000000..1000900 tid=12 server", "own"),
         ("a/b < a 1000000..1000900 tid=11 server\nc/c 1000000..1000900 tid=12", "c"),
@@ -140,7 +141,7 @@ fn a_request_whose_spans_did_not_come_blocks_by_its_trace() {
     for (context, expected) in [
         ("d/d", "by missing d 595"),
         ("d/d unsampled", "by missing d 595 unsampled"),
-        // A part of the request that did not come.
+        // A part of the request that did not arrive.
         ("a/d", ""),
         ("none", ""),
     ] {

@@ -1,11 +1,11 @@
-//! The threads of requests by connection and time.
+//! Requests' threads by connection and time.
 
 use super::*;
 use crate::requests::JoinedBy;
 use crate::requests::join::testing::{Made, at, made};
 
-/// A server of two threads with a connection each: `one` answers at 6,100 µs what came at 500 µs, `two` at 5,100 µs what came at 800 µs.
-/// Times in units of 100 µs.
+/// A server with two threads and a connection for each: `one` answers data from 500 µs at 6,100 µs, `two` answers data from 800 µs at 5,100
+/// µs. Times in units of 100 µs.
 const SERVER: &str = "
     host web3 realtime=0
     flow ask_a 127.0.0.1:40001 > 127.0.0.1:8080
@@ -37,7 +37,7 @@ fn scaled(hosts: &str) -> String {
     hosts.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The thread of each request by its connection; `-` where it is not known.
+/// Each request's thread by its connection; `-` where not known.
 fn threads(made: &Made) -> String {
     let joined = made.joined();
     let requests = (0..).map(RequestIndex).zip(&made.traced.requests.requests);
@@ -53,7 +53,7 @@ fn threads(made: &Made) -> String {
 fn the_thread_that_answers_next_to_the_end_of_a_servers_span_has_its_request() {
     for (spans, expected) in [
         ("a/a 600000..6000000 server\nb/b 900000..5000000 server", "a/a:one b/b:two"),
-        // Two kinds of spans that answer no call, and one whose thread is known.
+        // Two kinds of spans that answer no call, and a span with a known thread.
         ("a/a 600000..6000000 client", "a/a:-"),
         ("a/a 600000..6000000", "a/a:-"),
         ("a/a 600000..6000000 server tid=11", "a/a:-"),
@@ -68,7 +68,7 @@ fn the_thread_that_answers_next_to_the_end_of_a_servers_span_has_its_request() {
         ("a/a 900000..5420000 server", "a/a:two"),
         // It ended long before the answer.
         ("a/a 600000..1000000 server", "a/a:-"),
-        // Two spans lie beside one exchange: one of them is nearer.
+        // Two spans lie beside an exchange: one is nearer.
         ("a/a 600000..6000000 server\nc/c 700000..5700000 server", "a/a:one c/c:-"),
         ("a/a 600000..6000000 server\nc/c 700000..6000000 server", "a/a:- c/c:-"),
     ] {
@@ -103,7 +103,7 @@ fn a_request_belongs_to_a_thread_of_its_host_and_its_process() {
 #[test]
 fn only_a_port_at_which_others_call_answers() {
     let client = SERVER.replace(":40001", ":80").replace(":8080", ":40009");
-    // Its handshake says who called, whatever the ports are.
+    // Its handshake shows the caller, whatever the ports are.
     let syn = client.replace(
         "5 c0 one/net_rx in ask_a",
         "4 c0 one/net_rx in ask_a seq=1 len=0 flags=2\n5 c0 one/net_rx in ask_a",
@@ -130,7 +130,7 @@ fn the_nearest_answer_is_clear_where_each_other_thread_answered_twice_as_far_and
         (&[(1_000, 1), (22_000, 2)], Some(1_000)),
         (&[(100_000, 1), (219_999, 2)], None),
         (&[(100_000, 1), (220_000, 2)], Some(100_000)),
-        // Another answer of the same thread says the same.
+        // Another answer from the same thread leads to the same result.
         (&[(0, 1), (10, 1), (20_000, 2)], Some(0)),
         (&[(0, 1), (10, 1), (19_999, 2)], None),
         (&[(u64::MAX, 1), (u64::MAX, 2)], Some(u64::MAX)),
@@ -149,7 +149,7 @@ fn a_thread_worked_for_a_request_while_it_had_no_other_one() {
         (&[(1, 10, 20), (2, 15, 30)], &[(1, 10, 20, 0), (2, 15, 30, 1)]),
         // Both from 15 to 20.
         (&[(1, 10, 20), (1, 15, 30)], &[(1, 10, 15, 0), (1, 20, 30, 1)]),
-        // One within another one: behind it, nothing shows whether the outer one goes on.
+        // A span within another: behind it, nothing shows whether the outer span goes on.
         (&[(1, 10, 40), (1, 20, 30)], &[(1, 10, 20, 0)]),
         (&[(1, 10, 40), (1, 20, 30), (1, 50, 60)], &[(1, 10, 20, 0), (1, 50, 60, 2)]),
         (&[(1, 10, 20), (1, 10, 20)], &[]),
@@ -183,12 +183,12 @@ fn an_exchange_fits_that_was_asked_before_the_span_and_answered_within_it_or_lit
         // It is as late as the span is long.
         (exchange(9 * ms, 14 * ms, 1), Some((2 * ms, ms))),
         (exchange(9 * ms, 14 * ms + 1, 1), None),
-        // Answered before it began, or asked behind that, but for the unit of its times.
+        // Answered before it began, or asked after its beginning, but for the time unit.
         (exchange(9 * ms, 10 * ms, 1), None),
         (exchange(9 * ms, 10 * ms + 1, 1), Some((2 * ms - 1, ms))),
         (exchange(10 * ms + 1_000, 12 * ms, 1), Some((0, 0))),
         (exchange(10 * ms + 1_001, 12 * ms, 1), None),
-        // No thread of the process.
+        // Not a thread of the process.
         (exchange(9 * ms, 12 * ms, 7), None),
     ] {
         let fits = fits(&[one], &asked, 1_000, &mut |one| one.thread != ThreadIndex(7));
@@ -200,7 +200,7 @@ fn an_exchange_fits_that_was_asked_before_the_span_and_answered_within_it_or_lit
         let fits = fits(&[exchange(9 * ms, answered, 1)], &short, 1, &mut |_| true);
         assert_eq!(!fits.is_empty(), expected, "an answer is a millisecond late, or more: {answered}");
     }
-    // The nearest one first, and 64 on each side of the end.
+    // The nearest first, and 64 on each side of the end.
     let many: Vec<_> = (0..200).map(|nth| exchange(9 * ms, 11 * ms + nth * 10_000, 1)).collect();
     let fits = fits(&many, &asked, 1, &mut |_| true);
     assert_eq!((fits.len(), fits[0].gap_ns, fits[0].place), (128, 0, 100));

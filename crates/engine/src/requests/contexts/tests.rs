@@ -1,9 +1,9 @@
-//! The spans that threads say they work for: the requests of these, and the clocks of their processes.
+//! The spans in threads' contexts: their requests, and their processes' clocks.
 
 use super::*;
 use crate::requests::join::testing::{Made, at, made};
 
-/// `a` says that it works for `a/a`, hands it over to `b` by a wake-up at 400, and turns to `c/c`; `b` works for `a/a` until 800.
+/// `a` publishes `a/a`, hands it over to `b` by a wake-up at 400, and turns to `c/c`; `b` works for `a/a` until 800.
 const HOST: &str = "
     host web3 realtime=1000000
     thread a tid=10
@@ -60,7 +60,7 @@ fn a_request_begins_in_the_thread_that_worked_for_its_root_first_else_for_any_of
     assert_eq!(joined(SPANS, "a/a").as_deref(), Some("a"));
     assert_eq!(joined(SPANS, "c/c").as_deref(), Some("a"));
     assert_eq!(joined(SPANS, "d/d"), None);
-    // No thread said the root's: the first that said another span has it.
+    // No thread published the root: the first thread with another of its spans has it.
     let other_root = SPANS.replace("a/a 1000050", "a/e 1000050").replace("< a 1000350", "< e 1000350");
     assert_eq!(joined(&other_root, "a/b").as_deref(), Some("b"));
     // `b` works for the root, later than `a` for a part.

@@ -1,4 +1,4 @@
-//! The states of a request's time, and its accesses to disks.
+//! The states in a request's time, and its disk accesses.
 
 use wakepath_critical_path::SegmentKind;
 
@@ -32,12 +32,12 @@ fn disk(made: &Made, asked: &str) -> Option<DiskAccesses> {
 fn accesses_to_disks_are_those_of_the_threads_of_a_request_and_of_its_parts_in_its_time() {
     let sum = |count, open, bytes, total_ns| Some(DiskAccesses { count, open, bytes, total_ns });
     for (spans, expected) in [
-        // The third one had not ended.
+        // The third access had not ended.
         ("a/a 1000050..1000800 tid=10", sum(3, 1, 4096 + 1024 + 2048, 150)),
-        // A span takes those from its beginning on, and none at its end.
+        // A span takes accesses from its beginning on, and none at its end.
         ("a/a 1000100..1000300 tid=10", sum(1, 0, 4096, 100)),
         ("a/a 1000101..1000301 tid=10", sum(1, 1, 1024, 0)),
-        // A part in another thread; one of another request.
+        // A part in another thread; then another request.
         ("a/a 1000050..1000300 tid=10\na/b < a 1000140..1000160 tid=11 server", sum(2, 0, 4096 + 512, 200)),
         ("a/a 1000050..1000300 tid=10\nc/c 1000140..1000160 tid=11", sum(1, 0, 4096, 100)),
         ("a/a 1000050..1000800", sum(0, 0, 0, 0)),
@@ -108,7 +108,7 @@ fn the_states_of_a_requests_time_are_added_up_with_their_bases_the_largest_first
     }
     let sums = states.finish();
     let found: Vec<_> = sums.iter().map(|sum| (sum.state.name(), sum.total_ns, sum.basis.measured)).collect();
-    // That another request blocks is inferred, however well the time itself is known.
+    // Blocking by another request is inferred, however well the time itself is known.
     assert_eq!(found, [("blocked_by_request", 50, 0), ("running", 40, 30), ("timer", 40, 40)]);
     assert_eq!((sums[0].basis.inferred, sums[1].basis.ambiguous), (50, 10));
     assert_eq!(at(0), Stamp::MIN);

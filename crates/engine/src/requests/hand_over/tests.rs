@@ -1,4 +1,4 @@
-//! The path of requests that threads hand over to each other.
+//! The paths of requests that threads hand over to each other.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use wakepath_critical_path::Algorithm;
 use super::*;
 use crate::requests::join::testing::{Made, at, made};
 
-/// The parts of the path of a request that was handed over: the end of each, its thread, and its kind; `None` where one thread has it.
+/// The path's parts for a handed-over request: each part's end, thread, and kind; `None` if a single thread has it.
 fn path(made: &Made, asked: &str) -> Option<String> {
     let (joined, request) = (made.joined(), made.request(asked));
     let (from, to) = joined.times(request);
@@ -21,7 +21,7 @@ fn path(made: &Made, asked: &str) -> Option<String> {
     Some(text)
 }
 
-/// `reader` hands `a/a` over at 200, while `worker` works for `c/c` until 500; then that takes `a/a` up.
+/// `reader` hands `a/a` over at 200, while `worker` works for `c/c` until 500; then `worker` picks `a/a` up.
 const BUSY: &str = "
     host web3 realtime=1000000
     thread reader tid=10 blocked
@@ -61,7 +61,7 @@ fn a_request_that_one_thread_has_has_no_path_of_several() {
     assert_eq!(path(&made(BUSY, SPANS), "c/c"), None);
 }
 
-/// Two threads that hand one request to each other `count` times, 100 ns each.
+/// Two threads that hand a request to each other `count` times, 100 ns each.
 fn handed_over(count: u64) -> Made {
     let end = 100 * (count + 1);
     let mut host = String::from(
@@ -137,7 +137,7 @@ fn the_last_call_that_was_under_way_and_the_first_note_of_a_queue_are_looked_up(
 const A: ThreadIndex = ThreadIndex(0);
 const B: ThreadIndex = ThreadIndex(1);
 
-/// The turns from 0 to 100 of such stints, each as its thread, and since when it waits, begins and ends.
+/// The turns from 0 to 100 for these stints, each as its thread, wait since, beginning and end.
 fn found(stints: &[(ThreadIndex, u64, u64)]) -> Vec<(ThreadIndex, u64, u64, u64)> {
     let at = Stamp::from_ns;
     let stints: Vec<OfThread> =
@@ -165,7 +165,7 @@ fn behind_its_last_stint_a_thread_still_has_the_request() {
 
 #[test]
 fn the_turns_of_many_stints_are_those_that_a_look_at_all_of_them_finds_at_each_step() {
-    /// The threads that have the turns and their beginnings, the last one first, by looking at all stints at each step.
+    /// The threads with the turns, and their beginnings, the last first, by looking at all stints at each step.
     fn slowly(stints: &[OfThread]) -> Vec<(ThreadIndex, Stamp<Reference>)> {
         let (mut found, mut at): (Vec<(ThreadIndex, _)>, _) = (Vec::new(), Stamp::from_ns(100));
         while at > Stamp::MIN {

@@ -1,4 +1,4 @@
-//! Recordings of hosts and spans as text, for tests of how they are joined.
+//! Hosts' recordings and spans as text, for tests that join them.
 //!
 //! ```text
 //! host web3 realtime=1000              the recording of a host, whose realtime clock read this at its 0
@@ -23,7 +23,7 @@ use wakepath_wait_graph::{Builder, ThreadIndex};
 
 use crate::requests::{Joined, Traced, join};
 
-/// The recordings of hosts, read as one, and the spans.
+/// The hosts' recordings, read as one, and the spans.
 pub(crate) struct Made {
     pub(crate) recorded: Recorded,
     pub(crate) traced: Traced,
@@ -44,19 +44,19 @@ fn times<C>(text: &str) -> (Stamp<C>, Stamp<C>) {
     (Stamp::from_ns(number(from)), Stamp::from_ns(number(to)))
 }
 
-/// The id of a digit, as contexts of traces as text have it.
+/// A digit's id, as in the contexts of textual traces.
 fn id<const BYTES: usize>(digit: &str) -> [u8; BYTES] {
     [u8::from_str_radix(&digit.repeat(2), 16).unwrap_or_else(|_| panic!("no digit: {digit}")); BYTES]
 }
 
-/// The recordings of these hosts, read as one, with these spans.
+/// These hosts' recordings, read as one, with these spans.
 pub(crate) fn made(hosts: &str, spans: &str) -> Made {
     let recorded = recorded(hosts);
     let traced = traced(spans, recorded.sources.clone());
     Made { recorded, traced }
 }
 
-/// The recordings of these hosts, read as one.
+/// These hosts' recordings, read as one.
 pub(crate) fn recorded(hosts: &str) -> Recorded {
     let mut all: Vec<(Vec<&str>, String)> = Vec::new();
     for line in hosts.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -99,7 +99,7 @@ pub(crate) fn recorded(hosts: &str) -> Recorded {
     recorded
 }
 
-/// `offset` is realtime less the host's clock, as the description of its recording says it.
+/// `offset` is realtime less the host's clock, from its recording's description.
 fn described(place: usize, words: &[&str]) -> Description {
     Description {
         path: format!("{place}.rec").into(),
@@ -124,7 +124,7 @@ fn clock<T>(words: &[&str]) -> Transform<wakepath_clock::Local, T> {
     Transform::line(line, ErrorBound::Within(0))
 }
 
-/// The requests of these spans; the recordings that received them are these.
+/// The requests in these spans, received by these recordings.
 pub(crate) fn traced(text: &str, recordings: Vec<std::path::PathBuf>) -> Traced {
     let mut spans = Spans { resolution_ns: 1, ..Spans::default() };
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -153,7 +153,7 @@ fn add(spans: &mut Spans, ids: &str, parent: Option<&str>, time: &str, more: &[&
     let (from, to) = times(time);
     let kinds = [("server", Kind::Server), ("client", Kind::Client), ("consumer", Kind::Consumer)];
     let kind = kinds.iter().find(|(name, _)| more.contains(name)).map_or(Kind::Internal, |(_, kind)| *kind);
-    // `turns=FROM..TO,FROM..TO`, each behind the number of its thread and `@` if those in all threads are noted.
+    // `turns=FROM..TO,FROM..TO`, each behind its thread's number and `@` if turns in all threads are noted.
     let turns = option(more, "turns").map(|text| {
         let turns = text.split(',').map(|turn| match turn.split_once('@') {
             Some((tid, turn)) => (Some(number(tid)), times(turn)),
@@ -184,7 +184,7 @@ impl Made {
         join(&self.recorded, &self.traced).expect("the first host's realtime is known")
     }
 
-    /// The span with these ids, of the service of this name if several gave them: `a/b` or `a/b of web`.
+    /// The span with these ids, from the service with this name if several gave them: `a/b` or `a/b of web`.
     pub(crate) fn span(&self, asked: &str) -> SpanIndex {
         let (ids, of) = asked.split_once(" of ").map_or((asked, None), |(ids, of)| (ids, Some(of)));
         let is_asked = |span: &SpanIndex| {
@@ -195,22 +195,22 @@ impl Made {
         found.unwrap_or_else(|| panic!("no span {asked}"))
     }
 
-    /// The request of a span.
+    /// A span's request.
     pub(crate) fn request(&self, asked: &str) -> RequestIndex {
         self.traced.requests.of_span(self.span(asked))
     }
 
-    /// The ids of a span.
+    /// A span's ids.
     pub(crate) fn ids(&self, span: SpanIndex) -> &str {
         &self.traced.spans.operation(span).name
     }
 
-    /// The ids of a request's root span.
+    /// A request's root span's ids.
     pub(crate) fn root(&self, request: RequestIndex) -> &str {
         self.ids(self.traced.request(request).root)
     }
 
-    /// The thread of this name.
+    /// The thread with this name.
     pub(crate) fn thread(&self, name: &str) -> ThreadIndex {
         let threads = self.recorded.graph.threads().map(|(index, _)| index);
         threads
@@ -219,7 +219,7 @@ impl Made {
             .unwrap_or_else(|| panic!("no thread {name}"))
     }
 
-    /// The last name of a thread.
+    /// A thread's last name.
     pub(crate) fn name(&self, thread: ThreadIndex) -> String {
         let thread = self.recorded.graph.thread(thread);
         thread.name_at(thread.last).lossy().to_string()

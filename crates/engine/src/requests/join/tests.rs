@@ -1,4 +1,4 @@
-//! For which span each thread works at each moment, and how that is known.
+//! The span that each thread works for at any time, and the source of this knowledge.
 
 use wakepath_spans::NotedTurns;
 
@@ -19,7 +19,7 @@ const HOST: &str = "
     1000 c0 idle stopped
 ";
 
-/// For what a thread works from 0 to 1000: the end of each piece, for which span, how that is known, and `!` where it was read.
+/// A thread's work from 0 to 1000: each piece's end, its span, the source, and `!` if the context was read.
 fn work(made: &Made, thread: &str) -> String {
     let (joined, mut until, mut text) = (made.joined(), at(0), String::new());
     for piece in joined.work_of(made.thread(thread), at(0), at(1000)) {
@@ -56,11 +56,11 @@ fn a_thread_works_for_the_innermost_span_that_names_it() {
         ("a/a 1000100..1000700 tid=11", "1000 ? none; "),
         ("a/a 1000100..1000700 tid=12", "1000 ? none; "),
         ("a/a 1000100..1000700", "1000 ? none; "),
-        // Until it queues the work for another thread; at the end, the program says nothing new.
+        // Until it queues the work for another thread; a note at the end adds nothing.
         ("a/a 1000100..1000700 tid=10 queued=1000300", "100 ? none; 300 a/a thread; 1000 ? none; "),
         ("a/a 1000100..1000700 tid=10 queued=1000100", "100 ? none; 700 a/a thread; 1000 ? none; "),
         ("a/a 1000100..1000700 tid=10 queued=1000700", "100 ? none; 700 a/a thread; 1000 ? none; "),
-        // The turns of an event loop: between them it works for none of its spans.
+        // An event loop's turns: between them the thread works for none of its spans.
         (
             "a/a 1000100..1000700 tid=10 turns=1000100..1000200,1000500..1000700",
             "100 ? none; 200 a/a thread; 500 none thread; 700 a/a thread; 1000 ? none; ",
@@ -139,13 +139,13 @@ fn turns_in_all_threads_are_those_of_each_thread_in_the_order_of_their_first_one
             Some((from.ns(), to.ns())),
             "{tid}: from its first turn to its last"
         );
-        // The third one was not recorded.
+        // The third thread was not recorded.
         (tid != 9).then_some(ThreadIndex(tid))
     };
     for (own, expected) in [
         (None, vec![(8, 2), (7, 1)]),
         (Some(7), vec![(8, 2), (7, 1)]),
-        // It has no turn of its own.
+        // It has no turn.
         (Some(3), vec![(8, 2), (7, 1), (3, 0)]),
     ] {
         let found = in_threads(own.map(ThreadIndex), &noted, known);

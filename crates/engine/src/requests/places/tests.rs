@@ -1,4 +1,4 @@
-//! The hosts and the clocks of services: by what threads say, by names, by recordings.
+//! Services' hosts and clocks: by threads' contexts, by names, by recordings.
 
 use wakepath_clock::{Stamp, Wall};
 use wakepath_event::HostIndex;
@@ -6,7 +6,7 @@ use wakepath_event::HostIndex;
 use super::*;
 use crate::requests::join::testing::{Made, at, made};
 
-/// A thread with number 10 on each of three hosts, whose clocks and realtimes differ.
+/// A thread with number 10 on each of three hosts, with different clocks and realtimes.
 const HOSTS: &str = "
     host web3 realtime=1000000
     thread a tid=10
@@ -22,7 +22,7 @@ const HOSTS: &str = "
     5000 c0 idle stopped
 ";
 
-/// The host of each service, by its number: `web@0`; `-` for one that was not recorded.
+/// Each service's host, by its number: `web@0`; `-` if it was not recorded.
 fn hosts_of(made: &Made) -> String {
     let places = Places::new(&made.recorded, &made.traced).expect("a time of day");
     let services = made.traced.spans.services.iter().zip(&places.hosts);
@@ -33,7 +33,7 @@ fn hosts_of(made: &Made) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// [`HOSTS`], with lines behind the start of each.
+/// [`HOSTS`], with lines behind each start.
 fn saying(lines: [&str; 3]) -> String {
     let mut hosts = HOSTS.to_owned();
     for (place, line) in lines.into_iter().enumerate() {
@@ -48,7 +48,7 @@ fn a_service_is_on_the_host_of_its_name_else_on_that_whose_recording_received_it
     let one_name = HOSTS.replace("host db2", "host db1");
     let nameless = HOSTS.replace("host db1", "host -");
     for (hosts, service, expected) in [
-        // Nothing is said: the first one.
+        // Without a name or recording: the first host.
         (HOSTS, "", "0"),
         (HOSTS, "recording=0", "0"),
         (HOSTS, "recording=2", "2"),
@@ -61,14 +61,14 @@ fn a_service_is_on_the_host_of_its_name_else_on_that_whose_recording_received_it
         (HOSTS, "host=db1 recording=2", "1"),
         (HOSTS, "host=db7", "-"),
         (HOSTS, "host=db7 recording=1", "-"),
-        // Two hosts of one name: the recording decides, and nothing does without it.
+        // Two hosts with the same name: the recording decides, and nothing does without it.
         (&one_name, "host=db1 recording=1", "1"),
         (&one_name, "host=db1 recording=2", "2"),
         (&one_name, "host=db1 recording=0", "-"),
         (&one_name, "host=db1 recording=3", "-"),
         (&one_name, "host=db1", "-"),
         (&one_name, "host=web3", "0"),
-        // A host whose recorder knows no name may be the one that is meant.
+        // A host without a recorded name may be the named host.
         (&nameless, "host=db7 recording=1", "1"),
         (&nameless, "host=db7 recording=0", "-"),
         (&nameless, "host=db7", "-"),
@@ -109,7 +109,7 @@ fn the_thread_that_works_for_a_span_proves_the_host_of_its_service_better_than_a
         (&on_third, "host=web3", "2"),
         (&on_third, "recording=1", "2"),
         (&begun_on_second, "host=3f2a9c1b04de", "1"),
-        // Two processes that have one name are none of one host.
+        // Two processes with the same name on two hosts belong to no single host.
         (&on_both, "host=db1", "1"),
         (&on_both, "host=3f2a9c1b04de", "-"),
         // Another trace.
@@ -134,29 +134,29 @@ fn of_two_services_that_gave_the_same_ids_a_thread_proves_the_host_of_one() {
         "150 c0 c context a/a",
     ]);
     for (hosts, web, db, expected) in [
-        // The names say where both are, and the thread is one of the service there.
+        // The names place both services, and the thread belongs to the service there.
         (&on_first, "host=web3", "host=db1", "web@0 db@1"),
         (&on_second, "host=web3", "host=db1", "web@0 db@1"),
-        // A name that is a container's: the other service is known to be elsewhere.
+        // A container's name: the other service is known to be on another host.
         (&on_second, "host=web3", "host=3f2a", "web@0 db@1"),
         (&on_both, "host=web3", "host=3f2a", "web@0 db@1"),
         (&begun, "host=web3", "host=3f2a", "web@0 db@1"),
         (&on_second, "host=3f2a", "host=web3", "web@1 db@0"),
-        // The thread is one of the service that is there, and says nothing of the other one.
+        // The thread belongs to the service there, and shows nothing about the other.
         (&on_first, "host=web3", "host=3f2a", "web@0 db@-"),
-        // Neither is known: it may be either of them.
+        // Neither is known: it may be either.
         (&on_first, "host=77aa", "host=3f2a", "web@- db@-"),
         (&on_both, "host=77aa", "host=3f2a", "web@- db@-"),
-        // Where the spans name processes, the thread is of one of them.
+        // If the spans name processes, the thread belongs to one of them.
         (&on_both, "host=77aa pid=10", "host=3f2a pid=11", "web@- db@-"),
         (&on_first, "host=77aa pid=10", "host=3f2a pid=11", "web@0 db@-"),
         (&on_first, "host=77aa pid=11", "host=3f2a pid=10", "web@- db@0"),
         (&on_first, "host=77aa", "host=3f2a pid=10", "web@- db@0"),
-        // The numbers are those of containers, and rule nothing out.
+        // The numbers are from containers, and rule nothing out.
         (&on_second, "host=web3 pid=1", "host=3f2a pid=2", "web@0 db@1"),
-        // Another span of the service shows where that is.
+        // Another span of the service shows its host.
         (&and_own, "host=77aa", "host=3f2a", "web@0 db@1"),
-        // It was seen to be on two hosts, and the other one is known by its own span alone.
+        // It was seen on two hosts, and the other is known by its own span alone.
         (&own_of_both, "host=77aa", "host=3f2a", "web@0 db@1"),
     ] {
         let spans = format!(
@@ -184,7 +184,7 @@ fn times_and_threads_of_a_span_are_those_of_its_host() {
         ("a/a", Some(0), (300, 400), Some(Tid(10))),
         ("a/b", Some(1), (400, 500), Some(Tid(10).on(HostIndex(1)))),
         ("a/c", Some(1), (400, 500), None),
-        // By the realtime of the first host, and on no thread.
+        // By the first host's realtime, and on no thread.
         ("a/d", None, (300, 400), None),
     ] {
         let index = made.span(span);
@@ -201,7 +201,7 @@ fn times_and_threads_of_a_span_are_those_of_its_host() {
 
 #[test]
 fn a_host_whose_realtime_was_not_read_has_that_of_its_description_and_else_none() {
-    // Realtime less the host's own clock: the description of another tracer's recording has it.
+    // Realtime less the host's own clock, from the description of another tracer's recording.
     let described = HOSTS.replace("db1 realtime=5000000", "db1 offset=5000000");
     let unknown = HOSTS.replace("db1 realtime=5000000", "db1");
     for (hosts, host, from) in [(&*described, Some(1), 400), (&*unknown, None, 4_000_300)] {

@@ -1,4 +1,4 @@
-//! The processes of services, and what threads say of themselves.
+//! Services' processes, and the data that threads and processes publish.
 
 use wakepath_event::{EventKind, NameSpace, ThreadAttribute, ThreadContext};
 use wakepath_loaded::testing::{event, read, thread};
@@ -6,7 +6,7 @@ use wakepath_loaded::testing::{event, read, thread};
 use super::*;
 use crate::requests::join::testing::{Made, at, made};
 
-/// A server with two workers that it forked, in a container, and another process.
+/// A server with two workers, forked by it, in a container, and another process.
 const HOST: &str = "
     host web3 realtime=1000000
     thread server tid=70 parent=40
@@ -29,7 +29,7 @@ fn the_line_of_a_process_is_its_number_and_those_above_it() {
     assert_eq!((found.len(), &found[..3]), (64, &[8, 9, 8][..]));
 }
 
-/// The thread that a span names.
+/// The thread named by a span.
 fn named(made: &Made, asked: &str) -> String {
     let joined = made.joined();
     let thread = thread_of(&made.recorded, &made.traced, &joined.places, made.span(asked));
@@ -43,11 +43,11 @@ fn the_thread_that_a_span_names_is_one_of_its_host_and_its_process() {
         (HOST, "", 71, "worker"),
         (HOST, "", 99, "-"),
         (HOST, "pid=71", 75, "helper"),
-        // It may be one that the server forked; not one of another process.
+        // It may be forked by the server, but not belong to another process.
         (HOST, "pid=70", 75, "helper"),
         (HOST, "pid=80", 75, "-"),
         (HOST, "pid=71", 70, "-"),
-        // The first process of a container.
+        // A container's first process.
         (HOST, "pid=1", 75, "-"),
         (HOST, "host=db7", 71, "-"),
         (&both, "host=web3", 71, "worker"),
@@ -81,7 +81,7 @@ fn the_processes_of_a_service_are_those_that_said_its_spans_and_fit_its_number()
         ("pid=70", [true, true, false]),
         ("pid=71", [false, true, false]),
         ("pid=80", [false, false, true]),
-        // A number of another namespace, and none.
+        // A number from another namespace, and none.
         ("pid=7", [true, true, true]),
         ("", [true, true, true]),
     ] {
@@ -133,7 +133,7 @@ fn a_process_says_its_service_and_a_thread_its_attributes_of_which_some_are_cut(
     assert!(attributes(0xbb).is_empty(), "of another trace");
 }
 
-/// A value with this many bytes in the memory of its thread, of which these were recorded.
+/// A value with `length` bytes in its thread's memory, recorded as `value`.
 fn attribute(key: u8, length: u8, value: &str) -> EventKind {
     EventKind::ThreadAttribute(ThreadAttribute { key, length, value: value.as_bytes().into() })
 }
@@ -160,7 +160,7 @@ fn the_attributes_of_a_thread_are_those_of_its_reading_and_a_value_that_is_longe
         of_thread(200, context(2)),
         of_thread(200, attribute(2, 200, "")),
         of_thread(200, attribute(1, 0, "")),
-        // The names of another program of the process.
+        // The names from another program in the process.
         event(300, 0, 0, name(0, "rpc.method")),
         of_thread(300, context(1)),
         of_thread(300, attribute(0, 5, "/late")),
@@ -174,7 +174,7 @@ fn the_attributes_of_a_thread_are_those_of_its_reading_and_a_value_that_is_longe
         };
         all.into_iter().map(told).collect::<Vec<_>>()
     };
-    // Without a name it is not known what a value means.
+    // Without a name a value's meaning is not known.
     let first = ["http.route /cart…", "http.request.method GET"];
     assert_eq!([of(1, 100), of(1, 199)], [first, first]);
     let second = ["http.request.method ", "db.system …"];

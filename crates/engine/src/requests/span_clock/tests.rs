@@ -1,12 +1,12 @@
-//! How far the clock is off by which a process stamps its spans.
+//! The offset of the clock behind a process's spans.
 
 use super::*;
 use crate::requests::join::testing::made;
 
 const MS: u64 = 1_000_000;
 
-/// A thread that works for ten spans, each from 1 ms behind its beginning to 1 ms before its end; then spans, stamped by a clock that is `ahead` ms
-/// ahead and gains `drift` ms in each span.
+/// A thread that works for `count` spans, each from 1 ms after its beginning to 1 ms before its end; the spans are stamped by a clock that is
+/// `ahead` ms ahead and gains `drift` ms in each span.
 fn clocks(ahead: i64, drift: i64, count: u64) -> Vec<SpanClock> {
     let mut host = String::from(
         "host web3 realtime=1000000000\nthread a tid=10\n0 c0 idle started\n0 c0 idle switch a\n",
