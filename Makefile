@@ -1,7 +1,6 @@
 # One command for each thing a person wants from this tree. `make` lists them.
 
 CARGO ?= cargo
-HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 # Each version of Rust brings lints of its own: only those of this one are errors.
 LINTED_WITH := 1.95
 DENY := $(if $(filter $(LINTED_WITH).%,$(shell rustc --version 2>/dev/null)),-D warnings)
@@ -34,13 +33,11 @@ program: setup ## build the program alone, for release: target/release/wakepath
 
 .PHONY: test
 test: setup ## formatter, lints, all tests, licences, layers: some 35 minutes on 2 CPUs
-	@packaging/setup plugins
-	$(CARGO) fmt --all --check
-	$(CARGO) fmt --check --manifest-path fuzz/libfuzzer/Cargo.toml
-	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST)
-	$(CARGO) fetch $(LOCKED) --quiet --target $(HOST) --manifest-path fuzz/libfuzzer/Cargo.toml
-	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- $(DENY)
-	@packaging/test $(CARGO) $(LOCKED)
+	@LOCKED="$(LOCKED)" packaging/verify all $(CARGO) $(DENY)
+
+.PHONY: check
+check: setup ## formatter, lints and the tests that record nothing: two minutes after an edit
+	@LOCKED="$(LOCKED)" packaging/verify check $(CARGO) $(DENY)
 
 .PHONY: tries
 tries: ## how often noisy tests needed another try, in all runs of `make test`

@@ -8,7 +8,7 @@
 //! paper, so they change when the profiles change places. Percentages of zero do not exist: against a first profile
 //! without calls these scores are infinite, like the formula's limit, unless the other has no calls either.
 //!
-//! As in the paper, a call counts with its bucket's average latency (equation 8.1), also where the exact sum is known:
+//! A call counts with its bucket's average latency, as in the paper (equation 8.1), also where the exact sum is known:
 //! the parts of GROUPLAT then add up to TOTLAT, and a single call of hours within the last bucket weighs no more than
 //! its bucket.
 
