@@ -109,8 +109,8 @@ impl Runner {
         if condition.ahead {
             command.arg("--ahead");
         }
-        // The readings begin before the recorder, so that its stamps for the switches are the later. Ahead of its
-        // neighbours, the server's runnable time is not judged.
+        // The readings begin before the recorder, so that the recorder stamps each switch later. Ahead of its neighbours,
+        // the server's runnable time is not judged.
         let readings = (!condition.ahead).then(Readings::begin);
         self.record(command.arg("--truth"), folder, TIMEOUT, false)?;
         if let Some(readings) = readings {

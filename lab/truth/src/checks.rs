@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::assertion::{self, BadAssertion};
 use crate::document::{PathDocument, Segment, Truth, clip, length};
 
-/// The longest running time outside the truth's window, beyond the thread's own clock before it: exec, loader, writing the truth
-/// and exit take 1 to 3 ms. Its waits there, for the disk or for a CPU, do not count.
+/// The longest running time outside the truth's window, beyond the running time that the thread's own clock has before it: exec,
+/// loader, writing the truth and exit take 1 to 3 ms. Its waits there, for the disk or for a CPU, do not count.
 const MAX_ENDS_NS: i64 = 50_000_000;
 
 /// The smallest part whose name and system call are checked, as a fraction of the window.

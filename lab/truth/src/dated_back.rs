@@ -1,8 +1,8 @@
 //! Time that the kernel's clocks give to the wrong side of a switch, and the difference it explains.
 //!
-//! A program's log consists of the kernel's counts, which follow the run queue's clock. That clock is read now and then
-//! and stands still in between. At a switch it was last read at the switch's beginning, a microsecond ago, or, if a
-//! wake-up preempts, at the wake-up, some 10 µs ago (`rq_clock_skip_update()`). A path follows the switches' stamps.
+//! A program's log consists of the kernel's counts, which follow the run queue's clock. The clock is read now and then and
+//! stands still in between. At a switch it was last read at the switch's beginning, a microsecond ago, or, if a wake-up
+//! preempts, at the wake-up, some 10 µs ago (`rq_clock_skip_update()`). A path follows the switches' stamps.
 //!
 //! ```text
 //!                     clock   switch              clock   switch
@@ -48,8 +48,8 @@ pub fn of_run(readings: Result<Readings>, recording: &Path, threads: &BTreeSet<u
 }
 
 /// The explained time, by thread and kind: added to a truth by the kernel's clocks, it gives a truth by the switches.
-/// `segments` are the path's, and `keys` their contributors; they count from `origin`. Only there is these threads' time
-/// part of the window.
+/// `segments` are the path's, and `keys` their contributors; they count from `origin`. These threads' time is part of the
+/// window only on the path.
 pub(crate) fn corrections<'a>(
     switches: &[Dated],
     own: &BTreeSet<u32>,
@@ -191,7 +191,7 @@ mod tests {
         check(90, 130, 7, 50, &[((7, "running"), 10), ((7, "runnable"), -10)]);
         check(180, 200, 50, 7, &[((7, "running"), -20), ((7, "runnable"), 20)]);
         check(540, 560, 7, 50, &[((7, "running"), 20), ((7, "runnable"), -20)]);
-        // Another thread has that time on the path, or the switch takes no time.
+        // Neither thread has the time on the path, or the time is empty.
         check(80, 100, 50, 51, &[]);
         check(80, 100, 8, 50, &[]);
         check(0, 0, 7, 8, &[]);

@@ -67,7 +67,8 @@ impl Judged {
         has_threads && right > 0 && is_below(wrong, MAX_WRONG) && is_below(edge, MAX_EDGE) && is_known
     }
 
-    /// Whether some requests have a thread that worked for them, and at most `MAX_ANOTHER` another thread.
+    /// Whether some requests have a thread that worked for them, and at most a share of `MAX_ANOTHER` has another
+    /// thread.
     pub fn is_rarely_another(&self) -> bool {
         let [own, another, none] = self.threads;
         own > 0 && another as f64 <= MAX_ANOTHER * (own + another + none) as f64

@@ -167,7 +167,7 @@ fn join(client: &Value, server: &Value, overlap: &Overlap) -> Result<Value> {
 /// Checks how often the path goes to the server and comes back.
 ///
 /// The client always waits for the answer. The server may not wait for the request: if the request arrives before the
-/// client waits, or the server is still busy after its last answer, the path has no flight to the server. That is rare
+/// client waits, or the server is still busy after its last answer, the path has no flight to the server. This is rare
 /// on a host with a CPU for each guest; a busy host takes a guest's CPU away for 5 to 30 ms just when it passes a
 /// packet on. A tenth of the flights must be left.
 fn crossings(path: &Value, there: &str, findings: &mut Findings) {

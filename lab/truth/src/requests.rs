@@ -47,8 +47,8 @@ pub struct OfRequest {
 /// A planted part of a request's time.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Part {
-    /// A kind in the path contract; `blocked` by another request; `possible`: perhaps blocked by it, unknown to the program; or
-    /// `shared`: disk time while another request wrote too, which may be that request's.
+    /// A kind in the path contract; `blocked` by another request; `possible`: perhaps blocked by another request, which the
+    /// program does not know; or `shared`: disk time while another request wrote too, which may be that request's.
     pub kind: String,
     /// The trace id of the blocking request.
     pub by: Option<String>,

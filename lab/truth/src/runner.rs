@@ -69,7 +69,7 @@ impl Runner {
             View::Host => "--truth",
             View::TwoHosts => "--truth-hosts",
         };
-        // The readings begin before the recorder, so that its stamps for the switches are the later.
+        // The readings begin before the recorder, so that the recorder stamps each switch later.
         let readings = Some(Readings::begin()).filter(|readings| readings.is_ok() || self.dates_back());
         self.record(command.arg(which), folder, TIMEOUT, workload.record_for.is_some())?;
         if let Some(readings) = readings {

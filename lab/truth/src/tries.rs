@@ -23,7 +23,7 @@ impl Outcome {
         }
     }
 
-    /// Its word in output.
+    /// Its name in output.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Right => "right",

@@ -1,4 +1,4 @@
-//! The kernel's own count of a thread's waits for a CPU is the time between its switches and the dated-back time, as
+//! The kernel's own count of a thread's waits for a CPU is the time between its switches plus the dated-back time, as
 //! measured in the kernel.
 
 use std::collections::BTreeSet;

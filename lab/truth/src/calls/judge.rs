@@ -45,9 +45,9 @@ pub struct PeakVerdict {
     pub main_cause: Cause,
     /// The cause with the largest error.
     pub worst: Cause,
-    /// That cause's share of the calls' time by the log.
+    /// The worst cause's share of the calls' time by the log.
     pub logged: f64,
-    /// That cause's share by the tool.
+    /// The worst cause's share by the tool.
     pub reported: f64,
     /// The interrupts' share by the tool.
     pub interrupted: f64,
@@ -233,7 +233,7 @@ fn main_cause(calls: &[(&LoggedCall, u64)]) -> Cause {
 }
 
 /// The causes that must have a peak of their own. Without their shortest and longest twentieth, their calls' buckets
-/// neither overlap nor touch the buckets of another cause, and the bucket on either side has at most a twentieth as
+/// neither overlap nor touch the buckets of another cause, and the buckets on either side have at most a twentieth as
 /// many calls. Neighbours that use most of the CPUs can mix the other causes.
 pub fn separate_causes(log: &CallLog) -> Vec<Cause> {
     let bucket = |ns: u64| ns.max(1).ilog2();

@@ -1,8 +1,8 @@
 //! The assumption where the run queues' clocks cannot be read: all the time from a preempting wake-up to the switch is
 //! dated back.
 //!
-//! The events come from the recording, as babeltrace2 prints them. The assumed time is 15 to 40% too long. Besides, a switch
-//! that is no preemption is dated back too, by a microsecond, and a wake-up reads the clock some hundred ns after its event.
+//! The events come from the recording, as babeltrace2 prints them. The assumed time is 15 to 40% too long: a switch that is
+//! no preemption is dated back too, by a microsecond, and a wake-up reads the clock some hundred ns after its event.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -12,7 +12,7 @@ use wakepath_runner::printed;
 /// An event, as far as it concerns the states of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A CPU goes from a thread to another. The first leaves blocked or still able to run; `final_state` marks a state in
+    /// A CPU goes from one thread to another. The first leaves blocked or still able to run; `final_state` marks a state in
     /// which an exited thread leaves for the last time.
     Switch { from: u32, to: u32, blocked: bool, final_state: bool },
     /// A thread is about to be woken: sched_waking.
