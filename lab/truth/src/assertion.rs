@@ -1,4 +1,4 @@
-//! Assertions about a path, which a workload writes into its truth and the judge checks.
+//! Assertions about a path, written into a truth by its workload and checked by the judge.
 //!
 //! ```text
 //! segments kind=runnable comm=pulse cause.comm=pulse-rival
@@ -6,9 +6,8 @@
 //! waits lock.owner
 //! ```
 //!
-//! The first word names a list of the document. The other words must all hold for one item of it: a field,
-//! with dots for nested ones, has that value (a trailing star matches any rest), or, without `=`, is
-//! present and not null.
+//! The first word names a list in the document. All other words must hold for the same item: a field, with dots for
+//! nested fields, has that value (a trailing star matches any rest), or, without `=`, is present and not null.
 
 use serde_json::Value;
 
@@ -17,7 +16,7 @@ use serde_json::Value;
 #[error("`{0}` is no assertion: it begins with a list of the document, as in `segments kind=timer`")]
 pub struct BadAssertion(String);
 
-/// The number of items of the list for which the assertion holds.
+/// The number of list items for which the assertion holds.
 pub fn count(document: &Value, assertion: &str) -> Result<usize, BadAssertion> {
     let bad = || BadAssertion(assertion.to_owned());
     let mut words = assertion.split_whitespace();

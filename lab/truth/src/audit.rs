@@ -1,29 +1,28 @@
-//! Checks of a document by itself, before it is compared with another.
+//! Checks on a single document, before its comparison with another.
 
 use std::collections::BTreeMap;
 
 use crate::document::{PathDocument, Truth};
 use crate::either;
 
-/// The largest difference between a truth's window and the sum of its contributors, as a fraction. They are
-/// cut out of the window, but a figure from another source (a cgroup's throttled time) is read a little
-/// earlier or later.
+/// The largest difference between a truth's window and its contributors' sum, as a fraction. They are cut out of the
+/// window, but a figure from another source (a cgroup's throttled time) is read a little earlier or later.
 const MAX_GAP: f64 = 0.002;
 
-/// The largest difference between the main thread's running time by its account and by its CPU clock, as a
-/// fraction of the window. The clock leaves out stolen time, which the account has as running.
+/// The largest difference between the main thread's running time by its log and by its CPU clock, as a fraction of the
+/// window. The clock leaves out stolen time, which the log has as running.
 const MAX_CLOCK_DIFFERENCE: f64 = 0.005;
 
-/// The longest blocked time of threads that their account has as work, as a fraction of the window.
+/// The longest blocked time that the threads' log has as work, as a fraction of the window.
 const MAX_UNAWARE: f64 = 0.001;
 
-/// The longest time that an account has in no order, as a fraction of the window: as much may be charged to another
-/// contributor, and it is half of what a path may.
+/// The longest time without an order in the log, as a fraction of the window: as much may be charged to another
+/// contributor, and it is half of a path's limit.
 const MAX_UNORDERED: f64 = 0.005;
 
-/// The contradictions of a truth with itself, in sentences. A truth with any cannot judge a path: the
-/// machine was so busy that the program did other things than it measures. On a machine that is slower
-/// by `slowness`, the program and its clock are read further apart by that factor.
+/// A truth's contradictions with itself, in sentences. A truth with any contradiction cannot judge a path: on a very
+/// busy machine the program did other things than it measures. On a machine slower by `slowness`, the program and its
+/// clock are read further apart by that factor.
 pub fn truth(truth: &Truth, slowness: f64) -> Vec<String> {
     let mut violations = Vec::new();
     for part in truth.contributors.iter().filter(|part| part.total_ns.is_some_and(|ns| ns < 0)) {
@@ -48,8 +47,8 @@ pub fn truth(truth: &Truth, slowness: f64) -> Vec<String> {
             truth.clocks.unordered_ns
         ));
     }
-    // Stolen time during a wait for a disk counts as the disk's, so the first step of the coarse clock
-    // of stolen time is too much.
+    // Stolen time during a wait for a disk counts as the disk's, so the first step of the coarse stolen-time clock is
+    // too much.
     if truth.clocks.stolen_ns > 0 && truth.contributors.iter().any(|part| part.kind == "block_device") {
         violations.push(format!("the hypervisor stole {} ns during disk waits", truth.clocks.stolen_ns));
     }
@@ -65,7 +64,7 @@ pub fn truth(truth: &Truth, slowness: f64) -> Vec<String> {
     violations
 }
 
-/// The same for what the kernel did not count of the program's waits for a CPU.
+/// The same check on the program's waits for a CPU that the kernel did not count; `None` if they are short enough.
 pub fn uncounted(ns: i64, window_ns: i64) -> Option<String> {
     let is_too_much = ns as f64 > MAX_UNORDERED * window_ns as f64;
     is_too_much.then(|| {
@@ -73,9 +72,8 @@ pub fn uncounted(ns: i64, window_ns: i64) -> Option<String> {
     })
 }
 
-/// The errors of a path by itself: parts that do not add up to the nanosecond, and records that its
-/// recorder lost. A switch that the kernel did not report is no error: some kernels hide those of some
-/// threads.
+/// A path's errors in itself: parts that do not add up to the nanosecond, and records lost by its recorder. A switch
+/// unreported by the kernel is no error: some kernels hide the switches of some threads.
 pub fn path(path: &PathDocument) -> Vec<String> {
     let mut violations = Vec::new();
     let mut at = path.window.from_ns;

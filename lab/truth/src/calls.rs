@@ -1,14 +1,14 @@
-//! Judges the peaks of calls, and single calls, with a server that is slow for six planted causes.
+//! Judges peaks of calls, and single calls, of a server slowed by six planted causes.
 //!
-//! `lab/workloads/causes.c` logs for each call the planted cause and its time. Under `record --call` each call is a
-//! window; `path --call --peak` reports the causes of the calls of a peak. For each peak the judge checks that
-//! each planted cause has a peak of its own, that the first cause has the right name, and that its time is
-//! right to within a hundredth of the calls'. For each slow call it checks that the first cause is right.
+//! `lab/workloads/causes.c` logs each call's planted cause and its time. Under `record --call` each call is a window;
+//! `path --call --peak` reports the causes for a peak's calls. The judge checks that each planted cause has a peak of
+//! its own, unless neighbours mixed it with others; for each peak, that the first cause has the right name and a time
+//! right to within a hundredth of the calls'; for each slow call, that the first cause is right.
 //!
-//! There are two conditions. Under `calls-ahead` the server's priority is above that of all neighbours, so that
-//! each call meets its planted cause, and the neighbours' effects on disk and interrupts must change nothing.
-//! Under `calls` the server competes with them: a neighbour is a further cause, mixed into the peaks of the
-//! others, which the log has as a time of its own.
+//! There are two conditions. Under `calls-ahead` the server's priority is above all neighbours', so that each call
+//! meets its planted cause, and the neighbours' effects on disk and interrupts must change nothing. Under `calls` the
+//! server competes with them: a neighbour is a further cause, mixed into the others' peaks, with a time of its own in
+//! the log.
 
 pub mod judge;
 mod lines;
@@ -31,12 +31,12 @@ use judge::{CallsVerdict, PeakVerdict};
 pub use lines::lines;
 use log::{CallLog, CallsDocument, Cause};
 
-/// The priority of the server.
+/// The server's priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condition {
     /// Its name in folders and flags.
     pub name: &'static str,
-    /// The priority is above that of all neighbours.
+    /// Whether the priority is above all neighbours'.
     pub ahead: bool,
 }
 
@@ -44,19 +44,19 @@ pub struct Condition {
 pub const CONDITIONS: [Condition; 2] =
     [Condition { name: "calls", ahead: false }, Condition { name: "calls-ahead", ahead: true }];
 
-/// 700 slow calls of 7000. The cause that uses a CPU longest takes longest, so that neighbours cannot make its
-/// calls as long as those of another. The numbers are such that each cause takes some seconds in all.
+/// 700 slow calls in 7000. The cause that uses a CPU longest takes longest, so that neighbours cannot make its calls as
+/// long as another cause's. With these numbers each cause takes some seconds in all.
 const ARGUMENTS: &str = "--calls 7000 --compute 25 --mutex 25 --timer 20 --limit 15 --fsync 11 --peer 4 \
                          --limit-us 24000 --fsync-us 80000 --peer-us 300000";
 
-/// The longest time of a command. A run takes some 30 s, and beside neighbours up to four times as long.
+/// A command's longest time. A run takes some 30 s, and beside neighbours up to four times as long.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// The number of slowest calls that are explained one by one: all calls with a planted cause are among them,
-/// unless neighbours make more than a thousand others as slow.
+/// The number of slowest calls explained individually: they include all calls with a planted cause, unless neighbours
+/// make more than 1300 others as slow.
 const MAX_SLOWEST: &str = "2000";
 
-/// The judgement of a run.
+/// The judgement on a run.
 #[derive(Debug)]
 pub struct CallsJudgement {
     /// The verdict on each peak.
@@ -69,7 +69,7 @@ pub struct CallsJudgement {
     pub mixed: Vec<Cause>,
     /// Causes that could not be planted, with the reasons.
     pub left_out: Vec<String>,
-    /// The spinning neighbour competed with the server and was never named.
+    /// Whether the spinning neighbour competed with the server and was never named.
     pub never_blamed: bool,
 }
 
@@ -89,7 +89,7 @@ impl CallsJudgement {
             || self.peaks.iter().any(|peak| !peak.void.is_empty())
     }
 
-    /// The outcome of the run.
+    /// The run's outcome.
     pub fn outcome(&self) -> Outcome {
         Outcome::of(self.is_right(), !self.is_void())
     }
@@ -109,8 +109,8 @@ impl Runner {
         if condition.ahead {
             command.arg("--ahead");
         }
-        // Before the recorder, whose stamps of the switches are then the later ones. Ahead of its neighbours, the server's
-        // runnable time is not judged.
+        // The readings begin before the recorder, so that the recorder stamps each switch later. Ahead of its neighbours,
+        // the server's runnable time is not judged.
         let readings = (!condition.ahead).then(Readings::begin);
         self.record(command.arg("--truth"), folder, TIMEOUT, false)?;
         if let Some(readings) = readings {

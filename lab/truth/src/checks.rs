@@ -1,4 +1,4 @@
-//! Checks of a path beside its sums: its window, the names, the system calls, and the truth's assertions.
+//! Checks on a path beyond its sums: its window, names, system calls, and the truth's assertions.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 use crate::assertion::{self, BadAssertion};
 use crate::document::{PathDocument, Segment, Truth, clip, length};
 
-/// The longest time for which the thread may run outside of the truth's window, beyond what its own clock says that it ran
-/// before it: exec, loader, writing the truth and exit take 1 to 3 ms. Its waits there, for the disk or for a CPU, do not count.
+/// The longest running time outside the truth's window, beyond the running time that the thread's own clock has before it: exec,
+/// loader, writing the truth and exit take 1 to 3 ms. Its waits there, for the disk or for a CPU, do not count.
 const MAX_ENDS_NS: i64 = 50_000_000;
 
 /// The smallest part whose name and system call are checked, as a fraction of the window.
 pub(crate) const WORTH_NAMING: f64 = 0.005;
 
-/// The limits of the checks of names and system calls.
+/// The limits for the checks on names and system calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tolerance {
-    /// The smallest part that is checked, ns.
+    /// The smallest checked part, ns.
     pub worth_ns: f64,
-    /// The unknown time that missing events excuse, ns: the path may lack as much.
+    /// The unknown time excused by missing events, ns: the path may lack as much.
     pub excused_ns: f64,
 }
 
@@ -74,8 +74,8 @@ fn worth_naming(ns: Option<i64>, worth_ns: f64) -> bool {
     ns.is_none_or(|ns| ns as f64 > worth_ns)
 }
 
-/// Checks that each thread with a large enough part has its name in at least one segment. Before it sets its
-/// name, it has the name of its parent or of its program.
+/// Checks that each thread with a large enough part has its name in at least one segment. Before a thread sets its
+/// name, it has its parent's or its program's.
 pub(crate) fn names(truth: &Truth, segments: &[Segment], tolerance: Tolerance) -> Vec<String> {
     let mut violations = BTreeSet::new();
     for part in truth.contributors.iter().filter(|part| worth_naming(part.total_ns, tolerance.worth_ns)) {
@@ -93,9 +93,9 @@ pub(crate) fn names(truth: &Truth, segments: &[Segment], tolerance: Tolerance) -
     violations.into_iter().collect()
 }
 
-/// Checks that each large enough wait is in the truth's system call, for the same time within that size; it
-/// may be shorter by the unknown time that missing events excuse, and not longer. A wait for a disk only has to
-/// be there, because the path may replace it by kernel threads.
+/// Checks that each large enough wait is in the truth's system call, for the same time within that size; it may be
+/// shorter by the unknown time excused by missing events, and not longer. A wait for a disk only has to be there,
+/// because the path may replace it by kernel threads.
 pub(crate) fn calls(
     truth: &Truth,
     segments: &[Segment],
@@ -105,7 +105,7 @@ pub(crate) fn calls(
     let Tolerance { worth_ns, excused_ns } = tolerance;
     let mut violations = Vec::new();
     for part in truth.contributors.iter().filter(|part| worth_naming(part.total_ns, worth_ns)) {
-        // Whether unknown time is long enough for what is not there.
+        // Whether the unknown time is long enough for the lacking time.
         let is_excused = |lacking: i64| excused_ns > 0.0 && lacking as f64 <= excused_ns + worth_ns;
         let (Some(call), tid) = (&part.call, part.thread.tid) else { continue };
         if part.kind == "block_device" {

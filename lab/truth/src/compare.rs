@@ -1,35 +1,33 @@
 //! Compares a path with a truth.
 //!
-//! The error is half the sum of the absolute differences over all contributors, as a fraction of the
-//! window: time that is charged to the wrong contributor counts once, and errors cannot cancel.
+//! The error is half the sum of the absolute differences over all contributors, as a fraction of the window: time
+//! charged to the wrong contributor counts once, and errors cannot cancel.
 //!
-//! A contributor is a thread (by tid, since threads may share a name) and a kind. There are three rules, for
-//! three things that the programs cannot measure:
+//! A contributor is a thread (by tid, since threads may share a name) and a kind. Three rules cover the times that
+//! programs cannot measure:
 //!
-//! 1. *Interrupts.* A thread's clocks continue during an interrupt on its CPU, so `interrupted` counts as
-//!    `running` of the same thread. So does `stolen`, except next to `runnable` time of the same thread,
-//!    where the kernel counts it as a wait for a CPU.
-//! 2. *Disks.* A program knows how long it was blocked in `fsync`, and that only the disk and the kernel
-//!    threads that work for it could cause that. If a truth has `block_device` of a thread, everything
-//!    that the path charges to kernel threads, all `block_device`, and timers within those system calls
-//!    (the kernel holds requests back to merge them) are compared with it as one. Otherwise kernel
-//!    threads are outsiders like other threads.
-//! 3. *Ends.* A program cannot time its own exec, loader and exit, so the path's window is longer at both
-//!    ends. The segments are clipped to the time that the program accounts for, by the clock that both
-//!    documents use. The rest must be short (see `checks`).
+//! 1. *Interrupts.* A thread's clocks continue during an interrupt on its CPU, so `interrupted` counts as the thread's
+//!    `running`. So does `stolen`, except next to the thread's `runnable` time, where the kernel counts it as a wait
+//!    for a CPU.
+//! 2. *Disks.* A program knows how long `fsync` blocked it, and that only the disk and the kernel threads working for
+//!    the disk can cause such a wait. If a truth has a thread's `block_device` time, the path's time for kernel
+//!    threads, all its `block_device` time, and its timers within those system calls (the kernel holds requests back to
+//!    merge them) are compared with it as a single sum. Otherwise kernel threads are outsiders like other threads.
+//! 3. *Ends.* A program cannot time its own exec, loader and exit, so the path's window is longer at both ends. The
+//!    segments are clipped to the program's accounted time, by the clock used in both documents. The rest must be short
+//!    (see `checks`).
 //!
-//! A wait for the network or a timer whose basis is `ambiguous` counts as unknown: the path does not know the sender
-//! there, or whether the wait was one with a later one that a missing event hides.
-//! Unknown time that follows from missing events (`losses` that the recorder did not report) excuses what the
-//! path lacks elsewhere, and nothing else: time that it charges to somebody who did not have it, a name, an
-//! assertion that does not hold are wrong whatever is unknown beside them. Only where the program's own books
-//! contradict themselves is nothing compared with them; the path's own sums are checked even then. The same holds for the time that the path
-//! charges to timers of TCP, where the kernel counts that it sent something by them: a program cannot see them.
+//! An `ambiguous` wait for the network or a timer counts as unknown: the path does not know the sender there, or whether this wait and a
+//! later wait, hidden by a missing event, were a single wait. Unknown time caused by missing events (`losses` that the recorder did not
+//! report) excuses the time that the path lacks elsewhere, and nothing else: time charged to a thread that did not have it, a wrong name and
+//! a broken assertion are wrong whatever is unknown beside them. Only where the program's own log contradicts itself is nothing compared
+//! with it; the path's own sums are checked even then. The path's time for TCP's timers is excused in the same way, where the kernel counts
+//! that TCP sent something by them: a program cannot see them.
 //!
-//! A time of which the program's books have two readings is compared with the one nearer to the path: see `either`.
+//! A time with two readings in the log is compared with the reading nearer to the path: see `either`.
 //!
-//! The kind `still_waiting` exists here only: a wait that has not ended when the window does. A path has
-//! a cause for it and no kind; it is known and does not count as `unknown`.
+//! The kind `still_waiting` exists here only: a wait that has not ended at the window's end. A path has a cause for it
+//! and no kind; it is known and does not count as `unknown`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,35 +43,35 @@ use crate::either::{self, MAX_EITHER};
 use crate::kernel_threads;
 use crate::tries::Outcome;
 
-/// The limits of the errors of a path, as fractions of the window.
+/// The limits for a path's errors, as fractions of the window.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Half the sum of absolute differences.
     pub error: f64,
     /// Unknown time without a missing event.
     pub unknown: f64,
-    /// Time that the path charges to threads outside of the workload.
+    /// Time charged by the path to threads outside the workload.
     pub outside: f64,
-    /// The factor by which the machine is slower than a usual one.
+    /// The machine's slowness: a factor, 1 for a usual machine.
     pub slowness: f64,
 }
 
 impl Limits {
-    /// This limit for the differences, and 0.1% for unknown and outside time.
+    /// The given limit for the differences, and 0.1% for unknown and outside time.
     pub const fn with_error(error: f64) -> Self {
         Self { error, unknown: 0.001, outside: 0.001, slowness: 1.0 }
     }
 
-    /// The same limits on a machine that is slower by this factor, such as an emulated one. A program's
-    /// stamps and the kernel's are a system call and a switch apart, a CPU starts some time after it was
-    /// asked to, and a program is loaded before its first line. All of these take longer by the factor, and
-    /// the limit for differences grows with them; the limits for unknown and outside time do not.
+    /// The limits on a machine slower by this factor, such as an emulated machine. A program's stamps and the kernel's
+    /// are a system call and a switch apart, a CPU starts some time after the request to start, and a program is loaded
+    /// before its first line. All these take longer by the factor, and the limit for differences grows with them; the
+    /// limits for unknown and outside time do not.
     pub fn slower(self, slowness: f64) -> Self {
         Self { error: self.error * slowness, slowness: self.slowness * slowness, ..self }
     }
 }
 
-/// One contributor in both documents.
+/// A contributor in both documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// The thread's name, or its tid if neither document has a name.
@@ -91,34 +89,34 @@ pub struct Part {
 pub struct Verdict {
     /// The compared time, ns.
     pub window_ns: i64,
-    /// Half the sum of absolute differences, as a fraction of it.
+    /// Half the sum of absolute differences, as a fraction of the window.
     pub error: f64,
-    /// The same without what the program's clocks date back; this one is limited.
+    /// The error without the time that the program's clocks date back; the limit applies to this figure.
     pub remains: f64,
-    /// How that is known, and the number of the switches; none if the judge did not look.
+    /// The source of the dated-back times, and the number of switches; `None` if the judge did not look.
     pub dated_back: Option<(Basis, usize)>,
-    /// The unknown time of the path, as a fraction of it.
+    /// The path's unknown time, as a fraction of the window.
     pub unknown: f64,
-    /// The path's time of threads outside of the workload, as a fraction of it.
+    /// The path's time for threads outside the workload, as a fraction of the window.
     pub outside: f64,
-    /// The time of which the program's books have two readings, as a fraction of the window.
+    /// The time with two readings in the program's log, as a fraction of the window.
     pub either: f64,
-    /// The additional time of the path's window, ns.
+    /// The path's window less the compared time, ns.
     pub ends_ns: i64,
-    /// The number of places where events are missing.
+    /// The number of places with missing events.
     pub losses: usize,
     /// All contributors, the largest difference first.
     pub parts: Vec<Part>,
-    /// The errors of the path, in sentences.
+    /// The path's errors, in sentences.
     pub violations: Vec<String>,
-    /// The reasons why this run shows less than a whole one, in sentences.
+    /// The reasons why this run shows less than a complete run, in sentences.
     pub void: Vec<String>,
-    /// The program's own books add up, so that the path was compared with them.
+    /// Whether the program's own log adds up, so that the path was compared with it.
     pub sound_books: bool,
 }
 
 impl Verdict {
-    /// The outcome of the run.
+    /// The run's outcome.
     pub fn outcome(&self) -> Outcome {
         Outcome::of(self.violations.is_empty(), self.void.is_empty())
     }
@@ -149,22 +147,22 @@ pub enum BadDocument {
     /// The two windows do not overlap.
     #[error("the path's window and the truth's do not overlap")]
     Apart,
-    /// An assertion of the truth cannot be read.
+    /// An assertion in the truth cannot be read.
     #[error(transparent)]
     Assertion(#[from] BadAssertion),
 }
 
 type Sums = BTreeMap<(u32, String), i64>;
 
-/// The tid of a packet in flight between hosts.
+/// The tid that stands for a packet in flight between hosts.
 pub(crate) const NO_THREAD: u32 = 0;
 
-/// Compares the documents; `path` is the whole document, since the truth's assertions may be about any of it.
+/// Compares the documents; `path` is the whole document, since the truth's assertions may concern any part.
 ///
 /// # Errors
 ///
-/// If a document does not have the form of its schema. A wrong path in the right form is no error but a
-/// [`Verdict`] with violations.
+/// If a document does not have its schema's form. A wrong path in the right form is no error but a [`Verdict`] with
+/// violations.
 pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, BadDocument> {
     let document = path;
     let mut truth = Truth::deserialize(truth).map_err(BadDocument::Truth)?;
@@ -234,15 +232,15 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
         let percent = verdict.either * 100.0;
         verdict.void.push(format!("the program's books have two readings of {percent:.1}% of the window"));
     }
-    // A path is right to have unknown time where the kernel did not record a switch. The time that it
-    // then lacks elsewhere is no error; with more than a little of it the run shows too little.
+    // A path is right to have unknown time where the kernel did not record a switch. The time then missing elsewhere is
+    // no error; with more than a little unknown time the run shows too little.
     let (mut excused, mut unknown) = (0.0, 0.0);
     if path.losses.iter().any(|loss| !loss.reported) && verdict.unknown > limits.unknown {
         (excused, unknown) = (verdict.unknown, verdict.unknown);
         verdict.void.push(format!("{:.3}% is unknown where events are missing", excused * 100.0));
     }
-    // Where TCP sent something by a timer or again, by the kernel's count, the program only sees that the network took long,
-    // or that the other end was slow meanwhile.
+    // Where TCP sent something again or by a timer, by the kernel's count, the program sees only a slow network or a slow
+    // other end.
     if truth.clocks.sent_by_timers > 0 {
         let of_timers: i64 = clipped.iter().filter(|segment| is_by_timer(segment)).map(length).sum();
         if share(of_timers) > limits.unknown {
@@ -252,7 +250,7 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
             verdict.void.push(text);
         }
     }
-    // The kernel's own count, which holds whatever the program's books say.
+    // The kernel's own count holds whatever the program's log says.
     if let Some(threads) = &truth.kernel_threads {
         let (violations, void) =
             kernel_threads::check(threads, &clipped, &own, limits.outside * window_ns as f64);
@@ -286,14 +284,14 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
     Ok(verdict)
 }
 
-/// The path says that TCP had to send data again, or by a timer. Acknowledgements are not among them: TCP sends them by a timer on most
-/// links, so that the kernel's count would excuse any run.
+/// Whether the path says that TCP sent data again or by a timer. Acknowledgements do not count: TCP sends them by a timer on most
+/// links, so the kernel's count would excuse any run.
 fn is_by_timer(segment: &Segment) -> bool {
     let causes = ["syn_sent_again", "sent_again", "window_probe", "sent_by_timer"];
     segment.cause.as_ref().is_some_and(|cause| causes.contains(&cause.kind.as_str()))
 }
 
-/// The path says that TCP held an acknowledgement back.
+/// Whether the path says that TCP held an acknowledgement back.
 fn is_delayed(segment: &Segment) -> bool {
     segment.cause.as_ref().is_some_and(|cause| cause.kind == "delayed_acknowledgement")
 }
@@ -305,15 +303,15 @@ fn check_schema(which: &'static str, found: &str, expected: &'static str) -> Res
     Err(BadDocument::Schema { which, found: found.to_owned(), expected })
 }
 
-/// Whether this is the name of a kernel thread; the workloads do not use such names. The document has no mark for it:
-/// where the judge ran the recording itself, it has the list of the kernel's threads instead.
+/// Whether this is a kernel thread's name; the workloads use no such names. The document does not mark kernel threads:
+/// where the judge ran the recording itself, it has the kernel's thread list instead.
 fn is_kernel_thread(comm: &str) -> bool {
     const NAMES: &[&str] = &["kworker/", "jbd2/", "ksoftirqd/", "kswapd", "kcompactd", "rcu_", "migration/"];
     const DISKS: &[&str] = &["loop", "dmcrypt_", "md", "nvme", "scsi_", "xfsaild/", "btrfs-", "txg_", "z_wr"];
     NAMES.iter().chain(DISKS).any(|name| comm.starts_with(name))
 }
 
-/// The contributor of each segment.
+/// Each segment's contributor.
 fn keys_of_path<'a>(segments: &'a [Segment], truth: &Truth, own: &BTreeSet<u32>) -> Vec<Key<'a>> {
     let disk = || truth.contributors.iter().filter(|part| part.kind == "block_device");
     let disk_waiter = disk().next().map(|part| part.thread.tid);
@@ -331,12 +329,12 @@ fn keys_of_path<'a>(segments: &'a [Segment], truth: &Truth, own: &BTreeSet<u32>)
         match (disk_waiter, segment.kind.as_str()) {
             _ if still_waiting => (tid, "still_waiting"),
             (_, "unknown") => (tid, "unknown"),
-            // Behind the last sending that the program knows of, its books have the network, whatever TCP did there by a timer.
+            // Behind the last sending known to the program, its log has the network, whatever TCP did there by a timer.
             _ if !truth.hosts.is_empty() && (is_by_timer(segment) || is_delayed(segment)) => {
                 (NO_THREAD, "network")
             }
             // Without the sending of a packet, the network's time and the sender's are not distinguished; without the
-            // next wait, a time-out that was the whole wait and one after which the wait went on are not.
+            // next wait, a time-out as the whole wait and a time-out followed by more waiting are not.
             (_, "network" | "timer") if segment.basis.as_deref() == Some("ambiguous") => (tid, "unknown"),
             (Some(waiter), "block_device") => (waiter, "block_device"),
             (Some(waiter), "timer") if in_disk_call() => (waiter, "block_device"),

@@ -1,8 +1,8 @@
-//! Checks the cost of recording that the tool prints against loads that run alone and recorded, one after the other.
+//! Checks the recording cost printed by the tool against loads that run alone and recorded, in turn.
 //!
-//! A load repeats one small operation as often as it can and prints how often it did. The time that a round trip takes
-//! longer when it is recorded must lie in the range that the recording gives for all of the kernel's work, divided by
-//! the round trips. Other threads of the machine are in that range too: run it on a machine with nothing else to do.
+//! A load repeats a small operation as often as it can and prints its count. The time that recording adds to a round
+//! trip must lie in the recording's range for all the kernel's work, divided by the round trips. Other threads on the
+//! machine are in that range too: run it on an otherwise idle machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,14 +14,14 @@ use wakepath_runner::{Run, alone, document, median, printed};
 /// The share of pairs that must lie in the range: 7 of 8.
 const MIN_INSIDE: f64 = 0.875;
 
-/// A load, and the options of the recorder.
+/// A load, and the recorder's options.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial {
-    /// The program of `lab/workloads/`, with the arguments before the number of round trips.
+    /// The program in `lab/workloads/`, with the arguments before the number of round trips.
     pub load: &'static str,
     /// Its round trips in about a second.
     trips: u32,
-    /// The options of `record`.
+    /// The options for `record`.
     pub options: &'static [&'static str],
 }
 
@@ -30,7 +30,7 @@ const TCP: &str = "tcpping --rounds";
 const LOCK: &str = "handover lock";
 const DISK: &str = "diskreads";
 
-/// Every trial. The loads differ from those of the calibration: bytes through pipes, and datagrams.
+/// Every trial. The loads differ from the calibration's, which sends bytes through pipes, and datagrams.
 pub const TRIALS: [Trial; 11] = [
     Trial { load: PING, trips: 200_000, options: &[] },
     Trial { load: PING, trips: 200_000, options: &["--path-only"] },
@@ -46,12 +46,12 @@ pub const TRIALS: [Trial; 11] = [
 ];
 
 impl Trial {
-    /// Whether its pairs are judged. The time of one disk request scatters from run to run by more than recording adds.
+    /// Whether its pairs are judged. A disk request's time scatters from run to run by more than recording adds.
     pub fn is_judged(&self) -> bool {
         self.load != DISK
     }
 
-    /// The program of its load.
+    /// Its load's program.
     pub fn program(&self) -> &'static str {
         self.load.split(' ').next().unwrap_or_default()
     }
@@ -64,35 +64,35 @@ pub struct Pair {
     pub alone: f64,
     /// Recorded, likewise.
     pub recorded: f64,
-    /// The range that the recording gives.
+    /// The recording's range.
     pub range: (f64, f64),
 }
 
 impl Pair {
-    /// The time that recording added.
+    /// The time added by recording.
     pub fn added(&self) -> f64 {
         self.recorded - self.alone
     }
 
-    /// Whether that lies in the range.
+    /// Whether the added time lies in the range.
     pub fn is_inside(&self) -> bool {
         (self.range.0..=self.range.1).contains(&self.added())
     }
 }
 
-/// The programs of a series.
+/// A series' programs and length.
 #[derive(Debug)]
 pub struct Series {
     /// The tool under judgement.
     pub wakepath: PathBuf,
-    /// The folder of the loads.
+    /// The folder with the loads.
     pub programs: PathBuf,
-    /// About how long a load runs.
+    /// About how long a load runs, s.
     pub seconds: f64,
 }
 
 impl Series {
-    /// Runs one pair. The recording is written into the folder.
+    /// Runs a pair. The recording is written into the folder.
     ///
     /// # Errors
     ///
@@ -124,17 +124,18 @@ impl Series {
     }
 }
 
-/// The time of a round trip in the quiet slices of a load, ns.
+/// A round trip's time in a load's quiet slices, ns.
 fn quiet_trip(said: &str) -> Result<f64> {
     Ok(1e9 / Run::parse(said).context("the load printed no rate")?.quiet)
 }
 
-/// The head of the table.
+/// The table's head.
 pub const HEAD: &str = "\
 | load | options | alone | recorded | added | range, medians | inside |\n\
 |---|---|---:|---:|---:|---:|---:|";
 
-/// A line of the table: medians of the pairs, ns a round trip, and the pairs whose added time lies in their range.
+/// A line of the table: the pairs' medians, ns a round trip, and the number of pairs whose added time lies in their
+/// range.
 pub fn row(trial: &Trial, pairs: &[Pair]) -> String {
     let of = |figure: &dyn Fn(&Pair) -> f64| {
         median(&pairs.iter().map(figure).collect::<Vec<_>>()).unwrap_or(f64::NAN)
@@ -164,7 +165,7 @@ pub fn is_inside(pairs: &[Pair]) -> bool {
     !pairs.is_empty() && inside as f64 >= pairs.len() as f64 * MIN_INSIDE
 }
 
-/// Whether each pair has a range that says something: it begins above zero, and has a width and an end.
+/// Whether each pair has a meaningful range: it begins above zero, and has a width and an end.
 pub fn has_a_range(pairs: &[Pair]) -> bool {
     pairs.iter().all(|pair| pair.range.0 > 0.0 && pair.range.0 < pair.range.1 && pair.range.1.is_finite())
 }

@@ -1,8 +1,8 @@
-//! Time that the kernel's clocks give to the wrong side of a switch: what it explains of a difference.
+//! Time that the kernel's clocks give to the wrong side of a switch, and the difference it explains.
 //!
-//! A program's log is made of the kernel's counts, which go by the clock of the run queue. That clock is read now and then
-//! and stands still between. At a switch it has last been read at the begin of the switch, a microsecond ago, or, if a
-//! wake-up preempts, at the wake-up, some 10 µs ago (`rq_clock_skip_update()`). A path goes by the stamps of the switches.
+//! A program's log consists of the kernel's counts, which follow the run queue's clock. The clock is read now and then and
+//! stands still in between. At a switch it was last read at the switch's beginning, a microsecond ago, or, if a wake-up
+//! preempts, at the wake-up, some 10 µs ago (`rq_clock_skip_update()`). A path follows the switches' stamps.
 //!
 //! ```text
 //!                     clock   switch              clock   switch
@@ -10,8 +10,8 @@
 //!     preempted   ======|.......|...................|=======|======     by the clock
 //! ```
 //!
-//! Both ends of a preemption count: the thread ran longer by the time that the first switch is dated back, and shorter by
-//! that of the second one.
+//! Both ends of a preemption count: the thread ran longer by the first switch's dated-back time, and shorter by the
+//! second's.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -31,8 +31,8 @@ pub(crate) use shifts::Shifts;
 /// The kinds of time in which a thread has a CPU.
 const RUNNING: &[&str] = &["running", "interrupted", "stolen"];
 
-/// The switches of these threads and by how much they are dated back: measured by the readings, or assumed by the recording
-/// where there are none.
+/// The switches of these threads, with the time by which each is dated back: measured by the readings or, without readings,
+/// assumed from the recording.
 ///
 /// # Errors
 ///
@@ -47,9 +47,9 @@ pub fn of_run(readings: Result<Readings>, recording: &Path, threads: &BTreeSet<u
     Ok(DatedBack { basis, switches, overcounted })
 }
 
-/// The time that this explains, by thread and kind of time: what has to be added to a truth by the kernel's clocks to make
-/// it one by the switches. `segments` are those of the path, with their contributors; they count from `origin`. Only there
-/// is the time of these threads part of the window.
+/// The explained time, by thread and kind: added to a truth by the kernel's clocks, it gives a truth by the switches.
+/// `segments` are the path's, and `keys` their contributors; they count from `origin`. These threads' time is part of the
+/// window only on the path.
 pub(crate) fn corrections<'a>(
     switches: &[Dated],
     own: &BTreeSet<u32>,
@@ -60,7 +60,7 @@ pub(crate) fn corrections<'a>(
 ) -> Vec<(Key<'a>, i64)> {
     let mut found = Vec::new();
     for switch in switches {
-        // The time of the thread on the path between the two, and the place of its last segment.
+        // The thread's time on the path between the clock's reading and the switch, and its last segment there.
         let of_path = |tid: u32, kinds: &[&str]| {
             let at = shifts.on_path(tid, switch.at_ns - origin);
             let from = at - switch.back_ns;
@@ -74,7 +74,7 @@ pub(crate) fn corrections<'a>(
         if own.contains(&switch.prev) {
             let (ns, last) = of_path(switch.prev, RUNNING);
             found.push(((switch.prev, "running"), ns));
-            // A thread that blocks has waited since then, for what the path has behind it.
+            // A blocking thread has waited since then, for the path's next segment.
             let behind = last.and_then(|last| keys.get(last + 1)).copied();
             let instead = if switch.is_preempted { Some((switch.prev, "runnable")) } else { behind };
             found.extend(instead.map(|key| (key, -ns)));
@@ -88,7 +88,7 @@ pub(crate) fn corrections<'a>(
     found
 }
 
-/// The time of the path, ns, in which these threads wait for a CPU and the kernel does not count it: they lost it between their
+/// The path's time, ns, in which these threads wait for a CPU and the kernel does not count it: they lost the CPU between their
 /// decision to sleep and their sleep. A program's log has something else there.
 pub(crate) fn uncounted(switches: &[Dated], own: &BTreeSet<u32>, segments: &[Segment], origin: i64) -> i64 {
     let mut ns = 0;
@@ -103,9 +103,9 @@ pub(crate) fn uncounted(switches: &[Dated], own: &BTreeSet<u32>, segments: &[Seg
     ns
 }
 
-/// The time that has to be added to a truth, by thread and kind of time, since the kernel counts sleep of these threads as waits for a CPU: a log
-/// has the last part of such a wait as *runnable*, where nothing but that count bounds it (`counted`), and the path has there what the thread
-/// waited for. Only where the path leads through the wait is that time part of the window.
+/// The time to add to a truth, by thread and kind, because the kernel counts these threads' sleep as waits for a CPU: a log has the last part of
+/// such a wait as *runnable* where only that count bounds it (`counted`), and the path has there what the thread waited for. Only where the path
+/// leads through the wait is that time part of the window.
 pub(crate) fn overcounted<'a>(
     sleeps: &[Overcounted],
     counted: &[Counted],
@@ -191,16 +191,16 @@ mod tests {
         check(90, 130, 7, 50, &[((7, "running"), 10), ((7, "runnable"), -10)]);
         check(180, 200, 50, 7, &[((7, "running"), -20), ((7, "runnable"), 20)]);
         check(540, 560, 7, 50, &[((7, "running"), 20), ((7, "runnable"), -20)]);
-        // By another thread of the path, or at a time that is not on it.
+        // Neither thread has the time on the path, or the time is empty.
         check(80, 100, 50, 51, &[]);
         check(80, 100, 8, 50, &[]);
         check(0, 0, 7, 8, &[]);
-        // Threads of other programs explain nothing.
+        // Other programs' threads explain nothing.
         check(350, 400, 60, 50, &[]);
         check(450, 500, 50, 61, &[]);
         check(250, 280, 50, 8, &[]);
         check(250, 280, 8, 50, &[((8, "running"), 30), ((8, "runnable"), -30)]);
-        // A thread that blocks has waited for what the path has next; at its end that is not known.
+        // A blocking thread has waited for the path's next segment; at the path's end that is not known.
         check_of(false, (280, 300), 8, 50, &[((8, "running"), 20), ((60, "running"), -20)]);
         check_of(false, (290, 305), 8, 50, &[((8, "running"), 10), ((60, "running"), -10)]);
         check_of(false, (590, 600), 7, 50, &[((7, "running"), 10)]);
@@ -228,7 +228,7 @@ mod tests {
         let own = BTreeSet::from([7, 8]);
         let check = |tid: u32, from: i64, to: i64, expected: &[(Key<'_>, i64)]| {
             let sleep = Overcounted { tid, from_ns: 1000 + from, to_ns: 1000 + to };
-            // From 240 on the log of thread 8 has the wait as what it was for.
+            // From 240 on, thread 8's log knows the cause of its wait.
             let counted = [(7, 1000, 1400), (8, 1000, 1240), (9, 1000, 1400)];
             let counted = counted.map(|(tid, from_ns, to_ns)| Counted { tid, from_ns, to_ns });
             let found = overcounted(&[sleep], &counted, &own, &path.segments, &keys, &path.waits, 1000);
@@ -236,14 +236,14 @@ mod tests {
         };
         let of = |tid: u32, kind: &'static str, ns: i64| [((tid, kind), ns), ((7, "runnable"), -ns)];
         check(7, 150, 300, &[of(8, "running", 50), of(9, "timer", 100)].concat());
-        // It is counted until its end behind the wait, or began before it: there it is not the wait's.
+        // The counted time ends behind the wait, or began before it: that part does not belong to the wait.
         check(7, 280, 350, &of(9, "timer", 20));
         check(7, 50, 110, &of(8, "running", 10));
         check(7, 0, 100, &[]);
-        // In another thread's wait on the path, and in one that is not on it.
+        // In another thread's wait on the path, and in a wait outside the path.
         check(8, 200, 250, &[((9, "timer"), 30), ((8, "runnable"), -30)]);
         check(8, 100, 200, &[]);
-        // It ends before the wait begins, within one segment.
+        // It ends before the wait begins, within a segment; and thread 9 is not the workload's.
         check(8, 150, 205, &[]);
         check(9, 150, 300, &[]);
     }
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// In the bundled recording the second of these threads preempts the first one 200 times.
+    /// In the bundled recording the second of these threads preempts the first 200 times.
     const PREEMPTED: u32 = 30075;
     const PREEMPTING: u32 = 26910;
 

@@ -1,22 +1,22 @@
-//! The two documents that are compared, with only the keys that the judge needs.
+//! The two compared documents, with only the keys that the judge needs.
 
 use serde::{Deserialize, Serialize};
 
-/// A workload's account of its own time (`wakepath.truth/1`). Times are ns of CLOCK_MONOTONIC.
+/// A workload's log of its own time (`wakepath.truth/1`). Times are ns of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Truth {
-    /// The schema of the document.
+    /// The document's schema.
     pub schema: String,
     /// The program's name.
     pub workload: String,
-    /// The time that the program accounts for: from its first line to its last.
+    /// The accounted time: from the program's first line to its last.
     pub window: TruthWindow,
     /// Readings of the threads' clocks.
     pub clocks: Clocks,
-    /// The ends of a link, if the truth is one of two hosts.
+    /// The two ends of the link, if the truth is for two hosts.
     #[serde(default)]
     pub hosts: Vec<TruthHost>,
-    /// The processes of the link itself, which are on neither host.
+    /// The link's own processes, which are on neither host.
     #[serde(default)]
     pub wire: Vec<u32>,
     /// Assertions that must hold for the path.
@@ -26,21 +26,21 @@ pub struct Truth {
     /// The main thread's waits for a program on another machine, in order.
     #[serde(default)]
     pub waits: Vec<PeerWait>,
-    /// The time of waits, of all threads, that is *runnable* by the kernel's count alone: nothing else bounds it, so that sleep which the
-    /// kernel counts as a wait for a CPU is in it.
+    /// The threads' wait times counted as *runnable* by the kernel alone. No other measurement bounds them, so they include sleep that
+    /// the kernel counts as a wait for a CPU.
     #[serde(default)]
     pub counted: Vec<Counted>,
     /// All threads of the workload, whether or not they contribute.
     pub threads: Vec<Thread>,
     /// The parts of the window.
     pub contributors: Vec<TruthPart>,
-    /// The times of which the books have two readings, in order.
+    /// The times for which the log has two readings, in order.
     #[serde(default)]
     pub either: Vec<Either>,
-    /// Added by the judge: all kernel threads, with their CPU time in the run; none if it was not taken.
+    /// Added by the judge: all kernel threads, with their CPU time in the run; `None` if it was not read.
     #[serde(default)]
     pub kernel_threads: Option<Vec<KernelThread>>,
-    /// Added by the judge: what the clocks of the program date back; none if the judge did not look.
+    /// Added by the judge: the switches and sleeps that the kernel's clocks misdate; `None` if the judge did not look.
     #[serde(default)]
     pub dated_back: Option<DatedBack>,
 }
@@ -48,22 +48,22 @@ pub struct Truth {
 /// A kernel thread in a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelThread {
-    /// Its number.
+    /// Its thread id.
     pub tid: u32,
     /// Its name.
     pub comm: String,
-    /// Its CPU time in the run, ns; `None` if it ended in it.
+    /// Its CPU time in the run, ns; `None` if it ended during the run.
     pub ran_ns: Option<i64>,
 }
 
 /// The switches that the kernel's clocks date back in a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatedBack {
-    /// How it is known.
+    /// The source of the figures.
     pub basis: Basis,
-    /// The switches to and from the program's threads, in the order of their stamps.
+    /// The switches to and from the program's threads, in order of their stamps.
     pub switches: Vec<Dated>,
-    /// The sleeps of its threads that the kernel counts as waits for a CPU.
+    /// The sleeps of the program's threads that the kernel counts as waits for a CPU.
     #[serde(default)]
     pub overcounted: Vec<Overcounted>,
 }
@@ -73,9 +73,9 @@ pub struct DatedBack {
 pub struct Overcounted {
     /// The thread.
     pub tid: u32,
-    /// The time from which on it is counted, ns of CLOCK_MONOTONIC.
+    /// The time from which the kernel counts a wait, ns of CLOCK_MONOTONIC.
     pub from_ns: i64,
-    /// The wake-up.
+    /// The wake-up, likewise.
     pub to_ns: i64,
 }
 
@@ -90,13 +90,14 @@ pub struct Counted {
     pub to_ns: i64,
 }
 
-/// How it is known what is dated back.
+/// The source of the figures about dated-back switches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// The run queue's clock was read at each switch.
     Measured,
-    /// It could not be, for this reason: each preemption is dated back to the wake-up, and nothing else is.
+    /// The clock could not be read, for this reason: each preemption is dated back to the wake-up, and no other switch
+    /// is.
     Assumed(String),
 }
 
@@ -105,15 +106,15 @@ pub enum Basis {
 pub struct Dated {
     /// Its stamp, ns of CLOCK_MONOTONIC.
     pub at_ns: i64,
-    /// The time before it, ns, that the kernel does not count as running time of `prev` any more, but as that of `next`.
+    /// The time before the switch, ns, that the kernel counts as running time for `next` instead of `prev`.
     pub back_ns: i64,
     /// The thread that ran until the switch.
     pub prev: u32,
-    /// By the kernel's count it waited for a CPU in that time; otherwise it was blocked.
+    /// Whether `prev` waited for a CPU in that time by the kernel's count; otherwise it was blocked.
     pub is_preempted: bool,
     /// The thread that ran from the switch on.
     pub next: u32,
-    /// The time from the switch on, ns, in which `prev` waited for a CPU and the kernel did not count it.
+    /// The time after the switch, ns, in which `prev` waited for a CPU and the kernel did not count it.
     #[serde(default)]
     pub uncounted_ns: i64,
 }
@@ -121,20 +122,20 @@ pub struct Dated {
 /// A contributor: its thread and its kind.
 pub(crate) type Key<'a> = (u32, &'a str);
 
-/// A time in which the program's own wait may have ended in two ways, so that its books have two readings.
+/// A time in which the program's own wait may have ended in two ways, so that its log has two readings.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Either {
     /// Its beginning.
     pub from_ns: i64,
     /// Its end.
     pub to_ns: i64,
-    /// The contributors if the awaited thread ended the wait. The truth's contributors have this reading.
+    /// The contributors if the awaited thread ended the wait. The truth's contributors follow this reading.
     pub ended: Vec<TruthPart>,
-    /// The contributors if the wait was time-outs, to the last of them.
+    /// The contributors if the wait was a series of time-outs, to the last.
     pub timed_out: Vec<TruthPart>,
 }
 
-/// One end of a link, as a host.
+/// An end of a link, as a host.
 #[derive(Debug, Clone, Deserialize)]
 pub struct TruthHost {
     /// Its name.
@@ -145,7 +146,7 @@ pub struct TruthHost {
     pub pids: Vec<u32>,
 }
 
-/// The window of a truth.
+/// A truth's window.
 #[derive(Debug, Clone, Deserialize)]
 pub struct TruthWindow {
     /// The thread.
@@ -157,49 +158,50 @@ pub struct TruthWindow {
     pub to_ns: Option<i64>,
 }
 
-/// A wait for a program on another machine. The thread runs on until it sleeps, and is runnable at the end.
+/// A wait for a program on another machine. The thread runs until it sleeps, and is runnable at the end.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PeerWait {
     /// The system call.
     pub call: String,
-    /// The time right before it.
+    /// The stamp right before the call.
     pub from_ns: i64,
     /// The time at which the thread had a CPU again.
     pub to_ns: i64,
-    /// The thread's CPU time in it.
+    /// The thread's CPU time in the wait, ns.
     pub cpu_ns: i64,
-    /// The time for which it was runnable without a CPU.
+    /// The time for which it was runnable without a CPU, ns.
     pub delayed_ns: i64,
 }
 
-/// Readings of the threads' own clocks, beside the account that they keep.
+/// Readings of the threads' own clocks, beside their log.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Clocks {
     /// The main thread's CPU time, ns.
     pub running_ns: i64,
-    /// The same from its birth to the program's first line, ns: what it was executed from, and the loader; `None` where the program does not say.
+    /// The main thread's CPU time from its fork to the program's first line, ns: the process before the exec, and the loader; `None` if the
+    /// program does not log it.
     #[serde(default)]
     pub before_ns: Option<i64>,
-    /// Time, ns, in which threads were blocked while their account has work: a page fault that went to
-    /// the disk, a lock inside the kernel.
+    /// Time, ns, in which threads were blocked while their log has work: a page fault served from the disk, a lock
+    /// inside the kernel.
     pub unawares_ns: i64,
-    /// Time, ns, that the account does not have in a certain order: in which threads were runnable within a call in which
-    /// they waited several times, or polled until a time-out at which the answer was there.
+    /// Time, ns, without a certain order in the log: runnable time within a call with several waits, or polling until a
+    /// time-out at which the answer was there.
     #[serde(default)]
     pub unordered_ns: i64,
-    /// The packets that TCP sent by its timers, or again, over the program's link, by the kernel's count.
+    /// The packets that TCP sent again or by its timers over the program's link, by the kernel's count.
     #[serde(default)]
     pub sent_by_timers: u64,
-    /// The time that the hypervisor stole from all CPUs, ns, in steps of 10 ms.
+    /// The time stolen by the hypervisor from all CPUs, ns, in steps of 10 ms.
     pub stolen_ns: i64,
 }
 
-/// A thread by its numbers and name.
+/// A thread by its ids and name.
 #[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
 pub struct Thread {
-    /// Its process.
+    /// Its process id.
     pub pid: u32,
-    /// Itself.
+    /// Its thread id.
     pub tid: u32,
     /// Its name.
     pub comm: String,
@@ -211,9 +213,9 @@ pub struct TruthPart {
     /// The thread; all zero and without a name for a packet in flight.
     #[serde(flatten)]
     pub thread: Thread,
-    /// A kind of the path contract.
+    /// A kind in the path contract.
     pub kind: String,
-    /// The system call it was blocked in.
+    /// The system call in which it was blocked.
     pub call: Option<String>,
     /// Its time, ns; `None` for the rest of an open window.
     pub total_ns: Option<i64>,
@@ -222,17 +224,17 @@ pub struct TruthPart {
 /// The answer under judgement (`wakepath.path/1`). Times are ns since `origin_ns`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PathDocument {
-    /// The schema of the document.
+    /// The document's schema.
     pub schema: String,
-    /// The clock's reading, ns, from which the document counts.
+    /// The clock's reading, ns, from which the document's times count.
     pub origin_ns: String,
-    /// The thread and the time.
+    /// The window's thread and time.
     pub window: PathWindow,
-    /// The tiles of the window.
+    /// The segments that tile the window.
     pub segments: Vec<Segment>,
-    /// Their sums.
+    /// The segments' sums.
     pub contributors: Vec<PathPart>,
-    /// The losses of records.
+    /// The places where events are missing.
     #[serde(default)]
     pub losses: Vec<Loss>,
     /// The waits that segments explain.
@@ -243,7 +245,7 @@ pub struct PathDocument {
 /// A wait on a path.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PathWait {
-    /// The thread that waits.
+    /// The waiting thread.
     pub tid: Option<u32>,
     /// Its beginning.
     #[serde(default)]
@@ -256,7 +258,7 @@ pub struct PathWait {
 /// A place where events are missing.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Loss {
-    /// The recorder reported it, for lack of room; otherwise it follows from other events.
+    /// Whether the recorder reported the loss, for lack of room; otherwise it follows from other events.
     #[serde(default = "yes")]
     pub reported: bool,
 }
@@ -265,7 +267,7 @@ fn yes() -> bool {
     true
 }
 
-/// The window of a path.
+/// A path's window.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PathWindow {
     /// The thread.
@@ -278,7 +280,7 @@ pub struct PathWindow {
     pub to_ns: i64,
 }
 
-/// A tile of the window.
+/// A segment of the window.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Segment {
     /// Its beginning.
@@ -291,25 +293,25 @@ pub struct Segment {
     pub tid: Option<u32>,
     /// The thread's name.
     pub comm: Option<String>,
-    /// The system call it was blocked in.
+    /// The system call in which it was blocked.
     pub call: Option<String>,
-    /// How certain the kind and the thread are; none in documents that are made by hand.
+    /// The certainty of the kind and the thread; `None` in hand-made documents.
     pub basis: Option<String>,
     /// Its cause.
     pub cause: Option<Cause>,
 }
 
-/// The cause of a segment.
+/// A segment's cause.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Cause {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The name of the thread, if it is one.
+    /// The thread's name, if the cause is a thread.
     pub comm: Option<String>,
 }
 
-/// A contributor of the path.
+/// A path's contributor.
 #[derive(Debug, Clone, Deserialize)]
 pub struct PathPart {
     /// The thread.
@@ -322,7 +324,7 @@ pub struct PathPart {
     pub share: f64,
 }
 
-/// The parts of the segments that lie in [from, to).
+/// The parts of the segments within [from, to).
 pub(crate) fn clip(segments: &[Segment], from: i64, to: i64) -> Vec<Segment> {
     segments
         .iter()
@@ -335,7 +337,7 @@ pub(crate) fn clip(segments: &[Segment], from: i64, to: i64) -> Vec<Segment> {
         .collect()
 }
 
-/// The length of a segment, ns.
+/// A segment's length, ns.
 pub(crate) fn length(segment: &Segment) -> i64 {
     segment.to_ns - segment.from_ns
 }

@@ -1,8 +1,8 @@
-//! Plants culprits in programs that are made at random, and compares the path that `wakepath drill` finds with the planted one.
+//! Plants culprits in random programs, and compares the path found by `wakepath drill` with the planted path.
 //!
-//! A program has levels of functions. Each calls functions of the next level, at several places; at one of them its callee goes
-//! on to the level below, at the others it returns at once. In each eighth call of `f0` the callees that go on are those of
-//! the planted path, and the function at its end takes milliseconds.
+//! A program has levels of functions. Each function calls functions on the next level at several places: at one place the
+//! callee goes on to the level below, at the others it returns at once. In each eighth call of `f0` the callees that go on are
+//! those on the planted path, and the function at its end takes milliseconds.
 
 mod program;
 
@@ -21,41 +21,41 @@ pub use program::{Culprit, Language, Program, SystemCall};
 pub struct Run {
     /// The tool under judgement.
     pub wakepath: PathBuf,
-    /// The seed of the first program.
+    /// The first program's seed.
     pub seed: u64,
     /// The number of programs.
     pub programs: u64,
-    /// The languages that they are in, by turns.
+    /// The programs' languages, in turn.
     pub languages: Vec<Language>,
-    /// Calls are measured by stubs in the process, where the language allows it.
+    /// Whether calls are measured by stubs in the process, where the language allows it.
     pub stubs: bool,
-    /// The folder that keeps those whose answer is not right.
+    /// The folder that keeps programs whose answer is not right.
     pub keep: Option<PathBuf>,
 }
 
-/// The judgement of one answer.
+/// The judgement on an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The path is the planted one.
+    /// The path is the planted path.
     Right,
-    /// It is another one, or there are several, and the answer says that it is not certain.
+    /// The path is another, or there are several, and the answer says that it is not certain.
     Doubtful,
-    /// It is another one without a mark of doubt.
+    /// The path is another, or a planted path is missing, without a mark of doubt.
     Wrong,
     /// There is no answer.
     NoAnswer,
 }
 
-/// One program and its answer.
+/// A program and its answer.
 #[derive(Debug, Clone)]
 pub struct Judged {
     /// The program.
     pub program: Program,
     /// The judgement.
     pub verdict: Verdict,
-    /// The paths that were found, as text.
+    /// The found paths, as text.
     pub found: String,
-    /// The time until the answer, ns, and the calls of `f0` meanwhile.
+    /// The time until the answer, ns.
     pub elapsed_ns: u64,
     /// The calls of `f0` until the answer.
     pub calls: u64,
@@ -103,9 +103,9 @@ pub fn run(run: &Run, mut each: impl FnMut(&Judged)) -> Result<Vec<Judged>> {
     Ok(all)
 }
 
-/// Starts a program, which may write files into a folder. Returns it with the number of its process.
+/// Starts a program, which may write files into a folder. Returns it with its process id.
 pub(crate) fn start(program: &Program, file: &Path, folder: &Path) -> Result<(Running, String)> {
-    // Before all ordinary threads: else what the machine does beside it is part of its slow calls.
+    // Above all ordinary threads: otherwise the machine's other work is part of the slow calls.
     let mut command = Command::new("chrt");
     command.args(["-f", "10"]).args(program.interpreter()).arg(file).current_dir(folder);
     Running::start(&mut command)
@@ -131,7 +131,7 @@ fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {
             .context("cannot run wakepath")
     };
     let mut output = ask(&[])?;
-    // It was not begun, and the refusal proposes an option: a person would take it.
+    // The drill-down did not begin, and the refusal proposes an option, which a user would take.
     let is_proposed =
         |output: &Output| String::from_utf8_lossy(&output.stderr).contains("hint: --slow-probes");
     let slow_probes = !output.status.success() && is_proposed(&output);
@@ -155,8 +155,7 @@ fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {
     Ok(Judged { program, verdict, found, elapsed_ns: answer.elapsed_ns, calls: answer.calls, slow_probes })
 }
 
-/// Compares the paths that were found with the planted ones. Below the functions of the program, a path may go on in those of
-/// libraries.
+/// Compares the found paths with the planted paths. Below the program's functions, a path may go on in library functions.
 pub(crate) fn judge(planted: &[Vec<String>], answer: &Answer) -> (Verdict, String) {
     let own = |path: &[String]| -> Vec<String> {
         let named = path.iter().filter(|name| !name.ends_with("<genexpr>"));
@@ -184,7 +183,7 @@ pub(crate) fn judge(planted: &[Vec<String>], answer: &Answer) -> (Verdict, Strin
         .zip(&answer.causes)
         .any(|(path, cause)| !planted.contains(path) && cause.doubts.is_empty() && cause.cause.is_some());
     let missing = expected.iter().any(|path| !paths.contains(path));
-    // A culprit that is missing is a wrong answer too, unless the others are not certain.
+    // A missing culprit is a wrong answer too, unless the others are not certain.
     let is_certain = answer.causes.iter().all(|cause| cause.doubts.is_empty() && cause.cause.is_some());
     let is_wrong = answer.status == "root cause found" && (wrong || missing && is_certain);
     (if is_wrong { Verdict::Wrong } else { Verdict::Doubtful }, found)

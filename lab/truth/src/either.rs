@@ -1,21 +1,21 @@
-//! Waits of which a program's books have two readings, and the choice between them.
+//! Waits with two readings in a program's log, and the choice between them.
 //!
-//! A program that polls in short time-outs does not know how the last poll of a series ended. It may have slept until the event,
-//! it may have found the event as it timed out, or at once, without sleeping: then all polls of the series were time-outs for a
-//! trace, and no event says that they were one wait. Only the kernel knows, which is what the recorder asks. So the books have
-//! both, for each series where the program's stamps do not decide it, and a path must have one of them: the nearer one is what it
-//! is compared with. This excuses no path that has neither, nor one that differs where the stamps decide.
+//! A program that polls in short time-outs does not know how the last poll of a series ended. The poll may have slept until the
+//! event, or it may have found the event as it timed out, or at once, without sleeping: then a trace has all polls of the series
+//! as time-outs, and no event says that they were a single wait. Only the kernel knows, and the recorder asks it. So the log has
+//! both readings for each series that the program's stamps do not decide, and a path must have either: it is compared with the
+//! nearer reading. This excuses no path without either reading, nor a path that differs where the stamps decide.
 
 use std::collections::BTreeMap;
 
 use crate::document::{Either, PathDocument, Segment, Truth, TruthPart, clip, length};
 
-/// The longest time of which the books may have two readings, as a fraction of the window. With more, a path that had all
-/// time-outs alike, right or wrong, would be compared with its own choice for most of the window.
+/// The longest time with two readings in the log, as a fraction of the window. With more, a path with all time-outs
+/// alike, right or wrong, would be compared with its own choice for most of the window.
 pub(crate) const MAX_EITHER: f64 = 0.5;
 
-/// Gives the truth's contributors, in each time of which it has two readings, the one that is nearer to the path. Returns the
-/// length of these times, ns.
+/// In each time with two readings, gives the truth the contributors of the reading nearer to the path. Returns the sum of
+/// these times, ns.
 pub(crate) fn choose(truth: &mut Truth, path: &PathDocument, origin: i64) -> i64 {
     let eithers = std::mem::take(&mut truth.either);
     for either in &eithers {
@@ -31,7 +31,7 @@ pub(crate) fn choose(truth: &mut Truth, path: &PathDocument, origin: i64) -> i64
     total
 }
 
-/// The contradictions of the two readings with their time, in sentences; each may be off by `tolerance` ns.
+/// The contradictions between the two readings and their time, in sentences; each may be off by `tolerance` ns.
 pub(crate) fn contradictions(eithers: &[Either], tolerance: f64) -> Vec<String> {
     let sum = |parts: &[TruthPart]| parts.iter().filter_map(|part| part.total_ns).sum::<i64>();
     let readings = eithers.iter().flat_map(|either| [(either, &either.ended), (either, &either.timed_out)]);
@@ -42,7 +42,7 @@ pub(crate) fn contradictions(eithers: &[Either], tolerance: f64) -> Vec<String> 
         .collect()
 }
 
-/// The sum of the absolute differences of all contributors, ns.
+/// The sum of the absolute differences over all contributors, ns.
 fn distance(parts: &[TruthPart], segments: &[Segment]) -> i64 {
     let mut sums: BTreeMap<(u32, &str), i64> = BTreeMap::new();
     for part in parts {

@@ -1,5 +1,5 @@
-//! Planted incidents: a script makes a program slow, with one cause of a known size; the tool is asked as a newcomer would
-//! ask it, and its first screen and its JSON must both name the cause, the thread and the size.
+//! Planted incidents: a script makes a program slow, with a single cause and a known size; the tool is asked as a newcomer
+//! would ask it, and its first screen and its JSON must both name the cause, the thread and the size.
 
 mod check;
 mod run;
@@ -13,14 +13,14 @@ pub use check::{Checked, Verdict, check};
 pub use run::{Answer, ask};
 pub use script::Incident;
 
-/// The largest error of a size, as a share of the planted one.
+/// The largest error in a size, as a share of the planted size.
 pub const MAX_ERROR: f64 = 0.1;
 
-/// The scripts of this folder, by name; only the named ones, if names are given.
+/// The scripts in this folder, by name; only the named scripts, if names are given.
 ///
 /// # Errors
 ///
-/// If the folder or a script cannot be read, or a name is of none.
+/// If the folder or a script cannot be read, or no script has a given name.
 pub fn scripts(folder: &Path, names: &[String]) -> Result<Vec<Incident>> {
     let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read `{}`", folder.display()))?;
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -39,10 +39,10 @@ pub fn scripts(folder: &Path, names: &[String]) -> Result<Vec<Incident>> {
     Ok(incidents)
 }
 
-/// The head of the table.
+/// The table's head.
 pub const HEAD: &str = "| incident | planted | asked | said | verdict |\n|---|---|---|---|---|";
 
-/// An incident and the answer to it, as a row of the table.
+/// An incident and its answer, as a row of the table.
 pub fn row(incident: &Incident, checked: &Checked) -> String {
     let asked = incident.asks.iter().map(|ask| format!("`{ask}`")).collect::<Vec<_>>().join(", ");
     let verdict = match (&checked.verdict, &incident.known) {
@@ -66,7 +66,7 @@ fn reason(why: &str, known: Option<&str>) -> String {
     known.map_or_else(|| why.to_owned(), |known| format!("{why}; {known}"))
 }
 
-/// The line of sums below the table.
+/// The line with the sums below the table.
 pub fn sums(verdicts: &[Verdict]) -> String {
     let count = |is: fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| is(verdict)).count();
     format!(

@@ -1,5 +1,6 @@
-//! The request that each thread works for, as `wakepath requests` says it, held against the logs of programs whose requests move
-//! between threads and take turns in one: for each way to know it, the share of the time that is right, wrong and not known.
+//! The request for which each thread works, as `wakepath requests` reports it, compared with the logs of programs whose requests
+//! move between threads and take turns in a thread: for each way to find the request, the share of time that is right, wrong and
+//! not known.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -17,20 +18,20 @@ mod programs;
 pub use programs::Given;
 use programs::{APPROXIMATE, PROGRAMS, Part, Program, Start, Way};
 
-/// The requests of a part that are judged, the longest.
+/// The number of judged requests in each part, the longest.
 const MOST: &str = "400";
-/// The share of the time that may be wrong by the best way: a thread that is woken for a request runs before it takes it up.
+/// The largest wrong share of time for the best way: a thread woken for a request runs before it picks the request up.
 const MAX_WRONG: f64 = 0.005;
 /// The share of time at hand-over edges, where the log is ambiguous. Above it, the log cannot judge.
 const MAX_EDGE: f64 = 0.02;
-/// The share of the requests that may be given to another thread where spans say nothing of threads.
+/// The largest share of requests given to another thread where spans do not name threads.
 const MAX_ANOTHER: f64 = 0.01;
 
-/// The head of the table.
+/// The table's head.
 pub const HEAD: &str = "| program | requests | way | a thread that worked for it | another | none | time right | wrong | not known | as it is taken up or left |\n|---|---|---|---:|---:|---:|---:|---:|---:|---:|";
 
-/// A stretch of time in which a thread worked for a trace, ns: it takes it up between `from` and `shown`, and leaves it between
-/// `leaves` and `left`.
+/// A stretch of time, ns, in which a thread worked for a trace: it picks the trace up between `from` and `shown`, and leaves it
+/// between `leaves` and `left`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stretch {
     from: i64,
@@ -40,22 +41,23 @@ struct Stretch {
     trace: String,
 }
 
-/// The stretches of each thread, by its number, or of each goroutine, by `g` and its number; in order of time: the next one may be taken up
-/// before the one before is left.
+/// Each thread's stretches, by its thread id, or each goroutine's, by `g` and its number; in order of time: the next stretch may begin
+/// before the previous has ended.
 type Log = HashMap<String, Vec<Stretch>>;
 
-/// The judgement of one part by one way.
+/// The judgement on a part by a way to find the request.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct Judged {
-    /// Requests with a thread that worked for them, with another thread, and without one.
+    /// The number of requests with a thread that worked for them, with another thread, and without a thread.
     pub threads: [u64; 3],
-    /// The time of the threads on their paths for which the request is right, wrong and not known, and in which it is taken up
-    /// or left, ns.
+    /// The time of the threads on their paths with the right request, a wrong request, an unknown request, and at the edges of
+    /// stretches, ns.
     pub ns: [i64; 4],
 }
 
 impl Judged {
-    /// Whether nothing is wrong, but for the edges, and no more than this share is not known.
+    /// Whether each request has a thread that worked for it, and the wrong, edge and unknown time stay within
+    /// `MAX_WRONG`, `MAX_EDGE` and `max_unknown`.
     pub fn is_right(&self, max_unknown: f64) -> bool {
         let [right, wrong, unknown, edge] = self.ns;
         let all = (right + wrong + unknown + edge) as f64;
@@ -65,28 +67,29 @@ impl Judged {
         has_threads && right > 0 && is_below(wrong, MAX_WRONG) && is_below(edge, MAX_EDGE) && is_known
     }
 
-    /// Whether hardly any request is given to a thread that did not work for it, and some to one that did.
+    /// Whether some requests have a thread that worked for them, and at most a share of `MAX_ANOTHER` has another
+    /// thread.
     pub fn is_rarely_another(&self) -> bool {
         let [own, another, none] = self.threads;
         own > 0 && another as f64 <= MAX_ANOTHER * (own + another + none) as f64
     }
 }
 
-/// The judgement of all programs.
+/// The judgement on all programs.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// The rows of the table.
+    /// The table's rows.
     pub rows: Vec<String>,
     /// The parts for which the best way is not right.
     pub wrong: Vec<String>,
-    /// The programs that could not be run here, with the reason.
+    /// The programs that could not be run here, with the reasons.
     pub skipped: Vec<String>,
 }
 
-/// Runs the programs for each way; all if none is named.
+/// Runs the named programs for each way; all programs without names.
 ///
 /// # Errors
-/// When a program cannot be run, or prints what was not expected.
+/// When a program cannot be run, or prints unexpected output.
 pub fn run(wakepath: &Path, given: &Given, names: &[String], folder: &Path) -> Result<Table> {
     let mut table = Table::default();
     for program in PROGRAMS.iter().chain(APPROXIMATE) {
@@ -144,7 +147,7 @@ fn add_program(
     Ok(())
 }
 
-/// The folder of a program's run, with the contexts of its threads or with these hidden.
+/// The folder for a program's run, with its threads' contexts visible or hidden.
 fn place_of(place: &Path, is_hidden: bool) -> PathBuf {
     if is_hidden { place.with_extension("hidden") } else { place.to_owned() }
 }
@@ -153,7 +156,7 @@ fn read(path: &PathBuf) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))
 }
 
-/// The spans without these attributes, which have other names.
+/// The spans with these attributes renamed, so that no reader finds them.
 fn without(spans: &str, attributes: &[&str]) -> String {
     attributes.iter().fold(spans.to_owned(), |spans, name| spans.replace(name, "not.said"))
 }
@@ -197,7 +200,7 @@ fn log(text: &str) -> Result<Log> {
     Ok(log)
 }
 
-/// Adds the answer for one request. `None` where it lacks a key.
+/// Adds the answer for a request. `None` if it lacks a key.
 fn add(judged: &mut Judged, answer: &Value, log: &Log) -> Option<()> {
     let trace = answer["request"]["trace_id"].as_str()?;
     let no_segments = Vec::new();
@@ -227,7 +230,7 @@ fn add(judged: &mut Judged, answer: &Value, log: &Log) -> Option<()> {
         }
         let Some(stretches) = worker.and_then(|worker| log.get(&worker)) else { continue };
         let said = piece["trace_id"].as_str();
-        // Without a trace it says that the thread works for no request.
+        // With these joins, a missing trace says that the thread works for no request.
         let is_known = said.is_some() || piece["join"] == "context" || piece["join"] == "thread";
         for (from, to, truth) in between(stretches, from, to) {
             let place = match (is_known, truth) {
@@ -242,19 +245,19 @@ fn add(judged: &mut Judged, answer: &Value, log: &Log) -> Option<()> {
     Some(())
 }
 
-/// For what a thread works, by its log.
+/// A thread's work, by its log.
 #[derive(Debug, PartialEq, Eq)]
 enum Truth<'a> {
     /// For this trace, or for none.
     Works(Option<&'a str>),
-    /// It takes these up or leaves them: for one of them, or for none.
+    /// At an edge of these traces' stretches: for any of them, or for none.
     Edge(Vec<&'a str>),
 }
 
-/// The truth of a thread from then to then, without gap or overlap.
+/// A thread's truth from `from` to `to`, without gap or overlap.
 fn between(stretches: &[Stretch], from: i64, to: i64) -> Vec<(i64, i64, Truth<'_>)> {
     let first = stretches.partition_point(|one| one.leaves.max(one.left) <= from);
-    // The one before may be left later than this one is taken up.
+    // The previous stretch may end later than this stretch begins.
     let first = first.saturating_sub(1);
     let after = stretches.partition_point(|one| one.shown < to);
     let near = &stretches[first..(after + 1).min(stretches.len())];
@@ -310,7 +313,8 @@ mod tests {
             (45, 60, Some("b"), Some("thread")),
         ];
         add(&mut judged, &answer(&pieces), &log(LOG).expect("a log")).expect("an answer");
-        // Behind the end of `a` and of `b` it says so still; `b` is taken up from 40 to 44, and left from 49 to 50.
+        // Behind the ends of `a` and `b` the answer still names them; `b` is picked up from 40 to 44, and left from 49
+        // to 50.
         assert_eq!(judged, Judged { threads: [1, 0, 0], ns: [10 + 20 + 4, 2 + 10, 13 - 4, 1 + 4] });
         assert!(!judged.is_right(1.0));
     }
@@ -360,7 +364,7 @@ mod tests {
 
     #[test]
     fn as_a_request_is_taken_up_or_left_it_and_none_are_right_and_any_other_is_wrong() {
-        // Taken up from 10 to 20 and left from 30 to 50; the next is taken up from 30 to 40.
+        // Picked up from 10 to 20 and left from 30 to 50; the next request is picked up from 30 to 40.
         let text = "7 1010 1020 1030 1050 a\n7 1030 1040 1060 1060 b";
         for (said, ns) in [
             (Some("a"), [10, 10 + 20, 0, 10 + 10]),

@@ -1,7 +1,7 @@
-//! Plants culprits that make slow system calls in programs that are made at random, and compares the path that `wakepath drill` finds across
-//! the system call with the planted one and the kernel's own functions below it.
+//! Plants slow system calls in random programs, and compares the path found by `wakepath drill` across the system call with the planted path
+//! and the kernel functions below it.
 //!
-//! It runs where the kernel allows probes, in guests that have no compiler: the programs are built before, into a folder.
+//! It runs in guests whose kernel allows probes and that have no compiler: the programs are built before, into a folder.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,10 +16,10 @@ pub struct Run {
     /// The number of programs.
     #[arg(long, default_value_t = 100)]
     pub programs: u64,
-    /// The seed of the first one.
+    /// The first program's seed.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// The folder of the built programs, by seed.
+    /// The folder with the built programs, by seed.
     #[arg(long, value_name = "DIR")]
     pub built: PathBuf,
     /// Build the programs there, and run nothing.
@@ -67,7 +67,7 @@ pub fn run(run: &Run, mut each: impl FnMut(&Judged)) -> Result<Vec<Judged>> {
 fn drill(run: &Run, program: Program) -> Result<Judged> {
     let file = run.folder(program.seed).join("program");
     ensure!(file.exists(), "{} is not built: `--build` does it", file.display());
-    // Files that the program writes are here.
+    // The program writes its files here.
     let folder = tempfile::tempdir()?;
     let own = folder.path().join("program");
     std::fs::copy(&file, &own)?;
@@ -98,7 +98,7 @@ fn drill(run: &Run, program: Program) -> Result<Judged> {
     Ok(judged)
 }
 
-/// Whether the functions of the program are the planted ones, and those of the kernel follow in their order.
+/// Judges whether the program's functions are the planted functions, and the kernel's follow in their order.
 fn judge_both(planted: &[Vec<String>], below: &[&str], answer: &Answer) -> (Verdict, String) {
     let (verdict, found) = judge(planted, answer);
     if verdict != Verdict::Right {

@@ -1,21 +1,22 @@
 //! The kernel's own count of its threads' CPU time in a run: the most that a path may charge to them.
 //!
-//! A program that waits for a disk cannot know which kernel threads worked for it: all of them are one contributor of its
-//! truth. So the judge reads what each had before the recording began and has after it ended (`/proc/TID/schedstat`, in
-//! ns). A kernel thread on the path must be one of these, and cannot have run for longer than it ran at all.
+//! A program waiting for a disk cannot know which kernel threads worked for it: in its truth all of them are a single
+//! contributor. So the judge reads each kernel thread's CPU time before the recording begins and after it ends
+//! (`/proc/TID/schedstat`, in ns). A kernel thread on the path must be in this list, and cannot have run for longer than
+//! the kernel counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use crate::document::{KernelThread, Segment, length};
 
-/// All kernel threads at one time: the name and the CPU time, ns, of each by its number and start.
+/// All kernel threads at a time: each thread's name and CPU time, ns, by its thread id and start time.
 pub type Snapshot = BTreeMap<(u32, u64), (String, i64)>;
 
-/// `PF_KTHREAD` of the kernel: no user program runs in this thread.
+/// `PF_KTHREAD` in the kernel: no user program runs in this thread.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// Reads the kernel threads of this machine. One that ends meanwhile is left out.
+/// Reads this machine's kernel threads. A thread that ends meanwhile is left out.
 pub fn snapshot() -> Snapshot {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let tids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -26,7 +27,7 @@ pub fn snapshot() -> Snapshot {
     .collect()
 }
 
-/// The entry of a kernel thread by the texts of its files; `None` for another one.
+/// A kernel thread's entry, from its files' texts; `None` for another thread.
 fn thread(tid: u32, stat: &str, comm: &str, schedstat: &str) -> Option<((u32, u64), (String, i64))> {
     // The name stands in brackets and may have any letters.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -35,7 +36,7 @@ fn thread(tid: u32, stat: &str, comm: &str, schedstat: &str) -> Option<((u32, u6
     (flags & KERNEL_THREAD != 0).then(|| ((tid, started), (comm.trim_end().to_owned(), ran_ns)))
 }
 
-/// The CPU time of each kernel thread between two snapshots.
+/// Each kernel thread's CPU time between two snapshots.
 pub fn between(before: &Snapshot, after: &Snapshot) -> Vec<KernelThread> {
     let ended = before.iter().filter(|(thread, _)| !after.contains_key(thread));
     let ended = ended.map(|(&(tid, _), (comm, _))| KernelThread { tid, comm: comm.clone(), ran_ns: None });
@@ -46,11 +47,12 @@ pub fn between(before: &Snapshot, after: &Snapshot) -> Vec<KernelThread> {
     ended.chain(rest).collect()
 }
 
-/// Checks the running time that the path charges to kernel threads: the errors, and the reasons why a thread cannot be
-/// judged. `excess_ns` is allowed beyond the kernel's count of each, the same time that may be charged to outsiders.
+/// Checks the running time charged by the path to kernel threads: the errors, and the reasons why a thread cannot be
+/// judged. `excess_ns` is allowed beyond the kernel's count for each thread, as much as may be charged to outsiders.
 ///
-/// The count begins before the recording and ends after it, and has the interrupts that the path counts separately, so
-/// it should be larger. It is smaller only where the kernel dates a preemption of the thread back, by some 15 µs each.
+/// The count begins before the recording and ends after it, and includes the interrupts that the path counts
+/// separately, so it should be larger. It is smaller only where the kernel dates the thread's preemptions back, by some
+/// 15 µs each.
 pub(crate) fn check(
     threads: &[KernelThread],
     segments: &[Segment],
@@ -67,7 +69,7 @@ pub(crate) fn check(
     let of = |tid: u32| threads.iter().filter(move |thread| thread.tid == tid);
     let (mut violations, mut void) = (Vec::new(), Vec::new());
     for (&tid, &ns) in &charged {
-        // A number may have been used again.
+        // A thread id may have been used again.
         let ran: Option<Vec<i64>> = of(tid).map(|thread| thread.ran_ns).collect();
         let Some(thread) = of(tid).next() else { continue };
         match ran.map(|ran| ran.iter().sum::<i64>()) {
@@ -140,7 +142,7 @@ mod tests {
         assert_eq!((violations.len(), void.len()), (1, 0));
         assert!(violations[0].contains("kworker/0:1-events is charged with 12.000 ms"), "{violations:?}");
         assert!(violations[0].contains("ran for 10.000 ms"), "{violations:?}");
-        // Each alone: time of one is none of the other.
+        // Each alone: a thread's time does not count for the other.
         let both = check_path(&threads, &[(5, 50, WORKER, "running"), (2, 51, "jbd2/sda1-8", "running")]);
         assert_eq!(both.0.len(), 1, "{both:?}");
         // In pieces; waits and interrupts are no running.
@@ -165,7 +167,7 @@ mod tests {
         let (violations, void) = check_path(&[(50, WORKER, None)], &[(2, 50, WORKER, "running")]);
         assert_eq!((violations.len(), void.len()), (0, 1), "{void:?}");
         assert_eq!(check_path(&[(50, WORKER, None)], &[(1, 50, WORKER, "running")]), (vec![], vec![]));
-        // Its number was used again by another one.
+        // Another thread used its thread id again.
         let again = [(50, WORKER, None), (50, "kworker/1:2", Some(5))];
         assert_eq!(check_path(&again, &[(2, 50, "kworker/1:2", "running")]).1.len(), 1);
     }

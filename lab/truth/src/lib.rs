@@ -1,8 +1,8 @@
-//! Judges paths against programs whose truth is known.
+//! Judges paths against programs with known truths.
 //!
-//! The judge is independent: it reads the JSON documents and uses none of the crates that make them.
-//! `lab/workloads/` holds the programs. Each logs where its time went, by its own clocks; the judge compares
-//! that log, the truth, with the output of `wakepath path --json` for the same run.
+//! The judge is independent: it reads the JSON documents and uses none of the crates that make them. `lab/workloads/`
+//! holds the programs. Each logs its own time, by its own clocks; the judge compares this log, the truth, with the
+//! output of `wakepath path --json` for the same run.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,12 @@
-//! Truths and paths made by hand, for the tests of the judge.
+//! Hand-made truths and paths, for the judge's tests.
 
 use serde_json::{Value, json};
 
 /// A thread: its tid and its name.
 pub(crate) type Named<'a> = (u32, &'a str);
 
-/// The truth of threads, the first of which is the window's: its window from `from_ns` on, with these parts. A part is
-/// its thread, kind and system call, and its ns.
+/// A truth for these threads, with the window of the first: from `from_ns` on, with these parts. A part has its thread,
+/// kind, system call and ns.
 pub(crate) fn truth(
     threads: &[Named<'_>],
     from_ns: i64,
@@ -35,7 +35,7 @@ pub(crate) fn truth(
     })
 }
 
-/// The path of a thread over the whole of these segments, the first of which begins at 0.
+/// A thread's path over all these segments, the first from 0 on.
 pub(crate) fn path((tid, comm): Named<'_>, segments: &[Value]) -> Value {
     let length = |segment: &Value| segment["to_ns"].as_i64().unwrap() - segment["from_ns"].as_i64().unwrap();
     let window: i64 = segments.iter().map(length).sum();

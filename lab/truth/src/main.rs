@@ -21,9 +21,10 @@ use wakepath_truth::tries::{MAX_TRIES, Outcome, Tally};
 use wakepath_truth::workloads::{self, Workload};
 use wakepath_truth::{joins, kernel_drills, requests};
 
-/// Runs programs whose truth is known under `wakepath record`, and compares `wakepath path` with that truth.
+/// Runs programs with known truths under `wakepath record`, and compares `wakepath path` with the truths.
 ///
-/// Exit codes: 0 all paths are right; 1 a path is wrong; 2 wrong usage, or nothing could be run.
+/// Exit codes: 0 all paths are right; 1 a path is wrong or could not be judged, a run failed, or too many runs were
+/// void; 2 wrong usage, or nothing could be run.
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Options {
@@ -31,16 +32,16 @@ struct Options {
     verb: Option<Verb>,
     /// The workloads to run, by name, or `calls` and `calls-ahead`; all if none is named.
     names: Vec<String>,
-    /// The number of runs of each workload.
+    /// The number of runs for each workload.
     #[arg(long, default_value_t = 3)]
     repeat: u32,
-    /// The neighbours to run beside them, one after the other: `--noise none,spin`.
+    /// The neighbours to run beside them, in turn: `--noise none,spin`.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "none")]
     noise: Vec<Noise>,
     /// The tool under judgement.
     #[arg(long, default_value = "target/release/wakepath")]
     wakepath: PathBuf,
-    /// The program that splits the recording of one host into those of two.
+    /// The program that splits a host's recording into two hosts' recordings.
     #[arg(long, default_value = "target/release/wakepath-split")]
     split: PathBuf,
     /// The folder with the built workloads.
@@ -49,23 +50,23 @@ struct Options {
     /// Keep recordings, truths and answers in this folder.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Judge the recordings that `--keep` left in this folder, without running anything.
+    /// Judge the recordings kept in this folder by `--keep`, without running anything.
     #[arg(long, value_name = "DIR", conflicts_with = "keep")]
     replay: Option<PathBuf>,
     /// Only compare these two files.
     #[arg(long, num_args = 2, value_names = ["TRUTH", "PATH"], conflicts_with_all = ["keep", "replay"])]
     compare: Option<Vec<PathBuf>>,
-    /// Judge the recordings that `vm/pair` left in this folder: a client and its server, in two guests.
+    /// Judge the recordings left in this folder by `vm/pair`: a client and its server, in two guests.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "replay", "compare"])]
     pair: Option<PathBuf>,
-    /// With --pair, the drift that the server's clock was given.
+    /// With --pair, the drift set for the server's clock.
     #[arg(long, value_name = "PPM", default_value_t = 100.0)]
     drift: f64,
-    /// The factor by which this machine is slower than a usual one, as an emulated one is; the limits for
-    /// switches and stamps grow by it.
+    /// This machine's slowness: a factor, 1 for a usual machine, more for an emulated machine; the limits for switches
+    /// and stamps grow by it.
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     slower: f64,
-    /// List the contributors of every run, not only of wrong ones.
+    /// List the contributors for every run, not only for runs that are not right.
     #[arg(long)]
     parts: bool,
     /// List the workloads.
@@ -75,28 +76,28 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Plants incidents whose cause and size are known, asks as a newcomer would, and prints a table of the answers.
+    /// Plants incidents with known cause and size, asks as a newcomer would, and prints a table with the answers.
     Incidents {
         /// The incidents, by name; all if none is named.
         names: Vec<String>,
         /// The tool under judgement.
         #[arg(long, default_value = "target/release/wakepath")]
         wakepath: PathBuf,
-        /// The folder of the incidents.
+        /// The folder with the incidents.
         #[arg(long, default_value = "lab/incidents")]
         scripts: PathBuf,
         /// Keep screens, documents and recordings in this folder.
         #[arg(long, value_name = "DIR")]
         keep: Option<PathBuf>,
     },
-    /// Checks the cost of recording that the tool prints: pairs of runs of a load, alone and recorded.
+    /// Checks the recording cost that the tool prints: pairs of runs of a load, alone and recorded.
     Cost {
         /// The loads, by name; all if none is named.
         names: Vec<String>,
         /// The number of pairs.
         #[arg(long, default_value_t = 8)]
         pairs: u32,
-        /// About how long a load runs each time; it does a fixed number of round trips.
+        /// About how long a load runs each time, s; it does a fixed number of round trips.
         #[arg(long, default_value_t = 1.0)]
         seconds: f64,
         /// The tool under judgement.
@@ -106,9 +107,9 @@ enum Verb {
         #[arg(long, default_value = "lab/workloads/bin")]
         programs: PathBuf,
     },
-    /// Plants causes in requests through three services, and compares the answer for each request with the services' books.
+    /// Plants causes in requests through three services, and compares each request's answer with the services' log.
     Requests {
-        /// The requests of each of the 6 clients.
+        /// The number of requests from each of the 6 clients.
         #[arg(long, default_value_t = 180)]
         each: u32,
         /// The neighbours to run beside the services.
@@ -126,18 +127,18 @@ enum Verb {
         /// Keep the recording, the truth and the answers in this folder.
         #[arg(long, value_name = "DIR")]
         keep: Option<PathBuf>,
-        /// Judge the run that `--keep` left in this folder, without running anything.
+        /// Judge the run kept in this folder by `--keep`, without running anything.
         #[arg(long, value_name = "DIR", conflicts_with = "keep")]
         replay: Option<PathBuf>,
         /// List at most this number of requests whose answers are not right, the worst first.
         #[arg(long, default_value_t = 5)]
         worst: usize,
     },
-    /// Compares the request that each thread works for with the logs of programs, for each way to know it.
+    /// Compares the request found for each thread with the programs' logs, for each way to find it.
     Joins {
         /// The programs, by name; all if none is named.
         names: Vec<String>,
-        /// The folder with the packages that `packaging/plugins` fetched.
+        /// The folder with the packages fetched by `packaging/plugins`.
         #[arg(long, default_value = "target/plugins")]
         packages: PathBuf,
         /// The tool under judgement.
@@ -150,18 +151,18 @@ enum Verb {
         #[arg(long, value_name = "DIR")]
         keep: Option<PathBuf>,
     },
-    /// Plants culprits in programs that are made at random, and compares the path that `wakepath drill` finds with the planted one.
+    /// Plants culprits in random programs, and compares the path found by `wakepath drill` with the planted path.
     Drills {
         /// The number of programs.
         #[arg(long, default_value_t = 1000)]
         programs: u64,
-        /// The seed of the first one.
+        /// The first program's seed.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// The languages, by turns; those without a compiler here are left out.
+        /// The languages, in turn; those without a compiler here are left out.
         #[arg(long, value_enum, value_delimiter = ',', default_value = "c,cpp,rust,go")]
         languages: Vec<Language>,
-        /// Ask with --stubs, but for Go.
+        /// Ask with --stubs, except for Go and Python.
         #[arg(long)]
         stubs: bool,
         /// The tool under judgement.
@@ -171,11 +172,12 @@ enum Verb {
         #[arg(long, value_name = "DIR")]
         keep: Option<PathBuf>,
     },
-    /// Plants slow system calls in programs, and compares the path that `wakepath drill` finds across them into the kernel.
+    /// Plants slow system calls in programs, and compares the path found by `wakepath drill` across them into the kernel
+    /// with the planted path.
     ///
-    /// Exit codes: 0 at least 99% are right and none is wrong; 1 they are not; 2 nothing could be run.
+    /// Exit codes: 0 at least 99% are right and none is wrong; 1 otherwise; 2 nothing could be run.
     KernelDrills(kernel_drills::Run),
-    /// Compares the states of all threads of LTTng traces with those that a replay of the scheduler's events proves.
+    /// Compares the states of all threads in LTTng traces with the states proved by a replay of the scheduler's events.
     States {
         /// The traces, each with its metadata.
         #[arg(required = true)]
@@ -183,7 +185,7 @@ enum Verb {
         /// The tool under judgement.
         #[arg(long, default_value = "target/release/wakepath")]
         wakepath: PathBuf,
-        /// List the times of every thread.
+        /// List every thread's times.
         #[arg(long)]
         threads: bool,
     },
@@ -238,7 +240,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs as asked. True if all paths are right.
+/// Does what the options ask. True if all paths are right, and few enough runs were void.
 fn run(options: &Options) -> Result<bool> {
     if options.list {
         for workload in workloads::ALL.iter().chain(workloads::IN_GUESTS) {
@@ -277,7 +279,7 @@ fn run(options: &Options) -> Result<bool> {
             all_right &= live(options, &workloads, &runner(noise), &mut tally)?;
         }
     }
-    // Beside chatter the clocks of the server are wrong too, and no recording of its calls shows by how much.
+    // Beside chatter the server's clocks are wrong too, and no recording of its calls shows by how much.
     for &noise in options.noise.iter().filter(|&&noise| noise != Noise::Chatter) {
         all_right &= live_calls(options, &runner(noise), &mut tally)?;
     }
@@ -285,7 +287,7 @@ fn run(options: &Options) -> Result<bool> {
     Ok(all_right && tally.is_within_bound())
 }
 
-/// Compares the states of the threads of each trace. True if the trace proves no other times.
+/// Compares the threads' states for each trace. True if no trace proves other times.
 fn compare_states(traces: &[PathBuf], wakepath: &Path, list: bool) -> Result<bool> {
     println!("{}", states::HEAD);
     let mut lines = Vec::new();
@@ -308,7 +310,8 @@ fn compare_states(traces: &[PathBuf], wakepath: &Path, list: bool) -> Result<boo
     Ok(same)
 }
 
-/// Runs pairs of each load and prints the table. True if enough of them lie in the range that is printed.
+/// Runs pairs for each load and prints the table. True if each pair has a range, and enough pairs of each judged load
+/// lie in their ranges.
 fn check_cost(names: &[String], pairs: u32, series: &Series) -> Result<bool> {
     let (folder, _temporary) = place(None)?;
     println!("{}", cost::HEAD);
@@ -323,7 +326,7 @@ fn check_cost(names: &[String], pairs: u32, series: &Series) -> Result<bool> {
     Ok(all_right)
 }
 
-/// Runs the programs once and prints the table. True if the best ways are right.
+/// Runs the programs and prints the table. True if the best ways are right.
 fn judge_joins(
     wakepath: &Path,
     given: &joins::Given,
@@ -342,7 +345,7 @@ fn judge_joins(
     Ok(table.wrong.is_empty())
 }
 
-/// Runs the services once and prints the table. True if the answers are right.
+/// Runs the services once, or replays a kept run, and prints the table. True if the answers are right.
 fn judge_requests(
     run: &requests::Run,
     keep: Option<&PathBuf>,
@@ -366,7 +369,7 @@ fn judge_requests(
 fn plant(names: &[String], wakepath: &Path, scripts: &Path, keep: Option<&PathBuf>) -> Result<bool> {
     let (folder, _temporary) = place(keep)?;
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
-    // Under sudo the programs run as the user who called, and write there.
+    // Under sudo the programs run as the invoking user, and write there.
     std::fs::set_permissions(&folder, Permissions::from_mode(0o755))?;
     println!("{}", incidents::HEAD);
     let mut verdicts = Vec::new();
@@ -379,7 +382,7 @@ fn plant(names: &[String], wakepath: &Path, scripts: &Path, keep: Option<&PathBu
     Ok(!verdicts.iter().any(|verdict| matches!(verdict, Verdict::Wrong(_))))
 }
 
-/// The folder for recordings: the one to keep, or one that is removed when the second value is dropped.
+/// The folder for recordings: the folder to keep, or a temporary folder, removed when the second value is dropped.
 fn place(keep: Option<&PathBuf>) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
     if let Some(folder) = keep {
         return Ok((folder.clone(), None));
@@ -388,10 +391,10 @@ fn place(keep: Option<&PathBuf>) -> Result<(PathBuf, Option<tempfile::TempDir>)>
     Ok((temporary.path().to_owned(), Some(temporary)))
 }
 
-/// The number of runs of calls until one can be judged; one takes 30 s.
+/// The largest number of runs of calls until a run can be judged; each takes 30 s.
 const MAX_TRIES_OF_CALLS: u32 = 3;
 
-/// Runs each condition once: one run has enough calls.
+/// Runs each condition until a run can be judged, whatever `--repeat` says: a single run has enough calls.
 fn live_calls(options: &Options, runner: &Runner, tally: &mut Tally) -> Result<bool> {
     let (folder, _temporary) = place(options.keep.as_ref())?;
     let mut all_right = true;
@@ -546,7 +549,7 @@ fn print_if_not_right(judged: &drills::Judged) {
     }
 }
 
-/// The same as [`judge_drills`], or builds the programs.
+/// Judges drill-downs across system calls as [`judge_drills`] does, or builds the programs.
 fn judge_kernel_drills(run: &kernel_drills::Run) -> Result<bool> {
     if run.build {
         kernel_drills::build(run)?;
@@ -557,7 +560,7 @@ fn judge_kernel_drills(run: &kernel_drills::Run) -> Result<bool> {
     Ok(is_good)
 }
 
-/// Prints each answer that is not right, and the table.
+/// Prints the answers that are not right, and the table.
 fn judge_drills(run: &drills::Run) -> Result<bool> {
     let missing: Vec<String> = run
         .languages
@@ -571,7 +574,7 @@ fn judge_drills(run: &drills::Run) -> Result<bool> {
     let all = drills::run(run, print_if_not_right)?;
     let (table, is_good) = drills::table(&all);
     print!("{table}");
-    // Again, where the reader of a long run looks.
+    // Again, at the end of a long run's output, where its reader looks.
     missing.iter().for_each(|line| println!("{line}"));
     Ok(is_good)
 }

@@ -1,4 +1,4 @@
-//! Neighbours that use part of the machine while a workload runs, and checks of how a path shows them.
+//! Neighbours that use part of the machine beside a workload, and checks on how a path shows them.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,8 +19,8 @@ pub enum Noise {
     Disk,
     /// On each CPU, two processes that exchange messages over TCP.
     Loopback,
-    /// Two processes that exchange messages over TCP from CPU to CPU. A program's clocks are wrong beside them, which the
-    /// judge corrects: see [`crate::dated_back`].
+    /// Two processes that exchange messages over TCP from CPU to CPU. They make a program's clocks wrong, which the judge
+    /// corrects: see [`crate::dated_back`].
     Chatter,
 }
 
@@ -36,12 +36,12 @@ impl Noise {
         }
     }
 
-    /// Starts the program `noise` of this folder and waits until it is ready. It runs for at most `seconds`.
-    /// `None` for [`Noise::None`].
+    /// Starts the program `noise` from this folder and waits until it is ready. It runs for at most `seconds`. `None`
+    /// for [`Noise::None`].
     ///
     /// # Errors
     ///
-    /// If the program cannot be started or prints nothing.
+    /// If the program cannot be started or does not print that it is ready.
     pub fn start(self, programs: &Path, seconds: u64) -> Result<Option<Running>> {
         if self == Self::None {
             return Ok(None);
@@ -54,24 +54,23 @@ impl Noise {
     }
 }
 
-/// The longest time that an idle CPU takes to start a thread, ns; on a slower machine, longer by its factor.
+/// The longest time for an idle CPU to start a thread, ns; on a slower machine, longer by its factor.
 const MAX_LATENCY_NS: i64 = 1_000_000;
 
-/// The largest share of the window that may be charged to an idle CPU, in pieces of over a millisecond; on a slower machine,
-/// larger by its factor: the CPUs of an emulated one take turns, so that an idle one waits for its turn before it starts.
+/// The largest share of the window charged to an idle CPU, in pieces over a millisecond; on a slower machine, larger by its
+/// factor: an emulated machine's CPUs take turns, so that an idle CPU waits for its turn before it starts.
 const MAX_IDLE: f64 = 0.01;
 
-/// The runnable part of the window and the part of it that is charged to our neighbours, as fractions; and
-/// errors in the competitors that the path names.
+/// The window's runnable share, and the share charged to the judge's neighbours, as fractions; and errors in the
+/// competitors named by the path.
 ///
-/// Neighbours must show as `runnable` time. The comparison checks the amount, since the workload counts how
-/// long it was runnable; this checks the competitors. An idle CPU must not be the cause for more than 1% of
-/// the window in pieces of over a millisecond. Less is possible: a thread waits in the queue of one CPU
-/// while the other is idle, until the load balancer runs; a virtual CPU wakes up late when its host is busy;
-/// the completion of a large write keeps a CPU in interrupts.
+/// Neighbours must show as `runnable` time. The comparison checks the amount, since the workload counts its runnable
+/// time; this function checks the competitors. An idle CPU must not be the cause for more than 1% of the window in
+/// pieces over a millisecond. Less is possible: a thread waits in a CPU's queue while the other CPU is idle, until the
+/// load balancer runs; a virtual CPU wakes up late when its host is busy; the completion of a large write keeps a CPU
+/// in interrupts.
 ///
-/// The share of a neighbour in one run is chance; a whole series of runs without any is not: see
-/// [`never_blamed`].
+/// A neighbour's share in a run is chance; a whole series of runs without any share is not: see [`never_blamed`].
 pub fn blamed(truth: &Truth, path: &PathDocument, slowness: f64) -> (f64, f64, Vec<String>) {
     let origin: i64 = path.origin_ns.parse().unwrap_or(0);
     let from = truth.window.from_ns - origin;
@@ -102,8 +101,8 @@ pub fn blamed(truth: &Truth, path: &PathDocument, slowness: f64) -> (f64, f64, V
     (share(runnable), share(by_noise), violations)
 }
 
-/// Whether a neighbour that uses a whole CPU was never named in a series of runs, by the `by_noise` of each.
-/// One in five workloads stays on one CPU; the scheduler moves the others.
+/// Whether a neighbour that uses a whole CPU was never named in a series of at least ten runs, by the `by_noise` of
+/// each. A fifth of the workloads stay on a single CPU; the scheduler moves the others.
 pub fn never_blamed(noise: Noise, by_noise: &[f64]) -> bool {
     const SERIES: usize = 10;
     noise == Noise::Spin && by_noise.len() >= SERIES && by_noise.iter().all(|&share| share == 0.0)
@@ -118,7 +117,7 @@ mod tests {
 
     const MAIN: made::Named<'_> = (1, "prog");
 
-    /// 100 ms of main: the segments in ms with their competitor, a name or `-` for an idle CPU.
+    /// 100 ms of main: the segments in ms, each with its competitor: a name, `-` for an idle CPU, or empty for running.
     fn blame(segments: &[(i64, &str)]) -> (f64, f64, Vec<String>) {
         let truth = made::truth(&[MAIN], 0, &[(MAIN, "running", None, 100_000_000)]);
         let mut at = 0;

@@ -1,13 +1,12 @@
-//! Compares a path across two hosts with two truths: that of a client on one host and that of its server
-//! on the other, each of which has its own half only.
+//! Compares a path across two hosts with two truths: a client's on one host and its server's on the other, each with
+//! its own half only.
 //!
-//! While the client waited for an answer (`network` in its truth) the server waited, ran and slept for it, or
-//! the message was in flight: the client's wait minus the server's time is the time in flight. So the two
-//! halves become one truth, which is compared like any other. The server's time without a request (`beside`
-//! in its truth) is left out; `overlap` corrects for its work before the client waited.
+//! While the client waited for an answer (`network` in its truth) the server waited, ran and slept for it, or the
+//! message was in flight: the client's wait minus the server's time is the time in flight. So the two halves become a
+//! single truth, which is compared like any other. The server's time without a request (`beside` in its truth) is left
+//! out; `overlap` corrects for its work before the client waited.
 //!
-//! A tid is valid on its own host only. Those of the server's host count from [`OTHER_HOST`] on, in both
-//! truth and path.
+//! A tid is valid on its own host only. In both truth and path, the server host's tids count from [`OTHER_HOST`] on.
 
 mod overlap;
 
@@ -29,26 +28,26 @@ use overlap::Overlap;
 /// The first number that Linux gives to no thread (`PID_MAX_LIMIT`).
 const OTHER_HOST: u64 = 1 << 22;
 
-/// The limit of the error on a machine of usual speed. Two machines add nothing to the 1% of `rpc` on one: an
-/// error between their clocks moves the server's time as a whole, so that one flight gets shorter by as much
-/// as the other gets longer.
+/// The error limit on a machine with usual speed. Two machines add nothing to the 1% for `rpc` on a single machine: an
+/// error between their clocks moves the server's time as a whole, so that a flight gets shorter by as much as the other
+/// gets longer.
 const LIMIT: f64 = 0.01;
 
 /// The smallest number of requests that the path must follow to the server and back.
 const MIN_REQUESTS: usize = 100;
 
-/// The judgement of a pair.
+/// The judgement on a pair.
 #[derive(Debug)]
 pub struct PairJudgement {
-    /// The judgement of the path.
+    /// The judgement on the path.
     pub judged: Judgement,
-    /// The limit of its error.
+    /// Its error limit.
     pub limit: f64,
     /// The findings about clocks and packets.
     pub findings: Findings,
 }
 
-/// Judges the clocks and the path that `wakepath` finds in the recordings that `vm/pair` left in `folder`.
+/// Judges the clocks and the path that `wakepath` finds in the recordings left by `vm/pair` in `folder`.
 ///
 /// # Errors
 ///
@@ -103,7 +102,7 @@ fn compare_halves(
     Ok(verdict)
 }
 
-/// The id of the other host, which the window's thread is not on.
+/// The id of the host without the window's thread.
 fn other_host(path: &Value) -> Result<String> {
     let here = &path["window"]["host"];
     let hosts = path["hosts"].as_array().context("the path has no hosts")?;
@@ -113,7 +112,7 @@ fn other_host(path: &Value) -> Result<String> {
     Ok(hosts[1]["host"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Adds [`OTHER_HOST`] to all tids of this host in the document.
+/// Adds [`OTHER_HOST`] to all tids on this host in the document.
 fn count_on(document: &mut Value, host: &str) {
     match document {
         Value::Array(items) => items.iter_mut().for_each(|item| count_on(item, host)),
@@ -128,7 +127,7 @@ fn count_on(document: &mut Value, host: &str) {
     }
 }
 
-/// Joins two halves to one truth: the client's, with its waits for the server replaced by the server's time and
+/// Joins two halves to a single truth: the client's, with its waits for the server replaced by the server's time and
 /// the time in flight.
 fn join(client: &Value, server: &Value, overlap: &Overlap) -> Result<Value> {
     let list = |truth: &Value, name: &str| -> Result<Vec<Value>> {
@@ -167,10 +166,10 @@ fn join(client: &Value, server: &Value, overlap: &Overlap) -> Result<Value> {
 
 /// Checks how often the path goes to the server and comes back.
 ///
-/// The client always waits for the answer. The server may not wait for the request: if the request arrives
-/// before the client waits, or the server is still busy after its last answer, the path has no flight to the
-/// server. That is rare on a host with a CPU for each guest; a busy host takes a guest's CPU away for 5 to
-/// 30 ms just when it passes a packet on. A tenth of the flights must be left.
+/// The client always waits for the answer. The server may not wait for the request: if the request arrives before the
+/// client waits, or the server is still busy after its last answer, the path has no flight to the server. This is rare
+/// on a host with a CPU for each guest; a busy host takes a guest's CPU away for 5 to 30 ms just when it passes a
+/// packet on. A tenth of the flights must be left.
 fn crossings(path: &Value, there: &str, findings: &mut Findings) {
     let none = Vec::new();
     let segments = path["segments"].as_array().unwrap_or(&none);
@@ -189,8 +188,8 @@ fn crossings(path: &Value, there: &str, findings: &mut Findings) {
     );
 }
 
-/// Checks the share of the path that is a wait for a packet without a known sender. Packets between the two hosts
-/// have one, but a question for an address, or another packet in the same interrupt, can hide one.
+/// Checks the path's share of waits for a packet without a known sender. Packets between the two hosts have a sender,
+/// but a question for an address, or another packet in the same interrupt, can hide it.
 fn senders(path: &Value, window_ns: i64, findings: &mut Findings) {
     let none = Vec::new();
     let segments = path["segments"].as_array().unwrap_or(&none);

@@ -1,9 +1,9 @@
-//! Requests through several services, each with a planted cause: the answer of `wakepath requests` for each of them, held
-//! against the books of the services.
+//! Requests through several services, each with a planted cause: each answer from `wakepath requests`, compared with the
+//! services' log.
 //!
-//! A part of a request's time is right within two percentage points of the request. The requests that block it are right if
-//! each that takes more than that, by the books or by the answer, is in the other too, and as large. An answer that names another
-//! one is wrong, and is worse where that has no mark of doubt: an ambiguous part, or a doubt or loss among the problems.
+//! A part of a request's time is right within two percentage points of the request. The blocking requests are right if each that
+//! takes more than two points, in the log or in the answer, is in both, with the same size. An answer naming another request is
+//! wrong, and worse if that part has no mark of doubt: an ambiguous segment, or a doubt or loss among the problems.
 
 mod judge;
 
@@ -20,37 +20,37 @@ pub use judge::{Judged, MAX_POINTS, Verdict, judge};
 use crate::noise::Noise;
 use crate::runner::{TIMEOUT, make_empty, succeed};
 
-/// The books of the services (`wakepath.requests-truth/1`).
+/// The services' log (`wakepath.requests-truth/1`).
 #[derive(Debug, Clone, Deserialize)]
 pub struct Truth {
-    /// The schema of the document.
+    /// The document's schema.
     pub schema: String,
-    /// The processes of the services.
+    /// The services' processes.
     pub pids: Vec<u32>,
     /// The requests.
     pub requests: Vec<OfRequest>,
 }
 
-/// The books of one request.
+/// A request's log.
 #[derive(Debug, Clone, Deserialize)]
 pub struct OfRequest {
-    /// Its trace.
+    /// Its trace id.
     pub trace_id: String,
     /// The planted cause.
     pub planted: String,
     /// Its length, ns.
     pub window_ns: i64,
-    /// The planted parts of its time.
+    /// Its planted parts.
     pub parts: Vec<Part>,
 }
 
 /// A planted part of a request's time.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Part {
-    /// A kind of the path's contract; `blocked` by another request; `possible`, where the program does not know whether it was; or
-    /// `shared`: disk time while another one wrote too, which may be that one's.
+    /// A kind in the path contract; `blocked` by another request; `possible`: perhaps blocked by another request, which the
+    /// program does not know; or `shared`: disk time while another request wrote too, which may be that request's.
     pub kind: String,
-    /// The trace of the request that blocked it.
+    /// The trace id of the blocking request.
     pub by: Option<String>,
     /// Its length, ns.
     pub ns: i64,
@@ -61,24 +61,24 @@ pub struct Part {
 pub struct Answer {
     /// The request.
     pub request: Asked,
-    /// Why there is no path.
+    /// The reason why there is no path.
     #[serde(default)]
     pub no_path: Option<String>,
-    /// The segments of the path.
+    /// The path's segments.
     #[serde(default)]
     pub segments: Vec<Segment>,
-    /// The requests for which its threads worked.
+    /// The segments' pieces, each with its blocking requests.
     #[serde(default)]
     pub pieces: Vec<Piece>,
-    /// The doubts.
+    /// The remarks on the answer.
     #[serde(default)]
     pub problems: Vec<Problem>,
 }
 
-/// The request that an answer is for.
+/// The request to which an answer belongs.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Asked {
-    /// Its trace.
+    /// Its trace id.
     pub trace_id: String,
     /// The beginning.
     pub from_ns: i64,
@@ -91,48 +91,48 @@ pub struct Asked {
 pub struct Segment {
     /// The kind of its time.
     pub kind: String,
-    /// The process of its thread.
+    /// Its thread's process.
     pub pid: Option<u32>,
-    /// How it is known.
+    /// The certainty of its kind and thread.
     pub basis: String,
 }
 
-/// A piece of a segment in which its thread worked for one request.
+/// A piece of a segment in which its thread worked for a single request.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Piece {
-    /// The segment.
+    /// The segment's index.
     pub segment: usize,
     /// The beginning.
     pub from_ns: i64,
     /// The end.
     pub to_ns: i64,
-    /// The requests that blocked this one, the last one by its own time.
+    /// The chain of requests that blocked this request; the last blocked it by its own time.
     #[serde(default)]
     pub waits_for: Vec<Waited>,
 }
 
-/// A request that another one waits for.
+/// A request for which another request waits.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Waited {
-    /// Its trace.
+    /// Its trace id.
     pub trace_id: String,
 }
 
 /// A remark on an answer.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Problem {
-    /// How bad it is.
+    /// Its severity; `note` marks no doubt.
     pub severity: String,
 }
 
-/// The programs and the size of a run.
+/// A run's programs and size.
 #[derive(Debug)]
 pub struct Run {
     /// The tool under judgement.
     pub wakepath: PathBuf,
-    /// The folder of the workloads.
+    /// The folder with the workloads.
     pub programs: PathBuf,
-    /// The requests of each of the clients.
+    /// The number of requests from each client.
     pub each: u32,
     /// The neighbours beside the services.
     pub noise: Noise,
@@ -140,7 +140,7 @@ pub struct Run {
     pub neighbours: u32,
 }
 
-/// The file of the books, and the recording, in the folder of a run.
+/// The files with the log and the recording, in a run's folder.
 const TRUTH: &str = "truth.json";
 const RECORDING: &str = "recording";
 
@@ -160,7 +160,7 @@ impl Run {
         succeed(&mut command, &folder.join("record.log"), TIMEOUT)
     }
 
-    /// Asks for all requests that a service of this name got in a kept run, and judges the answers.
+    /// Asks for all requests to the named service in a kept run, and judges the answers.
     ///
     /// # Errors
     /// If the tool fails, or a document has another form.
@@ -189,10 +189,10 @@ impl Run {
     }
 }
 
-/// The head of the table.
+/// The table's head.
 pub const HEAD: &str = "planted   requests  in 2 points    median      p99     most  blocker right  WRONG  of it unmarked  no answer";
 
-/// The table: a line for each planted cause, and one for all.
+/// The table: a line for each planted cause, and a line for all.
 pub fn table(judged: &[Judged]) -> String {
     let mut planted: Vec<&str> = judged.iter().map(|one| one.planted.as_str()).collect();
     planted.sort_unstable();
@@ -226,7 +226,7 @@ fn line(name: &str, judged: &[&Judged]) -> String {
     )
 }
 
-/// The worst judgements: wrong ones first, then by error.
+/// The worst judgements: wrong answers first, then by error.
 pub fn worst(judged: &[Judged], count: usize) -> Vec<&Judged> {
     let is_right =
         |one: &Judged| one.verdict == Verdict::Right && one.points.is_some_and(|points| points <= MAX_POINTS);
@@ -245,7 +245,7 @@ pub fn worst(judged: &[Judged], count: usize) -> Vec<&Judged> {
     worst
 }
 
-/// The parts of a request that differ, as text.
+/// A request's differing parts, as text.
 pub fn parts(one: &Judged) -> String {
     let differ = one.parts.iter().filter(|(_, books, answer)| (books - answer).abs() > 0.5);
     let parts = differ
@@ -253,7 +253,8 @@ pub fn parts(one: &Judged) -> String {
     format!("  {} {} {:?}: {}", one.planted, one.trace_id, one.verdict, parts.collect::<Vec<_>>().join("; "))
 }
 
-/// Whether the answers bear out what is claimed for them: of the blockers 99 in 100 right, and none wrong without a mark.
+/// Whether the answers hold what is claimed: blockers right in 99 of 100, errors within [`MAX_POINTS`] in 99 of 100, and
+/// none wrong without a mark. False without answers.
 pub fn is_right(judged: &[Judged]) -> bool {
     let count = |is: fn(&Judged) -> bool| judged.iter().filter(|one| is(one)).count();
     let is_close = |one: &Judged| one.points.is_some_and(|points| points <= MAX_POINTS);

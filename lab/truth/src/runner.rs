@@ -18,38 +18,38 @@ use crate::kernel_threads;
 use crate::noise::{self, Noise};
 use crate::workloads::{View, Workload};
 
-/// The longest time of a command, and of the neighbour of a recording. No workload runs longer than a minute.
+/// The longest time for a command, and for a recording's neighbour. No workload runs longer than a minute.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// The file with the CPU time of kernel threads in a run.
+/// The file with the kernel threads' CPU time in a run.
 const KERNEL_THREADS: &str = "kernel-threads.json";
 
-/// The file with what the kernel's clocks date back in a run where that is read.
+/// The file with the switches and sleeps that the kernel's clocks misdate, in a run where the judge looks for them.
 pub(crate) const DATED_BACK: &str = "dated-back.json";
 
-/// The programs and settings of a run.
+/// A run's programs and settings.
 #[derive(Debug)]
 pub struct Runner {
     /// The tool under judgement.
     pub wakepath: PathBuf,
-    /// The program `wakepath-split`, which splits the recording of one host into those of several.
+    /// The program `wakepath-split`, which splits a host's recording into several hosts' recordings.
     pub split: PathBuf,
-    /// The folder of the workloads.
+    /// The folder with the workloads.
     pub programs: PathBuf,
     /// The neighbour.
     pub noise: Noise,
-    /// The factor by which this machine is slower than a usual one.
+    /// This machine's slowness: a factor, 1 for a usual machine.
     pub slowness: f64,
 }
 
-/// The judgement of one run.
+/// The judgement on a run.
 #[derive(Debug)]
 pub struct Judgement {
-    /// The result of the comparison.
+    /// The comparison's result.
     pub verdict: Verdict,
-    /// The part of the window that was runnable behind a neighbour.
+    /// The share of the window that was runnable behind a neighbour.
     pub by_noise: f64,
-    /// The part of the window that was runnable.
+    /// The runnable share of the window.
     pub runnable: f64,
 }
 
@@ -69,7 +69,7 @@ impl Runner {
             View::Host => "--truth",
             View::TwoHosts => "--truth-hosts",
         };
-        // Before the recorder, whose stamps of the switches are then the later ones.
+        // The readings begin before the recorder, so that the recorder stamps each switch later.
         let readings = Some(Readings::begin()).filter(|readings| readings.is_ok() || self.dates_back());
         self.record(command.arg(which), folder, TIMEOUT, workload.record_for.is_some())?;
         if let Some(readings) = readings {
@@ -81,9 +81,9 @@ impl Runner {
         self.replay(workload, folder)
     }
 
-    /// Whether the kernel's clocks are dated back by more than a limit can carry in any run: beside chatter by their number, on a
-    /// slower machine by the length of each, between the clock's reading and the switch. Where they cannot be read, that is
-    /// assumed of each preemption there; elsewhere, nothing is.
+    /// Whether the kernel's clocks date back more than a limit allows in any run: beside chatter by the number of switches, on a
+    /// slower machine by the time between the clock's reading and each switch. Where the clocks cannot be read, each preemption
+    /// in such a run is assumed to be dated back; in other runs, none is.
     fn dates_back(&self) -> bool {
         self.noise == Noise::Chatter || self.slowness > 1.0
     }
@@ -117,7 +117,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Judges the path of a kept recording.
+    /// Judges the path from a kept recording.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl Runner {
         };
         let mut truth = read(&folder.join("truth.json"))?;
         for (file, key) in [(KERNEL_THREADS, "kernel_threads"), (DATED_BACK, "dated_back")] {
-            // Kept runs of an earlier judge lack them.
+            // Kept runs from an earlier judge lack these files.
             if folder.join(file).exists() {
                 truth[key] = read(&folder.join(file))?;
             }
@@ -141,7 +141,7 @@ impl Runner {
         judge(limits, &truth, &path)
     }
 
-    /// The recordings of a run, one of each host.
+    /// A run's recordings, one for each host.
     fn recordings(&self, workload: &Workload, folder: &Path) -> Result<Vec<PathBuf>> {
         let recording = folder.join("recording");
         if workload.view == View::Host {
@@ -168,7 +168,7 @@ impl Runner {
 ///
 /// # Errors
 ///
-/// If a document does not have the form of its schema.
+/// If a document does not have its schema's form.
 pub fn judge(limits: Limits, truth: &Value, path: &Value) -> Result<Judgement> {
     let mut verdict = compare(truth, path, limits)?;
     let (runnable, by_noise, violations) =
@@ -202,7 +202,7 @@ pub(crate) fn make_empty(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))
 }
 
-/// Runs a command of the tool with `--json`, and returns its document, which stays in the file `name.json`.
+/// Runs a tool command with `--json`, and returns its document, which stays in the file `name.json`.
 pub(crate) fn answer(command: &mut Command, name: &Path, patience: Duration) -> Result<Value> {
     let file = name.with_extension("json");
     let out = File::create(&file).with_context(|| format!("cannot make `{}`", file.display()))?;
@@ -210,7 +210,7 @@ pub(crate) fn answer(command: &mut Command, name: &Path, patience: Duration) -> 
     read(&file)
 }
 
-/// Runs a command to its end, and fails if it fails.
+/// Runs a command to its end, and fails if the command fails.
 pub(crate) fn succeed(command: &mut Command, log: &Path, patience: Duration) -> Result<()> {
     let status = finish(command, log, patience)?;
     let line = command_line(command);

@@ -1,7 +1,7 @@
-//! The states of threads that a trace itself proves, beside those that the tool gives: both for the same LTTng trace.
+//! Thread states proved by a trace itself, beside the tool's states for the same LTTng trace.
 //!
 //! The reference shares nothing with the tool: another reader prints the events, and a replay of the scheduler's events
-//! alone says when each thread ran, could run, or was blocked.
+//! alone shows when each thread ran, could run, or was blocked.
 
 mod compare;
 mod events;
@@ -16,11 +16,11 @@ use wakepath_runner::document;
 pub use compare::{HEAD, Said, Thread, Verdict, line, row};
 pub use replay::Proved;
 
-/// Compares all threads of a trace: of one LTTng kernel trace, a directory with its `metadata`.
+/// Compares all threads in an LTTng kernel trace: a directory with its `metadata`, there or in folders below.
 ///
 /// # Errors
 ///
-/// If babeltrace2 or the tool fails, or cannot be run, or prints what cannot be read.
+/// If babeltrace2 or the tool fails, cannot be run, or prints unreadable output.
 pub fn compare(wakepath: &Path, trace: &Path) -> Result<Vec<Thread>> {
     let events = events::read(trace)?;
     ensure!(!events.is_empty(), "`{}` has no scheduler events", trace.display());

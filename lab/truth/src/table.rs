@@ -4,7 +4,7 @@ use crate::compare::Verdict;
 use crate::document::Basis;
 use crate::runner::Judgement;
 
-/// The head of the table.
+/// The table's head.
 pub const HEAD: &str = "workload          window   error   limit  unknown  missing  outside  runnable (by noise)   ends  verdict";
 
 /// A run as a line, with its errors below.
@@ -25,7 +25,7 @@ pub fn line(name: &str, limit: f64, judged: &Judgement) -> String {
     );
     let (error, remains) = (verdict.error * 100.0, verdict.remains * 100.0);
     match &verdict.dated_back {
-        // It decides nothing.
+        // The dated-back time decides nothing here.
         Some((Basis::Measured, _)) if verdict.error <= limit => {}
         Some((Basis::Measured, switches)) => text.push_str(&format!(
             "\n    {error:.3}% by the program's clocks; what they date back at {switches} switches, measured, leaves {remains:.3}%"
@@ -51,7 +51,8 @@ pub fn line(name: &str, limit: f64, judged: &Judgement) -> String {
     text
 }
 
-/// The contributors side by side: those that differ by more than 0.01% of the window or are more than 1% of it.
+/// The contributors side by side: those that differ by more than 0.01% of the window, or have more than 1% of it in the
+/// truth.
 pub fn parts(verdict: &Verdict) -> String {
     let mut text = format!("    {:>12} {:>12} {:>9}  contributor\n", "truth, ms", "path, ms", "differ");
     let window = verdict.window_ns as f64;
@@ -82,7 +83,7 @@ mod tests {
 
     const MAIN: made::Named<'_> = (10, "prog");
 
-    /// The lines of a run of 100 ms whose program has 3 ms too few of running by its clocks.
+    /// The lines for a run of 100 ms whose program lacks 3 ms of running by its clocks.
     fn lines(dated_back: &Value) -> Vec<String> {
         const MS: i64 = 1_000_000;
         let mut truth =

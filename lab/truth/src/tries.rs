@@ -1,20 +1,20 @@
-//! Runs that are repeated because they show too little, and how many of them a series may have.
+//! Runs repeated because they show too little, and the largest share of them in a series.
 
 use anyhow::Result;
 
-/// The outcome of a run.
+/// A run's outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// All of it was judged, and nothing is wrong.
+    /// Everything was judged, and nothing is wrong.
     Right,
-    /// Nothing is wrong in what could be judged, and something could not.
+    /// Nothing is wrong in the judged part, and another part could not be judged.
     Void,
     /// Something is wrong, whatever else could not be judged.
     Wrong,
 }
 
 impl Outcome {
-    /// The outcome of a run without errors or with some, all of which was judged or not.
+    /// The outcome of a run with or without errors, judged completely or not.
     pub fn of(is_right: bool, is_judged: bool) -> Self {
         match (is_right, is_judged) {
             (true, true) => Self::Right,
@@ -23,7 +23,7 @@ impl Outcome {
         }
     }
 
-    /// The word for it.
+    /// Its name in output.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Right => "right",
@@ -33,25 +33,25 @@ impl Outcome {
     }
 }
 
-/// The largest share of void runs of a series.
+/// The largest share of void runs in a series.
 ///
-/// A void run is repeated, up to [`MAX_TRIES`] runs in all. If one in four is void, by chance, all runs of a program
-/// are in one case of 256: a table of 37 programs is complete in most series. If one in two were, it would lack two
-/// programs each time, and the others would be judged on their quiet runs only.
+/// A void run is repeated, up to [`MAX_TRIES`] runs in all. If one in four is void by chance, all runs of a program are
+/// void in one case in 256: a table with 40 programs is complete in most series. If one in two were void, the table
+/// would lack two programs each time, and the others would be judged on their quiet runs only.
 pub const MAX_VOID: f64 = 0.25;
 
-/// The smallest series to which the bound applies: in fewer runs, two void ones may be chance.
+/// The smallest series to which the bound applies: in fewer runs, two void runs may be chance.
 pub const MIN_SERIES: u32 = 10;
 
-/// The number of runs of a program until one can be judged.
+/// The largest number of runs of a program until a run can be judged.
 pub const MAX_TRIES: u32 = 4;
 
-/// The numbers of runs of a series.
+/// The run counts of a series.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
-    /// All runs, those that were repeated included.
+    /// All runs, including the repeated runs.
     pub runs: u32,
-    /// The void ones.
+    /// The void runs.
     pub void: u32,
 }
 
@@ -87,7 +87,7 @@ impl Tally {
         f64::from(self.void) / f64::from(self.runs.max(1))
     }
 
-    /// Whether a series has few enough of them.
+    /// Whether a series has few enough void runs, or is too short for the bound.
     pub fn is_within_bound(&self) -> bool {
         self.runs < MIN_SERIES || self.share() <= MAX_VOID
     }

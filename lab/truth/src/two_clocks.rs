@@ -1,15 +1,15 @@
-//! Compares the clocks of two guests, as `wakepath sync` finds them from packets, with notes that the guests
-//! made of them by other means (`lab/workloads/clocknote.c`).
+//! Compares the clocks of two guests, as `wakepath sync` finds them from packets, with notes that the guests made by
+//! other means (`lab/workloads/clocknote.c`).
 //!
-//! - *Rate.* Each guest notes its clock beside the processor's counter, which is the host's for all emulated
-//!   guests. Two notes, before and after, give each clock's rate by that counter; the ratio of two rates is
-//!   independent of packets and exact to a fraction of a millionth.
-//! - *Steering.* The kernel's raw clock does not follow `adjtimex`, the monotonic one does: their ratio is
-//!   the drift that was given.
-//! - *Offset.* The host stamps files that a guest writes, and the guest notes its clock before and after:
-//!   each file bounds the difference. The host's stamps are those of its last tick.
+//! - *Rate.* Each guest notes its clock beside the processor's counter, which emulated guests share with the host. Two
+//!   notes, before and after, give each clock's rate by that counter; the ratio of two rates is independent of packets
+//!   and exact to a fraction of a millionth.
+//! - *Steering.* The kernel's raw clock does not follow `adjtimex`, the monotonic clock does: their ratio is the drift
+//!   set.
+//! - *Offset.* The host stamps files written by a guest, and the guest notes its clock before and after: each file
+//!   bounds the difference. The host's stamps are those at its last tick.
 //!
-//! Numbers here are guests' uptimes, far below 2⁵³ ns, so that `f64` holds them exactly.
+//! Numbers here are guests' uptimes, far below 2⁵³ ns, so `f64` holds them exactly.
 
 use std::fs;
 use std::path::Path;
@@ -20,14 +20,14 @@ use serde::Deserialize;
 
 /// The largest age of a file's stamp: Linux ticks at least 100 times a second.
 const MAX_TICK_NS: i64 = 10_000_000;
-/// The largest rate error of a clock in use; `adjtimex` allows no more.
+/// A clock's largest rate error; `adjtimex` allows no more.
 const MAX_RATE_ERROR: f64 = 500e-6;
-/// The largest difference between the drift that `adjtimex` was given and its effect, and between readings of
-/// two clocks right after each other, over ten seconds or more.
+/// The largest difference between the drift set by `adjtimex` and its effect, and between readings of two clocks right
+/// after each other, over ten seconds or more.
 const MAX_STEERING_ERROR: f64 = 1e-6;
-/// The largest useful error bound. Packets bound the offset to half of the shortest round trip: 0.1 ms on real
-/// machines through a switch, here up to ten times as much for the emulated network stack and as much again
-/// for the two programs that carry the link.
+/// The largest useful error bound. Packets bound the offset to half the shortest round trip: 0.1 ms on real machines
+/// through a switch, here up to ten times as much for the emulated network stack and as much again for the two programs
+/// that carry the link.
 const MAX_ERROR_NS: i64 = 2_000_000;
 /// The smallest number of matched packets: at least three a request (request, answer, acknowledgement).
 const MIN_PACKETS: u64 = 300;
@@ -41,16 +41,16 @@ pub struct SyncDocument {
     pub pairs: Vec<Pair>,
 }
 
-/// A host's way to the reference clock.
+/// A host's conversion to the reference clock.
 #[derive(Debug, Deserialize)]
 pub struct HostClock {
     /// Its name.
     pub name: String,
-    /// The quality of its conversion.
+    /// The conversion's quality.
     pub quality: String,
     /// The largest error bound, ns.
     pub error_ns: Option<i64>,
-    /// The pieces of its conversion.
+    /// The conversion's pieces.
     pub pieces: Vec<Piece>,
 }
 
@@ -59,7 +59,7 @@ pub struct HostClock {
 pub struct Piece {
     /// Its beginning on the host's clock, ns, a decimal.
     pub from_ns: String,
-    /// Its end.
+    /// Its end, likewise.
     pub to_ns: String,
     /// The slope, a decimal.
     pub slope: String,
@@ -70,23 +70,23 @@ pub struct Piece {
 /// Two hosts that exchanged packets.
 #[derive(Debug, Deserialize)]
 pub struct Pair {
-    /// The numbers of matched packets, each way.
+    /// The number of matched packets, each way.
     pub matched_each_way: [u64; 2],
     /// The number of packets that would arrive before they were sent.
     pub inversions: u64,
 }
 
-/// A guest's readings of its clocks at one time, `FOLDER/clocks`.
+/// A guest's clock readings at a time, from `FOLDER/clocks`.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub struct Clocks {
     monotonic_ns: i64,
     raw_ns: i64,
     counter: i64,
-    /// The advance of the counter while the clocks were read.
+    /// The counter's advance while the clocks were read.
     took: i64,
 }
 
-/// The lead of the host's clock over a guest's, at a time of the guest's.
+/// The host clock's lead over a guest's clock, ns, at a time on the guest's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClockLead {
     at: i64,
@@ -94,7 +94,7 @@ pub struct ClockLead {
     most: i64,
 }
 
-/// All notes of one guest.
+/// A guest's notes.
 #[derive(Debug, Clone, Copy)]
 pub struct ClockNotes {
     before: Clocks,
@@ -103,7 +103,7 @@ pub struct ClockNotes {
 }
 
 impl ClockNotes {
-    /// Reads the notes that `clocknote` left in `before` and `after` of this folder.
+    /// Reads the notes that `clocknote` left in this folder's `before` and `after`.
     ///
     /// # Errors
     ///
@@ -117,21 +117,21 @@ impl ClockNotes {
         Ok(Self { before: clocks("before")?, after: clocks("after")?, ahead: ahead(&folder.join("after"))? })
     }
 
-    /// Nanoseconds of the guest's clock a step of the counter, and the relative error of that.
+    /// Nanoseconds on the guest's clock for each step of the counter, and the relative error.
     fn rate(&self) -> (f64, f64) {
         let counted = (self.after.counter - self.before.counter) as f64;
         let passed = (self.after.monotonic_ns - self.before.monotonic_ns) as f64;
         (passed / counted, (self.before.took + self.after.took) as f64 / counted)
     }
 
-    /// Converts a time of this machine's clock to another's, except for a constant: both have the same counter,
-    /// with different zeros.
+    /// Converts a time on this machine's clock to another's, except for a constant: both have the same counter, with
+    /// different zeros.
     pub(crate) fn on(&self, other: &Self, at: i64) -> i64 {
         let counted = (at - self.before.monotonic_ns) as f64 / self.rate().0;
         other.before.monotonic_ns + (counted * other.rate().0).round() as i64
     }
 
-    /// The drift that its clock was given, as a fraction.
+    /// The measured drift of the guest's clock against its raw clock, as a fraction.
     fn steered(&self) -> f64 {
         let raw = (self.after.raw_ns - self.before.raw_ns) as f64;
         (self.after.monotonic_ns - self.before.monotonic_ns) as f64 / raw - 1.0
@@ -157,7 +157,7 @@ fn ahead(folder: &Path) -> Result<ClockLead> {
     narrowest(&files).with_context(|| format!("the host's stamps in `{}`", folder.display()))
 }
 
-/// The bounds that all files give together; each has the guest's times before and after, and the host's stamp.
+/// The bounds from all files together; each file has the guest's times before and after, and the host's stamp.
 fn narrowest(files: &[(i64, i64, i64)]) -> Result<ClockLead> {
     let (first, last) = files.first().zip(files.last()).context("there are no files")?;
     let least = files.iter().map(|&(_, to, stamped)| stamped - to).max().unwrap_or(i64::MIN);
@@ -183,7 +183,7 @@ impl HostClock {
         self.pieces.iter().map(parse).collect()
     }
 
-    /// Converts a time of the host to reference time; beyond its pieces the nearest one counts.
+    /// Converts a host time to reference time; a time outside the pieces uses the next piece, or the last.
     fn reference(&self, at: i64) -> Result<i64> {
         let lines = self.lines()?;
         let (.., slope, offset) = lines.iter().find(|line| at < line.1).unwrap_or(&lines[lines.len() - 1]);
@@ -221,8 +221,7 @@ impl Findings {
     }
 }
 
-/// Judges `sync` by the notes of client and server; `drift` is the drift that the server's clock was given, as a
-/// fraction.
+/// Judges `sync` by the notes of client and server; `drift` is the drift set for the server's clock, as a fraction.
 ///
 /// # Errors
 ///
@@ -269,7 +268,7 @@ pub fn judge(sync: &SyncDocument, client: &ClockNotes, server: &ClockNotes, drif
             format!("the {name}'s clock drifts by {}; it was set to {}", ppm(steered), ppm(given)),
         );
     }
-    // The drift of the server's clock against the client's.
+    // The server clock's drift against the client's.
     let ((client_rate, client_length), (server_rate, server_length)) = (of_client.rate()?, of_server.rate()?);
     let faster = client_rate / server_rate - 1.0;
     let ((by_client, off_client), (by_server, off_server)) = (client.rate(), server.rate());
@@ -287,7 +286,7 @@ pub fn judge(sync: &SyncDocument, client: &ClockNotes, server: &ClockNotes, drif
         ),
     );
 
-    // The lead of the host's clock over the reference, by either guest's files.
+    // The host clock's lead over the reference, by either guest's files.
     let of = |clock: &HostClock, notes: &ClockNotes| -> Result<ClockLead> {
         let at = notes.ahead.at;
         let differ = at - clock.reference(at)?;
@@ -298,7 +297,7 @@ pub fn judge(sync: &SyncDocument, client: &ClockNotes, server: &ClockNotes, drif
         })
     };
     let (client_ahead, server_ahead) = (of(of_client, client)?, of(of_server, server)?);
-    // The two leads are of different times; the clocks may drift apart in between.
+    // The two leads hold at different times; the clocks may drift apart in between.
     let between = (client_ahead.at - server_ahead.at).abs() as f64 * MAX_RATE_ERROR;
     let half = |ahead: &ClockLead| (ahead.most - ahead.least) / 2;
     let middle = |ahead: &ClockLead| ahead.least + half(ahead);

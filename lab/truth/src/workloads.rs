@@ -1,4 +1,4 @@
-//! The list of workloads: the programs, their arguments, and the limits of their errors.
+//! The workloads: programs, arguments, and error limits.
 
 /// A program with its arguments.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -7,40 +7,39 @@ pub struct Workload {
     pub name: &'static str,
     /// The file in `lab/workloads/bin`.
     pub program: &'static str,
-    /// Its arguments, but for `--truth`.
+    /// Its arguments, except `--truth`.
     pub arguments: &'static [&'static str],
-    /// The limit of its error, as a fraction of the window.
+    /// Its error limit, as a fraction of the window.
     pub limit: f64,
-    /// The length of the recording, s, if it ends while the program still runs.
+    /// The recording's length, s, if it ends while the program still runs.
     pub record_for: Option<u32>,
     /// The view in which its path is judged.
     pub view: View,
-    /// Whether each wait that timed out is read as a wait for its timer.
+    /// Whether each timed-out wait is read as a wait for its timer.
     pub as_timed_out: bool,
 }
 
-/// The view in which a recording is read.
+/// The view of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// One host.
+    /// A single host.
     Host,
-    /// Two hosts with different clocks: the ends of the link that the program makes.
+    /// Two hosts with different clocks: the ends of the program's link.
     TwoHosts,
 }
 
-/// The limit of all workloads but three.
+/// The limit for all workloads but three.
 const ONE_PERCENT: f64 = 0.01;
 
-/// The limit of three workloads:
+/// The limit for three workloads:
 ///
-/// - *fsync* and *ioburst*: the program has no stamps within a call that waits for a disk, only the
-///   kernel's sums, which are wrong by some µs a call. Stolen time counts as the disk's there, and shows
-///   only from 10 ms on (2% of these windows). A thread that is woken during a long interrupt on its own
-///   CPU counts as running from its wake-up on, since the run queue's clock stands still until then: 1 ms
-///   at the end of a write of 24 MiB. If a kernel thread on another CPU ends the wait, the interrupt
-///   between the CPUs takes up to 0.1 ms.
-/// - *tcpping*: turns of 0.2 ms. The program stamps its turns in user space, 1 to 10 µs (a TCP send)
-///   before the wake-up or the switch that ends them; every turn has two such boundaries.
+/// - *fsync* and *ioburst*: within a call that waits for a disk the program has no stamps, only the kernel's sums,
+///   which are wrong by some µs a call. Stolen time counts as the disk's there, and shows only from 10 ms on (2% of
+///   these windows). A thread woken during a long interrupt on its own CPU counts as running from its wake-up on, since
+///   the run queue's clock stands still until then: 1 ms at the end of a 24 MiB write. If a kernel thread on another
+///   CPU ends the wait, the interrupt between the CPUs takes up to 0.1 ms.
+/// - *tcpping*: turns of 0.2 ms. The program stamps its turns in user space, 1 to 10 µs (a TCP send) before the wake-up
+///   or the switch that ends them; every turn has two such boundaries.
 const THREE_PERCENT: f64 = 0.03;
 
 const fn workload(name: &'static str, limit: f64) -> Workload {
@@ -76,9 +75,9 @@ const fn two_hosts(
     Workload { view: View::TwoHosts, ..variant(name, program, arguments) }
 }
 
-/// The workloads that run if none is named.
+/// The workloads that run by default.
 pub const ALL: &[Workload] = &[
-    // The ten of G15 table 3.1.
+    // The ten in G15 table 3.1.
     workload("cpm", ONE_PERCENT),
     workload("imbalance", ONE_PERCENT),
     Workload { record_for: Some(1), ..workload("deadlock", ONE_PERCENT) },
@@ -109,7 +108,7 @@ pub const ALL: &[Workload] = &[
     workload("barrier", ONE_PERCENT),
     workload("fsync", THREE_PERCENT),
     workload("tcpping", THREE_PERCENT),
-    // Over a link. In the view of one host the wire is a thread like others; two hosts have no record of it.
+    // Over a link. In a single host's view the wire is a thread like others; two hosts have no record of it.
     variant("rpc-wire", "rpc", &["--delay-ms", "10"]),
     two_hosts("rpc-10ms", "rpc", &["--delay-ms", "10"]),
     two_hosts("rpc-100ms", "rpc", &["--delay-ms", "100", "--rounds", "4"]),
@@ -125,9 +124,8 @@ pub const ALL: &[Workload] = &[
     two_hosts("bulk-receiver", "bulk", &["--send", "--far-ms", "20"]),
 ];
 
-/// The workloads that run in guests only. There every switch is recorded, so that a whole transfer can be
-/// judged. An emulated CPU is some four times slower, and the link is slower too, because the truth leaves out
-/// the time for copying.
+/// The workloads that run in guests only. There every switch is recorded, so that a whole transfer can be judged. An
+/// emulated CPU is some four times slower, and the link is slower too, because the truth leaves out the copying time.
 pub const IN_GUESTS: &[Workload] = &[
     variant("reparent-one-cpu", "reparent", &["--one-cpu"]),
     variant("bulk-shaped-50", "bulk", &["--rate-mbit", "50"]),
@@ -135,8 +133,8 @@ pub const IN_GUESTS: &[Workload] = &[
 ];
 
 /// The workloads whose limit does not grow on a slower machine. In an emulated guest a boundary between two threads, or
-/// between a wait and running, costs some tenths of a millisecond; these have few of them, or a limit that allows for it.
-/// lab/results/truth.md has the reason why each of the others needs more there.
+/// between a wait and running, costs some tenths of a millisecond; these workloads have few boundaries, or a limit that
+/// allows for them. lab/results/truth.md has the reason why each other workload needs more there.
 const AS_EVERYWHERE: &[&str] = &[
     "imbalance",
     "deadlock",
@@ -152,7 +150,7 @@ const AS_EVERYWHERE: &[&str] = &[
 ];
 
 impl Workload {
-    /// The limit of its error on a machine that is slower by this factor.
+    /// Its error limit on a machine slower by this factor.
     pub fn limit_on(&self, slowness: f64) -> f64 {
         if AS_EVERYWHERE.contains(&self.name) { self.limit } else { self.limit * slowness }
     }

@@ -1,4 +1,4 @@
-//! The accounts that workloads keep of their own time are right, without any recording, by their own clocks.
+//! The workloads' logs of their own time are right by the workloads' own clocks, without any recording.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,10 +9,10 @@ use wakepath_truth::audit;
 use wakepath_truth::document::{Truth, TruthPart};
 use wakepath_truth::workloads::{self, View, Workload};
 
-/// The number of runs until a program does not report that the machine was too busy to measure.
+/// The largest number of runs until a program does not report a machine too busy to measure.
 const MAX_TRIES: usize = 10;
 
-/// Builds the workloads, once for all tests here; returns where they are.
+/// Builds the workloads, once for all tests here; returns their folder.
 fn build() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| {
@@ -41,7 +41,7 @@ fn run(programs: &Path, workload: &Workload) -> Truth {
     Truth::deserialize::<serde_json::Value>(truth).expect("a truth of its schema")
 }
 
-/// The CPU limit of a cgroup needs root and a writable hierarchy.
+/// A cgroup's CPU limit needs root and a writable hierarchy.
 fn may_limit_cpu() -> bool {
     let group = Path::new("/sys/fs/cgroup/cpu");
     let parent = if group.join("cpu.shares").exists() { group } else { Path::new("/sys/fs/cgroup") };
@@ -82,19 +82,19 @@ fn every_workload_accounts_for_its_whole_window() {
             assert_eq!(truth.window.thread.comm, workload.program);
             assert!(truth.threads.contains(&truth.window.thread));
             faults = audit::truth(&truth, 1.0);
-            // The account adds up even where it has the parts of a wait in no order, as on a busy machine.
+            // The log adds up even where it has the parts of a wait in no order, as on a busy machine.
             faults.retain(|fault| !fault.ends_with("in no certain order"));
             if faults.is_empty() {
                 break;
             }
-            // Mostly the hypervisor's doing, and that lasts for a while.
+            // Mostly stolen time, which lasts for a while.
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
         assert!(faults.is_empty(), "{}: {faults:?}", workload.name);
     }
 }
 
-/// On loopback, where nothing is in flight for long: what the client waited is what the server did.
+/// On loopback, where nothing is in flight for long, the client's waiting time is the server's working time.
 #[test]
 fn the_halves_of_rpcpair_account_for_each_other() {
     let programs = build();
@@ -107,7 +107,7 @@ fn the_halves_of_rpcpair_account_for_each_other() {
         };
         let waited = sum(&client, &|kind| kind == "network");
         let did = sum(&server, &|kind| !["network", "beside"].contains(&kind));
-        // The shares of `rpc` on two machines may be off by 1%; here the scheduler of one is between.
+        // The shares of `rpc` on two machines may be off by 1%; here a single machine's scheduler is between: 5%.
         if (waited - did).abs() * 20 > waited {
             faults.push(format!("the client waited {waited} ns for what took the server {did} ns"));
         }
@@ -118,9 +118,9 @@ fn the_halves_of_rpcpair_account_for_each_other() {
     panic!("{faults:?}");
 }
 
-/// The truths of a client and of its server, each a process for itself.
+/// The truths of a client and its server, each a process of its own.
 fn halves(programs: &Path) -> [Truth; 2] {
-    // A port that was free a moment ago.
+    // A port that was free just before.
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
     let port = port.expect("a free port").port();
     let start = |half: &str| {
@@ -172,8 +172,8 @@ fn a_benchmark_load_prints_its_rate_in_a_line_that_can_be_read() {
     }
 }
 
-/// The number of series of polls of which the program's books have two readings, and of those that are a wait of more than 10 ms
-/// for a timer in the second one and not in the first.
+/// The number of poll series with two readings in the program's log, and the number with a wait of more than 10 ms for a timer
+/// in the second reading only.
 fn series_with_two_readings(command: &mut Command, stopped: Option<(u64, u64)>) -> (usize, usize) {
     let file = tempfile::NamedTempFile::new().expect("a file for the truth");
     let mut child = command.arg("--truth").arg(file.path()).spawn().expect("the workload starts");
@@ -221,9 +221,9 @@ fn a_series_of_polls_has_one_reading_where_its_last_one_slept_until_an_event_in_
         found = [
             sleeps(),
             finds_it(),
-            // Its second poll returns after its time-out, but the answer came before.
+            // The second poll returns after its time-out, but the answer came before.
             stopped("300", (350, 700)),
-            // The answer came after the time-out of its second poll.
+            // The answer came after the second poll's time-out.
             stopped("180", (280, 600)),
         ];
         if found == expected {

@@ -1,5 +1,5 @@
-//! Which runs `wakepath-truth` repeats, what it prints of them, and how it counts them. A script stands for the tool:
-//! its runs are made by hand.
+//! The runs that `wakepath-truth` repeats, its output about them, and its count. A script with hand-made runs stands
+//! for the tool.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const TID: u32 = 10;
 
-/// Gives out the documents of a run after the other: its truth while it records, its path when it is asked.
+/// Gives out the runs' documents in turn: a truth while it records, a path when it is asked.
 const TOOL: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 run=$(cat "$here/run")
@@ -23,7 +23,7 @@ else
 fi
 "#;
 
-/// A run of 100 ms: the name of what happens in it.
+/// The truth and the path of a 100 ms run, by the name of its case.
 fn run(name: &str) -> (Value, Value) {
     const MS: i64 = 1_000_000;
     let part = |kind: &str, call: Option<&str>, ms: i64| json!({"pid": TID, "tid": TID, "comm": "cpm", "kind": kind, "call": call, "total_ns": ms * MS});
@@ -71,7 +71,7 @@ fn run(name: &str) -> (Value, Value) {
     (truth, path)
 }
 
-/// Judges runs of `cpm` in this order; the exit code and what was printed.
+/// Judges runs of `cpm` in this order; returns the exit code and the output.
 fn judge(runs: &[&str], repeat: usize) -> (i32, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: String| fs::write(folder.path().join(name), text).expect("a file");

@@ -1,5 +1,5 @@
-//! The kernel's own count of a thread's waits for a CPU is the time between its switches and what these are dated back, as
-//! it is measured in the kernel.
+//! The kernel's own count of a thread's waits for a CPU is the time between its switches plus the dated-back time, as
+//! measured in the kernel.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,14 +12,15 @@ use wakepath_truth::dated_back::{self, Readings};
 use wakepath_truth::document::{Basis, Dated};
 use wakepath_truth::noise::Noise;
 
-/// How long the thread works.
+/// The thread's working time.
 const WORK: Duration = Duration::from_millis(500);
 
-/// The number of runs until the kernel reports all switches of one: it left one out in none of six runs of a quiet machine, and in
-/// three of six of a busy one. With one in two, one test in 256 ends without an answer. A wrong answer is never repeated.
+/// The largest number of runs until the kernel reports all switches in a run: it left out a switch in none of six runs on a quiet
+/// machine, and in three of six on a busy machine. If every second run lacks a switch, one test in 256 ends without an answer. A
+/// wrong answer is never repeated.
 const MAX_TRIES: usize = 8;
 
-/// The calling thread's waits for a CPU by the kernel: their time, ns, and how often it has got a CPU.
+/// The calling thread's waits for a CPU by the kernel: their time, ns, and how often it got a CPU.
 fn waits() -> (i64, usize) {
     let text = fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel counts waits");
     let fields: Vec<i64> = text.split_whitespace().map(|field| field.parse().expect("a number")).collect();
@@ -32,13 +33,13 @@ struct Waits {
     count: usize,
     /// Their time between the switches, ns.
     between: i64,
-    /// By what they are dated back in sum, ns.
+    /// Their dated-back time in all, ns.
     dated: i64,
     /// Their time by the kernel's count, ns.
     counted: i64,
 }
 
-/// Has a thread work beside a neighbour. `None` if the kernel did not report one of its switches.
+/// Has a thread work beside a neighbour. `None` if the kernel did not report a switch of the thread.
 fn work(programs: &Path, readings: Readings) -> Option<Waits> {
     let neighbour = Noise::Chatter.start(programs, 30).expect("chatter starts");
     let worker = thread::spawn(|| {
@@ -55,7 +56,7 @@ fn work(programs: &Path, readings: Readings) -> Option<Waits> {
     let found = found.expect("switches were read");
     assert_eq!(found.basis, Basis::Measured);
 
-    // A thread that only works has the switches from it and to it by turns. The run that followed its birth is its first.
+    // A working thread has the switches from it and to it in turn. Its first run follows its fork.
     let begun = found.switches.iter().position(|switch| switch.next == tid).expect("it began");
     let pairs: Vec<&[Dated]> = found.switches[begun + 1..].chunks_exact(2).collect();
     let mut waits = Waits {
@@ -98,8 +99,8 @@ fn waits_by_the_kernels_count_are_those_between_the_switches_and_what_they_are_d
             "run {run}: {count} waits: {between} ns by the switches, {dated} ns dated back, {counted} ns by the kernel"
         );
         assert!(count > 100 && dated > 100_000, "chatter preempted the thread too rarely");
-        // Some µs of these ms differ. Half a hundredth notices what was wrong once: to take each switch back to its wake-up, which
-        // is a seventh too much, or to leave out those that preempt nobody.
+        // The two differ by some µs in these ms. Half a hundredth notices earlier errors: to date each switch back to its wake-up,
+        // which is a seventh too much, or to leave out the switches that preempt no thread.
         assert!((counted - between - dated).abs() < dated / 200, "these are not the same");
         return;
     }

@@ -1,4 +1,5 @@
-//! Files that other tracers write on this machine: their paths are those of our own recording of the same run, and the truth.
+//! Files written by other tracers on this machine: their paths agree with our own recording of the same run, and with the
+//! truth.
 
 use std::fs;
 use std::path::Path;
@@ -10,23 +11,23 @@ use wakepath_harness::{ftrace, perf};
 use wakepath_truth::Limits;
 use wakepath_truth::runner::{judge, read};
 
-/// Two of the programs that are recorded would be each other's neighbours.
+/// Two recorded programs would be each other's neighbours.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Checks that the path over `file` is that over our own recording, and the truth. `record` runs a command while the
-/// other tracer writes the file.
+/// Checks that the path over `file` agrees with the path over our own recording, and with the truth. `record` runs a
+/// command while the other tracer writes the file.
 ///
-/// Both see the same tracepoints, each a few microseconds behind the other: of some hundred switches in a
-/// second or so, that is less than a hundredth of the time. Against the truth, two hundredths, as for LTTng's traces.
-/// Only events that the kernel hides are unknown.
+/// Both tracers see the same tracepoints, a few microseconds apart: with some hundred switches in a second or so, less
+/// than a hundredth of the time. Against the truth two hundredths are allowed, as for LTTng's traces. Only events
+/// hidden by the kernel are unknown.
 fn is_explained_like_ours(folder: &Path, file: &str, record: impl Fn(&[&str])) {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     for name in ["pipeline", "semaphore", "timers"] {
-        // On a busy machine the program's own account is too inexact to judge by, for our recording too; and unknown
-        // time cannot be judged.
+        // On a busy machine the program's own log is too inexact to judge by, for our recording too; and unknown time
+        // cannot be judged.
         let judged = (0..3).any(|_| {
             let program = workload(folder, name);
-            // On one CPU: some kernels hide from the other tracer how another one leaves idleness.
+            // On a single CPU: some kernels hide from the other tracer how another CPU leaves idleness.
             let pinned = ["taskset", "-c", "0", &program, "--truth", "truth.json"];
             record(&[&[*WAKEPATH, "record", "-o", "own.rec", "--"][..], &pinned].concat());
             let own = document(folder, &["path", "own.rec"]);

@@ -1,5 +1,5 @@
-//! The states of threads in traces that others made, which `WAKEPATH_TRACES` names, beside those that another reader's events
-//! prove.
+//! Thread states in other projects' traces, which `WAKEPATH_TRACES` names, beside the states proved by another reader's
+//! events.
 
 use std::path::{Path, PathBuf};
 

@@ -4,34 +4,34 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::calls::log::{CallLog, CallsDocument, Cause, CauseName, LoggedCall, Part, Peak, ReportedCause};
 
-/// The largest error of a cause's time: a hundredth of the calls' time.
+/// The largest error in a cause's time: a hundredth of the calls' time.
 ///
-/// Probes see a call begin and end a microsecond or two outside of the server's own stamps, and the tool reports
-/// that as running; a thread that waits runs for some microseconds until it sleeps. No more is allowed for either.
-/// The tool reports interrupts separately, while the log has them as running of the interrupted thread: a running
-/// time may lie anywhere up to both together. A thread that waits for a disk cannot know that the file system
-/// serves another process first: if the tool reports that, the disk's time may lie anywhere up to both.
+/// Probes see a call begin and end a microsecond or two outside the server's own stamps, and the tool reports that time
+/// as running; a waiting thread runs for some microseconds until it sleeps. No more is allowed for either. The tool
+/// reports interrupts separately, while the log has them as the interrupted thread's running: a running time may lie
+/// anywhere up to both together. A thread waiting for a disk cannot know that the file system serves another process
+/// first: if the tool reports that, the disk's time may lie anywhere up to both.
 ///
-/// An idle CPU is no neighbour. From a wake-up by another CPU until the interrupt has come to an idle one (up to some
-/// 50 us on this guest), the tool reports the thread as runnable beside that CPU; the kernel's own count, which the
-/// log has, starts with the interrupt. So the neighbours' time may lie anywhere from the tool's runnable time without
-/// the idle CPU to that with it, and the disk's, which is the rest of the call, up to both together.
+/// An idle CPU is no neighbour. From a wake-up by another CPU until the interrupt reaches an idle CPU (up to some 50 us
+/// on this guest), the tool reports the thread as runnable beside that CPU; the kernel's own count, used in the log,
+/// starts with the interrupt. So the neighbours' time may lie anywhere between the tool's runnable time without and
+/// with the idle CPU, and the disk's time, which is the rest of the call, up to both together.
 ///
-/// A server with a higher priority than its neighbours preempts them at its wake-up. By the kernel's clocks it has
-/// the CPU from the wake-up on, although the other thread runs until the interrupt comes, some 15 to 30 us later
-/// (lab/results/truth.md). So the log is wrong by that time in running and runnable, and only the planted times are
-/// judged there. The time of a wait for a disk is the rest of the call.
+/// A server with a higher priority than its neighbours preempts them at its wake-up. By the kernel's clocks it has the
+/// CPU from the wake-up on, although the other thread runs until the interrupt comes, some 15 to 30 us later
+/// (lab/results/truth.md). So the log's running and runnable times are wrong by that much, and only the planted times
+/// are judged there. A disk's waiting time is the rest of the call.
 pub const MAX_DIFFERENCE: f64 = 0.01;
 
-/// The largest cost of the probes of a call, ns, which is allowed for calls without a planted cause only: a tenth of
-/// their time. Entry and return take a trap each, of a microsecond or less here, half of it within the call.
+/// The largest cost of a call's probes, ns, allowed only for calls without a planted cause: a tenth of their time.
+/// Entry and return take a trap each, a microsecond or less here, half of it within the call.
 const MAX_PROBES_NS: f64 = 3000.0;
 
 /// The smallest share of slow calls that must have the right cause.
 pub const MIN_RIGHT: f64 = 0.99;
 
-/// The largest share of slow calls with a cause that the log does not have, such as time of the hypervisor; a run
-/// with more of them cannot be judged.
+/// The largest share of slow calls with a cause missing from the log, such as stolen time; a run with more cannot be
+/// judged.
 const MAX_UNKNOWN_TO_LOG: f64 = 0.01;
 
 /// The verdict on a peak.
@@ -41,21 +41,21 @@ pub struct PeakVerdict {
     pub number: usize,
     /// Its buckets.
     pub peak: Peak,
-    /// The cause of most of its calls by the log.
+    /// The most frequent cause of its calls by the log.
     pub main_cause: Cause,
     /// The cause with the largest error.
     pub worst: Cause,
-    /// Its share of the calls' time by the log.
+    /// The worst cause's share of the calls' time by the log.
     pub logged: f64,
-    /// Its share by the tool.
+    /// The worst cause's share by the tool.
     pub reported: f64,
-    /// The share of interrupts by the tool.
+    /// The interrupts' share by the tool.
     pub interrupted: f64,
-    /// The share that is unknown because of missing events.
+    /// The unknown share caused by missing events.
     pub unknown: f64,
-    /// The share that the tool charges to our neighbours by name.
+    /// The share that the tool charges to the judge's neighbours by name.
     pub by_noise: f64,
-    /// The first cause by the tool.
+    /// The tool's first cause.
     pub first: String,
     /// The errors, in sentences.
     pub violations: Vec<String>,
@@ -65,8 +65,8 @@ pub struct PeakVerdict {
 
 type Shares = BTreeMap<Cause, f64>;
 
-/// Compares the tool's answer about a peak with the log of the same calls. With `ahead`, the first cause must be
-/// the one of most calls; without it, the largest one by the log.
+/// Compares the tool's answer about a peak with the log of the same calls. With `ahead`, the first cause must be the
+/// most frequent cause; without it, the largest cause by the log.
 pub fn peak(log: &CallLog, document: &CallsDocument, origin: u64, number: usize, ahead: bool) -> PeakVerdict {
     let (mut violations, mut void) = (Vec::new(), Vec::new());
     let found: Vec<_> = document.calls.iter().filter_map(|call| log.find(call, origin)).collect();
@@ -100,7 +100,7 @@ pub fn peak(log: &CallLog, document: &CallsDocument, origin: u64, number: usize,
     let idle =
         cpus.flat_map(|cause| &cause.parts).filter(|part| part.responsible.as_deref() == Some("idle_cpu"));
     let idle = (0.0 + idle.map(|part| part.asked_ns).sum::<f64>()) / mean.max(1.0);
-    // By how much a cause has too little and too much.
+    // A cause's shortfall and its excess.
     let outside = |cause: Cause| {
         let (logged, reported) =
             (logged.get(&cause).copied().unwrap_or(0.0), share(&|name| cause.is_named(name)));
@@ -118,7 +118,7 @@ pub fn peak(log: &CallLog, document: &CallsDocument, origin: u64, number: usize,
     let met: BTreeSet<Cause> = found.iter().map(|(call, _)| call.cause.activity()).collect();
     let all = Cause::PLANTED.into_iter().chain([Cause::Neighbour]);
     let judged: Vec<Cause> = all.filter(|cause| !ahead || met.contains(cause)).collect();
-    // Unknown time may be the time that a cause lacks, never the time that it has too much of.
+    // Unknown time may be a cause's missing time, never its excess.
     let beyond = |&cause: &Cause| {
         let (lacks, has) = outside(cause);
         has.max(lacks - unknown)
@@ -151,7 +151,7 @@ pub fn peak(log: &CallLog, document: &CallsDocument, origin: u64, number: usize,
     let is_first = |cause: Cause, excused: f64| {
         logged.get(&cause).is_some_and(|&share| share >= most - MAX_DIFFERENCE - excused)
     };
-    // A thread that was waited for is a cause with all that it did, and it may mostly have been kept from its CPU.
+    // An awaited thread is a cause with all its activity, and it may mostly have been kept from its CPU.
     let neighbours = logged.get(&Cause::Neighbour).copied().unwrap_or(0.0);
     let is_waited_for = |cause: Cause, excused: f64| {
         let waited = logged.get(&cause).map(|share| share + neighbours);
@@ -173,7 +173,7 @@ pub fn peak(log: &CallLog, document: &CallsDocument, origin: u64, number: usize,
             violations.push(format!("the first cause is `{}`", first.what));
         }
     }
-    // Beside neighbours, one part of the tree may be the largest although its cause is not.
+    // Beside neighbours, a part of the tree may be the largest although its cause is not.
     let excess = |part: &Part| part.asked_ns - part.usual_ns;
     let largest = parts().max_by(|(_, a), (_, b)| excess(a).total_cmp(&excess(b)));
     let is_planted = |who: Option<&str>, part: &Part| main_cause.activity().is_part(who, &part.kind);
@@ -207,14 +207,14 @@ pub fn peak(log: &CallLog, document: &CallsDocument, origin: u64, number: usize,
     }
 }
 
-/// The causes of the calls by the log, as shares of their time.
+/// The calls' causes by the log, as shares of their time.
 fn logged(calls: &[(&LoggedCall, u64)]) -> Shares {
     let took: u64 = calls.iter().map(|&(_, window)| window).sum();
     let mut sums: BTreeMap<Cause, u64> = BTreeMap::new();
     for &(call, window) in calls {
         *sums.entry(Cause::Compute).or_default() += call.cpu_ns;
-        // A neighbour that ran between the probe and the server's own stamp is not in the log: all that the probes do
-        // not take there is its time.
+        // A neighbour that ran between the probe and the server's own stamp is not in the log: the time there, less the
+        // probes' cost, is the neighbour's.
         let outside = window.saturating_sub(call.took()).saturating_sub(MAX_PROBES_NS as u64);
         *sums.entry(Cause::Neighbour).or_default() += call.runnable_of(window - outside) + outside;
         if call.cause.activity() != Cause::Compute {
@@ -232,9 +232,9 @@ fn main_cause(calls: &[(&LoggedCall, u64)]) -> Cause {
     counts.into_iter().max_by_key(|&(_, count)| count).map_or(Cause::None, |(cause, _)| cause)
 }
 
-/// The causes that must have a peak of their own. Their calls, except one in twenty at either end, lie in buckets
-/// without calls of other causes, and a bucket on either side has at most one in twenty as many calls. Neighbours
-/// that use most of the CPUs can mix the others.
+/// The causes that must have a peak of their own. Without their shortest and longest twentieth, their calls' buckets
+/// neither overlap nor touch the buckets of another cause, and the buckets on either side have at most a twentieth as
+/// many calls. Neighbours that use most of the CPUs can mix the other causes.
 pub fn separate_causes(log: &CallLog) -> Vec<Cause> {
     let bucket = |ns: u64| ns.max(1).ilog2();
     let mut lengths: BTreeMap<Cause, Vec<u64>> = BTreeMap::new();
@@ -267,24 +267,24 @@ pub fn separate_causes(log: &CallLog) -> Vec<Cause> {
 pub struct CallsVerdict {
     /// The number of calls with a planted cause.
     pub slow: usize,
-    /// The number of those with the right first cause.
+    /// The number of slow calls with the right first cause.
     pub right: usize,
-    /// The number of other calls with missing events.
+    /// The number of other slow calls with missing events.
     pub missing: usize,
-    /// The number of calls with a cause that the log does not have.
+    /// The number of slow calls whose largest cause the log lacks.
     pub unknown_to_log: usize,
-    /// The number of calls whose largest cause is a neighbour.
+    /// The number of slow calls in which neighbours took longer than the planted cause.
     pub by_neighbours: usize,
     /// Some calls with a wrong cause.
     pub examples: Vec<String>,
 }
 
-/// The number of wrong calls that are printed.
+/// The largest number of wrong calls to print.
 const MAX_EXAMPLES: usize = 5;
 
-/// Judges each call with a planted cause. The right cause is the longer one by the log, the planted cause or a
-/// neighbour; either, if their lengths differ by at most [`MAX_DIFFERENCE`], or if the tool names the thread that the
-/// call waited for: it may have waited for a CPU meanwhile.
+/// Judges each call with a planted cause. The right cause is the longer by the log: the planted cause or a neighbour;
+/// either, if their lengths differ by at most [`MAX_DIFFERENCE`] of the call, or if the tool names the awaited thread,
+/// which may have waited for a CPU meanwhile.
 pub fn calls(log: &CallLog, document: &CallsDocument, origin: u64) -> CallsVerdict {
     let mut verdict = CallsVerdict {
         slow: log.all().filter(|call| call.cause != Cause::None).count(),
@@ -303,7 +303,7 @@ pub fn calls(log: &CallLog, document: &CallsDocument, origin: u64) -> CallsVerdi
             continue;
         }
         let first = call.first.clone().unwrap_or_default();
-        // A thread that the call waited for is its first cause with all of the wait, on a CPU or kept from it.
+        // An awaited thread is the first cause with all the wait, on a CPU or kept from it.
         let is_planted = met.cause.is_named(&first) && (planted + close >= runnable || first.is_thread());
         let is_neighbour = Cause::Neighbour.is_named(&first) && runnable + close >= planted;
         if is_planted || is_neighbour {
@@ -330,7 +330,7 @@ impl CallsVerdict {
         self.are_enough(self.right + self.missing)
     }
 
-    /// Whether the log has too few causes, or too many events are missing.
+    /// Whether too few calls are right without those with missing events, or the log lacks the cause of too many.
     pub fn is_void(&self) -> bool {
         !self.are_enough(self.right) || self.unknown_to_log as f64 > MAX_UNKNOWN_TO_LOG * self.slow as f64
     }

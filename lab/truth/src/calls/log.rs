@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::document::Dated;
 
-/// The cause of a call's time: a planted one, or a neighbour on the CPU.
+/// The cause of a call's time: planted, or a neighbour on the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cause {
@@ -16,22 +16,22 @@ pub enum Cause {
     None,
     /// The call runs for longer.
     Compute,
-    /// Another thread of the server has a mutex, and runs.
+    /// Another server thread holds a mutex, and runs.
     Mutex,
     /// The call sleeps.
     Timer,
-    /// The call asks another process of the server over TCP, which runs.
+    /// The call asks another server process over TCP, which runs.
     Peer,
     /// A cgroup's CPU limit.
     Limit,
     /// A disk.
     Fsync,
-    /// The call, or the thread that it waits for, is runnable, and another thread has the CPU. Not planted.
+    /// The call, or the thread awaited by it, is runnable while another thread has the CPU. Not planted.
     Neighbour,
 }
 
 impl Cause {
-    /// The planted causes, in the order of their length without neighbours.
+    /// The planted causes, in order of their length without neighbours.
     pub const PLANTED: [Self; 6] =
         [Self::Compute, Self::Mutex, Self::Timer, Self::Limit, Self::Fsync, Self::Peer];
 
@@ -49,7 +49,7 @@ impl Cause {
         }
     }
 
-    /// The activity of the call: without a cause it runs, like a call that computes.
+    /// The call's activity: without a cause it runs, like a call that computes.
     pub const fn activity(self) -> Self {
         match self {
             Self::None => Self::Compute,
@@ -57,11 +57,11 @@ impl Cause {
         }
     }
 
-    /// Whether the tool's cause is this one. The name of a running thread is the last word of its text.
+    /// Whether the tool's cause is this cause. A running thread's name is the last word of the cause's text.
     pub fn is_named(self, cause: &CauseName) -> bool {
         let runs = |thread| match cause.kind.as_str() {
             "running" => cause.what.rsplit(' ').next() == Some(thread),
-            // The thread that the caller waited for, whatever it did.
+            // The awaited thread, whatever it did.
             "thread" => cause.what.split(' ').any(|word| word == thread),
             _ => false,
         };
@@ -76,7 +76,7 @@ impl Cause {
         }
     }
 
-    /// Whether a part of the tree, for threads with the name `who`, shows this cause.
+    /// Whether a part of the tree, for threads named `who`, shows this cause.
     pub fn is_part(self, who: Option<&str>, kind: &str) -> bool {
         match self {
             Self::None | Self::Compute => who.is_none() && kind == "running",
@@ -89,7 +89,7 @@ impl Cause {
         }
     }
 
-    /// Whether a thread runs: by its own clock, the time of interrupts is running too.
+    /// Whether a thread runs in this cause: by its own clock, interrupts are running time too.
     pub const fn runs(self) -> bool {
         matches!(self, Self::None | Self::Compute | Self::Mutex | Self::Peer)
     }
@@ -100,18 +100,18 @@ impl Cause {
 pub struct LoggedCall {
     /// Its thread.
     pub tid: u32,
-    /// Its reading of the clock, first of all.
+    /// The clock's reading at its beginning, before all else.
     pub from_ns: u64,
-    /// Its reading of the clock at its end.
+    /// The clock's reading at its end.
     pub to_ns: u64,
     /// Its planted cause.
     pub cause: Cause,
-    /// The time of that cause.
+    /// The time taken by the planted cause.
     pub planted_ns: u64,
     /// Its own CPU time.
     pub cpu_ns: u64,
-    /// The time for which the call, or the thread that it waited for, was runnable without a CPU, because of
-    /// another thread or of the hypervisor; counted from a little before the call to a little after it.
+    /// The time for which the call, or the awaited thread, was runnable without a CPU because of another thread or the
+    /// hypervisor; counted from a little before the call to a little after it.
     pub runnable_ns: u64,
 }
 
@@ -121,8 +121,8 @@ impl LoggedCall {
         self.to_ns.saturating_sub(self.from_ns)
     }
 
-    /// The runnable time within `window_ns`, its length by probes. They see it begin before it reads its clock,
-    /// and a neighbour may run in between.
+    /// The runnable time within the call's length by probes, `window_ns`. The entry probe sees the call before the call
+    /// reads its clock, and a neighbour may run in between.
     pub fn runnable_of(&self, window_ns: u64) -> u64 {
         let ran = if self.cause.activity() == Cause::Compute { 0 } else { self.cpu_ns };
         self.runnable_ns.min(window_ns.saturating_sub(self.planted_ns + ran))
@@ -141,12 +141,12 @@ struct LogDocument {
 pub struct CallLog {
     /// Causes that could not be planted, with the reasons.
     pub left_out: BTreeMap<String, String>,
-    /// By thread, in order.
+    /// By thread, in order of their beginnings.
     calls: BTreeMap<u32, Vec<LoggedCall>>,
 }
 
 impl CallLog {
-    /// Reads the truth that `causes` wrote.
+    /// Reads the truth written by `causes`.
     ///
     /// # Errors
     ///
@@ -165,8 +165,8 @@ impl CallLog {
     }
 
     /// Corrects the times that the kernel's clocks date back at switches within calls. A preempted thread ran on for that
-    /// time, which the log has as runnable; a thread that gets a CPU was still runnable then. The threads that a call
-    /// waited for are not in the log: their switches correct nothing.
+    /// time, which the log has as runnable; a thread that gets a CPU was still runnable then. Awaited threads are not in
+    /// the log: their switches correct nothing.
     pub fn correct(&mut self, switches: &[Dated]) {
         for switch in switches {
             for (tid, gets_cpu) in [(switch.prev, false), (switch.next, true)] {
@@ -181,7 +181,7 @@ impl CallLog {
                     true => (&mut call.runnable_ns, &mut call.cpu_ns),
                     false => (&mut call.cpu_ns, &mut call.runnable_ns),
                 };
-                // Where the log has less, the switch of another thread that it waited for is in it.
+                // Where the log has less, it includes the switch of an awaited thread.
                 let ns = ns.min(*less);
                 *more += ns;
                 *less -= ns;
@@ -189,7 +189,7 @@ impl CallLog {
         }
     }
 
-    /// The threads of the calls.
+    /// The calling threads.
     pub fn threads(&self) -> BTreeSet<u32> {
         self.calls.keys().copied().collect()
     }
@@ -199,8 +199,8 @@ impl CallLog {
         self.calls.values().flatten()
     }
 
-    /// The call whose own stamps lie within those of the probes at its entry and return, which count from
-    /// `origin`; and its length by the probes, ns.
+    /// The call whose own stamps lie between the probes' stamps at its entry and return, which count from `origin`; and
+    /// its length by the probes, ns.
     pub fn find(&self, reported: &ReportedCall, origin: u64) -> Option<(&LoggedCall, u64)> {
         let (from, to) = (origin + reported.from_ns, origin + reported.to_ns);
         let calls = self.calls.get(&reported.tid)?;
@@ -212,19 +212,19 @@ impl CallLog {
 /// The output of `wakepath path --call --json` (`wakepath.calls/1`).
 #[derive(Debug, Deserialize)]
 pub struct CallsDocument {
-    /// The schema of the document.
+    /// The document's schema.
     pub schema: String,
-    /// The time from which stamps count.
+    /// The time from which stamps count, ns, as a decimal.
     pub origin_ns: String,
     /// The peaks of all calls.
     pub peaks: Vec<Peak>,
-    /// The calls that were asked about.
+    /// The selected calls.
     pub asked: Selection,
     /// Their causes.
     pub causes: Vec<ReportedCause>,
     /// Their cause trees, merged.
     pub tree: Vec<Node>,
-    /// The calls one by one.
+    /// Each call.
     pub calls: Vec<ReportedCall>,
 }
 
@@ -235,21 +235,21 @@ pub struct Peak {
     pub from_bucket: u32,
     /// Its last bucket.
     pub to_bucket: u32,
-    /// The number of its calls.
+    /// The number of calls in it.
     pub count: u64,
 }
 
-/// The calls that were asked about.
+/// The selected calls.
 #[derive(Debug, Deserialize)]
 pub struct Selection {
     /// Their average length, ns.
     pub mean_ns: u64,
 }
 
-/// The name that the tool gives to a cause.
+/// The tool's name for a cause.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct CauseName {
-    /// The type of the cause.
+    /// The cause's type.
     #[serde(rename = "type")]
     pub kind: String,
     /// The cause in words.
@@ -257,19 +257,19 @@ pub struct CauseName {
 }
 
 impl CauseName {
-    /// Whether it is another thread, with all that this thread did in the wait for it.
+    /// Whether the cause is another thread, with all its activity during the wait.
     pub fn is_thread(&self) -> bool {
         self.kind == "thread"
     }
 
-    /// Whether a time is unknown because events are missing. The reason stands in the words only.
+    /// Whether a time is unknown because events are missing. Only the words give the reason.
     pub fn is_missing(&self) -> bool {
         let reasons = ["records were lost", "a task switch was not recorded"];
         self.kind == "unknown" && reasons.iter().any(|reason| self.what.ends_with(reason))
     }
 }
 
-/// A cause that the tool reports for calls.
+/// A cause reported by the tool for calls.
 #[derive(Debug, Deserialize)]
 pub struct ReportedCause {
     /// Its name.
@@ -282,12 +282,12 @@ pub struct ReportedCause {
     pub parts: Vec<CausePart>,
 }
 
-/// A part of a cause that the tool reports for calls.
+/// A part of a cause reported by the tool for calls.
 #[derive(Debug, Deserialize)]
 pub struct CausePart {
-    /// A kind of the path contract.
+    /// A kind in the path contract.
     pub kind: Option<String>,
-    /// The type of the cause of that part alone.
+    /// The type of this part's own cause.
     #[serde(rename = "type")]
     pub responsible: Option<String>,
     /// Its name.
@@ -296,7 +296,7 @@ pub struct CausePart {
     pub asked_ns: f64,
 }
 
-/// The threads of one name in the tree.
+/// Threads with the same name in the tree.
 #[derive(Debug, Deserialize)]
 pub struct Node {
     /// Their name; `None` for the callers themselves.
@@ -308,31 +308,31 @@ pub struct Node {
 /// A part of threads' own time, ns a call.
 #[derive(Debug, Deserialize)]
 pub struct Part {
-    /// A kind of the path contract.
+    /// A kind in the path contract.
     pub kind: String,
     /// Its name, with the CPU competitor.
     pub what: String,
-    /// Its time in these calls.
+    /// Its time in the selected calls.
     pub asked_ns: f64,
     /// Its time in the usual calls.
     pub usual_ns: f64,
 }
 
-/// A call that the tool reports.
+/// A call reported by the tool.
 #[derive(Debug, Deserialize)]
 pub struct ReportedCall {
     /// Its thread.
     pub tid: u32,
-    /// Its entry by a probe.
+    /// Its entry by a probe, ns since the origin.
     pub from_ns: u64,
-    /// Its return by a probe.
+    /// Its return by a probe, likewise.
     pub to_ns: u64,
-    /// The name of its largest cause.
+    /// Its largest cause.
     pub first: Option<CauseName>,
 }
 
 impl ReportedCause {
-    /// The activities that took the time, each with its time, ns a call: the cause, or those of a thread that was waited for.
+    /// The activities that took the time, each with its ns a call: the cause, or the awaited thread's activities.
     pub fn activities(&self) -> Vec<(CauseName, f64)> {
         if !self.name.is_thread() {
             return vec![(self.name.clone(), self.asked_ns)];
@@ -393,11 +393,11 @@ mod tests {
             times.collect::<Vec<_>>()
         };
         let none = (60, 40);
-        // It was preempted: it ran until the switch.
+        // The thread was preempted: it ran until the switch.
         assert_eq!(corrected(7, 8, true, 350, 5), [none, (65, 35)]);
-        // It blocks: the log has the time of its wait by its own stamps.
+        // The thread blocks: the log has its wait by its own stamps.
         assert_eq!(corrected(7, 8, false, 350, 5), [none, none]);
-        // It gets the CPU: it was runnable until the switch.
+        // The thread gets the CPU: it was runnable until the switch.
         assert_eq!(corrected(8, 7, true, 350, 5), [none, (55, 45)]);
         assert_eq!(corrected(8, 7, false, 350, 5), [none, (55, 45)]);
         // Only within a call, and no more than there is.

@@ -1,5 +1,5 @@
-//! Documents made by hand. A path is drawn as its segments: length in ms, thread, kind and, after a
-//! slash, its system call or, after a `<`, the competitor. A kind with a `?` is ambiguous.
+//! Hand-made documents. A path is drawn as its segments: length in ms, thread, kind and, after a slash, its system call
+//! or, after a `<`, the competitor. A kind with a `?` is ambiguous.
 
 mod unseen;
 
@@ -25,7 +25,7 @@ fn thread_named(name: &str) -> (u32, &str) {
     }
 }
 
-/// Truth: 60 ms of main, 30 ms of the worker, 10 ms of its sleep.
+/// Truth: main runs 60 ms, the worker runs 30 ms and sleeps 10 ms.
 fn truth() -> Value {
     truth_of(&[("main", "running", None, 60), ("worker", "running", None, 30), ("worker", "timer", None, 10)])
 }
@@ -35,7 +35,7 @@ fn truth_of(parts: &[(&str, &str, Option<&str>, i64)]) -> Value {
     made::truth(&[MAIN, WORKER], ORIGIN + 1_000_000, &parts.collect::<Vec<_>>())
 }
 
-/// A path whose window begins 1 ms before the truth's and ends 1 ms after it, by main's running.
+/// A path whose window begins 1 ms before the truth's and ends 1 ms after it, with main running.
 fn path(drawing: &str) -> Value {
     let mut segments = Vec::new();
     let mut at = 0;
@@ -172,7 +172,7 @@ fn a_disk_wait_may_be_split_between_kernel_threads_and_device_in_any_way() {
     );
 }
 
-/// A truth with 40 ms of `fsync` and the kernel's count of two of its threads, in ms.
+/// A truth with 40 ms in `fsync` and the kernel's count for two of its threads: jbd2 with the given ms, and a worker.
 fn truth_with_kernel_threads(jbd2_ms: i64) -> Value {
     let mut truth = truth_of(&[("main", "running", None, 60), ("main", "block_device", Some("fsync"), 40)]);
     truth["kernel_threads"] = json!([
@@ -190,7 +190,7 @@ fn a_kernel_thread_on_the_path_of_a_disk_wait_ran_for_as_long_by_the_kernels_cou
     let reason =
         "jbd2/sda1-8 is charged with 10.000 ms of running and ran for 9.000 ms by the kernel's count";
     check(&truth_with_kernel_threads(9), &path(BY_JBD2), 0.0, &[reason]);
-    // Neither missing events nor the program's own books excuse it.
+    // Neither missing events nor the program's own log excuse it.
     let unknown =
         "60 main running, 10 jbd2 running, 20 jbd2 block_device, 5 main unknown, 5 main block_device/fsync";
     let beside = judge(&truth_with_kernel_threads(9), &path_with_missing(unknown));
@@ -208,8 +208,8 @@ fn a_program_with_the_name_of_a_kernel_thread_does_no_disk_work() {
     check(&truth, &path(BY_JBD2), 0.1, &["contributors differ by", outside]);
 }
 
-/// The truth of a path with 60 ms of running and 40 ms runnable, by clocks that date switches back: each from, to, the
-/// thread that leaves the CPU and the one that gets it, in ms.
+/// The truth for a window of 100 ms, by clocks that date switches back: main runs for `running_ms` and is runnable for
+/// the rest. Each switch has from, to, the thread leaving the CPU and the thread getting it; times are in ms.
 fn truth_dated_back(running_ms: i64, switches: &[(i64, i64, u32, u32)], is_preempted: bool) -> Value {
     truth_of_window_dated_back(100, running_ms, switches, is_preempted)
 }
@@ -238,12 +238,12 @@ fn switches_that_the_kernel_dates_back_explain_a_difference_and_no_more() {
     check(&explained, &path, 0.05, &[]);
     let verdict = judge(&explained, &path);
     assert_eq!((verdict.remains, verdict.dated_back), (0.0, Some((Basis::Measured, 2))));
-    // 3 of the 5 ms are explained; those of another thread explain nothing, those of a woken one the contrary.
+    // 3 of the 5 ms are explained; another thread's switches explain nothing, a woken thread's the contrary.
     let part = truth(&[(57, 60, 10, 99), (50, 51, 11, 99)]);
     check(&part, &path, 0.05, &["contributors differ by 2.000% of the window, more than 1.0%"]);
     let woken = truth(&[(95, 100, 99, 10)]);
     check(&woken, &path, 0.05, &["contributors differ by 10.000%"]);
-    // The second switch of a preemption takes back a part of what the first one explains.
+    // The second switch of a preemption takes back a part of the time explained by the first.
     let both_ends = truth_dated_back(58, &[(56, 60, 10, 99), (98, 100, 99, 10)], true);
     check(&both_ends, &path, 0.02, &[]);
 }
@@ -265,7 +265,7 @@ fn a_path_of_two_hosts_may_have_its_times_by_a_clock_that_is_shifted() {
     for ran in [3, 5, 2, 7, 4, 6, 1, 8, 3, 5, 9, 2].repeat(5) {
         drawing.push(format!("{ran} main running, 2 main runnable"));
         at += ran;
-        // By the clock of the machine each is 1 ms later, and dated back by 1 ms.
+        // By the machine's clock each switch is 1 ms later, and dated back by 1 ms.
         switches.push((at, at + 1, 10, 99));
         at += 2;
     }
@@ -353,7 +353,7 @@ fn path_with_missing(drawing: &str) -> Value {
     path
 }
 
-/// Checks what runs show that miss events: void, or wrong with this violation.
+/// Checks runs with missing events: void, or wrong with this violation.
 #[track_caller]
 fn check_beside_unknown(truth: &Value, drawings: &[(&str, &str)]) {
     for (drawing, violation) in drawings {
@@ -375,7 +375,7 @@ fn unknown_where_an_event_never_came_excuses_what_the_path_lacks_and_nothing_els
             ("60 main running, 5 worker unknown, 5 worker timer, 29 worker running, 1 main running", ""),
             ("60 main running, 10 main network?, 30 worker running", ""),
             ("60 main running, 10 main timer?, 30 worker running", ""),
-            // All of it lies within the time that is unknown, and main still has too much.
+            // All of it lies within the unknown time, and main still has too much.
             (
                 "60 main running, 5 worker unknown, 5 worker timer, 20 worker running, 10 main running",
                 "contributors differ by 10.000%",

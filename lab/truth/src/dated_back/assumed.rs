@@ -1,8 +1,8 @@
-//! The assumption where the run queues' clocks cannot be read: all the time from a wake-up that preempts to the switch is
+//! The assumption where the run queues' clocks cannot be read: all the time from a preempting wake-up to the switch is
 //! dated back.
 //!
-//! The events are those of the recording, as babeltrace2 prints them. This is more than the truth by 15 to 40%: a switch
-//! that is no preemption is dated back too, by a microsecond, and a wake-up reads the clock some hundred ns after its event.
+//! The events come from the recording, as babeltrace2 prints them. The assumed time is 15 to 40% too long: a switch that is
+//! no preemption is dated back too, by a microsecond, and a wake-up reads the clock some hundred ns after its event.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,11 +13,11 @@ use wakepath_runner::printed;
 
 use crate::document::Dated;
 
-/// The longest time from a wake-up to the switch that counts as one preemption, ns. An interrupt comes to a running CPU
-/// within some 15 µs; a thread that is switched in later than this did not preempt, but waited for its turn.
+/// The longest time from a wake-up to the switch that counts as a preemption, ns. An interrupt reaches a running CPU
+/// within some 15 µs; a thread switched in later than this did not preempt, but waited for its turn.
 const MAX_DELAY_NS: i64 = 100_000;
 
-/// Reads the preemptions of a recording.
+/// Reads a recording's preemptions.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub(super) fn read(recording: &Path) -> Result<Vec<Dated>> {
     Ok(preemptions(&text))
 }
 
-/// The preemptions among the lines that babeltrace2 printed, which are in the order of their stamps.
+/// The preemptions in babeltrace2's lines, which are in order of their stamps.
 fn preemptions(text: &str) -> Vec<Dated> {
     let mut woken_at: BTreeMap<u64, i64> = BTreeMap::new();
     let mut since: BTreeMap<u64, i64> = BTreeMap::new();
@@ -66,14 +66,14 @@ fn preemptions(text: &str) -> Vec<Dated> {
     found
 }
 
-/// The stamp, the name and the fields of a line `[CYCLES] (+…) HOST NAME: { FIELDS }`.
+/// The stamp, the name and the fields in a line `[CYCLES] (+…) HOST NAME: { FIELDS }`.
 fn parts(line: &str) -> Option<(i64, &str, &str)> {
     let (stamp, rest) = line.strip_prefix('[')?.split_once(']')?;
     let (head, fields) = rest.split_once(": {")?;
     Some((stamp.trim().parse().ok()?, head.rsplit(' ').next()?, fields))
 }
 
-/// The whole number of the field with this key.
+/// The whole number in the field with this key.
 fn number(fields: &str, key: &str) -> Option<u64> {
     let pattern = format!(" {key} = ");
     let value = fields.split_once(&pattern)?.1;
@@ -84,8 +84,8 @@ fn number(fields: &str, key: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The lines of babeltrace2 for events, each CPU, stamp, thread on it, and `>TID` for a switch to it, `!TID` for its
-    /// wake-up.
+    /// babeltrace2's lines for events, each given as CPU, stamp in us, thread on the CPU, and `>TID` for a switch to
+    /// that thread or `!TID` for its wake-up.
     fn printed(events: &str) -> String {
         let line = |event: &str| {
             let words: Vec<&str> = event.split_whitespace().collect();
@@ -105,7 +105,7 @@ mod tests {
         events.split(", ").map(line).collect()
     }
 
-    /// The preemptions, in us and as `FROM-TO PREEMPTED<WOKEN`.
+    /// Checks the preemptions, in us and as `FROM-TO PREEMPTED<WOKEN`.
     fn check(events: &str, expected: &[&str]) {
         let found = preemptions(&printed(events));
         let text = |one: &Dated| {

@@ -1,18 +1,18 @@
 //! The time by which each switch is dated back, from readings of the run queues' clocks.
 //!
-//! A run queue's clock and CLOCK_MONOTONIC differ by a constant, but for the correction of the latter's speed: 0.4 ppm here.
-//! The constant is not needed exactly: a thread's time on a CPU has a switch at both ends. So it is the smallest
-//! difference that was seen on the CPU, near the switch.
+//! A run queue's clock and CLOCK_MONOTONIC differ by a constant, except for the latter's speed correction: 0.4 ppm here. The
+//! exact constant is not needed: a thread's time on a CPU has a switch at both ends. So the smallest difference seen on the
+//! CPU near the switch serves.
 
 use std::collections::BTreeMap;
 
 use super::run_queue::Switch;
 use crate::document::Dated;
 
-/// The time, ns, in which the two clocks may part by one ns: 100 ppm.
+/// The time, ns, in which the two clocks may part by a nanosecond: 100 ppm.
 const MAX_DRIFT_NS: i64 = 10_000;
 
-/// The switches and by how much they are dated back, in the order of their stamps.
+/// The switches with the time by which each is dated back, in order of their stamps.
 pub(super) fn dated(read: &[Switch]) -> Vec<Dated> {
     let mut by_cpu: BTreeMap<u32, Vec<&Switch>> = BTreeMap::new();
     for switch in read {
@@ -35,7 +35,7 @@ pub(super) fn dated(read: &[Switch]) -> Vec<Dated> {
         }
     }
     found.sort_by_key(|(dated, _)| dated.at_ns);
-    // From its next switch to a CPU on, whichever that is, a thread runs again.
+    // A thread runs again from its next switch onto any CPU.
     let mut back_at: BTreeMap<u32, i64> = BTreeMap::new();
     for (dated, is_uncounted) in found.iter_mut().rev() {
         if *is_uncounted {
@@ -46,8 +46,8 @@ pub(super) fn dated(read: &[Switch]) -> Vec<Dated> {
     found.into_iter().map(|(dated, _)| dated).collect()
 }
 
-/// CLOCK_MONOTONIC less the run queue's clock, ns, at each switch of a CPU: the smallest that any switch had, and the drift
-/// that is possible between the two.
+/// CLOCK_MONOTONIC less the run queue's clock, ns, at each switch on a CPU: the smallest difference at any switch, plus the
+/// possible drift between the two.
 fn offsets(switches: &[&Switch]) -> Vec<i64> {
     let mut offsets = vec![i64::MAX; switches.len()];
     let mut lower = |order: &mut dyn Iterator<Item = usize>| {
@@ -69,7 +69,7 @@ fn offsets(switches: &[&Switch]) -> Vec<i64> {
 mod tests {
     use super::*;
 
-    /// The ns by which switches are dated back, given as CPU, stamp and clock.
+    /// The ns by which switches are dated back; each switch is given as CPU, stamp and clock.
     fn back(switches: &[(u32, i64, i64)]) -> Vec<i64> {
         let read = switches.iter().map(|&(cpu, stamp, clock)| Switch {
             stamp,
@@ -102,15 +102,15 @@ mod tests {
 
     #[test]
     fn clocks_may_part_by_100_ppm_in_either_direction_and_no_faster() {
-        // In a second by 50 us: no switch is dated back.
+        // Within a second, by 50 us: no switch is dated back.
         let second = 1_000_000_000;
         for drift in [50_000, -50_000] {
             assert_eq!(back(&[(0, second, 0), (0, 2 * second, second + drift)]), [0, 0], "{drift}");
         }
-        // In a second by 150 us, of which 50 us are none of the clocks'.
+        // Within a second, by 150 us, 50 us more than the clocks may part.
         assert_eq!(back(&[(0, second, 0), (0, 2 * second, second - 150_000)]), [0, 50_000]);
         assert_eq!(back(&[(0, second, 0), (0, 2 * second, second + 150_000)]), [50_000, 0]);
-        // The drift over many switches is that of the whole time.
+        // The drift over many switches is that over the whole time.
         let mut many: Vec<(u32, i64, i64)> =
             (0..1000).map(|ms| (0, ms * 10_000, ms * 10_000 - 9_000)).collect();
         many[0].2 = 0;

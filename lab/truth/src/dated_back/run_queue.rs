@@ -1,4 +1,4 @@
-//! Reads the run queues' clocks at each switch, by a program in the kernel (`run_queue.bpf.c`).
+//! Reads the run queues' clocks at each switch, by a BPF program (`run_queue.bpf.c`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use crate::document::Overcounted;
 
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/run_queue.bpf.o"));
 
-/// The time between two looks into the buffer, which has room for 700,000 switches.
+/// The time between two reads of the buffer, which has room for 700,000 switches.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The flags of `struct reading`.
+/// The flags in `struct reading`.
 const PREEMPTED: u32 = 1;
 const UNCOUNTED: u32 = 2;
 const WOKEN: u32 = 4;
@@ -24,26 +24,26 @@ const WOKEN: u32 = 4;
 /// A switch, as the program reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Switch {
-    /// Its time, ns of CLOCK_MONOTONIC.
+    /// Its stamp, ns of CLOCK_MONOTONIC.
     pub(super) stamp: i64,
-    /// The run queue's clock, ns: by the kernel's counts the one thread ran until then, and the other one from then on.
+    /// The run queue's clock, ns: by the kernel's counts, `prev` ran until then and `next` from then on.
     pub(super) clock: i64,
     /// The CPU.
     pub(super) cpu: u32,
-    /// The thread that leaves it; 0 is the idle one.
+    /// The thread that leaves the CPU; 0 is the idle thread.
     pub(super) prev: u32,
-    /// The thread that gets it.
+    /// The thread that gets the CPU.
     pub(super) next: u32,
-    /// `prev` goes on waiting for a CPU.
+    /// Whether `prev` goes on waiting for a CPU.
     pub(super) is_preempted: bool,
-    /// And the kernel does not count that, since `prev` had decided to sleep.
+    /// Whether the kernel leaves that wait uncounted, since `prev` had decided to sleep.
     pub(super) is_uncounted: bool,
 }
 
-/// The readings of the programs.
+/// The programs' readings.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Read {
-    /// The switches of each CPU in their order.
+    /// The switches, in order for each CPU.
     pub(super) switches: Vec<Switch>,
     /// The sleeps that the kernel counts as waits for a CPU.
     pub(super) overcounted: Vec<Overcounted>,
@@ -57,12 +57,12 @@ pub struct Readings {
 }
 
 impl Readings {
-    /// Attaches the programs. A recorder that attaches later runs after it at each switch, so that its stamps are later by
-    /// the same time each.
+    /// Attaches the programs. A recorder that attaches later runs after them at each switch, so that its stamps are all
+    /// later by the same time.
     ///
     /// # Errors
     ///
-    /// If this kernel does not take the programs.
+    /// If this kernel refuses the programs.
     pub fn begin() -> Result<Self> {
         let is_over = Arc::new(AtomicBool::new(false));
         let (attached, answer) = mpsc::channel();
@@ -83,11 +83,11 @@ impl Readings {
         Ok(Self { is_over, reader })
     }
 
-    /// Detaches them and returns what they read.
+    /// Detaches the programs and returns their readings.
     ///
     /// # Errors
     ///
-    /// If some were lost.
+    /// If the buffer had no room for some readings, or the reader failed.
     pub(super) fn end(self) -> Result<Read> {
         self.is_over.store(true, Ordering::Relaxed);
         self.reader.join().map_err(|_| anyhow!("the reader of the run queues' clocks failed"))?
@@ -103,7 +103,7 @@ fn attach() -> Result<(Object, Vec<Link>)> {
     Ok((object, links))
 }
 
-/// The map of this name.
+/// The map with this name.
 fn map<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::Map<'a>> {
     object.maps().find(|map| map.name() == name).with_context(|| format!("the object has no map `{name}`"))
 }
@@ -134,7 +134,7 @@ fn drain(object: &Object, is_over: &AtomicBool) -> Result<Read> {
 }
 
 impl Read {
-    /// Adds the bytes of a `struct reading`; nothing if there are fewer.
+    /// Adds a `struct reading` from its bytes; `None` if there are too few.
     fn add(&mut self, bytes: &[u8]) -> Option<()> {
         let long = |at: usize| Some(i64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let int = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));

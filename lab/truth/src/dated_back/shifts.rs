@@ -1,32 +1,31 @@
-//! How far the times of a path of two hosts are from the clock of the machine on which both ran.
+//! The distance between the times on a path across two hosts and the clock of the machine on which both ran.
 //!
-//! Such a path has its times by the clock of one host, and those of the other one with an error: here some 50 µs, with a
-//! drift, beside preemptions every 40 µs or so. The switches have stamps of the machine's clock. So those at which a thread was
-//! preempted are laid beside the places where the path has it so: the distance that most places have to some switch is
-//! the shift.
+//! Such a path has its times by one host's clock, and the other host's times with an error: here some 50 µs, with a drift,
+//! beside preemptions every 40 µs or so. The switches have stamps on the machine's clock. So a thread's preemptions are laid
+//! beside the places where the path has it preempted: the distance that most places have to some switch is the shift.
 
 use std::collections::BTreeMap;
 
 use super::RUNNING;
 use crate::document::{Dated, Segment};
 
-/// The largest shift, ns: more than a link of these programs delays packets.
+/// The largest shift, ns: 400 times the usual error.
 const MAX_SHIFT_NS: i64 = 20_000_000;
 
 /// The width of a group of distances, ns.
 const GROUP_NS: i64 = 4_000;
 
-/// The number of preemptions that are compared at once, some 5 ms: few enough that a drift does not count in them. Fewer have no
-/// shift of their own: with stamps every 40 µs each pair of groups holds some two distances by chance, so that of ten
-/// places more than half agree with unrelated stamps almost always, of thirty at times, and of fifty never.
+/// The number of preemptions compared at once, some 5 ms: too short for a drift to count. Fewer preemptions have no shift of
+/// their own: with stamps every 40 µs, ten places put some two distances into each pair of groups by chance, so that more than
+/// half of them agree with unrelated stamps almost always, more than half of thirty at times, and of fifty never.
 const PREEMPTIONS: usize = 50;
 
-/// The shifts of threads: for each, from which time of the path on it has which, ns.
+/// For each thread: the path time from which a shift holds, and the shift, ns.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shifts(BTreeMap<u32, Vec<(i64, i64)>>);
 
 impl Shifts {
-    /// Finds the shifts of all threads of the path. `segments` count from `origin`.
+    /// Finds the shifts for all threads on the path. `segments` count from `origin`.
     pub(crate) fn find(segments: &[Segment], switches: &[Dated], origin: i64) -> Self {
         let mut shifts = Self::default();
         for stretch in segments.chunk_by(|one, next| one.tid == next.tid) {
@@ -45,7 +44,7 @@ impl Shifts {
         shifts
     }
 
-    /// The time of this thread's switch on the path, by its stamp; both count from the origin.
+    /// The path time of this thread's switch with the stamp `at`; both count from the origin.
     pub(crate) fn on_path(&self, tid: u32, at: i64) -> i64 {
         let shifts = self.0.get(&tid).map_or(&[][..], Vec::as_slice);
         let next = shifts.partition_point(|&(from, shift)| from + shift <= at);
@@ -53,8 +52,8 @@ impl Shifts {
     }
 }
 
-/// The distance, ns, that more than half of the places have to some stamp; `None` if there is none, or too few places.
-/// Both are in their order.
+/// The distance, ns, that more than half of the places have to some stamp; `None` without such a distance, or with too
+/// few places. Both lists are sorted.
 fn shift(places: &[i64], stamps: &[i64]) -> Option<i64> {
     if places.len() < PREEMPTIONS {
         return None;
@@ -67,7 +66,7 @@ fn shift(places: &[i64], stamps: &[i64]) -> Option<i64> {
             groups.entry(distance.div_euclid(GROUP_NS)).or_default().push(distance);
         }
     }
-    // A drift may divide them between two groups.
+    // A drift may divide the distances between two groups.
     let pairs = groups.iter().map(|(group, distances)| {
         let next = groups.get(&(group + 1)).into_iter().flatten();
         distances.iter().chain(next).copied().collect::<Vec<i64>>()
@@ -102,12 +101,12 @@ mod tests {
             let places: Vec<i64> = stamps[200..300].iter().map(|stamp| stamp - expected).collect();
             assert_eq!(shift(&places, &stamps), Some(expected));
         }
-        // A drift of 60 ppm within the stretch: the middle one.
+        // A drift of 60 ppm within the stretch: the middle shift.
         let places: Vec<i64> =
             stamps[200..300].iter().map(|stamp| stamp - 5_000 - stamp * 60 / 1_000_000).collect();
         let middle = 5_000 + stamps[250] * 60 / 1_000_000;
         assert!((shift(&places, &stamps).unwrap() - middle).abs() < 200, "{:?}", shift(&places, &stamps));
-        // Half of them in either of two groups.
+        // Half of the distances in either of two groups.
         let places = (200..300).map(|index| stamps[index] - if index % 2 == 0 { 3_900 } else { 4_100 });
         let found = shift(&places.collect::<Vec<_>>(), &stamps);
         assert!(found.is_some_and(|found| (3_900..=4_100).contains(&found)), "{found:?}");
@@ -151,7 +150,7 @@ mod tests {
         let stamps = times(155);
         let (mut segments, mut at) = (Vec::new(), 0);
         for (index, stamp) in stamps.iter().enumerate() {
-            // The last five are too few to have a shift.
+            // The last five are too few for a shift.
             let to = stamp + 20_000 - [3_000, 6_000, 9_000, 12_000][index / 50];
             if index == 100 {
                 segments.push(segment(at, at + 1, 8, "running"));

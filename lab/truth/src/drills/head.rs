@@ -1,4 +1,4 @@
-//! The part that all Rust programs have: how a culprit takes its time, and the threads. Constants and functions follow.
+//! The part shared by all Rust programs: how a culprit takes its time, and the threads. Constants and functions follow.
 #![allow(warnings)]
 
 use std::arch::asm;
@@ -19,9 +19,9 @@ type Function = fn(&mut Call, bool) -> u64;
 struct Call {
     number: u64,
     is_slow: bool,
-    /// At each level, the place at which a callee goes on: at random, then those that lead to culprits.
+    /// At each level, the place at which a callee goes on: the random way, then the ways to culprits.
     ways: [[usize; DEPTH]; NUMBER_OF_WAYS + 1],
-    /// The way of this call; 0: the one at random, to no culprit.
+    /// This call's way; 0 is the random way, to no culprit.
     way: usize,
     sum: u64,
     indirect: &'static Indirect,
@@ -33,7 +33,7 @@ static WANTED: Barrier = Barrier::new(2);
 static HELD: Barrier = Barrier::new(2);
 static PIPE: OnceLock<(PipeReader, PipeWriter)> = OnceLock::new();
 
-/// The value is another one behind it, for all that a compiler knows; and no two functions have the same code.
+/// For all that a compiler knows, the value changes here; and no two functions have the same code.
 macro_rules! keep {
     ($value:ident, $name:literal) => {
         unsafe { asm!(concat!("/* ", $name, " {0} */"), inout(reg) $value) }
@@ -51,7 +51,7 @@ fn work(steps: u64) -> u64 {
     x
 }
 
-/// Whether the callee at this place of f0 goes on, and which way.
+/// Whether the callee at this place in f0 goes on; sets the way.
 #[inline(always)]
 fn enters(c: &mut Call, place: usize) -> bool {
     let mut way = if c.is_slow { 1 } else { 0 };
@@ -66,7 +66,7 @@ fn enters(c: &mut Call, place: usize) -> bool {
     false
 }
 
-/// Part of the function that is the culprit.
+/// Part of the culprit function.
 #[inline(always)]
 fn take_time() -> u64 {
     match CULPRIT {
@@ -106,7 +106,7 @@ fn serve_culprit() {
     }
 }
 
-/// The fastest of several: what else the machine does makes it slower.
+/// The fastest of several runs: the machine's other work makes a run slower.
 fn calibrate() {
     for _ in 0..20 {
         let (began, steps) = (Instant::now(), 1_000_000);

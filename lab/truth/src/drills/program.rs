@@ -1,4 +1,4 @@
-//! A program with planted culprits, made of a seed.
+//! A program with planted culprits, made from a seed.
 
 mod go;
 mod kernel;
@@ -14,29 +14,29 @@ use anyhow::{Context, Result, ensure};
 pub use kernel::SystemCall;
 use rust::Rust;
 
-/// The language of a program.
+/// A program's language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Language {
     /// C.
     C,
     /// C++, with virtual functions.
     Cpp,
-    /// Rust, with methods of `dyn` traits.
+    /// Rust, with `dyn` trait methods.
     Rust,
-    /// Go, with methods of interfaces, and goroutines.
+    /// Go, with interface methods and goroutines.
     Go,
     /// Python, with methods, generators and exceptions.
     Python,
 }
 
-/// A program of Python that compiles another one and writes nothing.
+/// A Python program that compiles another and writes nothing.
 const COMPILES: &str = "import sys; compile(open(sys.argv[1]).read(), sys.argv[1], 'exec')";
 
-/// An interpreter of Python that has built-in probes, as Debian's has.
+/// A Python interpreter with built-in probes, such as Debian's.
 const PYTHON: &str = "/usr/bin/python3.11";
 
 impl Language {
-    /// The command of its compiler.
+    /// Its compiler's command.
     pub fn compiler(self) -> &'static str {
         match self {
             Self::C => "cc",
@@ -66,36 +66,36 @@ impl Language {
     }
 }
 
-/// The way in which a culprit takes its time.
+/// A culprit's way to take time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Culprit {
     /// It computes.
     Computes,
     /// It sleeps.
     Sleeps,
-    /// It waits for a lock that another thread holds.
+    /// It waits for a lock held by another thread.
     Locks,
-    /// It waits for bytes of a pipe, which another thread writes.
+    /// It waits for bytes that another thread writes to a pipe.
     Reads,
 }
 
-/// The way in which a function is called.
+/// The way to call a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum How {
     Directly,
-    /// Only in some of the calls, and on the planted path.
+    /// Only in some calls, and on the planted path.
     Sometimes,
     /// This number of times, but once where the callee goes on.
     InALoop(u32),
     ByPointer,
     Virtually,
-    /// In the last place: an optimising compiler makes it a jump.
+    /// In the last place: an optimising compiler makes the call a jump.
     InTheLastPlace,
-    /// The same through a pointer.
+    /// Through a pointer, in the last place.
     ByPointerInTheLastPlace,
 }
 
-/// A call of a function of the next level.
+/// A call to a function on the next level.
 #[derive(Debug, Clone, Copy)]
 struct Site {
     callee: usize,
@@ -105,22 +105,22 @@ struct Site {
 /// A program.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// The number that it is made of.
+    /// The seed from which it is made.
     pub seed: u64,
     /// Its language.
     pub language: Language,
     optimised: bool,
     threads: u32,
-    /// The time of a culprit, ms.
+    /// The culprit's time, ms.
     ms: u64,
-    /// The functions of each level below `f0`; each has the same number of sites.
+    /// The functions on each level below `f0`; each has the same number of sites.
     levels: Vec<Vec<Vec<Site>>>,
-    /// The sites of `f0`.
+    /// The sites in `f0`.
     first: Vec<Site>,
-    /// For each planted path the sites on it, from `f0` down.
+    /// For each planted path, its sites from `f0` down.
     planted: Vec<Vec<usize>>,
     culprit: Culprit,
-    /// In its place, in C.
+    /// Replaces the culprit, in C.
     system_call: Option<SystemCall>,
     /// Functions that call themselves once at the beginning.
     recursive: Vec<(usize, usize)>,
@@ -149,7 +149,7 @@ impl Random {
 }
 
 impl Program {
-    /// The program of a seed: the same one each time.
+    /// The program for a seed: the same each time.
     pub fn of_seed(seed: u64, language: Language) -> Self {
         let mut random = Random(seed);
         let fan_out = random.of(&[2, 4, 8]);
@@ -166,7 +166,8 @@ impl Program {
                 9 if place + 1 == fan_out => How::InTheLastPlace,
                 _ => How::Directly,
             };
-            // Two indirect calls at one level cost their program too much time.
+            // More indirect calls on a level cost the program too much time: only every fourth place may have a
+            // pointer.
             if how == How::ByPointer && !place.is_multiple_of(4) {
                 how = How::Directly;
             }
@@ -186,7 +187,7 @@ impl Program {
         // The last level calls nothing.
         let way = |random: &mut Random| (0..depth).map(|_| random.below(fan_out)).collect::<Vec<_>>();
         let mut planted = vec![way(&mut random)];
-        // Two culprits part at `f0`, so that one thread meets both in a call.
+        // Two culprits part at `f0`, so that a thread meets both in a call.
         if random.below(5) == 0 {
             let mut second = way(&mut random);
             second[0] = (planted[0][0] + 1) % fan_out;
@@ -194,13 +195,13 @@ impl Program {
         }
         let recursive =
             (0..random.below(3)).map(|_| (1 + random.below(depth), random.below(fan_out))).collect();
-        // Only one thread at a time waits for the lock.
+        // Only a single thread waits for the lock at a time.
         let threads = if culprit == Culprit::Computes || culprit == Culprit::Sleeps {
             1 + random.below(3) as u32
         } else {
             1
         };
-        // Threads that compute need a CPU each, or they wait for one.
+        // Computing threads need a CPU each, or they wait for a CPU.
         let threads = if culprit == Culprit::Computes { 1 } else { threads };
         let ms = 2 + random.below(7) as u64;
         let rust = Rust::default();
@@ -225,7 +226,7 @@ impl Program {
         program
     }
 
-    /// The language and how it is compiled.
+    /// The language and the optimisation level.
     pub fn kind(&self) -> String {
         if self.language == Language::Python {
             return self.language.shown().to_owned();
@@ -233,7 +234,7 @@ impl Program {
         format!("{} -O{}", self.language.shown(), if self.optimised { 2 } else { 0 })
     }
 
-    /// The name by which a person asks for the first function.
+    /// The name by which a user asks for the first function.
     pub fn first(&self) -> &'static str {
         match self.language {
             Language::C | Language::Cpp => "f0",
@@ -243,7 +244,7 @@ impl Program {
         }
     }
 
-    /// The target by which a person asks for the first function of this file.
+    /// The target by which a user asks for the first function in this file.
     pub fn target(&self, file: &Path) -> String {
         match self.language {
             Language::Python => format!("python:{}", self.first()),
@@ -282,13 +283,13 @@ impl Program {
         functions
     }
 
-    /// The names of the functions on each planted path.
+    /// The function names on each planted path.
     pub fn paths(&self) -> Vec<Vec<String>> {
         let named = |way: &Vec<usize>| self.functions_on(way).into_iter().map(name).collect();
         self.planted.iter().map(named).collect()
     }
 
-    /// A line that says what the program is.
+    /// A line that describes the program.
     pub fn describe(&self) -> String {
         let paths: Vec<_> = self.paths().iter().map(|path| path.join(" ")).collect();
         format!(
@@ -305,7 +306,7 @@ impl Program {
         )
     }
 
-    /// Writes and compiles it. Returns the program.
+    /// Writes and compiles the source. Returns the program's file.
     pub fn build(&self, folder: &Path) -> Result<PathBuf> {
         let compiler = self.language.compiler();
         let source = folder.join(match self.language {
@@ -326,7 +327,7 @@ impl Program {
             (Language::Rust, true) => command.args(["--edition", "2021", "-g", "-C", "opt-level=2"]),
             (Language::Go, false) => command.args(["build", "-gcflags=-N -l"]),
             (Language::Go, true) => command.arg("build"),
-            // It says whether it is Python, and leaves the file as it is.
+            // The command checks that the file is Python, and leaves it unchanged.
             (Language::Python, _) => command.args(["-c", COMPILES]),
             (_, false) => command.args(["-g", "-pthread", "-w", "-O0"]),
             (_, true) => command.args(["-g", "-pthread", "-w", "-O2"]),
@@ -335,7 +336,7 @@ impl Program {
             command.args(self.rust_options());
         }
         if self.language == Language::Go {
-            // It needs no downloads.
+            // The build needs no downloads.
             command.envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off"), ("GOFLAGS", "")]);
             if std::env::var_os("HOME").is_none() && std::env::var_os("GOCACHE").is_none() {
                 command.env("GOCACHE", folder.join("cache"));
@@ -359,7 +360,7 @@ impl Program {
         }
     }
 
-    /// The same code for C and C++, which has methods too.
+    /// The same code serves C and C++, which has methods too.
     fn c_source(&self) -> String {
         let culprit = match self.culprit {
             Culprit::Computes => "computes",
@@ -395,7 +396,7 @@ impl Program {
                 );
             }
         }
-        // From the last level up, as a person would write it.
+        // From the last level up, as a programmer would write it.
         for &function in all.iter().rev() {
             self.function(function, &mut text);
         }
@@ -423,7 +424,7 @@ impl Program {
         let sites = self.sites_of(at.0, at.1);
         for (place, site) in sites.iter().enumerate() {
             let callee = name((at.0 + 1, site.callee));
-            // A call goes on at one place of each level; `f0` follows two ways if there are two culprits.
+            // A call goes on at a single place on each level; `f0` follows two ways if there are two culprits.
             let on = match at.0 {
                 0 => format!("enters(c, {place})"),
                 level => format!("c->way[{level}] == {place}"),
@@ -464,7 +465,7 @@ impl Program {
         self.method(at, text);
     }
 
-    /// In C++, the method of the same name has the same code: a call of it is not one of the function.
+    /// In C++, the method with the function's name has the same code; a call to the method is no call to the function.
     fn method(&self, at: (usize, usize), text: &mut String) {
         if self.language == Language::C || at.0 == 0 {
             return;

@@ -1,4 +1,4 @@
-//! Reads cause, thread and size off a first screen and off a document, and compares them with what was planted.
+//! Reads cause, thread and size from a first screen and a document, and compares them with the planted incident.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::script::{nanoseconds, unit_ns};
 pub enum Verdict {
     /// Screen and document both name the cause, the thread and the size.
     Right,
-    /// The answer says what is not so.
+    /// The answer has a wrong cause or size, or lacks the cause without admitting that it is unknown.
     Wrong(String),
     /// The answer says nothing false, and lacks something.
     NoAnswer(String),
@@ -23,31 +23,32 @@ pub enum Verdict {
 pub struct Checked {
     /// The verdict.
     pub verdict: Verdict,
-    /// The block of the screen that has the size and the name; the headline, where no block has them.
+    /// The screen's block with the name, the cause and, if possible, the size; with a forbidden word, that block; else
+    /// the headline.
     pub said: String,
     /// The planted size as text.
     pub planted: String,
 }
 
-/// The expected parts of an answer, with the facts of the run filled in.
+/// The expected parts of an answer, with the run's facts filled in.
 #[derive(Debug, Clone, Default)]
 pub struct Expected {
     /// The size, as text.
     pub size: String,
-    /// The names that one block of the screen has, beside the size.
+    /// The names that a single block of the screen has, beside the size.
     pub who: Vec<String>,
-    /// The words of the cause in that block.
+    /// The words for the cause in that block.
     pub says: Vec<String>,
     /// The words that must not stand beside the size.
     pub never: Vec<String>,
-    /// The parts of the document.
+    /// The document's parts.
     pub json: Vec<String>,
 }
 
-/// The number of lines of a first screen.
+/// The number of lines in a first screen.
 const SCREEN_LINES: usize = 30;
 
-/// Compares an answer with what was planted.
+/// Compares an answer with the planted incident.
 pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
     let blocks = blocks(screen);
     let headline = blocks.first().cloned().unwrap_or_default();
@@ -107,8 +108,8 @@ fn admits(blocks: &[String]) -> bool {
         .any(|block| ["unknown", "undecided", "not known"].iter().any(|word| block.contains(word)))
 }
 
-/// The blocks of a first screen: a line and the deeper indented lines below it, as one line; or a figure of a table of
-/// threads, with its column and its thread. The length of the window is cut off the headline, since it is no answer.
+/// A first screen's blocks: a line and the deeper indented lines below it, as a single line; or a figure from a table
+/// of threads, with its column and its thread. The window's length is cut off the headline, since it is no answer.
 fn blocks(screen: &str) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
     let mut columns = Vec::new();
@@ -143,7 +144,7 @@ fn begins_with_year(line: &str) -> bool {
     line.split_once('-').is_some_and(|(year, _)| year.len() == 4 && year.bytes().all(|c| c.is_ascii_digit()))
 }
 
-/// A headline without the length of the window: `app took 2.05 s: mostly…`, `…; its 2.05 s were mostly…`.
+/// A headline without the window's length: `app took 2.05 s: mostly…`, `…; its 2.05 s were mostly…`.
 fn without_window(headline: &str) -> String {
     let clause = |clause: &str| match clause.split_once(" were ") {
         Some((_, answer)) => answer.to_owned(),
@@ -155,13 +156,13 @@ fn without_window(headline: &str) -> String {
     headline.split("; ").map(clause).filter(|clause| !clause.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// The end of the head of a table of threads: its columns of figures stand before this.
+/// The end of the head of a table of threads: the columns with figures stand before it.
 const THREADS_HEAD: &str = "thread, and its longest wait";
-/// The largest indentation of a line that begins a block.
+/// The largest indentation of a block's first line.
 const MAX_INDENT: usize = 3;
 
-/// The figures of a thread, each as `COLUMN TIME THREAD`; its longest wait stands beside the first. `None` if the line is
-/// not of a table of threads.
+/// A thread's figures, each as `COLUMN TIME THREAD`; its longest wait stands beside the first. `None` if the line does
+/// not belong to a table of threads.
 fn figures(line: &str, columns: &[&str]) -> Option<Vec<String>> {
     let count = columns.len().checked_sub(THREADS_HEAD.split(' ').count())?;
     let mut words = line.split_whitespace().peekable();
@@ -185,15 +186,15 @@ fn times(text: &str) -> Vec<f64> {
     words.windows(2).filter_map(time).collect()
 }
 
-/// True if the name stands in the text, and no letter or digit beside it.
+/// True if the name stands in the text, without a letter, digit or underscore beside it.
 fn has_word(text: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name)
         .any(|(at, _)| !text[..at].ends_with(is_part) && !text[at + name.len()..].starts_with(is_part))
 }
 
-/// The sum of the elements that a part asks for (`contributors kind=timer comm=indexer`), ns: their `total_ns`, their
-/// length, or the key in `sum=KEY`. `None` if there is no such element.
+/// The sum over the elements that match a part (`contributors kind=timer comm=indexer`), ns: their `total_ns`, their
+/// length, their time since `since_ns`, or the key in `sum=KEY`. `None` without such an element.
 fn sum(document: &Value, part: &str) -> Option<f64> {
     let mut words = part.split_whitespace();
     let list = words.next()?;
@@ -217,7 +218,7 @@ fn length(element: &Value, key: Option<&str>, end: Option<f64>) -> Option<f64> {
     }
 }
 
-/// The objects in a value: itself, or those in its lists.
+/// The objects in a value: itself, or the objects in its lists.
 fn flatten<'a>(value: &'a Value, into: &mut Vec<&'a Value>) {
     match value {
         Value::Array(elements) => elements.iter().for_each(|element| flatten(element, into)),
@@ -226,7 +227,7 @@ fn flatten<'a>(value: &'a Value, into: &mut Vec<&'a Value>) {
     }
 }
 
-/// True if the element has this value (`KEY=VALUE`) or one that contains it (`KEY~VALUE`); a key may be `A.B`.
+/// True if the element has this value (`KEY=VALUE`) or a value containing it (`KEY~VALUE`); a key may be `A.B`.
 fn passes(element: &Value, filter: &str) -> bool {
     let Some(at) = filter.find(['=', '~']) else { return false };
     let (key, value) = (&filter[..at], &filter[at + 1..]);
@@ -258,7 +259,7 @@ mod tests {
         let read = blocks(screen);
         assert!(read[0].contains("waiting 970 ms in read on a pipe; mostly waiting"), "{}", read[0]);
         assert!(read[1].starts_with("2026-11-24"), "{read:?}");
-        // Without a time below it is one line.
+        // Without a time below it, the headline is a single line.
         assert_eq!(blocks("error: no such file\nhint: record first\n").len(), 2);
     }
 

@@ -1,4 +1,4 @@
-//! Plants an incident, asks wakepath the commands of its script, and keeps the first screen and the document.
+//! Plants an incident, runs its script's wakepath commands, and keeps the first screen and the document.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -15,19 +15,19 @@ use wakepath_runner::ended;
 use super::check::{Checked, Expected, Verdict, check};
 use super::script::{Incident, facts, with_facts};
 
-/// The longest time of one command, and of a program until it is ready.
+/// The longest time for a command, and until a program is ready.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The interval at which a program is looked at.
+/// The interval between two looks at a program.
 const INTERVAL: Duration = Duration::from_millis(10);
 
-/// The answer of the tool.
+/// The tool's answer.
 #[derive(Debug)]
 pub struct Answer {
-    /// The output of the last command.
+    /// The last command's output.
     pub screen: String,
-    /// The document of the last command.
+    /// The document of the last command, or of `path` if the last command records.
     pub document: Value,
-    /// The facts that the program wrote.
+    /// The facts written by the program.
     pub facts: BTreeMap<String, String>,
 }
 
@@ -64,14 +64,14 @@ pub fn ask(wakepath: &Path, incident: &Incident, folder: &Path) -> Checked {
     }
 }
 
-/// The command that runs the script: an interpreter and the script, or what was compiled of it. The name of a program that
-/// is not installed as the inner error.
+/// The command that runs the script: an interpreter and the script, or the compiled program. The inner error is the name
+/// of a program that is not installed.
 fn program(incident: &Incident, folder: &Path) -> Result<Result<Vec<PathBuf>, String>> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("cannot empty `{}`", folder.display()))?;
     }
     fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
-    // Under sudo the program runs as the user who called: it writes its facts there.
+    // Under sudo the program runs as the invoking user, and writes its facts there.
     let planted = folder.join("planted");
     File::create(&planted)?;
     fs::set_permissions(&planted, Permissions::from_mode(0o666))?;
@@ -108,7 +108,7 @@ fn python() -> Result<PathBuf> {
     Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
 }
 
-/// A program on the search path; Go's usual folder counts as on it.
+/// A program on the search path, to which Go's usual folder is added.
 fn search(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/local/go/bin")]);
@@ -180,7 +180,7 @@ fn wait_until_ready(planted: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A program and the processes that it started, as a terminal would have them in its foreground. They end with this.
+/// A program and the processes started by it, as a terminal has them in its foreground. They end when this is dropped.
 struct Group(Child);
 
 impl Group {
@@ -189,7 +189,7 @@ impl Group {
         Ok(Self(command.process_group(0).spawn().with_context(|| format!("cannot start `{name}`"))?))
     }
 
-    /// Sends a signal to all processes of the group, like a terminal.
+    /// Sends a signal to all processes in the group, like a terminal.
     fn signal(&self, signal: &str) -> Result<()> {
         let group = format!("-{}", self.0.id());
         let status =
@@ -206,7 +206,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Where all have ended, there is no such group.
+        // Where all processes have ended, there is no such group.
         let _ = self.signal("KILL");
         let _ = self.0.wait();
     }

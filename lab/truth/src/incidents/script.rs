@@ -9,33 +9,33 @@ use anyhow::{Context, Result, bail, ensure};
 /// A planted incident.
 #[derive(Debug, Clone, Default)]
 pub struct Incident {
-    /// Its name: that of its file.
+    /// Its file's name, without the extension.
     pub name: String,
     /// Its file.
     pub file: PathBuf,
     /// The planted cause, as a sentence.
     pub cause: String,
-    /// The planted size, as a time (`600 ms`); a `$NAME` in it is a fact that the program wrote.
+    /// The planted size, as a time (`600 ms`); a `$NAME` in it is a fact written by the program.
     pub size: String,
-    /// The commands of wakepath that are asked, without the word `wakepath`.
+    /// The wakepath commands to ask, without the word `wakepath`.
     pub asks: Vec<String>,
-    /// Names that must stand on the first screen, in a block with the size.
+    /// Names required on the first screen, in a block with the size.
     pub who: Vec<String>,
-    /// Words of the cause, which must stand in the same block.
+    /// Words for the cause, required in the same block.
     pub says: Vec<String>,
-    /// Words that must not stand in a block with the size.
+    /// Words forbidden in a block with the size.
     pub never: Vec<String>,
-    /// The parts of the document that must be there; the size is read off the first.
+    /// The required parts of the document; the first gives the size.
     pub json: Vec<String>,
-    /// A signal to the whole group of processes, and the time after `ready` at which it is sent.
+    /// A signal to the whole process group, and the time after `ready` at which it is sent.
     pub signal: Option<(String, Duration)>,
     /// Programs that must be installed.
     pub needs: Vec<String>,
-    /// The reason for a wrong answer, where it is known.
+    /// The reason for a wrong or missing answer, where it is known.
     pub known: Option<String>,
 }
 
-/// The largest number of commands that an incident may ask.
+/// The largest number of commands in an incident.
 const MAX_ASKS: usize = 2;
 
 impl Incident {
@@ -91,13 +91,13 @@ impl Incident {
     }
 }
 
-/// A text with each `$NAME` replaced by the fact of that name.
+/// A text with each `$NAME` replaced by that fact's value.
 pub(crate) fn with_facts(text: &str, facts: &BTreeMap<String, String>) -> String {
     let longest_first = facts.iter().rev();
     longest_first.fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${name}"), value))
 }
 
-/// The facts in a file: a line each, its name and its value.
+/// The facts in a file: a name and its value in each line.
 pub(crate) fn facts(text: &str) -> BTreeMap<String, String> {
     let pair = |line: &str| {
         let (name, value) = line.split_once(' ').unwrap_or((line, ""));
@@ -106,13 +106,13 @@ pub(crate) fn facts(text: &str) -> BTreeMap<String, String> {
     text.lines().map(pair).collect()
 }
 
-/// A time in ns, of its text: `600 ms`.
+/// A time in ns, from its text: `600 ms`.
 pub(crate) fn nanoseconds(text: &str) -> Option<f64> {
     let (number, unit) = text.trim().split_once(' ')?;
     Some(number.parse::<f64>().ok()? * unit_ns(unit)?)
 }
 
-/// The length of a unit of time, ns.
+/// A time unit's length, ns.
 pub(crate) fn unit_ns(unit: &str) -> Option<f64> {
     Some(match unit {
         "ns" => 1.0,

@@ -1,4 +1,4 @@
-//! The programs whose log says for which request each of their threads works, one for each runtime, and the ways to know it.
+//! The programs whose log has each thread's request, a program for each runtime, and the ways to find the request.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,56 +7,56 @@ use anyhow::Result;
 
 use crate::runner::{TIMEOUT, succeed};
 
-/// The folders of what the programs need.
+/// The folders that the programs need.
 #[derive(Debug)]
 pub struct Given {
     /// The built workloads.
     pub programs: PathBuf,
-    /// The packages that `packaging/plugins` fetched.
+    /// The packages fetched by `packaging/plugins`.
     pub packages: PathBuf,
 }
 
 impl Given {
-    /// The folder of the sources.
+    /// The root of the source tree.
     fn sources(&self) -> PathBuf {
         self.programs.join("../../..")
     }
 }
 
-/// A program. It writes its log and its spans into the folder that it is given.
+/// A program. It writes its log and its spans into the given folder.
 pub(super) struct Program {
-    /// The name of its runtime.
+    /// Its runtime's name.
     pub(super) name: &'static str,
     pub(super) parts: &'static [Part],
     /// The ways, the best first.
     pub(super) ways: &'static [Way],
-    /// The command for a run into a folder, with the contexts of its threads hidden or not.
+    /// The command for a run into a folder, with its threads' contexts hidden or not.
     pub(super) start: fn(&Given, &Path, bool) -> Result<Start>,
 }
 
-/// A kind of requests: the name of their operation.
+/// A kind of request, named by its operation.
 pub(super) struct Part {
     pub(super) name: &'static str,
-    /// The share of its time that may be not known by the best way.
+    /// The largest unknown share of its time by the best way.
     pub(super) max_unknown: f64,
 }
 
-/// A way to know the request of a thread.
+/// A way to find a thread's request.
 pub(super) struct Way {
     pub(super) name: &'static str,
-    /// The contexts of the threads are where no reader finds them.
+    /// Whether the threads' contexts are where no reader finds them.
     pub(super) is_hidden: bool,
-    /// The attributes that spans lack.
+    /// The attributes missing from the spans.
     pub(super) without: &'static [&'static str],
 }
 
 /// A program's command.
 pub(super) enum Start {
-    /// Run it so.
+    /// Run this command.
     Run(Command),
-    /// Run it so, with these options of the recorder.
+    /// Run this command, with these recorder options.
     RunWith(Command, &'static [&'static str]),
-    /// It cannot be run here.
+    /// The program cannot be run here.
     Missing(String),
 }
 
@@ -68,11 +68,11 @@ const fn part(name: &'static str) -> Part {
     Part { name, max_unknown: MAX_UNKNOWN }
 }
 
-/// The share of the time that may be not known by the best way.
+/// The largest unknown share of the time by the best way.
 const MAX_UNKNOWN: f64 = 0.01;
 
-/// The same where goroutines hand over: nothing shows for what the second one works from where the first one makes it ready until a span begins in it, 10
-/// to 50 µs of a request of 1 ms.
+/// The limit where goroutines hand over: from the time at which the first goroutine makes the second ready until a span begins in the second, nothing
+/// shows for which request the second works: 10 to 50 µs in a request of 1 ms.
 const MAX_UNKNOWN_OF_GO_POOL: f64 = 0.05;
 
 const TID: &str = "wakepath.tid";
@@ -82,7 +82,7 @@ const TURNS: &str = "wakepath.turns";
 /// All programs.
 pub(super) const PROGRAMS: &[Program] = &[C, PYTHON, NODE, RUST, GO, JAVA];
 
-/// The programs whose spans say nothing of threads, and whose threads say nothing of spans: their ways are approximate.
+/// The programs whose spans do not name threads, and whose threads do not name spans: their ways are approximate.
 pub(super) const APPROXIMATE: &[Program] = &[TCP];
 
 const C: Program = Program {
@@ -164,7 +164,7 @@ fn node(given: &Given, place: &Path, _: bool) -> Result<Start> {
         return Ok(not_fetched());
     }
     let mut program = Command::new("node");
-    // A relative path would be taken for the name of a package.
+    // A relative path would be taken for a package name.
     let plugin = given.sources().join("plugins/node/wakepath-context.js").canonicalize()?;
     program.arg("--require").arg(plugin);
     program.arg(given.sources().join("lab/workloads/joins.js")).arg(place);
@@ -209,7 +209,7 @@ fn java(given: &Given, place: &Path, _: bool) -> Result<Start> {
     make.args(["--silent", "-C"]).arg(given.sources().join("plugins/java"));
     make.arg(format!("SDK={}", packages.canonicalize()?.display()));
     succeed(make.arg(format!("OUT={}", place.canonicalize()?.display())), &log, TIMEOUT)?;
-    // The agent writes the spans to the standard output, a line of JSON for each time that it exports some.
+    // The agent writes the spans to the standard output, a JSON line for each export.
     let mut program = Command::new("sh");
     program.args(["-c", "place=$1; shift; exec java \"$@\" Joins \"$place\" >\"$place/spans.json\"", "sh"]);
     program.arg(place).arg(format!("-javaagent:{}", jar("javaagent"))).args(["-cp", &classes]);

@@ -1,36 +1,35 @@
-//! The overlap of a client's time with its server's.
+//! The overlap between a client's time and its server's.
 //!
-//! The server may begin with a request before the client waits for the answer, and may be busy after its last
-//! answer when the client already waits again. In such time the path has the client's activity until it
-//! waits, and the server's from then on. On a busy host, which takes a guest's CPU away just when it passes a
-//! packet on, the overlap is 5 to 15 ms a request.
+//! The server may begin with a request before the client waits for the answer, and may be busy after its last answer
+//! when the client already waits again. In such time the path has the client's activity until the client waits, and the
+//! server's from then on. On a busy host, which takes a guest's CPU away just when it passes a packet on, the overlap
+//! is 5 to 15 ms a request.
 //!
-//! Both programs log each wait, by the clock of their own machine. The counter that both machines share gives
-//! the rates of these clocks. Their offset follows, to within half the fastest request, from the fact that no
-//! message arrives before it is sent.
+//! Both programs log each wait, by their own machine's clock. The counter shared by both machines gives the rates of
+//! these clocks. Since no message arrives before it is sent, their offset follows to within half the fastest request.
 
 use anyhow::{Context, Result, ensure};
 
 use crate::document::{PeerWait, Truth};
 use crate::two_clocks::ClockNotes;
 
-/// The corrections of the server's sums, ns: only its time while the client waits counts.
+/// Corrections to the server's sums, ns: only its time while the client waits counts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Overlap {
     pub(super) running_ns: i64,
     pub(super) runnable_ns: i64,
-    /// The error bound of each boundary.
+    /// The error bound for each boundary.
     pub(super) error_ns: i64,
 }
 
-/// Compares the waits of both; `on_clients` converts a time of the server's clock to the client's, except for a
+/// Compares the waits of both; `on_clients` converts a time on the server's clock to the client's, except for a
 /// constant.
 fn align_waits(
     client: &[&PeerWait],
     server: &[&PeerWait],
     on_clients: impl Fn(i64) -> i64,
 ) -> Result<Overlap> {
-    // Each wait of the server ends with a request, the last one with the end of the connection.
+    // Each of the server's waits ends with a request, the last with the connection's end.
     ensure!(
         !client.is_empty() && server.len() == client.len() + 1,
         "the client waited for {} answers, the server for {} requests",
@@ -56,7 +55,7 @@ fn align_waits(
     Ok(overlap)
 }
 
-/// The overlap by the truths of client and server and by the clocks that they noted.
+/// The overlap from the truths of client and server and the clocks noted by them.
 pub(super) fn overlap(client: &Truth, server: &Truth, clocks: &[ClockNotes; 2]) -> Result<Overlap> {
     let [clients, servers] = clocks;
     align_waits(&answers(client), &answers(server), |at| servers.on(clients, at))
@@ -72,7 +71,7 @@ mod tests {
 
     const AHEAD: i64 = 5_000_000;
 
-    /// A wait: its beginning, then the lengths of running, blocked and runnable.
+    /// A wait: its beginning, then its running, blocked and runnable lengths.
     fn wait(from: i64, runs: i64, blocked: i64, runnable: i64) -> PeerWait {
         PeerWait {
             call: "recvfrom".to_owned(),
@@ -131,7 +130,7 @@ mod tests {
         let client = [wait(1_000, 0, 520, 0)];
         assert!(aligned(&client, &[wait(0, 0, 1_010, 0)]).is_err());
         assert!(aligned(&[], &[wait(0, 0, 1_010, 0)]).is_err());
-        // By its truth the server worked for longer than the client waited.
+        // By its truth the server worked longer than the client waited.
         assert!(aligned(&client, &[wait(0, 0, 1_010, 0), wait(2_000, 0, 0, 0)]).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! Two halves of a truth and a path made by hand, in ms: a client works 10, waits 110 and is done; the
-//! server runs 40, sleeps 50, and the rest is in flight.
+//! Hand-made halves of a truth, and a path, in ms: a client works 10, waits 110 and is done; the server runs 40, sleeps
+//! 50, and the rest is in flight.
 
 use super::*;
 use crate::made;
@@ -16,7 +16,7 @@ fn halves() -> (Value, Value) {
     let mut client = half("rpc", 7, &[("running", 10), ("network", 110)]);
     let mut server =
         half("rpc-server", 7, &[("network", 300), ("beside", 5), ("running", 45), ("timer", 50)]);
-    // The client ran on for 7 ms from when it asked, and 2 ms later the server had begun.
+    // The client ran on for 7 ms after it asked; the server began 2 ms after the client asked.
     let wait = |from: i64, to: i64, cpu: i64| json!({"call": "recvfrom", "from_ns": from * MS, "to_ns": to * MS, "cpu_ns": cpu * MS, "delayed_ns": 0});
     client["waits"] = json!([wait(3, 120, 7)]);
     server["waits"] = json!([wait(0, 5, 0), wait(118, 500, 0)]);
@@ -28,7 +28,7 @@ fn notes() -> [ClockNotes; 2] {
     [two_clocks::tests::notes(|at| at, 0.0), two_clocks::tests::notes(|at| at, 0.0)]
 }
 
-/// HOST THREAD KIND LENGTH; a flight has the end that the server is at.
+/// A path drawn as HOST KIND LENGTH, in ms; a flight has `to` or `back` in place of the kind.
 fn path(drawing: &str) -> Value {
     let (mut at, mut segments) = (0, Vec::new());
     for piece in drawing.split(", ") {

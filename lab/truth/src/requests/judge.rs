@@ -1,4 +1,4 @@
-//! The comparison of the answer for one request with the books.
+//! Compares the answer for a request with the services' log.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,38 +7,39 @@ use super::{Answer, OfRequest, Segment, Truth};
 /// The largest error of a part, in percentage points of the request.
 pub const MAX_POINTS: f64 = 2.0;
 
-/// The requests that an answer names as blockers, beside those of the books.
+/// The blocking requests in an answer, compared with the log's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The same, with the same sizes.
+    /// The same requests, with the same sizes.
     Right,
-    /// One of the books is missing, or has another size.
+    /// A blocking request in the log is missing from the answer, or has another size.
     Missed,
-    /// It names one that the books have not.
+    /// The answer names a request that the log lacks.
     Wrong {
-        /// The time that it blames on them has a mark of doubt.
+        /// Whether the time charged to it has a mark of doubt.
         marked: bool,
     },
     /// There is no path.
     NoAnswer,
 }
 
-/// The judgement of one request.
+/// A request's judgement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// Its trace.
+    /// Its trace id.
     pub trace_id: String,
     /// The planted cause.
     pub planted: String,
-    /// The largest error of a planted part, in percentage points of the request.
+    /// The largest error of a planted part or a blocking request, in percentage points of the request; `None` without
+    /// an answer.
     pub points: Option<f64>,
-    /// The blockers.
+    /// The judgement on the blocking requests.
     pub verdict: Verdict,
-    /// The parts, by the books and by the answer, in percentage points, those that differ most first.
+    /// The parts, by the log and by the answer, in percentage points, the largest difference first.
     pub parts: Vec<(String, f64, f64)>,
 }
 
-/// Judges the answers for all requests of the books.
+/// Judges the answers for all requests in the log.
 pub fn judge(truth: &Truth, answers: &[Answer]) -> Vec<Judged> {
     let by_trace: HashMap<&str, &Answer> =
         answers.iter().map(|answer| (answer.request.trace_id.as_str(), answer)).collect();
@@ -60,8 +61,8 @@ fn judge_one(truth: &Truth, request: &OfRequest, answer: Option<&Answer>) -> Jud
     };
     let found = found(truth, answer, |_| true);
     let mut expected: BTreeMap<Key, i64> = BTreeMap::new();
-    // The books do not know whether these blocked it; so much of them may be in the answer: of `possible` beside the rest, of
-    // `shared` in place of the disk time of the request itself or of another one that writes.
+    // The log does not know whether these requests blocked it; the answer may have up to this time: `possible` beside the
+    // rest, `shared` in place of disk time of the request itself or of another writing request.
     let (mut possible, mut shared): (BTreeMap<&str, i64>, BTreeMap<&str, i64>) = Default::default();
     for part in &request.parts {
         let by = part.by.as_deref().unwrap_or_default();
@@ -79,7 +80,7 @@ fn judge_one(truth: &Truth, request: &OfRequest, answer: Option<&Answer>) -> Jud
         (of(&found, key) - of(&expected, key) - excused).max(0.0)
     };
     let keys = || expected.keys().chain(found.keys().filter(|key| !expected.contains_key(key)));
-    // The disk time of others that is more than the books have, and so may be missing elsewhere.
+    // The others' disk time beyond the log, which may be missing elsewhere.
     let of_others = |key: &Key| {
         key.1.as_deref().and_then(|by| shared.get(by)).map_or(0.0, |ns| share(*ns)).min(more(key))
     };
@@ -101,7 +102,7 @@ fn judge_one(truth: &Truth, request: &OfRequest, answer: Option<&Answer>) -> Jud
         let there = if writes(key) { less(key) * part_of(missing) } else { 0.0 };
         let error = (less(key) - there).max(more(key) - of_others(key) * part_of(others));
         let is_blocker = key.1.is_some();
-        // Beside the planted parts there are others, as the running time of each service.
+        // Beside the planted parts there are others, such as each service's running time.
         if is_blocker || expected.contains_key(key) {
             points = points.max(error);
         }
@@ -127,7 +128,7 @@ fn judge_one(truth: &Truth, request: &OfRequest, answer: Option<&Answer>) -> Jud
 /// A kind of time, or a blocking request.
 type Key = (String, Option<String>);
 
-/// The sums of the segments of an answer that are counted, by kind, and by blocking request.
+/// The sums of an answer's counted segments, by kind and by blocking request.
 fn found(truth: &Truth, answer: &Answer, counts: impl Fn(&Segment) -> bool) -> BTreeMap<Key, i64> {
     let mut sums = BTreeMap::new();
     for piece in &answer.pieces {
@@ -139,7 +140,7 @@ fn found(truth: &Truth, answer: &Answer, counts: impl Fn(&Segment) -> bool) -> B
         let is_service = |pid: Option<u32>| pid.is_some_and(|pid| truth.pids.contains(&pid));
         let key = match (other, segment) {
             (Some(other), _) => ("blocked".to_owned(), Some(other.trace_id.clone())),
-            // The kernel's threads that write for the disk.
+            // The kernel threads that write for the disk.
             (None, Some(segment)) if !is_service(segment.pid) && segment.kind != "network" => {
                 ("block_device".to_owned(), None)
             }
@@ -162,14 +163,14 @@ mod tests {
 
     use super::*;
 
-    /// The judgement of one request of 1000 ns, planted: 300 ns blocked by `b`, and 400 of a timer. The answer has these pieces,
-    /// each with its kind, its process, its trace and its length.
+    /// The judgement on a request of 1000 ns with two planted parts: 300 ns blocked by `b`, and 400 ns of a timer. Each piece of
+    /// the answer has its kind, process, trace and length.
     fn judged(pieces: &[(&str, u32, &str, i64)], more: Value) -> (Verdict, Option<u32>) {
         let parts = json!([{"kind": "timer", "ns": 400}, {"kind": "blocked", "by": "b", "ns": 300}]);
         judged_by(parts, pieces, more)
     }
 
-    /// The same with other planted parts. `w` is a request that writes to the disk.
+    /// The judgement with other planted parts. Request `w` writes to the disk.
     fn judged_by(parts: Value, pieces: &[(&str, u32, &str, i64)], more: Value) -> (Verdict, Option<u32>) {
         let truth = json!({"schema": "wakepath.requests-truth/1", "pids": [1, 2], "requests": [
             {"trace_id": "a", "planted": "lock", "window_ns": 1000, "parts": parts},
@@ -207,12 +208,12 @@ mod tests {
         for (pieces, verdict, points) in [
             (&[("timer", 1, "a", 400), ("timer", 2, "b", 300), rest][..], Verdict::Right, 0),
             (&[("timer", 1, "a", 410), ("running", 2, "b", 290), rest], Verdict::Right, 1),
-            // Another size of the blocker; of the planted part alone.
+            // Another size for the blocker; for the planted part alone.
             (&[("timer", 1, "a", 400), ("timer", 2, "b", 250), rest], Verdict::Missed, 5),
             (&[("timer", 1, "a", 350), ("timer", 2, "b", 300), rest], Verdict::Right, 5),
-            // The lock has nobody.
+            // The lock wait has no request.
             (&[("timer", 1, "a", 400), ("lock", 1, "", 300), rest], Verdict::Missed, 30),
-            // Another one, and a little of another one.
+            // Another blocker, and a little time for another blocker.
             (&[("timer", 1, "a", 400), ("timer", 2, "c", 300), rest], Verdict::Wrong { marked: false }, 30),
             (&[("timer", 1, "a", 400), ("timer", 2, "c", 15), ("timer", 2, "b", 285)], Verdict::Right, 2),
         ] {
@@ -227,7 +228,7 @@ mod tests {
             let more = json!({"problems": [{"severity": severity}]});
             assert_eq!(judged(&wrong, more).0, Verdict::Wrong { marked }, "{severity}");
         }
-        // The mark is at the time that is blamed on the wrong one, and not elsewhere.
+        // A mark counts only at the time charged to the wrong request.
         for (bases, marked) in [(["ambiguous", "measured"], false), (["measured", "ambiguous"], true)] {
             let segments = bases.map(|basis| json!({"kind": "timer", "pid": 1, "basis": basis}));
             let more = json!({"segments": segments});
@@ -256,7 +257,7 @@ mod tests {
         for (parts, pieces, expected) in [
             (&own, [("block_device", 1, "a", 200), ("block_device", 2, "b", 200)], (Verdict::Right, 0)),
             (&of_lock, [("block_device", 1, "w", 200), ("block_device", 2, "b", 200)], (Verdict::Right, 0)),
-            // More than they shared; time that is missing nowhere, or missing from no disk; and missing time that is nobody's.
+            // More time than they shared; time missing nowhere, or missing from no disk; and missing time without a request.
             (&own, [("block_device", 1, "a", 100), ("block_device", 2, "b", 300)], (wrong, 10)),
             (&own, [("block_device", 1, "a", 400), ("block_device", 2, "b", 200)], (wrong, 20)),
             (&asleep, [("timer", 1, "a", 200), ("block_device", 2, "b", 200)], (wrong, 20)),

@@ -1,4 +1,4 @@
-//! The tool's states of threads beside the proved ones, and the reason of each difference.
+//! The tool's thread states beside the proved states, and the reason for each difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::replay::Proved;
 
-/// The overview of all threads, with only the keys that are compared.
+/// The overview of all threads, with only the compared keys.
 #[derive(Debug, Deserialize)]
 pub struct Overview {
     origin_realtime_ns: String,
@@ -37,7 +37,7 @@ struct ThreadTimes {
 }
 
 impl Overview {
-    /// The time of the answer, in ns since 1970, as babeltrace2 prints stamps.
+    /// The answer's time range, in ns since 1970, like babeltrace2's stamps.
     pub fn window(&self) -> Result<Range<u64>> {
         let origin: i64 = self.origin_realtime_ns.parse().context("the origin is no number")?;
         let stamp = |offset: i64| u64::try_from(origin + offset).context("a stamp before 1970");
@@ -45,7 +45,7 @@ impl Overview {
     }
 }
 
-/// The tool's times of a thread number, in ns.
+/// The tool's times for a thread id, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Said {
     /// It ran.
@@ -58,24 +58,24 @@ pub struct Said {
     pub unknown: u64,
 }
 
-/// The result for one thread number.
+/// The result for a thread id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// All times are the same, to the nanosecond.
     Same,
-    /// They differ by no more than the time before the thread's first event. The list of threads that the tracer
-    /// writes when it begins has the state of that time, and the replay does not read it.
+    /// They differ by no more than the unproved time. For the time before the thread's first event, the tracer's
+    /// initial thread list has the state, and the replay does not read it.
     Before,
-    /// No event of the scheduler names the thread: only the tracer's list does, as blocked.
+    /// No scheduler event names the thread; only the tracer's list does, as blocked.
     OnlyListed,
     /// The trace proves other times.
     Different,
 }
 
-/// A thread number's times, of both.
+/// A thread id's times, from the replay and from the tool.
 #[derive(Debug)]
 pub struct Thread {
-    /// The number, in the host's first namespace.
+    /// The thread id, in the host's first namespace.
     pub tid: u32,
     /// The last name.
     pub comm: String,
@@ -86,7 +86,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// The comparison of its times.
+    /// Compares its times.
     pub fn verdict(&self) -> Verdict {
         let Self { proved, said, .. } = self;
         let proved_times = [proved.running, proved.runnable, proved.blocked];
@@ -105,7 +105,7 @@ impl Thread {
     }
 }
 
-/// The threads of both, by number.
+/// All threads from the replay and from the tool, by thread id.
 pub fn compare(proved: &BTreeMap<u32, Proved>, overview: &Overview) -> Vec<Thread> {
     let mut said: BTreeMap<u32, (String, Said)> = BTreeMap::new();
     for thread in &overview.threads {
@@ -124,10 +124,10 @@ pub fn compare(proved: &BTreeMap<u32, Proved>, overview: &Overview) -> Vec<Threa
     tids.into_iter().map(thread).collect()
 }
 
-/// The head of the table of traces.
+/// The head of the traces' table.
 pub const HEAD: &str = "| trace | threads | the same, to the ns | the same but before their first event | only in the tracer's list | DIFFERENT | ran | could run | blocked |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|";
 
-/// A trace as a row of the table, with the proved times of all its threads.
+/// A trace as a row of the table, with its threads' proved times.
 pub fn row(name: &str, threads: &[Thread]) -> String {
     let count = |verdict| threads.iter().filter(|thread| thread.verdict() == verdict).count();
     let seconds = |time: fn(&Proved) -> u64| {
@@ -147,7 +147,7 @@ pub fn row(name: &str, threads: &[Thread]) -> String {
     )
 }
 
-/// A thread's times, as a line: what was proved and what was said, in ns.
+/// A thread's times as a line: proved and reported, in ns.
 pub fn line(thread: &Thread) -> String {
     let Thread { tid, comm, proved, said } = thread;
     let comm = comm.escape_debug();

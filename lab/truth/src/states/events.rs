@@ -1,4 +1,4 @@
-//! The scheduler's events of an LTTng trace, as babeltrace2 prints them.
+//! The scheduler's events in an LTTng trace, as babeltrace2 prints them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,20 +12,20 @@ use wakepath_runner::printed;
 /// An event, as far as it concerns the states of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A CPU goes from one thread to another. The first one leaves blocked, or it can still run; `final_state` is a state in
-    /// which a thread that has exited leaves for the last time.
+    /// A CPU goes from one thread to another. The first leaves blocked or still able to run; `final_state` marks a state in
+    /// which an exited thread leaves for the last time.
     Switch { from: u32, to: u32, blocked: bool, final_state: bool },
     /// A thread is about to be woken: sched_waking.
     Waking { tid: u32 },
     /// A thread can run again: sched_wakeup.
     Wakeup { tid: u32 },
-    /// A thread is made by another one.
+    /// A thread is forked.
     Birth { tid: u32 },
     /// A new thread can run: sched_wakeup_new.
     FirstWakeup { tid: u32 },
-    /// A thread that had ended is forgotten.
+    /// An ended thread is forgotten.
     Free { tid: u32 },
-    /// A thread exits; it still runs to its last switch.
+    /// A thread exits; it still runs until its last switch.
     Exit { tid: u32 },
     /// Any other event: only its time counts.
     Other,
@@ -39,16 +39,16 @@ pub struct Event {
     pub kind: Kind,
 }
 
-/// The values of `prev_state` of threads that have ended: EXIT_DEAD, EXIT_ZOMBIE and, before Linux 4.14, TASK_DEAD. Later
-/// kernels show parked threads as the last one: only a thread that exits has ended.
+/// The `prev_state` values for ended threads: EXIT_DEAD, EXIT_ZOMBIE and, before Linux 4.14, TASK_DEAD. Later kernels
+/// show parked threads with the last value: only an exiting thread has ended.
 const ENDED: u64 = 16 | 32 | 64;
-/// A thread that was preempted leaves with a bit above those of the blocked states, since Linux 4.14.
+/// The bits of the blocked states. Since Linux 4.14 a preempted thread leaves with a bit above them.
 const BLOCKED: u64 = 0xff;
 
-/// All events of the trace, in the order of their stamps.
+/// All events in the trace, in order of their stamps.
 ///
-/// Each stream is read alone, since the ends of packets are wrong in some traces and babeltrace2 stops where it would merge
-/// their streams.
+/// Each stream is read alone, since packets have wrong ends in some traces and babeltrace2 stops where it would merge their
+/// streams.
 pub fn read(trace: &Path) -> Result<Vec<Event>> {
     let mut folders = Vec::new();
     find(trace, &mut folders)?;
@@ -66,7 +66,7 @@ pub fn read(trace: &Path) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-/// The directories of kernel traces in this one.
+/// The directories with kernel traces in this directory.
 fn find(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     if folder.join("metadata").exists() {
         found.push(folder.canonicalize()?);
@@ -81,12 +81,12 @@ fn find(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The events of one stream.
+/// A stream's events.
 fn stream(folder: &Path, path: &Path) -> Result<Vec<Event>> {
     let alone = tempfile::tempdir().context("cannot make a folder")?;
     symlink(folder.join("metadata"), alone.path().join("metadata"))?;
     symlink(path, alone.path().join("stream"))?;
-    // The usual graph has a muxer, which stops at packets that begin before the one before them has ended.
+    // The usual graph has a muxer, which stops at a packet that begins before the previous packet has ended.
     let inputs = format!("inputs=[\"{}\"]", alone.path().display());
     let mut command = Command::new("babeltrace2");
     command.args(["run", "--component=trace:source.ctf.fs", "--params", &inputs]);
@@ -103,7 +103,7 @@ fn stream(folder: &Path, path: &Path) -> Result<Vec<Event>> {
         .collect()
 }
 
-/// The event of a line `[SECONDS.NS] (+…) HOST NAME: { FIELDS }, { FIELDS }`.
+/// The event in a line `[SECONDS.NS] (+…) HOST NAME: { FIELDS }, { FIELDS }`.
 fn event(line: &str) -> Option<Event> {
     let (stamp, rest) = line.strip_prefix('[')?.split_once(']')?;
     let (seconds, ns) = stamp.split_once('.')?;

@@ -5,17 +5,18 @@ use std::ops::Range;
 
 use super::events::{Event, Kind};
 
-/// The time of one thread number, over all threads that had it, in ns.
+/// A thread id's time, in ns, over all threads that had the id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Proved {
-    /// The time from each switch to it to the next switch away from it on that CPU.
+    /// The time from each switch to the thread to the next switch away from it on that CPU.
     pub running: u64,
-    /// The time in which it could run: from a wake-up, or a switch away while it could still run, to its next switch-in.
+    /// The time in which the thread could run: from a wake-up, or a switch away while it could still run, to its next
+    /// switch-in.
     pub runnable: u64,
-    /// The time from each switch away in a blocked state to the next wake-up; of a new thread, from its fork to its first
-    /// wake-up.
+    /// The time from each switch away in a blocked state to the next wake-up; for a new thread, from its fork to its
+    /// first wake-up.
     pub blocked: u64,
-    /// The time before its first event, and before each event that cannot follow the one before it.
+    /// The time before the thread's first event, and before each event that cannot follow the previous event.
     pub unproved: u64,
 }
 
@@ -31,15 +32,15 @@ enum State {
     Ended,
 }
 
-/// The waking of a blocked thread.
+/// Whether a blocked thread was woken before it left its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waking {
     None,
-    /// It was woken before it had left its CPU: the next wake-up shows that this waking ended the wait.
+    /// It was woken before it had left its CPU: the next wake-up shows that this earlier wake-up ended the wait.
     Before,
 }
 
-/// A thread number's state, and since when.
+/// A thread id's state, with the time at which it began.
 struct Life {
     state: State,
     since: u64,
@@ -63,7 +64,7 @@ impl Life {
     }
 
     fn leave(&mut self, cpu: u32, (blocked, final_state): (bool, bool), stamp: u64) {
-        // A thread that leaves a CPU on which nothing put it has been there for an unknown time.
+        // A thread leaving a CPU without a switch to it has been there for an unknown time.
         if self.state != State::Running(cpu) {
             self.state = State::Unproved;
         }
@@ -80,7 +81,7 @@ impl Life {
 
     fn enter(&mut self, cpu: u32, stamp: u64) {
         match self.state {
-            // The waking before it left its CPU was the only one.
+            // The wake-up before it left its CPU was the only wake-up.
             State::Blocked(Waking::Before) => self.state = State::Runnable,
             State::Runnable | State::Unproved => {}
             State::Running(_) | State::Blocked(Waking::None) | State::MaybeEnded | State::Ended => {
@@ -103,7 +104,7 @@ impl Life {
     }
 }
 
-/// The times of each thread number within a time range, in ns. `events` are in order of their stamps.
+/// Each thread id's times within a time range, in ns. `events` are in order of their stamps.
 pub fn replay(events: &[Event], window: Range<u64>) -> BTreeMap<u32, Proved> {
     let first_wakeups = events.iter().any(|event| matches!(event.kind, Kind::FirstWakeup { .. }));
     let newborn = if first_wakeups { State::Blocked(Waking::None) } else { State::Runnable };
@@ -131,7 +132,7 @@ pub fn replay(events: &[Event], window: Range<u64>) -> BTreeMap<u32, Proved> {
             Kind::Waking { tid } => life(tid, &|life| life.wake(true, stamp)),
             Kind::Wakeup { tid } | Kind::FirstWakeup { tid } => life(tid, &|life| life.wake(false, stamp)),
             Kind::Birth { tid } => life(tid, &|life| {
-                // Before, there was no thread of this number, or there was another one.
+                // Before the fork there was no thread with this id, or another thread.
                 (life.state, life.woken, life.exits) = (State::Ended, false, false);
                 life.go(newborn, stamp);
             }),
@@ -167,7 +168,7 @@ mod tests {
         at(stamp, Kind::Switch { from, to: 0, blocked: true, final_state: true })
     }
 
-    /// Running, runnable, blocked and unproved time of thread 7 in the first 100 ns.
+    /// Thread 7's running, runnable, blocked and unproved time in the first 100 ns.
     fn times(events: &[Event]) -> [u64; 4] {
         let proved = replay(events, 0..100)[&7];
         [proved.running, proved.runnable, proved.blocked, proved.unproved]
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_switch_that_cannot_follow_proves_nothing_before_it() {
-        // Nothing says who woke thread 7, and when it came to CPU 1.
+        // No event says which thread woke thread 7, and when it came to CPU 1.
         let events = [
             switch(0, 0, 0, 7, false),
             switch(10, 0, 7, 0, true),

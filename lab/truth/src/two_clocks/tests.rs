@@ -1,17 +1,17 @@
-//! Two guests made by hand: the server's clock goes 100 ppm faster and began an hour before.
+//! Two hand-made guests: the server's clock is 100 ppm faster and began an hour before.
 
 use super::*;
 
 const S: i64 = 1_000_000_000;
 const DRIFT: f64 = 100e-6;
-/// The host's clock when the client's said 0.
+/// The host's clock when the client's clock read 0.
 const EPOCH: i64 = 1_700_000_000 * S;
 
 fn servers(client: i64) -> i64 {
     3600 * S + client + client / 10_000
 }
 
-/// A guest's notes from 10 s and 40 s after the client's zero, `clock` being its own of the client's.
+/// A guest's notes from 10 s and 40 s after the client's zero; `clock` converts a client time to the guest's clock.
 pub(crate) fn notes(clock: impl Fn(i64) -> i64, steered: f64) -> ClockNotes {
     let clocks = |at: i64, zero: i64| Clocks {
         monotonic_ns: clock(at),
@@ -28,7 +28,7 @@ pub(crate) fn notes(clock: impl Fn(i64) -> i64, steered: f64) -> ClockNotes {
     ClockNotes { before: clocks(10 * S, 77), after: clocks(40 * S, 77), ahead: narrowest(&files).unwrap() }
 }
 
-/// The document of `wakepath sync`, with a line for the server that has these errors.
+/// The document of `wakepath sync`, with these errors in the server's line.
 fn sync(matched: [u64; 2], inversions: u64, error: Option<i64>, faster: f64, later: i64) -> SyncDocument {
     // The client's time = (server's − 1 h) / (1 + drift).
     let slope = 1.0 / (1.0 + faster);

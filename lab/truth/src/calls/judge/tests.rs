@@ -8,7 +8,7 @@ use crate::tries::Outcome;
 
 const MS: u64 = 1_000_000;
 
-/// A call of thread 7 in the log, which ran for the time of a cause that runs.
+/// A logged call in thread 7; it ran for `planted` if its cause is none or compute.
 fn logged(from: u64, to: u64, cause: &str, planted: u64, runnable: u64) -> Value {
     let ran = if ["none", "compute"].contains(&cause) { planted } else { 0 };
     json!({"tid": 7, "from_ns": from, "to_ns": to, "cause": cause, "planted_ns": planted, "cpu_ns": ran,
@@ -20,12 +20,12 @@ fn log_of(calls: &[Value]) -> CallLog {
     CallLog::read(&truth).expect("a truth")
 }
 
-/// The beginning and the end of calls of 10 ms, one a second.
+/// The beginnings and ends of calls: 10 ms each, a second apart.
 fn times() -> impl Iterator<Item = (u64, u64)> {
     (0..).map(|i| i * 1000 * MS + 1000).map(|from| (from, from + 10 * MS))
 }
 
-/// The log of such calls: the cause, its hundredths of a call, and those of neighbours.
+/// The log of such calls: the cause, its thousandths of a call, and the neighbours' thousandths.
 fn log(calls: &[(&str, u64, u64)]) -> CallLog {
     let calls = times().zip(calls).map(|((from, to), &(cause, planted, runnable))| {
         logged(from, to, cause, planted * MS / 100, runnable * MS / 100)
@@ -33,7 +33,7 @@ fn log(calls: &[(&str, u64, u64)]) -> CallLog {
     log_of(&calls.collect::<Vec<_>>())
 }
 
-/// The type of a cause by its words; the thread and the kind of its time in the tree.
+/// A cause's type by its words; its thread and kind of time in the tree.
 fn typed(what: &str) -> (&'static str, Option<&'static str>, &'static str) {
     match what {
         "running" => ("caller", None, "running"),
@@ -49,10 +49,10 @@ fn typed(what: &str) -> (&'static str, Option<&'static str>, &'static str) {
     }
 }
 
-/// The tool's document about such calls: the causes with their ns a call, the first cause of each call, and the
-/// mean of the calls.
+/// The tool's document about such calls: the causes with their ns a call, the first cause of each call, and the calls'
+/// mean.
 fn document(causes: &[(&str, f64)], calls: &[Value], mean: u64) -> CallsDocument {
-    // The causes as a tree with one node each.
+    // The causes as a tree with a node each.
     let tree = causes.iter().map(|&(what, ns)| {
         let (_, who, kind) = typed(what);
         json!({"who": who, "own": [{"kind": kind, "what": what, "asked_ns": ns, "usual_ns": 0.0}]})
@@ -73,7 +73,7 @@ fn document(causes: &[(&str, f64)], calls: &[Value], mean: u64) -> CallsDocument
     CallsDocument::read(document).expect("a document").0
 }
 
-/// The same with the causes in thousandths of a call.
+/// The document with the causes in thousandths of a call.
 fn reported(causes: &[(&str, u64)], calls: &[&str]) -> CallsDocument {
     let causes: Vec<_> = causes.iter().map(|&(what, part)| (what, (part * MS / 100) as f64)).collect();
     let calls = times().zip(calls).map(|((from, to), what)| {
@@ -82,7 +82,8 @@ fn reported(causes: &[(&str, u64)], calls: &[&str]) -> CallsDocument {
     document(&causes, &calls.collect::<Vec<_>>(), 10 * MS)
 }
 
-/// The violations and void reasons of a peak of one call: (cause, planted, runnable) in thousandths, and the causes.
+/// The violations and void reasons for a peak with a single call: its cause with planted and runnable hundredths, and
+/// the tool's causes in thousandths.
 fn judged(met: (&str, u64, u64), causes: &[(&str, u64)], ahead: bool) -> (Vec<String>, Vec<String>) {
     let met = (met.0, met.1 * 10, met.2 * 10);
     let verdict = peak(&log(&[met]), &reported(causes, &["-"]), 0, 1, ahead);
@@ -120,7 +121,7 @@ fn a_thread_that_is_waited_for_is_judged_by_what_it_did() {
 
 #[test]
 fn a_thread_that_was_waited_for_is_the_first_cause_though_it_mostly_lacked_a_cpu() {
-    // The holder ran for 9 parts of the wait in 10, as HELD has it; the log has more of the neighbour in the others.
+    // In HELD the holder ran for nine tenths of the wait; the log has more neighbour time.
     let first = |met, causes: &[(&str, u64)]| {
         judged(met, causes, false).0.iter().filter(|text| text.contains("first cause")).count()
     };
@@ -128,7 +129,7 @@ fn a_thread_that_was_waited_for_is_the_first_cause_though_it_mostly_lacked_a_cpu
     assert_eq!(first(("mutex", 30, 70), &[(HOLDER, 1000)]), 1, "the holder did not run for most of it");
     assert_eq!(first(("timer", 30, 70), &[(HELD, 1000)]), 1, "the call did not wait for the holder");
     assert_eq!(first(("peer", 30, 70), &[(HELD, 1000)]), 1, "it waited for the peer");
-    // The timer is the cause of most of these calls; one of them waited for the holder too.
+    // The timer is the cause of most of these calls; a single call waited for the holder too.
     let mixed = log(&[("timer", 300, 690), ("timer", 300, 690), ("mutex", 10, 980)]);
     let verdict = peak(&mixed, &reported(&[(HELD, 1000)], &["-"; 3]), 0, 1, false);
     assert_eq!(verdict.violations.iter().filter(|text| text.contains("first cause")).count(), 1);
@@ -167,7 +168,7 @@ fn a_cause_is_right_by_name_and_within_a_hundredth_of_the_calls() {
         (&[(HOLDER, 970), (CPU, 20), ("running", 10)][..], vec![]),
         (&[(HOLDER, 961), (CPU, 29), ("running", 10)], vec![]),
         (&[(HOLDER, 950), (CPU, 30), ("running", 20)], vec!["mutex differs by 2.00 points"]),
-        // The interrupts of the owner are running by its clock.
+        // The owner's interrupts are running by its clock.
         (&[(HOLDER, 900), ("interrupted", 70), (CPU, 20), ("running", 10)], vec![]),
         (&[(HOLDER, 979), ("interrupted", 10), (CPU, 11)], vec![]),
         (
@@ -264,7 +265,7 @@ fn a_neighbour_is_a_cause_of_its_own_unless_the_server_is_ahead() {
     assert_eq!(judged(met, causes, false), (vec![], vec![]));
     let void = String::from("by the log, mutex is not the largest cause");
     assert_eq!(judged(met, causes, true), (vec![], vec![void]));
-    // Its own clocks do not know what it takes to preempt one.
+    // The server's own clocks do not show the time to preempt a neighbour.
     let beside = &[(HOLDER, 960), (CPU, 40)];
     assert_eq!(judged(("mutex", 96, 1), beside, true), (vec![], vec![]));
     assert_eq!(judged(("mutex", 96, 1), beside, false).0, ["neighbour differs by 3.00 points"]);
@@ -300,7 +301,7 @@ fn a_call_that_is_not_reported_is_not_right() {
     let verdict = |reports: &[&str]| super::calls(&log, &reported(&[], reports), 0);
     assert!(verdict(&[TIMER; 99]).is_right());
     assert!(!verdict(&reports).is_right());
-    // Where events are missing a run judges nothing.
+    // A run with missing events judges nothing.
     reports.push("unknown: records were lost");
     assert!(verdict(&reports).is_right() && verdict(&reports).is_void());
 }
@@ -308,7 +309,7 @@ fn a_call_that_is_not_reported_is_not_right() {
 #[test]
 fn causes_need_a_peak_of_their_own_where_an_empty_bucket_lies_between() {
     let long = |cause: &str, ns: u64| logged(0, ns, cause, 0, 0);
-    // How long a timer's calls are, a peer's twenty, and one that meets nothing.
+    // The lengths of a timer's calls, a peer's twenty calls, and a call without a cause.
     for (timer, peer, none, expected) in [
         (1 << 20, 1 << 22, 1 << 10, &[Cause::None, Cause::Timer, Cause::Peer][..]),
         (1 << 20, 1 << 21, 1 << 10, &[Cause::None]),
@@ -320,7 +321,7 @@ fn causes_need_a_peak_of_their_own_where_an_empty_bucket_lies_between() {
         calls.extend((0..20).map(|_| long("peer", peer)));
         assert_eq!(separate_causes(&log_of(&calls)), expected, "{timer} {peer} {none}");
     }
-    // A stray one between is one in twenty of the peer's calls, and more than that of the timer's.
+    // A stray call between them is a twentieth of the peer's calls, and more than a twentieth of the timer's.
     let mut calls = vec![long("timer", 1 << 20), long("timer", 1 << 20), long("peer", 1 << 21)];
     calls.extend((0..20).map(|_| long("peer", 1 << 22)));
     assert_eq!(separate_causes(&log_of(&calls)), [Cause::Peer]);

@@ -1,10 +1,10 @@
-//! Truths of which a part has two readings.
+//! Truths with two readings of a part.
 
 use super::*;
 
 #[test]
 fn a_series_of_polls_that_may_have_ended_in_two_ways_is_judged_by_the_nearer_one_and_by_no_third() {
-    // 20 ms in which main polls, twice as long as the rest of the worker.
+    // 20 ms in which main polls, twice as long as the worker's rest.
     let ended = json!([
         {"pid": 10, "tid": 11, "comm": "prog-work", "kind": "running", "what": null, "call": null, "total_ns": 20_000_000}
     ]);
@@ -25,7 +25,7 @@ fn a_series_of_polls_that_may_have_ended_in_two_ways_is_judged_by_the_nearer_one
     }
     let third = "60 main running, 10 worker timer, 20 main runnable, 10 worker running";
     check(&truth, &path(third), 0.2, &["contributors differ by 20.000%"]);
-    // It is the time of the series that decides, and nothing else has a second reading.
+    // The series' time decides, and nothing else has a second reading.
     truth["either"] = json!([series(80, 100)]);
     check(
         &truth,

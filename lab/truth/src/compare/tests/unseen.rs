@@ -1,4 +1,4 @@
-//! The kernel's doings that a program's books cannot see.
+//! Kernel actions that a program's log cannot show.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn timers_of_tcp_are_not_judged_where_the_kernel_counts_that_it_sent_by_them() {
     assert_eq!(verdict.void, ["40.000% is for timers of TCP, which the program does not see"]);
     path["segments"][2]["cause"]["type"] = json!("packet");
     assert_eq!(judge(&truth, &path).outcome(), Outcome::Wrong, "no timer of TCP");
-    // It excuses what is missing elsewhere, and no unknown time.
+    // It excuses time missing elsewhere, and no unknown time.
     path["segments"][2]["cause"]["type"] = json!("window_probe");
     path["segments"][1]["kind"] = json!("unknown");
     assert_eq!(judge(&truth, &path).outcome(), Outcome::Wrong);

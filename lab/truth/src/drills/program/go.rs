@@ -1,4 +1,4 @@
-//! A program as Go.
+//! A program in Go.
 
 use std::fmt::Write;
 
@@ -38,7 +38,7 @@ impl Program {
         }
         for at in virtually {
             let own = name(at);
-            // The method has the same code as the function of that name: a call of it is not one of the function.
+            // The method with the function's name has the same code; a call to the method is no call to the function.
             let _ = writeln!(
                 text,
                 "type b{own} interface{{ {own}(c *call, goesOn bool) uint64 }}\n\ntype v{own} struct{{}}\n\n\
@@ -74,7 +74,7 @@ impl Program {
         }
         for (place, site) in sites.iter().enumerate() {
             let callee = name((at.0 + 1, site.callee));
-            // A call goes on at one place of each level; `f0` follows two ways if there are two culprits.
+            // A call goes on at a single place on each level; `f0` follows two ways if there are two culprits.
             let on = match at.0 {
                 0 => format!("enters(c, {place})"),
                 level => format!("c.ways[c.way][{level}] == {place}"),
@@ -93,7 +93,7 @@ impl Program {
                     text,
                     "\tfor i := 0; i < {times}; i++ {{\n\t\tx += {call}\n\t\tif on {{\n\t\t\tbreak\n\t\t}}\n\t}}"
                 ),
-                // Its compiler makes no jump of it.
+                // Go's compiler makes no jump here.
                 How::InTheLastPlace
                 | How::ByPointerInTheLastPlace
                 | How::Directly

@@ -1,19 +1,19 @@
-//! Programs in C whose culprit makes a system call that is slow for a known reason in the kernel.
+//! C programs whose culprit makes a system call that is slow for a known reason in the kernel.
 
 use super::{Language, Program, Random};
 
-/// A system call, and the reason why it is slow.
+/// A system call, with the reason why it is slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemCall {
     /// `clock_nanosleep`: a timer.
     Sleeps,
-    /// `futex`: a lock that another thread has.
+    /// `futex`: a lock held by another thread.
     Locks,
     /// `read` of a pipe into which another thread writes late.
     Reads,
-    /// `fsync` of a page that was written.
+    /// `fsync` of a written page.
     Syncs,
-    /// `write` to the end of a file: another thread writes there, and has the lock of its inode.
+    /// `write` to the end of a file: another thread writes there, and holds the inode's lock.
     Appends,
     /// `openat` of a name with many components: it computes.
     Opens,
@@ -34,7 +34,7 @@ impl SystemCall {
         }
     }
 
-    /// Functions of the kernel that are on its path in this order, on Linux 6.1 and 6.12 and with files on ext4; others may be between.
+    /// Kernel functions on its path in this order, on Linux 6.1 and 6.12 with files on ext4; others may be between.
     pub const fn path(self) -> &'static [&'static str] {
         match self {
             Self::Sleeps => &["__x64_sys_clock_nanosleep", "hrtimer_nanosleep", "do_nanosleep", "schedule"],
@@ -48,7 +48,7 @@ impl SystemCall {
 }
 
 impl Program {
-    /// The program of a seed with a culprit in the kernel: the same one each time.
+    /// The program for a seed, with a culprit in the kernel: the same each time.
     pub fn of_seed_in_kernel(seed: u64) -> Self {
         let mut program = Self::of_seed(seed, Language::C);
         program.system_call = Some(Random(!seed).of(&SystemCall::ALL));
@@ -57,7 +57,7 @@ impl Program {
         program
     }
 
-    /// The system call that its culprit makes, if that is where it was planted.
+    /// The culprit's system call, if it was planted there.
     pub const fn system_call(&self) -> Option<SystemCall> {
         self.system_call
     }

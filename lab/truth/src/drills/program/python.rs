@@ -1,4 +1,4 @@
-//! A program as Python.
+//! A program in Python.
 
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ impl Program {
         }
         for &at in &virtually {
             let own = name(at);
-            // The method has the same code as the function of that name: a call of it is not one of the function.
+            // The method with the function's name has the same code; a call to the method is no call to the function.
             let body = self.python_body(at, &format!("self.{own}(c, False)"), "        ");
             let _ = writeln!(text, "class V{own}:\n    def {own}(self, c, goes_on):\n{body}\n");
         }
@@ -72,7 +72,7 @@ impl Program {
         }
         for (place, site) in self.sites_of(at.0, at.1).iter().enumerate() {
             let callee = name((at.0 + 1, site.callee));
-            // A call goes on at one place of each level; `f0` follows two ways if there are two culprits.
+            // A call goes on at a single place on each level; `f0` follows two ways if there are two culprits.
             let on = match at.0 {
                 0 => format!("enters(c, {place})"),
                 level => format!("c.ways[c.way][{level}] == {place}"),
@@ -92,7 +92,7 @@ impl Program {
                 How::InTheLastPlace | How::ByPointerInTheLastPlace => {
                     lines.push(format!("return {callee}(c, on)"));
                 }
-                // By the interpreter's own code, and by a generator.
+                // Calls by the interpreter's own code, and by a generator.
                 How::Directly if place % 4 == 1 => {
                     lines.push(format!("x += sum(map({callee}, (c,), (on,)))"));
                 }

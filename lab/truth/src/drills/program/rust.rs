@@ -1,19 +1,19 @@
-//! A program as Rust.
+//! A program in Rust.
 
 use std::fmt::Write;
 
 use super::{Culprit, How, Program, Random, name};
 
-/// The part of a program that only Rust has.
+/// The parts of a program that only Rust has.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rust {
-    /// A panic ends the program; else it unwinds, for which functions have more code.
+    /// A panic ends the program; otherwise it unwinds, for which functions have more code.
     aborts: bool,
-    /// Names are mangled in the newer of the two ways.
+    /// Names are mangled in the newer of the two ways (v0).
     newer_names: bool,
-    /// The functions whose names are not mangled.
+    /// The functions with unmangled names.
     unmangled: Vec<(usize, usize)>,
-    /// The functions that have something to drop at their end, behind their last call.
+    /// The functions that drop a value at their end, behind their last call.
     owners: Vec<(usize, usize)>,
 }
 
@@ -26,14 +26,14 @@ impl Rust {
 }
 
 impl Program {
-    /// The options of the compiler for its way to panic and to mangle.
+    /// The compiler's options for panics and name mangling.
     pub(super) fn rust_options(&self) -> Vec<&'static str> {
         let panic = if self.rust.aborts { "panic=abort" } else { "panic=unwind" };
         let names: &[&str] = if self.rust.newer_names { &["-C", "symbol-mangling-version=v0"] } else { &[] };
         [&["-C", panic], names].concat()
     }
 
-    /// The name by which a person asks for the first function.
+    /// The name by which a user asks for the first function.
     pub(super) fn first_in_rust(&self) -> &'static str {
         if self.rust.unmangled.contains(&(0, 0)) { "f0" } else { "program::f0" }
     }
@@ -69,7 +69,7 @@ impl Program {
         text
     }
 
-    /// The places and the callees of calls that go through what is not known when the program is compiled.
+    /// Writes the pointers and objects for calls whose callee is unknown at compile time.
     fn indirect(&self, text: &mut String) {
         let (mut fields, mut values, mut virtually) = (String::new(), String::new(), Vec::new());
         for at in self.all() {
@@ -90,7 +90,7 @@ impl Program {
             let own = name(at);
             let _ = writeln!(fields, "    o_{own}: Box<dyn B{own} + Send + Sync>,");
             let _ = writeln!(values, "            o_{own}: Box::new(V{own}),");
-            // The method has the same code as the function of that name: a call of it is not one of the function.
+            // The method with the function's name has the same code; a call to the method is no call to the function.
             let _ = writeln!(
                 text,
                 "trait B{own} {{\n    fn {own}(&self, c: &mut Call, goes_on: bool) -> u64;\n}}\n\nstruct V{own};\n\n\
@@ -104,7 +104,7 @@ impl Program {
         );
     }
 
-    /// The body of a function; `label` stands in no other's code.
+    /// A function's body; no other function's code has `label`.
     fn rust_body(&self, at: (usize, usize), label: &str, itself: &str) -> String {
         let own = name(at);
         let mut text = format!("    let mut x = goes_on as u64;\n    keep!(x, \"{label} begins\");\n");
@@ -125,7 +125,7 @@ impl Program {
         }
         for (place, site) in self.sites_of(at.0, at.1).iter().enumerate() {
             let callee = name((at.0 + 1, site.callee));
-            // A call goes on at one place of each level; `f0` follows two ways if there are two culprits.
+            // A call goes on at a single place on each level; `f0` follows two ways if there are two culprits.
             let on = match at.0 {
                 0 => format!("enters(c, {place})"),
                 level => format!("c.ways[c.way][{level}] == {place}"),
