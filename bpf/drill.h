@@ -3,6 +3,8 @@
 #ifndef WAKEPATH_DRILL_H
 #define WAKEPATH_DRILL_H
 
+#include "types.h"
+
 /* Nodes of the function tree that are measured at once, at most; a power of two. */
 #define WP_DRILL_NODES 128
 /* Open calls of measured functions in a thread, at most; a power of two. */

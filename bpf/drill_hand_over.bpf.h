@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Requests that the program's main path hands over to another thread (T08 section 3.13): for drill.bpf.c, in whose variables
- * the process stands.
+ * Requests that the program's main path hands over to another thread (T08 section 3.13).
  *
  * A function of the main path is called with a request's address, and f0 begins with the same address later. Only such calls
  * of f0 are measured. The address is never followed: it only has to be the same.
  */
 #ifndef WAKEPATH_DRILL_HAND_OVER_BPF_H
 #define WAKEPATH_DRILL_HAND_OVER_BPF_H
+
+#include "drill_frames.bpf.h"
+#include "drill_target.bpf.h"
 
 /* Requests that were handed over and did not begin yet, at most. */
 #define MAX_REQUESTS 16384

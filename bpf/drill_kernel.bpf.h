@@ -14,6 +14,9 @@
 #ifndef WAKEPATH_DRILL_KERNEL_BPF_H
 #define WAKEPATH_DRILL_KERNEL_BPF_H
 
+#include "drill_calls.bpf.h"
+#include "drill_target.bpf.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, WP_DRILL_PLACES);

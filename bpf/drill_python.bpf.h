@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Calls of Python functions: for the maps, variables and functions of drill.bpf.c.
+ * Calls of Python functions.
  *
  * One pair of places in the interpreter serves all Python functions: its code for the instruction RESUME, with which each function
  * begins and each generator goes on, and its built-in probe function__return, which it passes where either ends, also by an exception. (Its
@@ -16,6 +16,8 @@
  */
 #ifndef WAKEPATH_DRILL_PYTHON_BPF_H
 #define WAKEPATH_DRILL_PYTHON_BPF_H
+
+#include "drill_calls.bpf.h"
 
 /* Offsets in the structures of CPython 3.11; crates/functions/src/python/layout.rs has the others, and a test of all. */
 #define PYTHON_CFRAME 56 /* PyThreadState.cframe */

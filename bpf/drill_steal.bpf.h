@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The time that the hypervisor stole from a measured call: for drill.bpf.c. KVM counts for each CPU how long it was ready but
+ * The time that the hypervisor stole from a measured call. KVM counts for each CPU how long it was ready but
  * did not run, and updates the count before the guest continues.
  *
  * The count is read where the call is looked at anyway: at the probes of its functions, at switches of its thread, and at both
@@ -10,6 +10,9 @@
  */
 #ifndef WAKEPATH_DRILL_STEAL_BPF_H
 #define WAKEPATH_DRILL_STEAL_BPF_H
+
+#include "drill_state.bpf.h"
+#include "drill_stubs.bpf.h"
 
 /* Written by user space: bytes from a CPU's run queue to KVM's count of that CPU's stolen time; 0: no time was ever stolen, or
    nobody says it. */

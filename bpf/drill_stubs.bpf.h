@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The list of open calls that stubs in the process keep (crates/inject/src/stub.rs), as drill.bpf.c sees it and adds to it:
- * for the maps and variables of that file.
+ * The list of open calls that stubs in the process keep (crates/inject/src/stub.rs), as drill.bpf.c sees it and adds to it.
  */
 #ifndef WAKEPATH_DRILL_STUBS_BPF_H
 #define WAKEPATH_DRILL_STUBS_BPF_H
+
+#include "drill_state.bpf.h"
 
 /* Whether stubs in the process measure. */
 const volatile __u32 with_stubs = 0;

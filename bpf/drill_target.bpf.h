@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Where indirect calls go: for drill.bpf.c, in whose variables the process stands.
+ * Where indirect calls go.
  */
 #ifndef WAKEPATH_DRILL_TARGET_BPF_H
 #define WAKEPATH_DRILL_TARGET_BPF_H
+
+#include "drill_state.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

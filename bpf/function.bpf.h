@@ -5,45 +5,14 @@
  * the stack pointer of a new entry, were unwound without returning (longjmp, an exception), as are calls that
  * are open when their thread ends or executes another program. For Go, read goroutine instead of thread. For
  * functions of the kernel, see kernel_function.bpf.h.
- *
- * A file that includes this one defines before: call_ended, call_left (unwound), call_crowded (not counted for
- * want of room), call_unseen (its beginning or return was missed); and stamp, the time.
  */
 #ifndef WAKEPATH_FUNCTION_H
 #define WAKEPATH_FUNCTION_H
 
-#include "calls.bpf.h"
-
-/* A flag in a probe's cookie, beside the target's number: the function is Go's. */
-#define WP_GO (1ull << 32)
-/* The function never returns. */
-#define WP_NEVER (1ull << 33)
-/* A thread may continue on another stack within the function. */
-#define WP_SWITCHES (1ull << 34)
-
-/* Calls of a function that a thread can have open at once. */
-#define DEEPEST 8
+#include "open_calls.bpf.h"
 
 /* Number of functions at once, at most. */
 #define MAX_FUNCTIONS 64
-
-struct open_call {
-	__u64 at;
-	__u64 sp;
-	__u64 thread; /* the thread in which it began */
-};
-
-struct open_calls {
-	__u64 depth;
-	struct open_call calls[DEEPEST];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct begun_key);
-	__type(value, struct open_calls);
-} open_functions SEC(".maps");
 
 /* Processes that made calls of Go's functions. */
 struct {
@@ -88,42 +57,6 @@ static __always_inline bool find_place(struct pt_regs *ctx, struct place *place)
 		place->one_stack = ONE_STACK;
 	}
 	return true;
-}
-
-/* The verifier needs the mask, which the compiler would remove as superfluous. */
-static __always_inline struct open_call *last_of(struct open_calls *open, __u64 depth)
-{
-	__u64 place = depth - 1;
-
-	asm volatile("" : "+r"(place));
-	return &open->calls[place & (DEEPEST - 1)];
-}
-
-/* The first open call of this function in this thread or goroutine. */
-static __always_inline void open_first(struct begun_key *key, __u64 sp, __u64 self)
-{
-	struct open_calls first = { 1, { { 0, sp, (__u32)self } } };
-
-	first.calls[0].at = stamp();
-	if (bpf_map_update_elem(&open_functions, key, &first, BPF_ANY))
-		call_crowded((__u32)key->target);
-}
-
-/* A call within `depth` open ones, or in place of some that were unwound. */
-static __always_inline void open_another(struct open_calls *open, __u64 depth, __u32 target, __u64 sp, __u64 self)
-{
-	struct open_call *last;
-
-	if (depth >= DEEPEST) {
-		open->depth = depth;
-		call_crowded(target);
-		return;
-	}
-	last = last_of(open, depth + 1);
-	last->sp = sp;
-	last->thread = (__u32)self;
-	last->at = stamp();
-	open->depth = depth + 1;
 }
 
 /*

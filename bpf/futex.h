@@ -5,6 +5,8 @@
 #ifndef WAKEPATH_FUTEX_H
 #define WAKEPATH_FUTEX_H
 
+#include "types.h"
+
 enum { SYS_futex = 202 };
 enum { FUTEX_WAIT = 0, FUTEX_LOCK_PI = 6, FUTEX_WAIT_BITSET = 9, FUTEX_LOCK_PI2 = 13 };
 /* The operation without its flags; the value of a glibc mutex with waiters; the same bit in robust ones. */
@@ -22,7 +24,7 @@ enum lock_shape {
  * `timed`: the wait has a time-out. A timed wait for a glibc mutex uses the bit-set operation, like condition
  * variables, semaphores and Rust's locks, which have no time-out or seldom these values.
  */
-static __always_inline enum lock_shape lock_shape(__u32 operation, __u32 expected, _Bool timed)
+static inline __attribute__((always_inline)) enum lock_shape lock_shape(__u32 operation, __u32 expected, _Bool timed)
 {
 	switch (operation & FUTEX_COMMAND) {
 	case FUTEX_WAIT_BITSET:
@@ -45,7 +47,7 @@ static __always_inline enum lock_shape lock_shape(__u32 operation, __u32 expecte
  * Whether the wait is for a lock, judged by the expected value: glibc, Rust, Go and others write one of
  * these values into a lock that has waiters. A word that is no lock may have the same value by chance.
  */
-static __always_inline _Bool waits_for_lock(__u32 operation, __u32 expected)
+static inline __attribute__((always_inline)) _Bool waits_for_lock(__u32 operation, __u32 expected)
 {
 	switch (operation & FUTEX_COMMAND) {
 	case FUTEX_WAIT:

@@ -17,6 +17,8 @@
 #ifndef WAKEPATH_KERNEL_FUNCTION_H
 #define WAKEPATH_KERNEL_FUNCTION_H
 
+#include "open_calls.bpf.h"
+
 /* The targets that are functions of the kernel, a bit for each. */
 __weak const volatile __u64 kernel_targets = 0;
 

@@ -3,6 +3,8 @@
 #ifndef WAKEPATH_LATENCY_H
 #define WAKEPATH_LATENCY_H
 
+#include "types.h"
+
 /* Number of targets at most, and one for the calls with which the cost of probes is measured. */
 #define WP_TARGETS 64
 /* The numbers of system calls are below this. */

@@ -3,6 +3,9 @@
 #ifndef WAKEPATH_LOG2_H
 #define WAKEPATH_LOG2_H
 
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+
 /* The exponent of the largest power of two that is not above the value; 0 for 0. */
 static __always_inline __u32 log2_of(__u64 value)
 {

@@ -12,14 +12,7 @@
 #ifndef WAKEPATH_RECORDS_H
 #define WAKEPATH_RECORDS_H
 
-#ifndef __bpf__
-#include <stdint.h>
-typedef uint8_t __u8;
-typedef uint16_t __u16;
-typedef int32_t __s32;
-typedef uint32_t __u32;
-typedef uint64_t __u64;
-#endif
+#include "types.h"
 
 #define WP_COMM_LEN 16
 #define WP_PATH_LEN 128

@@ -6,6 +6,8 @@
 #ifndef WAKEPATH_RING_LAYOUT_H
 #define WAKEPATH_RING_LAYOUT_H
 
+#include "types.h"
+
 #define WP_RING_DATA 128 /* where records begin */
 #define WP_RING_SLACK 128 /* room behind the ring, as large as the largest record in it */
 

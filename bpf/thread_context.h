@@ -5,6 +5,8 @@
 #ifndef WAKEPATH_THREAD_CONTEXT_H
 #define WAKEPATH_THREAD_CONTEXT_H
 
+#include "records.h"
+
 /* OTEP 4947: the part of a record before its attributes, byte-packed. */
 struct wp_published {
 	__u8 trace[16];

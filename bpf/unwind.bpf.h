@@ -17,7 +17,7 @@
 #define WAKEPATH_UNWIND_BPF_H
 
 #include "ring.bpf.h"
-#include "unwind_walk.h"
+#include "unwind_step.h"
 
 /* If false, callers are found by frame pointers alone, and nothing is copied. */
 __weak const volatile bool unwind_by_tables = false;
@@ -36,13 +36,6 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } stack_copies SEC(".maps") __weak;
-
-/* Room for a stack. The memory has room for one page more than is ever filled, for the verifier. */
-struct stack_room {
-	struct walk walk;
-	struct wp_stack_copy copy;
-	__u8 memory[WP_COPY_BYTES + 4096];
-};
 
 static __always_inline struct wp_sample *sample_in(struct stack_room *room)
 {
@@ -78,8 +71,6 @@ static __always_inline bool read_user(void *to, __u32 bytes, __u64 address)
 {
 	return !bpf_probe_read_user(to, bytes, (void *)address);
 }
-
-#include "unwind_step.h"
 
 /* Walks from the registers in `walk`, and writes the frames behind frame `at`. */
 static __always_inline void walk_stack(struct stack_room *room, __u32 at)

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * One step of a walk up a stack, as plain C: a test also compiles it for the host, and compares it with the walk of
- * `crates/unwind`. Before this, the includer defines `rule_of`, the rule of an address or 0; `read_user`, which reads
- * memory of the process and returns whether it could; and `struct stack_room` with a `walk` and the `frames` of a copy.
+ * `crates/unwind`. The including file defines the two functions below.
  */
 #ifndef WAKEPATH_UNWIND_STEP_H
 #define WAKEPATH_UNWIND_STEP_H
 
 #include "unwind_walk.h"
+
+/* The rule of an address, or 0. */
+static __u32 rule_of(__u64 space, __u64 address, __u32 stands);
+/* Reads the process's memory; false if it cannot be read. */
+static _Bool read_user(void *to, __u32 bytes, __u64 address);
 
 /* No code is below this address. */
 #define WP_MIN_CODE 0x1000

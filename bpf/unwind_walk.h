@@ -28,4 +28,11 @@ struct walk {
 	__u64 place[WP_PLACES]; /* where the first return addresses outside of the C library are */
 };
 
+/* Room for a stack. The memory has room for one page more than is ever filled, for the verifier. */
+struct stack_room {
+	struct walk walk;
+	struct wp_stack_copy copy;
+	__u8 memory[WP_COPY_BYTES + 4096];
+};
+
 #endif
