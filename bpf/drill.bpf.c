@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Measures the functions that a function f0 of one process calls, and those that these call (T08 chapter 3). User space
- * decides which, level by level.
+ * Measures the callees of a function f0 in a process, and their callees (T08 chapter 3). User space chooses them, level by level.
  *
- * A thread's open calls of probed functions are a stack of frames. A call belongs to a node of the function tree if the
- * innermost frame is its parent's and it returns to the parent's call site: the parent itself made the call, and no stack
- * walk is needed (T08 section 3.8). A probed function that is entered in another way (from a function that is not probed,
- * by recursion) gets a frame of no node, so that its calls are nobody's (T08 section 3.11).
+ * A thread's open calls to probed functions are a stack of frames. A call belongs to a node in the function tree if the innermost
+ * frame is its parent's and it returns to the parent's call site: the parent itself made the call, and no stack walk is needed
+ * (T08 section 3.8). A probed function entered in another way (from an unprobed function, by recursion) gets a frame without a
+ * node, so its calls belong to no node (T08 section 3.11).
  *
- * For Go, read goroutine instead of thread: function.bpf.h says how one is known, and its place on a stack that moves. Functions of
- * Python: drill_python.bpf.h.
+ * For Go, read goroutine instead of thread: function.bpf.h identifies a goroutine, and its place on a moving stack. Python
+ * functions: drill_python.bpf.h.
  *
- * The nodes' latencies are kept per thread until f0 returns. If f0's latency is within the peak, all of them are one
- * record; else they are forgotten.
+ * The nodes' latencies are kept per thread until f0 returns. If f0's latency is within the peak, all become a single record;
+ * otherwise they are dropped.
  *
- * This is a separate object, none of which runs during a recording.
+ * This is a separate object, and none of its programs runs during a recording.
  */
 #include "kernel.h"
 #include <bpf/bpf_core_read.h>
@@ -24,7 +23,7 @@
 #include "drill_python.bpf.h"
 #include "drill_kernel.bpf.h"
 
-/* The vector of the local timer, as /proc/interrupts and T08 number it. */
+/* The local timer's vector on x86, as T08 numbers it; /proc/interrupts calls it LOC. */
 #define LOCAL_TIMER 236
 
 SEC("uprobe.multi")
@@ -40,8 +39,8 @@ int drill_target_one(struct pt_regs *ctx)
 }
 
 /*
- * The thread, if it is in a call that is measured. A thread that runs a goroutine has its address in r14, also when it
- * makes a system call or is interrupted there; Go's own scheduler has another one.
+ * The thread's state, if it is in a measured call. A thread running a goroutine has the goroutine's address in r14, also during a
+ * system call or an interrupt; in Go's own scheduler r14 has another address.
  */
 static __always_inline struct wp_drill_thread *measured(struct task_struct *task)
 {
@@ -149,7 +148,7 @@ int BPF_PROG(drill_timer_exit)
 	return interrupt_ends();
 }
 
-/* A tick of the CPU's clock, in the last phase of a search only. */
+/* A tick of the CPU clock, only in a search's last phase. */
 SEC("perf_event")
 int drill_sample(struct bpf_perf_event_data *ctx)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * Entries and returns of the functions of the program, and the two ends of a call of f0.
- */
+/* The program's functions: entries and returns, with both ends of a call to f0. */
 #ifndef WAKEPATH_DRILL_CALLS_BPF_H
 #define WAKEPATH_DRILL_CALLS_BPF_H
 
@@ -10,7 +8,7 @@
 #include "drill_hand_over.bpf.h"
 #include "log2.bpf.h"
 
-/* A call of f0 begins, whose request waited for this time, ns. */
+/* A call to f0 begins. `queued`: the waiting time of its request, ns. */
 static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp, __u64 queued)
 {
 	__u32 zero = 0, tid = (__u32)bpf_get_current_pid_tgid();
@@ -43,7 +41,7 @@ static __always_inline void begin(__u64 who, struct wp_drill_thread *t, __u64 sp
 	if (with_stubs && t->state) {
 		struct wp_stub_state *state = stub_state(t);
 
-		/* Now that all else is there. */
+		/* Last: stubs may measure from now on. */
 		if (state)
 			state->of = t->stub_call;
 	}
@@ -73,8 +71,8 @@ static __always_inline int enter(struct pt_regs *ctx)
 		edge.returns_to = 0;
 	depth = t->depth;
 	/*
-	 * The stack grows down: open calls lie above. A call at the same place was left by a jump to this function, or
-	 * was unwound, as were those below.
+	 * The stack grows down: open calls lie above. A call at the same place went to this function by a jump, or was
+	 * unwound, as were the calls below.
 	 */
 #pragma unroll
 	for (int i = 0; i < WP_DRILL_DEEPEST; i++) {
@@ -92,7 +90,10 @@ static __always_inline int enter(struct pt_regs *ctx)
 				edge.returns_to = 0;
 				break;
 			}
-			/* A call writes its own return address: this is a jump of that function, which still has to return. */
+			/*
+			 * A call writes its own return address: this is a jump by the earlier function, which still has to
+			 * return.
+			 */
 			if (edge.returns_to >= trampoline_from && edge.returns_to < trampoline_to)
 				break;
 		}
@@ -108,7 +109,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		return 0;
 	}
 	if (!t->plan) {
-		/* Only f0's latency counts, and that of its outermost call. */
+		/* Only f0's latency counts, for its outermost call. */
 		if (function == F0)
 			open_frame(t, sp, function, WP_DRILL_OUTSIDE);
 		return 0;
@@ -131,7 +132,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	return 0;
 }
 
-/* A call of f0 has returned. */
+/* A call to f0 has returned. */
 static __always_inline void finish(struct wp_drill_thread *t, __u64 latency)
 {
 	__u32 bucket = log2_of(latency) & 63;
@@ -173,7 +174,7 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 above)
 		if (!depth || depth > WP_DRILL_DEEPEST)
 			break;
 		top = frame_at(t, depth - 1);
-		/* The call began before the probe did. */
+		/* The call began before the probe existed. */
 		if (top->sp > sp)
 			return 0;
 		if (top->sp == sp && top->function == function) {
@@ -198,7 +199,7 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 above)
 				finish(t, latency);
 			return 0;
 		}
-		/* On another stack; or by a jump of the function that has the frame, and itself has none. */
+		/* On another stack; or the frame's function jumped to this function, which has no frame. */
 		if ((sp - top->sp > ONE_STACK && !of_kernel_stack(top->sp)) || top->sp == sp)
 			return 0;
 		t->innermost = top->around;
@@ -208,7 +209,7 @@ static __always_inline int leave(struct pt_regs *ctx, __u64 above)
 	return 0;
 }
 
-/* With one link for many places, where the kernel has that for all threads of a process. */
+/* A single link for many places, if the kernel can attach it for all threads of a process. */
 SEC("uprobe.multi")
 int drill_enter(struct pt_regs *ctx)
 {
@@ -246,7 +247,7 @@ int drill_leave_one(struct pt_regs *ctx)
 	return leave(ctx, 0);
 }
 
-/* A function that begins a phase of the program, or ends one: a cookie of 1 or 0. */
+/* A function that begins or ends a phase of the program: cookie 1 or 0. */
 static __always_inline int mark(struct pt_regs *ctx)
 {
 	__u32 begins = (__u32)bpf_get_attach_cookie(ctx);

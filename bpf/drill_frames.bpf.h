@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * The open calls of a measured thread or goroutine: a stack of frames.
- */
+/* A measured thread's or goroutine's open calls: a stack of frames. */
 #ifndef WAKEPATH_DRILL_FRAMES_BPF_H
 #define WAKEPATH_DRILL_FRAMES_BPF_H
 
@@ -9,8 +7,8 @@
 #include "drill_stubs.bpf.h"
 
 /*
- * A place on a kernel stack is a distance from the stack's lowest address. No place on a user stack is as low: the lowest 64 kB of a
- * process are never mapped.
+ * A place on a kernel stack is the distance from the stack's lowest address. No place on a user stack is as low: a process's
+ * lowest 64 kB are never mapped.
  */
 #define KERNEL_STACK (16ull << 10)
 
@@ -49,7 +47,10 @@ static __always_inline void open_frame(struct wp_drill_thread *t, __u64 sp, __u3
 	frame->at = bpf_ktime_get_ns();
 }
 
-/* The thread or goroutine that makes a call, as a key of `drilled`, and the place of `sp` on its stack; false if it has none. */
+/*
+ * The calling thread or goroutine, as a key of `drilled`, and the place of `sp` on its stack; false if the stack's end cannot be
+ * read.
+ */
 static __always_inline bool find_caller(struct pt_regs *ctx, __u64 *who, __u64 *sp)
 {
 	__u64 end;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * The open calls of functions: for function.bpf.h and kernel_function.bpf.h.
- */
+/* Open function calls: for function.bpf.h and kernel_function.bpf.h. */
 #ifndef WAKEPATH_OPEN_CALLS_H
 #define WAKEPATH_OPEN_CALLS_H
 
 #include "calls.bpf.h"
 
-/* The file that includes this one defines these five. The time: */
+/* The including file defines these five. The time: */
 static __always_inline __u64 stamp(void);
 /* A call has returned. */
 static __always_inline void call_ended(__u32 target, __u32 thread, __u32 began_in, bool of_goroutine, __u64 from,
@@ -26,7 +24,7 @@ static __always_inline void call_unseen(__u32 target);
 /* A thread may continue on another stack within the function. */
 #define WP_SWITCHES (1ull << 34)
 
-/* Calls of a function that a thread can have open at once. */
+/* The maximum number of a function's open calls in a thread. */
 #define DEEPEST 8
 
 struct open_call {
@@ -56,7 +54,7 @@ static __always_inline struct open_call *last_of(struct open_calls *open, __u64 
 	return &open->calls[place & (DEEPEST - 1)];
 }
 
-/* The first open call of this function in this thread or goroutine. */
+/* The function's first open call in this thread or goroutine. */
 static __always_inline void open_first(struct begun_key *key, __u64 sp, __u64 self)
 {
 	struct open_calls first = { 1, { { 0, sp, (__u32)self } } };
@@ -66,7 +64,7 @@ static __always_inline void open_first(struct begun_key *key, __u64 sp, __u64 se
 		call_crowded((__u32)key->target);
 }
 
-/* A call within `depth` open ones, or in place of some that were unwound. */
+/* A call within `depth` open calls, or in place of unwound calls. */
 static __always_inline void open_another(struct open_calls *open, __u64 depth, __u32 target, __u64 sp, __u64 self)
 {
 	struct open_call *last;

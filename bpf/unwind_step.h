@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * One step of a walk up a stack, as plain C: a test also compiles it for the host, and compares it with the walk of
+ * A step of a walk up a stack, as plain C: a test also compiles it for the host, and compares it with the walk in
  * `crates/unwind`. The including file defines the two functions below.
  */
 #ifndef WAKEPATH_UNWIND_STEP_H
@@ -8,7 +8,7 @@
 
 #include "unwind_walk.h"
 
-/* The rule of an address, or 0. */
+/* An address's rule, or 0. */
 static __u32 rule_of(__u64 space, __u64 address, __u32 stands);
 /* Reads the process's memory; false if it cannot be read. */
 static _Bool read_user(void *to, __u32 bytes, __u64 address);
@@ -18,10 +18,10 @@ static _Bool read_user(void *to, __u32 bytes, __u64 address);
 
 struct step {
 	struct stack_room *room;
-	__u32 at; /* the frame behind which those of the walk are written */
+	__u32 at; /* the index of the walk's first frame */
 };
 
-/* One frame of a walk; 1 if it was the last one. */
+/* A frame of a walk; 1 if it was the last. */
 static int step(__u32 i, struct step *step)
 {
 	struct stack_room *room = step->room;
@@ -36,7 +36,7 @@ static int step(__u32 i, struct step *step)
 	}
 	kind = rule & WP_RULE_KIND;
 	if (!w->stands) {
-		/* No call returns there: the word is none of its addresses. */
+		/* No call returns there: the word is not a return address. */
 		if (kind == WP_RULE_NO_CODE)
 			return 1;
 		n = w->count;
