@@ -79,7 +79,7 @@ static void prove(void)
 	close(fd[FAR]);
 }
 
-/* The sum of these counters of a file of /proc/net, which has a line with their names and one with their values. */
+/* The sum of these counters of a file of /proc/net, which has a line with their names and a line with their values. */
 static uint64_t counters(const char *file, const char *group, const char *const names[])
 {
 	char head[8192], values[8192];

@@ -17,7 +17,7 @@ struct lock {
 	pthread_mutex_t mutex;
 	_Atomic int waiting; /* who want it or have it */
 	_Atomic bool held;
-	_Atomic int holder; /* or the last one */
+	_Atomic int holder; /* or the last */
 	_Atomic int holds; /* that have ended; the list belongs to the holder */
 	struct hold hold[MAX_HOLDS];
 };
@@ -31,7 +31,7 @@ struct lock *lock_create(void)
 }
 
 /*
- * A wait for a mutex is what its holders did, one after the other: up to each release the one who
+ * A wait for a mutex is what its holders did, in turn: up to each release the one who
  * released, on its way in included.
  *
  *     a     =====|......,......,|===      `,` the two releases during a's wait

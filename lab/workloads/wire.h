@@ -12,7 +12,7 @@ struct wire {
 	uint64_t delay_ns;
 };
 
-/* Carries packets from either end to the other for ever, as that lane. */
+/* Carries packets from either end to the other for ever, as this lane. */
 void wire_carry(lane_t lane, const struct wire *wire) __attribute__((noreturn));
 
 #endif
