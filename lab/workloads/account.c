@@ -54,14 +54,14 @@ static void add(lane_t lane, const char *kind, const char *call, int64_t ns)
 
 static void explain(lane_t lane, uint64_t from, uint64_t to);
 
-/* In the place of a lane: a packet on its way, nobody's time. */
+/* Instead of a lane: a packet on its way. */
 #define IN_FLIGHT (-2)
 
 unsigned lane_namespaces[2];
 /* The account covers two hosts, without the wire between them. */
 static bool of_hosts;
 
-/* Lanes whose time is being explained: each explains a wait of the lane before. */
+/* Lanes with time being explained: each explains a wait of the lane before. */
 static bool asked[MAX_LANES];
 
 /* The part of [from, to) within [a, b) is the lane's `kind`. */
@@ -207,7 +207,7 @@ static void write_strings(FILE *out, const char *name, const char **strings, int
 	fprintf(out, "%s],\n", count ? "\n  " : "");
 }
 
-/* Which host of a link's two a lane is on: 0 near, 1 far, 2 neither. */
+/* A lane's host on a link: 0 near, 1 far, 2 neither. */
 static int host_of(lane_t lane)
 {
 	int far = atomic_load(&lanes->far);

@@ -215,7 +215,7 @@ static int call_once_as(pid_t *number)
 	};
 	pid_t child;
 
-	/* Where numbers begin anew, somebody else may have it for a while. */
+	/* After numbers begin anew, another process may have it for a while. */
 	for (int tries = 0; tries < 1000; tries++) {
 		child = (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
 		if (child >= 0 || errno != EEXIST)

@@ -117,7 +117,7 @@ static const char *const names[THREADS] = { "causes-worker-1", "causes-worker-2"
 struct call {
 	enum cause cause;
 	int worker;
-	pid_t tid, by; /* whose time it was that the call waited for; 0 for its own, and for no thread's */
+	pid_t tid, by; /* the thread for which the call waited; 0 for its own time, and without a thread */
 	uint64_t from, to, planted, cpu, runnable;
 };
 static struct call *calls;
@@ -168,7 +168,7 @@ static struct {
 
 /*
  * Has the mutex before its call begins, and for so long after it has begun. Until then it stays on
- * its CPU: who yields gives up a whole slice each time, and would be behind all neighbours when it matters.
+ * its CPU: a yielding thread gives up a whole slice each time, and would be behind all neighbours when it matters.
  * Ahead of them it has to: with equal priority, the other thread would never run.
  */
 static void *hold(void *unused)
@@ -364,7 +364,7 @@ static void serve(struct call *call)
 	default:
 		call->planted = call->cpu;
 		cpu_besides = 0;
-		/* It never waits: who else had the CPU was another thread, or the hypervisor. */
+		/* It never waits: otherwise another thread or the hypervisor had the CPU. */
 		call->runnable = less(took, call->cpu);
 	}
 	/* The times of two threads may overlap. */

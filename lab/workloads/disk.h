@@ -21,7 +21,7 @@ char *scratch_memory(size_t bytes);
  */
 void pin_to_interrupts_of(int file);
 
-/* That CPU; -1 where none takes them all. */
+/* The CPU; -1 if no single CPU takes them all. */
 int interrupts_of(int file);
 
 #endif

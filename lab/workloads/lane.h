@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* How lanes lie in memory: for lane.c, which fills them, and account.c, which adds them up. */
+/* The lanes' memory layout: for lane.c, which fills them, and account.c, which adds them up. */
 #ifndef WORKLOADS_LANE_H
 #define WORKLOADS_LANE_H
 

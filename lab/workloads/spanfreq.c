@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 	sem_post(&pong);
 	turns(&pong, &ping, 0, records[0]);
 	printf("%.1f\n", (now() - began) / (double)trips);
-	/* The records are not used any more once nobody shows them. */
+	/* The records are unused once no thread shows them. */
 	wakepath_show(NULL);
 	pthread_join(thread, NULL);
 	return 0;

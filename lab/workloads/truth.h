@@ -155,7 +155,7 @@ void rest(lane_t lane, uint64_t ns);
 
 /* --- meet.c ----------------------------------------------------------------------------------- */
 
-/* A mutex whose every hold is logged, since who has it decides what a wait for it was. */
+/* A mutex with every hold logged, since the holder decides the meaning of a wait for it. */
 struct lock;
 struct lock *lock_create(void);
 void lock_acquire(struct lock *lock, lane_t lane);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Waits: where they begin, and who or what ends them. See truth.h. */
+/* Waits: their beginnings and their ends. See truth.h. */
 #define _GNU_SOURCE
 #include "lane.h"
 

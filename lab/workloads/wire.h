@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What lies between two TUN devices. */
+/* The wire between two TUN devices. */
 #ifndef WORKLOADS_WIRE_H
 #define WORKLOADS_WIRE_H
 
