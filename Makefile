@@ -1,12 +1,12 @@
-# One command for each thing a person wants from this tree. `make` lists them.
+# A command for each use of this tree. `make` lists them.
 
 CARGO ?= cargo
-# Each version of Rust brings lints of its own: only those of this one are errors.
+# Each Rust version brings its own lints: only this version's lints are errors.
 LINTED_WITH := 1.95
 DENY := $(if $(filter $(LINTED_WITH).%,$(shell rustc --version 2>/dev/null)),-D warnings)
-# For what records: nothing for root, sudo for others, so that cargo itself never runs as root.
+# For recording: nothing for root, sudo for others, so cargo itself never runs as root.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-# The dependencies of a recorded version; a build never changes them behind one's back.
+# The locked dependencies; a build never changes them silently.
 LOCKED := --locked
 
 .DEFAULT_GOAL := help

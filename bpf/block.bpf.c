@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/*
- * Disk requests: the one that ended a wait, and how long it was queued before the device got it.
- */
+/* Disk requests: the request that ended a wait, and its queueing time before the device got it. */
 #include "ring.bpf.h"
 
 static __always_inline int block(struct request *rq, __u8 kind)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * The processes whose calls count: those that were asked about, and those that they start.
- */
+/* The processes whose calls count: those named by the user, and their children. */
 #ifndef WAKEPATH_CALLS_H
 #define WAKEPATH_CALLS_H
 
@@ -14,8 +12,8 @@
 __weak const volatile bool everyone = false;
 
 /*
- * The ids of these processes while they live, with the stamp of their start, since the kernel reuses an id before
- * its old entry is removed. 0: the process was asked about.
+ * These processes by id while they live, with their start stamp, since the kernel reuses an id before its old
+ * entry is removed. 0: the user named the process.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -25,8 +23,8 @@ struct {
 } followed SEC(".maps") __weak;
 
 struct begun_key {
-	__u64 what; /* a thread, or the address of a request, a lock or a goroutine */
-	__u64 target; /* the upper half holds the thread of a lock, or the process of a goroutine */
+	__u64 what; /* a thread, or a request's, lock's or goroutine's address */
+	__u64 target; /* upper half: a lock's thread, or a goroutine's process */
 };
 
 static __always_inline bool is_followed(__u32 tgid)

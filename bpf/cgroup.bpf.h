@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The cgroup of a thread in the hierarchy that has the CPU controller. */
+/* A thread's cgroup in the hierarchy with the CPU controller. */
 #ifndef WAKEPATH_CGROUP_H
 #define WAKEPATH_CGROUP_H
 

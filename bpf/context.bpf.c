@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The context of each CPU. Keeps the current interrupt in the head of the CPU's ring, so that each
- * wake-up and packet can carry it and no record per entry and exit is needed (G15 §5.5: interrupts are
- * the most frequent events), and sums the time of interrupts.
+ * Each CPU's context. Keeps the current interrupt in the head of the CPU's ring, so each wake-up and
+ * packet can carry it and no record per entry and exit is needed (G15 §5.5: interrupts are the most
+ * frequent events), and sums the interrupts' time.
  *
- * Hard interrupts do not nest (the kernel keeps interrupts off in handlers); one can interrupt a
- * softirq, whose time then includes it. All programs here run with interrupts off or, at softirq
- * entry and exit, on the CPU whose softirqs are busy, so that the fields have one writer.
+ * Hard interrupts do not nest (the kernel keeps interrupts off in handlers); a hard interrupt can
+ * interrupt a softirq, whose time then includes it. All programs here run with interrupts off or, at
+ * softirq entry and exit, on the CPU with busy softirqs, so each field has a single writer.
  */
 #include "steal.bpf.h"
 
@@ -33,7 +33,7 @@ static __always_inline int hard_exit(void)
 	if (!ring || !ring->hard)
 		return 0;
 	now = bpf_ktime_get_ns();
-	/* Time that the hypervisor stole meanwhile is not the interrupt's. */
+	/* Time stolen by the hypervisor meanwhile is not the interrupt's. */
 	ring->hard_since += look_whether_stolen(ring, now, ring->current_tid);
 	if (!ring->soft)
 		ring->interrupts_ns += now - ring->hard_since;
@@ -54,8 +54,8 @@ int BPF_PROG(irq_handler_exit)
 }
 
 /*
- * The tick checks that the thread on this CPU is the one that the last recorded switch put there. If the
- * kernel did not report a switch, the error then lasts for a tick, not until the next switch.
+ * The tick compares this CPU's thread with the last recorded switch. If the kernel did not report a
+ * switch, the error then lasts for a tick, not until the next switch.
  */
 static __always_inline void check_current(struct wp_ring *ring)
 {
@@ -164,7 +164,7 @@ int BPF_PROG(softirq_exit, unsigned int vector)
 		return 0;
 	ring->soft = 0;
 	ring->ready_flow = 0;
-	/* Softirqs that run in ksoftirqd are the work of that thread, not an interruption of it. */
+	/* Softirqs in ksoftirqd are its own work, not an interruption. */
 	if (ring->current_tid != ring->ksoftirqd)
 		ring->interrupts_ns += bpf_ktime_get_ns() - ring->soft_since;
 	return 0;

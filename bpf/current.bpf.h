@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The current thread, and the registers with which it entered the kernel, by loads instead of calls of the
- * kernel: such a call costs 11 ns if its return goes through a thunk, and these are needed at each
- * wake-up and each wait.
+ * The current thread, and its registers at its entry into the kernel, by loads instead of kernel calls: such a call costs 11 ns
+ * if its return goes through a thunk, and both are needed at each wake-up and each wait.
  *
- * Their places are learned at the tick from the kernel's answers, and compared with them at each later tick:
- * the address of `curr` in each CPU's run queue, which changes only at a switch, and the distance of the registers
- * from a thread's stack, which is the same for all user threads (not for idle ones). A place that was wrong
- * once is never used again. Until a place is known, and where the kernel does not let us name types, the
- * kernel is called each time.
+ * Their places are learned at the tick from the kernel's answers, and compared with them at each later tick: the address of
+ * `curr` in each CPU's run queue, which changes only at a switch, and the registers' distance from a thread's stack, which is the
+ * same for all user threads (not for idle threads). A place once found wrong is never used again. Until a place is known, and if
+ * the kernel does not let us name types, the kernel is called each time.
  */
 #ifndef WAKEPATH_CURRENT_H
 #define WAKEPATH_CURRENT_H
@@ -16,8 +14,8 @@
 #include "ring.bpf.h"
 
 /*
- * Bytes from a CPU's run queue to KVM's count of that CPU's stolen time; 0: not known. Not every kernel's table
- * has the symbols of data, but its BTF has the distance of two per-CPU variables.
+ * Bytes from a CPU's run queue to KVM's count of the CPU's stolen time; 0: not known. Not every kernel's symbol table has data,
+ * but its BTF has the distance between two per-CPU variables.
  */
 __weak const volatile __s64 steal_behind_run_queue = 0;
 
@@ -25,9 +23,9 @@ struct places {
 	__u64 current; /* 0: not known */
 	__u64 registers; /* offset from `task_struct.stack`; 0: not known */
 	__u64 is_wrong; /* a place turned out to be wrong */
-	__u64 steal; /* address of the count of stolen time; 0: not known */
-	__u64 no_steal; /* the value there cannot be a count of stolen time */
-	__u64 one; /* address of some thread: the verifier accepts arithmetic on what it loads, not on arguments */
+	__u64 steal; /* address of the stolen time count; 0: not known */
+	__u64 no_steal; /* the value there cannot be stolen time */
+	__u64 one; /* scratch address: the verifier accepts arithmetic on loaded values, not on arguments */
 };
 
 /* By CPU; max_entries is set before loading. Only BPF programs write here, so it is trusted. */
@@ -40,8 +38,8 @@ struct {
 } current_places SEC(".maps") __weak;
 
 /*
- * 64 bits of the kernel's memory as a number, 0 where they cannot be read; only where the kernel lets us name types. A load
- * needs a type, and the verifier allows no arithmetic on a pointer that was loaded: this type has a number.
+ * 64 bits from kernel memory as a number, 0 if they cannot be read; only if the kernel lets us name types. A load needs a type,
+ * and the verifier allows no arithmetic on a loaded pointer: this type has a number.
  */
 static __always_inline __u64 word_at(const void *address)
 {
@@ -55,10 +53,10 @@ static __always_inline struct places *places_here(void)
 	return bpf_map_lookup_elem(&current_places, &cpu);
 }
 
-/* No kernel's stack is larger. */
+/* No kernel stack is larger. */
 #define MAX_STACK_BYTES 0x100000
 
-/* The scheduler's own count of stolen time lags behind, and is never ahead. */
+/* The scheduler's own stolen time count lags behind, and is never ahead. */
 #define MAX_BEHIND_NS 10000000000ull
 
 static __always_inline void learn_where_steal_is(struct places *places, struct rq *rq)
@@ -115,7 +113,7 @@ static __always_inline void learn_places(void)
 	}
 }
 
-/* The address of the current thread as a number, for comparisons and for `bpf_core_cast`. */
+/* The current thread's address as a number, for comparisons and for `bpf_core_cast`. */
 static __always_inline __u64 current_address(void)
 {
 	struct places *places;
@@ -128,7 +126,7 @@ static __always_inline __u64 current_address(void)
 	return (__u64)bpf_get_current_task();
 }
 
-/* `current_tid` without a call, which takes as long as reading the clock; where the kernel does not let us name types, with it. */
+/* `current_tid` without its call, which takes as long as reading the clock; with it if the kernel does not let us name types. */
 static __always_inline __u32 current_tid_by_loads(void)
 {
 	if (bpf_ksym_exists(bpf_rdonly_cast))
@@ -136,7 +134,7 @@ static __always_inline __u32 current_tid_by_loads(void)
 	return current_tid();
 }
 
-/* The registers of `task` when it entered the kernel. */
+/* The registers with which `task` entered the kernel. */
 static __always_inline struct pt_regs *registers_of(struct task_struct *task)
 {
 	struct places *places = places_here();

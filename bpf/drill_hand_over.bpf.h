@@ -1,32 +1,36 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Requests that the program's main path hands over to another thread (T08 section 3.13): for drill.bpf.c, in whose variables
- * the process stands.
+ * Requests handed over by the program's main path to another thread (T08 section 3.13).
  *
- * A function of the main path is called with a request's address, and f0 begins with the same address later. Only such calls
- * of f0 are measured. The address is never followed: it only has to be the same.
+ * A function on the main path is called with a request's address, and f0 begins with the same address later. Only such calls to
+ * f0 are measured. The address is only compared, never followed.
  */
 #ifndef WAKEPATH_DRILL_HAND_OVER_BPF_H
 #define WAKEPATH_DRILL_HAND_OVER_BPF_H
 
-/* Requests that were handed over and did not begin yet, at most. */
+#include "drill_frames.bpf.h"
+#include "drill_target.bpf.h"
+
+/* The maximum number of requests handed over and not begun. */
 #define MAX_REQUESTS 16384
-/* In place of the time between hand-over and beginning: f0 was called with another address. */
+/* Instead of the time since the hand-over: f0 was called with another address. */
 #define NOT_HANDED_OVER (~0ull)
 
-/* Written by user space. Only calls of f0 count whose request was handed over. */
+/* Written by user space. Only calls to f0 with a handed-over request count. */
 __u32 by_request = 0;
-/* The register of f0's argument that is the request, as x86 numbers it. */
+/* The register of f0's request argument, in x86's numbering. */
 __u32 request_register = 0;
-/* Only requests count that are handed over within a call of another function. */
+/* Only requests handed over within a call to another function count. */
 __u32 handed_over_within = 0;
-/* Read by user space: calls of the function that hands over; of these, those outside of the other function, those without an
-   address, and those that found no room. */
+/*
+ * Read by user space: calls to the handing function; among them the calls outside the other function, without an address, and
+ * without room.
+ */
 __u64 submitted = 0, submitted_outside = 0, submitted_null = 0, submitted_crowded = 0;
-/* Calls of f0 that began with such a request, the time since its hand-over together, ns; and calls that began with another one. */
+/* f0's calls with such a request; their total time since the hand-over, ns; f0's calls with another address. */
 __u64 requests_begun = 0, requests_queued = 0, calls_of_others = 0;
 
-/* When a request was handed over, ns. */
+/* The stamp of a request's hand-over, ns. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_REQUESTS);
@@ -34,15 +38,15 @@ struct {
 	__type(value, __u64);
 } requests SEC(".maps");
 
-/* The place on the stack of a thread's outermost call of the other function. Calls that were left by an exception make room. */
+/* The stack place of a thread's outermost call to the other function. Calls unwound by an exception make room. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
-	__type(key, __u64); /* as of `drilled` */
+	__type(key, __u64); /* as in `drilled` */
 	__type(value, __u64);
 } outer_calls SEC(".maps");
 
-/* Whether a place on a stack is that of a call within one whose place is `outer`: the stack grows down. */
+/* Whether a stack place belongs to a call within the call at `outer`: the stack grows down. */
 static __always_inline bool lies_within(__u64 sp, __u64 outer)
 {
 	return sp <= outer && outer - sp <= ONE_STACK;
@@ -58,12 +62,12 @@ static __always_inline bool is_outside(struct pt_regs *ctx)
 	return !outer || !lies_within(sp, *outer);
 }
 
-/* The function that hands over begins: the cookie is the register of the request. */
+/* The handing function begins: the cookie is the request's register. */
 static __always_inline int hand_over(struct pt_regs *ctx)
 {
 	__u64 now = bpf_ktime_get_ns(), request = value_of(ctx, (__u8)bpf_get_attach_cookie(ctx));
 
-	/* Before f0 is looked at, it may begin with the request and not take it out. */
+	/* Before f0 has probes, it may begin with the request without taking it out. */
 	if (bpf_get_current_pid_tgid() >> 32 != process || phase == WP_DRILL_IDLE)
 		return 0;
 	__sync_fetch_and_add(&submitted, 1);
@@ -76,7 +80,7 @@ static __always_inline int hand_over(struct pt_regs *ctx)
 	return 0;
 }
 
-/* f0 begins: the time since its request was handed over, or NOT_HANDED_OVER. From now on the address may be another request's. */
+/* f0 begins: the time since its request's hand-over, or NOT_HANDED_OVER. From now on the address may mean another request. */
 static __always_inline __u64 take_request(struct pt_regs *ctx)
 {
 	__u64 request = value_of(ctx, (__u8)request_register), now = bpf_ktime_get_ns(), since;
@@ -85,13 +89,13 @@ static __always_inline __u64 take_request(struct pt_regs *ctx)
 	if (!at)
 		return NOT_HANDED_OVER;
 	since = *at;
-	/* If several calls begin with it at the same time, one of them has it. */
+	/* If several calls begin with it at the same time, only a single call gets it. */
 	if (bpf_map_delete_elem(&requests, &request))
 		return NOT_HANDED_OVER;
 	return now > since ? now - since : 0;
 }
 
-/* Whether a call of f0 counts. */
+/* Whether a call to f0 counts. */
 static __always_inline bool is_handed_over(__u64 queued)
 {
 	if (!by_request)

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The kernel's side of drill.bpf.c: calls that functions of the kernel make.
+ * Calls by kernel functions, for drill.bpf.c.
  *
- * 1. The probes of a call are kprobes in the code of the caller: one at the call instruction, one where the call returns to
- *    (Traeger 2008, section 3.2). So calls of the same function from elsewhere cost nothing, the return of a callee that leaves by a jump
- *    is seen, no return address is replaced, and the callee itself need not allow a probe.
- * 2. All open calls whose return address stands at one place return together: a function, and those that it went to by a jump.
- *    So a return is known by its place on the stack alone.
- * 3. A place on a kernel stack is a distance from the stack's lowest address. It is below all places on a user stack: a call of the
- *    kernel's lies within the calls of the program that made the system call.
- * 4. Code that runs on another stack than the thread's own (an interrupt, a softirq) makes no calls of the thread.
+ * 1. A call's probes are kprobes in the caller's code: at the call instruction, and where the call returns to (Traeger 2008,
+ *    section 3.2). So calls to the same function from other places cost nothing, the return of a callee that leaves by a jump is
+ *    seen, no return address is replaced, and the callee itself need not allow a probe.
+ * 2. All open calls with their return address at the same place return together: a function, and the functions that it jumped to.
+ *    So the place on the stack alone identifies a return.
+ * 3. A place on a kernel stack is the distance from the stack's lowest address. It is below all places on a user stack: a kernel
+ *    call lies within the program's calls around the system call.
+ * 4. Code on another stack than the thread's own (an interrupt, a softirq) makes no calls for the thread.
  */
 #ifndef WAKEPATH_DRILL_KERNEL_BPF_H
 #define WAKEPATH_DRILL_KERNEL_BPF_H
+
+#include "drill_calls.bpf.h"
+#include "drill_target.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -21,7 +24,7 @@ struct {
 	__type(value, struct wp_drill_place);
 } places SEC(".maps");
 
-/* The numbers of functions that indirect calls go to, by address. */
+/* The functions called indirectly: numbers by address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -29,7 +32,7 @@ struct {
 	__type(value, __u32);
 } called SEC(".maps");
 
-/* A place on the kernel stack of the current thread; 0 for one on another stack. */
+/* A place on the current thread's kernel stack; 0 on another stack. */
 static __always_inline __u64 kernel_place(__u64 sp)
 {
 	__u64 place = sp - (__u64)bpf_get_current_task_btf()->stack;
@@ -75,7 +78,7 @@ static __always_inline bool is_taken(struct pt_regs *ctx, __u8 condition)
 	return taken != (condition & 1);
 }
 
-/* The open calls whose return address stands at `slot` return now. Deeper ones that are still open did so unseen. */
+/* The open calls with their return address at `slot` return now. Deeper open calls returned unseen. */
 static __always_inline void close_kernel(struct wp_drill_thread *t, __u64 slot, __u64 now)
 {
 	__u32 depth = t->depth;
@@ -114,7 +117,10 @@ static __always_inline void close_kernel(struct wp_drill_thread *t, __u64 slot, 
 	}
 }
 
-/* Removes the open calls that must have returned unseen, since a call is made at a higher place; with `same`, also at the same. */
+/*
+ * Removes the open calls that must have returned unseen, since a call is made at a higher place; with `same`, also at the same
+ * place.
+ */
 static __always_inline void leave_kernel(struct wp_drill_thread *t, __u64 slot, bool same)
 {
 	__u32 depth = t->depth;
@@ -143,7 +149,7 @@ static __always_inline void enter_kernel(__u64 who, struct wp_drill_thread *t, _
 
 	if (t && t->depth) {
 		leave_kernel(t, sp, false);
-		/* f0 at the place of its last call: that one returned unseen. */
+		/* f0 at its last call's place: the last call returned unseen. */
 		if (function == F0 && t->depth == 1 && frame_at(t, 0)->sp == sp) {
 			t->depth = 0;
 			__sync_fetch_and_add(&left, 1);
@@ -155,15 +161,15 @@ static __always_inline void enter_kernel(__u64 who, struct wp_drill_thread *t, _
 		return;
 	}
 	top = frame_at(t, t->depth - 1);
-	/* The function of a system call, whose place was not known before. */
+	/* A system call's function, whose place was not known before. */
 	if (top->sp == KERNEL_STACK && top->function == function) {
 		top->sp = sp;
 		return;
 	}
-	/* The probe at the call has opened it; or a function that is measured came here by a jump. */
+	/* The probe at the call has opened it; or a measured function jumped here. */
 	if (top->sp == sp)
 		return;
-	/* Else it is called from elsewhere: its calls are nobody's. */
+	/* Otherwise it has another caller: its calls belong to no node. */
 	if (t->plan || function == F0)
 		open_frame(t, sp, function, WP_DRILL_OUTSIDE);
 }
@@ -221,7 +227,7 @@ int drill_kernel(struct pt_regs *ctx)
 		charge_stolen(t);
 		if (place->roles & WP_DRILL_CLOSES)
 			close_kernel(t, sp - 8, now);
-		/* Right behind a call a function can return. */
+		/* A return instruction may stand directly behind a call. */
 		if (place->roles & WP_DRILL_RETURNS && is_taken(ctx, place->condition))
 			close_kernel(t, sp, now);
 	}
@@ -240,7 +246,7 @@ int drill_kernel(struct pt_regs *ctx)
 	return 0;
 }
 
-/* The return of f0, where not each of its return instructions is known. */
+/* f0's return, if not all its return instructions are known. */
 SEC("kretprobe")
 int drill_kernel_return(struct pt_regs *ctx)
 {
@@ -259,7 +265,7 @@ int drill_kernel_return(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Instructions that make system calls and are watched, by the address behind them: their numbers. */
+/* Watched system call instructions: numbers by the address behind them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, WP_DRILL_OPERANDS);
@@ -267,7 +273,7 @@ struct {
 	__type(value, __u32);
 } watched_calls SEC(".maps");
 
-/* A system call of the process: a call of the function of the kernel that has its number. */
+/* A system call in the process: a call to the kernel function with its number. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(drill_call_enter, struct pt_regs *regs, long number)
 {
@@ -300,7 +306,7 @@ int BPF_PROG(drill_call_enter, struct pt_regs *regs, long number)
 	return 0;
 }
 
-/* At its end that function returns, and those that it went to by a jump: the outermost of the kernel's calls. */
+/* At its end the function returns, with the functions that it jumped to: the outermost kernel calls. */
 SEC("tp_btf/sys_exit")
 int BPF_PROG(drill_call_exit)
 {
@@ -332,7 +338,7 @@ int BPF_PROG(drill_call_exit)
 	return 0;
 }
 
-/* At an indirect call in the kernel's code: where it goes. */
+/* At an indirect call in kernel code: counts its target. */
 SEC("kprobe")
 int drill_kernel_target(struct pt_regs *ctx)
 {

@@ -1,43 +1,52 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Calls of Python functions: for the maps, variables and functions of drill.bpf.c.
+ * Calls to Python functions.
  *
- * One pair of places in the interpreter serves all Python functions: its code for the instruction RESUME, with which each function
- * begins and each generator goes on, and its built-in probe function__return, which it passes where either ends, also by an exception. (Its
- * probe function__entry is passed only while a debugger or profiler of Python's own is on: CPython 3.11, Python/ceval.c, `DO_TRACING`.)
+ * A single pair of places in the interpreter serves all Python functions: its code for the instruction RESUME, where each
+ * function begins and each generator goes on, and its built-in probe function__return, which both pass at their end, also by an
+ * exception. (Its probe function__entry is passed only under a Python debugger or profiler: CPython 3.11, Python/ceval.c,
+ * `DO_TRACING`.)
  *
- * A call is that of a *frame*, and a function is known by its code object. The thread that runs Python code has the interpreter's
- * lock, and the interpreter keeps its state in one place; so the current frame is found from there, whatever the registers hold. Each frame
- * names its caller's, and each caller's frame the instruction that it is at. So the rule of drill.bpf.c holds: a call belongs to a node
- * if its caller's frame is that of the innermost open node.
+ * A call belongs to a *frame*, and the code object identifies the function. The thread running Python code has the interpreter's
+ * lock, and the interpreter keeps its state in a fixed place; so the current frame is found from there, whatever the registers
+ * hold. Each frame names its caller's frame, and each caller's frame its current instruction. So the rule in drill.bpf.c holds: a
+ * call belongs to a node if its caller's frame is the innermost open node's.
  *
- * Frames stand in memory of any order, and a generator's frame ends and begins again. So none is taken for left because another one
- * begins: only at the end of a frame around it.
+ * Frames stand in memory in any order, and a generator's frame ends and begins again. So a frame counts as unwound only at the
+ * end of a frame around it, never because another frame begins.
  */
 #ifndef WAKEPATH_DRILL_PYTHON_BPF_H
 #define WAKEPATH_DRILL_PYTHON_BPF_H
 
-/* Offsets in the structures of CPython 3.11; crates/functions/src/python/layout.rs has the others, and a test of all. */
+#include "drill_calls.bpf.h"
+
+/* Offsets in CPython 3.11's structures; crates/functions/src/python/layout.rs has the others, and a test for all. */
 #define PYTHON_CFRAME 56 /* PyThreadState.cframe */
 #define PYTHON_THREAD 152 /* PyThreadState.thread_id */
 #define PYTHON_CURRENT_FRAME 8 /* _PyCFrame.current_frame */
-#define PYTHON_FRAME 32 /* _PyInterpreterFrame.f_code, and what follows it */
+#define PYTHON_FRAME 32 /* _PyInterpreterFrame.f_code and the next fields */
 #define PYTHON_CODE_ADAPTIVE 184 /* PyCodeObject.co_code_adaptive */
 #define PYTHON_RESUME 151
 #define PYTHON_RESUME_QUICK 150
 
-/* Where the process keeps the state of the Python thread that has the interpreter's lock; 0: no Python functions are asked for. */
+/*
+ * The place where the process keeps the state of the Python thread with the interpreter's lock; 0: no Python functions are
+ * wanted.
+ */
 __u64 python_thread = 0;
-/* The time that a call takes longer that belongs to no node, ns: half of it comes between its stamps. */
+/* The extra time of a call without a node, by its pair of probes, ns; it is taken off. */
 __u64 python_cost = 0;
 /* Read by user space. */
-__u64 python_entries = 0; /* functions and generators that began or went on */
-__u64 python_unbalanced = 0; /* calls of f0 in which not each frame that ended had been seen to begin */
-/* The shortest time from the beginning of a frame to that of the next one, where it alone ended between, ns: no pair of probes takes longer; 0: none. */
+__u64 python_entries = 0; /* begun functions, and begun or resumed generators */
+__u64 python_unbalanced = 0; /* f0's calls with unequal numbers of begun and ended frames */
+/*
+ * The shortest time between the beginnings of two frames with exactly one frame end in between, ns: no pair of probes takes
+ * longer; 0: none.
+ */
 __u64 python_shortest = 0;
-__u64 python_full = 0; /* calls that found no room in python_calls */
+__u64 python_full = 0; /* calls without room in python_calls */
 
-/* The part of a `_PyInterpreterFrame` from its code on. */
+/* A `_PyInterpreterFrame` from its code on. */
 struct python_frame {
 	__u64 code;
 	__u64 object;
@@ -45,7 +54,7 @@ struct python_frame {
 	__u64 instruction;
 };
 
-/* The numbers of functions, by the addresses of their code objects. */
+/* Function numbers, by their code objects' addresses. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, WP_PYTHON_FUNCTIONS);
@@ -53,7 +62,7 @@ struct {
 	__type(value, __u32);
 } python_functions SEC(".maps");
 
-/* The calls that were made below f0; and, while f0 is looked for, code objects alone. How often. */
+/* The number of calls below f0, by call; while f0 is looked for, by code object alone. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, WP_PYTHON_CALLS);
@@ -61,7 +70,7 @@ struct {
 	__type(value, __u64);
 } python_calls SEC(".maps");
 
-/* The address of the current frame, or 0. */
+/* The current frame's address, or 0. */
 static __always_inline __u64 current_frame(struct python_frame *frame, __u64 thread)
 {
 	__u64 state, at;
@@ -89,7 +98,7 @@ static __always_inline void count_python_call(struct wp_python_call *call)
 		__sync_fetch_and_add(&python_full, 1);
 }
 
-/* The instruction that the thread is at, in Python's code; 0: it runs without the interpreter's lock. */
+/* The thread's current Python instruction; 0: it runs without the interpreter's lock. */
 static __always_inline __u64 python_place(void)
 {
 	struct python_frame frame;
@@ -98,7 +107,7 @@ static __always_inline __u64 python_place(void)
 	return thread && current_frame(&frame, thread) ? frame.instruction : 0;
 }
 
-/* A frame begins within a call of f0. */
+/* A frame begins within a call to f0. */
 static __always_inline void time_python_call(struct wp_drill_thread *t)
 {
 	__u64 now = bpf_ktime_get_ns(), time = now - t->python_began_at;
@@ -144,7 +153,7 @@ static __always_inline int enter_python(void)
 		return 0;
 	}
 	top = frame_at(t, depth - 1);
-	/* One beginning can pass two places. */
+	/* A frame's beginning can pass two places. */
 	if (top->sp == at)
 		return 0;
 	charge_stolen(t);
@@ -170,7 +179,7 @@ static __always_inline int enter_python(void)
 	child = top->node == WP_DRILL_OUTSIDE || top->sp != frame.previous ? NULL :
 									     bpf_map_lookup_elem(&edges, &edge);
 	if (child) {
-		/* Its own probes are taken off where the node's time is read. */
+		/* Its own probes are taken off with the node's time. */
 		t->python_calls--;
 		open_frame(t, at, *function, child->node);
 	} else if (bpf_map_lookup_elem(&callers, function)) {
@@ -179,7 +188,7 @@ static __always_inline int enter_python(void)
 	return 0;
 }
 
-/* At the probe function__return: a function returns, is left by an exception, or a generator has its next value. */
+/* At the probe function__return: a function returns, an exception unwinds it, or a generator has its next value. */
 static __always_inline int leave_python(void)
 {
 	__u64 now = bpf_ktime_get_ns(), who = (__u32)bpf_get_current_pid_tgid(), at;
@@ -208,7 +217,7 @@ static __always_inline int leave_python(void)
 		t->python_balance--;
 		return 0;
 	}
-	/* Those above it went on elsewhere: a thread of several stacks. */
+	/* The frames above went on elsewhere: a thread with several stacks. */
 	if (found < depth)
 		t->left += depth - found;
 	top = frame_at(t, found - 1);
@@ -231,7 +240,7 @@ static __always_inline int leave_python(void)
 		if (t->python_balance)
 			__sync_fetch_and_add(&python_unbalanced, 1);
 		if (t->left) {
-			/* The parts of the one call and of another cannot be distinguished. */
+			/* The parts of two calls cannot be distinguished. */
 			__sync_fetch_and_add(&left, 1);
 			t->plan = 0;
 		}

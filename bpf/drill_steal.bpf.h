@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The time that the hypervisor stole from a measured call: for drill.bpf.c. KVM counts for each CPU how long it was ready but
- * did not run, and updates the count before the guest continues.
+ * The time that the hypervisor stole from a measured call. KVM counts for each CPU how long it was ready but did not run, and
+ * updates the count before the guest continues.
  *
- * The count is read where the call is looked at anyway: at the probes of its functions, at switches of its thread, and at both
- * ends of interrupts. If it is larger than at the last such moment, and the thread was on this CPU since then, the difference is
- * time of the innermost node. A tick is due when a CPU comes back, so that stolen time mostly lies directly before an interrupt
- * begins, and in none. Where it lies in one, it is no time of that interrupt.
+ * The count is read wherever the call is looked at anyway: at its functions' probes, at its thread's switches, and at both ends
+ * of interrupts. If it grew since the last look, and the thread was on this CPU since then, the difference is the innermost
+ * node's time. A tick is due when a CPU comes back, so stolen time mostly lies directly before an interrupt begins, and inside
+ * none. Inside an interrupt, it is not the interrupt's time.
  */
 #ifndef WAKEPATH_DRILL_STEAL_BPF_H
 #define WAKEPATH_DRILL_STEAL_BPF_H
 
-/* Written by user space: bytes from a CPU's run queue to KVM's count of that CPU's stolen time; 0: no time was ever stolen, or
-   nobody says it. */
+#include "drill_state.bpf.h"
+#include "drill_stubs.bpf.h"
+
+/*
+ * Written by user space: bytes from a CPU's run queue to KVM's count of the CPU's stolen time; 0: no time was ever stolen, or
+ * the place is not known.
+ */
 __s64 steal_behind_run_queue = 0;
 
-/* The scheduler's own count of stolen time lags behind, and is never ahead. */
+/* The scheduler's own stolen time count lags behind, and is never ahead. */
 #define MAX_BEHIND_NS 10000000000ull
 
 struct steal_place {
-	__u64 at; /* the address of the count; 0: not known yet */
-	__u64 is_none; /* the value there cannot be a count of stolen time */
+	__u64 at; /* the count's address; 0: not known yet */
+	__u64 is_none; /* the value there cannot be stolen time */
 };
 
 struct {
@@ -37,7 +42,7 @@ static __always_inline __u64 stolen_at(__u64 at)
 	return bpf_probe_read_kernel(&ns, sizeof(ns), (void *)at) ? 0 : ns;
 }
 
-/* The run queue of a thread that runs is that of this CPU. */
+/* A running thread's run queue is this CPU's. */
 static __always_inline void learn_steal_place(struct steal_place *place)
 {
 	struct cfs_rq *queue = BPF_CORE_READ(bpf_get_current_task_btf(), se.cfs_rq);
@@ -45,7 +50,7 @@ static __always_inline void learn_steal_place(struct steal_place *place)
 	__u64 found, known;
 
 	place->is_none = 1;
-	/* Absent in kernels without group scheduling, and in those that do not count it. */
+	/* Absent in kernels without group scheduling, and in kernels that do not count stolen time. */
 	if (!bpf_core_field_exists(queue->rq))
 		return;
 	rq = BPF_CORE_READ(queue, rq);
@@ -59,7 +64,7 @@ static __always_inline void learn_steal_place(struct steal_place *place)
 	place->is_none = 0;
 }
 
-/* All time that was stolen from this CPU, ns; 0: not known. */
+/* This CPU's total stolen time, ns; 0: not known. */
 static __always_inline __u64 stolen_ever(void)
 {
 	struct steal_place *place;
@@ -74,8 +79,8 @@ static __always_inline __u64 stolen_ever(void)
 }
 
 /*
- * Time that was stolen since the last look at the call is that of its innermost node: to be called before that changes. Returns
- * the time, ns. Goroutines change their threads unseen, so that it is not known whether one was on this CPU since then.
+ * Charges the time stolen since the last look to the call's innermost node; call it before the node changes. Returns the time,
+ * ns. Goroutines change threads unseen, so it is not known whether a goroutine was on this CPU since then.
  */
 static __noinline __u64 charge_stolen(struct wp_drill_thread *t)
 {

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * The list of open calls that stubs in the process keep (crates/inject/src/stub.rs), as drill.bpf.c sees it and adds to it:
- * for the maps and variables of that file.
- */
+/* The stubs' list of open calls in the process (crates/inject/src/stub.rs), as drill.bpf.c reads and extends it. */
 #ifndef WAKEPATH_DRILL_STUBS_BPF_H
 #define WAKEPATH_DRILL_STUBS_BPF_H
 
+#include "drill_state.bpf.h"
+
 /* Whether stubs in the process measure. */
 const volatile __u32 with_stubs = 0;
-/* Where the process has mapped `stub_states`. */
+/* The address at which the process has mapped `stub_states`. */
 __u64 stub_states_at = 0;
 
-/* The process has it mapped too, where stubs measure. */
+/* With stubs, the process has mapped it too. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -20,7 +19,7 @@ struct {
 	__type(value, struct wp_stub_shared);
 } stub_states SEC(".maps");
 
-/* The state of a thread that stubs measure in, or NULL. */
+/* The state of a thread with measuring stubs, or NULL. */
 static __always_inline struct wp_stub_state *stub_state(struct wp_drill_thread *t)
 {
 	struct wp_stub_shared *shared;
@@ -33,7 +32,7 @@ static __always_inline struct wp_stub_state *stub_state(struct wp_drill_thread *
 	return shared ? &shared->states[index & (WP_STUB_THREADS - 1)] : NULL;
 }
 
-/* Where a call that a probe sees stands, as the process sees it. */
+/* The address, in the process, for a call seen by a probe. */
 static __always_inline __u64 call_at(struct wp_drill_thread *t, __u32 depth)
 {
 	return stub_states_at + offsetof(struct wp_stub_shared, states) + (t->state - 1) * sizeof(struct wp_stub_state) +
@@ -41,8 +40,8 @@ static __always_inline __u64 call_at(struct wp_drill_thread *t, __u32 depth)
 }
 
 /*
- * Where stubs in the process measure, the calls that probes see are in their list too, at a place by their depth: a call below
- * one of these finds its parent in it.
+ * With stubs, their list has the calls seen by probes too, at a place by their depth: so a call below them finds its parent in
+ * the list.
  */
 static __always_inline void list_call(struct wp_drill_thread *t, struct wp_drill_frame *frame, __u32 depth)
 {
@@ -62,7 +61,7 @@ static __always_inline void list_call(struct wp_drill_thread *t, struct wp_drill
 	state->innermost = call_at(t, depth);
 }
 
-/* A call of f0 begins, whose parts stubs measure: from now on, in this thread. */
+/* A call to f0 begins: from now on, stubs measure in this thread. */
 static __always_inline void begin_stubs(struct wp_drill_thread *t)
 {
 	__u64 pointer = BPF_CORE_READ(bpf_get_current_task_btf(), thread.fsbase), from = (pointer >> 12) ^ (pointer >> 23);
@@ -90,7 +89,7 @@ static __always_inline void begin_stubs(struct wp_drill_thread *t)
 	t->stub_call = bpf_ktime_get_ns();
 }
 
-/* A call of f0 is over: stubs measure nothing in this thread until the next one. */
+/* A call to f0 is over: stubs measure nothing in this thread until the next call. */
 static __always_inline void end_stubs(struct wp_drill_thread *t, bool is_wanted)
 {
 	struct wp_stub_state *state = stub_state(t);
@@ -108,7 +107,7 @@ static __always_inline void end_stubs(struct wp_drill_thread *t, bool is_wanted)
 		bpf_probe_read_kernel(t->stubs, sizeof(t->stubs), state->nodes);
 }
 
-/* The innermost node of the thread that runs. */
+/* The running thread's innermost node. */
 static __always_inline __u32 innermost_node(struct wp_drill_thread *t)
 {
 	struct wp_stub_state *state = stub_state(t);
@@ -120,8 +119,8 @@ static __always_inline __u32 innermost_node(struct wp_drill_thread *t)
 }
 
 /*
- * The node that a call belongs to, by the list that the stubs keep: the innermost call that is not left is the parent's, and,
- * where its frame is known, no other one of that function lies between. -1: none.
+ * A call's node by the stubs' list: the parent is the innermost call that has not been unwound. If the parent's frame is
+ * known, no other call to its function may lie between. -1: none.
  */
 static __always_inline int child_of_list(struct pt_regs *ctx, struct wp_drill_thread *t, __u64 sp, struct wp_drill_edge *edge)
 {
@@ -138,7 +137,7 @@ static __always_inline int child_of_list(struct pt_regs *ctx, struct wp_drill_th
 			return -1;
 		edge->parent = call.node;
 		if (call.slot == sp) {
-			/* By a jump of that function, in place of a call. */
+			/* By a jump from this function, instead of a call. */
 			edge->returns_to = 0;
 			child = bpf_map_lookup_elem(&edges, edge);
 			if (child)

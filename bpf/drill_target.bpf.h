@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * Where indirect calls go: for drill.bpf.c, in whose variables the process stands.
- */
+/* Targets of indirect calls. */
 #ifndef WAKEPATH_DRILL_TARGET_BPF_H
 #define WAKEPATH_DRILL_TARGET_BPF_H
+
+#include "drill_state.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -12,7 +12,7 @@ struct {
 	__type(value, struct wp_drill_operand);
 } operands SEC(".maps");
 
-/* How often an indirect call went where. */
+/* The number of calls by call site and target. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -20,7 +20,10 @@ struct {
 	__type(value, __u64);
 } targets SEC(".maps");
 
-/* The verifier allows only fixed places of the context to be read: a load for each, which the compiler would join. */
+/*
+ * The verifier allows reads only at fixed places in the context: a load for each register, which the compiler would
+ * join.
+ */
 #define REGISTER(number, name)                  \
 	case number:                            \
 		value = ctx->name;              \
@@ -63,7 +66,7 @@ static __always_inline void count_target(__u32 site, __u64 address)
 		bpf_map_update_elem(&targets, &target, &one, BPF_ANY);
 }
 
-/* At an indirect call: where it goes. */
+/* At an indirect call: counts its target. */
 static __always_inline int call_indirectly(struct pt_regs *ctx, bool of_kernel)
 {
 	__u32 site = (__u32)bpf_get_attach_cookie(ctx);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The descriptor that ends a wait in epoll_wait. The kernel's set of descriptors is a tree and cannot be walked here, but
- * whatever becomes ready is appended to a list before a thread is woken for it:
+ * The descriptor that ends a wait in epoll_wait. The kernel's descriptor set is a tree and cannot be walked here, but
+ * each ready descriptor is appended to a list before a thread is woken for it:
  *
- * 1. At a wake-up, the registers of the woken thread show whether it is in such a call, and on which descriptor.
- * 2. The thread must be the first in the queue of that set: it may sleep elsewhere in the same call.
- * 3. The newest entry of the list of ready descriptors is then what it is woken for; an empty list means a time-out or
- *    a signal. While another thread takes entries out, new ones go to a second list, the newest first.
+ * 1. At a wake-up, the woken thread's registers show whether it is in such a call, and on which descriptor.
+ * 2. The thread must be the first in the set's queue: it may sleep elsewhere in the same call.
+ * 3. Then it is woken for the newest entry in the list of ready descriptors; an empty list means a time-out or a signal.
+ *    While another thread takes entries out, new entries go to a second list, newest first.
  *
- * The list's lock is not taken: each entry has a pointer to its set, which has one to its file, and these must agree.
- * Without types by name (before 6.2), or on kernels that have other structures, nothing is said.
+ * The list's lock is not taken: each entry points to its set, the set to its file, and these must agree. Without types by
+ * name (before 6.2), or with other kernel structures, nothing is recorded.
  */
 #ifndef WAKEPATH_EPOLL_H
 #define WAKEPATH_EPOLL_H
@@ -23,13 +23,13 @@ static __always_inline bool is_epoll(__u64 call)
 	return call == SYS_epoll_wait || call == SYS_epoll_pwait || call == SYS_epoll_pwait2;
 }
 
-/* The file that is open as `fd`; 0 for none. */
+/* The file open as `fd`; 0 for none. */
 static __always_inline __u64 open_file(struct fdtable *table, __u64 fd)
 {
 	return fd < table->max_fds ? word_at(table->fd + fd) : 0;
 }
 
-/* The newest entry of the ready lists, NO_ENTRY or NOT_KNOWN. */
+/* The newest entry in the ready lists, NO_ENTRY or NOT_KNOWN. */
 enum { NO_ENTRY = 0, NOT_KNOWN = 1 };
 
 static __always_inline __u64 newest_entry(struct eventpoll *ep)
@@ -46,7 +46,7 @@ static __always_inline __u64 newest_entry(struct eventpoll *ep)
 }
 
 /*
- * The descriptor for which `task` is woken, in a call with these registers: its number, WP_NOTHING_READY, or
+ * The descriptor for which `task` is woken in a call with these registers: its number, WP_NOTHING_READY, or
  * WP_READY_UNKNOWN.
  */
 static __noinline __u64 ready_descriptor(struct task_struct *task, struct pt_regs *regs)

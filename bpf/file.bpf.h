@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The file behind the descriptor that a thread blocks on: recorded once for each CPU, process, descriptor and
- * inode (descriptors and the kernel's file structures are reused; inode numbers and kinds distinguish them).
+ * The file behind a blocking descriptor: recorded once for each CPU, process, descriptor and inode
+ * (descriptors and the kernel's file structures are reused; inode numbers and kinds distinguish them).
  */
 #ifndef WAKEPATH_FILE_H
 #define WAKEPATH_FILE_H
@@ -22,7 +22,7 @@ struct {
 	__type(value, struct file_cache);
 } file_caches SEC(".maps") __weak;
 
-/* Whether the first argument of a system call is a descriptor on which the call may block. */
+/* Whether a system call's first argument is a descriptor on which the call may block. */
 static __always_inline bool takes_descriptor(__u32 call)
 {
 	switch (call) {
@@ -46,7 +46,7 @@ struct descriptor {
 	struct file *file;
 	struct inode *inode;
 	__u64 number;
-	__u64 kind; /* anonymous files have one inode together, and differ by their operations */
+	__u64 kind; /* anonymous files share an inode, and differ by their operations */
 	__u32 device;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * A flow's id: a hash of addresses, ports and protocol in the direction of travel, so that the
- * sender's and the receiver's records of a packet carry the same.
+ * A flow's id: a hash of addresses, ports and protocol in the direction of travel, so the sender's and
+ * the receiver's records of a packet carry the same id.
  */
 #ifndef WAKEPATH_FLOW_H
 #define WAKEPATH_FLOW_H
@@ -28,12 +28,12 @@ static __always_inline __u64 flow_id(const struct tuple *t)
 	return h;
 }
 
-/* One load if the verifier knows the type of the pointer, else a call of the kernel. */
+/* A load if the verifier knows the pointer's type, otherwise a kernel call. */
 #define READ_SOCKET(typed, sk, member) (typed ? (sk)->member : BPF_CORE_READ(sk, member))
 
 /*
- * The flow that arrives at a socket; false if the socket has no peer, or is of another family. `typed`:
- * `sk` is an argument of the tracepoint, not an address found in memory.
+ * A socket's incoming flow; false if the socket has no peer, or another address family. `typed`: `sk`
+ * is an argument of the tracepoint, not an address found in memory.
  */
 static __always_inline bool socket_tuple(struct tuple *t, struct sock *sk, const bool typed)
 {

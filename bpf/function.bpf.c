@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/*
- * Records each call of the chosen functions when it ends: a window whose path can be explained.
- */
+/* Records each call to the chosen functions when it ends: a window whose path can be explained. */
 #include "steal.bpf.h"
 
-/* Time that the hypervisor stole before the beginning of a call is not the call's; time since then is. */
+/* Time stolen by the hypervisor before a call begins is not the call's; time stolen since then is. */
 static __always_inline __u64 stamp(void)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -40,7 +38,7 @@ static __always_inline void call_left(__u32 target, __u32 thread, __u64 from)
 	call_record(target, thread, from, WP_FUNCTION_LEFT);
 }
 
-/* The numbers of calls that are not recorded, by CPU. */
+/* The number of unrecorded calls, by CPU. */
 enum { CROWDED /* there was no room */, UNSEEN /* it is not known when they returned */ };
 
 struct {

@@ -1,51 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Matches entries and returns of user functions to calls. A thread's open calls of a function are a stack of
- * (stamp, stack pointer). A return belongs to the entry with its stack pointer; calls above it, and calls below
- * the stack pointer of a new entry, were unwound without returning (longjmp, an exception), as are calls that
- * are open when their thread ends or executes another program. For Go, read goroutine instead of thread. For
- * functions of the kernel, see kernel_function.bpf.h.
- *
- * A file that includes this one defines before: call_ended, call_left (unwound), call_crowded (not counted for
- * want of room), call_unseen (its beginning or return was missed); and stamp, the time.
+ * Matches entries and returns of user functions to calls. A thread's open calls to a function are a stack of (stamp,
+ * stack pointer). A return belongs to the entry with its stack pointer. Calls above it, and calls below a new entry's
+ * stack pointer, were unwound (longjmp, an exception), and so are calls still open when their thread ends or executes
+ * another program. For Go, read goroutine instead of thread. For kernel functions, see kernel_function.bpf.h.
  */
 #ifndef WAKEPATH_FUNCTION_H
 #define WAKEPATH_FUNCTION_H
 
-#include "calls.bpf.h"
+#include "open_calls.bpf.h"
 
-/* A flag in a probe's cookie, beside the target's number: the function is Go's. */
-#define WP_GO (1ull << 32)
-/* The function never returns. */
-#define WP_NEVER (1ull << 33)
-/* A thread may continue on another stack within the function. */
-#define WP_SWITCHES (1ull << 34)
-
-/* Calls of a function that a thread can have open at once. */
-#define DEEPEST 8
-
-/* Number of functions at once, at most. */
+/* The maximum number of functions at once. */
 #define MAX_FUNCTIONS 64
 
-struct open_call {
-	__u64 at;
-	__u64 sp;
-	__u64 thread; /* the thread in which it began */
-};
-
-struct open_calls {
-	__u64 depth;
-	struct open_call calls[DEEPEST];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct begun_key);
-	__type(value, struct open_calls);
-} open_functions SEC(".maps");
-
-/* Processes that made calls of Go's functions. */
+/* Processes that called Go functions. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -53,22 +21,21 @@ struct {
 	__type(value, __u8);
 } go_processes SEC(".maps");
 
-/* Entries further apart than this are on other stacks: signal handlers, coroutines. */
+/* Entries further apart than this are on different stacks: signal handlers, coroutines. */
 #define ONE_STACK (8ull << 20)
 
-/* The thread or goroutine of a call, and its place on the stack. */
+/* A call's thread or goroutine, and its place on the stack. */
 struct place {
 	struct begun_key key;
 	__u64 sp;
-	__u64 one_stack; /* the largest distance of two places on one stack */
+	__u64 one_stack; /* the largest distance of two places on the same stack */
 };
 
 /*
- * A goroutine may continue in another thread, and its stack moves, and grows up to a gigabyte. It is identified by
- * r14 (in Go's register ABI, from Go 1.17): the address of a `g`, which begins with the lowest and the highest
- * address of its stack. When Go moves a stack, it copies the used part to the end of the new stack, so that the
- * distance of a place from the end stays. Two processes may have a `g` at the same address. False if r14
- * holds no `g`.
+ * A goroutine may continue in another thread, and its stack moves, and grows up to a gigabyte. r14 identifies it (in
+ * Go's register ABI, from Go 1.17): the address of a `g`, which begins with its stack's lowest and highest address.
+ * When Go moves a stack, it copies the used part to the end of the new stack, so each place keeps its distance from the
+ * end. Two processes may have a `g` at the same address. False if r14 holds no `g`.
  */
 static __always_inline bool find_place(struct pt_regs *ctx, struct place *place)
 {
@@ -90,45 +57,9 @@ static __always_inline bool find_place(struct pt_regs *ctx, struct place *place)
 	return true;
 }
 
-/* The verifier needs the mask, which the compiler would remove as superfluous. */
-static __always_inline struct open_call *last_of(struct open_calls *open, __u64 depth)
-{
-	__u64 place = depth - 1;
-
-	asm volatile("" : "+r"(place));
-	return &open->calls[place & (DEEPEST - 1)];
-}
-
-/* The first open call of this function in this thread or goroutine. */
-static __always_inline void open_first(struct begun_key *key, __u64 sp, __u64 self)
-{
-	struct open_calls first = { 1, { { 0, sp, (__u32)self } } };
-
-	first.calls[0].at = stamp();
-	if (bpf_map_update_elem(&open_functions, key, &first, BPF_ANY))
-		call_crowded((__u32)key->target);
-}
-
-/* A call within `depth` open ones, or in place of some that were unwound. */
-static __always_inline void open_another(struct open_calls *open, __u64 depth, __u32 target, __u64 sp, __u64 self)
-{
-	struct open_call *last;
-
-	if (depth >= DEEPEST) {
-		open->depth = depth;
-		call_crowded(target);
-		return;
-	}
-	last = last_of(open, depth + 1);
-	last->sp = sp;
-	last->thread = (__u32)self;
-	last->at = stamp();
-	open->depth = depth + 1;
-}
-
 /*
- * If a thread continues on other stacks within a call, calls end in any order: they are identified by their place
- * alone, and kept in no order. Removes the call at a place, if one is open there.
+ * If a thread continues on other stacks within a call, calls end in any order: their place alone identifies them, and
+ * they are kept in no order. Removes the open call at a place, if any.
  */
 static __always_inline bool take_out(struct open_calls *open, __u64 sp, __u64 *at)
 {
@@ -182,8 +113,8 @@ int function_enter(struct pt_regs *ctx)
 		call_left(target, self, at);
 	depth = open->depth;
 	/*
-	 * The stack grows down: open calls lie above. A call at the same place as this one has ended too,
-	 * unless it came here by a jump, which is rarer than a loop around a call that throws.
+	 * The stack grows down: open calls lie above. An earlier call at the same place has ended too, unless it came
+	 * here by a jump, which is rarer than a loop around a throwing call.
 	 */
 #pragma unroll
 	for (int i = 0; i < DEEPEST; i++) {
@@ -232,7 +163,7 @@ static __always_inline int leaves(struct pt_regs *ctx, __u64 above)
 			open->depth = depth - 1;
 			return 0;
 		}
-		/* The call began before the probe did, or recursion was too deep. */
+		/* The call began before the probe existed, or recursion was too deep. */
 		if (last->sp > place.sp)
 			break;
 		call_left(target, self, last->at);
@@ -248,7 +179,7 @@ int function_return(struct pt_regs *ctx)
 	return leaves(ctx, 8);
 }
 
-/* At a return instruction of a function whose return address must not be replaced. */
+/* At a return instruction, for functions whose return address must not be replaced. */
 SEC("uprobe")
 int function_leave(struct pt_regs *ctx)
 {
@@ -260,7 +191,7 @@ int function_leave(struct pt_regs *ctx)
 /* The number of functions. */
 __weak const volatile __u32 function_targets = 0;
 
-/* The open calls of a function on a stack that is gone were unwound. */
+/* The function's open calls on a vanished stack were unwound. */
 static __noinline int leave_all(__u64 whose, __u32 tid, __u32 target)
 {
 	struct begun_key key = { whose, target };
@@ -282,7 +213,7 @@ static __noinline int leave_all(__u64 whose, __u32 tid, __u32 target)
 	return 0;
 }
 
-/* An exec does not end the kernel functions that `task` is in. */
+/* An exec does not end the kernel functions in which `task` is. */
 static __always_inline int stack_is_gone(__u32 tid, struct task_struct *task, bool ends)
 {
 	if (!is_followed(task->tgid))
@@ -304,14 +235,14 @@ int BPF_PROG(function_exit, struct task_struct *task)
 	return stack_is_gone(task->pid, task, true);
 }
 
-/* The thread that calls exec has the number of its process from then on. */
+/* From then on, the exec's thread has its process's number. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(function_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
 	return stack_is_gone(old_pid, task, false);
 }
 
-/* The open calls of the goroutines of a process. */
+/* Counts the open calls of a process's goroutines as unwound. */
 static long leave_goroutine(void *map, struct begun_key *key, struct open_calls *open, __u32 *tgid)
 {
 	__u32 target = (__u32)key->target;
@@ -332,10 +263,10 @@ static long leave_goroutine(void *map, struct begun_key *key, struct open_calls 
 
 static __always_inline int goroutines_are_gone(__u32 tgid)
 {
-	/* The last two threads may end at once, and both find no other alive: one takes the process out, and counts. */
+	/* The last two threads may end at once, and both find no other alive: whichever removes the process counts. */
 	if (bpf_map_delete_elem(&go_processes, &tgid))
 		return 0;
-	/* This needs Linux 5.13: separate programs, loaded only if a function is Go's. */
+	/* This needs Linux 5.13: separate programs, loaded only for Go functions. */
 	bpf_for_each_map_elem(&open_functions, leave_goroutine, &tgid, 0);
 	return 0;
 }

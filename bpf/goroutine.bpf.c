@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Goroutines: where the scheduler of a Go program parks one, makes one ready, lets a thread run one, and where a span
- * of OpenTelemetry's SDK begins in one.
+ * Goroutines: where a Go program's scheduler parks a goroutine, makes it ready, lets a thread run it, and where a span of
+ * OpenTelemetry's SDK begins in it.
  *
- * Each probe stands behind the check of the stack's size at the beginning of a function, where the arguments are still in
- * the registers of Go's ABI: ax, bx, cx, and r14 for the `g` that runs. The functions of the scheduler run on the thread's
- * own `g`, g0, so that the goroutine that acts is another: `g0.m.curg`. Where something cannot be read it is 0, which is no
- * goroutine.
+ * Each probe stands behind the stack size check at the beginning of a function, where the arguments are still in the Go ABI's
+ * registers: ax, bx, cx, and r14 for the running `g`. The scheduler's functions run on the thread's own `g`, g0, so the acting
+ * goroutine is another: `g0.m.curg`. A value that cannot be read is 0, which is no goroutine.
  */
 #include "ring.bpf.h"
 
-/* The offsets of fields in the runtime's structures, by the number of the program: `GoOffsets` of crates/functions. */
+/* Field offsets in the runtime's structures, by program number: `GoOffsets` in crates/functions. */
 struct go_offsets {
 	__u64 goid;
 	__u64 m;
 	__u64 curg;
-	__u64 parent; /* the number of the goroutine that started it; 0: there is none */
+	__u64 parent; /* its creator's number; 0: the runtime has no such field */
 	__u64 start_pc; /* the function in which it begins; with `parent` */
-	__u64 pc; /* where it runs on */
+	__u64 pc; /* where it resumes */
 };
 
 struct {
@@ -39,13 +38,16 @@ static __always_inline __u64 number_of(const struct go_offsets *offsets, __u64 g
 	return g ? read_word(g + offsets->goid) : 0;
 }
 
-/* The address of the function in which a goroutine began. It is recorded as the goroutine leaves its thread: as it runs, the record has its parent. */
+/*
+ * The address of the function in which a goroutine began. It is recorded as the goroutine leaves its thread: as it runs, the
+ * record has its parent.
+ */
 static __always_inline __u64 began_in(const struct go_offsets *offsets, __u64 g)
 {
 	return offsets->parent && g ? read_word(g + offsets->start_pc) : 0;
 }
 
-/* A record of a step of the goroutine whose `g` is at this address; the caller submits it. */
+/* A record for a step of the goroutine with its `g` at this address; the caller submits it. */
 static __always_inline struct wp_goroutine *step_of(const struct go_offsets *offsets, __u32 program, __u8 step, __u64 g)
 {
 	__u64 self = bpf_get_current_pid_tgid();
@@ -65,8 +67,8 @@ static __always_inline struct wp_goroutine *step_of(const struct go_offsets *off
 }
 
 /*
- * A program that is run at a step of the goroutine whose `g` is at this address. Its body fills the rest of the record `r`; it
- * has `ctx`, the registers, and `offsets`, those of the Go program.
+ * A program for a step of the goroutine with its `g` at this address. Its body fills the rest of the record `r`; it has `ctx`,
+ * the registers, and `offsets`, the Go program's offsets.
  */
 #define GO_STEP(name, step, g)                                                                                        \
 	static __always_inline void name##_body(struct pt_regs *ctx, const struct go_offsets *offsets,                \
@@ -107,7 +109,7 @@ GO_STEP(go_ready, WP_GO_READY, ctx->ax)
 /* execute(gp, ...), on g0. */
 GO_STEP(go_run, WP_GO_RUNS, ctx->ax)
 {
-	/* One that has run before goes on behind the call that it left by. */
+	/* A goroutine that has run before resumes behind its last call. */
 	if (offsets->parent && read_word(ctx->ax + offsets->pc) == read_word(ctx->ax + offsets->start_pc))
 		r->by = read_word(ctx->ax + offsets->parent);
 }
@@ -124,16 +126,16 @@ GO_STEP(go_end, WP_GO_ENDS, ctx->ax)
 	r->by = began_in(offsets, ctx->ax);
 }
 
-/* struct SpanContext: the trace's id, the span's id, flags, the trace's state, whether it is remote. */
+/* struct SpanContext: trace id, span id, flags, trace state, whether it is remote. */
 #define SPAN_CONTEXT_BYTES 64
 
 /*
- * (*tracer).newRecordingSpan(..., psc, sc SpanContext, ...), in the goroutine. Structures with arrays are passed on the
- * stack, behind the return address: the parent's context, then the span's.
+ * (*tracer).newRecordingSpan(..., psc, sc SpanContext, ...), in the goroutine. Structures with arrays are passed on the stack,
+ * behind the return address: the parent's context, then the span's.
  */
 GO_STEP(go_span, WP_GO_SPAN, ctx->r14)
 {
-	/* Where it cannot be read the ids stay 0, which no span has. */
+	/* If it cannot be read, the ids stay 0, unlike any span's. */
 	bpf_probe_read_user(r->trace, sizeof(r->trace) + sizeof(r->span), (void *)(ctx->sp + 8 + SPAN_CONTEXT_BYTES));
 }
 

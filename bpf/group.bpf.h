@@ -3,10 +3,10 @@
  * Grouping of latencies: each process, thread or cgroup has counts of its own.
  *
  * A process or thread is identified by its number and its start, since numbers are reused. The number of groups is
- * limited; latencies of later ones are counted where all are counted without grouping. So the groups
- * and that rest are the whole, and each latency is in one of them.
+ * limited; latencies of later groups are counted where all are counted without grouping. So the groups and this
+ * rest are the whole, and each latency is counted in exactly one place.
  *
- * The counts of a group are not per CPU: a thread runs on one CPU at a time, and per-CPU counts would need a
+ * A group's counts are not per CPU: a thread runs on a single CPU at a time, and per-CPU counts would need a
  * hundred times the memory on a large machine.
  */
 #ifndef WAKEPATH_GROUP_H
@@ -19,7 +19,7 @@
 #include "cgroup.bpf.h"
 #include "latency.h"
 
-/* One of `enum wp_by`. */
+/* A value of `enum wp_by`. */
 const volatile __u32 told_apart_by = WP_BY_NOBODY;
 
 /* max_entries is set before loading. */
@@ -30,7 +30,7 @@ struct {
 	__type(value, struct wp_distribution);
 } groups SEC(".maps");
 
-/* The last name of each process or thread that has counts. */
+/* The last name of each process or thread with counts. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -38,7 +38,7 @@ struct {
 	__type(value, struct wp_group_name);
 } group_names SEC(".maps");
 
-/* The counts that a group begins with, which are too large for a program's stack. */
+/* A new group's counts, which are too large for a program's stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -85,7 +85,7 @@ static __always_inline void name_group(struct task_struct *task, struct wp_group
 	bpf_map_update_elem(&group_names, group, &name, BPF_NOEXIST);
 }
 
-/* The counts of the group of `task`; NULL if there is no room for it. */
+/* The counts for the group of `task`; NULL if there is no room for it. */
 static __always_inline struct wp_distribution *group_distribution(__u32 target, struct task_struct *task)
 {
 	struct wp_group_of_target key = { .target = target };

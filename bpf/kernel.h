@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The kernel types that the programs read, with only the members that they read.
+ * The kernel types that the programs read, with only the members that they need.
  *
- * Offsets here mean nothing: preserve_access_index makes the loader find each member in the
- * running kernel's BTF (CO-RE), so one object serves all kernels and no build needs a kernel's
- * headers. A name with a ___suffix is the same type in another version of the kernel.
+ * Offsets here mean nothing: with preserve_access_index the loader finds each member in the running kernel's
+ * BTF (CO-RE), so the same object serves all kernels and no build needs kernel headers. A name with a
+ * ___suffix is the same type in another kernel version.
  */
 #ifndef WAKEPATH_KERNEL_H
 #define WAKEPATH_KERNEL_H
@@ -38,11 +38,11 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
-/* The kernel's error for a key that exists. */
+/* The kernel's error for an existing key. */
 enum { EEXIST = 17 };
 #define BPF_F_CURRENT_CPU 0xffffffffULL
 enum { BPF_F_RDONLY = 8, BPF_F_MMAPABLE = 1024, BPF_F_USER_STACK = 256 };
-/* BPF_RB_NO_WAKEUP: the consumer polls; a wake-up for each record would itself be recorded. */
+/* BPF_RB_NO_WAKEUP: the consumer polls; each wake-up would itself be recorded. */
 enum { BPF_RB_NO_WAKEUP = 1 };
 
 struct task_struct;
@@ -77,13 +77,13 @@ struct thread_info {
 	__u32 cpu;
 };
 
-/* A pointer in memory, with a type that every kernel has. */
+/* A pointer in memory; every kernel has this type. */
 struct list_head {
 	struct list_head *next;
 	struct list_head *prev;
 };
 
-/* A number of 64 bits in memory, with a type that every kernel has. */
+/* A 64-bit number in memory; every kernel has this type. */
 struct timespec64 {
 	__s64 tv_sec;
 };
@@ -419,7 +419,7 @@ struct bpf_iter__task {
 
 #pragma clang attribute pop
 
-/* The registers of a sample, in the layout of x86-64 in which the kernel passes them to programs. */
+/* A sample's registers, in the x86-64 layout in which the kernel passes them to programs. */
 struct user_registers {
 	__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
 };
@@ -430,14 +430,14 @@ struct bpf_perf_event_data {
 	__u64 addr;
 };
 
-/* In the layout in which the kernel passes it to programs. */
+/* The kernel passes it to programs in this layout. */
 struct bpf_perf_event_value {
 	__u64 counter;
 	__u64 enabled;
 	__u64 running;
 };
 
-/* Values, not offsets that the loader relocates. */
+/* Values, not relocated offsets. */
 enum cgroup_subsys_id { cpu_cgrp_id = 1 };
 enum bpf_func_id { BPF_FUNC_loop = 181 };
 

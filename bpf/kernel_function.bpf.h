@@ -2,31 +2,33 @@
 /*
  * Entries and returns of kernel functions, by fentry and fexit: only these miss nothing silently. A return probe
  * (kretprobe) has a limited number of instances, and misses the returns of calls that begin while all are in
- * use; here the kernel skips only a program that already runs on that CPU, and counts that.
+ * use. Here the kernel skips a program only if it already runs on that CPU, and counts the skip.
  *
- * 1. The programs' argument lies in the trampoline's frame, on the caller's stack: both programs of one call get
- *    the same address, and a call within it gets a lower one. The address replaces the stack pointer.
- * 2. A thread is identified by its task, which an exec does not change, and which each idle thread has. Calls of
- *    an interrupt belong to the interrupted thread, on another stack.
- * 3. A kernel function returns, or its thread ends. So an open call that a later one contradicts has returned
+ * 1. The programs' argument lies in the trampoline's frame, on the caller's stack: both programs get the same
+ *    address for a call, and a nested call gets a lower address. The address replaces the stack pointer.
+ * 2. A task identifies a thread: an exec does not change it, and each idle thread has its own. An interrupt's
+ *    calls belong to the interrupted thread, on another stack.
+ * 3. A kernel function returns, or its thread ends. So an open call that contradicts a later call has returned
  *    unseen (its program was skipped, or the trampoline was replaced meanwhile), and is counted as unseen.
  * 4. A thread still calls functions after its end was reported; these calls return.
  *
- * The two programs below are never attached: user space loads a copy of them for each function.
+ * The two programs below are never attached: user space loads a copy for each function.
  */
 #ifndef WAKEPATH_KERNEL_FUNCTION_H
 #define WAKEPATH_KERNEL_FUNCTION_H
 
-/* The targets that are functions of the kernel, a bit for each. */
+#include "open_calls.bpf.h"
+
+/* The targets that are kernel functions, a bit for each. */
 __weak const volatile __u64 kernel_targets = 0;
 
-/* The size of a kernel stack: frames that are further apart are on different stacks. */
+/* A kernel stack's size: frames further apart are on different stacks. */
 #define ONE_KERNEL_STACK (16ull << 10)
 
-/* The flag of a thread that is about to end. */
+/* The flag of an ending thread. */
 #define PF_EXITING 0x00000004
 
-/* The place as a number, which the verifier requires for comparisons: the difference of two pointers. */
+/* The place as a number, which the verifier requires for comparisons: the difference between two pointers. */
 static __always_inline __u64 place_of(void *ctx)
 {
 	__u64 place = (__u64)ctx - (__u64)&everyone;
@@ -94,7 +96,7 @@ int kernel_leave(void *ctx)
 		depth--;
 		above++;
 	}
-	/* The call began before the probe did, recursion was too deep, or its entry was skipped. */
+	/* The call began before the probe existed, recursion was too deep, or its entry was skipped. */
 	if (!last || last->sp != place)
 		return 0;
 #pragma unroll

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Counts how long calls, waits and requests take, in log2 buckets for each CPU (T08 chapter 2), so that only
- * the counts leave the kernel.
+ * Counts how long calls, waits and requests take, in log2 buckets for each CPU (T08 chapter 2), so that only the
+ * counts leave the kernel.
  *
- * This is a separate object, none of which runs during a recording.
+ * This is a separate object, and none of its programs runs during a recording.
  *
  * 1. User and kernel functions: from the entry to the return (function.bpf.h, kernel_function.bpf.h).
- * 2. System calls: those with the numbers of the targets.
+ * 2. System calls: those with the targets' numbers.
  * 3. Run queue: from a wake-up, or a switch-out that leaves the thread runnable, to its switch-in.
- * 4. Block devices: from the moment when a request goes to the device to its completion.
- * 5. Locks of user space: futex waits whose expected value is that of a lock with waiters.
- * 6. Sleeping locks of the kernel: from the moment when a thread stops trying to the moment when it has the
- *    lock. It may stop trying several times, and wait for another lock meanwhile.
+ * 4. Block devices: from a request's start on the device to its completion.
+ * 5. User-space locks: futex waits that expect the value of a contended lock.
+ * 6. Sleeping kernel locks: from the thread's first pause in its attempts until it has the lock. It may pause
+ *    several times, and wait for another lock meanwhile.
  *
- * The unit is nanoseconds or cycles (stamp.bpf.h). The counts are one total or by group (group.bpf.h), but for
- * requests, whose process is not known.
+ * The unit is nanoseconds or cycles (stamp.bpf.h). The counts are a total or by group (group.bpf.h); requests,
+ * whose process is not known, have only a total.
  */
 #include "kernel.h"
 #include <bpf/bpf_core_read.h>
@@ -27,7 +27,7 @@
 #include "log2.bpf.h"
 #include "stamp.bpf.h"
 
-/* 0: no target; else the number of the target plus one. */
+/* 0: no target; else the target's number plus one. */
 const volatile __u16 target_of_call[WP_CALLS] = {};
 const volatile __u16 run_queue_target = 0;
 const volatile __u16 user_lock_target = 0;
@@ -45,7 +45,7 @@ struct {
 	__type(value, struct wp_distribution);
 } distributions SEC(".maps");
 
-/* The stamps of waits, calls and requests that have begun and not ended. */
+/* The beginnings of waits, calls and requests that have not ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -53,7 +53,7 @@ struct {
 	__type(value, __u64);
 } begun SEC(".maps");
 
-/* The counts of the group of `task`, or of all. */
+/* The counts for the group of `task`, or for all. */
 static __always_inline struct wp_distribution *distribution(__u32 target, struct task_struct *task)
 {
 	struct wp_distribution *of_group = NULL;
@@ -68,10 +68,7 @@ static __always_inline struct task_struct *current(void)
 	return (struct task_struct *)bpf_get_current_task();
 }
 
-/*
- * Programs may interrupt each other on one CPU (a request completes while a call ends), so the adds are
- * atomic.
- */
+/* Programs may interrupt each other on a CPU (a request completes while a call ends), so the adds are atomic. */
 static __always_inline void count(__u32 target, struct task_struct *task, __u64 latency)
 {
 	struct wp_distribution *d = distribution(target, task);
@@ -167,7 +164,7 @@ static __always_inline int runnable(struct task_struct *task)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
-	/* A thread that was about to sleep continues to run; its next wake-up or switch-out comes later. */
+	/* A thread about to sleep continues to run; its next wake-up or switch-out comes later. */
 	return runnable(task);
 }
 
@@ -190,7 +187,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 
 enum { LCB_F_SPIN = 1, LCB_F_PERCPU = 16 };
 
-/* The wait of one thread for a lock, for which others may wait too. */
+/* A thread's wait for a lock; other threads may wait for the same lock. */
 static __always_inline struct begun_key lock_wait(void *lock)
 {
 	__u64 thread = (__u32)bpf_get_current_pid_tgid();
@@ -207,7 +204,7 @@ int BPF_PROG(contention_begin, void *lock, unsigned int flags)
 
 	if (flags & (LCB_F_SPIN | LCB_F_PERCPU) || !is_followed(bpf_get_current_pid_tgid() >> 32))
 		return 0;
-	/* The wait began when the thread stopped trying for the first time. */
+	/* The wait began when the thread first stopped trying. */
 	failed = bpf_map_update_elem(&begun, &key, &now, BPF_NOEXIST);
 	if (failed && failed != -EEXIST)
 		crowded(kernel_lock_target - 1, current());
@@ -277,7 +274,7 @@ static __always_inline void call_crowded(__u32 target)
 	crowded(target, current());
 }
 
-/* The number of calls of kernel functions that returned unseen, by target. */
+/* The number of kernel function calls that returned unseen, by target. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, WP_TARGETS);

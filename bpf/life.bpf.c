@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/*
- * The life of threads: births, names, programs, deaths, and a snapshot of all threads at the start.
- */
+/* Forks, names, programs and ends of threads, and a snapshot of all threads at the start. */
 #include "cgroup.bpf.h"
 #include "file.bpf.h"
 #include "futex.h"
@@ -15,7 +13,7 @@ static __always_inline __u32 namespace_pid(struct task_struct *task)
 	if (!pid)
 		return 0;
 	level = BPF_CORE_READ(pid, level);
-	/* One upid for each level; the size of the type is that of the running kernel. */
+	/* A upid for each level; the type has the running kernel's size. */
 	bpf_probe_read_kernel(&number, sizeof(number),
 			      (void *)__builtin_preserve_access_index(&pid->numbers) +
 				      level * bpf_core_type_size(struct upid) +
@@ -142,8 +140,8 @@ int threads(struct bpf_iter__task *ctx)
 }
 
 /*
- * Whether a read of a process's memory may block: a thread writes to its mappings, or waits to, and may itself
- * hang. We would hang with it.
+ * Whether a read from a process's memory may block: a thread writes to its mappings, or waits to do so, and may itself
+ * hang. Then we would hang too.
  */
 static __always_inline bool is_mapping_held(struct task_struct *task)
 {
@@ -155,8 +153,8 @@ static __always_inline bool is_mapping_held(struct task_struct *task)
 }
 
 /*
- * The system calls in which threads were blocked when recording began: a process that hangs is examined while it hangs.
- * Sleepable, since the page of a lock word may not be in memory.
+ * The system calls in which threads were blocked when recording began: a hanging process is examined while it hangs.
+ * Sleepable, since a lock word's page may not be in memory.
  */
 SEC("iter.s/task")
 int blocked(struct bpf_iter__task *ctx)

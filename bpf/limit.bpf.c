@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The moments at which a cgroup's CPU limit stops throttling its threads. No tracepoint marks a thread's release: the
- * timer that hands out time again puts it back on its run queue, once a period or, with time that others did not
- * use, in between. Without this moment, a thread that was released and then waited for a busy CPU would
- * seem to have been throttled all the time. The timer runs on for some periods when no thread is throttled
- * any more: it then releases none.
+ * The times at which a cgroup's CPU limit stops throttling threads. No tracepoint marks a thread's release: the
+ * refilling timer puts it back on its run queue, once a period or, with time that others did not use, in between.
+ * Without this record, a thread that was released and then waited for a busy CPU would seem throttled all the time.
+ * The timer runs on for some periods without throttled threads: then it releases none.
  */
 #include "ring.bpf.h"
 

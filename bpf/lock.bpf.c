@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The kernel lock that a thread waits for, and the thread that held it when the wait began. Only sleeping locks:
- * a waiter that spins is running.
+ * The kernel lock for which a thread waits, and its owner when the wait began. Only sleeping locks: a spinning waiter
+ * is running.
  */
 #include "ring.bpf.h"
 
 enum { LCB_F_SPIN = 1, LCB_F_READ = 2, LCB_F_WRITE = 4, LCB_F_RT = 8, LCB_F_PERCPU = 16, LCB_F_MUTEX = 32 };
 
-/* The low bits of an owner word are flags of the lock. */
+/* An owner word's low bits are the lock's flags. */
 static __always_inline __u32 owner_tid(__u64 owner)
 {
 	struct task_struct *task = (struct task_struct *)(owner & ~7ULL);
@@ -16,9 +16,9 @@ static __always_inline __u32 owner_tid(__u64 owner)
 }
 
 /*
- * The threads whose wait was recorded, each with its lock. The end of a wait has no flags, so that only this map
- * distinguishes it from the end of a spinning wait for another lock, such as that of the first lock's wait queue.
- * Without its end, all later waits of the thread would be taken for waits for this lock.
+ * The threads with a recorded wait, each with its lock. The end of a wait has no flags, so only this map
+ * distinguishes it from the end of a spinning wait for another lock, such as the lock of the first lock's wait queue.
+ * Without its end, all the thread's later waits would count as waits for this lock.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -50,7 +50,10 @@ int BPF_PROG(contention_begin, void *lock, unsigned int flags)
 	else if ((flags & (LCB_F_READ | LCB_F_WRITE)) && !(flags & LCB_F_RT)) {
 		__u64 owner = BPF_CORE_READ((struct rw_semaphore *)lock, owner.counter);
 
-		/* Bit 0: readers hold it; the word then names the last reader that came, not the last that leaves. */
+		/*
+		 * Bit 0: readers hold it; then the word names the reader that came last, not the reader that leaves
+		 * last.
+		 */
 		r->owner = owner & 1 ? 0 : owner_tid(owner);
 	}
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);

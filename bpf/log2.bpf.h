@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The bucket of a latency. */
+/* A latency's bucket. */
 #ifndef WAKEPATH_LOG2_H
 #define WAKEPATH_LOG2_H
 
-/* The exponent of the largest power of two that is not above the value; 0 for 0. */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+
+/* The exponent of the largest power of two up to the value; 0 for 0. */
 static __always_inline __u32 log2_of(__u64 value)
 {
 	__u32 found = 0;

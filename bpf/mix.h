@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/*
- * A hash of words. Its values are compared only among our own, and need not withstand an attacker.
- */
+/* A hash of words. Its values are compared only with each other, and need not withstand an attacker. */
 #ifndef WAKEPATH_MIX_H
 #define WAKEPATH_MIX_H
+
+#include "types.h"
 
 static inline __attribute__((always_inline)) __u64 mix(__u64 h, __u64 v)
 {

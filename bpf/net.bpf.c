@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The packets that end waits, and their senders: TCP and UDP headers of packets that enter or leave the host.
+ * The packets that end waits, and their senders: TCP and UDP headers of packets entering or leaving the host.
  *
- * 1. A packet carries its flow's id: a hash of the addresses, ports and protocol in the direction
- *    of travel, so that sender and receiver compute the same.
- * 2. The meaning of an id is recorded once for each CPU and flow: a small direct-mapped cache on each CPU
- *    holds the flows that were recorded. A flow that another one has evicted is recorded again.
- * 3. Lengths are computed from the buffer and the header offsets, never from the IP length, which is 0 if the
- *    network card segments.
+ * 1. A packet carries its flow's id: a hash of the addresses, ports and protocol in the direction of travel, so sender and
+ *    receiver compute the same id.
+ * 2. An id's meaning is recorded once for each CPU and flow: a small direct-mapped cache on each CPU holds the recorded flows.
+ *    An evicted flow is recorded again.
+ * 3. Lengths are computed from the buffer and the header offsets, never from the IP length, which is 0 if the network card
+ *    segments.
  */
 #include "current.bpf.h"
 #include "flow.bpf.h"
@@ -26,7 +26,7 @@ struct {
 	__type(value, struct flow_cache);
 } flow_caches SEC(".maps");
 
-/* The parts of the network and transport headers that are read, in one copy. */
+/* The needed parts of the network and transport headers, in a single copy. */
 struct headers4 {
 	__u8 version_ihl, tos;
 	__be16 len, id, fragment;
@@ -80,8 +80,8 @@ static __always_inline void tell_flow(const struct tuple *t, __u64 flow)
 }
 
 /*
- * Copies words of a packet by loads, or in one call of the kernel where it does not let us name types: the call takes as
- * long as reading the clock. Where a load fails it finds zeros, which are no packet.
+ * Copies a packet's words by loads, or in a kernel call if the kernel does not let us name types: the call takes as long as
+ * reading the clock. A failed load gives zeros, which are no packet.
  */
 static __always_inline bool read_words(__u64 *words, const int count, const unsigned char *from)
 {
@@ -166,7 +166,7 @@ static __always_inline int packet(struct sk_buff *skb, __u8 direction, const uns
 	}
 	header_len += network - skb->data;
 	r->h.stamp = bpf_ktime_get_ns();
-	/* A wake-up for a socket comes before the next packet. After it, the wake-up is for another socket. */
+	/* A wake-up for a socket comes before the next packet. A later wake-up is for another socket. */
 	sched->ready_flow = 0;
 	r->h.seq = ring->seq;
 	r->h.kind = WP_PACKET;
@@ -191,11 +191,11 @@ int BPF_PROG(net_dev_queue, struct sk_buff *skb)
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(netif_receive_skb, struct sk_buff *skb)
 {
-	/* The offset of the network header is set only after this tracepoint; the data begins with that header. */
+	/* The network header's offset is set only after this tracepoint; the data begins with this header. */
 	return packet(skb, WP_IN, skb->data);
 }
 
-/* Whether the socket's wait queue has an entry: the first entry of an empty list is the list's head, which is its own next. */
+/* Whether the socket's wait queue has an entry: an empty list's first entry is its own head, which is its own next. */
 static __always_inline bool has_waiter(struct sock *sk)
 {
 	struct socket_wq *queue = sk->sk_wq;
@@ -205,9 +205,8 @@ static __always_inline bool has_waiter(struct sock *sk)
 }
 
 /*
- * The socket for which the next wake-up is: receive offload passes on packets of many sockets at once. In a
- * softirq the next wake-up carries it. In process context (a backlog) a thread may be preempted in
- * between, so the socket gets a record of its own.
+ * The socket for the next wake-up: receive offload passes on packets for many sockets at once. In a softirq the next wake-up
+ * carries the socket. In process context (a backlog) a thread may be preempted in between, so the socket gets its own record.
  */
 static __always_inline int socket_ready(struct sock *sk)
 {
@@ -215,7 +214,7 @@ static __always_inline int socket_ready(struct sock *sk)
 	struct wp_socket_ready *r;
 	struct tuple t = {};
 
-	/* Where nobody waits for the socket, the next wake-up is for another one. */
+	/* Without a waiter for this socket, the next wake-up is for another socket. */
 	if (!ring || !has_waiter(sk) || !socket_tuple(&t, sk, true))
 		return 0;
 	if (ring->soft && !ring->hard) {
@@ -236,7 +235,7 @@ int BPF_PROG(sk_data_ready, struct sock *sk)
 	return socket_ready(sk);
 }
 
-/* Kernels before 6.3 lack this tracepoint; this is the function in which TCP and UDP sockets now have it. */
+/* Kernels before 6.3 lack this tracepoint; in later kernels, this function has it for TCP and UDP sockets. */
 SEC("fentry/sock_def_readable")
 int BPF_PROG(sock_def_readable, struct sock *sk)
 {

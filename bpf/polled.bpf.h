@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The descriptors that a thread polls. The set has an id, a hash of its content; its members are recorded once for
- * each CPU and content. User memory may change while the thread waits, so the set is the one at the switch-out.
+ * A thread's polled descriptors. The set has an id, a hash of its content; its members are recorded once for each
+ * CPU and content. User memory may change while the thread waits, so the set is read at the switch-out.
  */
 #ifndef WAKEPATH_POLLED_H
 #define WAKEPATH_POLLED_H
@@ -11,22 +11,22 @@
 enum { SYS_poll = 7, SYS_select = 23, SYS_pselect6 = 270, SYS_ppoll = 271 };
 
 #define MAX_POLLED 16
-#define SELECT_WORDS 16 /* of 64 descriptors each: FD_SETSIZE */
+#define SELECT_WORDS 16 /* with 64 descriptors each: FD_SETSIZE */
 #define SET_CACHE 256
 
 struct polled_entry {
 	__s32 fd;
-	__u32 events; /* of poll; for select 1 read, 2 write, 4 exception */
+	__u32 events; /* poll's; for select 1 read, 2 write, 4 exception */
 };
 
 struct polled {
 	struct polled_entry entries[MAX_POLLED];
 	__u64 bits[3][SELECT_WORDS];
-	__u64 left; /* bits of `word` that were not looked at */
+	__u64 left; /* bits in `word` not looked at yet */
 	__u32 word;
 	__u32 spare;
-	__u32 count; /* of entries */
-	__u32 total; /* of descriptors, as far as they were read */
+	__u32 count; /* entries */
+	__u32 total; /* descriptors, as far as they were read */
 	__u64 told[SET_CACHE];
 };
 
@@ -51,7 +51,7 @@ static __noinline bool read_poll(struct polled *p, __u64 array, __u64 count)
 {
 	p->total = count > 0xffffffff ? 0xffffffff : count;
 	p->count = count < MAX_POLLED ? count : MAX_POLLED;
-	/* Behind the array other memory may follow, or none. */
+	/* Other memory may follow the array, or none. */
 	if (p->count == MAX_POLLED)
 		return !bpf_probe_read_user(p->entries, sizeof(p->entries), (void *)array);
 	return !bpf_probe_read_user(p->entries, (p->count & (MAX_POLLED - 1)) * sizeof(p->entries[0]),
@@ -68,7 +68,7 @@ static __always_inline bool read_bits(__u64 *bits, __u64 address, __u32 words)
 	return !bpf_probe_read_user(bits, (words & (SELECT_WORDS - 1)) * sizeof(*bits), (void *)address);
 }
 
-/* The number of the lowest bit that is set: the number of bits below it. BPF has no instruction for it. */
+/* The lowest set bit's number, which is the number of bits below it. BPF has no instruction for it. */
 static __always_inline __u32 lowest_bit(__u64 word)
 {
 	__u64 below = (word & -word) - 1;
@@ -89,7 +89,7 @@ static __noinline bool read_select(struct polled *p, struct pt_regs *regs)
 	if (!read_bits(p->bits[0], regs->si, words) || !read_bits(p->bits[1], regs->dx, words) ||
 	    !read_bits(p->bits[2], regs->r10, words))
 		return false;
-	/* The loop's state is in the map: in registers the verifier would follow each of its values. */
+	/* The loop's state is in the map: the verifier would follow each of its values in registers. */
 	p->word = 0;
 	p->left = p->bits[0][0] | p->bits[1][0] | p->bits[2][0];
 	for (i = 0; i < SELECT_WORDS + MAX_POLLED; i++) {
@@ -113,7 +113,7 @@ static __noinline bool read_select(struct polled *p, struct pt_regs *regs)
 				(p->bits[2][at] >> bit & 1) << 2;
 		p->count++;
 	}
-	/* One more than were read stands for an unknown number. */
+	/* A total above the read count means an unknown number. */
 	p->total = p->count + (p->left ? 1 : 0);
 	return true;
 }
@@ -125,7 +125,7 @@ static __noinline void tell_member(struct task_struct *task, const struct polled
 
 	if (fd < 0)
 		return;
-	/* The file comes first: a member means what its descriptor means at that moment. */
+	/* The file comes first: a member means its descriptor's file at that time. */
 	tell_file(task, fd);
 	r = life_reserve(sizeof(*r), WP_SET_MEMBER, task->pid);
 	if (!r)
@@ -151,7 +151,7 @@ static __noinline __u64 mix_member(__u64 h, struct task_struct *task, struct pol
 	return mix(mix(h, d.kind ^ d.device), d.number);
 }
 
-/* The id of the set that the thread polls, or WP_NO_SET. */
+/* The id of the thread's polled set, or WP_NO_SET. */
 static __always_inline __u64 polled_set(struct task_struct *task, struct pt_regs *regs, __u32 call)
 {
 	struct polled *p;
@@ -175,7 +175,7 @@ static __always_inline __u64 polled_set(struct task_struct *task, struct pt_regs
 			break;
 		h = mix_member(h, task, &p->entries[i]);
 	}
-	/* Such a number is no address in user memory, and neither of the two constants. */
+	/* Such a number is no address in user memory, and equals neither constant. */
 	h = (h | WP_EMPTY_SET | 1) & ~2ULL;
 	if (p->told[h / 4 % SET_CACHE] == h)
 		return h;

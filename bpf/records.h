@@ -2,29 +2,21 @@
 /*
  * The records that cross from BPF to user space, and nothing else.
  *
- * A record is at once the form in the per-CPU buffers and the form on disk: the streams of a
- * recording are CTF whose event layout is exactly this, so that the consumer copies bytes and
- * touches no field. The table in crates/kernel-records/src/layout.rs says the same in Rust (and
- * writes the CTF metadata); a test compiles this header and holds the two against each other.
+ * A record has the same form in the per-CPU buffers and on disk: a recording's streams are CTF with exactly this event layout, so
+ * the consumer copies bytes and touches no field. The table in crates/kernel-records/src/layout.rs is the same in Rust (and
+ * writes the CTF metadata); a test compiles this header and compares the two.
  *
  * Rules: little endian, every record a multiple of 8 bytes, no hidden padding, header first.
  */
 #ifndef WAKEPATH_RECORDS_H
 #define WAKEPATH_RECORDS_H
 
-#ifndef __bpf__
-#include <stdint.h>
-typedef uint8_t __u8;
-typedef uint16_t __u16;
-typedef int32_t __s32;
-typedef uint32_t __u32;
-typedef uint64_t __u64;
-#endif
+#include "types.h"
 
 #define WP_COMM_LEN 16
 #define WP_PATH_LEN 128
-#define WP_MAX_FRAMES 127 /* of a whole stack */
-#define WP_MAX_KERNEL_FRAMES 47 /* of the kernel's part of it */
+#define WP_MAX_FRAMES 127 /* in a whole stack */
+#define WP_MAX_KERNEL_FRAMES 47 /* in its kernel part */
 
 enum wp_kind {
 	WP_SWITCH = 1,
@@ -74,7 +66,7 @@ enum wp_kind {
 	WP_UNWIND_COUNTS = 55,
 };
 
-/* The context of the CPU when a record was made. Softirq vectors have the kernel's numbers. */
+/* The CPU context when a record was made. Softirq vectors have the kernel's numbers. */
 enum wp_context {
 	WP_CTX_TASK = 0,
 	WP_CTX_SOFTIRQ = 1, /* 1 + vector: HI TIMER NET_TX NET_RX BLOCK IRQ_POLL TASKLET SCHED HRTIMER RCU */
@@ -83,7 +75,7 @@ enum wp_context {
 	WP_CTX_RESCHEDULE = 33,
 	WP_CTX_CALL_FUNCTION = 34,
 	WP_CTX_IRQ_WORK = 35,
-	WP_CTX_DEVICE = 64, /* a device's interrupt, whose number is in those records that have room */
+	WP_CTX_DEVICE = 64, /* a device's interrupt; records with room have its number */
 	/* 96 to 98: interrupts that another tracer did not record; our programs see them all. */
 	WP_CTX_UNKNOWN = 255,
 };
@@ -93,9 +85,9 @@ struct wp_header {
 	__u64 stamp;   /* CLOCK_MONOTONIC, ns */
 	__u8 kind;     /* enum wp_kind */
 	__u8 context;  /* enum wp_context */
-	__u16 seq;     /* per-CPU rings: the number of the record, lost ones included, so that a gap
-			* shows a loss. The buffer that all CPUs share: the number of the CPU.
-			* Records that user space writes: 0xffff, no CPU. */
+	__u16 seq;     /* per-CPU rings: the record's number, lost records included, so that a gap
+			* shows a loss. The buffer for all CPUs: the CPU number. Records written
+			* by user space: 0xffff, no CPU. */
 	__u32 tid;     /* the thread current on that CPU (0: idle), in interrupts too */
 };
 _Static_assert(sizeof(struct wp_header) == 16, "header");
@@ -123,18 +115,18 @@ struct wp_switch_call {
 	struct wp_switch s;
 	__u32 call; /* x86-64 system call number, WP_CALL_FAULT or WP_CALL_NONE */
 	__u32 spare;
-	__u64 arg0; /* its first argument; of poll, ppoll, select and pselect6 the id of the set of descriptors */
+	__u64 arg0; /* its first argument (-1 without a call); for poll, ppoll, select and pselect6 the descriptor set's id */
 };
 _Static_assert(sizeof(struct wp_switch_call) == 48, "switch_call");
 
 enum wp_lock_valid { WP_LOCK_VALUE = 1, WP_LOCK_CLAIM = 2 };
 
-/* A blocking switch-out inside a futex wait that can be for a lock with an owner; arg0 is the lock word's address. */
+/* A blocking switch-out inside a futex wait, perhaps for a lock with an owner; arg0 is the lock word's address. */
 struct wp_switch_lock {
 	struct wp_switch_call c;
 	__u32 op;    /* the futex operation, with its flags */
 	__u32 value; /* the lock word at block time */
-	__u32 claim; /* the word 8 bytes on, where a glibc mutex has its owner: not certain to be one */
+	__u32 claim; /* the word 8 bytes on, where a glibc mutex has its owner: it may be another futex */
 	__u32 valid; /* enum wp_lock_valid */
 };
 _Static_assert(sizeof(struct wp_switch_lock) == 64, "switch_lock");
@@ -143,22 +135,22 @@ _Static_assert(sizeof(struct wp_switch_lock) == 64, "switch_lock");
 struct wp_waking {
 	struct wp_header h;
 	__u32 target_tid;
-	__u16 irq;        /* number of the device interrupt, if context is one */
+	__u16 irq;        /* the device interrupt's number, if context is WP_CTX_DEVICE */
 	__u16 target_cpu; /* where the target last ran */
 };
 _Static_assert(sizeof(struct wp_waking) == 24, "waking");
 
-/* A wake-up by the softirq that has just made this socket ready. */
+/* A wake-up by the softirq, which has just made this socket ready. */
 struct wp_waking_socket {
 	struct wp_waking w;
-	__u64 flow; /* id of the incoming flow */
+	__u64 flow; /* the incoming flow's id */
 };
 _Static_assert(sizeof(struct wp_waking_socket) == 32, "waking_socket");
 
 #define WP_NOTHING_READY 0xffffffffull
 #define WP_READY_UNKNOWN 0x100000000ull /* never in a record */
 
-/* Directly before a wake-up from epoll_wait, with the same stamp: the newest ready descriptor of its set. */
+/* Directly before a wake-up from epoll_wait, with the same stamp: the newest ready descriptor in its set. */
 struct wp_ready {
 	struct wp_header h;
 	__u32 target_tid;
@@ -166,7 +158,7 @@ struct wp_ready {
 };
 _Static_assert(sizeof(struct wp_ready) == 24, "ready");
 
-/* A runnable thread was moved to another CPU's queue. A thread that is only being woken has no such record. */
+/* A runnable thread was moved to another CPU's queue. A thread in the middle of its wake-up has no such record. */
 struct wp_migrate {
 	struct wp_header h;
 	__u32 target_tid;
@@ -182,12 +174,12 @@ enum wp_context_state {
 };
 
 /*
- * Directly before a switch-out, a wake-up or a packet of header.tid: the span that the thread works for by its own word. Only
- * where it is another one than in the thread's last record of this kind.
+ * Directly before a switch-out, a wake-up or a packet of header.tid: the span that the thread's own memory names. Only if it
+ * differs from the thread's last record of this kind.
  */
 struct wp_thread_context {
 	struct wp_header h;
-	__u8 trace[16]; /* zeros, but for WP_CONTEXT_SPAN */
+	__u8 trace[16]; /* zeros except with WP_CONTEXT_SPAN */
 	__u8 span[8];
 	__u8 state; /* enum wp_context_state */
 	__u8 trace_flags; /* 1: the trace is sampled */
@@ -199,13 +191,13 @@ _Static_assert(sizeof(struct wp_thread_context) == 48, "thread_context");
 #define WP_ATTRIBUTE_BYTES 104
 
 /*
- * Behind a WP_THREAD_CONTEXT of a span, with the same stamp or a later one: an attribute that the thread says beside that span. Only
- * of keys that user space allows.
+ * Behind a span's WP_THREAD_CONTEXT, with the same stamp or a later one: an attribute that the thread gives for the span. Only
+ * keys that user space allows.
  */
 struct wp_thread_attribute {
 	struct wp_header h;
-	__u8 key;    /* its place among the keys that the process publishes */
-	__u8 length; /* bytes of the value */
+	__u8 key;    /* its place among the process's published keys */
+	__u8 length; /* of the value, bytes */
 	__u16 spare;
 	__u32 spare2;
 	__u8 value[WP_ATTRIBUTE_BYTES]; /* its first bytes, then zeros */
@@ -220,11 +212,11 @@ _Static_assert(sizeof(struct wp_current) == 16, "current");
 
 enum wp_direction { WP_OUT = 0, WP_IN = 1 };
 
-#define WP_WINDOW_CLOSED 0x8000 /* in tcp_flags, which has 12 bits: its sender takes no more data */
+#define WP_WINDOW_CLOSED 0x8000 /* in tcp_flags, which has 12 bits: the sender takes no more data */
 
 struct wp_packet {
 	struct wp_header h;
-	__u64 flow; /* id of a struct wp_flow; the same on both sides of a packet */
+	__u64 flow; /* a struct wp_flow's id; the same for sender and receiver */
 	__u32 seq;  /* TCP sequence number, else the IP id */
 	__u32 ack;
 	__u32 len;  /* payload bytes, computed from the buffer and the header offsets */
@@ -236,10 +228,10 @@ struct wp_packet {
 };
 _Static_assert(sizeof(struct wp_packet) == 48, "packet");
 
-/* The socket for which received data is ready, if no wake-up can carry it: in process context. */
+/* A socket with ready data, in process context, where no wake-up can carry it. */
 struct wp_socket_ready {
 	struct wp_header h;
-	__u64 flow; /* id of the incoming flow */
+	__u64 flow; /* the incoming flow's id */
 };
 _Static_assert(sizeof(struct wp_socket_ready) == 24, "socket_ready");
 
@@ -258,7 +250,7 @@ _Static_assert(sizeof(struct wp_flow) == 64, "flow");
 
 enum wp_thread_flags { WP_THREAD_KERNEL = 1, WP_THREAD_RUNNING = 2 };
 
-/* A thread. WP_THREAD in the snapshot at the start, WP_FORK at birth (header.tid forked it). */
+/* A thread. WP_THREAD in the snapshot at the start, WP_FORK at its fork (by header.tid). */
 struct wp_thread {
 	struct wp_header h;
 	__u32 tid;
@@ -269,9 +261,9 @@ struct wp_thread {
 	__u32 flags;
 	__u64 start;      /* ns, CLOCK_MONOTONIC */
 	__u64 cgroup;     /* id in the v2 hierarchy */
-	__u64 cpu_cgroup; /* id in the hierarchy that has the cpu controller */
+	__u64 cpu_cgroup; /* id in the hierarchy with the cpu controller */
 	__u32 state;      /* task state bits at the snapshot */
-	__u32 call;       /* system call it is blocked in at the snapshot, or WP_CALL_NONE */
+	__u32 call;       /* its blocking system call at the snapshot, or WP_CALL_NONE */
 	__u8 comm[WP_COMM_LEN];
 };
 _Static_assert(sizeof(struct wp_thread) == 88, "thread");
@@ -289,7 +281,7 @@ _Static_assert(sizeof(struct wp_exec) == 168, "exec");
 struct wp_exit {
 	struct wp_header h;
 	__u32 tgid;
-	__u32 group_dead; /* it was the last thread of its process */
+	__u32 group_dead; /* not determined: always 0 */
 };
 _Static_assert(sizeof(struct wp_exit) == 24, "exit");
 
@@ -301,7 +293,7 @@ struct wp_rename {
 };
 _Static_assert(sizeof(struct wp_rename) == 40, "rename");
 
-/* A thread, or all threads of a process, moved to other cgroups. */
+/* A thread, or a process with all its threads, moved to other cgroups. */
 struct wp_move {
 	struct wp_header h;
 	__u32 tid;
@@ -313,14 +305,14 @@ struct wp_move {
 };
 _Static_assert(sizeof(struct wp_move) == 48, "move");
 
-/* A cgroup's CPU limit hands out time again: the threads that it throttled may run from now on. */
+/* A cgroup's CPU limit hands out time again: its throttled threads may run from now on. */
 struct wp_refill {
 	struct wp_header h;
 	__u64 cpu_cgroup;
 };
 _Static_assert(sizeof(struct wp_refill) == 24, "refill");
 
-/* In the snapshot at the start, after all threads: the system call that a thread is blocked in. */
+/* In the snapshot at the start, after all threads: a thread's blocking system call. */
 struct wp_blocked {
 	struct wp_header h; /* tid is the thread's */
 	__u32 call;
@@ -347,7 +339,7 @@ struct wp_block {
 };
 _Static_assert(sizeof(struct wp_block) == 64, "block");
 
-/* The hypervisor stole time of this CPU since the last check. */
+/* The hypervisor stole time from this CPU since the last check. */
 struct wp_stolen {
 	struct wp_header h;
 	__u64 ns;
@@ -358,25 +350,25 @@ struct wp_lock {
 	struct wp_header h;
 	__u64 lock;  /* address */
 	__u32 flags; /* LCB_F_*: 1 spin, 2 read, 4 write, 8 rt, 16 percpu, 32 mutex */
-	__u32 owner; /* tid of a mutex's or rwsem's owner where it can be read, else 0 */
+	__u32 owner; /* the tid that owns a mutex or rwsem, if it can be read; else 0 */
 };
 _Static_assert(sizeof(struct wp_lock) == 32, "lock");
 
-/* WP_SAMPLE: header.tid was running. WP_STACK: a stack that WP_STACK_OF refers to, recorded once or a few times. */
+/* WP_SAMPLE: header.tid was running. WP_STACK: the target of a WP_STACK_OF, recorded once or a few times. */
 struct wp_sample {
 	struct wp_header h;
 	__u32 tgid;
 	__u16 kernel_frames; /* first in frames, innermost first */
 	__u16 user_frames;   /* behind them */
-	__u16 scanned; /* number of user_frames after the first that are not in the chain of frame pointers,
-			* but were found on the stack as addresses after a call */
-	__u16 proved;  /* number of user_frames, from the first on, to which tables of the files led */
+	__u16 scanned; /* the number of user_frames after the first that were found as return addresses on
+			* the stack, outside the chain of frame pointers */
+	__u16 proved;  /* the number of user_frames, from the first on, found by the files' tables */
 	__u32 frames_len; /* kernel_frames + user_frames */
 	__u64 frames[];
 };
 _Static_assert(sizeof(struct wp_sample) == 32, "sample");
 
-/* A stack whose id was given before its frames were known: user space found them. */
+/* A stack whose id was recorded before its frames were known: user space found them. */
 struct wp_stack_later {
 	struct wp_header h;
 	__u64 stack; /* the id in struct wp_stack_of */
@@ -390,19 +382,19 @@ struct wp_stack_later {
 };
 _Static_assert(sizeof(struct wp_stack_later) == 40, "stack_later");
 
-/* Directly after a switch-out or a wake-up, with the same stamp: the stack of it. */
+/* Directly after a switch-out or a wake-up, with the same stamp: its stack. */
 struct wp_stack_of {
 	struct wp_header h;
-	__u64 stack; /* its id, a hash of the content of WP_STACK after the header, or the id of a WP_STACK_LATER: bpf/stack.h */
+	__u64 stack; /* its id: a hash of the WP_STACK behind its header (bpf/stack.h), or a WP_STACK_LATER's id */
 };
 _Static_assert(sizeof(struct wp_stack_of) == 24, "stack_of");
 
-/* The file behind a descriptor, once for each pair. Emitted when a call blocks on it. */
+/* The file behind a descriptor, once for each pair. Recorded when a call blocks on the descriptor. */
 struct wp_file {
 	struct wp_header h;
 	__u32 tgid;
 	__u32 fd;
-	__u32 mode;    /* S_IFMT bits of the inode */
+	__u32 mode;    /* the inode's S_IFMT bits */
 	__u32 spare;
 	__u64 inode;
 	__u64 peer;    /* a socket's outgoing flow id, else 0 */
@@ -410,17 +402,17 @@ struct wp_file {
 };
 _Static_assert(sizeof(struct wp_file) == 112, "file");
 
-/* Sets of descriptors: ids have the highest bit, which no address in user memory has. */
+/* Descriptor sets: ids have the highest bit set, unlike any address in user memory. */
 #define WP_EMPTY_SET 0x8000000000000000ull
 #define WP_NO_SET 0xffffffffffffffffull /* it could not be read */
 
-/* A descriptor of a set that a thread polls, once for each content; at most the first 16. */
+/* A descriptor in a set that a thread polls, once for each content; at most the first 16. */
 struct wp_set_member {
 	struct wp_header h;
 	__u64 set;   /* the id in struct wp_switch_call */
 	__u32 tgid;
 	__u32 fd;
-	__u32 total; /* descriptors in the set; for select at most 17, which stands for more than 16 */
+	__u32 total; /* descriptors in the set; for select at most 17, which means more than 16 */
 	__u32 spare;
 };
 _Static_assert(sizeof(struct wp_set_member) == 40, "set_member");
@@ -429,14 +421,14 @@ enum wp_function_end {
 	WP_FUNCTION_RETURNED = 0,
 	WP_FUNCTION_LEFT = 1, /* unwound by an exception, longjmp or the thread's end, at some time up to the stamp */
 	WP_FUNCTION_OPEN = 2, /* it had not ended when the recording ended */
-	WP_FUNCTION_MOVED = 3, /* it returned in this thread and began in another: a goroutine's call */
-	WP_FUNCTION_STAYED = 4, /* a goroutine's call too, which returned in the thread that it began in */
+	WP_FUNCTION_MOVED = 3, /* a goroutine's call that returned in this thread and began in another */
+	WP_FUNCTION_STAYED = 4, /* a goroutine's call that returned in the thread where it began */
 };
 
-/* A call of a chosen function, at its end, which the stamp is. */
+/* A call of a chosen function; the stamp is its end. */
 struct wp_function {
 	struct wp_header h;
-	__u32 target; /* the number of the function: the key of its name */
+	__u32 target; /* the function's number: the key of its name */
 	__u32 end;    /* enum wp_function_end */
 	__u64 from;   /* its beginning, ns */
 	__u32 thread; /* the thread of the call */
@@ -453,38 +445,38 @@ enum wp_goroutine_step {
 	WP_GO_SPAN = 5,   /* a span begins in it */
 };
 
-/* A step of a goroutine, as the runtime of a Go program, or OpenTelemetry's SDK in it, takes it. */
+/* A goroutine's step, taken by a Go program's runtime or by OpenTelemetry's SDK in it. */
 struct wp_goroutine {
 	struct wp_header h;
 	__u32 tgid;
 	__u8 step;      /* enum wp_goroutine_step */
-	__u8 reason;    /* of WP_GO_PARKS, as the runtime numbers it: with `program` the key of its name */
-	__u16 program;  /* the number of the program */
+	__u8 reason;    /* for WP_GO_PARKS, in the runtime's numbering: with `program` the key of its name */
+	__u16 program;  /* the program's number */
 	__u64 goroutine; /* its number in its process; 0: it could not be read */
-	__u64 by;       /* of WP_GO_READY, the goroutine that made it ready; of WP_GO_RUNS, where it runs for the
-			 * first time, the one that started it; of WP_GO_PARKS, WP_GO_YIELDS and WP_GO_ENDS, the
-			 * address of the function in which it began; 0: none, or it could not be read */
-	__u8 trace[16]; /* of WP_GO_SPAN */
+	__u64 by;       /* WP_GO_READY: the goroutine that made it ready. WP_GO_RUNS: at its first run, the
+			 * goroutine that started it. WP_GO_PARKS, WP_GO_YIELDS and WP_GO_ENDS: the address
+			 * of the function in which it began. 0: none, or it could not be read */
+	__u8 trace[16]; /* for WP_GO_SPAN */
 	__u8 span[8];
 };
 _Static_assert(sizeof(struct wp_goroutine) == 64, "goroutine");
 
 enum wp_signal_action {
-	WP_SIGNAL_DEFAULT = 0, /* what the kernel does with this signal by itself */
+	WP_SIGNAL_DEFAULT = 0, /* the kernel's own action for this signal */
 	WP_SIGNAL_IGNORED = 1,
 	WP_SIGNAL_HANDLED = 2, /* a handler of the process runs */
 	WP_SIGNAL_PROCESS_ENDS = 3, /* the process is ending, and this thread with it */
 };
 
-/* A thread takes a signal: one that cuts a system call short, or that no handler takes. */
+/* A thread takes a signal that cuts a system call short, or that no handler takes. */
 struct wp_signal {
 	struct wp_header h;
-	__u32 signal; /* its number; of WP_SIGNAL_PROCESS_ENDS the one that ends the process, 0 for an exit or exec */
-	__s32 code;   /* si_code; 0 where it is not known */
+	__u32 signal; /* its number; for WP_SIGNAL_PROCESS_ENDS the fatal signal, 0 for an exit or exec */
+	__s32 code;   /* si_code; 0: not known */
 	__u32 action; /* enum wp_signal_action */
-	__u32 call;   /* the system call that it cut short, or WP_CALL_NONE */
-	__u64 sent;   /* ns, just after its target was woken; 0 where it is not known */
-	__u32 sender; /* the thread that was current where it was sent: a timer interrupts any thread */
+	__u32 call;   /* the interrupted system call, or WP_CALL_NONE */
+	__u64 sent;   /* ns, just after its target was woken; 0: not known */
+	__u32 sender; /* the current thread when it was sent; for a timer, the interrupted thread */
 	__u32 spare;
 };
 _Static_assert(sizeof(struct wp_signal) == 48, "signal");

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The buffers that records go to: mechanism only, no policy.
+ * The buffers for records: mechanism only, no policy.
  *
- * 1. Frequent records (switches, wake-ups; packets) go to rings in memory that user space has mapped.
- *    Each CPU has one ring for each class, and each ring has one writer at a time, since all writers
- *    of a class run in contexts that exclude each other on one CPU:
+ * 1. Frequent records (switches, wake-ups; packets) go to rings in memory mapped by user space. Each CPU has a ring for
+ *    each class, and each ring has a single writer at a time, since all writers in a class run in contexts that exclude
+ *    each other on a CPU:
  *      - `sched`: interrupts are off (the tracepoints are under the run queue's or the task's lock);
  *      - `net`: bottom halves are off, and no hard interrupt sends or receives packets.
  *    So the writer's position needs no atomic: fill, compiler barrier, move the head.
- * 2. A record is never split: one that crosses the end of the ring continues in the slack behind it, and the
- *    next record begins as many bytes after the start of the ring. The reader walks the records and so
- *    finds the same place.
- * 3. A full ring loses the record, but counts it in `seq`: the gap in the numbers shows the reader how
- *    many records were lost, and between which stamps.
- * 4. Rare records (births, disks, locks, samples) go to one BPF ring buffer that any context may
- *    write. It never wakes the consumer.
+ * 2. A record is never split: at the end of the ring it continues in the slack behind, and the next record begins as
+ *    many bytes after the ring's start. The reader walks the records and so finds the same place.
+ * 3. A full ring loses the record, but counts it in `seq`: the gap in the numbers shows the reader the number of lost
+ *    records, and the stamps around them.
+ * 4. Rare records (forks, disks, locks, samples) go to a BPF ring buffer for all CPUs and contexts. It never wakes the
+ *    consumer.
  */
 #ifndef WAKEPATH_RING_H
 #define WAKEPATH_RING_H
@@ -28,7 +27,7 @@
 
 #define barrier() asm volatile("" ::: "memory")
 
-/* Size of a ring minus one, bytes; the size is a power of two. Set before loading, so that the verifier knows it. */
+/* A ring's size minus one, bytes; the size is a power of two. Set before loading, so that the verifier knows it. */
 __weak const volatile __u64 sched_ring_mask = 0xfff;
 __weak const volatile __u64 net_ring_mask = 0xfff;
 
@@ -54,7 +53,7 @@ struct {
 	__uint(max_entries, 4096);
 } life SEC(".maps") __weak;
 
-/* The number of rare records that were lost for want of room, by CPU. */
+/* The number of rare records lost for want of room, by CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -63,8 +62,8 @@ struct {
 } life_lost SEC(".maps") __weak;
 
 /*
- * The programs of rare records: how often they ran on a CPU, and the time of each seventh run (not of each eighth, since
- * the beginnings and ends of requests take turns). The calibration does not meet them.
+ * The programs for rare records: their number of runs on a CPU, and the time of each seventh run (not each eighth, since
+ * the beginnings and ends of requests take turns). Calibration does not run them.
  */
 struct wp_rare {
 	__u64 runs;
@@ -79,7 +78,7 @@ struct {
 	__type(value, struct wp_rare);
 } rare SEC(".maps") __weak;
 
-/* Counts a run of such a program, and returns when it began if it is timed, else 0. */
+/* Counts a run of such a program, and returns its beginning if it is timed, else 0. */
 static __always_inline __u64 begin_rare(void)
 {
 	__u32 zero = 0;
@@ -88,7 +87,7 @@ static __always_inline __u64 begin_rare(void)
 	return counts && counts->runs++ % 7 == 0 ? bpf_ktime_get_ns() : 0;
 }
 
-/* Longer than one of our programs runs: the hypervisor stopped this CPU, or an interrupt came. */
+/* Longer than any of our programs runs: the hypervisor stopped this CPU, or an interrupt came. */
 #define MAX_TIMED_NS 50000
 
 static __always_inline void end_rare(const __u64 *began)
@@ -106,7 +105,7 @@ static __always_inline void end_rare(const __u64 *began)
 	}
 }
 
-/* First in each program of rare records: its time ends where the program returns. */
+/* First in each program for rare records: its time ends where the program returns. */
 #define TIME_RARE __u64 began __attribute__((cleanup(end_rare), unused)) = begin_rare()
 
 static __always_inline struct wp_ring *sched_ring(void)
@@ -123,7 +122,7 @@ static __always_inline struct wp_ring *net_ring(void)
 	return bpf_map_lookup_elem(&net_rings, &cpu);
 }
 
-/* Room for a record of at most WP_RING_SLACK bytes, or NULL when the ring is full. */
+/* Room for a record up to WP_RING_SLACK bytes, or NULL if the ring is full. */
 static __always_inline void *ring_reserve(struct wp_ring *ring, __u64 mask)
 {
 	__u64 head = ring->head;
@@ -157,7 +156,7 @@ static __always_inline __u32 current_tid(void)
 static __always_inline void fill_header(struct wp_header *h, __u8 kind, __u32 tid, __u8 context)
 {
 	h->stamp = bpf_ktime_get_ns();
-	h->seq = 0; /* losses of the ring buffer are counted in life_lost */
+	h->seq = 0; /* the ring buffer's losses are counted in life_lost */
 	h->kind = kind;
 	h->context = context;
 	h->tid = tid;
@@ -178,7 +177,7 @@ static __always_inline void *life_reserve(__u64 size, __u8 kind, __u32 tid)
 		return NULL;
 	}
 	fill_header(h, kind, tid, ring ? context_of(ring) : WP_CTX_UNKNOWN);
-	/* One buffer for all CPUs: the number of the CPU takes the place of the sequence number. */
+	/* The buffer serves all CPUs: the CPU number replaces the sequence number. */
 	h->seq = bpf_get_smp_processor_id();
 	return h;
 }

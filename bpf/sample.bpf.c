@@ -12,7 +12,7 @@ struct {
 	__type(value, struct stack_room);
 } scratches SEC(".maps");
 
-/* The registers of the thread in its own code; false if it has none. */
+/* The thread's registers in its own code; false if it has none. */
 static __always_inline bool begin(struct bpf_perf_event_data *ctx, struct task_struct *task, struct stack_room *room)
 {
 	struct pt_regs *regs;
@@ -66,7 +66,7 @@ int sample(struct bpf_perf_event_data *ctx)
 		r->proved = 1 + room->walk.proved;
 		frames = at + room->walk.count;
 		if ((room->walk.unknown || room->walk.by_pointers) && !room->walk.count) {
-			/* By frame pointers, where user space does not know better. */
+			/* By frame pointers, if user space cannot help. */
 			user = bpf_get_stack(ctx, &room->copy.frames[at],
 					     (WP_MAX_FRAMES - WP_MAX_KERNEL_FRAMES - 1) * sizeof(__u64),
 					     BPF_F_USER_STACK | 1);

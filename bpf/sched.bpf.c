@@ -2,17 +2,15 @@
 /*
  * Switches and wake-ups: which thread runs, which waits, and which wakes which.
  *
- * 1. sched_switch: the thread that leaves the CPU, why, and the next thread. If it blocks inside a system
- *    call, the record has the call and its first argument, from the registers saved at its entry; if that
- *    call seems to wait for a lock, the lock word too; if it waits on a descriptor, the file behind it. All
- *    this is read only then, so that switches that do not block cost nothing more. With `--stacks` the
- *    stack too: stack.bpf.h.
- * 2. sched_waking, in the waker's context, with the current interrupt. (sched_wakeup may run on the
- *    sleeper's CPU, in an interrupt that has nothing to do with the waker.) Before it, for a thread in
- *    epoll_wait, what became ready: epoll.bpf.h.
- *    Before both, if it is another one than before, the span that the thread works for: thread_context.bpf.h.
- * 3. sched_migrate_task, for a runnable thread that is moved from one CPU's queue to another's: while it waits,
- *    these are the CPUs that it waits for.
+ * 1. sched_switch: the thread leaving the CPU, its reason, and the next thread. If it blocks inside a system call, the
+ *    record has the call and its first argument, from the registers saved at its entry; if the call seems to wait for a
+ *    lock, the lock word too; if it waits on a descriptor, the file behind it. All this is read only then, so non-blocking
+ *    switches cost nothing more. With `--stacks` the stack too: stack.bpf.h.
+ * 2. sched_waking, in the waker's context, with the current interrupt. (sched_wakeup may run on the sleeper's CPU, in an
+ *    unrelated interrupt.) Before it, for a thread in epoll_wait, the ready descriptor: epoll.bpf.h. Before both, if it
+ *    changed, the span for which the thread works: thread_context.bpf.h.
+ * 3. sched_migrate_task, for a runnable thread moved between two CPUs' queues: it shows the CPUs for which the thread
+ *    waits.
  */
 #include "current.bpf.h"
 #include "polled.bpf.h"
@@ -36,9 +34,8 @@ static __always_inline bool is_throttled(struct task_struct *task)
 }
 
 /*
- * Reads the lock word of a futex wait that can be for a lock with an owner, and returns whether it is such a
- * wait. Reading user memory is the most expensive step here (165 ns if returns go through a thunk), so it
- * is done only then.
+ * Reads the lock word of a futex wait that may be for a lock with an owner, and returns whether it is such a wait. Reading
+ * user memory is the most expensive step here (165 ns if returns go through a thunk), so it is done only then.
  */
 static __always_inline bool fill_lock(struct wp_switch_lock *r, const struct pt_regs *regs)
 {
@@ -66,7 +63,7 @@ static __always_inline bool fill_lock(struct wp_switch_lock *r, const struct pt_
 	return false;
 }
 
-/* Fills the tail of the record and returns the whole length of the record. */
+/* Fills the record's tail and returns the record's whole length. */
 static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_struct *prev, unsigned int prev_state)
 {
 	struct pt_regs *regs;
@@ -100,15 +97,15 @@ static __always_inline __u64 fill_call(struct wp_switch_lock *r, struct task_str
 }
 
 /*
- * A prime, so that what happens at regular distances is timed as often as it happens. With 32, in a ping-pong of two
- * threads, only one of them was timed, and its stacks were read anew at each fourth timed switch or at none, instead of at
- * each 64th.
+ * A prime: events at regular distances are timed as often as they happen. With 32, in a ping-pong between two threads,
+ * only a single thread was timed, and its stacks were read anew at each fourth timed switch or at none, instead of at each
+ * 64th.
  */
 #define TIMED_EACH 31
 
 /*
- * Times each 31st run. Calibration times a few hot runs; this is the time in the recorded load, with its caches and
- * calls, but without that of reading stacks anew, `stacks_ns`, which is counted by itself.
+ * Times each 31st run. Calibration times a few hot runs; this is the time in the recorded load, with its caches and calls,
+ * but without new readings of stacks, `stacks_ns`, which are counted separately.
  */
 static __always_inline void time_switch(struct wp_ring *ring, __u64 began, __u32 stacks_ns)
 {
@@ -221,8 +218,8 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	struct wp_waking *r;
 
 	/*
-	 * Interrupts may be on here only if a task wakes itself (it was about to sleep). The ring is not
-	 * protected against interrupts, so such a record goes to the ring buffer, which is.
+	 * Interrupts may be on here only if a task wakes itself (it was about to sleep). The ring is not protected against
+	 * interrupts, so such a record goes to the ring buffer, which is.
 	 */
 	if ((__u64)task == current) {
 		r = life_reserve(sizeof(*r), WP_WAKING, task->pid);
@@ -246,7 +243,7 @@ int BPF_PROG(sched_wakeup_new, struct task_struct *task)
 	return waking(ctx, task, current_tid(), WP_WAKING_NEW);
 }
 
-/* `on_rq` of a thread that is on its way from one queue to another; a thread that is woken has 0. */
+/* `on_rq` of a thread between two queues; during a wake-up it is 0. */
 #define TASK_ON_RQ_MIGRATING 2
 
 SEC("tp_btf/sched_migrate_task")
@@ -255,7 +252,7 @@ int BPF_PROG(sched_migrate_task, struct task_struct *task, int to_cpu)
 	struct wp_ring *ring;
 	struct wp_migrate *r;
 
-	/* Wake-ups that change the CPU are many more; the switch-in shows where they led. */
+	/* Wake-ups change the CPU far more often; the switch-in shows the new CPU. */
 	if (task->on_rq != TASK_ON_RQ_MIGRATING)
 		return 0;
 	TIME_RARE;

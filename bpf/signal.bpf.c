@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Signals that cut system calls short, stop threads or end them. A wait that such a signal ended was not answered by
- * the thread that sent the signal, though that thread woke the one that waited.
+ * Signals that cut system calls short, stop threads or end them. A wait ended by such a signal was not answered by the
+ * signal's sender, although the sender woke the waiting thread.
  *
- * The sending has its tracepoint behind the wake-up, and the other threads of a process that a signal ends are woken
- * without one. So a record is made where a thread takes a signal, with the sending beside it where that was seen.
+ * The sending's tracepoint comes after the wake-up, and the other threads of a process ended by a signal are woken
+ * without it. So a record is made when a thread takes a signal, with the sending beside it if it was seen.
  */
 #include "ring.bpf.h"
 
-/* Errors with which a system call ends that a signal cut short; all but the first are the kernel's own. */
+/* The errors of an interrupted system call; all but the first are the kernel's own. */
 #define EINTR 4
 #define ERESTARTSYS 512
 #define ERESTARTNOHAND 514
@@ -72,7 +72,7 @@ int BPF_PROG(signal_deliver, int number, struct kernel_siginfo *info, struct k_s
 	struct sending *sending;
 	struct wp_signal *r;
 
-	/* Read as a number: the verifier takes the pointer for one that is never NULL, and drops a check of it. */
+	/* Read as a number: to the verifier the pointer is never NULL, and it drops a check. */
 	bpf_probe_read_kernel(&has_info, sizeof(has_info), &ctx[1]);
 	if (!has_info) {
 		how = WP_SIGNAL_PROCESS_ENDS;
@@ -104,14 +104,14 @@ int BPF_PROG(signal_deliver, int number, struct kernel_siginfo *info, struct k_s
 	return 0;
 }
 
-/* The signals whose default ends a process with a core dump: QUIT ILL TRAP ABRT BUS FPE SEGV XCPU XFSZ SYS. */
+/* The signals that by default end a process with a core dump: QUIT ILL TRAP ABRT BUS FPE SEGV XCPU XFSZ SYS. */
 #define BIT(signal) (1UL << ((signal) - 1))
 #define DUMPS_CORE                                                                                          \
 	(BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(7) | BIT(8) | BIT(11) | BIT(24) | BIT(25) | BIT(31))
 
 /*
- * Whether a signal will end this thread that it has not taken yet. The kernel marks a process that a signal ends when it
- * is sent: each thread then has SIGKILL pending. A signal that dumps core marks nothing until a thread takes it.
+ * Whether a signal not taken yet will end this thread. The kernel marks a process at the sending of a fatal signal: each
+ * thread then has SIGKILL pending. A core-dumping signal marks nothing until a thread takes it.
  */
 static __always_inline bool is_being_ended(const struct task_struct *task)
 {
@@ -126,7 +126,7 @@ static __always_inline bool is_being_ended(const struct task_struct *task)
 	return false;
 }
 
-/* The start of each thread that a signal ends and that has not ended. */
+/* The start stamps of all threads that a signal is ending, before their end. */
 SEC("iter/task")
 int dying(struct bpf_iter__task *ctx)
 {

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The stacks of threads that block or wake another. Only with `--stacks`: without it, the verifier removes all of
- * this.
+ * The stacks of threads that block or wake another thread. Only with `--stacks`: without it, the verifier removes all this.
  *
- * 1. A stack has an id, the hash of its content. A switch-out or a wake-up is followed by a small
- *    record with that id; the stack itself is recorded once, in the ring buffer of rare records.
- * 2. User frames are found by the tables of the files: unwind.bpf.h. Where a rule is missing, the stack gets an id at
- *    once and its frames later, from user space. If that cannot be, frames are found by frame pointers, and in
- *    the words above the stack pointer by addresses after a call instruction; none of these is proved.
- * 3. Reading a stack costs some microseconds, many times the cost of the rest. A thread that waits in the same
- *    place as before has the same user registers, is in the same system call and state, and the first two return
- *    addresses outside of the C library are the same, at the places where the tables showed them to be: then the
- *    earlier stack is assumed. The frame pointer counts only if the tables measure a frame from it; elsewhere it may
- *    hold anything. Until the places are known, the frame pointer and the return address of its frame are used.
- *    This is a heuristic (a system call may wait in several places, and callers further up may differ), so it is
- *    checked, often at first and later at each 64th time: stack.h. An entry that was wrong once is not used again. The
- *    numbers of such entries, and of ids that may be wrong for it, are counted.
+ * 1. A stack has an id, the hash of its content. A switch-out or a wake-up is followed by a small record with the id; the
+ *    stack itself is recorded once, in the ring buffer for rare records.
+ * 2. User frames are found by the files' tables: unwind.bpf.h. If a rule is missing, the stack gets an id at once and its
+ *    frames later, from user space. If this fails, frames are found by frame pointers, and in the words above the stack
+ *    pointer by addresses after a call instruction; none of these is proved.
+ * 3. Reading a stack costs some microseconds, many times the cost of the rest. A thread that waits in the same place as
+ *    before has the same user registers, system call, state, and first two return addresses outside the C library, at the
+ *    places found by the tables: then the earlier stack is assumed. The frame pointer counts only if the tables measure a
+ *    frame from it; otherwise it may hold anything. Until the places are known, the frame pointer and its frame's return
+ *    address are used. This is a heuristic (a system call may wait in several places, and callers further up may differ), so
+ *    it is checked, often at first and later at each 64th time: stack.h. An entry once wrong is not used again. Such entries,
+ *    and the ids that they may have made wrong, are counted.
  */
 #ifndef WAKEPATH_STACK_BPF_H
 #define WAKEPATH_STACK_BPF_H
@@ -30,7 +28,7 @@ __weak const volatile bool remember_stacks = true;
 
 #define STACK_CACHE 4096
 #define TASK_DEAD 0x80
-/* The number of kernel frames of the programs themselves; the reader omits other frames of tracing. */
+/* The number of the programs' own kernel frames; the reader omits other tracing frames. */
 #define SKIPPED_FRAMES 4
 
 struct stack_entry {
@@ -39,18 +37,18 @@ struct stack_entry {
 	__u32 hits;
 	__u32 unchecked; /* hits since the last check */
 	__u32 unreliable; /* it was wrong once: read anew each time */
-	__u16 settled;	  /* no rule was missing, or none is looked for */
-	__u16 for_now;	  /* it is a guess, which tables may change later */
+	__u16 settled;	  /* no rule was missing, or tables are not used */
+	__u16 for_now;	  /* a guess, which tables may change later */
 };
 
-/* Where a thread with these registers had its return addresses. */
+/* The return addresses' places for a thread with these registers. */
 struct stack_places {
-	__u64 key;	   /* of registers and call */
+	__u64 key;	   /* from registers and call */
 	__u16 words[WP_PLACES]; /* from the stack pointer on, counted from 1; 0: none */
 	__u32 bp_used;
 };
 
-/* All have STACK_CACHE entries for each CPU, or a single one without `--stacks`; set before loading. */
+/* These maps have STACK_CACHE entries for each CPU, or a single entry without `--stacks`; set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -65,7 +63,7 @@ struct {
 	__type(value, struct stack_places);
 } stack_places SEC(".maps") __weak;
 
-/* The ids of the stacks that this CPU has recorded. */
+/* The ids of recorded stacks. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -78,9 +76,9 @@ struct stack_counts {
 	__u64 repeated;  /* assumed, not read */
 	__u64 checked;   /* read to check an assumption */
 	__u64 disagreed; /* checks that found another stack */
-	__u64 doubtful;  /* assumed between the last good check and such a one */
-	__u64 ns;	 /* in which those of `taken` were read */
-	__u64 waking_ns; /* the part of `ns` of those read at wake-ups */
+	__u64 doubtful;  /* assumed between the last good check and a bad check */
+	__u64 ns;	 /* reading time of `taken` */
+	__u64 waking_ns; /* the part of `ns` at wake-ups */
 };
 
 struct {
@@ -104,13 +102,13 @@ struct {
 } stack_scratches SEC(".maps") __weak;
 
 /*
- * The next two are functions of their own, which the verifier follows once for all values: otherwise it would follow their
- * loops for each way that leads to them, which takes it half a second.
+ * The next two are separate functions: the verifier follows them once for all values. Inlined, it would follow their loops
+ * for each way into them, which takes half a second.
  */
 
 /*
- * Looks for return addresses above the stack pointer, and writes them after frame `at`. Their number is kept only
- * in memory: the verifier then does not need to follow each number separately.
+ * Looks for return addresses above the stack pointer, and writes them after frame `at`. Their number is kept only in memory:
+ * then the verifier need not follow each number separately.
  */
 __noinline int scan_words(__u64 sp, __u64 bp, __u32 at)
 {
@@ -123,7 +121,7 @@ __noinline int scan_words(__u64 sp, __u64 bp, __u32 at)
 		return 0;
 	found = &sample_in(&s->room)->scanned;
 	if (bpf_probe_read_user(s->words, sizeof(s->words), (void *)sp)) {
-		/* Near the end of the stack. */
+		/* Near the stack's end. */
 		limit = 8;
 		if (bpf_probe_read_user(s->words, 8 * sizeof(__u64), (void *)sp))
 			return 0;
@@ -135,12 +133,12 @@ __noinline int scan_words(__u64 sp, __u64 bp, __u32 at)
 		if (i >= limit || n >= WP_MOST_SCANNED)
 			break;
 		word = s->words[i];
-		/* No address of code: a small number, an address of the kernel, an address on the stack. */
+		/* Not a code address: a small number, a kernel address, a stack address. */
 		if (word < 0x10000 || word >> 47 || word - sp < (8 << 20))
 			continue;
 		if (bpf_probe_read_user(&code, sizeof(code), (void *)word - sizeof(code)) || !ends_in_call(code))
 			continue;
-		/* Older kernels lose the bound of a sum whose parts were checked: this register is checked, and used. */
+		/* Older kernels lose a sum's bound even if its parts were checked: this register is checked, and used. */
 		next = at + n;
 		asm volatile("" : "+r"(next));
 		if (next >= WP_MAX_FRAMES)
@@ -151,7 +149,7 @@ __noinline int scan_words(__u64 sp, __u64 bp, __u32 at)
 	return 0;
 }
 
-/* The id of the stack in the scratch memory. */
+/* The id for the stack in scratch memory. */
 __noinline __u64 id_of_stack(void)
 {
 	__u32 zero = 0;
@@ -160,7 +158,7 @@ __noinline __u64 id_of_stack(void)
 	return s ? stack_id(sample_in(&s->room)) : 0;
 }
 
-/* The fallback: by frame pointers, and by what the stack holds. Returns the number of all frames. */
+/* The fallback: by frame pointers, and by words on the stack. Returns the number of all frames. */
 static __always_inline __u32 guess(void *ctx, struct stack_scratch *s, __u32 at, struct pt_regs *regs)
 {
 	__u32 scanned;
@@ -181,8 +179,8 @@ static __always_inline __u32 guess(void *ctx, struct stack_scratch *s, __u32 at,
 }
 
 /*
- * Reads the current thread's stack, records it if it is new, and returns its id; 0 if there is none. Sets
- * `walk.unknown` if the stack would be another one with more rules.
+ * Reads the current thread's stack, records it if it is new, and returns its id; 0 if there is none. Sets `walk.unknown` if
+ * more rules could change the stack.
  */
 static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, struct task_struct *task, __u64 who)
 {
@@ -227,7 +225,7 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, struct task_
 	fill_header(&r->h, WP_STACK, (__u32)who, WP_CTX_TASK);
 	r->h.seq = cpu;
 	if (s->room.walk.unknown) {
-		/* No other one has this stamp on this CPU. */
+		/* No other stack has this stamp on this CPU. */
 		id = mix(mix(who, r->h.stamp), cpu) | 1;
 		if (hand_over(&s->room, task, id))
 			return id;
@@ -238,7 +236,7 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, struct task_
 	if (!told || *told == id)
 		return id;
 	size = sizeof(*r) + (__u64)frames * sizeof(__u64);
-	/* Makes the bound that of the register that is passed on: the verifier of 6.1 forgets the bounds of others. */
+	/* Bounds the passed register itself: the 6.1 verifier forgets the bounds of other registers. */
 	asm volatile("" : "+r"(size));
 	if (size > sizeof(*r) + WP_MAX_FRAMES * sizeof(__u64))
 		return 0;
@@ -253,9 +251,8 @@ static __noinline __u64 take_stack(void *ctx, struct pt_regs *regs, struct task_
 }
 
 /*
- * Adds the frame pointer, if it is one, and the return address of that frame, since functions with equal frames
- * are called from different places. In code without frame pointers, the register may have another value at
- * each wait, and point to data.
+ * Adds the frame pointer, if valid, and its frame's return address, since functions with equal frames are called from
+ * different places. In code without frame pointers, the register may have another value at each wait, and point to data.
  */
 static __always_inline __u64 mix_frame(__u64 key, struct task_struct *task, struct pt_regs *regs)
 {
@@ -273,7 +270,7 @@ static __always_inline __u64 mix_frame(__u64 key, struct task_struct *task, stru
 	return key;
 }
 
-/* Adds what the stack holds at the places of its return addresses. */
+/* Adds the stack's words at its return addresses' places. */
 static __always_inline __u64 mix_places(__u64 key, struct stack_places *places, struct pt_regs *regs)
 {
 	__u64 word;
@@ -289,7 +286,7 @@ static __always_inline __u64 mix_places(__u64 key, struct stack_places *places, 
 	return key;
 }
 
-/* Keeps where the walk found the return addresses. */
+/* Keeps the return addresses' places from the walk. */
 static __always_inline void keep_places(struct stack_places *places, const struct walk *w, __u64 key, __u64 sp)
 {
 	__u64 words;
@@ -303,8 +300,7 @@ static __always_inline void keep_places(struct stack_places *places, const struc
 }
 
 /*
- * The id of the current thread's stack; the earlier one, if everything looks the same. Adds the time of reading it anew
- * to `ns`.
+ * The current thread's stack id; the earlier id if everything looks the same. Adds to `ns` the time of a new reading.
  */
 static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64 how, __u32 *ns)
 {
@@ -322,8 +318,8 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 	key = mix(who, how);
 	if (task->flags & PF_KTHREAD) {
 		/*
-		 * The context lies on the kernel stack, so its address shows the depth of the stack. (Not after a
-		 * system call, at which the kernel begins its stack at a random offset.)
+		 * The context lies on the kernel stack, so its address shows the stack's depth. (Not after a system call,
+		 * where the kernel begins its stack at a random offset.)
 		 */
 		s->depth = (__u64)ctx;
 		key = mix(key, s->depth);
@@ -347,7 +343,7 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 	known = e->key == key;
 	if (known) {
 		e->hits++;
-		/* Until rules are known, the key lacks return addresses: nothing is assumed, but where none is looked for. */
+		/* Until rules are known, the key lacks return addresses: nothing is assumed, unless none is looked for. */
 		if (remember_stacks && e->settled && !e->unreliable && !is_checked(e->hits)) {
 			e->unchecked++;
 			counts->repeated++;
@@ -390,8 +386,8 @@ static __always_inline __u64 stack_of(void *ctx, struct task_struct *task, __u64
 }
 
 /*
- * Adds the stack after the record of a switch-out or a wake-up with this stamp. `how`: the state in which
- * the thread goes to sleep, 0 for a wake-up. Returns the time that reading it anew took, ns.
+ * Adds the stack after the switch-out or wake-up record with this stamp. `how`: the thread's sleeping state, 0 for a wake-up.
+ * Returns the time of a new reading, ns.
  */
 static __always_inline __u32 tell_stack(void *ctx, struct task_struct *task, struct wp_ring *ring, __u64 stamp,
 					__u64 how)

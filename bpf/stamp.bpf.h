@@ -2,9 +2,9 @@
 /*
  * Stamps: nanoseconds of the monotonic clock, or cycles of the processor's time-stamp counter.
  *
- * A BPF program cannot read that counter itself, but perf has an event for it (msr/tsc), which counts from the
- * moment when it was opened on its CPU. The kernel keeps the value of the counter at that moment; with it
- * added, stamps of different CPUs can be compared.
+ * A BPF program cannot read this counter itself, but perf has an event for it (msr/tsc), which counts from its
+ * opening on its CPU. The kernel keeps the counter's value from that moment; with it added, stamps from
+ * different CPUs can be compared.
  */
 #ifndef WAKEPATH_STAMP_H
 #define WAKEPATH_STAMP_H
@@ -15,10 +15,10 @@
 #include <bpf/bpf_tracing.h>
 
 const volatile bool in_cycles = false;
-/* The process that opened the events. */
+/* The process with the open events. */
 const volatile __u32 own_process = 0;
 
-/* The events, by CPU. max_entries of this and the next two maps is set before loading. */
+/* The events, by CPU. For this map and the next two, max_entries is set before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(max_entries, 1);
@@ -26,7 +26,7 @@ struct {
 	__uint(value_size, sizeof(__u32));
 } cycle_events SEC(".maps");
 
-/* The value of the counter when an event's count was 0, by CPU. */
+/* The counter's value when an event's count was 0, by CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -34,7 +34,7 @@ struct {
 	__type(value, __u64);
 } cycle_origins SEC(".maps");
 
-/* The CPUs of the events, by descriptor. */
+/* The events' CPUs, by descriptor. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -59,7 +59,7 @@ static __always_inline __u64 stamp(void)
 	return *origin + read.counter;
 }
 
-/* Iterates over the open files of this process, before any event is read. */
+/* Iterates over this process's open files, before any event is read. */
 SEC("iter/task_file")
 int read_origins(struct bpf_iter__task_file *ctx)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The time that the hypervisor stole from this CPU. KVM counts for each CPU how long it was ready but did not run,
- * and updates the count before the guest continues (its steal time). The count is checked at the beginning and
- * end of interrupts, switches and recorded calls: a tick is due when a CPU comes back, so that stolen time
- * mostly lies directly before the check that finds it.
+ * and updates the count before the guest continues (its steal time). The count is checked at the beginning and end
+ * of interrupts, switches and recorded calls. A tick is due when a CPU comes back, so stolen time mostly lies
+ * directly before the check that finds it.
  */
 #ifndef WAKEPATH_STEAL_H
 #define WAKEPATH_STEAL_H
 
 #include "current.bpf.h"
 
-/* Less than this is recorded together with the next time. */
+/* Less than this, ns, is added to the next record. */
 #define LEAST_STOLEN 2000
 
-/* The total of this CPU, ns; 0 if it is not counted, or its place is not known yet. */
+/* This CPU's total, ns; 0 if it is not counted, or its place is not known yet. */
 static __always_inline __u64 stolen_ever(void)
 {
 	struct places *places;
@@ -52,7 +52,7 @@ static __always_inline __u64 look_whether_stolen(struct wp_ring *ring, __u64 now
 	return newly;
 }
 
-/* Called with interrupts on: an interrupt may check too, and one of the two finds the time. */
+/* Called with interrupts on: an interrupt may check too, and only the first check finds the time. */
 static __always_inline void look_whether_stolen_from_thread(__u64 now)
 {
 	__u64 ever = stolen_ever(), before;

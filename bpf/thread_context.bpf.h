@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The span that a thread works for, which the thread itself says in its memory: OpenTelemetry's thread-context record
- * (OTEP 4947).
+ * The span that a thread works for, as its own memory names it: OpenTelemetry's thread-context record (OTEP 4947).
  *
- * 1. A process that has such records has a thread-local word, `otel_thread_ctx_v1`, that holds a pointer, null where no
- *    context is attached; at the pointer are the ids of the trace and of the span. User space finds the place of the
- *    word in each such process and writes it into a table: `word_sets`. All other processes cost a look at the number of
- *    those that are known, and where there is one, a look into a set of the table.
- * 2. Only its own thread writes a record. So it is read where the thread is in the kernel and another event of it is
+ * 1. A process with such records has a thread-local word, `otel_thread_ctx_v1`, with a pointer to the trace's and the span's ids;
+ *    null without a context. User space finds the word's place in each such process and writes it into a table, `word_sets`. All
+ *    other processes cost a look at the number of known processes and, unless it is 0, a look into a set of the table.
+ * 2. Only its own thread writes a record. So the record is read while the thread is in the kernel and another of its events is
  *    recorded: as it leaves the CPU, as it wakes another thread, as it sends a packet.
- * 3. A record is written where the context differs from the one that was written last for this thread. One hash is
- *    kept of what was written. Threads whose numbers are equal modulo the size of the table share its place there: their
- *    contexts are written more often than needed.
- * 4. Beside the ids a record may have attributes, as numbers of keys with values. The names of the keys are published for the whole
- *    process, and user space writes into the table which of them may be recorded. Values of other keys are not read. They are
- *    written with the context, so that one that changes later, in a record of the same size for the same span, is not seen.
- * 5. A thread's block of a library that was loaded later is found by three reads, and stays where it is as long as the library is there. So
- *    its place is kept, and looked for again at each 64th reading, or where a library with the word was loaded since.
- * 6. All memory of the process is read by a call that fails where nothing is mapped, or where a page is not in memory. A
- *    context that could not be read, and one that was being written, is unknown, and not "none".
+ * 3. A context is recorded if it differs from the thread's last recorded context. A hash of the last context is kept. Threads
+ *    with equal numbers modulo the table's size share a place there: their contexts are recorded more often than needed.
+ * 4. Beside the ids a context may have attributes, as key numbers with values. The key names are published for the whole process,
+ *    and user space writes into the table which keys may be recorded. Other keys' values are not read. Attributes are recorded
+ *    with the context, so a later change of a value with the same size and span is not seen.
+ * 5. A thread's block for a library loaded later is found by three reads, and stays at its place until the library goes. So its
+ *    place is kept, and looked for again at each 64th reading, or after another load of a library with the word.
+ * 6. Process memory is read by a call that fails if nothing is mapped, or if a page is not in memory. A context that could not be
+ *    read, or was being written, is unknown, and not "none".
  */
 #ifndef WAKEPATH_THREAD_CONTEXT_BPF_H
 #define WAKEPATH_THREAD_CONTEXT_BPF_H
@@ -46,9 +43,9 @@ struct {
 
 #define CONTEXTS_TOLD 16384
 
-/* The block of a thread that was found last. Another CPU may write the place at the same time, for another thread. */
+/* A thread's last found block. Another CPU may write the place at the same time, for another thread. */
 struct block {
-	__u64 check; /* a hash of the address, the thread, its program and the library */
+	__u64 check; /* a hash over the address, thread, program and library */
 	__u64 address;
 	__u64 uses;
 	__u64 spare;
@@ -62,7 +59,7 @@ struct {
 	__type(value, struct block);
 } blocks SEC(".maps") __weak;
 
-/* The hashes of the contexts that were written last, by thread. */
+/* The hashes of the last recorded contexts, by thread. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -100,9 +97,9 @@ static __always_inline bool cannot_read(void *to, __u32 bytes, __u64 address)
 }
 
 /*
- * Finds the thread's block of a library by its vector of thread-local blocks, as glibc keeps it: at 8 behind the thread
- * pointer a pointer to entries of 16 bytes, the one before the first with their number. A library that was loaded later has no
- * block in a thread that never used it.
+ * Finds the thread's block for a library by its vector of thread-local blocks, as glibc keeps it: 8 bytes behind the thread
+ * pointer is a pointer to entries of 16 bytes; the entry before the first has their number. A library loaded later has no block
+ * in a thread that never used it.
  */
 static __always_inline enum wp_context_state find_block(__u64 *block, __u64 pointer, __u64 module)
 {
@@ -117,10 +114,10 @@ static __always_inline enum wp_context_state find_block(__u64 *block, __u64 poin
 	return *block == WP_NO_BLOCK ? WP_CONTEXT_NONE : WP_CONTEXT_SPAN;
 }
 
-/* More readings than these do not use a block without looking for it. */
+/* The maximum number of readings that use a block before the next search. */
 #define MAX_BLOCK_USES 63
 
-/* The block that is kept for a thread, or the one that is found. `of`: a hash of the thread and its program. */
+/* The thread's kept block, or a newly found block. `of`: a hash of the thread and its program. */
 static __always_inline enum wp_context_state kept_block(__u64 *address, __u64 of, __u32 slot, __u64 pointer,
 							const struct wp_word *place)
 {
@@ -136,7 +133,7 @@ static __always_inline enum wp_context_state kept_block(__u64 *address, __u64 of
 		return WP_CONTEXT_SPAN;
 	}
 	state = find_block(address, pointer, place->module);
-	/* A thread that has none may have one at any time. */
+	/* A thread without a block may get it at any time. */
 	if (state != WP_CONTEXT_SPAN)
 		return state;
 	kept->address = *address;
@@ -145,7 +142,7 @@ static __always_inline enum wp_context_state kept_block(__u64 *address, __u64 of
 	return state;
 }
 
-/* Attributes in the memory of the current process. */
+/* Attributes in the current process's memory. */
 struct attributes {
 	__u64 from, to;
 };
@@ -164,7 +161,7 @@ static __always_inline void read_context(struct wp_thread_context *r, struct att
 	r->spare = 0;
 	r->spare2 = 0;
 	attributes->from = attributes->to = 0;
-	/* A thread without a pointer has no thread-local memory yet; one that ends has no memory any more. */
+	/* A thread without a pointer has no thread-local memory yet; an ending thread has no memory any more. */
 	if (!task->mm || !pointer) {
 		r->state = WP_CONTEXT_NONE;
 		return;
@@ -196,7 +193,7 @@ static __always_inline void read_context(struct wp_thread_context *r, struct att
 	}
 }
 
-/* The hash of what was read of a thread, of which `of` is a hash. Its last bit is set where the context is a span. */
+/* The hash of a read context; `of` is the thread's hash. Its last bit is set if the context is a span. */
 static __always_inline __u64 hash_of_context(const struct wp_thread_context *r, const struct attributes *attributes, __u64 of)
 {
 	const __u64 *words = (const __u64 *)r->trace;
@@ -206,12 +203,12 @@ static __always_inline __u64 hash_of_context(const struct wp_thread_context *r, 
 	return (hash & ~1ull) | (r->state == WP_CONTEXT_SPAN);
 }
 
-/* PF_KTHREAD, PF_USER_WORKER, PF_IO_WORKER: the kernel's threads in a process have the thread pointer of another one. */
+/* PF_KTHREAD, PF_USER_WORKER, PF_IO_WORKER: the kernel's threads in a process have another thread's pointer. */
 #define NO_OWN_WORD (PF_KTHREAD | 0x4000 | 0x10)
 
 /*
- * Reads the context of the current thread, which is in no interrupt, into `r` behind its header. Returns where its hash
- * is to be kept once the record is written; NULL if it is the one that was written last, or if there is none to be read.
+ * Reads the current thread's context, outside interrupts, into `r` behind its header. Returns the place for its hash once the
+ * record is written; NULL if the context is unchanged, or there is none.
  */
 static __always_inline __u64 *new_context(struct wp_thread_context *r, struct attributes *attributes,
 					  struct task_struct *task, const struct wp_word *place, __u64 *hash)
@@ -221,7 +218,7 @@ static __always_inline __u64 *new_context(struct wp_thread_context *r, struct at
 
 	if (!place || task->flags & NO_OWN_WORD || (task->mm && task->mm->start_stack != place->start_stack))
 		return NULL;
-	/* Another thread of the same number, or another program, has another one. */
+	/* Another thread with the same number, or another program, has another hash. */
 	of = mix(mix(task->pid, task->start_time), place->start_stack);
 	read_context(r, attributes, task, place, of, slot);
 	*hash = hash_of_context(r, attributes, of);
@@ -229,10 +226,10 @@ static __always_inline __u64 *new_context(struct wp_thread_context *r, struct at
 	return told && *told != *hash ? told : NULL;
 }
 
-/* More attributes of a context than these are not looked at. */
+/* The maximum number of attributes looked at in a context. */
 #define MAX_ATTRIBUTES 16
 
-/* The next attribute: key << 8 | length, and the address of its value; -1 if there is none that is whole. */
+/* The next attribute: key << 8 | length, and the address of its value; -1 if no whole attribute is left. */
 static __always_inline int next_attribute(struct attributes *left, __u64 *value)
 {
 	struct {
@@ -270,7 +267,7 @@ static __always_inline bool fill_attribute(struct wp_thread_attribute *r, int at
 	return !cannot_read(r->value, bytes, value);
 }
 
-/* Writes the attributes of the context that was just written, into the same ring. */
+/* Writes the attributes for the context just written, into the same ring. */
 static __always_inline void write_attributes(struct wp_ring *ring, struct attributes *left, const struct wp_word *place,
 					     const struct wp_header *h)
 {
@@ -296,8 +293,8 @@ static __always_inline void write_attributes(struct wp_ring *ring, struct attrib
 }
 
 /*
- * Writes the context of the current thread, if it is another one than before, into the ring of its CPU; interrupts are off.
- * It comes before the event with this stamp. Where the ring has no room, it is written at the next event.
+ * Writes the current thread's context, if it changed, into its CPU's ring; interrupts are off. It comes before the event with
+ * this stamp. If the ring has no room, the context is written at the next event.
  */
 static __noinline int write_context(struct task_struct *task, const struct wp_word *place, __u64 stamp)
 {
@@ -326,7 +323,7 @@ static __noinline int write_context(struct task_struct *task, const struct wp_wo
 	return 0;
 }
 
-/* The same where interrupts are on: it goes to the ring buffer. */
+/* The same with interrupts on: the context goes to the ring buffer. */
 static __noinline int write_context_anywhere(struct task_struct *task, const struct wp_word *place)
 {
 	struct wp_thread_context context, *r;
@@ -370,7 +367,7 @@ static __always_inline struct task_struct *current_thread(void)
 	return bpf_get_current_task_btf();
 }
 
-/* The context of a thread that leaves its CPU. */
+/* The context of a thread leaving its CPU. */
 static __always_inline void tell_context_of(struct task_struct *task, __u64 stamp)
 {
 	const struct wp_word *place = any_words() ? word_of(task->tgid) : NULL;
@@ -379,7 +376,7 @@ static __always_inline void tell_context_of(struct task_struct *task, __u64 stam
 		write_context(task, place, stamp);
 }
 
-/* The context of the current thread, which is in no interrupt, where interrupts are off. */
+/* The current thread's context, outside interrupts, with interrupts off. */
 static __always_inline void tell_context_of_waker(__u64 stamp)
 {
 	struct task_struct *task;
@@ -393,7 +390,7 @@ static __always_inline void tell_context_of_waker(__u64 stamp)
 		write_context(task, place, stamp);
 }
 
-/* The context of the current thread, which is in no interrupt, where they may come. */
+/* The current thread's context, outside interrupts, with interrupts on. */
 static __always_inline void tell_context_of_sender(void)
 {
 	struct task_struct *task;

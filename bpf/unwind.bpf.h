@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Unwinds user stacks by the tables of the files.
+ * Unwinds user stacks by the files' tables.
  *
- * 1. The tables are large, and reading them is not for the kernel. User space looks up the rule of each address that
- *    was once on a stack, and puts it into a table of one word for each: `unwind_rules`. A walk here reads one
- *    such word and one or two words of the stack for each frame.
- * 2. Where a rule is missing, the walk stops, and up to 8 KiB of the stack go through a ring buffer to a
- *    thread of user space, which finishes the walk and adds the rules. They are in memory alone.
- * 3. That ring buffer is for copies alone, and wakes its reader: each stack is copied until its rules are there.
- *    Where a process makes too many, as generated code can that keeps no frame pointer, user space says so by a rule, and
- *    its stacks are found by frame pointers for a while.
+ * 1. The tables are large, and reading them is not for the kernel. User space looks up the rule for each address once
+ *    seen on a stack, and puts it into a table, `unwind_rules`, as a single word. A walk here reads such a word and one
+ *    or two stack words for each frame.
+ * 2. If a rule is missing, the walk stops, and up to 8 KiB of the stack go through a ring buffer to a user-space thread,
+ *    which finishes the walk and adds the rules. They are in memory alone.
+ * 3. This ring buffer has only copies, and wakes its reader: each stack is copied until its rules are there. If a process
+ *    makes too many, as generated code without frame pointers can, user space marks it by a rule, and its stacks are
+ *    found by frame pointers for a while.
  * 4. Kernels without bpf_loop (before 5.17) cannot walk: an ordinary loop takes their verifier seconds. There
  *    `unwind_by_tables` is false.
  */
@@ -17,12 +17,12 @@
 #define WAKEPATH_UNWIND_BPF_H
 
 #include "ring.bpf.h"
-#include "unwind_walk.h"
+#include "unwind_step.h"
 
 /* If false, callers are found by frame pointers alone, and nothing is copied. */
 __weak const volatile bool unwind_by_tables = false;
 
-/* WP_RULE_SETS sets, or a single one where no stack is unwound; set before loading. User space writes it. */
+/* WP_RULE_SETS sets, or a single set without unwinding; set before loading. User space writes it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -37,22 +37,15 @@ struct {
 	__uint(max_entries, 4096);
 } stack_copies SEC(".maps") __weak;
 
-/* Room for a stack. The memory has room for one page more than is ever filled, for the verifier. */
-struct stack_room {
-	struct walk walk;
-	struct wp_stack_copy copy;
-	__u8 memory[WP_COPY_BYTES + 4096];
-};
-
 static __always_inline struct wp_sample *sample_in(struct stack_room *room)
 {
 	return (struct wp_sample *)room->copy.sample;
 }
 
-/* Names an address space. A program that replaces another has the same thread and another one. */
+/* Identifies an address space. A program that replaces another has the same thread and a new address space. */
 static __always_inline __u64 space_of(struct walk *w, struct task_struct *task)
 {
-	/* Through memory, where the verifier takes an address for a number. */
+	/* Through memory: there the verifier takes an address for a number. */
 	*(volatile __u64 *)&w->space = (__u64)task->mm;
 	return mix(mix(mix(0, (__u32)task->tgid), task->self_exec_id), *(volatile __u64 *)&w->space);
 }
@@ -79,15 +72,13 @@ static __always_inline bool read_user(void *to, __u32 bytes, __u64 address)
 	return !bpf_probe_read_user(to, bytes, (void *)address);
 }
 
-#include "unwind_step.h"
-
 /* Walks from the registers in `walk`, and writes the frames behind frame `at`. */
 static __always_inline void walk_stack(struct stack_room *room, __u32 at)
 {
 	struct step all = { .room = room, .at = at };
 	volatile struct walk *w = &room->walk;
 
-	/* The second condition is for libbpf: it removes what this kernel does not know. */
+	/* The second condition is for libbpf: it removes calls unknown to this kernel. */
 	if (!unwind_by_tables || !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop) || w->by_pointers) {
 		w->by_pointers = 1;
 		return;
@@ -99,7 +90,7 @@ static __always_inline void walk_stack(struct stack_room *room, __u32 at)
 	}
 }
 
-/* Copies the stack from an address on: as much of it as there is. Returns the number of bytes. */
+/* Copies the stack from an address on, up to its end or WP_COPY_BYTES. Returns the number of bytes. */
 static __always_inline __u32 copy_memory(__u8 *memory, __u64 from)
 {
 	__u32 first = 4096 - (from & 4095);
@@ -114,7 +105,7 @@ static __always_inline __u32 copy_memory(__u8 *memory, __u64 from)
 	return first + 4096;
 }
 
-/* Hands the stack in `room` over to be finished. False where there is no room for it. */
+/* Hands the stack in `room` to user space, which finishes it. False without room in the buffer. */
 static __noinline bool hand_over(struct stack_room *room, struct task_struct *task, __u64 id)
 {
 	struct wp_stack_copy *c = &room->copy;
@@ -138,11 +129,11 @@ static __noinline bool hand_over(struct stack_room *room, struct task_struct *ta
 	asm volatile("" : "+r"(size));
 	if (size > sizeof(*c) + WP_COPY_BYTES)
 		return false;
-	/* Wakes the reader if it has seen all before. */
+	/* Wakes the reader if it has read all earlier copies. */
 	return !bpf_ringbuf_output(&stack_copies, c, size, 0);
 }
 
-/* The code segment of programs of 32 bits, whose frames are other ones. */
+/* The code segment of 32-bit programs, whose frames differ. */
 #define USER32_CS 0x23
 
 static __always_inline void begin_walk(struct stack_room *room, struct task_struct *task, __u64 cs, __u64 ip, __u64 sp,

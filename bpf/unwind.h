@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The rules by which a stack is unwound, as user space finds them in the tables of the files (`crates/unwind` has the
- * same bits and the same hash), and the copy of a stack for which a rule is missing: plain C, which a test also
- * compiles for the host.
+ * The rules for unwinding a stack, as user space finds them in the files' tables (`crates/unwind` has the same bits
+ * and the same hash), and the copy of a stack with a missing rule: plain C, which a test also compiles for the host.
  */
 #ifndef WAKEPATH_UNWIND_H
 #define WAKEPATH_UNWIND_H
@@ -10,18 +9,18 @@
 #include "records.h"
 #include "mix.h"
 
-/* The table of rules: sets, each of some words, one for an address. */
+/* The table of rules: sets of words, a word for each address. */
 #define WP_RULE_SETS (1 << 14)
 #define WP_RULE_WAYS 4
 struct wp_rule_set {
 	__u64 words[WP_RULE_WAYS];
 };
-/* The most frames that one walk finds. */
+/* The maximum number of frames in a walk. */
 #define WP_MAX_WALK (WP_MAX_FRAMES - WP_MAX_KERNEL_FRAMES - 1)
-/* The most bytes of a stack that are copied. */
+/* The maximum number of copied bytes of a stack. */
 #define WP_COPY_BYTES 8192
 
-/* The low half of a word of the table. */
+/* A table word's low half. */
 #define WP_RULE_KIND 7
 enum wp_rule_kind {
 	WP_RULE_FROM_SP = 1,
@@ -34,20 +33,20 @@ enum wp_rule_kind {
 #define WP_RULE_LIBRARY 8
 #define WP_RULE_NO_CALL 16
 
-/* Bytes from the register to the beginning of the frame, whose word before it is the return address. */
+/* Bytes from the register to the frame's beginning; the word before it is the return address. */
 static inline __attribute__((always_inline)) __u64 wp_rule_bytes(__u32 rule)
 {
 	return (rule >> 5 & 0x1fff) * 8ull;
 }
 
-/* Words below the beginning of the frame at which the caller's frame pointer is; 0: it is unchanged. */
+/* The caller's frame pointer, in words below the frame's beginning; 0: it is unchanged. */
 static inline __attribute__((always_inline)) __u32 wp_rule_bp(__u32 rule)
 {
 	return rule >> 18;
 }
 #define WP_RULE_BP_LOST 0x3fff
 
-/* While this address has a rule, at which no thread stands, no stack of that address space is copied. */
+/* While this address, which no thread reaches, has a rule, no stack in its address space is copied. */
 #define WP_QUIET_ADDRESS 0
 
 /* `stands`: the thread stands at this address; otherwise it is a return address. */
@@ -56,23 +55,23 @@ static inline __attribute__((always_inline)) __u64 wp_rule_hash(__u64 space, __u
 	return mix(mix(space, address), stands ? 1 : 2);
 }
 
-/* The number of a record that never gets onto a disk: user memory is in it, which may hold secrets. */
+/* The kind of a record that never gets onto a disk: it holds user memory, perhaps with secrets. */
 #define WP_STACK_COPY 63
 
-/* A stack up to an address whose rule is not known, and the memory from there on. */
+/* A stack up to an address without a known rule, and the memory from there on. */
 struct wp_stack_copy {
 	struct wp_header h;
-	__u64 id;	   /* of the stack, to which records refer already; 0: of a sample */
-	__u64 space;	   /* names the address space among those of one recording */
-	__u64 start_stack; /* of the process, which shows that it still runs the same program */
+	__u64 id;	   /* the stack's id, already in records; 0: a sample */
+	__u64 space;	   /* identifies the address space in the recording */
+	__u64 start_stack; /* the process's: a change shows another program */
 	__u64 ip;
 	__u64 sp;
 	__u64 bp; /* 0: not known */
 	__u32 stands;
 	__u32 certain; /* the registers are proved */
 	__u32 memory;  /* bytes behind this struct */
-	__u32 found;   /* frames of the program that the walk found, the first included; those behind it are guesses */
-	/* A struct wp_sample, as a record that needs no copy is, and its frames. */
+	__u32 found;   /* user frames by the walk, the first included; later frames are guesses */
+	/* A struct wp_sample, as in a record without a copy, and its frames. */
 	__u64 sample[sizeof(struct wp_sample) / sizeof(__u64)];
 	__u64 frames[WP_MAX_FRAMES];
 };

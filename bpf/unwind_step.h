@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * One step of a walk up a stack, as plain C: a test also compiles it for the host, and compares it with the walk of
- * `crates/unwind`. Before this, the includer defines `rule_of`, the rule of an address or 0; `read_user`, which reads
- * memory of the process and returns whether it could; and `struct stack_room` with a `walk` and the `frames` of a copy.
+ * A step of a walk up a stack, as plain C: a test also compiles it for the host, and compares it with the walk in
+ * `crates/unwind`. The including file defines the two functions below.
  */
 #ifndef WAKEPATH_UNWIND_STEP_H
 #define WAKEPATH_UNWIND_STEP_H
 
 #include "unwind_walk.h"
 
+/* An address's rule, or 0. */
+static __u32 rule_of(__u64 space, __u64 address, __u32 stands);
+/* Reads the process's memory; false if it cannot be read. */
+static _Bool read_user(void *to, __u32 bytes, __u64 address);
+
 /* No code is below this address. */
 #define WP_MIN_CODE 0x1000
 
 struct step {
 	struct stack_room *room;
-	__u32 at; /* the frame behind which those of the walk are written */
+	__u32 at; /* the index of the walk's first frame */
 };
 
-/* One frame of a walk; 1 if it was the last one. */
+/* A frame of a walk; 1 if it was the last. */
 static int step(__u32 i, struct step *step)
 {
 	struct stack_room *room = step->room;
@@ -32,7 +36,7 @@ static int step(__u32 i, struct step *step)
 	}
 	kind = rule & WP_RULE_KIND;
 	if (!w->stands) {
-		/* No call returns there: the word is none of its addresses. */
+		/* No call returns there: the word is not a return address. */
 		if (kind == WP_RULE_NO_CODE)
 			return 1;
 		n = w->count;

@@ -17,15 +17,15 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Requests in threads and in a pool, under OpenTelemetry's agent, with a log of the request that each thread worked for.
+ * Requests in threads and in a pool, under OpenTelemetry's agent, with a log of the request for which each thread worked.
  *
  * <pre>
  *     Joins FOLDER
  *
  *     thread    two threads serve requests, each with a part that is a span of its own
- *     pool      one thread begins requests and hands each to an ExecutorService of two threads, with the time at which it was queued
+ *     pool      a thread begins requests and hands each to an ExecutorService of two threads, with the time at which it was queued
  *               (wakepath.queued_ns); a part of the work there is a span of its own
- *     busy      one thread serves forty requests between two sleeps
+ *     busy      a thread serves forty requests between two sleeps
  * </pre>
  *
  * FOLDER/log has a line `TID FROM SHOWN LEAVES LEFT TRACE` for each stretch of work, by the monotonic clock, ns: the thread takes the request

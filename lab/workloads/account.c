@@ -54,17 +54,17 @@ static void add(lane_t lane, const char *kind, const char *call, int64_t ns)
 
 static void explain(lane_t lane, uint64_t from, uint64_t to);
 
-/* In the place of a lane: a packet on its way, nobody's time. */
+/* Instead of a lane: a packet on its way. */
 #define IN_FLIGHT (-2)
 
 unsigned lane_namespaces[2];
-/* The account is that of two hosts, which the wire between them is no part of. */
+/* The account covers two hosts, without the wire between them. */
 static bool of_hosts;
 
-/* Lanes whose time is being explained: each explains a wait of the one before. */
+/* Lanes with time being explained: each explains a wait of the lane before. */
 static bool asked[MAX_LANES];
 
-/* The part of [from, to) that lies in [a, b) is `kind` of that lane. */
+/* The part of [from, to) within [a, b) is the lane's `kind`. */
 static void add_within(lane_t lane, const char *kind, const char *call, uint64_t a, uint64_t b, uint64_t from,
 		       uint64_t to)
 {
@@ -133,7 +133,7 @@ static void explain_stretch(lane_t lane, const struct stretch *s, uint64_t from,
 		add(lane, "running", "", (int64_t)(b - a));
 }
 
-/* The work of that lane from..to: G15 Algorithm 5 on the lanes. The depth is that of the workload's own chain. */
+/* The lane's work from..to: G15 Algorithm 5 on the lanes. The depth is the workload's own chain's. */
 static void explain(lane_t lane, uint64_t from, uint64_t to)
 {
 	const struct lane *l = &lanes->lane[lane];
@@ -207,7 +207,7 @@ static void write_strings(FILE *out, const char *name, const char **strings, int
 	fprintf(out, "%s],\n", count ? "\n  " : "");
 }
 
-/* Which host of a link's two a lane is on: 0 near, 1 far, 2 neither. */
+/* A lane's host on a link: 0 near, 1 far, 2 neither. */
 static int host_of(lane_t lane)
 {
 	int far = atomic_load(&lanes->far);
@@ -263,7 +263,7 @@ static void write_waits(FILE *out)
 	fprintf(out, "%s],\n", separator[0] ? "\n  " : "");
 }
 
-/* The shortest time that is worth a correction. */
+/* The shortest time worth a correction. */
 #define MIN_COUNTED 1000000
 
 /* The time of waits that is runnable by the kernel's count alone, which may have sleep in it. */
@@ -291,9 +291,8 @@ static void write_counted(FILE *out)
 }
 
 /*
- * The stolen time of all CPUs so far, in the kernel's steps of 10 ms. No clock of a thread contains
- * it: during work it counts as running, like everywhere else, but during a wait without stamps
- * of its own, for a disk, as the wait.
+ * All CPUs' stolen time so far, in the kernel's steps of 10 ms. No thread's clock contains it: during work it counts as
+ * running, like everywhere else, but during a wait without own stamps, for a disk, as the wait.
  */
 static uint64_t stolen(void)
 {
@@ -352,7 +351,7 @@ static void write_eithers(FILE *out)
 	fprintf(out, "\n  ]");
 }
 
-/* `closed` is 0 for a window that stays open. */
+/* `closed` is 0 for an open window. */
 static void write_truth(const char *file, uint64_t from, uint64_t closed)
 {
 	const struct lane *first = &lanes->lane[0];

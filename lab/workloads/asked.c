@@ -12,7 +12,7 @@
  *     nothing                an empty function
  *     many                   calls 32 times `child`, which is empty, and computes for NS
  *     one, nine              call one and nine empty functions (`one_1`; `nine_1` to `nine_9`), and compute for NS
- *     tree2, tree4, tree8    a tree of 8 levels: on each, one function calls 2, 4 or 8 of the next one, of which the first
+ *     tree2, tree4, tree8    a tree of 8 levels: on each, a function calls 2, 4 or 8 on the next level, where the first
  *                            goes on; the last that goes on computes for NS. `t8_3_1` is tree8's second function on level 3
  *     examine                calls `ask`, which calls stat(), and `weigh`, which is empty
  *     read_block             calls `choose`, and `fetch`, which reads 4096 bytes at a random place of FILE
@@ -80,7 +80,7 @@ static void calibrate(void)
 	}
 }
 
-/* `ns` is for the functions that compute: an empty one has it for its callers' sake. */
+/* `ns` is for computing functions: an empty function has it for its callers' sake. */
 #define EMPTY(name)                         \
 	PROBED uint64_t name(uint64_t ns)   \
 	{                                   \

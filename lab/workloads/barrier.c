@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Two threads meet at a barrier, and take turns in being the late one.
+ * Two threads meet at a barrier, and take turns in being late.
  *
  *     main           =====......|===============|=====......|
  *     barrier-peer   ===========|=====..........|===========|      `|` the barrier
  *
  * Truth: where main is early, the peer's work; where it is late, its own. A barrier has no holder.
  *
- * Assumes 2 CPUs for that drawing; on one, part of the work becomes runnable, and is counted.
+ * Assumes 2 CPUs for this drawing; on a single CPU, part of the work becomes runnable, and is counted.
  */
 #include "truth.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Makes one system call again and again; one call in ten is slow, for a reason below it in the kernel.
+ * Makes the same system call again and again; a tenth of the calls is slow, for a reason below it in the kernel.
  *
  *     below REASON [FILE]
  *
@@ -9,7 +9,7 @@
  *     append     write to the end of FILE: another process writes 4 MB there, and has the lock of the file's inode meanwhile
  *     fsync      fsync of FILE: there is something to be written
  *     crowd      the same by 32 threads, each of whose calls writes something
- *     list       getdents of the directory FILE: one in ten after its blocks were dropped (root only), one in two at its end, where
+ *     list       getdents of the directory FILE: a tenth after its blocks were dropped (root only), half at its end, where
  *                there is nothing to be read (Traeger 2008, section 7.2)
  *
  * `call_kernel` makes the call, and `serve` calls that. Prints its process number first; ends with its standard input.
@@ -41,7 +41,7 @@ static enum reason reason;
 static int file, ends[2];
 static char buffer[64 << 10];
 static atomic_bool over;
-/* Shared with the helper: the call that is made next, and the one that the helper has begun to disturb. */
+/* Shared with the helper: the next call, and the call that the helper has begun to disturb. */
 static struct turns {
 	atomic_uint next, disturbed;
 } *turns;
@@ -64,7 +64,7 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* The process that makes calls slow. */
+/* The process for slow calls. */
 static void disturb(const char *path)
 {
 	int own = reason == APPEND ? open(path, O_WRONLY | O_APPEND) : ends[1];
@@ -122,7 +122,7 @@ static void drop_pages(void)
 	close(drop);
 }
 
-/* All that comes before a call, so that it is slow or is not. */
+/* All work before a call, which makes it slow or not. */
 static void prepare(unsigned call)
 {
 	atomic_store(&turns->next, call);
@@ -137,7 +137,7 @@ static void prepare(unsigned call)
 	} else if (reason == LIST) {
 		if (is_slow(call))
 			drop_pages();
-		/* At an odd call, where the last one has come to. */
+		/* At an odd call, where the last call ended. */
 		if (call % 2 == 0 && lseek(file, 0, SEEK_SET))
 			fail("lseek");
 	}
@@ -193,7 +193,7 @@ int main(int argc, char **argv)
 		for (;;)
 			serve();
 	}
-	/* Blocks that are not written yet cannot be dropped. */
+	/* Unwritten blocks cannot be dropped. */
 	if (reason == LIST)
 		sync();
 	pthread_create(&watcher, NULL, watch_input, NULL);

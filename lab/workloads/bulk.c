@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A large transfer over a link (G15 §5.4.2), in chunks of 1 MiB, received here or sent from here
- * (--send). Whichever of three is slow decides: the link (--rate-mbit), or one end, which works for
+ * (--send). Whichever of three is slow decides: the link (--rate-mbit), or an end, which works for
  * each chunk (--near-ms here, --far-ms there).
  *
  *     the link is slow         bulk      =|.........|=|.........|=     waits for packets in flight

@@ -6,16 +6,16 @@
  *           [brief=N] [again=N] [forks=N] [moved=N] [open]
  *     calls held | replaced
  *
- * Each thread makes one call of getpgid before it takes a name, and then this number of getcpu (both as system calls);
+ * Each thread makes a call of getpgid before it takes a name, and then this number of getcpu (both as system calls);
  * of the functions `counted` and `stepped`; sleeps of 1 ms and of 30 ms, by turns; calls of `nested`, each five
  * deep in itself; of `left`, every other of which leaves by longjmp, and of `leaves`, all of which do. `brief`
- * threads, one after another, make one call each of getcpu and of seven others. `again` processes, which have the
- * same number (root), make one of getcpu each; `forks` processes, one after another, do nothing. `moves` is entered `moved` times on the first CPU and left on the
- * last. With `open` a last call of `stays` is never over. At the end it prints what it counted, how long the calls
+ * threads, in turn, make a call each of getcpu and of seven others. `again` processes, which have the
+ * same number (root), make a getcpu call each; `forks` processes, in turn, do nothing. `moves` is entered `moved` times on the first CPU and
+ * left on the last. With `open` a last call of `stays` is never over. At the end it prints what it counted, how long the calls
  * of getcpu and of `counted` took in all, and how long its threads waited for a CPU by the scheduler's own account:
  * a line `NAME COUNT` each.
  *
- * Or another thread than the first makes one call that does not return: of `held`, which waits for good, or
+ * Or another thread than the first makes a call that does not return: of `held`, which waits for good, or
  * of `replaced`, in which the process becomes /bin/true.
  */
 #define _GNU_SOURCE
@@ -205,7 +205,7 @@ static void *call_once(void *argument)
 	return NULL;
 }
 
-/* A process that makes a call: with this number if it is one, which it becomes. */
+/* A process that makes a call. With a nonzero number it takes that number; otherwise its number is stored there. */
 static int call_once_as(pid_t *number)
 {
 	struct clone_args arguments = {
@@ -215,7 +215,7 @@ static int call_once_as(pid_t *number)
 	};
 	pid_t child;
 
-	/* Where numbers begin anew, somebody else may have it for a while. */
+	/* After numbers begin anew, another process may have it for a while. */
 	for (int tries = 0; tries < 1000; tries++) {
 		child = (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments));
 		if (child >= 0 || errno != EEXIST)

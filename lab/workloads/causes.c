@@ -11,13 +11,13 @@
  *     `c` computes, `m` wants a mutex, `t` sleeps, `p` asks a peer over TCP, `l` exceeds its CPU limit,
  *     `d` writes and waits for the disk
  *
- * Most calls are fast: some tens of microseconds of CPU. Each slow one meets one cause. The causes are
- * a factor of four apart, from the fast calls too: two log2 buckets, one of them empty, so that each is a
+ * Most calls are fast: some tens of microseconds of CPU. Each slow call meets a single cause. The causes are
+ * a factor of four apart, from the fast calls too: two log2 buckets, the second empty, so that each is a
  * peak of its own. Which call meets what is drawn by lot (--seed), how many do is exact.
  *
  * One call is under way at a time, whichever worker has it: calls that compute side by side would wait
  * for each other's CPU, and that would be a seventh cause. With the holder or the peer, who work while the
- * worker waits, one thread at a time wants a CPU. Two workers share all causes but the CPU limit, so that
+ * worker waits, a single thread at a time wants a CPU. Two workers share all causes but the CPU limit, so that
  * the thread does not identify the cause; the calls with that cause go to a third worker, which has the limit.
  *
  * Truth: a document of its own kind, with each call in it. `from_ns` and `to_ns` are read first and last
@@ -37,8 +37,8 @@
  * until it has taken long enough, which makes the least it takes known; and it stands last, where nothing
  * is that the most it takes could be mistaken for. A timer's interrupt can be 20 us late without any book
  * that says so: it is set for so long that this is no hundredth of it. The limited call begins where the
- * limit has just been lifted (its worker uses up what is left before it), so that it is kept off for one
- * period, whole. On a machine that others use too the calls are what they should be only with --ahead;
+ * limit has just been lifted (its worker uses up what is left before it), so that it is kept off for a
+ * whole period. On a machine that others use too the calls are what they should be only with --ahead;
  * without it, neighbours make any of them longer, and that is in `runnable_ns`.
  *
  * Assumes 2 CPUs; a disk under $TMPDIR or /var/tmp, and the right to make a cgroup (limit.h): a cause that
@@ -117,7 +117,7 @@ static const char *const names[THREADS] = { "causes-worker-1", "causes-worker-2"
 struct call {
 	enum cause cause;
 	int worker;
-	pid_t tid, by; /* whose time it was that the call waited for; 0 for its own, and for no thread's */
+	pid_t tid, by; /* the thread for which the call waited; 0 for its own time, and without a thread */
 	uint64_t from, to, planted, cpu, runnable;
 };
 static struct call *calls;
@@ -167,9 +167,9 @@ static struct {
 } holder; /* under the mutex */
 
 /*
- * Has the mutex before a call that wants it begins, and for so long after it has begun. Until then it stays on
- * its CPU: who yields gives up a whole slice each time, and would be behind all neighbours when it matters.
- * Ahead of them it has to: of two threads of one priority the other would never run.
+ * Has the mutex before its call begins, and for so long after it has begun. Until then it stays on
+ * its CPU: a yielding thread gives up a whole slice each time, and would be behind all neighbours when it matters.
+ * Ahead of them it has to: with equal priority, the other thread would never run.
  */
 static void *hold(void *unused)
 {
@@ -241,7 +241,7 @@ static void ask_the_peer(void)
 /* The least that can be asked for; and the whole period less that is what the call waits. */
 #define QUOTA MS
 
-/* The quota, what is over it in the next period, and the period that lies between. */
+/* The quota, what is over it in the next period, and the period in between. */
 static void exceed_the_limit(void)
 {
 	compute(QUOTA + QUOTA / 2);
@@ -344,7 +344,7 @@ static void serve(struct call *call)
 		uint64_t held = less(holder.let_go, call->from);
 		call->by = holder.tid;
 		call->planted = holder.computed < held ? holder.computed : held;
-		/* A thread that preempts at its wake-up had the CPU since the wake-up, by the kernel's count: not by this one. */
+		/* A thread that preempts at its wake-up had the CPU since the wake-up, by the kernel's count: not by this program's. */
 		call->runnable = held - call->planted + less(call->to, holder.let_go);
 		pthread_mutex_unlock(&mutex);
 		break;
@@ -364,7 +364,7 @@ static void serve(struct call *call)
 	default:
 		call->planted = call->cpu;
 		cpu_besides = 0;
-		/* It never waits: who else had the CPU was another thread, or the hypervisor. */
+		/* It never waits: otherwise another thread or the hypervisor had the CPU. */
 		call->runnable = less(took, call->cpu);
 	}
 	/* The times of two threads may overlap. */
@@ -381,7 +381,7 @@ static void *work_off(void *argument)
 	const char *failed;
 	lane_open(names[rank], 0);
 	tids[rank] = gettid();
-	/* Those that come before all neighbours are bound by no limit. */
+	/* Threads ahead of all neighbours are bound by no limit. */
 	if (rank == LIMITED && sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){ 0 }))
 		die("cannot be bound by a limit");
 	if (rank == LIMITED && (failed = limit_enter()))

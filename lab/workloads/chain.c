@@ -8,9 +8,9 @@
  *     NAME-2         |==^............|==^
  *     NAME-3            |=====-----=^
  *
- * Truth: main's wait is each one's own work and, at the bottom, the last one's sleep.
+ * Truth: main's wait is each process's own work and, at the bottom, the last process's sleep.
  *
- * Assumes nothing: at any time one of them works.
+ * Assumes nothing: at any time a single process works.
  */
 #include "chain.h"
 #include "truth.h"
@@ -30,7 +30,7 @@ static const struct flag flags[] = {
 };
 
 static const char *name, *read_call;
-static lane_t lane_of[MAX_DEPTH + 2]; /* they open in order, since each waits for the one before */
+static lane_t lane_of[MAX_DEPTH + 2]; /* they open in order, since each waits for its predecessor */
 
 static bool hear(lane_t lane, int fd)
 {
@@ -49,7 +49,7 @@ static void say(lane_t lane, lane_t to, int fd)
 		die("cannot write to the next of the chain");
 }
 
-/* One question to the link below, from `rank`, which is 0 for main. */
+/* A question to the link below, from `rank`, which is 0 for main. */
 static void ask(lane_t lane, int rank, const int below[2])
 {
 	work(lane, (uint64_t)work_ms * MS);

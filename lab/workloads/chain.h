@@ -3,7 +3,7 @@
 #ifndef WORKLOADS_CHAIN_H
 #define WORKLOADS_CHAIN_H
 
-/* Makes one link: what the asker reads and writes, and what the answerer does. */
+/* Makes a link: what the asker reads and writes, and what the answerer does. */
 typedef void make_link(int asker[2], int answerer[2]);
 
 /* Runs a whole workload of that name, which reads its requests with system call `call`. */

@@ -4,13 +4,13 @@
  *
  *     clocknote FOLDER
  *
- * FOLDER/clocks      three clocks at one moment, by name: the readings of the processor's counter
+ * FOLDER/clocks      three clocks at the same time, by name: the readings of the processor's counter
  *                    around it bound the error; two such notes give the speed of the clocks
  * FOLDER/0 .. 49     files that were written after `from` and before `to`, ns of CLOCK_MONOTONIC, which
  *                    FOLDER/written lists by number. Where FOLDER is shared by the host, its clock has
  *                    stamped them: each bounds how the two clocks lie
  *
- * Emulated guests count with one and the same counter, the host's, though each from a zero of its own.
+ * Emulated guests count with the same counter, the host's, though each from a zero of its own.
  */
 #include "truth.h"
 
@@ -84,7 +84,7 @@ static void note_files(const char *folder)
 		if (fclose(out))
 			die("cannot write a file");
 		to[i] = now();
-		/* No multiple of any clock's tick, so that they come at all places within one. */
+		/* No multiple of any clock's tick, so that they come at all places within a tick. */
 		usleep(3141);
 	}
 	FILE *out = file(folder, "written");

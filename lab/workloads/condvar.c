@@ -6,7 +6,7 @@
  *     condvar-worker   .....|=====--^.....|=====--^         `=` works, `-` sleeps
  *
  * Truth: main's waits are the worker's: its work, its sleep. A condition variable has no holder,
- * though its futex word lies where a mutex would have one: nobody may be called the owner.
+ * though its futex word lies where a mutex would have its holder: no thread may be called the owner.
  *
  * Both signal after they have unlocked, and sleep for a moment before they take the mutex again, so
  * that nobody wakes up only to wait for it. Assumes that a wake-up takes less than that moment.

@@ -4,7 +4,7 @@
  * said what: a reader of the record can be held against the log at each task switch.
  *
  *     nested      a span in a span in a span, with sleeps in each
- *     alone       the same by one record that it writes in place, with `valid` cleared meanwhile
+ *     alone       the same by a record that it writes in place, with `valid` cleared meanwhile
  *     giver       begins a span and hands it to `taker`, for which it waits
  *     taker       works for the spans that it is handed
  *     busy        a thousand spans between two sleeps
@@ -12,9 +12,9 @@
  *     torn        sleeps while its record is being written: its context is not known
  *     wild        points to memory that is not there: not known either
  *     holder      has a lock in a span of its own, while...
- *     waiter      ...waits for it in another one
+ *     waiter      ...waits for it in another span
  *
- * One source makes both the program and, with -DWORD_ONLY, the library with the word. The program has the word itself, or
+ * This source makes both the program and, with -DWORD_ONLY, the library with the word. The program has the word itself, or
  * with -DWORD_IN_LIBRARY uses that of a library that is there at its start, or with -DWORD_LOADED loads it.
  *
  * The log (--log FILE) has a line for each change: tid, the monotonic clock before and after it, and the ids, `none` or
@@ -72,18 +72,18 @@ struct change {
 };
 
 struct span {
-	uint64_t trace, id, parent, from, to; /* the times are those of the realtime clock */
+	uint64_t trace, id, parent, from, to; /* times by the realtime clock */
 	const char *name;
 };
 
-/* One thread, with its log. */
+/* A thread, with its log. */
 struct lane {
 	const char *name;
 	pid_t tid;
 	long changes, spans;
 	struct change *change;
 	struct span *span;
-	struct record records[2]; /* by turns, so that one is never written while it is attached */
+	struct record records[2]; /* by turns, so that no record is written while it is attached */
 	int turn;
 	bool is_unsampled;
 };
@@ -93,7 +93,7 @@ static long rounds = 20;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t meet, handed, done, held;
 static uint64_t handed_trace, handed_span;
-static const char *left_out; /* the name of spans that are not sampled */
+static const char *left_out; /* the name for unsampled spans */
 
 static uint64_t now(clockid_t clock)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Parents that wait for children that wait for children (G15 table 3.1, wk-cpm), in two shapes by
+ * Parents wait for children, which wait for their children (G15 table 3.1, wk-cpm), in two shapes by
  * turns: the parent works beside its child and waits at once or late.
  *
  *     cpm            =f.................|==f======......|=      `f` forks, `|` has waited
  *     cpm-child       ==f.......|=====^     ==f===..|===^       `^` ends
  *     cpm-grandchild     =======^              =====^
  *
- * Truth: main's waits are the child's work and, while that one waits itself, the grandchild's.
+ * Truth: main's waits are the child's work and, while the child waits itself, the grandchild's.
  *
- * Assumes nothing: on one CPU the works become runnable by turns.
+ * Assumes nothing: on a single CPU the works become runnable by turns.
  */
 #include "truth.h"
 

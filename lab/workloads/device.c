@@ -78,7 +78,7 @@ static void begin(struct message *message, int type, int flags)
 	message->head.nlmsg_flags = (unsigned short)(NLM_F_REQUEST | NLM_F_ACK | flags);
 }
 
-/* An attribute; without data, one that holds those that follow until it is closed. */
+/* An attribute; without data, a nest for the next attributes until it is closed. */
 static struct rtattr *attribute(struct message *message, int type, const void *data, size_t size)
 {
 	struct rtattr *attribute = append(message, RTA_LENGTH(size));

@@ -10,12 +10,12 @@
 
 /* A TUN device's descriptor, which does not block. */
 int device_tun(void);
-/* A pair of devices, the other of which is in that namespace. */
+/* A pair of devices, whose other end is in this namespace. */
 void device_pair(int other_namespace);
 /* Gives the device its address, in a network of 256, and switches it on. */
 void device_up(const char *address);
 /*
- * Sets the owner of that address: the other end of the pair, or this one. Otherwise the first packet waits until the
+ * Sets the address's owner: the other end of the pair, or this end. Otherwise the first packet waits until the
  * kernel has asked, and leaves when the answer comes in, on the time of the interrupted thread.
  */
 void device_neighbour(const char *address, bool other_end);

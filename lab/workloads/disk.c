@@ -77,7 +77,7 @@ int interrupts_of(int file)
 	unsigned long before[MAX_CPUS], after[MAX_CPUS];
 	int direct = scratch_file_again(file, O_DIRECT | O_DSYNC), best = -1;
 	if (direct < 0)
-		return -1; /* no disk under it, tmpfs for one: no interrupts either */
+		return -1; /* no disk under it, for example tmpfs: no interrupts either */
 	char *page = scratch_memory(4096);
 	count_interrupts(before);
 	for (int i = 0; i < PROBES; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Reads one block of a file again and again, past the page cache: a disk request, an interrupt and two switches for each
- * round trip, at the highest rate that the disk can do with one request at a time.
+ * Reads a block of a file again and again, past the page cache: a disk request, an interrupt and two switches for each
+ * round trip, at the highest rate that the disk can do with a single request at a time.
  *
  *     diskreads ROUNDS
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Calls `serve` again and again; one call in ten is slow, and it is known which function makes it slow.
+ * Calls `serve` again and again; a tenth of the calls is slow, and it is known which function makes it slow.
  *
  *     drilled CULPRIT [ms=N] [threads=N]
  *
@@ -16,7 +16,7 @@
  *     jump       resend jumps to send_again, whose address it reads from a table, which computes
  *     cheap      fetch computes itself, behind 1,000 calls of compare that take next to nothing
  *
- * Behind an `r` on its standard input, one call in a hundred is slow.
+ * Behind an `r` on its standard input, a hundredth of the calls is slow.
  *
  * Prints its process number first, and `SLOW CALLS` at the end, which comes with its standard input's.
  */
@@ -197,7 +197,7 @@ PROBED uint64_t send_again(int slow)
 	return x;
 }
 
-/* The same to a place that it reads, as a virtual function in the last place. */
+/* The same to an address read from memory, as a virtual function in the last place. */
 uint64_t (*volatile senders[])(int) = { send_all, send_again };
 PROBED uint64_t resend(int slow);
 __asm__(".type resend, @function\nresend:\n\tpush %rbp\n\tpop %rbp\n"
@@ -245,7 +245,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: drilled compute|sleep|lock|loop|itself|tail|cheap [ms=N] [threads=N]\n");
 		return 2;
 	}
-	/* With a lock, one thread at a time is slow. */
+	/* With a lock, a single thread at a time is slow. */
 	if (culprit == LOCK)
 		threads = 1;
 	pthread_barrier_init(&held, NULL, 2);

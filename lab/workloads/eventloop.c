@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * An event loop that sleeps in short time-outs until, at last, another thread has something for it
- * (G15 §5.4.3): one round with poll, one with epoll, by turns.
+ * (G15 §5.4.3): a round with poll and a round with epoll, by turns.
  *
  *     eventloop          ..t..t..t..t..|==--t--t--t--t-.|==     `t` time-out, `|` the event
  *     eventloop-work     =============^  =============^
  *
- * Truth: polls of the same descriptor are one wait, for the worker. The set of an epoll cannot be compared, so
+ * Truth: polls of the same descriptor are a single wait, for the worker. The set of an epoll cannot be compared, so
  * there the time-outs are main's own timers, and only the last wait is the worker's. With --as-timed-out that is
  * so for poll too: it is what G15 says the plain active path shows, and why it offers a rule beside it. Where the last
  * poll may not have slept until the event, the account has both readings.

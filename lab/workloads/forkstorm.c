@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Hundreds of short processes, one after the other, each forked, exec'ed and waited for.
+ * Hundreds of short processes, in turn, each forked, exec'ed and waited for.
  *
  *     forkstorm    =f......|=f......|=f......|     `f` forks, `|` has waited
  *     children      e=====^  e=====^  e=====^      `e` exec, works, ends
@@ -8,7 +8,7 @@
  * Truth: main's waits are the children: hundreds of contributors of about the same size. The
  * child's exec and its end, of which it has no stamp, count as its own running, as they are.
  *
- * Stays on one CPU (unless --spread): an interrupt that has to reach a sleeping CPU takes up to
+ * Stays on a single CPU (unless --spread): an interrupt that has to reach a sleeping CPU takes up to
  * 0.1 ms, no clock of the child sees it, and there is one for each of hundreds of waits.
  */
 #define _GNU_SOURCE

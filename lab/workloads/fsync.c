@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Waits for kernel threads: fsync (the file system's journal, where it has one) and syncfs (a
+ * Waits for kernel threads: fsync (the file system's journal, where it has a journal) and syncfs (a
  * writeback worker, on every file system), by turns, each after some new data.
  *
  *     fsync              ==f.....|==s............|==     `f` fsync, `s` syncfs
@@ -25,7 +25,7 @@ static const struct flag flags[] = {
 	{ 0 },
 };
 
-/* In small calls, for the reason that ioburst.c gives. */
+/* In small calls, for the reason in ioburst.c. */
 #define SMALL ((size_t)512 << 10)
 
 static char *memory;

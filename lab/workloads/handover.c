@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Two threads on one CPU hand each other a token, and wait for it in a call of the asked kind: a load for what a
+ * Two threads on the same CPU hand each other a token, and wait for it in a call of the asked kind: a load for what a
  * recorder reads at each wait and wake-up.
  *
  *     handover KIND ROUNDS      KIND is read, poll, poll16, select, epoll, condition or lock

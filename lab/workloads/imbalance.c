@@ -12,8 +12,8 @@
  * Truth: each thread is once on the path of A for what it does longer than A. With a CPU for each,
  * the shares are 62.5%, 6.3%, 12.5% and 18.8% (G15 table 4.3).
  *
- * Assumes 4 CPUs for those shares. With fewer the threads wait for one another's CPU, so that who
- * is last is not drawn in advance: each notes when it arrives, and the last one is the path's.
+ * Assumes 4 CPUs for those shares. With fewer the threads wait for each other's CPU, so that who
+ * is last is not drawn in advance: each notes when it arrives, and the last thread is the path's.
  */
 #include "truth.h"
 

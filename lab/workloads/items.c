@@ -7,7 +7,7 @@
  * GET /item/N answers with an item. WAKEPATH_TRACING chooses what each request does beside that:
  *
  *     none     nothing
- *     spans    of one request in ten a span is sent, as OTLP (HTTP, JSON), to OTEL_EXPORTER_OTLP_ENDPOINT; so too without the variable
+ *     spans    a tenth of the requests sends a span, as OTLP (HTTP, JSON), to OTEL_EXPORTER_OTLP_ENDPOINT; so too without the variable
  *     context  so too, and the thread shows the ids of each request, sampled or not, in its memory (OTEP 4947)
  *     getpid   as `spans`, with a system call of no effect at the beginning and the end of each span that is sent, so that a tracer of
  *              the kernel sees for which request a thread works (L19 §4.4.1)
@@ -33,7 +33,7 @@
 #define SAMPLED_OF 10
 /* Spans that wait to be sent; more are dropped, as other exporters do. */
 #define QUEUE 4096
-/* Spans of one message, and how long fewer wait for it, ms. */
+/* Spans in a message, and how long fewer wait for it, ms. */
 #define BATCH 512
 #define DELAY_MS 200
 
@@ -172,7 +172,7 @@ static void *exporter(void *unused)
 		int size = snprintf(head, sizeof head,
 				    "POST /v1/traces HTTP/1.1\r\nHost: items\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
 				    length);
-		/* The answers of receivers are short: one read takes all. */
+		/* The answers of receivers are short: a single read takes all. */
 		if (s >= 0 && !(send_all(s, head, size) && send_all(s, body, length) && recv(s, answer, sizeof answer, 0) > 0)) {
 			close(s);
 			s = -1;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Requests that move between threads and take turns in one, with a log of the request that each thread worked for.
+ * Requests that move between threads and take turns in a thread, with a log of the request that each thread worked for.
  *
  *     joins FOLDER
  *
- *     pool      one thread takes requests and hands each to one of two workers, which works for it with sleeps; a part of it is a
+ *     pool      a thread takes requests and hands each to one of two workers, which works for it with sleeps; a part of it is a
  *               span of its own. The span begins in the first thread, and has the time at which it was queued (`wakepath.queued_ns`)
- *     task      four requests at once take turns in one thread, which sleeps in each turn; each notes its turns (`wakepath.turns`)
+ *     task      four requests at once take turns in a thread, which sleeps in each turn; each notes its turns (`wakepath.turns`)
  *     turn      the same, with a span for each turn: the thread works for the outer spans in none, and these note so
- *     busy      one thread serves forty requests between two sleeps
+ *     busy      a thread serves forty requests between two sleeps
  *
  * FOLDER/log has a line `TID FROM SHOWN LEAVES LEFT TRACE` for each stretch of work, by the monotonic clock, ns: the thread takes
  * the request up between FROM and SHOWN, and leaves it between LEAVES and LEFT. FOLDER/spans.json has the spans, with the thread in which each began as

@@ -5,7 +5,7 @@
 //
 //     joins.js FOLDER
 //
-//     task      four requests at once are tasks of one event loop, each in turns between sleeps
+//     task      four requests at once are tasks in an event loop, each in turns between sleeps
 //     turn      the same, with a span for each turn
 //     worker    the same as `task`, in the event loop of a worker thread
 //

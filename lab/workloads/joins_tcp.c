@@ -5,8 +5,8 @@
  *     joins_tcp FOLDER
  *
  *     own       each of three threads serves a connection of its own
- *     pool      one thread reads the requests of three connections and hands each to one of two workers, which answers it
- *     loop      one thread serves three connections at once, each request in three turns
+ *     pool      a thread reads the requests of three connections and hands each to one of two workers, which answers it
+ *     loop      a thread serves three connections at once, each request in three turns
  *
  * The client is the parent of the server. FOLDER/log has a line `TID FROM SHOWN LEAVES LEFT TRACE` for each stretch of work of the
  * server, by the monotonic clock, ns: the thread takes the request up between FROM and SHOWN, and leaves it between LEAVES and LEFT. A
@@ -252,7 +252,7 @@ static void *loop(void *argument)
 	return NULL;
 }
 
-/* Sends the requests of one connection, each behind the answer to the one before. */
+/* Sends a connection's requests, each behind the last answer. */
 static void *ask(void *argument)
 {
 	int socket = (int)(intptr_t)argument;

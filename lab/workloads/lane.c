@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The account that each thread keeps of its own time. See truth.h. */
+/* Each thread's account of its own time. See truth.h. */
 #define _GNU_SOURCE
 #include "lane.h"
 
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define LIFETIME_S 60
-/* Two looks at the clock that are further apart than this had something between them. */
+/* Two readings of the clock further apart than this had something in between. */
 #define GAP (10 * US)
 
 struct lanes *lanes;
@@ -197,7 +197,7 @@ lane_t lane_open(const char *comm, lane_t parent)
 	uint64_t counted = l->at - l->at_cpu - l->at_delay, earliest = counted;
 	if (forked && forked < counted)
 		earliest = forked;
-	/* On one CPU the kernel's count is exact: before it the creator was still making this thread. */
+	/* On a single CPU the kernel's count is exact: before it the creator was still making this thread. */
 	l->born = lanes->one_cpu ? counted : earliest;
 	/* Stolen time is in neither clock. By the guest's knowledge the thread ran. */
 	l->born_delay = lanes->one_cpu ? l->at_delay : l->at - l->at_cpu - l->born;
@@ -311,7 +311,7 @@ static void log_gap(lane_t lane, uint64_t last, uint64_t t)
 
 void work(lane_t lane, uint64_t ns)
 {
-	/* A CPU lost before this began must not be taken for one lost in it. */
+	/* A CPU lost before this began must not be taken for a CPU lost in it. */
 	if (delay_time() != lanes->lane[lane].at_delay)
 		boundary(lane, WORK, BY_LANE, NO_LANE);
 	uint64_t end = cpu_time() + ns, last = now(), look_at = last + ns, cpu;

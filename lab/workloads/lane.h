@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* How lanes lie in memory: for lane.c, which fills them, and account.c, which adds them up. */
+/* The lanes' memory layout: for lane.c, which fills them, and account.c, which adds them up. */
 #ifndef WORKLOADS_LANE_H
 #define WORKLOADS_LANE_H
 
@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #define MAX_LANES 1024
-#define CHUNK 32 /* stretches that a lane gets at a time */
+#define CHUNK 32 /* stretches added to a lane at a time */
 #define MAX_CHUNKS 16384
 #define CALL_LEN 20
 
@@ -18,14 +18,14 @@ enum what {
 	WAIT, /* wall = cpu + blocked + delayed, in this order */
 };
 
-/* The time of a thread from one boundary to the next. */
+/* A thread's time between two boundaries. */
 struct stretch {
 	uint64_t from, to;
 	uint64_t cpu;     /* of a wait: spent on the way in and out */
 	uint64_t delayed; /* runnable without a CPU, taken to be its last part */
 	uint8_t what;
 	uint8_t end; /* enum end, of a wait */
-	int16_t by;  /* the lane that ended it, if one did */
+	int16_t by;  /* the lane that ended it, if any */
 	int16_t sent_by; /* of a wait ended by a link: the lane that sent what ended it... */
 	uint64_t sent;   /* ...and when */
 	bool runs_last;  /* of a wait: its CPU time was spent on the way out, not on the way in */
@@ -70,7 +70,7 @@ struct lane {
 	int first, last, used; /* chunks, and stretches used in the last */
 };
 
-/* A correction that a program makes to what its lanes say. */
+/* A program's correction to its lanes. */
 struct entry {
 	lane_t lane;
 	char from[16], to[16];
@@ -91,7 +91,7 @@ extern struct lanes *lanes;
 
 extern const char *workload_name;
 
-/* The network namespaces of a link's near and far end; 0 without one. */
+/* The network namespaces of a link's near and far end; 0 without a link. */
 extern unsigned lane_namespaces[2];
 
 /* Reads what is to be subtracted when the window closes. */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The hierarchy that has the cpu controller, and our group in it. */
+/* The hierarchy with the cpu controller, and our group in it. */
 static const char *root;
 static bool unified;
 static char group[128];
@@ -60,7 +60,7 @@ const char *limit_make(const char *name, enum limited who, uint64_t quota_ns, ui
 	snprintf(group, sizeof group, "%s/wakepath-%s-%d", root, name, getpid());
 	if (mkdir(group, 0755))
 		return group;
-	/* Threads of one process can be in different groups of v2 only below the group of the process. */
+	/* Threads of the same process can be in different groups of v2 only below the group of the process. */
 	if (unified && limited == A_THREAD && !(failed = put(group, "cgroup.type", "threaded")))
 		failed = put(root, "cgroup.procs", "0");
 	if (!failed)

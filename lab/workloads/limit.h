@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The members of the group: a process of one thread, or single threads of a process with others. */
+/* The members of the group: a process with a single thread, or single threads of a process with others. */
 enum limited { A_PROCESS, A_THREAD };
 
 /* Makes the group. Or says in errno why it cannot, and returns what it could not write. */

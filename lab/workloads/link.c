@@ -46,7 +46,7 @@ static void make_namespace(enum end_of_link end)
 	if (namespaces[end] < 0 || fstat(namespaces[end], &own))
 		die("cannot open the network namespace");
 	lane_namespaces[end] = (unsigned)own.st_ino;
-	/* Or the kernel asks for routers and neighbours, by packets that nobody here sends. */
+	/* Or the kernel asks for routers and neighbours, by packets that no program here sends. */
 	int quiet = open("/proc/sys/net/ipv6/conf/default/disable_ipv6", O_WRONLY | O_CLOEXEC);
 	if (quiet >= 0 && write(quiet, "1", 1) != 1)
 		die("cannot switch IPv6 off");
@@ -79,7 +79,7 @@ static void prove(void)
 	close(fd[FAR]);
 }
 
-/* The sum of these counters of a file of /proc/net, which has a line with their names and one with their values. */
+/* The sum of these counters of a file of /proc/net, which has a line with their names and a line with their values. */
 static uint64_t counters(const char *file, const char *group, const char *const names[])
 {
 	char head[8192], values[8192];

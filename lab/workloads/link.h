@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Two network namespaces and a link of known delay or bandwidth between them, so that packets leave one
+ * Two network namespaces and a link of known delay or bandwidth between them, so that packets leave a
  * kernel's edge and enter another's, as between two hosts (G15 §5.4.2).
  *
  *     delay      near ── TUN ── the wire ── TUN ── far      the wire: a thread of ours that hands each
@@ -10,7 +10,7 @@
  * With both, the filter is on the TUN devices. The namespaces have no name: they and the devices in them
  * end with the last process that has them, however it ends. Needs root.
  *
- * The truth of a wait for a packet has two forms. In the view of one host, the wire released the waiter,
+ * The truth of a wait for a packet has two forms. In a host's own view, the wire released the waiter,
  * and waited for its timer before, and so on: the wire is a thread like others. In the view of two hosts, whose
  * tracers do not see the wire, the sender did something until it sent, and then the packet was in
  * flight: --truth-hosts. Without a wire both are the same.
@@ -39,14 +39,14 @@ int link_connect(lane_t lane, const struct sockaddr_in *address);
 /* Takes the connection, at the far end. */
 int link_accept(lane_t lane, int listener);
 
-/* Starts the wire, if the link has one: a child of the calling process, with a lane of its own. */
+/* Starts the wire, if the link needs it: a child of the calling process, with a lane of its own. */
 void link_start(lane_t parent);
-/* Puts that lane at the far end. The second form waits until there is one, and returns it. */
+/* Puts that lane at the far end. The second form waits for its start, and returns it. */
 void link_far_end(lane_t lane);
 lane_t link_await_far_end(lane_t lane);
 /*
- * Ends the wire, if there is one, and the process at the far end. After the window has closed: a child's
- * end that is waited for is no packet, and nothing else leads from one host to another.
+ * Ends the wire, if any, and the process at the far end. After the window has closed: a child's
+ * end that is waited for is no packet, and nothing else leads between the hosts.
  */
 void link_end(int far_process);
 
@@ -72,7 +72,7 @@ void link_wakes_for(int fd, size_t bytes);
 bool link_wait_ends(lane_t lane);
 /* The same, by what was sent then. */
 bool link_wait_ends_by(lane_t lane, struct sending sending);
-/* The wait that has just ended was several, one for each time that there was room again: what of it was runnable lay between. */
+/* The wait that has just ended was several, for each time that there was room again: what of it was runnable lay between. */
 void link_waits_were_several(lane_t lane);
 /* A time-out interrupted the wait for an answer: that lane has yet to send it, or has, since it was asked. */
 void link_wait_is_interrupted(lane_t lane, uint64_t ns, lane_t awaited, uint64_t asked);

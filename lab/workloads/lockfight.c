@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Threads fight for one mutex at random: each sleeps for a while, takes it, works or sleeps with it
+ * Threads fight for a mutex at random: each sleeps for a while, takes it, works or sleeps with it
  * held, and gives it back.
  *
  *     lockfight       --|=====|---|........|=====|--      `|` takes it or gives it back
  *     lockfight-1     ---|....|===|-----|..............   `.` wants it
  *     lockfight-2     ------|.....|-----|---|.....|==
  *
- * Truth: main's waits are what the holders did, one after the other, with the mutex held.
+ * Truth: main's waits are what the holders did, in turn, with the mutex held.
  * `meet.c` says how that is known, and why nobody takes it from under the nose of who was woken.
  *
  * Assumes nothing. The random numbers are the same in every run (--seed), the schedule is not.

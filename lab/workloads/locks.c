@@ -29,7 +29,7 @@
 enum step { NOTHING, USER, KERNEL, SIGNAL, STEPS };
 static const char *const names[STEPS] = { "", "user", "kernel", "signals" };
 
-/* The next lock of the waiter, and its last one. */
+/* The waiter's next lock, and its last lock. */
 static _Atomic int asked, writing;
 static _Atomic pid_t waiter_tid;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

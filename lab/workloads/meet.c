@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Places where several threads meet, and who releases whom is known only there: a mutex, a barrier. */
+/* Places where several threads meet, and only there the releaser is known: a mutex, a barrier. */
 #include "lane.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@ struct hold {
 
 struct lock {
 	pthread_mutex_t mutex;
-	_Atomic int waiting; /* who want it or have it */
+	_Atomic int waiting; /* threads that want it or have it */
 	_Atomic bool held;
-	_Atomic int holder; /* or the last one */
+	_Atomic int holder; /* or the last */
 	_Atomic int holds; /* that have ended; the list belongs to the holder */
 	struct hold hold[MAX_HOLDS];
 };
@@ -31,7 +31,7 @@ struct lock *lock_create(void)
 }
 
 /*
- * A wait for a mutex is what its holders did, one after the other: up to each release the one who
+ * A wait for a mutex is what its holders did, in turn: up to each release the one who
  * released, on its way in included.
  *
  *     a     =====|......,......,|===      `,` the two releases during a's wait
@@ -50,7 +50,7 @@ void lock_acquire(struct lock *lock, lane_t lane)
 
 /*
  * Takes the mutex at the first try, or the next, which each last that long; 0: for ever. A try that timed out was a
- * wait for who has the mutex then.
+ * wait for its holder then.
  */
 static void take(struct lock *lock, lane_t lane, uint64_t try_ns)
 {

@@ -3,15 +3,15 @@
  * Neighbours that have nothing to do with a workload and take part of the machine while it runs: no
  * workload, and without a truth of its own.
  *
- *     noise-spin       ============================     one thread that never waits
+ *     noise-spin       ============================     a thread that never waits
  *     noise-disk       =...=...=...=...=...=...=...     writes and waits for the disk
  *     noise-loopback   =.=.=.=.=.=.=.=.=.=.=.=.=.=.     on each CPU two processes that exchange messages over TCP
  *     noise-chatter    =.=.=.=.=.=.=.=.=.=.=.=.=.=.     the same by two processes, each on a CPU of its own
  *
- * A thread that is woken from another CPU and preempts the one there has its start dated back to the
+ * A thread that is woken from another CPU and preempts the thread there has its start dated back to the
  * wake-up by the kernel (rq_clock_skip_update()), although the other ran on until the interrupt came,
  * some 15 us later. Beside noise-chatter, the clocks that a workload's truth is made of are wrong by
- * 1% of the window and more; noise-loopback does without, since its messages stay on one CPU.
+ * 1% of the window and more; noise-loopback does without, since its messages stay on the same CPU.
  *
  * Ends after --seconds, or when its standard input is closed, so that it never outlives whoever
  * started it. Says `noise: ready` once it makes noise.

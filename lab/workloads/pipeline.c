@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A producer and a consumer with a pipe of one page between (G15 table 3.1, wk-pipeline). In the
- * first half the producer is the slow one, in the second half the consumer.
+ * A producer and a consumer with a single-page pipe between (G15 table 3.1, wk-pipeline). In the
+ * first half the producer is slow, in the second half the consumer.
  *
  *     pipeline (consumer)    ....=....=....=|====|====|====      items taken
  *     pipeline-source        ====^====^====^=^...=^...=^...      items given; `.` the pipe is full

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Two tasks that contend for one CPU, periodically (G15 table 3.1, wk-pulse).
+ * Two tasks contend for the same CPU, periodically (G15 table 3.1, wk-pulse).
  *
  *     pulse          ========rrrr========rrrr====      `r` runnable: the rival has the CPU
  *     pulse-rival    --------====--------====----      sleeps, then works
@@ -8,7 +8,7 @@
  * Truth: main never waits for anybody; what it does not run it is runnable, by the rival. How the
  * scheduler interleaves a burst with main's work is its own affair and is measured.
  *
- * Assumes nothing: both stay on one CPU.
+ * Assumes nothing: both stay on the same CPU.
  */
 #include "truth.h"
 

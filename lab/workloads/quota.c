@@ -12,7 +12,7 @@
  * Truth: throttled is what the cgroup's own cpu.stat says; what the task neither ran nor was
  * throttled it was runnable. While it is throttled the rival has the CPU, and that does not matter.
  *
- * Assumes the right to make a cgroup (limit.h says where). Both stay on one CPU.
+ * Assumes the right to make a cgroup (limit.h says where). Both stay on the same CPU.
  */
 #include "limit.h"
 #include "truth.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * How fast a load goes, for benchmarks: over the whole run, and in its quiet tenth.
+ * A load's speed, for benchmarks: over the whole run, and in its quiet tenth.
  *
  * On a virtual machine a neighbour on the same core slows everything by a third for tens of
  * milliseconds at a time. So the run is cut into slices of a fixed number of round trips (some 25 ms
- * each, longer than anything that a recorder does now and then), and the figure is the slice that a
- * tenth of them beat: it is as slow as the machine makes it, and no slower.
+ * each, longer than a recorder's occasional work), and the figure is the slice that a tenth of them
+ * beat: it is as slow as the machine makes it, and no slower.
  */
 #ifndef RATE_H
 #define RATE_H

@@ -11,7 +11,7 @@ struct reading {
 	uint64_t wall, cpu, delay;
 };
 
-/* All of one moment: a thread that loses its CPU in between reads them again. */
+/* All read together: a thread that loses its CPU in between reads them again. */
 static inline struct reading read_clocks(void)
 {
 	struct reading at;

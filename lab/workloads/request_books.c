@@ -21,7 +21,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 
 /*
  * A thread may be woken to take a lock, find it taken, and sleep again: it was without a CPU more than once, and not all of that just before it got
- * the lock. It kept nobody waiting while another one had the lock.
+ * the lock. It kept nobody waiting while another request had the lock.
  */
 static void clip_turn(const struct books *books, struct turn *turn)
 {
@@ -64,7 +64,7 @@ static bool writes(const struct book *book)
 }
 
 /*
- * The time in which a request, or one that it waited for, waited for the disk together with another one. Files may share a block with their
+ * The time in which a request, or one that it waited for, waited for the disk together with another request. Files may share a block with their
  * inodes, or a journal: where two threads wait for its write, one of them has sent it, and the other waits for that one's. It is disk time of
  * the one or of the other.
  */
@@ -135,8 +135,8 @@ static void write_other(FILE *f, const char *kind, const struct book *by, uint64
 }
 
 /*
- * The time for which the reader had the mutex of the pool to put a request into its queue, while a worker may have waited for it to take another one
- * out: some microseconds, unless the reader lost its CPU there.
+ * The time for which the reader had the pool's mutex to put a request into its queue, while a worker may have waited for it to
+ * take another request out: some microseconds, unless the reader lost its CPU there.
  */
 static uint64_t pool_ns(const struct book *book, const struct book *by)
 {
@@ -147,7 +147,7 @@ static uint64_t pool_ns(const struct book *book, const struct book *by)
 
 /*
  * Time in which the program does not know for whom a request waited, only that it can have been for some: while the lock was
- * free, it was promised to one of those that waited for it too.
+ * free, it was promised to another waiting request.
  */
 static void write_possible(FILE *f, const struct books *books, const struct book *book)
 {
@@ -164,13 +164,13 @@ static void write_possible(FILE *f, const struct books *books, const struct book
 					ns += free_ns(books, mine->keeper, from, to);
 			}
 		write_other(f, "possible", by, ns + pool_ns(book, by));
-		/* Its own disk time, or that of those that it waited for. */
+		/* Its own disk time, or the disk time of requests for which it waited. */
 		if (writes(by))
 			write_other(f, "shared", by, disk_ns(books, book, by));
 	}
 }
 
-/* The part of its own planted time that the front waited for. */
+/* The part of its own planted time for which the front waited. */
 static uint64_t own_ns(const struct book *book)
 {
 	uint64_t from = later(book->own_from, later(book->asked, book->called)), to = book->own_from + book->ns;

@@ -9,7 +9,7 @@
 
 enum plant { LOCK, LOCK_DISK, LOCK_REMOTE, CHAIN, LEDGER, QUEUE, DISK, LIMIT, REMOTE, PLANTS };
 
-/* The keepers that one request has at a time, while others wait: the locks, the reader and the workers. */
+/* The keepers that a request has at a time, while others wait: the locks, the reader and the workers. */
 enum keeper { STOCK, LEDGERS, READER, WORKER };
 
 /* A wait for a keeper, and the time in which the request had it. */
@@ -20,7 +20,7 @@ struct turn {
 	uint64_t got; /* of a lock: when the thread ran with it */
 };
 
-/* The books of one request. Times are those of the monotonic clock. */
+/* A request's books. Times are by the monotonic clock. */
 struct book {
 	uint64_t trace, from, to;
 	/* From here the front waits for the answer, or `store` for that of `back`; before, it ran or was runnable, whatever the others did. */
@@ -32,16 +32,16 @@ struct book {
 	uint64_t own_from, own_to, ns; /* the planted time that is its own: `ns` of this, the first part where it sleeps */
 };
 
-/* The names of the planted causes. */
+/* The planted causes' names. */
 extern const char *const plants[PLANTS];
 
-/* The books of all requests, in memory that the services share. */
+/* All requests' books, in memory shared by the services. */
 struct books {
 	long count;
 	struct book book[];
 };
 
-/* Writes the truth to where --truth wants it: for each request its planted parts, and the requests that it waited for. */
+/* Writes the truth to where --truth wants it: for each request its planted parts, and the requests for which it waited. */
 void books_write(struct books *books, const pid_t services[3]);
 
 #endif

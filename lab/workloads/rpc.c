@@ -15,11 +15,11 @@
  *     rpc-server                     |=====-----=====^
  *
  * Truth: the server's work and sleep for as long as the client is blocked, and no longer. Polls of the same
- * descriptor are one wait; with --as-timed-out, each time-out is the client's own timer; where the last poll may
+ * descriptor are a single wait; with --as-timed-out, each time-out is the client's own timer; where the last poll may
  * not have slept until the answer, the account has both readings. Over a link also the
  * wire's timer, or the time in flight.
  *
- * Assumes 2 CPUs for --async. Nagle's algorithm is off: one request, one packet.
+ * Assumes 2 CPUs for --async. Nagle's algorithm is off: each request is a single packet.
  */
 #include "link.h"
 

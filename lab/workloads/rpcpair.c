@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A client that asks a server over TCP, each on a machine of its own: one is the server alone
- * (--listen), one the client alone (--connect). For each request the server computes, sleeps and
+ * A client that asks a server over TCP, each on a machine of its own: the first is the server alone
+ * (--listen), the second the client alone (--connect). For each request the server computes, sleeps and
  * computes, as in rpc.c.
  *
  *     rpc                    ==^...............|==^        `^` sends, `|` is answered
@@ -11,7 +11,7 @@
  * while no request is with it is `beside`. The client's `network` less all else of the server's
  * meanwhile was in flight.
  *
- * Nagle's algorithm is off: one request, one packet.
+ * Nagle's algorithm is off: each request is a single packet.
  */
 #include "truth.h"
 
@@ -51,7 +51,7 @@ static void say_and_wait(lane_t lane, int fd)
 		die("cannot send");
 }
 
-/* Notes the packet that came after the wait began; returns whether one came. */
+/* Notes the packet that came after the wait began; returns whether it came. */
 static bool heard(lane_t lane, int fd)
 {
 	struct message message;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Two threads on one CPU hand each other a semaphore (G15 table 3.1, wk-schedfreq): without work in
+ * Two threads on the same CPU hand each other a semaphore (G15 table 3.1, wk-schedfreq): without work in
  * between, two switches and two wake-ups per round trip at the highest rate the scheduler can do.
  *
  *     schedfreq         =^....=^....=^...      `^` posts: the other becomes runnable, and runs as
- *     schedfreq-peer    ..|==^..|==^..|==      soon as this one waits
+ *     schedfreq-peer    ..|==^..|==^..|==      soon as this waits
  *
- * Prints one line for benchmarks:
+ * Prints a line for benchmarks:
  *     schedfreq: round_trips 200000 seconds 0.564 per_second 354609.2 quiet_per_second 371023.9
  *
  * Truth, asked for with --truth: each thread's own turns. It is kept with --work-us of work in each
  * turn, since the books themselves take 10 µs; the highest rate cannot keep books.
  *
- * Assumes nothing: both stay on one CPU.
+ * Assumes nothing: both stay on the same CPU.
  */
 #include "rate.h"
 #include "truth.h"

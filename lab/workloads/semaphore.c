@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The main thread asks a worker through one semaphore and waits for the answer on another.
+ * The main thread asks a worker through a semaphore and waits for the answer on another.
  *
  *     main              ===^.........|===^.........|==      `^` posts, `|` is released
  *     semaphore-work    ....|=====---^....|=====---^        `=` works, `-` sleeps
@@ -8,7 +8,7 @@
  * Truth: main's waits are the worker's, which works 2/3 and sleeps 1/3 of each. A semaphore has no
  * holder: whoever posts is the releaser, and nothing may be called the owner.
  *
- * Assumes nothing: on one CPU the worker's first moments become runnable.
+ * Assumes nothing: on a single CPU the worker's first moments become runnable.
  */
 #include "truth.h"
 

@@ -8,13 +8,13 @@
  *     limit     `store` computes under the CPU limit of a cgroup
  *     remote    `store` calls `back`, which sleeps
  *
- *     front    =|.............................|=      a lane for each client, one request after the other
+ *     front    =|.............................|=      a lane for each client, its requests in turn
  *     store       =|.....lock.....|==hold==|=         a thread for each lane; and a reader with its pool
  *     back                            (remote)        a thread for each lane of store
  *
  * The books of a request lie in memory that all three share. Each service writes there when it waited, and for how long it had
- * the lock or the worker; the main process finds in them the requests for which another one waited, and writes the truth:
- * for each request the parts of its time that were planted, with the blocking request where there is one. A part is what
+ * the lock or the worker; the main process finds in them the requests for which another request waited, and writes the truth:
+ * for each request the parts of its time that were planted, with the blocking request if any. A part is what
  * its thread's clocks say: wall, less its CPU time, less the time for which it was runnable without a CPU.
  * Spans go to OTEL_EXPORTER_OTLP_ENDPOINT. Each thread shows the span that it works for.
  */
@@ -144,7 +144,7 @@ static void name_thread(const char *what, long number)
 	pthread_setname_np(pthread_self(), name);
 }
 
-/* A span that is the answer to this message. */
+/* A span answering this message. */
 static struct span *answers(const struct message *m, const char *name)
 {
 	return span_begins(name, SERVER, m->trace, m->parent);
@@ -195,7 +195,7 @@ static void take_lock(struct book *book, int turn, enum keeper keeper)
 	struct reading end = read_clocks();
 	uint64_t got = end.wall, delay = end.delay - begin.delay;
 	uint64_t woken = got - delay > begin.wall ? got - delay : begin.wall;
-	/* One that was woken to take the lock keeps those behind it waiting until it runs. */
+	/* A request woken to take the lock keeps the requests behind it waiting until it runs. */
 	book->turns[turn] = (struct turn){ true, keeper, begin.wall, woken, woken, 0, got };
 }
 
@@ -219,7 +219,7 @@ static void write_file(struct book *book, uint64_t size)
 	}
 	if (pwrite(file, memory, size, 0) != (ssize_t)size)
 		die("cannot write the scratch file");
-	/* The clocks of a thread that an idle CPU has to wake see it blocked until that CPU has heard of it. */
+	/* If an idle CPU has to run a thread, the thread's clocks see it blocked until the CPU has heard of it. */
 	sched_getaffinity(0, sizeof usual, &usual);
 	CPU_ZERO(&one);
 	CPU_SET(cpu_of_disk < 0 ? 0 : cpu_of_disk, &one);
@@ -236,7 +236,7 @@ static void write_file(struct book *book, uint64_t size)
 /* One at a time: the group's own clock is for all that are in it. */
 static void compute_limited(struct book *book, uint64_t size)
 {
-	/* Where the group has used up its time, one that enters stands still at once. */
+	/* Where the group has used up its time, an entering thread stands still at once. */
 	uint64_t before = limit_throttled();
 	struct reading begin = read_clocks();
 	const char *failed = limit_enter();
@@ -355,7 +355,7 @@ static void *store_reads(void *argument)
 		if (open[0].revents & POLLIN && count <= MAX_CLIENTS)
 			open[count++] = (struct pollfd){ .fd = at_once(accept(pool_listens, NULL, NULL)), .events = POLLIN };
 		for (int i = 1; i < count; i++) {
-			/* A client has one request at a time. Memory got now could wait for a lock of the kernel. */
+			/* A client has a single request at a time. Memory got now could wait for a lock of the kernel. */
 			struct item *item = &of_connection[i];
 			if (!open[i].revents)
 				continue;
@@ -449,7 +449,7 @@ static void *front_asks(void *argument)
 	for (long i = 0; i < each; i++) {
 		struct message m = { .book = lane * each + i, .plant = only };
 		struct book *book = &shared->books.book[m.book];
-		/* A limit is for one request at a time, so the first lane alone plants it. */
+		/* A limit is for a single request at a time, so the first lane alone plants it. */
 		if (only == PLANTS)
 			m.plant = lane == 0 && rand_r(&random) % 2 ? LIMIT :
 				  (const enum plant[]){ LOCK, LOCK_DISK, LOCK_REMOTE, CHAIN, LEDGER, QUEUE, QUEUE, QUEUE, DISK,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Two threads on one CPU hand each other a semaphore, and say which span they work for: a load for what a recorder reads of
+ * Two threads on the same CPU hand each other a semaphore, and say which span they work for: a load for what a recorder reads of
  * that at each switch.
  *
  *     spanfreq KIND TRIPS       KIND is none, same or new
  *
- * `none` has the word for it, and no span; `same` is in one span all the time, `new` in another one in each turn. The program
+ * `none` has the word for it, and no span; `same` is in a single span all the time, `new` in another span in each turn. The program
  * spanfreq-hidden is the same with the word where no reader finds it, and spanfreq-loaded with all of it in a library that is loaded
  * while it runs, as agents are. Waits for a line, then prints the time of a round trip in ns. A round trip has two switches and two
  * wake-ups.
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 	sem_post(&pong);
 	turns(&pong, &ping, 0, records[0]);
 	printf("%.1f\n", (now() - began) / (double)trips);
-	/* The records are not used any more once nobody shows them. */
+	/* The records are unused once no thread shows them. */
 	wakepath_show(NULL);
 	pthread_join(thread, NULL);
 	return 0;

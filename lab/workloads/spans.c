@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Spans in one message. */
+/* Spans in a message. */
 #define BATCH 1000
 
 static const char *service_name;

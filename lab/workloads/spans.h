@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Spans of a workload: begun and ended by the realtime clock, sent as OTLP (HTTP, JSON) to where
- * OTEL_EXPORTER_OTLP_ENDPOINT says. The thread shows each one as its context while it works for it.
+ * OTEL_EXPORTER_OTLP_ENDPOINT says. The thread shows each span as its context while it works for it.
  */
 #ifndef WORKLOADS_SPANS_H
 #define WORKLOADS_SPANS_H
@@ -20,7 +20,7 @@ struct span {
 	struct wakepath_attached attached;
 };
 
-/* The ids of spans that this process makes are unlike those of others. At most `most` spans. */
+/* This process's span ids are unlike other processes'. At most `most` spans. */
 void spans_of(const char *service, int number, long most);
 
 /* A span begins. No thread works for it yet. */
@@ -34,7 +34,7 @@ void span_detach(struct span *span);
 /* The ids as text: 32 digits and a zero. */
 void trace_id_as_text(uint64_t trace, char text[33]);
 
-/* Sends all spans that have ended. Where no address is given it does nothing. */
+/* Sends all ended spans. Where no address is given it does nothing. */
 void spans_send(void);
 
 #endif

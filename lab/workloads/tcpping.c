@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A client and a server on one CPU send each other 32 bytes over TCP on the loopback interface, as
+ * A client and a server on the same CPU send each other 32 bytes over TCP on the loopback interface, as
  * fast as they can (G15 §5.4.5: the load that measures what recording adds to a request).
  *
  *     tcpping           =^....=^....=^...      `^` sends: the other becomes runnable, and runs as
- *     tcpping-server    ..|==^..|==^..|==      soon as this one waits
+ *     tcpping-server    ..|==^..|==^..|==      soon as this waits
  *
- * Prints one line for benchmarks:
+ * Prints a line for benchmarks:
  *     tcpping: round_trips 60000 seconds 0.437 per_second 137299.8 quiet_per_second 141203.5
  *
- * Truth, asked for with --truth: each one's own turns, with --work-us of work in each, as in
- * schedfreq.c. Assumes nothing: both stay on one CPU. Nagle's algorithm is off.
+ * Truth, asked for with --truth: each thread's own turns, with --work-us of work in each, as in
+ * schedfreq.c. Assumes nothing: both stay on the same CPU. Nagle's algorithm is off.
  */
 #include "rate.h"
 #include "truth.h"
@@ -37,7 +37,7 @@ static bool exchange(int fd, bool send_it)
 	return n == sizeof message;
 }
 
-/* Waits for a message and, if there was one, works. */
+/* Waits for a message and, if it came, works. */
 static bool hear(lane_t lane, int fd)
 {
 	if (!truth_file)

@@ -3,7 +3,7 @@
  * A chain of timers, each of another kind: sleeps, time-outs of waits for which nobody comes, a timer
  * descriptor, a signal; and a thread that main waits for while it sleeps itself.
  *
- *     timers         =--s--=--f--=--p--=--e--=--a--=--c--=|.........|=     one letter per kind
+ *     timers         =--s--=--f--=--p--=--e--=--a--=--c--=|.........|=     a letter per kind
  *     timers-sleeper                                       =-------^
  *
  * Truth: every wait is a timer, main's own or, at the end, the sleeper's. No other contributor.

@@ -2,7 +2,7 @@
 /*
  * How a program whose truth is known keeps its books.
  *
- * Each thread (of one process or several) owns a *lane*: the account of its own time, as stretches
+ * Each thread (in a process or several) owns a *lane*: the account of its own time, as stretches
  * that it stamps itself while it runs. It says in its own words what a kernel trace must find out:
  * "from here I wait", "who releases me is lane 3", "a timer ended this". When all is done the first
  * thread adds up its window: its waits are replaced by what the lane that ended each of them did
@@ -46,7 +46,7 @@ typedef int lane_t;
 enum end {
 	BY_LANE,
 	BY_TIMER,
-	BY_DISK, /* a device, and the kernel threads that work for it */
+	BY_DISK, /* a device, and its kernel threads */
 	BY_PEER, /* a packet of another machine, whose own books say what it did meanwhile */
 	BY_LINK, /* a packet over a link: see link.h */
 	BY_NOBODY, /* it never slept */
@@ -72,20 +72,20 @@ struct flag {
 /* NULL, or where --truth wants the truth to go, and --truth-hosts that of a link's two ends as two hosts. */
 extern const char *truth_file, *truth_of_hosts_file;
 
-/* Reads flags up to a nameless one; knows --truth FILE, --truth-hosts FILE and --help by itself. Ends the program on misuse. */
+/* Reads flags up to a nameless flag; knows --truth FILE, --truth-hosts FILE and --help by itself. Ends the program on misuse. */
 void flags_read(int argc, char **argv, const struct flag *flags, const char *summary);
 
 /* --- lane.c ----------------------------------------------------------------------------------- */
 
 /*
- * The window opens: the calling thread is the one whose time is to be explained, and its lane is 0.
+ * The window opens: the calling thread's time is to be explained, and its lane is 0.
  * To be called first in main. Ends the whole program by SIGKILL after a minute, whatever it does.
  */
 lane_t window_open(const char *workload);
-/* Not after a minute but so long from now, for one that waits until another machine is ready. */
+/* Not after a minute but so long from now, for a program that waits until another machine is ready. */
 void live_for(long seconds);
 
-/* The calling thread, a new one, opens its lane and takes that name. `parent` created it. */
+/* The calling thread, which is new, opens its lane and takes that name. `parent` created it. */
 lane_t lane_open(const char *comm, lane_t parent);
 
 /* `lane` is about to make a thread or a process, which will open its lane as its child. */
@@ -114,7 +114,7 @@ void work(lane_t lane, uint64_t ns);
 
 /* Says what and why on stderr and ends the program with code 2. */
 void die(const char *what) __attribute__((noreturn));
-/* Keeps the calling thread, and what it will create, on the last CPU that it may use. */
+/* Keeps the calling thread, and what it will create, on the last CPU allowed to it. */
 void pin_to_one_cpu(void);
 
 /* --- wait.c ----------------------------------------------------------------------------------- */
@@ -128,15 +128,15 @@ void wait_times_out(lane_t lane, uint64_t ns);
 /* ...or only interrupted by such a timer: from here it goes on with the wait for that lane... */
 void wait_is_interrupted(lane_t lane, uint64_t ns, lane_t awaited);
 /*
- * ...or by whichever of these two came first. `since` is when the first of the interrupted waits began that this one goes
- * on with, 0 if it is one by itself. Only the kernel knows whether the last of them slept until the event: it may have found
+ * ...or by whichever of these two came first. `since` is when the first of the interrupted waits began that this wait goes
+ * on with, 0 if it stands alone. Only the kernel knows whether the last of them slept until the event: it may have found
  * the event as it timed out, or without sleeping, and then all were time-outs for a trace. Where it is not certain that it
  * slept until the event, the account has both readings. Returns whether it is certain. For lane 0.
  */
 bool wait_ends_or_times_out(lane_t lane, uint64_t ns, uint64_t since);
 /* ...or, if no lane said that it releases us, by this... */
 void wait_ends_or_by(lane_t lane, enum end end);
-/* ...or ended by something else that is no lane. */
+/* ...or ended by anything else without a lane. */
 void wait_ends_by(lane_t lane, enum end end);
 
 /* `lane` is about to end the wait of `waiter`... */
@@ -147,7 +147,7 @@ void has_released(lane_t waiter);
 /* So much of what the lane has logged may have been in another order, or by another end. */
 void order_unknown(lane_t lane, uint64_t ns);
 
-/* Waits until that child process, which has a lane, has ended. */
+/* Waits until a child process with a lane has ended. */
 void wait_for_child(lane_t lane, int process);
 
 /* Sleeps that long, as a wait ended by a timer. */
@@ -155,11 +155,11 @@ void rest(lane_t lane, uint64_t ns);
 
 /* --- meet.c ----------------------------------------------------------------------------------- */
 
-/* A mutex whose every hold is logged, since who has it decides what a wait for it was. */
+/* A mutex with every hold logged, since the holder decides the meaning of a wait for it. */
 struct lock;
 struct lock *lock_create(void);
 void lock_acquire(struct lock *lock, lane_t lane);
-/* The same with a time-out, and again until it is had: still one wait, for the holders. */
+/* The same with a time-out, and again until it is had: still a single wait, for the holders. */
 void lock_acquire_by_tries(struct lock *lock, lane_t lane, uint64_t try_ns);
 void lock_release(struct lock *lock, lane_t lane);
 
@@ -178,7 +178,7 @@ void gate_pass(struct gate *gate, lane_t lane);
 void must(const char *assertion);
 void never(const char *assertion);
 
-/* Moves time out of what the lanes say: `ns` of that lane's `from` kind become `to`. */
+/* Corrects the lanes: `ns` of a lane's `from` kind become `to`. */
 void account_moves(lane_t lane, const char *from, const char *to, uint64_t ns);
 
 /* The window closes: what is written after this is no part of it. */

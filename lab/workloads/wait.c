@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Waits: where they begin, and who or what ends them. See truth.h. */
+/* Waits: their beginnings and their ends. See truth.h. */
 #define _GNU_SOURCE
 #include "lane.h"
 
@@ -107,7 +107,7 @@ void has_released(lane_t waiter)
 }
 
 /*
- * On one CPU, where the kernel's count is exact: the waiter was released at `released`. If it was runnable for longer than since
+ * On a single CPU, where the kernel's count is exact: the waiter was released at `released`. If it was runnable for longer than since
  * then, it lost its CPU on its way into the call, before it slept. Returns the stretch in which it slept.
  */
 static struct stretch *was_late_to_sleep(lane_t lane, struct stretch *s, uint64_t released)
@@ -137,7 +137,7 @@ struct stretch *wait_released(lane_t lane, lane_t otherwise)
 	not_runnable_before(s, released);
 	/*
 	 * From the release on the thread was on its way back. The kernel counts it as runnable only
-	 * once its own CPU has heard of it, which an interrupt to a sleeping CPU delays. On one and the
+	 * once its own CPU has heard of it, which an interrupt to a sleeping CPU delays. On the
 	 * same CPU its count leaves out what the releaser still had to do.
 	 */
 	if (s->to - released > s->delayed && s->to - s->from > s->cpu + (s->to - released))
@@ -166,7 +166,7 @@ static lane_t lane_of(pid_t process)
 	die("a child ended without having opened its lane");
 }
 
-/* How long a child that has ended was runnable in its life. */
+/* An ended child's runnable time in its life. */
 static uint64_t delay_of_ended(int process)
 {
 	char path[48];
@@ -202,7 +202,7 @@ void wait_for_child(lane_t lane, int process)
 			   (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)) * US;
 	uint64_t before = c->at_cpu + c->children_cpu, ran = family > before ? family - before : 0;
 	l->children_cpu += family;
-	/* On one CPU no load balancer spoils the kernel's counts. */
+	/* On a single CPU no load balancer spoils the kernel's counts. */
 	if (lanes->one_cpu) {
 		c->end_delay = delay > c->at_delay ? delay - c->at_delay : 0;
 		uint64_t over = c->at + c->end_delay + ran, earliest = s->to - s->delayed - s->cpu;

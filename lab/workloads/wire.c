@@ -52,8 +52,8 @@ static void take(enum end_of_link from, const struct wire *wire)
 enum { FIN = 1, SYN = 2 };
 
 /*
- * Whether it ends a wait: TCP over IPv4 that is more than an acknowledgement. An accept waits
- * for the acknowledgement that ends the handshake, and not for the packet that begins it.
+ * Whether the packet ends a wait: TCP over IPv4 with more than an acknowledgement. An accept waits for the acknowledgement
+ * at the end of the handshake, not for its first packet.
  */
 static bool is_awaited(const struct packet *packet)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What lies between two TUN devices. */
+/* The wire between two TUN devices. */
 #ifndef WORKLOADS_WIRE_H
 #define WORKLOADS_WIRE_H
 
@@ -12,7 +12,7 @@ struct wire {
 	uint64_t delay_ns;
 };
 
-/* Carries packets from either end to the other for ever, as that lane. */
+/* Carries packets from either end to the other for ever, as this lane. */
 void wire_carry(lane_t lane, const struct wire *wire) __attribute__((noreturn));
 
 #endif

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The request that a thread works for, where a reader outside of the process finds it: the thread-context record of
- * OpenTelemetry (OTEP 4947). C11 and C++11, gcc and clang, Linux.
+ * The request for which a thread works, readable from outside the process: OpenTelemetry's thread-context record (OTEP 4947). C11
+ * and C++11, gcc and clang, Linux.
  *
  *   struct wakepath_attached span;
  *   wakepath_attach(&span, trace_id, span_id, trace_flags);
  *   ...
  *   wakepath_detach(&span);
  *
- * The variable `otel_thread_ctx_v1` of each thread points to the record of the innermost span, and is null without one. A
- * reader finds it by its name among the dynamic symbols. A shared library has it there; a program has to be linked with
+ * Each thread's variable `otel_thread_ctx_v1` points to the innermost span's record, and is null without a span. A reader finds
+ * the variable by its name among the dynamic symbols. A shared library has it there; a program has to be linked with
  *
  *   -Wl,--export-dynamic-symbol=otel_thread_ctx_v1
  *
- * Why nothing is ever seen half-written: a reader looks at a thread while the thread is stopped, as a signal handler does, at any
- * instruction. So what matters is the order of the instructions, and no fence of the processor: a processor shows its own
- * stores in the order of the program, and a switch to another processor orders all of them. A record is written whole before
- * the one store that publishes it, and the pointer is taken off it by one store before its memory is used again. The compiler keeps
- * this order, since it moves no access over `wakepath_in_order()`, and does not leave out or split a volatile store.
+ * Why no reader sees half a record: a reader looks at a thread while it is stopped at any instruction, as in a signal handler. So
+ * only the order of instructions matters, and no processor fence: a processor shows its own stores in program order, and a switch
+ * to another processor orders them all. A record is written whole before the single store that publishes it, and another single
+ * store takes the pointer off it before its memory is used again. The compiler keeps this order, since it moves no access over
+ * `wakepath_in_order()`, and does not leave out or split a volatile store.
  *
- * Nothing is allocated and no function is called, except where a library has to look up its thread's variable. Only the thread itself
+ * Nothing is allocated and no function is called, unless a library has to look up its thread's variable. Only the thread itself
  * may attach and detach.
  */
 #ifndef WAKEPATH_CONTEXT_H
@@ -47,17 +47,17 @@ struct __attribute__((packed, aligned(4))) wakepath_record {
 WAKEPATH_ASSERT(sizeof(struct wakepath_record) == 28, "the record is 28 bytes");
 WAKEPATH_ASSERT(offsetof(struct wakepath_record, valid) == 24, "`valid` follows the ids");
 
-/* Weak: each file that includes this defines it, and the linker keeps one. */
+/* Weak: each including file defines it, and the linker keeps a single copy. */
 extern __thread struct wakepath_record *otel_thread_ctx_v1;
 __attribute__((weak, visibility("default"))) __thread struct wakepath_record *otel_thread_ctx_v1;
 
-/* A span that a thread works for, and the record that it takes the place of. It stays where it is until it is detached. */
+/* A thread's span, and the record that it replaces. It stays at its address until it is detached. */
 struct wakepath_attached {
 	struct wakepath_record record;
 	struct wakepath_record *outer;
 };
 
-/* The compiler moves no access to memory over this. It makes no instruction. */
+/* The compiler moves no memory access over this. It makes no instruction. */
 static inline void wakepath_in_order(void)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -76,8 +76,8 @@ static inline void wakepath_fill(struct wakepath_record *record, const uint8_t t
 }
 
 /*
- * Adds an attribute to a record that no thread shows, with `room` bytes right behind it. `key` is its place among the names that the process
- * publishes (`wakepath_process.h`). Returns 1; or 0, and adds nothing, where there is no room or the value has more than 255 bytes.
+ * Adds an attribute to a record that no thread shows, with `room` bytes right behind it. `key` is its place among the process's
+ * published names (`wakepath_process.h`). Returns 1; or 0, and adds nothing, without room or with a value above 255 bytes.
  */
 static inline int wakepath_add(struct wakepath_record *record, size_t room, uint8_t key, const char *value, size_t bytes)
 {
@@ -93,14 +93,14 @@ static inline int wakepath_add(struct wakepath_record *record, size_t room, uint
 }
 
 /*
- * Shows this record, or none if it is null, from here on; returns the one shown before. For programs that turn from one
- * request to another without nesting, like event loops: they keep a record per request.
+ * Shows this record, or none if it is null, from here on; returns the record shown before. For programs that turn between
+ * requests without nesting, like event loops: they keep a record per request.
  */
 static inline struct wakepath_record *wakepath_show(struct wakepath_record *record)
 {
 	struct wakepath_record *before = otel_thread_ctx_v1;
 
-	/* The record is whole before it is shown, and the one before is not touched while it is. */
+	/* The record is whole before it is shown, and the earlier record is not touched while it is shown. */
 	wakepath_in_order();
 	*(struct wakepath_record *volatile *)&otel_thread_ctx_v1 = record;
 	wakepath_in_order();
@@ -118,7 +118,7 @@ static inline void wakepath_attach(struct wakepath_attached *span, const uint8_t
 
 /*
  * The calling thread works for the outer span again, or for none. Returns 1; or 0, and changes nothing, if the thread shows
- * another span, since it has attached another one meanwhile or is another thread: then this one has to stay where it is.
+ * another span, because it attached another span meanwhile or is another thread: then this span has to stay at its address.
  */
 static inline int wakepath_detach(struct wakepath_attached *span)
 {
@@ -132,7 +132,7 @@ static inline int wakepath_detach(struct wakepath_attached *span)
 }
 
 namespace wakepath {
-/* The thread that makes this works for the span until the end of the block. */
+/* The creating thread works for the span until the end of the block. */
 class Attached {
 public:
 	Attached(const uint8_t trace_id[16], const uint8_t span_id[8], uint8_t trace_flags)

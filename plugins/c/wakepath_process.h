@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The facts that hold for all threads of a process, where a reader outside of it finds them: the process context of OpenTelemetry (OTEP 4719), with the
- * name of the service and the names of the attributes in the threads' records (OTEP 4947). C11, gcc and clang, Linux with glibc.
+ * The facts for all threads of a process, readable from outside: OpenTelemetry's process context (OTEP 4719), with the service's
+ * name and the attribute names in the threads' records (OTEP 4947). C11, gcc and clang, Linux with glibc.
  *
  *   static const char *const keys[] = { "http.request.method", "http.route" };
  *   wakepath_publish("shop", "shop-7", keys, 2);
  *
- * The context is a mapping that `/proc/PID/maps` names: a header that points to a message. It may be published again at any time, by one thread at a
- * time: the time in the header is 0 meanwhile, and another one behind, so that a reader knows that it has read parts of two. Keys are only ever
- * added: records that are shown refer to them by their place. A child of a fork has none until it publishes its own.
+ * The context is a mapping named in `/proc/PID/maps`: a header with a pointer to a message. It may be published again at any
+ * time, by a single thread at a time: the header's time is 0 meanwhile, and another time afterwards, so a reader knows when it
+ * has read parts of two. Keys are only ever added: shown records refer to them by their place. A fork's child has none until it
+ * publishes its own.
  */
 #ifndef WAKEPATH_PROCESS_H
 #define WAKEPATH_PROCESS_H
@@ -33,7 +34,7 @@ struct wakepath_header {
 };
 _Static_assert(sizeof(struct wakepath_header) == 32, "the header is 32 bytes");
 
-/* Weak: each file that includes this defines it, and the linker keeps one. */
+/* Weak: each including file defines it, and the linker keeps a single copy. */
 extern struct wakepath_published {
 	struct wakepath_header *header;
 	void *payload;
@@ -41,7 +42,7 @@ extern struct wakepath_published {
 } wakepath_published;
 __attribute__((weak, visibility("hidden"))) struct wakepath_published wakepath_published;
 
-/* A message in the making; with `to` null its bytes are counted alone. */
+/* A message in the making; with `to` null its bytes are only counted. */
 struct wakepath_message {
 	uint8_t *to;
 	size_t bytes;
@@ -54,7 +55,7 @@ static inline void wakepath_put(struct wakepath_message *message, const void *by
 	message->bytes += count;
 }
 
-/* The head of a field of bytes (wire type 2). */
+/* A byte field's head (wire type 2). */
 static inline void wakepath_put_head(struct wakepath_message *message, uint8_t field, size_t bytes)
 {
 	uint8_t head = (uint8_t)(field << 3 | 2), byte;
@@ -73,7 +74,7 @@ static inline void wakepath_put_text(struct wakepath_message *message, uint8_t f
 	wakepath_put(message, text, strlen(text));
 }
 
-/* The bytes of a field whose content has this number of bytes. */
+/* A field's size, bytes, if its content has this size. */
 static inline size_t wakepath_field_bytes(size_t bytes)
 {
 	struct wakepath_message counted = { NULL, 0 };
@@ -93,7 +94,7 @@ static inline void wakepath_put_attribute(struct wakepath_message *message, uint
 	wakepath_put_text(message, 1, text);
 }
 
-/* The resource (field 1), then the attributes of the process (field 2). */
+/* The resource (field 1), then the process's attributes (field 2). */
 static inline void wakepath_put_context(struct wakepath_message *message, const char *service, const char *instance,
 					const char *const *keys, size_t count)
 {
@@ -123,7 +124,7 @@ static inline void wakepath_put_context(struct wakepath_message *message, const 
 	}
 }
 
-/* A mapping with the name that readers look for; null where neither a file in memory nor a name is to be had. */
+/* A mapping with the readers' name; null if neither a file in memory nor a name is available. */
 static inline struct wakepath_header *wakepath_map_header(void)
 {
 	int flags = MAP_PRIVATE, file = (int)syscall(SYS_memfd_create, "OTEL_CTX", 1u /* MFD_CLOEXEC */);
@@ -140,7 +141,7 @@ static inline struct wakepath_header *wakepath_map_header(void)
 		close(file);
 	if (mapped == MAP_FAILED)
 		return NULL;
-	/* PR_SET_VMA, PR_SET_VMA_ANON_NAME; a mapping of a file has its name already. */
+	/* PR_SET_VMA, PR_SET_VMA_ANON_NAME; a file mapping has its name already. */
 	if ((prctl(0x53564d41, 0, mapped, 4096, "OTEL_CTX") && file < 0) || madvise(mapped, 4096, MADV_DONTFORK)) {
 		munmap(mapped, 4096);
 		return NULL;
@@ -149,8 +150,8 @@ static inline struct wakepath_header *wakepath_map_header(void)
 }
 
 /*
- * Publishes this service, its instance (may be null) and these keys, or publishes them anew. Returns 1; or 0, and changes nothing, where memory is
- * short or the mapping cannot have its name.
+ * Publishes this service, its instance (may be null) and these keys, or publishes them anew. Returns 1; or 0, and changes
+ * nothing, if memory is short or the mapping cannot have its name.
  */
 static inline int wakepath_publish(const char *service, const char *instance, const char *const *keys, size_t count)
 {
@@ -160,7 +161,7 @@ static inline int wakepath_publish(const char *service, const char *instance, co
 	struct timespec now;
 	uint64_t ns;
 
-	/* The mapping of a parent is not there in its child. */
+	/* A parent's mapping is not in its child. */
 	if (known->process != getpid())
 		known->header = NULL;
 	header = known->header ? known->header : wakepath_map_header();
@@ -186,7 +187,7 @@ static inline int wakepath_publish(const char *service, const char *instance, co
 	header->published = ns;
 	atomic_thread_fence(memory_order_seq_cst);
 	memcpy(header->signature, "OTEL_CTX", sizeof header->signature);
-	/* A reader that still reads it sees another time behind. */
+	/* A reader still at work sees another time afterwards. */
 	if (known->header)
 		free(known->payload);
 	known->header = header;

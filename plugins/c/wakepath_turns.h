@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The turns of a span: the times in which the thread in which it began worked for it. For programs whose threads turn from one open
- * span to another one and back, like event loops. C11 and C++11, gcc and clang.
+ * A span's turns: the times in which its first thread worked for it. For programs whose threads turn between open spans, like
+ * event loops. C11 and C++11, gcc and clang.
  *
  *   struct wakepath_turns turns;                              one for each span
  *   wakepath_begin_turns(&turns);
@@ -10,8 +10,8 @@
  *   if (wakepath_write_turns(&turns, begin_of_span, text))    where the span ends
  *           set the attribute `wakepath.turns` to the text
  *
- * Times are ns since 1970, by the clock of the span's own beginning and end. Memory is bounded: the last WAKEPATH_MAX_TURNS turns are
- * kept, and the time from which they are whole.
+ * Times are ns since 1970, by the clock of the span's own beginning and end. Memory is bounded: the last WAKEPATH_MAX_TURNS turns
+ * are kept, and the time from which they are whole.
  */
 #ifndef WAKEPATH_TURNS_H
 #define WAKEPATH_TURNS_H
@@ -20,19 +20,19 @@
 #include <stdio.h>
 
 #define WAKEPATH_MAX_TURNS 64
-/* Turns that are no further apart are one, ns: callbacks of a loop follow each other. */
+/* Turns no further apart are joined, ns: callbacks of a loop follow each other. */
 #define WAKEPATH_MAX_GAP_NS 10000
-/* A number of 20 digits and a space for the first time, and for the gap and the length of each turn; a full stop and a 0. */
+/* 20 digits and a space for the first time, and for each turn's gap and length; a full stop and a 0. */
 #define WAKEPATH_TURNS_BYTES ((2 * WAKEPATH_MAX_TURNS + 1) * 21 + 2)
 
 struct wakepath_turns {
 	/* A time ran backwards: nothing is known. */
 	int is_lost;
-	/* The number of turns that there ever were. */
+	/* The total number of turns. */
 	unsigned count;
-	/* The end of the last one that was dropped, or 0. */
+	/* The end of the last dropped turn, or 0. */
 	uint64_t dropped_to;
-	/* The last ones, in a ring. */
+	/* The last turns, in a ring. */
 	struct {
 		uint64_t from, to;
 	} ring[WAKEPATH_MAX_TURNS];
@@ -45,7 +45,7 @@ static inline void wakepath_begin_turns(struct wakepath_turns *turns)
 	turns->dropped_to = 0;
 }
 
-/* A turn has ended. `follows`: the thread has worked for no other span since the one before. */
+/* A turn has ended. `follows`: the thread has worked for no other span since its last turn. */
 static inline void wakepath_note_turn(struct wakepath_turns *turns, uint64_t from, uint64_t to, int follows)
 {
 	unsigned last = (turns->count - 1) % WAKEPATH_MAX_TURNS, next = turns->count % WAKEPATH_MAX_TURNS;
@@ -66,7 +66,7 @@ static inline void wakepath_note_turn(struct wakepath_turns *turns, uint64_t fro
 	turns->count++;
 }
 
-/* Writes the turns of a span that began then: a text. Returns 0 where they are not known. */
+/* Writes the turns of a span with this beginning as text. Returns 0 if they are not known. */
 static inline int wakepath_write_turns(const struct wakepath_turns *turns, uint64_t begun, char text[WAKEPATH_TURNS_BYTES])
 {
 	unsigned count = turns->count;
@@ -79,7 +79,7 @@ static inline int wakepath_write_turns(const struct wakepath_turns *turns, uint6
 	for (unsigned number = count > WAKEPATH_MAX_TURNS ? count - WAKEPATH_MAX_TURNS : 0; number < count; number++) {
 		uint64_t from = turns->ring[number % WAKEPATH_MAX_TURNS].from, to = turns->ring[number % WAKEPATH_MAX_TURNS].to;
 
-		/* The beginning of a span may lie behind that of its first turn. */
+		/* A span may begin behind its first turn's beginning. */
 		if (from < at)
 			from = at;
 		if (to <= from)

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 'use strict';
 
-// Puts two attributes on each span of this process: `wakepath.tid`, the OS thread in which it began, and `wakepath.turns`, the times in
-// which its event loop worked for it.
+// Puts two attributes on each span in this process: `wakepath.tid`, the OS thread in which it began, and `wakepath.turns`, the
+// times in which its event loop worked for it.
 //
-// Loaded before all else (NODE_OPTIONS=--require=PATH), it waits until a program or an agent registers its tracer provider and its context
-// manager with OpenTelemetry's API, which keeps them in a global variable, whichever copies of the packages there are, CommonJS or modules.
-// Then `startSpan` of the provider's tracers and `end` of their spans are wrapped once, for their class.
+// Loaded before all else (NODE_OPTIONS=--require=PATH), it waits until a program or an agent registers its tracer provider and
+// its context manager with OpenTelemetry's API, which keeps them in a global variable, whatever the packages' copies, CommonJS or
+// modules. Then `startSpan` of the provider's tracers and `end` of their spans are wrapped once, for their class.
 
 const { createHook } = require('async_hooks');
 const { readlinkSync } = require('fs');
 const { performance } = require('perf_hooks');
 const { isMainThread } = require('worker_threads');
 
-// JavaScript runs in one OS thread per event loop, all its life: the process's first one, or that of a worker. A fork of
-// Node's is a new process that loads this again.
+// JavaScript runs in the same OS thread per event loop, all its life: the process's first thread, or a worker's. A fork in Node
+// is a new process that loads this file again.
 const tid = isMainThread ? process.pid : threadOfWorker();
 
 function threadOfWorker() {
@@ -25,25 +25,26 @@ function threadOfWorker() {
   }
 }
 
-// The last turns of a span are kept. Turns of one span that are no further apart (ms) are one: callbacks of a loop follow each other.
+// The maximum number of kept turns, the last. A span's turns no further apart than the gap (ms) are joined: callbacks of a loop
+// follow each other.
 const MAX_TURNS = 64;
 const MAX_GAP = 0.01;
 
-// The turns of each span that has not ended are in a property of this name.
+// Each open span has its turns in a property of this name.
 const TURNS = Symbol('wakepath.turns');
-// OpenTelemetry's key of the current span in a context.
+// OpenTelemetry's key for the current span in a context.
 const SPAN_KEY = Symbol.for('OpenTelemetry Context Key SPAN');
 
-// The context manager, and its turns' hook once it is known.
+// The context manager, once it is known.
 let manager;
-// The context of the code that runs, for comparison; the turns of its span; and when it turned to that one (ms of `performance`).
+// The running code's context, for comparison; its span's turns; and their current turn's beginning (ms of `performance`).
 let context;
 let turns;
 let since = 0;
-// The turns that were noted last.
+// The last noted turns.
 let noted;
 
-// Realtime less the time of `performance`, ms. The realtime clock is steered, and its reading has whole ms: so that both agree, this
+// Realtime minus the time by `performance`, ms. The realtime clock is steered, and read in whole ms: to agree with it, this
 // follows it to the nearest end of the ms.
 let origin = performance.timeOrigin;
 
@@ -71,7 +72,7 @@ function note(turns, from, to) {
   if (times.length > 4 * MAX_TURNS) turns.dropped = times.splice(0, 2 * MAX_TURNS).pop();
 }
 
-// A span that has ended may still be the current one: then the thread works for the one around it.
+// An ended span may still be current: then the thread works for the span around it.
 function open(turns) {
   let open = turns;
   while (open?.isOver) open = open.outer;
@@ -87,7 +88,7 @@ function turnTo(span) {
   since = at;
 }
 
-// Looks which span the code that runs works for. An error in a hook would end the program.
+// Finds the running code's span. An error in a hook would end the program.
 function look() {
   try {
     const current = manager.active();
@@ -112,7 +113,7 @@ const hook = createHook({
     look();
   },
   after() {
-    // It may be the first that is seen of a callback.
+    // This may be the first sight of a callback.
     depth = Math.max(depth - 1, 0);
     if (depth > 0) look();
     else leave();
@@ -146,8 +147,8 @@ function followContexts(found) {
   hook.enable();
 }
 
-// `SINCE GAP LENGTH GAP LENGTH.`, ns: the time since 1970 from which the turns are whole, then the time from there, or from the end of the one
-// before, to the beginning of each, and its length.
+// `SINCE GAP LENGTH GAP LENGTH.`, ns: the time since 1970 from which the turns are whole; then for each turn the gap from there,
+// or from the end of the turn before, and its length.
 function text(turns, begun) {
   const times = turns.times.slice(-2 * MAX_TURNS);
   const before = turns.times.length > times.length ? turns.times[turns.times.length - times.length - 1] : turns.dropped;
@@ -168,7 +169,7 @@ function text(turns, begun) {
 
 const wrapped = new WeakSet();
 
-// The class has a method, unless an object has one of its own.
+// A method belongs to the class, unless the object has its own.
 function ownerOf(object, method) {
   const owner = Object.hasOwn(object, method) ? object : Object.getPrototypeOf(object);
   if (!owner || wrapped.has(owner) || typeof owner[method] !== 'function') return undefined;
@@ -192,7 +193,7 @@ function wrapSpan(span) {
         turns = open(own);
         since = at;
       }
-      // Its times are its program's own where it gives them.
+      // The times are the program's own if it gives them.
       if (rest[0] === undefined) this.setAttribute('wakepath.turns', text(own, this.startTime));
     }
     return end.apply(this, rest);
@@ -209,7 +210,7 @@ function wrap(tracer) {
     if (tid && manager && span?.isRecording?.()) {
       followRealtime();
       const trace = span.spanContext?.().traceId;
-      // The one in whose turn it begins, if it is a part of that.
+      // The span in turn here, if both belong to the same trace.
       const outer = turns?.trace === trace ? turns : undefined;
       span[TURNS] = { times: [], dropped: undefined, isOver: false, begun: now(), origin, trace, outer };
       wrapSpan(span);
@@ -226,7 +227,7 @@ function watch(provider) {
   }
 }
 
-// Calls `then` with each value that a property gets. It stays a plain property for everybody else.
+// Calls `then` with each value of a property. For all other code it stays a plain property.
 function onSet(object, name, then) {
   let value = object[name];
   if (value) then(value);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The one part of the package that is compiled. Without a compiler the package is installed all the same."""
+"""The package's only compiled part. Without a compiler the package is installed all the same."""
 
 from setuptools import Extension, setup
 

@@ -15,7 +15,7 @@ const SOURCE: &str = r#"
     #include <stdbool.h>
     #include <stdio.h>
     #include <string.h>
-    #include "unwind_walk.h"
+    #include "unwind_step.h"
     #define SP 0x7000ull
     static __u64 rules[64][2], words[1 << 15], nrules, nwords;
     static __u32 rule_of(__u64 space, __u64 address, __u32 stands)
@@ -35,11 +35,6 @@ const SOURCE: &str = r#"
         memcpy(to, (char *)words + (address - SP), bytes);
         return true;
     }
-    struct stack_room {
-        struct walk walk;
-        struct { __u64 frames[WP_MAX_FRAMES]; } copy;
-    };
-    #include "unwind_step.h"
     int main(void)
     {
         unsigned long long a, b, ip, bp;

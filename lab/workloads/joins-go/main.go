@@ -5,10 +5,10 @@
 //	joins FOLDER
 //
 //	goroutine  each request has a goroutine of its own, and a part that is a span of its own
-//	pool       one goroutine takes requests and hands each to one of two workers through a channel; the span begins in the first one, and
+//	pool       a goroutine takes requests and hands each to one of two workers through a channel; the span begins in the first, and
 //	           has the time at which it was queued (`wakepath.queued_ns`)
 //	mutex      two goroutines serve requests, each with a lock for a part of it
-//	busy       one goroutine serves forty requests between two sleeps
+//	busy       a goroutine serves forty requests between two sleeps
 //
 // FOLDER/log has a line `gGOROUTINE FROM SHOWN LEAVES LEFT TRACE` for each stretch of work, by the monotonic clock, ns: the goroutine takes
 // the request up between FROM and SHOWN, and leaves it between LEAVES and LEFT. A goroutine is named and no thread: which thread runs it

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Spans that begin, nest and end, with the two that a reader may see at each instruction. In a program, or in a library. */
+/*
+ * Spans that begin, nest and end, with the two spans a reader may see at each instruction. In a program, or in a library.
+ */
 #include "../wakepath_context.h"
 
-/* The span before and behind the step that the thread is at, 0 for none; equal between steps. */
+/* The span before and behind the thread's current step, 0 for none; equal between steps. */
 struct allowed {
 	volatile uint8_t before, after;
 };
@@ -16,7 +18,7 @@ __attribute__((visibility("default"))) void *where(void);
 }
 #endif
 
-/* Keeps the optimiser from making one frame of all functions, as a program of many files does. */
+/* Keeps the optimiser from joining all functions into a single frame, as in a program with many files. */
 #define APART __attribute__((noinline))
 
 APART static void use_stack(void)
@@ -56,7 +58,7 @@ APART static void span(struct allowed *allowed, uint8_t id, uint8_t inner)
 	allowed->before = outer;
 }
 
-/* An event loop that turns from one request to another and back. */
+/* An event loop that turns between two requests. */
 APART static void turns(struct allowed *allowed)
 {
 	static struct wakepath_record records[2];

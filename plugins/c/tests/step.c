@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Stops a process behind each instruction of `act` (spans.c) and reads its record, as a reader outside does. Prints the number
- * of stops, and those with a record that is neither whole nor one of the two that the process may show there.
+ * of stops, and of wrong records among them: not whole, or neither of the two spans allowed there.
  *
  *   step            `act` is in this program
  *   step LIBRARY    `act` is in a library that is loaded now
@@ -29,7 +29,7 @@ struct allowed {
 void act(struct allowed *allowed);
 void *where(void);
 
-/* The parent reads where the child's variable is. */
+/* The parent reads the address of the child's variable. */
 struct meeting {
 	struct allowed allowed;
 	void *volatile variable;
@@ -48,7 +48,7 @@ static int read_child(pid_t child, const void *from, void *to, size_t bytes)
 	return process_vm_readv(child, &local, 1, &remote, 1, 0) == (ssize_t)bytes;
 }
 
-/* The span that the child shows: 0 for none, -1 for a record that is not whole. */
+/* The child's shown span: 0 for none, -1 for an incomplete record. */
 static int shown(pid_t child, const void *variable)
 {
 	uint8_t *record, bytes[28];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 package wakepath;
 
-/** Prints the texts of turns that it notes, a line each. */
+/** Notes turns and prints their texts, a line each. */
 public class Texts {
-  /** The turns of a thread each, as `tid, from, to, follows`, one behind the other. */
+  /** A thread's turn for each `tid, from, to, follows`, in order. */
   static Turns noted(long... numbers) {
     Turns turns = new Turns();
     for (int at = 0; at < numbers.length; at += 4) {
@@ -16,12 +16,12 @@ public class Texts {
   public static void main(String[] arguments) {
     System.out.println(noted().end(5, 9));
     System.out.println(noted(7, 100, 130, 0, 8, 140, 150, 0, 7, 150, 151, 0, 8, 160, 190, 0).end(110, 200));
-    // Near enough for one, of another thread, too far, and not known to follow.
+    // Near enough to join, another thread, too far, and not known to follow.
     System.out.println(noted(7, 0, 10, 0, 7, 10_010, 10_020, 1).end(0, 20_000));
     System.out.println(noted(7, 0, 10, 0, 8, 10_010, 10_020, 1).end(0, 20_000));
     System.out.println(noted(7, 0, 10, 0, 7, 10_011, 10_020, 1).end(0, 20_000));
     System.out.println(noted(7, 0, 10, 0, 7, 10_010, 10_020, 0).end(0, 20_000));
-    // Two threads at once, one of them to the end of the span.
+    // Two threads at the same time, one until the span's end.
     Turns both = noted();
     both.begin(7, 10);
     both.begin(8, 20);

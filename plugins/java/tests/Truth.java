@@ -16,8 +16,8 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * Spans in threads, pools, nested calls, stages of futures and virtual threads, each with the attribute `truth.tid`: the thread by /proc, read
- * anew at each span. Prints the number of spans.
+ * Spans in threads, pools, nested calls, futures' stages and virtual threads, each with the attribute `truth.tid`: the thread by
+ * /proc, read anew at each span. Prints the number of spans.
  */
 public class Truth {
   static final Tracer TRACER = GlobalOpenTelemetry.getTracer("truth");
@@ -62,7 +62,7 @@ public class Truth {
     ExecutorService pool = Executors.newFixedThreadPool(4);
     List<CompletableFuture<?>> futures = new ArrayList<>();
     for (int at = 0; at < 200; at++) {
-      // A span that begins here and ends in a thread of the pool.
+      // A span that begins here and ends in a pool thread.
       Span request = begin("request");
       Context context = Context.current().with(request);
       futures.add(

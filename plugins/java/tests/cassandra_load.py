@@ -1,9 +1,9 @@
-"""Clients that read and write rows of Cassandra at a constant load, first without a CPU limit, then under one, then without.
+"""Clients that read and write Cassandra rows at a constant load, first without a CPU limit, then under one, then without.
 
     cassandra_load.py PORT prepare               waits for Cassandra, makes the table, and warms it up
     cassandra_load.py PORT run LOG [GROUP QUOTA] asks for some seconds; QUOTA, µs in 100 ms, limits the cgroup GROUP in between
 
-GROUP is a folder of the hierarchy that has the CPU controller. LOG is a JSON document: when the load began, when the limit was set and
+GROUP is a folder in the hierarchy with the CPU controller. LOG is a JSON document: when the load began, when the limit was set and
 lifted, and when each request began and how long it took, all by the realtime clock in ns.
 """
 
@@ -36,7 +36,7 @@ def connected(port):
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
         connect_timeout=60,
         control_connection_timeout=60,
-        # A connection is not given up because nothing was answered for half a minute.
+        # A connection is not given up after half a minute without an answer.
         idle_heartbeat_interval=0,
     )
     return cluster, cluster.connect()
@@ -78,7 +78,7 @@ def prepare(port):
 
 
 class Limit:
-    """The CPU limit of a cgroup, v1 or v2."""
+    """A cgroup's CPU limit, v1 or v2."""
 
     def __init__(self, group):
         self.group = group

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 'use strict';
 
-// Prints the CPU time of the process that a span or a callback takes, ns: the median of 15 runs. Run it with the plug-in and without, one behind the other:
+// Prints the process's CPU time per span or callback, ns: the median of 15 runs. Run it with the plug-in and without, in turn:
 //
 //     node cost.js; node --require ../wakepath-context.js cost.js
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 'use strict';
 
-// A span that ends before its function does, in another one: prints the number of turns of both, and whether the last one of each is long enough.
+// A span that ends before its function does, within another span: prints both spans' numbers of turns, and whether their last
+// turns are long enough.
 
 const { NodeTracerProvider } = require('@opentelemetry/sdk-trace-node');
 const { trace } = require('@opentelemetry/api');
@@ -21,7 +22,7 @@ function turns(name, ms) {
   return `${name} ${numbers.length / 2} ${numbers.pop() >= ms * 1e6}`;
 }
 
-// Code that is not compiled yet is slow.
+// Uncompiled code is slow.
 for (let round = 0; round < 3; round += 1) {
   tracer.startActiveSpan('outer', (outer) => {
     busy(20);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Prints the attributes that spans have as they end, a line each: their names in order, and the length of the turns."""
+"""Prints the attributes of spans as they end, a line each: their names in order, and the length of the turns."""
 
 from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
 
@@ -25,7 +25,7 @@ def one(limits=SpanLimits(), attributes={}, **options):
 
 one()
 one(attributes={"a": 1})
-# No room for one more, for both, and for the text.
+# No room for another attribute, for both, and for the text.
 one(SpanLimits(max_attributes=3), {"a": 1, "b": 2, "c": 3})
 one(SpanLimits(max_attributes=3), {"a": 1})
 one(SpanLimits(max_attributes=2), {"a": 1})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Prints the CPU time that the package costs, ns: per span, per attach and detach, and per callback of an event loop.
+"""Prints the package's cost in CPU time, ns: per span, per attach and detach, and per callback of an event loop.
 
-Each figure is the median of 15 pairs of runs, without and with the package, one behind the other.
+Each figure is the median of 15 pairs of runs, without and with the package, in turn.
 """
 
 import asyncio

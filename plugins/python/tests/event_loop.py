@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A server whose event loop serves two requests: one computes for 200 ms within a callback, and the other one waits behind it.
+"""A server whose event loop serves two requests: the first computes for 200 ms within a callback, and the second waits behind it.
 
     event_loop.py FIRST SECOND
 
-`report` computes, `page` waits; the first one has begun before the second one does. Prints for how long the page waited behind it, and how long
+`report` computes, `page` waits; the first has begun before the second does. Prints for how long the page waited behind it, and how long
 it took, ns, by the program's own clock.
 """
 

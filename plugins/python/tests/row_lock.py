@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A shop of Django, gunicorn and PostgreSQL: two orders change one row, and the first one holds it while it waits for a payment.
+"""A shop of Django, gunicorn and PostgreSQL: two orders change the same row, and the first holds it while it waits for a payment.
 
     row_lock.py FOLDER
 
 Starts the database (as `nobody`, since it refuses root) and the shop (two processes of four threads, under `opentelemetry-instrument`), asks for
-both orders, and ends both. Prints for how long the second order was behind the first one: from its UPDATE to the end of the first one's payment, ns,
-by the shop's own clock.
+both orders, and ends both. Prints for how long the second order was behind the first: from its UPDATE to the end of the first payment, ns, by the
+shop's own clock.
 The module is the shop's settings, its URLs and its application too.
 """
 
@@ -52,7 +52,7 @@ def order(request, payment_s):
 
 
 def warm(request):
-    """Opens the connection of a thread to the database, so that an order does not."""
+    """Opens a thread's connection to the database, so that an order does not."""
     from django.db import connection
     from django.http import HttpResponse
 

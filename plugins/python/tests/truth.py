@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Spans in threads, pools, nested functions and tasks, each with the attribute `truth.tid`: the thread by /proc.
 
-At many points the record of the thread is compared with the current span. Prints how often they were equal, how often not, and
-the number of spans. With `uvloop` as an argument the tasks run in a loop of uvloop.
+At many points the thread's record is compared with the current span. Prints how often they were equal, how often not, and the
+number of spans. With `uvloop` as an argument the tasks run in a uvloop loop.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ logging.getLogger("opentelemetry").addHandler(Complaints(logging.ERROR))
 
 
 def record():
-    """The ids that the record of this thread shows: None without one."""
+    """The ids in this thread's record: None without one."""
     pointer = ctypes.c_void_p.in_dll(library, "otel_thread_ctx_v1").value
     if pointer is None:
         return None
@@ -52,7 +52,7 @@ def record():
 
 
 def check(where, expected="the current span"):
-    """Compares the record with the current span, or with the one given."""
+    """Compares the record with the current span, or with the given span."""
     if library is None:
         return
     if expected == "the current span":
@@ -89,7 +89,7 @@ def nested(depth):
 
 
 def alternates():
-    """What is shown is never written: an outer span stays whole while the inner one is written and shown."""
+    """A shown record is never written: an outer span stays whole while the inner one is written and shown."""
     if library is None:
         return
     pointer = lambda: ctypes.c_void_p.in_dll(library, "otel_thread_ctx_v1").value
@@ -144,7 +144,7 @@ async def child():
 
 
 class Protocol(asyncio.Protocol):
-    """Its callbacks are called by the loop itself, which uvloop lets nobody follow."""
+    """The loop itself calls its callbacks, which cannot be followed under uvloop."""
 
     def __init__(self, done=None):
         self.done = done
@@ -178,7 +178,7 @@ async def protocols():
 
 
 async def eager():
-    """Tasks that begin within another one's turn."""
+    """Tasks that begin within another task's turn."""
 
     async def begins():
         with begin("eager"):
@@ -195,7 +195,7 @@ async def eager():
 
 
 class Idle(selectors.DefaultSelector):
-    """A loop that waits works for no request but the one around it."""
+    """A waiting loop works for no request but the request around it."""
 
     def select(self, timeout=None):
         check("idle", outer)
@@ -218,7 +218,7 @@ def run(loop):
 
 
 def remote():
-    """A span of another process that is current, and one that is not sampled."""
+    """A current span of another process, and an unsampled span."""
     ids = trace.SpanContext(1 << 77, 99, True, trace.TraceFlags(1))
     token = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(ids)))
     check("remote", None)
@@ -230,7 +230,7 @@ def remote():
 
 
 def copied():
-    """A function that runs in a copied context leaves nothing behind."""
+    """A function in a copied context leaves nothing behind."""
     with begin("outside"):
         copy = contextvars.copy_context()
     other = threading.Thread(target=lambda: (copy.run(lambda: nested(0)), check("behind a copied context", None)))
@@ -239,7 +239,7 @@ def copied():
 
 
 def later():
-    """A provider that a program makes itself, behind the installation."""
+    """A provider made by the program itself, after the installation."""
     span = TracerProvider().get_tracer("later").start_span("later")
     span.end()
     if span.attributes.get("wakepath.tid") != threading.get_native_id():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The OS thread on each span, and the span of each thread in its memory.
+"""The OS thread on each span, and each thread's span in its memory.
 
 `opentelemetry-instrument` calls `install`; a program that sets up OpenTelemetry itself calls it once, at any time.
 """

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The record of the span that a thread of a Python program works for. `current_span.py` says when it changes.
+ * The record for a Python thread's current span. `current_span.py` decides when it changes.
  *
- * Each thread has two records: the one that is shown is never written. Nothing here raises: where a context cannot be read, the
+ * Each thread has two records, and the shown record is never written. Nothing here raises: if a context cannot be read, the
  * thread shows no span.
  */
 #define PY_SSIZE_T_CLEAN
@@ -11,31 +11,31 @@
 #include "turns.h"
 #include "wakepath_context.h"
 
-/* The depth of a thread within a callback or function whose context is followed. */
+/* A thread's depth within a callback or function with a followed context. */
 #define FOLLOWS (1L << 30)
 
 static __thread struct wakepath_record records[2];
-/* The number of contexts that the thread has attached and not detached, or FOLLOWS. */
+/* The number of contexts attached and not detached by the thread, or FOLLOWS. */
 static __thread long depth;
 
-/* OpenTelemetry's key of the current span, the name of the method that has its ids, and that of the Python attribute with its turns. */
+/* OpenTelemetry's key for the current span, the name of the method for its ids, and of the Python attribute for its turns. */
 static PyObject *span_key, *get_span_context, *turns_name;
-/* The names of the attributes of a span. */
+/* A span's attribute names. */
 static PyObject *tid_key, *turns_key;
-/* Where a span has its attributes, and where these have their dictionary, the number that they may be, and the length that a text may have. */
+/* The names for a span's attributes, and in these for their dictionary, its maximum size, and the maximum text length. */
 static PyObject *attributes_name, *dictionary_name, *most_name, *longest_name;
 static PyTypeObject *attributes_type;
-/* The class of the spans that have turns. */
+/* The class of spans with turns. */
 static PyTypeObject *span_type;
 
-/* The bytes of an id, which OTEP 4947 has in the order of the network. */
+/* An id's bytes, in network order for OTEP 4947. */
 static void put(uint8_t *to, unsigned long long number)
 {
 	for (int at = 7; at >= 0; at--, number >>= 8)
 		to[at] = (uint8_t)number;
 }
 
-/* Writes a record by the ids of a span. Returns 0 if it is none of this process, or has none. */
+/* Writes a record by a span's ids. Returns 0 if the span belongs to another process, or has none. */
 static int fill(struct wakepath_record *record, PyObject *ids)
 {
 	static PyObject *sixty_four;
@@ -60,7 +60,7 @@ static int fill(struct wakepath_record *record, PyObject *ids)
 	return !PyErr_Occurred();
 }
 
-/* The turns of a span: a new reference, or NULL. Another span's class may lack the attribute, and its search would be dear. */
+/* A span's turns: a new reference, or NULL. Another span class may lack the attribute, and its search would be dear. */
 static struct turns *turns_of(PyObject *span)
 {
 	PyObject *turns = span && Py_TYPE(span) == span_type ? PyObject_GetAttr(span, turns_name) : NULL;
@@ -76,7 +76,7 @@ static PyObject *span_of(PyObject *context)
 	return PyDict_Check(context) ? PyDict_GetItemWithError(context, span_key) : NULL;
 }
 
-/* Shows the current span of a context, a dictionary, or none. */
+/* Shows the current span in a context, a dictionary, or none. */
 static void show(PyObject *context)
 {
 	PyObject *span = span_of(context);
@@ -127,7 +127,7 @@ static PyObject *leave(PyObject *module, PyObject *const *arguments, Py_ssize_t 
 	Py_RETURN_NONE;
 }
 
-/* Shows no span: the callbacks of this loop are not followed, and so not all turns of the span of this context will be. */
+/* Shows no span: this loop's callbacks are not followed, so not all turns of the context's span will be. */
 static PyObject *hide(PyObject *module, PyObject *context)
 {
 	struct turns *turns = turns_of(span_of(context));
@@ -141,7 +141,7 @@ static PyObject *hide(PyObject *module, PyObject *context)
 	Py_RETURN_NONE;
 }
 
-/* Notes the turns of a span from here on: it begins, in this thread. Returns whether they and the thread are known. */
+/* Notes a span's turns from here on: it begins, in this thread. Returns whether they and the thread are known. */
 static PyObject *begin(PyObject *module, PyObject *span)
 {
 	struct turns *turns = new_turns();
@@ -159,8 +159,8 @@ static PyObject *begin(PyObject *module, PyObject *span)
 }
 
 /*
- * The dictionary of a span's attributes, a new reference, or NULL unless it is of the class that is known, with room for two more whose text has this
- * length: the span's own method checks and copies all values, which costs more than all else that is done here for a span.
+ * The dictionary of a span's attributes, a new reference; NULL unless it has the known class, with room for two more attributes
+ * with this text length. The span's own method checks and copies all values, which costs more than all else done here for a span.
  */
 static PyObject *dictionary_of(PyObject *span, Py_ssize_t length)
 {
@@ -183,8 +183,8 @@ static PyObject *dictionary_of(PyObject *span, Py_ssize_t length)
 }
 
 /*
- * Sets the attributes of a span, which began then and ends now: its thread, and its turns if they are known and asked for. Returns those that it
- * could not set itself, or None.
+ * Sets the attributes of a span that began then and ends now: its thread, and its turns if they are known and wanted. Returns the
+ * attributes it could not set itself, or None.
  */
 static PyObject *end(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
@@ -217,7 +217,7 @@ static PyObject *end(PyObject *module, PyObject *const *arguments, Py_ssize_t co
 	Py_RETURN_NONE;
 }
 
-/* The class of the attributes of a span. */
+/* The class of a span's attributes. */
 static PyObject *use_attributes(PyObject *module, PyObject *type)
 {
 	if (PyType_Check(type)) {

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The current span of each thread, in the record that `_record.c` keeps for it.
+"""Each thread's current span, in its record in `_record.c`.
 
 OpenTelemetry's current span is a context variable. It changes in two ways: it is set (`attach`, `detach`), or the thread turns to
 another context, as an event loop does at each callback. Both are followed:
 
-- within a callback of an event loop, and a function of `asyncio.to_thread`, the record shows what the variable holds at each
-  change, and behind it what the thread showed before;
-- elsewhere a thread shows the variable as long as it has attached more than it has detached: a function that other libraries run in a
+- within an event loop's callback, and a function of `asyncio.to_thread`, the record shows the variable at each change, and behind
+  it the thread's earlier span;
+- elsewhere a thread shows the variable as long as it has attached more than it has detached: a function run by another library in a
   copied context leaves nothing behind when it ends.
 
-A loop whose callbacks cannot be followed shows no span at all, rather than that of another request.
+A loop whose callbacks cannot be followed shows no span at all, rather than another request's span.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ def _call_followed(variable, function, arguments, options):
 
 
 def _follow_eager_tasks(variable):
-    """Tasks that begin within the call that makes them, in a context of their own (Python 3.12)."""
+    """Tasks that begin within their creating call, in a context of their own (Python 3.12)."""
     if not hasattr(asyncio, "eager_task_factory"):
         return
 
@@ -145,7 +145,7 @@ def _follow_uvloop(variable):
 
 
 def _following(method, variable, before):
-    """A method of a loop that takes a callback behind so many other arguments."""
+    """A loop's method with a callback behind `before` other arguments."""
 
     @functools.wraps(method)
     def schedule(self, *arguments, context=None):

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 class ThreadOfSpan(SpanProcessor):
     """Asks the kernel at each span: a cached number would be wrong behind a fork."""
 
-    # Called with each span that begins. Returns whether its thread is set as it ends.
+    # Called at each span's beginning. Returns whether its thread is set as it ends.
     begin = None
 
     def on_start(self, span, parent_context=None):
@@ -20,7 +20,7 @@ class ThreadOfSpan(SpanProcessor):
 
 
 def install():
-    """Adds the processor to the provider that is there, and to those to come."""
+    """Adds the processor to the present provider, and to later providers."""
     provider = trace.get_tracer_provider()
     if isinstance(provider, TracerProvider):
         provider.add_span_processor(ThreadOfSpan())

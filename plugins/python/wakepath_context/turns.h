@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/*
- * The turns of the spans of a Python program: an object for each span that has not ended, and the one in whose turn each thread is.
- */
+/* The turns of a Python program's spans: an object for each open span, and each thread's span in turn. */
 #ifndef TURNS_H
 #define TURNS_H
 
@@ -18,17 +16,17 @@ struct turns {
 	struct wakepath_record record;
 	/* The thread in which the span began, and the process. */
 	long tid, process;
-	/* The span has ended, or not all of its turns can be known: no more are noted. */
+	/* The span has ended, or not all its turns can be known: no more are noted. */
 	int is_over;
-	/* The beginning of the turn that it is in, or 0. */
+	/* The current turn's beginning, or 0. */
 	uint64_t began;
 	struct wakepath_turns noted;
 };
 
-/* The number of forks that made this process: a child has the spans of its parent, and another thread. */
+/* The number of forks that led to this process: a child has its parent's spans, and another thread. */
 static long process;
 static __thread long own_tid;
-/* The turns of the span for which the thread works; and those that were noted last, for comparison alone. */
+/* The turns of the thread's current span; and the last noted turns, for comparison alone. */
 static __thread struct turns *in_turn;
 static __thread const void *last_noted;
 
@@ -64,7 +62,7 @@ static uint64_t wall_ns(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* The turns of a span that begins in this thread, without a record. */
+/* The turns of a span beginning in this thread, without a record. */
 static struct turns *new_turns(void)
 {
 	struct turns *turns = PyObject_New(struct turns, &turns_type);
@@ -79,7 +77,7 @@ static struct turns *new_turns(void)
 	return turns;
 }
 
-/* The thread works for the span of these turns from here on; or, where they are NULL or another thread's, for none that is noted. */
+/* The thread works for these turns' span from here on; or, if they are NULL or another thread's, for no noted span. */
 static void turn_to(struct turns *turns)
 {
 	struct turns *before = in_turn;
@@ -103,7 +101,10 @@ static void turn_to(struct turns *turns)
 	Py_XDECREF(before);
 }
 
-/* Writes the turns of a span that began then and ends now, maybe in another thread than its own. Returns 0 where they are not known. */
+/*
+ * Writes the turns of a span with this beginning that ends now, maybe in another thread than its own. Returns 0 if they are not
+ * known.
+ */
 static int end_turns(struct turns *turns, uint64_t begun, char text[WAKEPATH_TURNS_BYTES])
 {
 	if (turns->is_over || turns->process != process)

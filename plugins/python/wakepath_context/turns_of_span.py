@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The attribute `wakepath.turns` of each span: the times in which the thread in which it began worked for it.
+"""The attribute `wakepath.turns` of each span: the times in which its first thread worked for it.
 
-`_record.c` notes them where it shows a span, and `wakepath_turns.h` makes a text of them. As the span ends it sets them and the thread, where the class of
-the span's attributes is the one that is known.
+`_record.c` notes them where it shows a span, and `wakepath_turns.h` writes them as text. As the span ends, `_record.c` sets them and the
+thread, if the span's attributes have the known class.
 """
 
 import functools
@@ -19,7 +19,7 @@ except ImportError:  # Each attribute is set by the span's own method.
 
 
 def install(record):
-    """Notes the turns of all spans that have their thread."""
+    """Notes the turns of all spans with a known thread."""
     ThreadOfSpan.begin = staticmethod(record.begin)
     record.use_attributes(BoundedAttributes)
     end, set_on, modules = Span.end, record.end, sys.modules
@@ -27,7 +27,7 @@ def install(record):
     @functools.wraps(end)
     def end_noted(self, end_time=None):
         if self._end_time is None:
-            # Greenlets share a thread, and nothing shows when one of them turns to another.
+            # Greenlets share a thread, and nothing shows their turns.
             has_turns = end_time is None and "gevent" not in modules
             rest = set_on(self, self._start_time, has_turns)
             if rest:

@@ -5,7 +5,7 @@ import io.opentelemetry.sdk.autoconfigure.spi.AutoConfigurationCustomizer;
 import io.opentelemetry.sdk.autoconfigure.spi.AutoConfigurationCustomizerProvider;
 import io.opentelemetry.sdk.trace.SdkTracerProviderBuilder;
 
-/** The extension of the OpenTelemetry agent, which finds it by its name in META-INF/services. */
+/** The OpenTelemetry agent's extension; the agent finds it by its name in META-INF/services. */
 public final class Extension implements AutoConfigurationCustomizerProvider {
   @Override
   public void customize(AutoConfigurationCustomizer configuration) {

@@ -13,17 +13,18 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * The storage of the current context of each thread, which notes the turns of spans: a thread works for the span of its current context.
+ * Each thread's storage for the current context, which notes the turns of spans: a thread works for its current context's span.
  *
- * <p>A virtual thread may leave its OS thread at any time, unseen: the turns of a span that is current in one are not known.
+ * <p>A virtual thread may leave its OS thread at any time, unseen: if a span is current in a virtual thread, its turns are not
+ * known.
  */
 final class FollowedContext implements ContextStorage {
-  /** What a thread works for. */
+  /** A thread's current turns. */
   private static final class OfThread {
     final long tid;
     Turns turns;
 
-    /** The turns that were noted last, for comparison alone. */
+    /** The last noted turns, for comparison alone. */
     Turns last;
 
     OfThread(long tid) {
@@ -31,7 +32,7 @@ final class FollowedContext implements ContextStorage {
     }
   }
 
-  /** A span, as a key by its identity, which keeps no span in memory. */
+  /** A span as a key by its identity; it keeps no span in memory. */
   private static final class Key extends WeakReference<Span> {
     private final int hash;
 
@@ -70,7 +71,7 @@ final class FollowedContext implements ContextStorage {
     ContextStorage.addWrapper(storage -> new FollowedContext(storage, thread));
   }
 
-  /** Notes the turns of a span from here on: it begins. */
+  /** Notes a span's turns from here on: it begins. */
   static void begin(Span span) {
     for (Reference<? extends Span> gone = GONE.poll(); gone != null; gone = GONE.poll()) {
       TURNS.remove(gone);
@@ -80,7 +81,7 @@ final class FollowedContext implements ContextStorage {
     }
   }
 
-  /** The turns of a span that ends now and began then, as text; null where they are not known. */
+  /** The turns of a span that ends now and began then, as text; null if they are not known. */
   static String end(Span span, long begun) {
     Turns turns = TURNS.remove(new Key(span, null));
     return turns == null ? null : turns.end(begun, now());
@@ -101,7 +102,7 @@ final class FollowedContext implements ContextStorage {
       return;
     }
     if (own.tid == 0) {
-      // A virtual thread, or one whose number is not known.
+      // A virtual thread, or a thread without a known number.
       if (next != null) {
         next.lose();
       }

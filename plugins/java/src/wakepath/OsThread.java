@@ -9,10 +9,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * The id that the kernel has for the calling thread. Java does not name it; the link /proc/thread-self does: PID/task/TID.
+ * The calling thread's id in the kernel. Java has no name for it; the link /proc/thread-self does: PID/task/TID.
  *
- * <p>A platform thread is the same OS thread all its life, so that it is asked once. A virtual thread (Java 21) is carried by one OS
- * thread after another, and is asked at each span.
+ * <p>A platform thread is the same OS thread all its life, so its id is read once. A virtual thread (Java 21) moves between OS
+ * threads, so its id is read at each span.
  */
 final class OsThread {
   private static final Path SELF = Path.of("/proc/thread-self");
@@ -20,7 +20,7 @@ final class OsThread {
 
   private final ThreadLocal<Long> known = ThreadLocal.withInitial(OsThread::ask);
 
-  /** The id, or 0 where it cannot be read. */
+  /** The id, or 0 if it cannot be read. */
   long current() {
     return isCarried() ? ask() : known.get();
   }
@@ -33,7 +33,7 @@ final class OsThread {
     }
   }
 
-  /** Whether the calling thread is a virtual one. */
+  /** Whether the calling thread is virtual. */
   static boolean isCarried() {
     try {
       return IS_VIRTUAL != null && (boolean) IS_VIRTUAL.invokeExact(Thread.currentThread());

@@ -4,31 +4,32 @@ package wakepath;
 import java.util.Arrays;
 
 /**
- * The turns of a span: the times in which threads worked for it, as text for its attribute `wakepath.turns`.
+ * A span's turns: the times in which threads worked for it, as text for its attribute `wakepath.turns`.
  *
- * <p>Memory is bounded: the last turns are kept, and the time from which they are whole. Times are ns since 1970. Threads call it at once.
+ * <p>Memory is bounded: the last turns are kept, and the time from which they are whole. Times are ns since 1970. Threads may
+ * call it at the same time.
  */
 final class Turns {
-  /** The turns that are kept. */
+  /** The maximum number of kept turns. */
   static final int MAX_TURNS = 64;
 
-  /** Turns of a thread that are no further apart are one, ns: callbacks of a loop follow each other. */
+  /** A thread's turns no further apart are joined, ns: callbacks of a loop follow each other. */
   static final long MAX_GAP = 10_000;
 
-  /** The threads that may have a turn at once. */
+  /** The maximum number of threads with a turn at the same time. */
   private static final int MAX_OPEN = 64;
 
-  /** Not all of them are known, or the span has ended: no more are noted. */
+  /** Not all turns are known, or the span has ended: no more are noted. */
   private boolean isOver;
 
   private boolean isLost;
 
-  /** The turns that have not ended, by thread: the thread and the beginning of each. */
+  /** The open turns: the thread and beginning of each. */
   private long[] open = new long[2];
 
   private int opened;
 
-  /** The number of turns that there ever were; and the last ones, in a ring: the thread, the beginning and the end of each. */
+  /** The total number of turns; and the last turns, in a ring: the thread, beginning and end of each. */
   private int count;
 
   private long[] ring = new long[3 * 4];
@@ -51,7 +52,7 @@ final class Turns {
     opened++;
   }
 
-  /** It no longer does. `follows`: it has worked for no other span since it had its last turn. */
+  /** A thread no longer works for the span. `follows`: it has worked for no other span since its last turn. */
   synchronized void end(long tid, long to, boolean follows) {
     for (int at = 0; at < opened && !isOver; at++) {
       if (open[2 * at] == tid) {
@@ -93,8 +94,8 @@ final class Turns {
   }
 
   /**
-   * The span, which began then, ends now: `SINCE @TID GAP LENGTH GAP LENGTH @TID GAP LENGTH.`, for each thread those in it; null where they are not
-   * known. So it is with a span that never was a thread's current one: its program may have worked for it all the same.
+   * The span, which began then, ends now: `SINCE @TID GAP LENGTH GAP LENGTH @TID GAP LENGTH.`, with each thread's turns; null if
+   * they are not known, or if the span never was a thread's current span: its program may have worked for it all the same.
    */
   synchronized String end(long begun, long now) {
     for (int at = 0; at < opened && !isOver; at++) {
@@ -116,7 +117,7 @@ final class Turns {
     return ring[3 * (number % MAX_TURNS) + 2] > since;
   }
 
-  /** Whether its thread has one before it. */
+  /** Whether the turn's thread has an earlier turn. */
   private boolean isNamed(int first, int number, long since) {
     for (int before = first; before < number; before++) {
       if (isOf(before, since) && ring[3 * (before % MAX_TURNS)] == ring[3 * (number % MAX_TURNS)]) {
@@ -126,7 +127,7 @@ final class Turns {
     return false;
   }
 
-  /** Adds the turns of a thread, of which this is the first. */
+  /** Adds a thread's turns; this is its first. */
   private void add(StringBuilder text, int number, long since) {
     long tid = ring[3 * (number % MAX_TURNS)];
     text.append(" @").append(tid);
@@ -136,7 +137,7 @@ final class Turns {
       if (ring[turn] != tid || ring[turn + 2] <= since) {
         continue;
       }
-      // A turn may have begun before its span; one before the end of the last one shows a clock that was set back.
+      // A turn may have begun before its span; a turn before the last turn's end shows a clock that was set back.
       long from = Math.max(ring[turn + 1], since);
       if (from < at) {
         isLost = true;
