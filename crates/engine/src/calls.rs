@@ -14,7 +14,6 @@ use wakepath_goroutines::GoWindow;
 use crate::code_names::code_names;
 use crate::head::head;
 use crate::path::{answer, explain};
-use crate::query::thread_between;
 use crate::requests::goroutine::path_of_windows;
 use crate::requests::{Parked, Traced};
 use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
@@ -185,14 +184,14 @@ pub fn calls<'r>(
             CallEnd::Returned | CallEnd::Stayed => {
                 of_goroutines |= call.end == CallEnd::Stayed;
                 histogram.add(to.since(from));
-                let thread = thread_between(recorded, call.thread, from, to);
+                let thread = recorded.thread_between(call.thread, from, to);
                 all.extend(thread.map(|thread| Window { thread, from, to }));
             }
             CallEnd::Moved => {
                 histogram.add(to.since(from));
                 of_goroutines = true;
                 // In the thread that it returned in.
-                let window = thread_between(recorded, call.thread, to, to);
+                let window = recorded.thread_between(call.thread, to, to);
                 let window = window.map(|thread| Window { thread, from, to });
                 match window.filter(|window| goroutines.of(window).is_some()) {
                     Some(window) => all.push(window),

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, HashMap};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Window;
 use wakepath_goroutines::{GoWindow, GoroutineIndex, Goroutines, State};
+use wakepath_joining::goroutines;
 use wakepath_spans::{Operation, RequestIndex, SpanId, TraceId, Work};
 use wakepath_symbols::Found;
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::requests::goroutine::{self, ParkedBy, most, parked_by};
+use crate::requests::goroutine::{ParkedBy, most, parked_by};
 use crate::requests::{Parked, Places, SpanGoroutines, Traced};
 use crate::{CodeNames, Recorded};
 
@@ -57,10 +58,10 @@ impl<'t> OfCalls<'t> {
         }
         let placed = traced.and_then(|traced| Some((traced, Places::new(recorded, traced).ok()?)));
         let Some((traced, places)) = placed else {
-            return Self { all: goroutine::all(recorded), work: None };
+            return Self { all: goroutines(recorded), work: None };
         };
         let spans = SpanGoroutines::new(recorded, traced, &places);
-        let work = goroutine::work(traced, &spans, &places);
+        let work = spans.work(traced, &places);
         Self { all: spans.all, work: Some((traced, work)) }
     }
 

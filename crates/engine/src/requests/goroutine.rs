@@ -5,19 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Segment, Timeouts};
 use wakepath_goroutines::{GoPath, GoWait, GoWindow, GoroutineIndex, Goroutines, ParkEnd, State, path};
+use wakepath_joining::{RequestStint, Turn, Worked, blame, turns};
 use wakepath_loaded::Name;
-use wakepath_spans::{RequestIndex, SpanIndex, Stint, Work, WorksFor};
+use wakepath_spans::{RequestIndex, SpanIndex, WorksFor};
 
-use super::blame::blame;
-use super::contexts::OfThread;
-use super::hand_over::{Turn, turns};
-use super::join::{Worked, left};
 use super::one::{RequestPath, question};
-use super::{Joined, JoinedBy, Places, SpanGoroutines, Traced};
+use super::{Joined, JoinedBy};
 use crate::Recorded;
 use crate::code_names::code_names;
 use crate::path::answer;
-use crate::query::thread_between;
 
 /// More spans of a request are not searched for goroutines that went on with it.
 const MAX_SPANS: usize = 1024;
@@ -69,20 +65,6 @@ pub enum Reason {
     Unknown,
 }
 
-/// The active span of each goroutine, of those whose beginning was seen, until the program notes that it queued the work.
-pub(crate) fn work(
-    traced: &Traced,
-    goroutines: &SpanGoroutines,
-    places: &Places,
-) -> Work<GoroutineIndex, Reference> {
-    Work::new(traced.spans.iter().filter_map(|(index, _)| {
-        let thread = goroutines.of_span(index)?;
-        let (from, to) = places.times(traced, index);
-        let to = left(traced, places, index, (from, to));
-        Some(Stint { thread, from, to, span: index })
-    }))
-}
-
 /// The path of a request's goroutine, and the requests that blocked it.
 pub(super) fn path_of<'r>(
     joined: &Joined<'r>,
@@ -123,7 +105,7 @@ pub(super) fn path_of<'r>(
     let parked = parked_by(recorded, goroutines, &windows, other).into_iter().map(named).collect();
     let of_goroutine = OfGoroutine { number: number(goroutine), segments, parked, spans_left_out };
     let answer = answer(recorded, found.path, question(traced, request, true), &mut code_names(recorded));
-    Some(blame.path(answer, Some(of_goroutine), joined.disk(request)))
+    Some(RequestPath::new(answer, blame, Some(of_goroutine), joined.disk(request)))
 }
 
 /// The path of windows of goroutines' time; `None` without one.
@@ -145,12 +127,6 @@ pub(crate) fn path_of_windows(
     path(&recorded.graph, goroutines, windows, timeouts, reasons)
 }
 
-/// The goroutines of a recording.
-pub(crate) fn all(recorded: &Recorded) -> Goroutines {
-    let thread = |tid, at| thread_between(recorded, tid, at, at);
-    Goroutines::new(&recorded.graph, &recorded.survey.goroutines, thread)
-}
-
 /// The times in which goroutines had a request, one after the other: that of its root span, and those that went on with it behind
 /// `wakepath.queued_ns`, by the spans that began in them; each with the time before it since which none had it. And the number of
 /// spans that were not searched for these.
@@ -170,7 +146,7 @@ fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> (Vec<
         let worked = work.between(&goroutine, from, to).into_iter();
         let own =
             worked.filter(|(.., span)| span.is_some_and(|span| traced.requests.of_span(span) == request));
-        stints.extend(own.map(|(from, to, _)| OfThread { from, to, thread: goroutine }));
+        stints.extend(own.map(|(from, to, _)| RequestStint { from, to, thread: goroutine }));
     }
     let turns = turns(&stints, from, to);
     if turns.first().is_none_or(|first| first.thread != whole.goroutine) {

@@ -9,6 +9,7 @@ use wakepath_distribution::{Histogram, Unit, bucket_of, peaks};
 use wakepath_findings::PerGroup;
 use wakepath_spans::{Operation, RequestIndex};
 
+use super::find::{matching, of_one_operation};
 use super::one::worker;
 use super::{
     BlockedByMissing, Joined, RequestsError, RequestsQuery, SpanClock, Traced, WithoutPath, request,
@@ -84,7 +85,7 @@ pub fn request_group<'r>(
     query: &GroupQuery,
     other: Option<&Joined<'r>>,
 ) -> Result<GroupAnswer<'r>, RequestsError> {
-    let all = joined.traced.of_one_operation(&query.requests)?;
+    let all = of_one_operation(joined.traced, &query.requests)?;
     let operation = joined.traced.operation(all[0]).clone();
     let length = |request: &RequestIndex| joined.traced.root(*request).length_ns();
     let mut histogram = Histogram::new(Unit::Nanoseconds);
@@ -111,7 +112,7 @@ pub fn request_group<'r>(
                 service: Some(operation.service.to_string()),
                 operation: Some(operation.name.to_string()),
             };
-            Some((None, other, other.traced.matching(&same)?))
+            Some((None, other, matching(other.traced, &same)?))
         }
         None => {
             let main = (0..peaks.len()).max_by_key(|&peak| peaks[peak].count);

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::blame::{BlockedBy, BlockedByMissing};
 use super::one::{OwnTime, RequestAnswer, RequestPath};
+use super::{BlockedBy, BlockedByMissing};
 
 /// The first thing to say about a request.
 #[derive(Debug, Clone, Copy)]

@@ -2,21 +2,20 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use wakepath_critical_path::{Algorithm, Segment, SegmentKind, Wait, Window};
+use wakepath_critical_path::{Algorithm, HandOvers, Window};
 use wakepath_event::{HostIndex, Tid};
-use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, WorksFor, span_path};
+use wakepath_joining::{Blame, InServices, path_handed_over};
+use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
 use wakepath_wait_graph::ThreadIndex;
 
-use super::blame::{BlockedBy, BlockedByMissing, Piece, blame};
 use super::goroutine::{self, OfGoroutine};
-use super::hand_over;
-use super::join::Worked;
-use super::process::{attributes, service, thread_of};
 use super::span_time::times;
-use super::{DiskAccesses, Joined, JoinedBy, SpanClock, SpanTime, StateSum, Traced};
+use super::{
+    BlockedBy, BlockedByMissing, DiskAccesses, Joined, JoinedBy, Piece, SpanClock, SpanTime, StateSum, Traced,
+};
 use crate::code_names::code_names;
 use crate::head::head;
-use crate::path::{answer, explain_with};
+use crate::path::{answer, explain_with, path_with};
 use crate::{Head, PathAnswer, Question};
 
 /// A part of a request's time in which one span's own work was waited for, by the times of spans alone.
@@ -63,6 +62,19 @@ pub struct RequestPath<'r> {
     /// The accesses to disks of its threads while they worked for it or its parts; `None` where the recording does not
     /// show them.
     pub disk: Option<DiskAccesses>,
+}
+
+impl<'r> RequestPath<'r> {
+    /// The path of a request, with the answer that it was made from.
+    pub(super) fn new(
+        answer: PathAnswer<'r>,
+        blame: Blame,
+        goroutine: Option<OfGoroutine>,
+        disk: Option<DiskAccesses>,
+    ) -> Self {
+        let Blame { pieces, blocked_by, blocked_by_missing, states } = blame;
+        Self { answer, pieces, blocked_by, blocked_by_missing, goroutine, states, disk }
+    }
 }
 
 /// The reason why there is no path of a request's thread.
@@ -203,7 +215,7 @@ pub(super) fn worker(joined: &Joined<'_>, request: RequestIndex) -> Result<Worke
     let by_turns = || joined.turns.threads(root).next().map(numbered);
     let named = || {
         let tid = places.tid(traced, root)?;
-        by_turns().or_else(|| Some((tid.number(), thread_of(recorded, traced, places, root))))
+        by_turns().or_else(|| Some((tid.number(), places.thread(recorded, traced, root))))
     };
     let of_goroutine = joined.joined_by(request) == JoinedBy::Goroutine;
     match said.or_else(named).or_else(by_connection) {
@@ -275,27 +287,16 @@ fn path_of<'r>(
     let Joined { recorded, traced, .. } = joined;
     let question = question(traced, request, false);
     let names = &mut code_names(recorded);
-    let handed_over = hand_over::path_of(joined, request, window.from, window.to, algorithm);
+    let (graph, times) = (&recorded.graph, (window.from, window.to));
+    let path = |window, hand_overs: &dyn HandOvers| path_with(graph, window, algorithm, hand_overs);
+    let handed_over = path_handed_over(joined, request, times, algorithm, path);
     let is_handed_over = handed_over.is_some();
     let answer = match handed_over {
         Some(path) => answer(recorded, path, question, names),
-        None => explain_with(recorded, algorithm, window, question, names, &hand_over::InServices { joined }),
+        None => explain_with(recorded, algorithm, window, question, names, &InServices { joined }),
     };
-    let work = |_, segment: &Segment| {
-        let mut worked = joined.work_of(segment.thread?, segment.from, segment.to);
-        // While the call was in flight, no thread held the request: the next thread's other work did not delay it.
-        if is_handed_over && segment.kind == SegmentKind::Network && segment.parent.is_none() {
-            let is_own = |works_for| matches!(works_for, WorksFor::Span(span) if traced.requests.of_span(span) == request);
-            for piece in worked.iter_mut().filter(|piece| !is_own(piece.works_for)) {
-                *piece = Worked::unknown(piece.from, piece.to);
-            }
-        }
-        Some(worked)
-    };
-    let of_wait = |wait: &Wait, at| joined.works_for(wait.thread, at);
-    let said = |thread, trace, at| (service(recorded, thread, at), attributes(recorded, thread, trace, at));
-    let blame = blame(traced, request, &answer.path, work, of_wait, said);
-    blame.path(answer, None, joined.disk(request))
+    let blame = joined.blame(request, &answer.path, is_handed_over);
+    RequestPath::new(answer, blame, None, joined.disk(request))
 }
 
 pub(super) fn question(traced: &Traced, request: RequestIndex, goroutine: bool) -> Question {

@@ -7,34 +7,13 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use wakepath_event::RecordingFormat;
 use wakepath_recording::Recording;
-use wakepath_spans::{Dropped, ReadError, Reader, Requests, Spans, requests};
+use wakepath_spans::{ReadError, Reader};
 
+use super::Traced;
 use crate::is_recording;
 
 /// The largest file of spans that is read, bytes.
 const MAX_FILE_BYTES: u64 = 4 << 30;
-
-/// Spans, and the requests that they make up.
-#[derive(Debug)]
-pub struct Traced {
-    /// The spans.
-    pub spans: Spans,
-    /// Their requests.
-    pub requests: Requests,
-    /// Spans that were left out.
-    pub dropped: Dropped,
-    /// Recordings whose spans end within a message: the recorder was killed, and later ones are missing.
-    pub torn: Vec<PathBuf>,
-    /// The recordings, in the order by which services have them; where several are read.
-    pub recordings: Vec<PathBuf>,
-}
-
-impl Traced {
-    /// The requests of these spans.
-    pub fn new(spans: Spans, dropped: Dropped) -> Self {
-        Self { requests: requests(&spans), spans, dropped, torn: Vec::new(), recordings: Vec::new() }
-    }
-}
 
 /// Why spans cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -1,0 +1,256 @@
+//! The hosts on which spans were made, and the clock that each of them has.
+//!
+//! A span's times are those of its host's realtime clock. A host that was recorded has readings of that clock beside the recording's, and
+//! so its spans get onto the clock of the first host. A span's thread has its number on its host alone.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+
+use wakepath_clock::{Local, Reference, Stamp, Wall};
+use wakepath_event::{GoStep, HostIndex, ThreadContext, Tid};
+use wakepath_loaded::{Host, Recorded, WallClock};
+use wakepath_spans::{ById, Service, ServiceIndex, SpanId, SpanIndex, TraceId, descends_from};
+use wakepath_wait_graph::ThreadIndex;
+
+use crate::model::{NoTimeOfDay, Traced};
+use crate::process::line;
+
+/// The hosts of services, and their clocks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// The host of each service; `None` for one that was not recorded.
+    hosts: Vec<Option<HostIndex>>,
+    /// The realtime clock of each host on the reference clock; `None` where it is not known.
+    clocks: Vec<Option<WallClock>>,
+    /// That of the first host.
+    first: WallClock,
+}
+
+impl Places {
+    /// The hosts of the services of these spans. A host whose realtime clock is not known is one that was not recorded: nothing places its
+    /// spans in the recording.
+    ///
+    /// # Errors
+    /// When the first recording has no time of day.
+    pub fn new(recorded: &Recorded, traced: &Traced) -> Result<Self, NoTimeOfDay> {
+        let first = recorded.wall_clock().ok_or(NoTimeOfDay)?;
+        let clocks: Vec<_> = recorded.hosts().map(|(host, _)| recorded.wall_clock_of(host)).collect();
+        let named: Vec<Named> =
+            traced.spans.services.iter().map(|service| host_of(recorded, traced, service)).collect();
+        let proved = proved_by_threads(recorded, traced, &named);
+        let has_clock = |host: &HostIndex| clocks.get(usize::from(host.0)).is_some_and(Option::is_some);
+        let hosts = (0..).map(ServiceIndex).zip(&named).map(|(service, named)| {
+            let host = proved.get(&service).copied().or(named.host);
+            host.filter(has_clock)
+        });
+        Ok(Self { hosts: hosts.collect(), clocks, first })
+    }
+
+    /// The host of a span; `None` where it was not recorded.
+    pub fn host(&self, traced: &Traced, span: SpanIndex) -> Option<HostIndex> {
+        self.hosts.get(traced.spans.span(span).service.0 as usize).copied().flatten()
+    }
+
+    /// The beginning and the end of a span, on the reference clock. A host that was not recorded is taken to have the realtime of the first one.
+    pub fn times(&self, traced: &Traced, span: SpanIndex) -> (Stamp<Reference>, Stamp<Reference>) {
+        let (clock, span) = (self.clock(traced, span), traced.spans.span(span));
+        (clock.stamp(span.from), clock.stamp(span.to))
+    }
+
+    /// A time of a span's clock on the reference clock.
+    pub fn stamp(&self, traced: &Traced, span: SpanIndex, wall: Stamp<Wall>) -> Stamp<Reference> {
+        self.clock(traced, span).stamp(wall)
+    }
+
+    /// A stamp as the realtime of a span's host.
+    pub fn wall(&self, traced: &Traced, span: SpanIndex, at: Stamp<Reference>) -> Stamp<Wall> {
+        self.clock(traced, span).wall(at)
+    }
+
+    /// The same, and how far it may be off, ns.
+    pub(crate) fn wall_within(
+        &self,
+        traced: &Traced,
+        span: SpanIndex,
+        at: Stamp<Reference>,
+    ) -> (Stamp<Wall>, u64) {
+        let clock = self.clock(traced, span);
+        (clock.wall(at), clock.error_ns(at))
+    }
+
+    /// The thread that a span names, as several hosts are numbered.
+    pub fn tid(&self, traced: &Traced, span: SpanIndex) -> Option<Tid> {
+        let host = self.host(traced, span)?;
+        Some(Tid(traced.spans.span(span).tid?).on(host))
+    }
+
+    /// The thread that a span names, if it may be one of its service: in a PID namespace it may be another one's number.
+    pub fn thread(&self, recorded: &Recorded, traced: &Traced, span: SpanIndex) -> Option<ThreadIndex> {
+        self.numbered(recorded, traced, span, traced.spans.span(span).tid?, self.times(traced, span))
+    }
+
+    /// The same for the thread of a number that a span names for this time.
+    pub(crate) fn numbered(
+        &self,
+        recorded: &Recorded,
+        traced: &Traced,
+        span: SpanIndex,
+        tid: u32,
+        (from, to): (Stamp<Reference>, Stamp<Reference>),
+    ) -> Option<ThreadIndex> {
+        let tid = Tid(tid).on(self.host(traced, span)?);
+        let thread = recorded.thread_between(tid, from, to)?;
+        let Some(pid) = traced.spans.service(span).pid else { return Some(thread) };
+        let line = line(recorded, thread, from);
+        (line.is_empty() || descends_from(&line, pid)).then_some(thread)
+    }
+
+    /// The time at which a span is left by the thread or the goroutine in which it began, by the program's own word: as it queues the work for
+    /// another one, if it notes that; else as the span ends.
+    pub(crate) fn left(&self, traced: &Traced, span: SpanIndex) -> Stamp<Reference> {
+        let (from, to) = self.times(traced, span);
+        let queued = traced.spans.span(span).queued.map(|queued| self.stamp(traced, span, queued));
+        // A span that begins as the work is taken up was queued before.
+        queued.filter(|queued| from < *queued && *queued < to).unwrap_or(to)
+    }
+
+    fn clock(&self, traced: &Traced, span: SpanIndex) -> &WallClock {
+        let clock = self.host(traced, span).and_then(|host| self.clocks.get(usize::from(host.0))?.as_ref());
+        clock.unwrap_or(&self.first)
+    }
+}
+
+/// The hosts of services whose spans threads were seen to work for, or goroutines to begin: that is better than a name.
+fn proved_by_threads(
+    recorded: &Recorded,
+    traced: &Traced,
+    named: &[Named],
+) -> HashMap<ServiceIndex, HostIndex> {
+    let by_id = ById::new(&traced.spans);
+    let mut hosts: HashMap<ServiceIndex, BTreeSet<HostIndex>> = HashMap::new();
+    // The services that gave the same ids, for each thread that was seen with these.
+    let mut several: HashMap<(Tid, TraceId, SpanId), Vec<ServiceIndex>> = HashMap::new();
+    let mut note = |trace, span, tid: Tid, at: Stamp<Local>| {
+        let (trace, span) = (TraceId(trace), SpanId(span));
+        let mut services = by_id.all(trace, span).map(|span| traced.spans.span(span).service);
+        match (services.next(), services.next()) {
+            (Some(service), None) => {
+                hosts.entry(service).or_default().insert(tid.host());
+            }
+            (Some(first), Some(second)) => {
+                several.entry((tid, trace, span)).or_insert_with(|| {
+                    let all = [first, second].into_iter().chain(services).collect();
+                    own(recorded, traced, all, tid, at.on_reference_host())
+                });
+            }
+            (None, _) => {}
+        }
+    };
+    let contexts = &recorded.survey.contexts;
+    for tid in contexts.threads() {
+        for (at, context) in contexts.of(tid) {
+            if let ThreadContext::Span { trace, span, .. } = context {
+                note(trace, span, tid, at);
+            }
+        }
+    }
+    for (at, tid, step) in &recorded.survey.goroutines {
+        if let GoStep::BeginsSpan(trace, span) = step.step {
+            note(trace, span, *tid, *at);
+        }
+    }
+    for ((tid, ..), services) in &several {
+        if let [service] = services.as_slice() {
+            hosts.entry(*service).or_default().insert(tid.host());
+        }
+    }
+    // The thread worked for one of them: not for those that are known to be elsewhere.
+    let known = |service: ServiceIndex| match hosts.get(&service) {
+        Some(of_service) => alone(of_service),
+        None => named.get(service.0 as usize).filter(|named| named.by_name).and_then(|named| named.host),
+    };
+    let mut left: Vec<(ServiceIndex, HostIndex)> = Vec::new();
+    for ((tid, ..), services) in &several {
+        let is_explained = services.iter().any(|service| known(*service) == Some(tid.host()));
+        let mut unknown = services.iter().filter(|service| known(**service).is_none());
+        if let (false, Some(service), None) = (is_explained, unknown.next(), unknown.next()) {
+            left.push((*service, tid.host()));
+        }
+    }
+    for (service, host) in left {
+        hosts.entry(service).or_default().insert(host);
+    }
+    hosts.into_iter().filter_map(|(service, hosts)| Some((service, alone(&hosts)?))).collect()
+}
+
+/// Two processes on two hosts that do not differ in their names are none of one host.
+fn alone(hosts: &BTreeSet<HostIndex>) -> Option<HostIndex> {
+    hosts.first().copied().filter(|_| hosts.len() == 1)
+}
+
+/// The services whose process a thread may belong to, of those that gave the same ids. Where the numbers of processes fit none of them,
+/// they are those of another PID namespace, and rule none out.
+fn own(
+    recorded: &Recorded,
+    traced: &Traced,
+    mut services: Vec<ServiceIndex>,
+    tid: Tid,
+    at: Stamp<Reference>,
+) -> Vec<ServiceIndex> {
+    let line = recorded.thread_between(tid, at, at).map(|thread| line(recorded, thread, at));
+    let fits = |service: &ServiceIndex| {
+        let pid = traced.spans.services[service.0 as usize].pid;
+        pid.zip(line.as_ref()).is_some_and(|(pid, line)| descends_from(line, pid))
+    };
+    if services.iter().any(fits) {
+        services.retain(fits);
+    }
+    services
+}
+
+/// The host of a service by what its spans say of it.
+struct Named {
+    /// `None` for one that was not recorded.
+    host: Option<HostIndex>,
+    /// It is the only one that was recorded with the name that the spans have for their host.
+    by_name: bool,
+}
+
+/// The host of a service by its name, else by the recording that received its spans; the first one where nothing is said.
+fn host_of(recorded: &Recorded, traced: &Traced, service: &Service) -> Named {
+    let received = || {
+        let Some(place) = service.recording else { return Some(HostIndex::default()) };
+        let path = traced.recordings.get(usize::from(place))?;
+        let linked = (0..).map(HostIndex).zip(&recorded.sources).find(|(_, source)| *source == path);
+        linked.map(|(host, _)| host)
+    };
+    let Some(name) = &service.host else { return Named { host: received(), by_name: false } };
+    let is_named = |host: &Host| same_host(host.name.bytes(), name.as_bytes());
+    let named: Vec<_> = recorded.hosts().filter(|(_, host)| is_named(host)).map(|(host, _)| host).collect();
+    match named.as_slice() {
+        [host] => Named { host: Some(*host), by_name: true },
+        // Where a recorder's host has no name, it may be this one.
+        [] => {
+            let is_nameless = |host: &HostIndex| recorded.host_at(*host).name.bytes().is_empty();
+            Named { host: received().filter(is_nameless), by_name: false }
+        }
+        // Several of this name: the recording that received the spans decides. Without it, nothing does.
+        several => {
+            let decided = service.recording.and_then(|_| received()).filter(|host| several.contains(host));
+            Named { host: decided, by_name: false }
+        }
+    }
+}
+
+/// Whether two names are those of one host: one of them may have its domain.
+fn same_host(one: &[u8], other: &[u8]) -> bool {
+    let first =
+        |name: &[u8]| name.split(|byte| *byte == b'.').next().unwrap_or_default().to_ascii_lowercase();
+    let has_domain = |name: &[u8]| name.contains(&b'.');
+    match has_domain(one) && has_domain(other) {
+        true => one.eq_ignore_ascii_case(other),
+        false => first(one) == first(other),
+    }
+}
