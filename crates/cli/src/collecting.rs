@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use wakepath_caller::Caller;
 use wakepath_engine::latency::TargetError;
-use wakepath_engine::latency::live::LiveLatencyError;
-use wakepath_engine::record::{CollectError, GRACE, Running, Signals, WriteError, drop_rights, exit_code};
+use wakepath_live::command::CommandEnd;
+use wakepath_live::latency::LiveLatencyError;
+use wakepath_live::record::{CollectError, GRACE, Signals, WriteError, drop_rights, exit_code};
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
@@ -28,7 +29,7 @@ pub fn drop_privileges(command_is_roots: bool) -> Result<(), Failure> {
 /// The wait status of the command, if there is one. A command that outlived its recording or counting (`done`)
 /// is waited for: its end was not asked for, and the caller needs its exit code.
 pub fn await_command(
-    (running, status): (Option<Running>, Option<i32>),
+    CommandEnd { running, status }: CommandEnd,
     command: &[std::ffi::OsString],
     done: &str,
     stop: &Signals,

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use wakepath_engine::flight::{FlightRequest, KeptRecording, NoRoomToKeep, SlowSpans, SpanThreshold};
-use wakepath_engine::record::WriteError;
+use wakepath_live::flight::{FlightRequest, KeptRecording, NoRoomToKeep, SlowSpans, SpanThreshold};
+use wakepath_live::record::WriteError;
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
@@ -260,7 +260,7 @@ pub fn run(arguments: &TriggerArguments, output: &Output) -> Result<ExitCode, Fa
 
 #[cfg(test)]
 mod tests {
-    use wakepath_engine::flight::{Cause, KeptWindow};
+    use wakepath_live::flight::{Cause, KeptWindow};
 
     use super::*;
     use crate::output::Colour;

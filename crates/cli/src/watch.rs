@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use clap::Args;
 use wakepath_caller::Caller;
-use wakepath_engine::latency::live::{AllowedProbes, LiveQuery, Options};
-use wakepath_engine::watch::{Notice, WatchEvent, WatchNews, WatchQuery, watch};
+use wakepath_engine::watch::{Notice, WatchEvent, WatchNews};
+use wakepath_live::latency::{AllowedProbes, LiveQuery, Options};
+use wakepath_live::watch::{WatchQuery, watch};
 use wakepath_report::text::KeptFiles;
 use wakepath_report::{json, text};
 
@@ -142,14 +143,13 @@ fn watched(arguments: &WatchArguments, output: &Output) -> Result<ExitCode, Fail
         let said = say(news, files.as_ref(), arguments.json, if arguments.json { output } else { &beside });
         written = std::mem::replace(&mut written, Ok(())).and(said);
     });
-    let found = found.map_err(collecting::target_failure)?;
+    let (found, ended) = found.map_err(collecting::target_failure)?;
     collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     if arguments.json {
         output.write(|out| json::watched(&found, out))?;
     } else {
         beside.text(&format!("\n{}", text::watched(&found, beside.layout())))?;
     }
-    let ended = (found.running, found.status);
     let status = collecting::await_command(ended, &arguments.command, "watched", &stop, output)?;
     if found.targets.iter().any(|target| target.distribution.probe.is_some()) {
         collecting::warn_of_probes(status, arguments.no_exceptions, output);

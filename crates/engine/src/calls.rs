@@ -38,7 +38,7 @@ pub enum Which {
     Peak(usize),
     /// The calls that took longer than this number of ns.
     Above(u64),
-    /// The calls that took longer than the first number of ns, and at most the second one.
+    /// The calls longer than the first time, and at most as long as the second, ns.
     Between(u64, u64),
     /// This number of the longest calls.
     Slowest(usize),
@@ -280,7 +280,7 @@ fn shown(name: &Name) -> String {
     name.bytes().escape_ascii().to_string()
 }
 
-/// Whether calls of a function of this name were recorded.
+/// Whether calls were recorded to a function with this name.
 pub fn has_calls_of(recorded: &Recorded, name: &str) -> bool {
     target(recorded, Some(name)).is_ok()
 }
@@ -486,7 +486,7 @@ mod tests {
             (CallEnd::Unwound, false, 20),
             (CallEnd::Open, false, 20),
         ] {
-            // A goroutine's call of another function says nothing of this one.
+            // A goroutine's call to another function does not count here.
             let of_other = (1, 30_000, 50_000, CallEnd::Stayed);
             let recorded = recorded(&FUNCTIONS, &[(0, 30_000, 50_000, end), of_other]);
             let answer = calls(&recorded, None, &ask(Some("f"), Which::All)).expect("calls");

@@ -27,7 +27,7 @@ pub struct Comparison {
     pub only_second: Vec<String>,
 }
 
-/// Two distributions of one target.
+/// A target's two distributions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     /// Their target.

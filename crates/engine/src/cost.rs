@@ -30,7 +30,7 @@ pub struct CostInKernel {
     pub by_kind: Vec<CostOfKind>,
 }
 
-/// The cost of one kind of work.
+/// The cost by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostOfKind {
     /// The cost of doing it once, as the recorder measured it.

@@ -33,7 +33,7 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
     }
 }
 
-/// The problems of a host's clocks between `from` and `to`, and of the end of its recording.
+/// The problems of a host's clocks between `from` and `to`, and at the end of its recording.
 fn of_host(
     recorded: &Recorded,
     host: HostIndex,

@@ -1,4 +1,4 @@
-//! Reading of recordings into a graph: of one host, or of several on one clock.
+//! Reads recordings into a graph: one host, or several on one clock.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
     Ok(Recorded::of_source(source.description(), builder.finish(), survey, problems))
 }
 
-/// Recordings of several hosts, and the relation of their clocks.
+/// Several hosts' recordings, and how their clocks relate.
 #[derive(Debug)]
 pub struct Synchronised {
     /// The path of each recording.
@@ -128,7 +128,7 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     Ok(recorded)
 }
 
-/// Opens recordings, each of which must be of a host of its own.
+/// Opens recordings, which must differ in their hosts.
 fn open_different_hosts(paths: &[PathBuf]) -> Result<Vec<Arc<Source>>, OpenError> {
     let sources: Vec<Arc<Source>> =
         paths.iter().map(|path| Ok(Arc::new(Source::open(path)?))).collect::<Result<_, OpenError>>()?;

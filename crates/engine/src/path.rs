@@ -45,7 +45,7 @@ pub fn path<'r>(recorded: &'r Recorded, query: &PathQuery) -> Result<Answer<'r>,
     }
 }
 
-/// Explains one window.
+/// Explains a window.
 pub(crate) fn explain<'r>(
     recorded: &'r Recorded,
     algorithm: Algorithm,
@@ -56,7 +56,7 @@ pub(crate) fn explain<'r>(
     explain_with(recorded, algorithm, window, question, names, &NoHandOvers)
 }
 
-/// Explains one window, with the knowledge of work that threads handed over.
+/// Explains a window, with the knowledge of work that threads handed over.
 pub(crate) fn explain_with<'r>(
     recorded: &'r Recorded,
     algorithm: Algorithm,

@@ -76,7 +76,7 @@ pub(crate) enum Selection {
 pub enum Scope {
     /// All.
     All,
-    /// Those of one host of several.
+    /// Those on a host, where there are several.
     Host(HostIndex),
     /// Those of these processes.
     Processes(Vec<Tid>),
@@ -182,7 +182,7 @@ fn threads_that(recorded: &Recorded, fit: impl Fn(&Thread) -> bool) -> Vec<Threa
 
 /// Whether the cgroup at `path` is meant by `wanted`: its path or that of one above it, a container's
 /// id, or the last component as `systemctl` names it.
-pub(crate) fn is_meant(wanted: &[u8], path: &[u8]) -> bool {
+pub fn is_meant(wanted: &[u8], path: &[u8]) -> bool {
     let below = || {
         let outer = wanted.strip_suffix(b"/").unwrap_or(wanted);
         path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')

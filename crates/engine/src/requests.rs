@@ -46,7 +46,7 @@ pub struct RequestsQuery {
     pub operation: Option<String>,
 }
 
-/// How long the requests of one operation took.
+/// How long an operation's requests took.
 #[derive(Debug, Clone)]
 pub struct OperationAnswer {
     /// The operation.
@@ -59,7 +59,7 @@ pub struct OperationAnswer {
     pub p50_ns: u64,
     /// 99 of 100 took no longer, ns.
     pub p99_ns: u64,
-    /// The longest one.
+    /// The longest request.
     pub slowest: RequestIndex,
     /// Its length, ns.
     pub max_ns: u64,

@@ -1,4 +1,4 @@
-//! The formats of recordings, and opening a recording of any of them.
+//! The recordings' formats, and opening a recording in any format.
 
 use std::path::{Path, PathBuf};
 
@@ -61,7 +61,7 @@ macro_rules! formats {
                 Ok(Self::Recording(Box::new(Recording::open(path)?)))
             }
 
-            /// Whether one of the formats recognises what is at `path`.
+            /// Whether any format recognises the file at `path`.
             fn recognises(path: &Path) -> bool {
                 $($format::recognises(path))||*
             }

@@ -1,23 +1,9 @@
-//! Spans that applications send while a recording is made: the receiver, and the recording's file for them.
+//! The spans that applications sent while a recording was made, as counts. `live` receives them.
 
-use wakepath_collect::DefaultVariable;
-pub use wakepath_otlp::{
-    ForwardUrl, Forwarded, KEPT_ATTRIBUTES, ListenAt, MAX_CONNECTIONS, MAX_SERVICES, Received,
-};
-pub use wakepath_otlp::{Options, ReceiverError, send};
-use wakepath_otlp::{Receiver, Running};
-use wakepath_recording::{ClockReading, SpanWriter};
-
-use crate::flight::SpanEnd;
+use std::net::SocketAddr;
 
 /// The variable that sends the spans of a program to a receiver.
 pub const ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-/// A program with one of these knows where to send its spans.
-const KNOWN_ENDPOINT: [&str; 2] = [ENDPOINT_VARIABLE, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
-
-/// A receiver of spans whose sockets are open.
-#[derive(Debug)]
-pub struct SpanReceiver(Receiver);
 
 /// The spans that came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,59 +16,52 @@ pub struct ReceivedSpans {
     pub given: bool,
 }
 
-impl SpanReceiver {
-    /// Opens the sockets of a receiver.
-    ///
-    /// # Errors
-    /// When an address is in use or not one of this host, or the forwarded spans would come back.
-    pub fn open(options: Options) -> Result<Self, ReceiverError> {
-        Receiver::open(options).map(Self)
-    }
-
-    /// The counts of a receiver that got nothing yet: where it listens.
-    pub fn nothing_yet(&self) -> Received {
-        Received { addresses: self.0.addresses().to_vec(), ..Received::default() }
-    }
-
-    /// The variable by which a command learns of it.
-    pub(crate) fn variable(&self) -> DefaultVariable {
-        DefaultVariable { name: ENDPOINT_VARIABLE, value: self.0.endpoint(), unless: &KNOWN_ENDPOINT }
-    }
-
-    /// Receives into this file.
-    pub(crate) fn start(self, mut file: SpanWriter) -> Receiving {
-        self.start_with(move |message: &[u8]| file.append(message).map_err(|error| error.to_string()))
-    }
-
-    /// Receives into the memory of a flight recorder.
-    pub(crate) fn start_in_memory(self, mut end: SpanEnd) -> Receiving {
-        self.start_with(move |message: &[u8]| {
-            end.take(message, ClockReading::now());
-            Ok(())
-        })
-    }
-
-    fn start_with(self, write: impl FnMut(&[u8]) -> Result<(), String> + Send + 'static) -> Receiving {
-        let (endpoint, nothing) = (self.0.endpoint(), self.nothing_yet());
-        let running = self.0.start(Box::new(write)).map_err(|error| Received {
-            why_unwritten: Some(format!("cannot start a thread: {error}")),
-            ..nothing
-        });
-        Receiving { running, endpoint }
-    }
+/// The spans and requests that a receiver got.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Received {
+    /// Where it listened.
+    pub addresses: Vec<SocketAddr>,
+    /// Spans that were written.
+    pub spans: u64,
+    /// The number of their services.
+    pub services: usize,
+    /// There may be more: no others were counted.
+    pub or_more_services: bool,
+    /// Spans that were refused since their ids are not valid.
+    pub invalid: u64,
+    /// Requests with spans that were refused: not readable as such.
+    pub malformed: u64,
+    /// Requests that were refused: larger than the largest.
+    pub too_large: u64,
+    /// Requests that were refused since too much waited already; clients send them again.
+    pub busy: u64,
+    /// Requests that took too long to come.
+    pub slow: u64,
+    /// Connections that were closed at once, since there were too many.
+    pub connections_refused: u64,
+    /// The largest number of connections at once.
+    pub max_connections: usize,
+    /// Spans that were accepted and could not be written.
+    pub unwritten: u64,
+    /// Why they could not.
+    pub why_unwritten: Option<String>,
+    /// Requests with metrics or logs that were dropped.
+    pub dropped: u64,
+    /// The requests that were sent on, where that was asked for.
+    pub forwarded: Option<Forwarded>,
 }
 
-/// A receiver that runs, or what is known of one that cannot.
-#[derive(Debug)]
-pub(crate) struct Receiving {
-    running: Result<Running, Received>,
-    endpoint: String,
-}
-
-impl Receiving {
-    /// Waits until all that was accepted is written. `given`: the command got its address.
-    pub(crate) fn stop(self, given: bool) -> ReceivedSpans {
-        let received = self.running.map_or_else(|nothing| nothing, Running::stop);
-        ReceivedSpans { received, endpoint: self.endpoint, given }
-    }
+/// The requests that were sent on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Forwarded {
+    /// Where they were sent.
+    pub url: String,
+    /// Requests that got an answer.
+    pub answered: u64,
+    /// Those of them whose answer was an error.
+    pub refused: u64,
+    /// Requests that got none.
+    pub failed: u64,
+    /// Why the last of these got none.
+    pub why_failed: Option<String>,
 }

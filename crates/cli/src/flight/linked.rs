@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use wakepath_caller::Caller;
-use wakepath_engine::flight::{ClockReading, Moment, TriggerError, is_written, kept_recordings, trigger};
+use wakepath_live::flight::{ClockReading, Moment, TriggerError, is_written, kept_recordings, trigger};
 use wakepath_report::escape;
 
 use crate::exit_code::Code;

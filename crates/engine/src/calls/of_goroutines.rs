@@ -65,7 +65,7 @@ impl<'t> OfCalls<'t> {
         Self { all: spans.all, work: Some((traced, work)) }
     }
 
-    /// The window of the goroutine that made a call: the one that the call's thread ran as it returned.
+    /// The window of the goroutine that made a call: the goroutine on the call's thread at its return.
     pub(super) fn of(&self, call: &Window) -> Option<GoWindow> {
         let Window { thread, from, to } = *call;
         let (.., goroutine) = self.all.on_thread(thread, to.minus(1), to).pop()?;

@@ -39,9 +39,9 @@ pub struct RecordedQuery {
     pub threads: ThreadFilter,
     /// In a recording of several hosts, the host whose threads are meant.
     pub host: Option<Name>,
-    /// The beginning of the window; `None` for that of the recording.
+    /// The window's beginning; `None` for the recording's.
     pub from: Option<TimeSpec>,
-    /// The end of the window; `None` for that of the recording.
+    /// The window's end; `None` for the recording's.
     pub to: Option<TimeSpec>,
     /// The length of the time slices; `None` for no slices.
     pub every: Option<Duration>,

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::requests::read_spans;
 
-    /// Spans by their ids: trace, span, parent, beginning; a later one is longer.
+    /// Spans by their ids: trace, span, parent, beginning; a later span is longer.
     fn traced(spans: &[(&str, &str, &str, u64)]) -> Traced {
         let spans: Vec<_> = spans
             .iter()
@@ -212,7 +212,7 @@ mod tests {
             (&one.to_uppercase()[..6], "11"),
             (&(one.clone() + "/1111222233335555"), "40"),
             ("ababa/11112222333355", "40"),
-            // A span of a part of a request means that part.
+            // A part's span means the part.
             ("ababa/1111222233335", "40"),
             ("ababa/1111", "3 spans of this trace have ids that begin with `1111`"),
             ("ababa/111122223333", "3 spans of this trace have ids that begin with `111122223333`"),

@@ -21,7 +21,7 @@ const MAX_SPANS: usize = 1024;
 /// The goroutine of a request: the facts about it beside its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfGoroutine {
-    /// Its number in its process: that of the one in which the request began.
+    /// The number, in its process, of the goroutine in which the request began.
     pub number: u64,
     /// For each segment of the path, the number of the goroutine that ran or waited.
     pub segments: Vec<Option<u64>>,
@@ -31,7 +31,7 @@ pub struct OfGoroutine {
     pub spans_left_out: u64,
 }
 
-/// The time for which a goroutine was parked for one reason.
+/// The time for which a goroutine was parked, by reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parked<Other = RequestIndex> {
     /// The reason.
@@ -108,7 +108,7 @@ pub(super) fn path_of<'r>(
     Some(RequestPath::new(answer, blame, Some(of_goroutine), joined.disk(request)))
 }
 
-/// The path of windows of goroutines' time; `None` without one.
+/// The path over windows in goroutines' time; `None` without a path.
 pub(crate) fn path_of_windows(
     recorded: &Recorded,
     goroutines: &Goroutines,

@@ -17,10 +17,10 @@ use super::{
 use crate::calls::{head_of, spread};
 use crate::{CallsAnswer, CallsOf, Group, Head, Name, Which};
 
-/// A question about many requests of one operation.
+/// A question about many requests of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupQuery {
-    /// The operation: exactly one must fit.
+    /// The operation: a single operation must fit.
     pub requests: RequestsQuery,
     /// The peak, from 1 on as the histogram numbers them; `None` for all requests, beside another recording.
     pub peak: Option<usize>,
@@ -56,7 +56,7 @@ pub struct Blocker {
 /// Many requests, explained together.
 #[derive(Debug)]
 pub struct GroupAnswer<'r> {
-    /// The paths and the histogram, like those of calls of a function.
+    /// The paths and the histogram, as for a function's calls.
     pub calls: CallsAnswer<'r>,
     /// The requests whose paths are there, in the order of the paths.
     pub explained: Vec<RequestIndex>,
@@ -70,7 +70,7 @@ pub struct GroupAnswer<'r> {
     pub other_traced: Option<&'r Traced>,
     /// The spans.
     pub traced: &'r Traced,
-    /// The clocks of the spans of their service.
+    /// The clocks of their service's spans.
     pub clocks: Vec<SpanClock>,
     /// The numbers of requests whose paths are there.
     pub paths: PerGroup<u64>,

@@ -67,7 +67,7 @@ fn by_time<'a>(known: &'a [BlockedBy], missing: &'a [BlockedByMissing]) -> Vec<B
     all
 }
 
-/// Whether a time is more than half of another one.
+/// Whether a time is more than half of another.
 fn is_most(ns: u64, of_ns: u64) -> bool {
     ns > of_ns / 2
 }

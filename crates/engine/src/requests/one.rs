@@ -31,7 +31,7 @@ pub struct OfSpan {
     pub to: SpanTime,
 }
 
-/// The own time of an operation's spans on the path of a request.
+/// The own time by operation on a request's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnTime {
     /// The operation.
@@ -40,7 +40,7 @@ pub struct OwnTime {
     pub total_ns: u64,
     /// The number of spans.
     pub spans: u64,
-    /// The one of them with most of that time.
+    /// The span with the most own time.
     pub longest: SpanIndex,
 }
 
@@ -108,9 +108,9 @@ impl NoPath {
 /// The next step where a request has no path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// The path of this request, which is a part of it, and took most of its time.
+    /// The path of this part, which took most of its time.
     Part(RequestIndex),
-    /// The threads of this process, which its spans name, in the time of the request.
+    /// The threads of the process named by its spans, in the request's time.
     Process(u32),
     /// A recording of its host too.
     RecordHost,
@@ -151,7 +151,7 @@ pub struct RequestAnswer<'r> {
     pub next: Next,
 }
 
-/// Explains one request.
+/// Explains a request.
 pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algorithm) -> RequestAnswer<'r> {
     let Joined { recorded, traced, places, .. } = joined;
     let root = traced.request(request).root;
@@ -160,7 +160,7 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
     let mut by_span = Vec::new();
     for segment in span_path(&traced.spans, &traced.requests, root) {
         // Where the clock was set within the request, its parts would overlap.
-        // A span of another host has the clock of that one.
+        // A span on another host has the clock there.
         let until = match places.stamp(traced, segment.span, segment.to) {
             // It ended before the recording's clock began.
             stamp if stamp.ns() == 0 => from.plus(segment.to.since(traced.spans.span(root).from)),

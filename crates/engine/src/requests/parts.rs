@@ -17,7 +17,7 @@ pub struct Part {
     pub from: Stamp<Reference>,
     /// The end.
     pub to: Stamp<Reference>,
-    /// The pieces, by their places in [`RequestPath::pieces`]; at least one.
+    /// The pieces, by their places in [`RequestPath::pieces`]; at least 1.
     pub pieces: Range<usize>,
     /// All pieces are of one kind, thread and cause, and worked for the same request.
     pub is_uniform: bool,

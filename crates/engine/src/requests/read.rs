@@ -30,7 +30,7 @@ pub enum SpansError {
 /// Reads the spans that these recordings received, and those of these files.
 ///
 /// # Errors
-/// When one cannot be read, or holds no spans in a known format.
+/// When a file cannot be read, or holds no spans in a known format.
 pub fn traced(recordings: &[PathBuf], files: &[PathBuf]) -> Result<Traced, SpansError> {
     let (mut reader, mut torn) = (Reader::default(), Vec::new());
     for (place, path) in recordings.iter().enumerate().filter(|(_, path)| is_recording(path)) {

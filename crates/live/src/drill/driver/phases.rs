@@ -2,33 +2,10 @@
 
 use std::time::Duration;
 
+use wakepath_engine::drill::Phases;
+
 use super::Driver;
 use crate::drill::{DrillError, DrillQuery, one_function};
-
-/// The functions by which a program says that a phase begins, and that it ends; without the first, one begins at once.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PhaseMarks {
-    /// A call of it begins a phase.
-    pub begins: Option<String>,
-    /// A call of it ends one.
-    pub ends: Option<String>,
-}
-
-/// The phases in which calls were measured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Phases {
-    /// The functions that mark them.
-    pub marks: PhaseMarks,
-    /// The number of those that began.
-    pub began: u64,
-}
-
-impl PhaseMarks {
-    /// Whether all of the program's time counts.
-    pub fn is_empty(&self) -> bool {
-        self.begins.is_none() && self.ends.is_none()
-    }
-}
 
 impl Driver<'_> {
     /// From now on only calls within the phases of a query are measured, if it has any.

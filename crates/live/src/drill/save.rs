@@ -9,9 +9,10 @@ use wakepath_distribution::Peak;
 use wakepath_drilldown::{
     Drilldown, FunctionId, LatencyRange, NodeId, Parameters, ProbeCost, Save, SaveError,
 };
+use wakepath_engine::drill::DrilledNode;
 
 use super::driver::Driver;
-use super::{DrilledNode, range_of};
+use super::range_of;
 
 /// The form of the documents.
 const SCHEMA: &str = "wakepath.drill-save/1";

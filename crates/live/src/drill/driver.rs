@@ -2,7 +2,7 @@
 
 mod drift;
 mod functions;
-mod hand_over;
+pub(super) mod hand_over;
 mod kernel;
 mod measure;
 pub(super) mod peaks;
@@ -23,22 +23,21 @@ use wakepath_drilldown::{
     Cause, Drilldown, Effect, Epoch, Event, EventError, FunctionId, LatencyRange, MeasuredNode, Measurement,
     NodeId, ProbeCost, Refusal, RootCause, SiteId, Status, StopReason,
 };
+use wakepath_engine::drill::{DrillFunction, DrilledNode, Queued};
 use wakepath_functions::{
     Probe, ProbeMethod, ProcessCode, ProcessFunction, ProcessSite, Python, Return, Runtime,
 };
 use wakepath_symbols::{Boot, Found, Kept, Symbols};
 
 use drift::drift;
-pub use hand_over::{HandOver, HandedOver, Queued};
 use kernel::{KernelOfSearch, is_kernel};
 use peaks::since;
-pub use phases::{PhaseMarks, Phases};
 use python::{PythonOfSearch, is_python};
 use stubs::StubsOfSearch;
 use ticks::Ticks;
 
-use super::{DrillError, DrillFunction, DrillProgress, DrillQuery, DrilledNode};
-use crate::latency::live::AllowedProbes;
+use super::{DrillError, DrillProgress, DrillQuery};
+use crate::latency::AllowedProbes;
 
 /// The time for which the distribution of f0 is counted, if not enough calls come.
 const COUNT_FOR: Duration = Duration::from_secs(10);
@@ -440,7 +439,7 @@ impl<'obj> Driver<'obj> {
                     break;
                 }
                 self.ticks.add(&call);
-                self.queued.add(&call);
+                self.queued.add(call.queued);
                 effects.extend(machine.handle(Event::Call(self.record(call)))?);
                 if effects.iter().any(|effect| matches!(effect, Effect::Measure(_) | Effect::Finished(_))) {
                     break;

@@ -9,7 +9,7 @@ use wakepath_drilldown::{EventError, ParameterError};
 use wakepath_functions::{KernelCodeError, PythonError};
 
 use super::save::ResumeError;
-use crate::latency::live::LiveLatencyError;
+use crate::latency::LiveLatencyError;
 
 /// The error for a drill-down that could not begin or go on.
 #[derive(Debug, thiserror::Error)]

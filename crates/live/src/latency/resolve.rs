@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use wakepath_collect::{Counted, calibrate};
+use wakepath_engine::latency::TargetError;
+use wakepath_engine::latency::target::{LockKind, MAX_LISTED, Target, matching_calls};
 use wakepath_event::Call;
 use wakepath_functions::{Finder, Probe, ProbeMethod, Return};
 
@@ -10,8 +12,6 @@ use super::error::LiveLatencyError;
 use super::kernel::kernel_functions;
 use super::target::LiveTarget;
 use super::{AllowedProbes, LatencySource};
-use crate::latency::TargetError;
-use crate::latency::target::{LockKind, MAX_LISTED, Target, matching_calls};
 
 /// The targets that `text` means: one, or several for a pattern.
 pub(super) fn resolve(

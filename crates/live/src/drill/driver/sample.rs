@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use wakepath_collect::{MAX_DRILL_SAMPLES, Signals};
 use wakepath_drilldown::{Cause, MeasuredNode, NodeId, RootCause, SiteKind};
+use wakepath_engine::drill::{Sampled, SampledPlace, is_wait};
 use wakepath_symbols::{Found, Symbols};
 
 use super::{Driver, Known, LOOK_EVERY};
-use crate::drill::{DrillError, DrillProgress, Sampled, SampledPlace, is_wait};
+use crate::drill::{DrillError, DrillProgress};
 
 /// Samples that are enough to name lines: of 200, one that has a tenth of the time gets 12 to 28 in 19 of 20 runs.
 const ENOUGH_SAMPLES: u64 = 200;

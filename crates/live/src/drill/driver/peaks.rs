@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use wakepath_collect::{DrillCounts, Signals};
 use wakepath_drilldown::{Epoch, FunctionId, LatencyRange, NodeId};
+use wakepath_engine::drill::DrilledNode;
 
 use super::{Driver, Queued, Ticks};
-use crate::drill::DrilledNode;
 
 impl Driver<'_> {
     /// Begins a search for the calls of a peak, whose mean latency is this, ns; it may take this time, where others follow. The tree of

@@ -9,8 +9,8 @@ use wakepath_functions::Pattern;
 
 use super::error::{KernelRefusal, LiveLatencyError};
 use super::target::LiveTarget;
-use crate::latency::LatencySource;
-use crate::latency::target::matching;
+use wakepath_engine::latency::LatencySource;
+use wakepath_engine::latency::target::matching;
 
 /// The files in which the kernel lists the functions that can be traced.
 const TRACEABLE: [&str; 2] = [

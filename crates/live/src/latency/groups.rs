@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use wakepath_collect::{Counts, Group as Counted, Part, Reading};
 use wakepath_distribution::{GroupBy, Histogram, Unit};
 
-use crate::latency::{Group, GroupKey, Groups, TimeSlice};
+use wakepath_engine::latency::{Group, GroupKey, Groups, TimeSlice};
 
 /// The slices of each group, by its id and start time; `None` for the groups that came when the table was full.
 pub(super) type GroupSlices = HashMap<Option<(u64, u64)>, Vec<TimeSlice>>;

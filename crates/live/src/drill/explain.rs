@@ -5,14 +5,17 @@ use std::time::{Duration, Instant};
 use wakepath_collect::{DrillCounts, Signals};
 use wakepath_distribution::{Peak, bounds};
 use wakepath_drilldown::{Drilldown, Event, FunctionId, LatencyRange, Parameters, RootCause, Status};
+use wakepath_engine::Host;
+use wakepath_engine::drill::{Drilled, is_wait};
 use wakepath_functions::Runtime;
 use wakepath_process::Process;
 use wakepath_recording::this_host;
 
 use super::driver::peaks::since;
 use super::driver::{Driver, cost_of};
-use super::{CountedCalls, DrillError, DrillProgress, DrillQuery, Drilled, SavedSearch, is_wait};
-use crate::Host;
+use super::{CountedCalls, DrillError, DrillProgress, DrillQuery, SavedSearch, Searched};
+use crate::command::CommandEnd;
+use crate::latency::probe_cost;
 
 /// The note about a wait in Go.
 const PARKED: &str = "a goroutine waited there, and its thread ran others meanwhile, so that no recording of threads explains it; \
@@ -40,7 +43,7 @@ impl Driver<'_> {
         asked: &AskedPeak,
         stop: &Signals,
         progress: &mut dyn FnMut(DrillProgress),
-    ) -> Result<Drilled, DrillError> {
+    ) -> Result<Searched, DrillError> {
         let CountedCalls { process: (pid, command), runtime, .. } = *counted;
         let AskedPeak { number, at_most, .. } = *asked;
         let found = &counted.peaks;
@@ -91,12 +94,11 @@ impl Driver<'_> {
         let parked = (of_goroutines && root_causes.iter().any(is_wait)).then(|| PARKED.to_owned());
         let of_f0 = counted.notes.iter().cloned().chain(found_below.notes);
         let notes = of_f0.chain(missed(&calls, runtime == Runtime::Kernel)).chain(parked).collect();
-        Ok(Drilled {
+        let command_status = found_below.command_status;
+        let drilled = Drilled {
             host: Host::from(&this_host()),
             target: query.target.clone(),
             process: (pid, command_of(pid)),
-            running: command.filter(|_| found_below.command_status.is_none()),
-            command_status: found_below.command_status,
             histogram: counted.histogram.clone(),
             peak: number,
             peaks: found.clone(),
@@ -114,18 +116,19 @@ impl Driver<'_> {
             sampled,
             of_goroutines,
             of_python: runtime == Runtime::Python,
-            probe: counted.probe,
+            probe: counted.probe.map(probe_cost),
             most_probed: found_below.most_probed,
             notes,
-            save,
-        })
+        };
+        let running = command.filter(|_| command_status.is_none());
+        Ok(Searched { drilled, save, command: CommandEnd { running, status: command_status } })
     }
 
     /// Ends the searches; the last answer says how they ended.
-    pub(super) fn end(&mut self, answers: &mut [Drilled]) {
+    pub(super) fn end(&mut self, answers: &mut [Searched]) {
         let of_stubs = self.end_stubs();
         if let Some(last) = answers.last_mut() {
-            last.notes.extend(of_stubs);
+            last.drilled.notes.extend(of_stubs);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use wakepath_collect::Counted;
 
 use super::LiveTarget;
-use crate::latency::OtherProcesses;
+use wakepath_engine::latency::OtherProcesses;
 
 /// For each target, the processes that have its probed file mapped, besides those `asked` about and `command`.
 pub(crate) fn other_processes(

@@ -6,7 +6,7 @@ use wakepath_collect::Counted;
 use wakepath_functions::Function;
 
 use super::LatencySource;
-use crate::latency::target::LockKind;
+use wakepath_engine::latency::target::LockKind;
 
 /// A target that can be counted on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]

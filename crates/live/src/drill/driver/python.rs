@@ -17,7 +17,7 @@ use wakepath_process::{Memory, Process};
 
 use super::{COUNT_FOR, Driver, Key, Known, LOOK_EVERY};
 use crate::drill::{Begun, DrillError, DrillProgress, DrillQuery, LOADED_WITHIN, OpenStorage};
-use crate::latency::ProbeCost;
+use crate::latency::probe_cost;
 
 /// The prefix of a target that is a function of Python.
 const PREFIX: &str = "python:";
@@ -391,7 +391,7 @@ impl Driver<'_> {
 /// The cost of the probes to all Python functions of the process, in a sentence.
 fn overhead(entries: u64, cost: Calibration) -> String {
     let all_ms = entries.saturating_mul(cost.per_call_ns) as f64 / 1e6;
-    let from = 1_u128 << ProbeCost::from(cost).from_bucket.min(63);
+    let from = 1_u128 << probe_cost(cost).from_bucket.min(63);
     format!(
         "each call of any function of Python in the process had probes: {entries} calls, {all_ms:.1} ms together; latencies from {:.1} µs on stay in \
          their bucket",

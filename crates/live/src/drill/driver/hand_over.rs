@@ -3,79 +3,27 @@
 
 use std::time::Duration;
 
-use wakepath_collect::{DrillCall, HandOverCounts, HandOverProbes, argument_register};
+use wakepath_collect::{HandOverCounts, HandOverProbes, argument_register};
+use wakepath_engine::drill::{HandOver, HandedOver, Queued};
+use wakepath_engine::latency::target::Target;
 use wakepath_functions::Runtime;
 
 use super::python::PythonTarget;
 use super::{Driver, Known};
 use crate::drill::{DrillError, DrillQuery, one_function};
-use crate::latency::target::Target;
 
-/// The way of requests to the function that a drill-down begins at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HandOver {
-    /// The function that hands a request over, as people write it.
-    pub by: String,
-    /// The number of its argument that is the request's address, counted from 1.
-    pub argument: u32,
-    /// The number of that argument of the function that the drill-down begins at.
-    pub request: u32,
-    /// Only requests count that are handed over within a call of this function.
-    pub within: Option<String>,
-}
-
-/// The requests that were handed over while the calls were measured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HandedOver {
-    /// Their way.
-    pub way: HandOver,
-    /// Their number.
-    pub requests: u64,
-    /// Those that were not followed, since too many had not begun.
-    pub not_followed: u64,
-    /// Those whose call began.
-    pub begun: Queued,
-    /// Those whose call was measured within the peak.
-    pub in_peak: Queued,
-    /// Calls that began with another argument, and were not measured.
-    pub others: u64,
-}
-
-/// Requests between their hand-over and the beginning of their call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Queued {
-    /// Their number.
-    pub requests: u64,
-    /// Their time in between, together, ns.
-    pub ns: u64,
-}
-
-impl Queued {
-    /// The mean time, ns; `None` without requests.
-    pub fn mean_ns(&self) -> Option<u64> {
-        self.ns.checked_div(self.requests)
+/// Whether requests can be followed to a target, before anything is looked for.
+///
+/// # Errors
+/// For functions whose arguments are not in registers where their calls are seen.
+pub(in crate::drill) fn check_target(target: &str) -> Result<(), DrillError> {
+    let function = target.to_owned();
+    if PythonTarget::parse(target).is_some() {
+        return Err(DrillError::HandOverInPython { function });
     }
-
-    pub(super) fn add(&mut self, call: &DrillCall) {
-        self.requests += 1;
-        self.ns = self.ns.saturating_add(call.queued);
-    }
-}
-
-impl HandOver {
-    /// Whether requests can be followed to a target, before anything is looked for.
-    ///
-    /// # Errors
-    /// For functions whose arguments are not in registers where their calls are seen.
-    pub fn check(target: &str) -> Result<(), DrillError> {
-        let function = target.to_owned();
-        if PythonTarget::parse(target).is_some() {
-            return Err(DrillError::HandOverInPython { function });
-        }
-        match Target::parse(target) {
-            Ok(Target::KernelFunction(_)) => Err(DrillError::HandOverInKernel { function }),
-            _ => Ok(()),
-        }
+    match Target::parse(target) {
+        Ok(Target::KernelFunction(_)) => Err(DrillError::HandOverInKernel { function }),
+        _ => Ok(()),
     }
 }
 
@@ -211,9 +159,9 @@ mod tests {
             ("kernel:vfs_read", "`kernel:vfs_read` is a function of the kernel"),
             ("python:serve", "`python:serve` is a function of Python"),
         ] {
-            let error = HandOver::check(target).expect_err(target).to_string();
+            let error = check_target(target).expect_err(target).to_string();
             assert!(error.starts_with(why), "{error}");
         }
-        assert!(HandOver::check("p:work").is_ok());
+        assert!(check_target("p:work").is_ok());
     }
 }

@@ -3,7 +3,7 @@
 use wakepath_collect::Error as CollectError;
 use wakepath_functions::{FindError, TargetError as FunctionTargetError};
 
-use crate::latency::TargetError;
+use wakepath_engine::latency::TargetError;
 
 /// The error when counting could not begin.
 #[derive(Debug, thiserror::Error)]

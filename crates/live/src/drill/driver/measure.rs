@@ -8,13 +8,14 @@ use wakepath_collect::{
     DrillCall, DrillCounts, DrillEdge, DrillNode, DrillPlan, Error as CollectError, Signals,
 };
 use wakepath_drilldown::{CallRecord, Event, InterruptTime, Measurement, NodeId, NodeRecord, OwnTime};
+use wakepath_engine::drill::DrilledNode;
 use wakepath_functions::{Operand, ProcessCallee, Return};
 
 use super::functions::is_stepped;
 use super::kernel::is_kernel;
 use super::python::is_python;
 use super::{Driver, Known, LOOK_EVERY, cost_of, kind};
-use crate::drill::{DrillError, DrillProgress, DrilledNode};
+use crate::drill::{DrillError, DrillProgress};
 
 /// The time for which indirect calls are watched before what they call is measured.
 const WATCH_FOR: Duration = Duration::from_secs(2);
