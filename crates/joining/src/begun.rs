@@ -67,7 +67,7 @@ fn of_spans(
     places: &Places,
     goroutines: &Goroutines,
 ) -> HashMap<SpanIndex, GoroutineIndex> {
-    // On the span's host: on another one that number is another process.
+    // On the span's host: elsewhere the number means another process.
     let begun = |index: SpanIndex, span: &Span| -> Vec<Begun> {
         let host = places.host(traced, index);
         let is_there = |process| Some(recorded.graph.thread(process).tid().host()) == host;

@@ -23,7 +23,7 @@ use crate::process::{SaidAttribute, SaidService, attributes, service};
 /// The maximum number of waits above a segment that are searched for requests.
 const MAX_WAITS: usize = 64;
 
-/// A request that blocks another one.
+/// A request that blocks another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Blocker {
     /// It is among the spans.
@@ -32,19 +32,19 @@ pub enum Blocker {
     Missing(TraceId, bool),
 }
 
-/// The time for which a request was blocked by another one.
+/// The time for which a request was blocked by another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedBy {
     /// The other request.
     pub request: RequestIndex,
     /// The sum, ns.
     pub total_ns: u64,
-    /// The requests that waited for that one, and for which the request itself waited; each with its part of the sum, the
+    /// The requests between the two, each waiting for the next; each with its part of the sum, the
     /// largest first.
     pub through: Vec<(Blocker, u64)>,
 }
 
-/// The time for which a request was blocked by another one whose spans are not among the spans.
+/// The time for which a request was blocked by another whose spans did not come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedByMissing {
     /// The trace of the other request.
@@ -53,13 +53,13 @@ pub struct BlockedByMissing {
     pub sampled: bool,
     /// The services of the processes whose threads worked for it then, where these say it of themselves.
     pub services: BTreeSet<SaidService>,
-    /// The attributes that these threads had beside its span; one with several values is there for each of them.
+    /// The attributes that these threads had beside its span; an attribute with several values is there for each value.
     pub attributes: BTreeSet<SaidAttribute>,
     /// The sum, ns.
     pub total_ns: u64,
 }
 
-/// A part of a segment of a thread's path in which the segment's thread worked for one request, or for none that is known.
+/// A part of a path's segment in which its thread worked for a single request, or for no known request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// The segment, by its place in the path.
@@ -76,7 +76,7 @@ pub struct Piece {
     pub by: JoinedBy,
     /// It was read for all of this time.
     pub measured: bool,
-    /// The requests that blocked the path's own one: it waited for the first, that one for the second, and so on.
+    /// The requests that blocked the path's own request: it waited for the first, the first for the second, and so on.
     pub waits_for: Vec<Blocker>,
 }
 
@@ -85,7 +85,7 @@ pub struct Piece {
 pub struct Blame {
     /// The requests that its threads worked for: pieces that tile the window.
     pub pieces: Vec<Piece>,
-    /// The requests that blocked it, the one with most time first.
+    /// The requests that blocked it, the longest first.
     pub blocked_by: Vec<BlockedBy>,
     /// The same of requests whose spans are not among the spans.
     pub blocked_by_missing: Vec<BlockedByMissing>,
@@ -217,7 +217,7 @@ impl Chains<'_> {
         let mut chain: Vec<Blocker> = Vec::new();
         for one in upwards.into_iter().rev() {
             if self.is_own(one) {
-                // Another one may wait for the request itself.
+                // Another request may wait for the request itself.
                 chain.clear();
             } else if chain.last().is_none_or(|&last| !self.is_same(last, one)) {
                 chain.push(one);

@@ -35,7 +35,7 @@ const MAX_TRIED: usize = 256;
 #[derive(Debug)]
 pub struct Connections {
     threads: HashMap<RequestIndex, ThreadIndex>,
-    /// The times for which each thread worked for one such request alone.
+    /// The times for which each thread worked for a single such request.
     pub(crate) work: Work<ThreadIndex, Reference>,
 }
 
@@ -203,7 +203,7 @@ fn nearest<'e>(
     best
 }
 
-/// The exchanges that fit a request, the one that was answered next to its end first.
+/// The exchanges that fit a request, the exchange answered next to its end first.
 fn fits(
     exchanges: &[Exchange],
     asked: &Asked,
@@ -227,7 +227,7 @@ fn fits(
     fits
 }
 
-/// The first of these fits, the nearest first, where no other one is about as near; `is_same` are two that say the same.
+/// The first fit, of fits sorted by distance, where no other is about as near; `is_same` holds for two fits with the same meaning.
 fn clear(fits: &[Fit], is_same: impl Fn(&Fit, &Fit) -> bool) -> Option<Fit> {
     let first = fits.first()?;
     let other = fits[1..].iter().find(|other| !is_same(first, other));
@@ -236,7 +236,7 @@ fn clear(fits: &[Fit], is_same: impl Fn(&Fit, &Fit) -> bool) -> Option<Fit> {
         .then_some(*first)
 }
 
-/// The times in which each thread has one of these requests and no other one: of several at once nothing shows which it works for.
+/// The times in which each thread has a single request: nothing shows for which of several at once it works.
 fn alone(found: Vec<(ThreadIndex, Asked)>) -> Vec<Stint<ThreadIndex, Reference>> {
     let mut by_thread: BTreeMap<ThreadIndex, Vec<Asked>> = BTreeMap::new();
     for (thread, asked) in found {

@@ -20,7 +20,7 @@ use wakepath_wait_graph::ThreadIndex;
 pub enum RequestState {
     /// The thread that the request waited for, or its own, worked for another request, which is no part of it.
     Blocked,
-    /// A thread of the request, or one whose request is not known, was in this kind of time.
+    /// A thread of the request, or a thread whose request is not known, was in this kind of time.
     Kind(SegmentKind),
 }
 
@@ -34,7 +34,7 @@ impl RequestState {
     }
 }
 
-/// The time of a request in one state.
+/// The time of a request in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StateSum {
     /// The state.
@@ -109,7 +109,7 @@ pub(crate) struct DiskAccess {
     at: Stamp<Reference>,
     request: RequestIndex,
     bytes: u32,
-    /// `None` for one that had not ended.
+    /// `None` for an access without an end.
     ns: Option<u64>,
 }
 

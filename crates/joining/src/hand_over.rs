@@ -53,7 +53,7 @@ use crate::model::{RequestStint, Waking, Worked};
 /// many waits for it stays bounded.
 const MAX_STINTS_OF_CALLED: usize = 1024;
 
-/// The maximum number of wake-ups by a thread that are searched for the one that was for the request.
+/// The maximum number of wake-ups by a thread that are searched for the wake-up for the request.
 const MAX_WAKINGS: usize = 64;
 
 /// The path of a request that threads handed over to each other; `None` where one thread has it from its beginning to its end. `path` gives that of
@@ -138,7 +138,7 @@ fn had(
     Some(had)
 }
 
-/// Whether each part begins where the one before ended, the first one at `from`, and the last one ends at `to`.
+/// Whether the first part begins at `from`, each other part at the end of the part before, and the last part ends at `to`.
 fn tiles(had: &[Had], from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
     let mut at = from;
     had.iter().all(|part| {

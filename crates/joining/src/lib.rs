@@ -2,7 +2,7 @@
 //!
 //! [`join`] reads all that is known of the threads of spans: their hosts and clocks ([`Places`]), what threads say of themselves
 //! ([`Contexts`]), the goroutines in which spans began ([`SpanGoroutines`]), and connections ([`Connections`]). A path then leads through
-//! requests: [`InServices`] knows the work that threads handed over, and [`Joined::blame`] the requests that blocked a path's own one.
+//! requests: [`InServices`] knows the work that threads handed over, and [`Joined::blame`] the requests that blocked the path's own request.
 //!
 //! It makes no text, and opens no file.
 

@@ -20,7 +20,7 @@ use crate::process::line;
 /// The hosts of services, and their clocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// The host of each service; `None` for one that was not recorded.
+    /// The host of each service; `None` for a host without a recording.
     hosts: Vec<Option<HostIndex>>,
     /// The realtime clock of each host on the reference clock; `None` where it is not known.
     clocks: Vec<Option<WallClock>>,
@@ -29,7 +29,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// The hosts of the services of these spans. A host whose realtime clock is not known is one that was not recorded: nothing places its
+    /// The hosts of the services of these spans. A host whose realtime clock is not known counts as not recorded: nothing places its
     /// spans in the recording.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl Places {
         self.hosts.get(traced.spans.span(span).service.0 as usize).copied().flatten()
     }
 
-    /// The beginning and the end of a span, on the reference clock. A host that was not recorded is taken to have the realtime of the first one.
+    /// The beginning and the end of a span, on the reference clock. A host without a recording is taken to have the first host's realtime.
     pub fn times(&self, traced: &Traced, span: SpanIndex) -> (Stamp<Reference>, Stamp<Reference>) {
         let (clock, span) = (self.clock(traced, span), traced.spans.span(span));
         (clock.stamp(span.from), clock.stamp(span.to))
@@ -185,7 +185,7 @@ fn proved_by_threads(
     hosts.into_iter().filter_map(|(service, hosts)| Some((service, alone(&hosts)?))).collect()
 }
 
-/// Two processes on two hosts that do not differ in their names are none of one host.
+/// The only host; `None` for two processes on two hosts whose names do not differ.
 fn alone(hosts: &BTreeSet<HostIndex>) -> Option<HostIndex> {
     hosts.first().copied().filter(|_| hosts.len() == 1)
 }
@@ -212,9 +212,9 @@ fn own(
 
 /// The host of a service by what its spans say of it.
 struct Named {
-    /// `None` for one that was not recorded.
+    /// `None` for a host without a recording.
     host: Option<HostIndex>,
-    /// It is the only one that was recorded with the name that the spans have for their host.
+    /// No other recorded host has the name given by the spans.
     by_name: bool,
 }
 
@@ -244,7 +244,7 @@ fn host_of(recorded: &Recorded, traced: &Traced, service: &Service) -> Named {
     }
 }
 
-/// Whether two names are those of one host: one of them may have its domain.
+/// Whether two names mean the same host: a name may have its domain.
 fn same_host(one: &[u8], other: &[u8]) -> bool {
     let first =
         |name: &[u8]| name.split(|byte| *byte == b'.').next().unwrap_or_default().to_ascii_lowercase();

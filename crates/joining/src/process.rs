@@ -105,7 +105,7 @@ impl Processes {
         Self { by_service: lines.into_iter().filter_map(of_pid).collect() }
     }
 
-    /// Whether a process may be one of a service.
+    /// Whether a process may belong to a service.
     pub(crate) fn may_be(&self, process: Option<Tid>, service: ServiceIndex) -> bool {
         let of_service = self.by_service.get(&service).zip(process);
         of_service.is_none_or(|(all, process)| all.contains(&process))

@@ -55,7 +55,7 @@ pub struct SpanClock {
     pub offsets: Vec<SpanOffset>,
 }
 
-/// How far a clock is ahead of another one.
+/// How far a clock is ahead of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanOffset {
     /// When.

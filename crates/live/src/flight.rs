@@ -1,5 +1,6 @@
 //! The flight recorder: what is asked of it, and its parts.
 
+mod linked;
 mod slow;
 
 use std::fmt;
@@ -15,6 +16,7 @@ pub use wakepath_recording::flight::{Cause, FlightSpans, KeptWindow, is_written,
 use wakepath_recording::flight::{FlightDirectory, FlightLimits, KeptLimits, Triggers};
 use wakepath_recording::{HostIdentity, Options, WriteError};
 
+pub use linked::{AskError, LinkedRecording, Recorder, Way, now, shared_moment};
 pub use slow::{NotAThreshold, SlowSpan, SlowSpans, SpanThreshold};
 
 /// A request for a flight recorder.

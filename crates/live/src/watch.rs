@@ -1,6 +1,8 @@
 //! Whether latency distributions change while they are counted (T08 section 12.1). The rule is that of
 //! `wakepath_distribution::watch`; here are its slices: the kernel's counts, read once an interval.
 
+mod kept;
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -22,6 +24,8 @@ use crate::latency::{
     AllowedProbes, LiveLatencyError, LiveQuery, LiveTarget, Options, Signals, end_reason, other_processes,
     targets, with_costs,
 };
+
+pub use kept::{Kept, KeptChanges};
 
 /// A drill-down takes at most one part in this of the time: its probes make calls slower.
 pub const MIN_DRILL_PAUSES: u32 = 20;

@@ -33,7 +33,7 @@ const HOSTS: &str = "
 #[test]
 fn a_span_began_in_the_goroutine_of_its_host_and_of_the_process_that_its_service_names() {
     for (service, span, expected) in [
-        // The other host's goroutine began one with the same ids.
+        // The other host's goroutine began a span with the same ids.
         ("host=web3", "a/a 1000100..1000700", Some(7)),
         ("host=db1", "a/a 9000100..9000700", Some(5)),
         ("host=web3", "b/b 1000100..1000700", Some(9)),
@@ -41,7 +41,7 @@ fn a_span_began_in_the_goroutine_of_its_host_and_of_the_process_that_its_service
         // Two processes gave the same ids: the number decides, where the service has one.
         ("host=web3", "c/c 1000110..1000700", None),
         ("host=web3 pid=11", "c/c 1000110..1000700", Some(9)),
-        // The other one was forked by this one, and might send under its number too.
+        // The other process was forked by this process, and might send under its number too.
         ("host=web3 pid=10", "c/c 1000110..1000700", Some(7)),
         ("host=web3 pid=77", "c/c 1000110..1000700", None),
         // One that its number rules out, where another process of the service was seen.

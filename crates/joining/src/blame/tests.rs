@@ -98,7 +98,7 @@ fn a_request_waits_for_the_last_of_the_requests_whose_threads_wait_for_each_othe
     let a = "service s\na/a 1000000..1000900 tid=10";
     for (others, expected) in [
         ("", "110 a/a thread; 900 a/a thread; "),
-        // Two waits above the kernel's thread: the innermost one works for nothing that is known.
+        // Two waits above the kernel's thread: the innermost thread works for nothing known.
         ("b/b 1000000..1000900 tid=11", "b"),
         ("c/c 1000000..1000900 tid=12", "c"),
         ("b/b 1000000..1000900 tid=11\nc/c 1000000..1000900 tid=12", "c through b"),

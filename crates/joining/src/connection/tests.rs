@@ -53,7 +53,7 @@ fn threads(made: &Made) -> String {
 fn the_thread_that_answers_next_to_the_end_of_a_servers_span_has_its_request() {
     for (spans, expected) in [
         ("a/a 600000..6000000 server\nb/b 900000..5000000 server", "a/a:one b/b:two"),
-        // Two kinds of spans that answer no call, and one whose thread is known.
+        // Two kinds of spans that answer no call, and a span whose thread is known.
         ("a/a 600000..6000000 client", "a/a:-"),
         ("a/a 600000..6000000", "a/a:-"),
         ("a/a 600000..6000000 server tid=11", "a/a:-"),
@@ -68,7 +68,7 @@ fn the_thread_that_answers_next_to_the_end_of_a_servers_span_has_its_request() {
         ("a/a 900000..5420000 server", "a/a:two"),
         // It ended long before the answer.
         ("a/a 600000..1000000 server", "a/a:-"),
-        // Two spans lie beside one exchange: one of them is nearer.
+        // Two spans lie beside an exchange: the nearer span has it, and neither does where both are equally near.
         ("a/a 600000..6000000 server\nc/c 700000..5700000 server", "a/a:one c/c:-"),
         ("a/a 600000..6000000 server\nc/c 700000..6000000 server", "a/a:- c/c:-"),
     ] {
@@ -149,7 +149,7 @@ fn a_thread_worked_for_a_request_while_it_had_no_other_one() {
         (&[(1, 10, 20), (2, 15, 30)], &[(1, 10, 20, 0), (2, 15, 30, 1)]),
         // Both from 15 to 20.
         (&[(1, 10, 20), (1, 15, 30)], &[(1, 10, 15, 0), (1, 20, 30, 1)]),
-        // One within another one: behind it, nothing shows whether the outer one goes on.
+        // A request within another: behind it, nothing shows whether the outer request goes on.
         (&[(1, 10, 40), (1, 20, 30)], &[(1, 10, 20, 0)]),
         (&[(1, 10, 40), (1, 20, 30), (1, 50, 60)], &[(1, 10, 20, 0), (1, 50, 60, 2)]),
         (&[(1, 10, 20), (1, 10, 20)], &[]),

@@ -32,12 +32,12 @@ fn disk(made: &Made, asked: &str) -> Option<DiskAccesses> {
 fn accesses_to_disks_are_those_of_the_threads_of_a_request_and_of_its_parts_in_its_time() {
     let sum = |count, open, bytes, total_ns| Some(DiskAccesses { count, open, bytes, total_ns });
     for (spans, expected) in [
-        // The third one had not ended.
+        // The third access had not ended.
         ("a/a 1000050..1000800 tid=10", sum(3, 1, 4096 + 1024 + 2048, 150)),
         // A span takes those from its beginning on, and none at its end.
         ("a/a 1000100..1000300 tid=10", sum(1, 0, 4096, 100)),
         ("a/a 1000101..1000301 tid=10", sum(1, 1, 1024, 0)),
-        // A part in another thread; one of another request.
+        // A part in another thread; an access by another request.
         ("a/a 1000050..1000300 tid=10\na/b < a 1000140..1000160 tid=11 server", sum(2, 0, 4096 + 512, 200)),
         ("a/a 1000050..1000300 tid=10\nc/c 1000140..1000160 tid=11", sum(1, 0, 4096, 100)),
         ("a/a 1000050..1000800", sum(0, 0, 0, 0)),

@@ -18,7 +18,7 @@ fn turns_in_all_threads_are_those_of_each_thread_in_the_order_of_their_first_one
             Some((from.ns(), to.ns())),
             "{tid}: from its first turn to its last"
         );
-        // The third one was not recorded.
+        // The third thread was not recorded.
         (tid != 9).then_some(ThreadIndex(tid))
     };
     for (own, expected) in [

@@ -22,7 +22,7 @@ const HOSTS: &str = "
     5000 c0 idle stopped
 ";
 
-/// The host of each service, by its number: `web@0`; `-` for one that was not recorded.
+/// The host of each service, by its number: `web@0`; `-` for a host without a recording.
 fn hosts_of(made: &Made) -> String {
     let places = Places::new(&made.recorded, &made.traced).expect("a time of day");
     let services = made.traced.spans.services.iter().zip(&places.hosts);
@@ -48,7 +48,7 @@ fn a_service_is_on_the_host_of_its_name_else_on_that_whose_recording_received_it
     let one_name = HOSTS.replace("host db2", "host db1");
     let nameless = HOSTS.replace("host db1", "host -");
     for (hosts, service, expected) in [
-        // Nothing is said: the first one.
+        // Nothing is said: the first host.
         (HOSTS, "", "0"),
         (HOSTS, "recording=0", "0"),
         (HOSTS, "recording=2", "2"),
@@ -68,7 +68,7 @@ fn a_service_is_on_the_host_of_its_name_else_on_that_whose_recording_received_it
         (&one_name, "host=db1 recording=3", "-"),
         (&one_name, "host=db1", "-"),
         (&one_name, "host=web3", "0"),
-        // A host whose recorder knows no name may be the one that is meant.
+        // A host whose recorder knows no name may be meant.
         (&nameless, "host=db7 recording=1", "1"),
         (&nameless, "host=db7 recording=0", "-"),
         (&nameless, "host=db7", "-"),
@@ -109,7 +109,7 @@ fn the_thread_that_works_for_a_span_proves_the_host_of_its_service_better_than_a
         (&on_third, "host=web3", "2"),
         (&on_third, "recording=1", "2"),
         (&begun_on_second, "host=3f2a9c1b04de", "1"),
-        // Two processes that have one name are none of one host.
+        // Two processes with the same name are not on the same host.
         (&on_both, "host=db1", "1"),
         (&on_both, "host=3f2a9c1b04de", "-"),
         // Another trace.
@@ -134,7 +134,7 @@ fn of_two_services_that_gave_the_same_ids_a_thread_proves_the_host_of_one() {
         "150 c0 c context a/a",
     ]);
     for (hosts, web, db, expected) in [
-        // The names say where both are, and the thread is one of the service there.
+        // The names say where both are, and the thread belongs to the service there.
         (&on_first, "host=web3", "host=db1", "web@0 db@1"),
         (&on_second, "host=web3", "host=db1", "web@0 db@1"),
         // A name that is a container's: the other service is known to be elsewhere.
@@ -142,7 +142,7 @@ fn of_two_services_that_gave_the_same_ids_a_thread_proves_the_host_of_one() {
         (&on_both, "host=web3", "host=3f2a", "web@0 db@1"),
         (&begun, "host=web3", "host=3f2a", "web@0 db@1"),
         (&on_second, "host=3f2a", "host=web3", "web@1 db@0"),
-        // The thread is one of the service that is there, and says nothing of the other one.
+        // The thread belongs to the service on its host, and says nothing about the other.
         (&on_first, "host=web3", "host=3f2a", "web@0 db@-"),
         // Neither is known: it may be either of them.
         (&on_first, "host=77aa", "host=3f2a", "web@- db@-"),
@@ -156,7 +156,7 @@ fn of_two_services_that_gave_the_same_ids_a_thread_proves_the_host_of_one() {
         (&on_second, "host=web3 pid=1", "host=3f2a pid=2", "web@0 db@1"),
         // Another span of the service shows where that is.
         (&and_own, "host=77aa", "host=3f2a", "web@0 db@1"),
-        // It was seen to be on two hosts, and the other one is known by its own span alone.
+        // It was seen on two hosts, and the other service is known by its own span alone.
         (&own_of_both, "host=77aa", "host=3f2a", "web@0 db@1"),
     ] {
         let spans = format!(

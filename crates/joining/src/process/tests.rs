@@ -43,7 +43,7 @@ fn the_thread_that_a_span_names_is_one_of_its_host_and_its_process() {
         (HOST, "", 71, "worker"),
         (HOST, "", 99, "-"),
         (HOST, "pid=71", 75, "helper"),
-        // It may be one that the server forked; not one of another process.
+        // The server may have forked it; another process did not.
         (HOST, "pid=70", 75, "helper"),
         (HOST, "pid=80", 75, "-"),
         (HOST, "pid=71", 70, "-"),

@@ -1,7 +1,7 @@
 //! The flight recorders of this host and of others, asked to keep the same moment.
 
 use std::fmt;
-use std::io::ErrorKind;
+use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,11 +9,8 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use wakepath_caller::Caller;
-use wakepath_live::flight::{ClockReading, Moment, TriggerError, is_written, kept_recordings, trigger};
-use wakepath_report::escape;
 
-use crate::exit_code::Code;
-use crate::failure::Failure;
+use super::{ClockReading, Moment, TriggerError, is_written, kept_recordings, trigger};
 
 /// The interval at which it is looked whether a recording is there.
 const POLL: Duration = Duration::from_millis(50);
@@ -25,6 +22,7 @@ const CONNECT: &str = "ConnectTimeout=10";
 pub struct Recorder {
     /// The host, as ssh takes it.
     pub host: Option<String>,
+    /// Its directory there.
     pub directory: PathBuf,
 }
 
@@ -69,26 +67,55 @@ pub struct Way {
     pub program: String,
 }
 
+/// A recording that a recorder kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkedRecording {
+    /// It is on this host.
+    Here(PathBuf),
+    /// It is on another one.
+    There {
+        /// The host, as ssh takes it.
+        host: String,
+        /// The path, as the program there printed it.
+        path: String,
+    },
+}
+
+/// Why a recorder kept nothing.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum AskError {
+    #[error("{recorder}: cannot run ssh: {error}")]
+    NoSsh { recorder: Recorder, error: io::Error },
+    #[error("{recorder}: {said}")]
+    Refused { recorder: Recorder, said: String },
+    #[error(transparent)]
+    Trigger(#[from] TriggerError),
+    #[error("no recording came within {} s", .wait.as_secs())]
+    Late { wait: Duration },
+}
+
 impl Recorder {
-    /// Asks this recorder to keep a moment, waits for the recording and returns its path, with its host in front.
-    pub fn ask(&self, way: &Way) -> Result<String, Failure> {
+    /// Asks this recorder to keep a moment, and waits for the recording.
+    ///
+    /// # Errors
+    /// When it cannot be asked, or keeps nothing.
+    pub fn ask(&self, way: &Way) -> Result<LinkedRecording, AskError> {
         match &self.host {
-            None => ask_here(&self.directory, way).map(|path| path.display().to_string()),
+            None => ask_here(&self.directory, way).map(LinkedRecording::Here),
             Some(host) => self.ask_there(host, way),
         }
     }
 
-    fn ask_there(&self, host: &str, way: &Way) -> Result<String, Failure> {
-        let failure = |text: String| Failure::new(Code::Input, format!("{self}: {text}"));
-        let output = self.ssh(host, way).stdin(Stdio::null()).output().map_err(|error| {
-            failure(format!("cannot run ssh: {error}"))
-                .hint("install the OpenSSH client, or run wakepath trigger there")
-        })?;
-        let path = path_or_reason(output.status.success(), &output.stdout, &output.stderr);
-        match path {
-            Ok(path) => Ok(format!("{host}:{path}")),
-            Err(said) => Err(failure(if said.is_empty() { output.status.to_string() } else { said })
-                .hint("`ssh HOST wakepath trigger DIR` has to work without a password")),
+    fn ask_there(&self, host: &str, way: &Way) -> Result<LinkedRecording, AskError> {
+        let output = self.ssh(host, way).stdin(Stdio::null()).output();
+        let output = output.map_err(|error| AskError::NoSsh { recorder: self.clone(), error })?;
+        match path_or_reason(output.status.success(), &output.stdout, &output.stderr) {
+            Ok(path) => Ok(LinkedRecording::There { host: host.to_owned(), path }),
+            Err(said) => {
+                let said = if said.is_empty() { output.status.to_string() } else { said };
+                Err(AskError::Refused { recorder: self.clone(), said })
+            }
         }
     }
 
@@ -125,18 +152,17 @@ fn quoted(word: &str) -> String {
 fn path_or_reason(succeeded: bool, out: &[u8], err: &[u8]) -> Result<String, String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if succeeded {
-        return Ok(escape(text(out).as_bytes()).to_string());
+        return Ok(text(out));
     }
     let said = text(err);
     let said = said.lines().map(|line| line.trim_start_matches("error: "));
     Err(said.collect::<Vec<_>>().join("; "))
 }
 
-fn ask_here(directory: &Path, way: &Way) -> Result<PathBuf, Failure> {
+fn ask_here(directory: &Path, way: &Way) -> Result<PathBuf, AskError> {
     let before = kept_recordings(directory).unwrap_or_default();
     let at = way.at.map_or(0, |at| on_monotonic_clock(at, ClockReading::now()));
-    trigger(directory, Moment { at, linked: way.linked })
-        .map_err(|error| Failure::new(Code::Input, error.to_string()).hint(next_after(&error)))?;
+    trigger(directory, Moment { at, linked: way.linked })?;
     let began = Instant::now();
     while began.elapsed() < way.wait {
         let now = kept_recordings(directory).unwrap_or_default();
@@ -145,9 +171,7 @@ fn ask_here(directory: &Path, way: &Way) -> Result<PathBuf, Failure> {
         }
         std::thread::sleep(POLL);
     }
-    let text = format!("no recording came within {} s", way.wait.as_secs());
-    Err(Failure::new(Code::Input, text)
-        .hint("the recorder's own output says why, or --wait allows more time"))
+    Err(AskError::Late { wait: way.wait })
 }
 
 /// A moment, ns since 1970, on the monotonic clock: never 0, which stands for no moment.
@@ -166,19 +190,6 @@ fn newest<'a>(
     now.iter().rev().find(new).map(PathBuf::as_path)
 }
 
-/// The next step where a recorder on this host could not be asked.
-fn next_after(error: &TriggerError) -> &'static str {
-    let is_refused = match error {
-        TriggerError::Io { error, .. } => error.kind() == ErrorKind::PermissionDenied,
-        TriggerError::Signal { .. } => true,
-        TriggerError::NoRecorder(_) => false,
-    };
-    match is_refused {
-        true => "run as the user who started the recorder, or as root",
-        false => "sudo wakepath record --flight 30s -a -o DIR starts one",
-    }
-}
-
 /// The moment that all asked recorders keep: those that are asked later keep the same one. `None`: the only one takes its own time.
 pub fn shared_moment(asked: Option<u64>, recorders: usize, now: impl FnOnce() -> u64) -> Option<u64> {
     asked.or_else(|| (recorders != 1).then(now))
@@ -187,19 +198,6 @@ pub fn shared_moment(asked: Option<u64>, recorders: usize, now: impl FnOnce() ->
 /// This moment, ns since 1970.
 pub fn now() -> u64 {
     ClockReading::now().realtime_ns
-}
-
-/// Seconds since 1970, with up to nine digits behind the point, in ns.
-pub fn moment(text: &str) -> Result<u64, String> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let ns = (is_number(whole) && is_number(part) && part.len() <= 9)
-        .then(|| {
-            let part: u64 = format!("{part:0<9}").parse().ok()?;
-            whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part)
-        })
-        .flatten();
-    ns.ok_or_else(|| "expected seconds since 1970, such as 1795229921.25 (`date +%s.%N`)".to_owned())
 }
 
 #[cfg(test)]
@@ -234,16 +232,6 @@ mod tests {
         (way.at, way.linked) = (Some(1_795_229_921_000_000_250), true);
         let words = recorder.command(&way);
         assert!(words.contains(" --linked --at 1795229921.000000250 -- "), "{words}");
-    }
-
-    #[test]
-    fn moments_are_seconds_since_1970() {
-        assert_eq!(moment("1795229921"), Ok(1_795_229_921_000_000_000));
-        assert_eq!(moment("1795229921.25"), Ok(1_795_229_921_250_000_000));
-        assert_eq!(moment("0.000000001"), Ok(1));
-        for text in ["", ".5", "5.", "-1", "1e9", "1.0000000001", "18446744074", "+1"] {
-            assert!(moment(text).is_err(), "{text}");
-        }
     }
 
     #[test]
@@ -288,7 +276,7 @@ mod tests {
     fn another_host_answers_with_a_path_or_with_a_reason_in_one_line() {
         for (succeeded, out, err, expected) in [
             (true, "/var/lib/flight/kept-1\n", "note: x\n", Ok("/var/lib/flight/kept-1")),
-            (true, "/var/\u{1b}[31mkept\n", "", Ok("/var/\\x1b[31mkept")),
+            (true, "/var/\u{1b}[31mkept\n", "", Ok("/var/\u{1b}[31mkept")),
             (
                 false,
                 "",
@@ -314,23 +302,5 @@ mod tests {
         assert_eq!(words, ["-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--", "web2", &command]);
         assert_eq!(recorder.to_string(), "web2:flight");
         assert_eq!(Recorder { host: None, ..recorder }.to_string(), "flight");
-    }
-
-    #[test]
-    fn the_next_step_is_another_user_where_a_recorder_runs_and_a_recorder_where_none_does() {
-        let io = |kind| TriggerError::Io { path: "flight".into(), error: std::io::Error::from(kind) };
-        let signal = TriggerError::Signal {
-            path: "flight".into(),
-            pid: 912,
-            error: std::io::Error::from(ErrorKind::PermissionDenied),
-        };
-        for (error, word) in [
-            (io(ErrorKind::PermissionDenied), "root"),
-            (io(ErrorKind::NotFound), "record --flight"),
-            (signal, "root"),
-            (TriggerError::NoRecorder("flight".into()), "record --flight"),
-        ] {
-            assert!(next_after(&error).contains(word), "{error}");
-        }
     }
 }

@@ -6,10 +6,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use wakepath_caller::{Caller, Destination, Directory};
-use wakepath_engine::watch::{Change, Stretch, WatchNews, as_latency};
-use wakepath_report::{json, text};
-
-use crate::file::hint_under_sudo;
+use wakepath_engine::watch::{Change, Stretch};
 
 /// The changes that are kept in a directory: a change a quarter of an hour for a day. A pair takes some KiB.
 const MAX_KEPT_CHANGES: usize = 100;
@@ -19,37 +16,38 @@ const AFTER: &str = ".after.json";
 
 /// The files of one change.
 #[derive(Debug)]
-pub(super) struct Kept {
-    pub(super) before: PathBuf,
-    pub(super) after: PathBuf,
+pub struct Kept {
+    /// The file with the distribution before it.
+    pub before: PathBuf,
+    /// The file with the distribution after it.
+    pub after: PathBuf,
 }
 
 /// The directory of changes.
 #[derive(Debug)]
-pub(super) struct KeptChanges<'a> {
+pub struct KeptChanges<'a> {
     path: &'a Path,
 }
 
 impl<'a> KeptChanges<'a> {
     /// The directory at `path`, which is made when there is a change to keep.
-    pub(super) fn new(path: &'a Path) -> Self {
+    pub fn new(path: &'a Path) -> Self {
         Self { path }
     }
 
-    /// Writes the two files of a change, with the rights of the user who called, and removes the oldest if there are too many.
+    /// Writes the two files of a change, with the rights of the user who called, and removes the oldest if there are too many. `name` begins the
+    /// names of the files, and `document` writes a distribution.
     ///
     /// # Errors
-    /// A sentence, when they cannot be written.
-    pub(super) fn keep(&self, news: &WatchNews<'_>, change: &Change) -> Result<Kept, String> {
-        self.write(news, change).map_err(|error| {
-            let hint = hint_under_sudo(&error).map_or_else(String::new, |hint| format!("; {hint}"));
-            format!("cannot keep the distributions in `{}`: {error}{hint}", self.path.display())
-        })
-    }
-
-    fn write(&self, news: &WatchNews<'_>, change: &Change) -> io::Result<Kept> {
+    /// When they cannot be written.
+    pub fn keep(
+        &self,
+        name: String,
+        change: &Change,
+        document: impl Fn(&Stretch, &mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<Kept> {
         let there = self.open()?.changes()?;
-        let name = free(text::kept_name(news, change.since), &there);
+        let name = free(name, &there);
         let kept = Kept {
             before: self.path.join(format!("{name}{BEFORE}")),
             after: self.path.join(format!("{name}{AFTER}")),
@@ -57,7 +55,7 @@ impl<'a> KeptChanges<'a> {
         let write = |path: &Path, stretch: &Stretch| {
             Destination::find(path)?.write(|file| {
                 let mut out = BufWriter::new(file);
-                json::live_latency(&as_latency(news, stretch), &mut out)?;
+                document(stretch, &mut out)?;
                 out.flush()
             })
         };
@@ -138,7 +136,8 @@ mod tests {
 
     use wakepath_engine::Host;
     use wakepath_engine::latency::LatencySource;
-    use wakepath_engine::watch::{Histogram, Notice, Unit, WatchEvent, WatchedTarget};
+    use wakepath_engine::watch::{Histogram, Notice, Unit, WatchEvent, WatchNews, WatchedTarget, as_latency};
+    use wakepath_report::{json, text};
 
     use super::*;
 
@@ -153,7 +152,7 @@ mod tests {
     }
 
     /// Keeps a change of this target that came this long after 2001-09-09 01:46:40 UTC.
-    fn keep(directory: &Path, target: &str, since: u64) -> Result<Kept, String> {
+    fn keep(directory: &Path, target: &str, since: u64) -> io::Result<Kept> {
         let change = change(since);
         let notice = Notice::Changed(Box::new(change.clone()));
         let news = WatchNews {
@@ -163,7 +162,9 @@ mod tests {
             at: Duration::from_secs(since),
             what: WatchEvent::Notice(&notice),
         };
-        KeptChanges::new(directory).keep(&news, &change)
+        KeptChanges::new(directory).keep(text::kept_name(&news, change.since), &change, |stretch, out| {
+            json::live_latency(&as_latency(&news, stretch), out)
+        })
     }
 
     fn names(folder: &Path) -> Vec<String> {
@@ -204,16 +205,5 @@ mod tests {
         assert_eq!(names.len(), 2 * MAX_KEPT_CHANGES + 3);
         let ours: Vec<_> = names.iter().filter(|name| change_of(OsStr::new(name)).is_some()).collect();
         assert_eq!(ours.first().map(|name| name.as_str()), Some("20010909T014643Z-disk.after.json"));
-    }
-
-    #[test]
-    fn a_directory_that_cannot_be_is_an_error_with_its_name() {
-        let place = tempfile::tempdir().expect("a folder");
-        let file = place.path().join("file");
-        std::fs::write(&file, "").expect("room");
-        for path in [file.clone(), file.join("below"), place.path().join("none/below")] {
-            let error = keep(&path, "disk", 0).expect_err("no directory");
-            assert!(error.contains(&*path.to_string_lossy()), "{error}");
-        }
     }
 }
