@@ -20,8 +20,8 @@ use wakepath_collect::{
     Calibration, Drill, DrillCall, DrillCounts, DrillNode, EndReason, Error as CollectError, Signals,
 };
 use wakepath_drilldown::{
-    Cause, Drilldown, Effect, Epoch, Event, EventError, FunctionId, LatencyRange, MeasuredNode, Measurement,
-    NodeId, ProbeCost, Refusal, RootCause, SiteId, Status, StopReason,
+    Cause, Drilldown, Effect, Event, EventError, FunctionId, LatencyRange, Measurement, NodeId, ProbeCost,
+    Refusal, RootCause, SiteId, Status, StopReason,
 };
 use wakepath_engine::drill::{DrillFunction, DrilledNode, Queued};
 use wakepath_functions::{
@@ -31,7 +31,7 @@ use wakepath_symbols::{Boot, Found, Kept, Symbols};
 
 use drift::drift;
 use kernel::{KernelOfSearch, is_kernel};
-use peaks::since;
+use peaks::{PeakSearch, since};
 use python::{PythonOfSearch, is_python};
 use stubs::StubsOfSearch;
 use ticks::Ticks;
@@ -95,13 +95,6 @@ pub(super) struct Driver<'obj> {
     numbers: HashMap<Key, FunctionId>,
     /// The call sites of functions.
     sites: HashMap<(FunctionId, SiteId), ProcessSite>,
-    nodes: HashMap<NodeId, DrilledNode>,
-    /// The nodes that the kernel measures, by their numbers there.
-    slots: Vec<NodeId>,
-    measured: Vec<MeasuredNode>,
-    /// The paths to the functions that call them, to be shown.
-    of: Vec<Vec<String>>,
-    epoch: Epoch,
     /// Calls are measured by stubs in the process, where that can be.
     stubs: Option<StubsOfSearch>,
     /// The places in the kernel's code.
@@ -110,32 +103,15 @@ pub(super) struct Driver<'obj> {
     python: Option<(PythonOfSearch, Python)>,
     /// The functions with probes.
     probed: BTreeSet<u32>,
-    most_probed: usize,
-    /// The indirect calls that are watched, by their numbers there: the nodes whose function makes the call.
-    watched: HashMap<u32, Vec<(NodeId, SiteId)>>,
-    /// The numbers of those that searches for other peaks watched are below this one.
+    /// The numbers of the indirect calls that searches for other peaks watched are below this one.
     watched_before: u32,
     /// The calls that were counted before anything below f0 was probed.
     counted: Option<DrillCounts>,
-    /// The end of the search for this peak, where others follow.
-    until: Option<Instant>,
-    peak: LatencyRange,
-    /// The mean latency of its calls, ns.
-    typical_ns: u64,
+    /// The search for the peak that is explained now.
+    search: PeakSearch,
     /// The time that a probed call takes longer, by the kind of its probes; `None` where it could not be measured.
     costs: HashMap<Kind, Option<Calibration>>,
-    /// Callees that were called too often to be measured: the caller's node, theirs, and the number of calls.
-    frequent: Vec<(NodeId, NodeId, u64)>,
-    /// All callees whose probes took too much of their caller's time, the same way: some of these take next to no time themselves.
-    dear: Vec<(NodeId, NodeId, u64)>,
-    /// The functions whose probes the kernel single-steps, and those that have none for that reason.
-    stepped: Vec<String>,
-    not_stepped: Vec<String>,
     command_status: Option<i32>,
-    ticks: Ticks,
-    /// The requests of the calls within the peak, where they are followed.
-    queued: Queued,
-    notes: Vec<String>,
 }
 
 /// Finds functions and lines in files as they are.
@@ -179,7 +155,6 @@ impl<'obj> Driver<'obj> {
         probe: Option<Calibration>,
     ) -> Self {
         let kind = kind(&f0.function.probe);
-        let root = DrilledNode { parent: None, site: None, function: Some(FunctionId(0)) };
         Self {
             pid,
             drill,
@@ -189,55 +164,39 @@ impl<'obj> Driver<'obj> {
             functions: vec![Known::Probed(Box::new(f0))],
             numbers: HashMap::new(),
             sites: HashMap::new(),
-            nodes: HashMap::from([(NodeId::F0, root)]),
-            slots: Vec::new(),
-            measured: Vec::new(),
-            of: Vec::new(),
-            epoch: Epoch::default(),
             stubs: query.allowed.stubs.then(StubsOfSearch::default),
             kernel: KernelOfSearch::default(),
             python: None,
             probed: BTreeSet::new(),
-            most_probed: 0,
-            watched: HashMap::new(),
             watched_before: 0,
             counted: None,
-            until: None,
-            peak: LatencyRange { from_ns: 0, to_ns: 0 },
-            typical_ns: 0,
+            search: PeakSearch::new(LatencyRange { from_ns: 0, to_ns: 0 }, 0, None),
             costs: HashMap::from([(kind, probe)]),
-            frequent: Vec::new(),
-            dear: Vec::new(),
-            stepped: Vec::new(),
-            not_stepped: Vec::new(),
             command_status: None,
-            ticks: Ticks::default(),
-            queued: Queued::default(),
-            notes: Vec::new(),
         }
     }
 
     /// Adds a node of the tree that another run made.
     pub fn add_node(&mut self, node: NodeId, known: DrilledNode) {
-        self.nodes.insert(node, known);
+        self.search.nodes.insert(node, known);
     }
 
     /// The function of a node.
     pub fn function_of(&self, node: NodeId) -> Option<FunctionId> {
-        self.nodes.get(&node)?.function
+        self.search.nodes.get(&node)?.function
     }
 
     /// The callees that were called too often to be measured: the caller's node, theirs, and the number of calls.
     pub fn frequent(&self) -> Vec<(NodeId, NodeId, u64)> {
-        self.frequent.clone()
+        self.search.frequent.clone()
     }
 
     /// Takes those of another run that are nodes of this tree.
     pub fn restore_frequent(&mut self, saved: &[(NodeId, NodeId, u64)]) {
         let is_there = |(caller, callee, _): &&(NodeId, NodeId, u64)| {
-            self.nodes.get(callee).is_some_and(|known| known.parent == Some(*caller))
+            self.search.nodes.get(callee).is_some_and(|known| known.parent == Some(*caller))
         };
-        self.frequent = saved.iter().filter(is_there).copied().collect();
+        self.search.frequent = saved.iter().filter(is_there).copied().collect();
     }
 
     /// The calls of f0 since the beginning.
@@ -253,15 +212,15 @@ impl<'obj> Driver<'obj> {
         let lines = lines.collect();
         let watched = self.watched_calls();
         let of_python = self.python_notes();
-        let notes = self.notes.iter().cloned().chain(self.ticks.sentence()).chain(watched);
+        let notes = self.search.notes.iter().cloned().chain(self.search.ticks.sentence()).chain(watched);
         let notes = notes.chain(self.single_steps()).chain(of_python);
         let notes = notes.chain(self.without_probes(paths));
         let notes = notes.collect();
         FoundBelow {
             functions: self.functions.iter().map(Known::shown).collect(),
-            nodes: self.nodes.clone(),
+            nodes: self.search.nodes.clone(),
             lines,
-            most_probed: self.most_probed,
+            most_probed: self.search.most_probed,
             command_status: self.command_status,
             notes,
         }
@@ -269,8 +228,8 @@ impl<'obj> Driver<'obj> {
 
     /// The source line at which a node is called.
     fn line(&self, node: NodeId, symbols: &mut Symbols) -> Option<(String, u32)> {
-        let called = self.nodes.get(&node)?;
-        let caller = self.nodes.get(&called.parent?)?.function?;
+        let called = self.search.nodes.get(&node)?;
+        let caller = self.search.nodes.get(&called.parent?)?.function?;
         let Known::Probed(function) = self.functions.get(caller.0 as usize)? else { return None };
         if is_python(function) {
             return self.python_line(node);
@@ -354,7 +313,11 @@ impl<'obj> Driver<'obj> {
     /// The file of a probed function that is no longer where it was. Its return addresses are others now, so that its calls
     /// would be taken for their caller's own time.
     fn unloaded(&self) -> Option<PathBuf> {
-        let callers = self.measured.iter().filter_map(|node| Some(self.nodes.get(&node.parent)?.function?.0));
+        let callers = self
+            .search
+            .measured
+            .iter()
+            .filter_map(|node| Some(self.search.nodes.get(&node.parent)?.function?.0));
         let probed: BTreeSet<u32> = self.probed.iter().copied().chain(callers).collect();
         let probed = probed.into_iter().filter_map(|number| match self.functions.get(number as usize)? {
             Known::Probed(found) if !is_python(found) => Some(&**found),
@@ -438,8 +401,8 @@ impl<'obj> Driver<'obj> {
                     }
                     break;
                 }
-                self.ticks.add(&call);
-                self.queued.add(call.queued);
+                self.search.ticks.add(&call);
+                self.search.queued.add(call.queued);
                 effects.extend(machine.handle(Event::Call(self.record(call)))?);
                 if effects.iter().any(|effect| matches!(effect, Effect::Measure(_) | Effect::Finished(_))) {
                     break;
@@ -450,7 +413,7 @@ impl<'obj> Driver<'obj> {
             }
             if !is_rarer
                 && let Some(drift) =
-                    drift(&counted, &since(&self.drill.counts()?, &at_begin), self.peak.from_ns)
+                    drift(&counted, &since(&self.drill.counts()?, &at_begin), self.search.peak.from_ns)
             {
                 is_rarer = true;
                 effects.extend(machine.handle(Event::Drift(drift))?);
@@ -505,21 +468,21 @@ impl<'obj> Driver<'obj> {
         let measured = call.nodes.iter().filter(|times| times.node != 0);
         let dear: Vec<(NodeId, &DrillNode, Calibration)> = measured
             .filter_map(|times| {
-                let node = *self.slots.get(times.node as usize)?;
+                let node = *self.search.slots.get(times.node as usize)?;
                 let cost = self.cost(node)?;
                 is_dear(times.count, cost).then_some((node, times, cost))
             })
             .collect();
         for &(node, times, cost) in &dear {
-            let Some(known) = self.nodes.get(&node).copied() else { continue };
+            let Some(known) = self.search.nodes.get(&node).copied() else { continue };
             let Some(parent) = known.parent else { continue };
-            let in_caller = |of: &&DrillNode| self.slots.get(of.node as usize) == Some(&parent);
+            let in_caller = |of: &&DrillNode| self.search.slots.get(of.node as usize) == Some(&parent);
             let callers = call.nodes.iter().find(in_caller).map_or(0, |caller| caller.sum);
             let net = times.sum.saturating_sub(times.count.saturating_mul(cost.shift));
             let times = times.count;
-            self.dear.push((parent, node, times));
+            self.search.dear.push((parent, node, times));
             if net.saturating_mul(2) >= callers.saturating_sub(times.saturating_mul(cost.per_call_ns)) {
-                self.frequent.push((parent, node, times));
+                self.search.frequent.push((parent, node, times));
             }
             let names = [parent, node].map(|node| self.name(node).unwrap_or_default());
             self.note(format!(
@@ -539,14 +502,18 @@ impl<'obj> Driver<'obj> {
             Known::Probed(found) => *self.costs.get(&kind(&found.function.probe))?,
             Known::Refused { .. } => None,
         };
-        of(self.nodes.get(&node)?.function?.0 as usize).or_else(|| of(0))
+        of(self.search.nodes.get(&node)?.function?.0 as usize).or_else(|| of(0))
     }
 
     /// A path that ends at a function that calls another one too often for its probes ends in that loop.
     pub fn with_loop(&self, mut cause: RootCause) -> RootCause {
         let last = cause.path.last().copied().unwrap_or_default();
-        let most =
-            self.frequent.iter().filter(|(caller, ..)| *caller == last).max_by_key(|(.., times)| *times);
+        let most = self
+            .search
+            .frequent
+            .iter()
+            .filter(|(caller, ..)| *caller == last)
+            .max_by_key(|(.., times)| *times);
         if let (Some(&(_, callee, calls)), None | Some(Cause::Itself)) = (most, cause.cause) {
             cause.cause = Some(Cause::Loop { callee, calls });
         }
@@ -554,7 +521,7 @@ impl<'obj> Driver<'obj> {
     }
 
     fn name(&self, node: NodeId) -> Option<String> {
-        let function = self.nodes.get(&node)?.function?;
+        let function = self.search.nodes.get(&node)?.function?;
         Some(self.functions.get(function.0 as usize)?.shown().name)
     }
 }

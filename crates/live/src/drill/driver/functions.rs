@@ -128,7 +128,7 @@ impl Driver<'_> {
 
     /// The reason why a function is not probed, if there is one.
     pub(super) fn refusal(&self, callee: &ProcessFunction) -> Option<Refusal> {
-        let is_dear = self.typical_ns < NEGLIGIBLE * SINGLE_STEP_NS;
+        let is_dear = self.search.typical_ns < NEGLIGIBLE * SINGLE_STEP_NS;
         if is_stepped(callee) && is_dear && !self.allowed.slow_probes {
             return Some(Refusal::SingleStep);
         }
@@ -140,8 +140,8 @@ impl Driver<'_> {
     /// Keeps the name of a function that has no probe because the kernel would single-step it.
     pub(super) fn leave_out(&mut self, callee: &ProcessFunction, refusal: Refusal) {
         let name = &callee.function.readable;
-        if refusal == Refusal::SingleStep && !self.not_stepped.contains(name) {
-            self.not_stepped.push(name.clone());
+        if refusal == Refusal::SingleStep && !self.search.not_stepped.contains(name) {
+            self.search.not_stepped.push(name.clone());
         }
     }
 
@@ -154,7 +154,7 @@ impl Driver<'_> {
 
     /// A path that ends where Go parks a goroutine ends in a wait.
     pub(in crate::drill) fn with_park(&self, mut path: RootCause) -> RootCause {
-        let last = path.path.last().and_then(|last| self.nodes.get(last)?.function);
+        let last = path.path.last().and_then(|last| self.search.nodes.get(last)?.function);
         if let Some(Known::Probed(last)) = last.and_then(|last| self.functions.get(last.0 as usize))
             && is_park(last)
         {
@@ -169,8 +169,8 @@ impl Driver<'_> {
             // Without its sites, its callees are not measured, as where nothing was saved.
             let _ = self.find_sites(caller);
         }
-        self.stepped.clear();
-        self.not_stepped.clear();
+        self.search.stepped.clear();
+        self.search.not_stepped.clear();
     }
 
     /// The probes that the kernel single-steps, and those that are not there for that reason, in sentences.
@@ -188,9 +188,9 @@ impl Driver<'_> {
         let most = measured.filter_map(|(_, cost)| Some((*cost)?.per_call_ns)).max();
         let cost =
             most.map_or_else(|| String::from("some 20 µs"), |ns| format!("{:.1} µs", ns as f64 / 1000.0));
-        let stepped = listed(&self.stepped)
+        let stepped = listed(&self.search.stepped)
             .map(|names| format!("the kernel single-steps the probes of {names}: {cost} a call"));
-        let not = listed(&self.not_stepped).map(|names| {
+        let not = listed(&self.search.not_stepped).map(|names| {
             format!(
                 "not measured: {names}; the kernel would single-step the probes, some 20 µs a call (--slow-probes does{})",
                 if self.can_have_stubs() { "; --stubs measures them without probes" } else { "" }
@@ -201,7 +201,7 @@ impl Driver<'_> {
 
     /// The number of indirect calls that were watched, in a sentence.
     pub(super) fn watched_calls(&self) -> Option<String> {
-        let calls = match self.watched.len() - self.kernel.watched {
+        let calls = match self.search.watched.len() - self.kernel.watched {
             0 => return None,
             1 => String::from("an indirect call was"),
             several => format!("{several} indirect calls were"),
@@ -228,8 +228,8 @@ impl Driver<'_> {
     }
 
     pub(super) fn note(&mut self, note: String) {
-        if !self.notes.contains(&note) {
-            self.notes.push(note);
+        if !self.search.notes.contains(&note) {
+            self.search.notes.push(note);
         }
     }
 }

@@ -55,7 +55,7 @@ impl Driver<'_> {
             requests: counts.handed_over(),
             not_followed: counts.crowded,
             begun: Queued { requests: counts.begun, ns: counts.queued_ns },
-            in_peak: self.queued,
+            in_peak: self.search.queued,
             others: counts.others,
         }))
     }

@@ -128,7 +128,7 @@ impl Driver<'_> {
             }
         }
         let mut refused = BTreeSet::new();
-        for node in self.measured.clone() {
+        for node in self.search.measured.clone() {
             match self.places_of_node(&node) {
                 Some(Ok(places)) => {
                     places.into_iter().for_each(|(address, place)| add(&mut wanted, address, place));
@@ -140,9 +140,9 @@ impl Driver<'_> {
                 None => {}
             }
         }
-        self.measured.retain(|node| !refused.contains(&node.node));
-        for node in self.measured.clone() {
-            let caller = self.nodes.get(&node.parent).and_then(|parent| parent.function);
+        self.search.measured.retain(|node| !refused.contains(&node.node));
+        for node in self.search.measured.clone() {
+            let caller = self.search.nodes.get(&node.parent).and_then(|parent| parent.function);
             let Some((number, Known::Probed(caller))) =
                 caller.and_then(|caller| Some((caller.0, self.functions.get(caller.0 as usize)?)))
             else {
@@ -159,7 +159,7 @@ impl Driver<'_> {
     /// The places of a measured node; `None` if the kernel does not make its call, or it is not known which function is called.
     fn places_of_node(&mut self, node: &MeasuredNode) -> Option<Placed> {
         let callee = node.callee?;
-        let caller = self.nodes.get(&node.parent)?.function?;
+        let caller = self.search.nodes.get(&node.parent)?.function?;
         let Some(Known::Probed(function)) = self.functions.get(caller.0 as usize) else { return None };
         if !is_kernel(function) {
             // A system call: the program at all of them knows it by its number.

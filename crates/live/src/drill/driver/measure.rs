@@ -24,7 +24,7 @@ impl Driver<'_> {
     /// The call as the machine knows its nodes.
     pub(super) fn record(&self, call: DrillCall) -> CallRecord {
         let nodes = call.nodes.into_iter().filter_map(|times| {
-            let node = *self.slots.get(times.node as usize)?;
+            let node = *self.search.slots.get(times.node as usize)?;
             Some(NodeRecord {
                 node,
                 max_ns: times.max,
@@ -35,7 +35,7 @@ impl Driver<'_> {
             })
         });
         let nodes = nodes.filter(|record| record.count > 0 || record.node == NodeId::F0).collect();
-        CallRecord { epoch: self.epoch, latency_ns: call.latency, nodes, overflowed: false }
+        CallRecord { epoch: self.search.epoch, latency_ns: call.latency, nodes, overflowed: false }
     }
 
     /// Puts probes on functions by their numbers, where they have none.
@@ -57,23 +57,23 @@ impl Driver<'_> {
         for found in below.filter_map(|&number| self.functions.get(number as usize)) {
             if let Known::Probed(found) = found
                 && is_stepped(found)
-                && !self.stepped.contains(&found.function.readable)
+                && !self.search.stepped.contains(&found.function.readable)
             {
-                self.stepped.push(found.function.readable.clone());
+                self.search.stepped.push(found.function.readable.clone());
             }
         }
         if !probes.is_empty() {
             self.drill.probe(&probes)?;
         }
         self.probed.extend(new);
-        self.most_probed = self.most_probed.max(self.probed.len());
+        self.search.most_probed = self.search.most_probed.max(self.probed.len());
         Ok(())
     }
 
     /// Leaves probes on f0 and on the functions of measured nodes, and on no other one: the callees that were not chosen
     /// would cost most of what a search costs. Calls that are open meanwhile are of an earlier plan.
     pub(super) fn probe_measured(&mut self) -> Result<(), CollectError> {
-        let by_probes = self.measured.iter().filter(|node| !self.is_stubbed(node.node));
+        let by_probes = self.search.measured.iter().filter(|node| !self.is_stubbed(node.node));
         let needed: BTreeSet<u32> = by_probes.filter_map(|node| Some(node.callee?.0)).collect();
         self.drill.remove_unneeded(|number| number == 0 || needed.contains(&number));
         let drill = &self.drill;
@@ -92,18 +92,18 @@ impl Driver<'_> {
         for node in &measurement.nodes {
             let known =
                 DrilledNode { parent: Some(node.parent), site: Some(node.site), function: node.callee };
-            self.nodes.insert(node.node, known);
+            self.search.nodes.insert(node.node, known);
         }
         events.extend(self.watch_indirect(measurement, stop, progress)?);
         if !events.is_empty() {
             // A new measurement comes with the targets.
-            self.epoch = measurement.epoch;
+            self.search.epoch = measurement.epoch;
             return Ok(events);
         }
         let parents: BTreeSet<NodeId> = measurement.nodes.iter().map(|node| node.parent).collect();
-        self.of = parents.iter().map(|&parent| self.names_to(parent)).collect();
-        self.epoch = measurement.epoch;
-        self.measured = measurement.nodes.clone();
+        self.search.of = parents.iter().map(|&parent| self.names_to(parent)).collect();
+        self.search.epoch = measurement.epoch;
+        self.search.measured = measurement.nodes.clone();
         self.number_slots();
         events.extend(self.place_stubs()?);
         self.probe_measured()?;
@@ -115,12 +115,16 @@ impl Driver<'_> {
 
     /// Shows what is measured now, and how many calls until the next decision.
     pub(super) fn show(&self, calls: Option<(u64, u64)>, progress: &mut dyn FnMut(DrillProgress)) {
-        progress(DrillProgress::Measuring { sites: self.measured.len(), of: self.of.clone(), calls });
+        progress(DrillProgress::Measuring {
+            sites: self.search.measured.len(),
+            of: self.search.of.clone(),
+            calls,
+        });
     }
 
     /// The names of the functions from f0 to a node.
     fn names_to(&self, node: NodeId) -> Vec<String> {
-        let above = |node: &NodeId| self.nodes.get(node)?.parent;
+        let above = |node: &NodeId| self.search.nodes.get(node)?.parent;
         let mut path: Vec<String> = std::iter::successors(Some(node), above)
             .map(|node| self.name(node).unwrap_or_default())
             .collect();
@@ -130,7 +134,7 @@ impl Driver<'_> {
 
     /// Goes on without some nodes, and without their probes.
     pub(super) fn measure_without(&mut self, gone: &[NodeId]) -> Result<(), CollectError> {
-        self.measured.retain(|node| !gone.contains(&node.node));
+        self.search.measured.retain(|node| !gone.contains(&node.node));
         self.number_slots();
         // Where a stub measured a node, it still can.
         self.place_stubs()?;
@@ -141,38 +145,41 @@ impl Driver<'_> {
 
     /// Gives the measured nodes their numbers in the kernel and in the stubs.
     pub(super) fn number_slots(&mut self) {
-        self.slots = vec![NodeId::F0];
-        self.slots.extend(self.measured.iter().filter(|node| node.callee.is_some()).map(|node| node.node));
+        self.search.slots = vec![NodeId::F0];
+        self.search
+            .slots
+            .extend(self.search.measured.iter().filter(|node| node.callee.is_some()).map(|node| node.node));
     }
 
     /// The number of a measured node there.
     pub(super) fn slot(&self, node: NodeId) -> Option<u32> {
-        self.slots.iter().position(|it| *it == node).map(|slot| slot as u32)
+        self.search.slots.iter().position(|it| *it == node).map(|slot| slot as u32)
     }
 
     /// Hands the measured nodes to the kernel.
     pub(super) fn install(&mut self) -> Result<(), CollectError> {
-        let parents: BTreeSet<NodeId> = self.measured.iter().map(|node| node.parent).collect();
+        let parents: BTreeSet<NodeId> = self.search.measured.iter().map(|node| node.parent).collect();
         let slot: HashMap<NodeId, u32> =
-            self.slots.iter().zip(0..).map(|(&node, slot)| (node, slot)).collect();
+            self.search.slots.iter().zip(0..).map(|(&node, slot)| (node, slot)).collect();
         let mut edges = self.python_edges(&slot);
-        for node in self.measured.clone() {
+        for node in self.search.measured.clone() {
             let (Some(callee), Some(&parent), Some(&number)) =
                 (node.callee, slot.get(&node.parent), slot.get(&node.node))
             else {
                 continue;
             };
-            let caller = self.nodes.get(&node.parent).and_then(|parent| parent.function);
+            let caller = self.search.nodes.get(&node.parent).and_then(|parent| parent.function);
             let Some(caller) = caller.filter(|_| !self.is_stubbed(node.node)) else { continue };
             let frame = self.frame(caller, node.site);
             let Some(site) = self.sites.get(&(caller, node.site)) else { continue };
             let (function, returns_to) = (callee.0, site.returns_to);
             edges.push(DrillEdge { parent, function, returns_to, node: number, frame });
         }
-        let callers = parents.iter().filter_map(|parent| Some(self.nodes.get(parent)?.function?.0)).collect();
+        let callers =
+            parents.iter().filter_map(|parent| Some(self.search.nodes.get(parent)?.function?.0)).collect();
         self.drill.measure(&DrillPlan {
             // The probes make calls longer; the machine takes their time off before it looks whether a call is of the peak.
-            peak: self.peak.from_ns..u64::MAX,
+            peak: self.search.peak.from_ns..u64::MAX,
             edges,
             callers,
             wanted: self.wanted,
@@ -191,10 +198,10 @@ impl Driver<'_> {
         let mut of_system: Vec<(u32, u64)> = Vec::new();
         for node in measurement.nodes.iter().filter(|node| node.callee.is_none()) {
             let place = (node.parent, node.site);
-            if self.watched.values().any(|places| places.contains(&place)) {
+            if self.search.watched.values().any(|places| places.contains(&place)) {
                 continue;
             }
-            let Some(caller) = self.nodes.get(&node.parent).and_then(|parent| parent.function) else {
+            let Some(caller) = self.search.nodes.get(&node.parent).and_then(|parent| parent.function) else {
                 continue;
             };
             let (Some(site), Some(Known::Probed(function))) =
@@ -202,10 +209,10 @@ impl Driver<'_> {
             else {
                 continue;
             };
-            let number = self.watched_before + self.watched.len() as u32;
+            let number = self.watched_before + self.search.watched.len() as u32;
             if let (ProcessCallee::OfKernel, Some(behind)) = (&site.callee, site.returns_to) {
                 of_system.push((number, behind));
-                self.watched.insert(number, vec![place]);
+                self.search.watched.insert(number, vec![place]);
                 continue;
             }
             let ProcessCallee::Computed(operand) = site.callee else { continue };
@@ -214,7 +221,7 @@ impl Driver<'_> {
             } else {
                 new.push((number, function.function.probe.file.clone(), site.offset, operand));
             }
-            self.watched.insert(number, vec![place]);
+            self.search.watched.insert(number, vec![place]);
         }
         let sites = new.len() + of_kernel.len() + of_system.len();
         if sites == 0 {
@@ -226,7 +233,7 @@ impl Driver<'_> {
         self.drill.watch_system_calls(&of_system)?;
         self.drill.watch_kernel(&of_kernel)?;
         let began = Instant::now();
-        let from = self.peak.from_ns.checked_ilog2().unwrap_or(0) as usize;
+        let from = self.search.peak.from_ns.checked_ilog2().unwrap_or(0) as usize;
         let calls = |counts: &DrillCounts| counts.buckets.get(from..).unwrap_or_default().iter().sum::<u64>();
         let before = calls(&self.drill.counts()?);
         while began.elapsed() < WATCH_FOR && calls(&self.drill.counts()?) < before + self.wanted {
@@ -258,7 +265,7 @@ impl Driver<'_> {
                 continue;
             }
             let callee = self.number_of(Box::new(found));
-            let places = self.watched.get(&number).cloned().unwrap_or_default();
+            let places = self.search.watched.get(&number).cloned().unwrap_or_default();
             events.extend(places.into_iter().map(|(parent, site)| Event::Target { parent, site, callee }));
         }
         Ok(events)

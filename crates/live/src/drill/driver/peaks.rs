@@ -4,46 +4,91 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use wakepath_collect::{DrillCounts, Signals};
-use wakepath_drilldown::{Epoch, FunctionId, LatencyRange, NodeId};
+use wakepath_drilldown::{Epoch, FunctionId, LatencyRange, MeasuredNode, NodeId, SiteId};
 use wakepath_engine::drill::DrilledNode;
 
 use super::{Driver, Queued, Ticks};
+
+/// The search for one peak: what another search begins anew.
+pub(super) struct PeakSearch {
+    /// The end of the search, where others follow.
+    pub(super) until: Option<Instant>,
+    /// The latencies of the calls.
+    pub(super) peak: LatencyRange,
+    /// The mean latency of these calls, ns.
+    pub(super) typical_ns: u64,
+    pub(super) nodes: HashMap<NodeId, DrilledNode>,
+    /// The nodes that the kernel measures, by their numbers there.
+    pub(super) slots: Vec<NodeId>,
+    pub(super) measured: Vec<MeasuredNode>,
+    /// The paths to the functions that call them, to be shown.
+    pub(super) of: Vec<Vec<String>>,
+    pub(super) epoch: Epoch,
+    /// The largest number of functions with probes.
+    pub(super) most_probed: usize,
+    /// The indirect calls that are watched, by their numbers there: the nodes whose function makes the call.
+    pub(super) watched: HashMap<u32, Vec<(NodeId, SiteId)>>,
+    /// Callees that were called too often to be measured: the caller's node, theirs, and the number of calls.
+    pub(super) frequent: Vec<(NodeId, NodeId, u64)>,
+    /// All callees whose probes took too much of their caller's time, the same way: some of these take next to no time themselves.
+    pub(super) dear: Vec<(NodeId, NodeId, u64)>,
+    /// The functions whose probes the kernel single-steps, and those that have none for that reason.
+    pub(super) stepped: Vec<String>,
+    pub(super) not_stepped: Vec<String>,
+    pub(super) ticks: Ticks,
+    /// The requests of the calls within the peak, where they are followed.
+    pub(super) queued: Queued,
+    pub(super) notes: Vec<String>,
+}
+
+impl PeakSearch {
+    /// A search whose tree is f0 alone.
+    pub(super) fn new(peak: LatencyRange, typical_ns: u64, until: Option<Instant>) -> Self {
+        let root = DrilledNode { parent: None, site: None, function: Some(FunctionId(0)) };
+        Self {
+            until,
+            peak,
+            typical_ns,
+            nodes: HashMap::from([(NodeId::F0, root)]),
+            slots: Vec::new(),
+            measured: Vec::new(),
+            of: Vec::new(),
+            epoch: Epoch::default(),
+            most_probed: 0,
+            watched: HashMap::new(),
+            frequent: Vec::new(),
+            dear: Vec::new(),
+            stepped: Vec::new(),
+            not_stepped: Vec::new(),
+            ticks: Ticks::default(),
+            queued: Queued::default(),
+            notes: Vec::new(),
+        }
+    }
+}
 
 impl Driver<'_> {
     /// Begins a search for the calls of a peak, whose mean latency is this, ns; it may take this time, where others follow. The tree of
     /// another search is gone.
     pub fn begin_peak(&mut self, peak: LatencyRange, typical_ns: u64, at_most: Option<Duration>) {
-        (self.peak, self.typical_ns) = (peak, typical_ns);
-        self.queued = Queued::default();
-        self.until = at_most.and_then(|time| Instant::now().checked_add(time));
-        let root = DrilledNode { parent: None, site: None, function: Some(FunctionId(0)) };
-        self.nodes = HashMap::from([(NodeId::F0, root)]);
-        self.measured.clear();
-        self.number_slots();
-        self.of.clear();
-        self.epoch = Epoch::default();
-        self.watched_before += self.watched.len() as u32;
-        self.watched.clear();
+        let until = at_most.and_then(|time| Instant::now().checked_add(time));
+        let before = std::mem::replace(&mut self.search, PeakSearch::new(peak, typical_ns, until));
+        self.watched_before += before.watched.len() as u32;
         self.kernel.watched = 0;
-        self.frequent.clear();
-        self.dear.clear();
-        self.stepped.clear();
-        self.not_stepped.clear();
-        self.most_probed = self.probed.len();
-        self.ticks = Ticks::default();
-        self.notes.clear();
+        self.number_slots();
+        self.search.most_probed = self.probed.len();
         self.note_return_probe();
     }
 
     /// Whether no other search can begin: the time is over, or the process has ended.
     pub fn has_ended(&mut self, stop: &Signals) -> bool {
-        self.until = None;
+        self.search.until = None;
         self.ended(stop).is_some()
     }
 
     /// Whether the search has had its part of the time.
     pub(super) fn is_over(&self) -> bool {
-        self.until.is_some_and(|until| Instant::now() >= until)
+        self.search.until.is_some_and(|until| Instant::now() >= until)
     }
 }
 

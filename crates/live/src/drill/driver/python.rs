@@ -326,7 +326,7 @@ impl Driver<'_> {
     pub(super) fn python_edges(&self, slot: &HashMap<NodeId, u32>) -> Vec<DrillEdge> {
         let Some((search, _)) = &self.python else { return Vec::new() };
         let edge = |node: &wakepath_drilldown::MeasuredNode| {
-            let caller = self.nodes.get(&node.parent)?.function?;
+            let caller = self.search.nodes.get(&node.parent)?.function?;
             Some(DrillEdge {
                 parent: *slot.get(&node.parent)?,
                 function: node.callee?.0,
@@ -335,14 +335,14 @@ impl Driver<'_> {
                 frame: Frame::Unknown,
             })
         };
-        self.measured.iter().filter_map(edge).collect()
+        self.search.measured.iter().filter_map(edge).collect()
     }
 
     /// The source line of the call of a node.
     pub(super) fn python_line(&self, node: NodeId) -> Option<(String, u32)> {
         let (search, _) = self.python.as_ref()?;
-        let called = self.nodes.get(&node)?;
-        let caller = self.nodes.get(&called.parent?)?.function?;
+        let called = self.search.nodes.get(&node)?;
+        let caller = self.search.nodes.get(&called.parent?)?.function?;
         let place = search.places.get(&(caller, called.site?))?;
         let Known::Probed(function) = self.functions.get(caller.0 as usize)? else { return None };
         let code = search.codes.get(&function.address)?.as_ref()?;

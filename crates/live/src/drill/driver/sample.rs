@@ -38,8 +38,8 @@ impl Driver<'_> {
                 break;
             }
             let Some(&last) = path.path.last() else { continue };
-            self.measured = path.path.iter().filter_map(|&node| self.as_measured(node)).collect();
-            if self.measured.len() + 1 != path.path.len() {
+            self.search.measured = path.path.iter().filter_map(|&node| self.as_measured(node)).collect();
+            if self.search.measured.len() + 1 != path.path.len() {
                 continue;
             }
             self.number_slots();
@@ -47,9 +47,9 @@ impl Driver<'_> {
             self.probe_measured()?;
             self.place_kernel()?;
             self.install()?;
-            let Some(slot) = self.slots.iter().position(|&node| node == last) else { continue };
+            let Some(slot) = self.search.slots.iter().position(|&node| node == last) else { continue };
             progress(DrillProgress::Sampling { function: self.name(last).unwrap_or_default() });
-            if let Err(error) = self.drill.sample(slot as u32, rate(self.typical_ns)) {
+            if let Err(error) = self.drill.sample(slot as u32, rate(self.search.typical_ns)) {
                 self.note(format!("no lines of the code were sampled: {error}"));
                 break;
             }
@@ -64,7 +64,7 @@ impl Driver<'_> {
     }
 
     fn as_measured(&self, node: NodeId) -> Option<MeasuredNode> {
-        let known = self.nodes.get(&node)?;
+        let known = self.search.nodes.get(&node)?;
         let (parent, site, callee) = (known.parent?, known.site?, known.function?);
         Some(MeasuredNode { node, parent, site, kind: SiteKind::Direct(callee), callee: Some(callee) })
     }
@@ -76,7 +76,7 @@ impl Driver<'_> {
         while all < ENOUGH_SAMPLES && began.elapsed() < SAMPLE_FOR && self.ended(stop).is_none() {
             self.drill.want(self.wanted);
             for call in self.drill.calls(LOOK_EVERY)? {
-                if !self.peak.contains(call.latency) || call.samples.is_empty() {
+                if !self.search.peak.contains(call.latency) || call.samples.is_empty() {
                     continue;
                 }
                 calls += 1;
@@ -92,13 +92,13 @@ impl Driver<'_> {
     /// Finds the callees, among those whose probes were removed, that most samples of their caller are in: what the probes of thousands of
     /// calls took off is known less exactly than that.
     fn find_loops(&mut self, caller: NodeId, addresses: &BTreeMap<u64, u64>) {
-        for loops in self.dear.iter().filter(|(parent, ..)| *parent == caller) {
-            let number = self.nodes.get(&loops.1).and_then(|known| known.function);
+        for loops in self.search.dear.iter().filter(|(parent, ..)| *parent == caller) {
+            let number = self.search.nodes.get(&loops.1).and_then(|known| known.function);
             let function = number.and_then(|number| self.functions.get(number.0 as usize));
             let Some(Known::Probed(callee)) = function else { continue };
             let range = callee.address..callee.address.saturating_add(callee.function.size);
-            if has_most(addresses, range) && !self.frequent.contains(loops) {
-                self.frequent.push(*loops);
+            if has_most(addresses, range) && !self.search.frequent.contains(loops) {
+                self.search.frequent.push(*loops);
             }
         }
     }

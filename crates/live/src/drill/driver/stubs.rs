@@ -63,8 +63,8 @@ impl Driver<'_> {
             return Ok(Vec::new());
         }
         let mut places: BTreeMap<(FunctionId, SiteId), (StubSite, Vec<NodeId>)> = BTreeMap::new();
-        for node in self.measured.clone() {
-            let Some(caller) = self.nodes.get(&node.parent).and_then(|parent| parent.function) else {
+        for node in self.search.measured.clone() {
+            let Some(caller) = self.search.nodes.get(&node.parent).and_then(|parent| parent.function) else {
                 continue;
             };
             if !matches!(node.kind, SiteKind::Direct(_)) || !self.takes_stub(caller, node.site) {
@@ -117,7 +117,7 @@ impl Driver<'_> {
     /// Nodes that a stub was to measure and cannot, and whose probes the kernel would single-step, are not measured.
     fn refuse_dear(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
-        for node in self.measured.clone() {
+        for node in self.search.measured.clone() {
             let function = node.callee.and_then(|callee| self.functions.get(callee.0 as usize));
             let Some(Known::Probed(callee)) = function else { continue };
             let callee = callee.clone();
@@ -134,7 +134,7 @@ impl Driver<'_> {
                 .iter()
                 .any(|event| matches!(event, Event::Refused { node: refused, .. } if *refused == node.node))
         };
-        self.measured.retain(|node| !is_refused(node));
+        self.search.measured.retain(|node| !is_refused(node));
         events
     }
 
