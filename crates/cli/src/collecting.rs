@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use wakepath_caller::Caller;
 use wakepath_engine::latency::TargetError;
-use wakepath_engine::latency::live::LiveLatencyError;
-use wakepath_engine::record::{CollectError, GRACE, Running, Signals, WriteError, drop_rights, exit_code};
+use wakepath_live::command::CommandEnd;
+use wakepath_live::latency::LiveLatencyError;
+use wakepath_live::record::{CollectError, GRACE, Signals, WriteError, drop_rights, exit_code};
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
@@ -29,7 +30,7 @@ pub fn drop_privileges(command_is_roots: bool) -> Result<(), Failure> {
 /// The command's wait status; `None` without a command. A command that still runs after its recording or counting
 /// (`done`) is awaited: wakepath was not asked to end it, and the caller needs its exit code.
 pub fn await_command(
-    (running, status): (Option<Running>, Option<i32>),
+    CommandEnd { running, status }: CommandEnd,
     command: &[std::ffi::OsString],
     done: &str,
     stop: &Signals,

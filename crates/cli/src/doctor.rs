@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use wakepath_engine::doctor::{Verdict, examine};
+use wakepath_engine::doctor::Verdict;
+use wakepath_live::doctor::examine;
 use wakepath_report::{json, text};
 
 use crate::exit_code::Code;

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use clap::Args;
 use wakepath_caller::Caller;
-use wakepath_engine::drill::{
-    DrillCommand, DrillError, DrillProgress, DrillQuery, Drilled, EndReason, HandOver, KernelCodeError, Mode,
-    Parameters, ParametersFile, PhaseMarks, PythonError, SavedSearch, drill, drill_all,
+use wakepath_engine::drill::{Drilled, HandOver, PhaseMarks};
+use wakepath_live::drill::{
+    DrillCommand, DrillError, DrillProgress, DrillQuery, EndReason, KernelCodeError, Mode, Parameters,
+    ParametersFile, PythonError, SavedSearch, Searched, Unrecorded, WaitsRequest, drill, drill_all,
+    record_waits, time_of_waits, unrecorded, waits_of_peak,
 };
-use wakepath_engine::latency::live::AllowedProbes;
-use wakepath_engine::record::{Options, Request, Signals, find_go, record};
-use wakepath_engine::{CallsQuery, PathQuery, calls};
+use wakepath_live::latency::AllowedProbes;
+use wakepath_live::record::Signals;
 use wakepath_report::{json, text};
 
 use crate::collecting;
@@ -25,7 +26,7 @@ use crate::file;
 use crate::input::DEFAULT;
 use crate::output::Output;
 use crate::parse::time;
-use crate::record::{MIN_FREE_PERCENT, read_made, record_failure};
+use crate::record::{read_made, record_failure};
 
 /// Find the functions that make the calls of a peak slow, by probing a running process level by level
 ///
@@ -172,9 +173,6 @@ fn asked_peak(text: &str) -> Result<AskedPeak, String> {
     }
 }
 
-/// The largest recording of waits, bytes.
-const MAX_BYTES: u64 = 1 << 30;
-
 /// The largest file with a saved search, bytes.
 const MAX_SAVE: u64 = 64 << 20;
 
@@ -244,7 +242,7 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
     };
     output.passing("");
     let found = found.map_err(|error| failure(error, &target, arguments))?;
-    let ended = found.last().map_or((None, None), |last| (last.running, last.command_status));
+    let ended = found.last().map(|last| last.command).unwrap_or_default();
     // Standard output belongs to the command; only a requested document goes there.
     let beside = output.beside(&arguments.command);
     let output = if arguments.json { output } else { &beside };
@@ -256,24 +254,24 @@ fn drill_and_answer(arguments: &DrillArguments, output: &Output) -> Result<ExitC
 
 /// Prints the answers; for each peak that waits, records its calls and prints what they waited for.
 fn answer(
-    found: &[Drilled],
+    found: &[Searched],
     arguments: &DrillArguments,
     stop: &Signals,
     output: &Output,
 ) -> Result<(), Failure> {
-    let lives = arguments.command.is_empty() || found.iter().all(|found| found.command_status.is_none());
+    let lives = arguments.command.is_empty() || found.iter().all(|found| found.command.status.is_none());
     let can_be_explained =
         |found: &Drilled| found.waits() && !arguments.no_waits && stop.asked() == 0 && lives;
-    let is_explained =
-        |found: &Drilled| can_be_explained(found) && !found.of_python && found.handed_over.is_none();
-    let any_explained = found.iter().any(is_explained);
+    let is_explained = |found: &Drilled| can_be_explained(found) && unrecorded(found).is_none();
+    let all: Vec<&Drilled> = found.iter().map(|found| &found.drilled).collect();
+    let any_explained = all.iter().any(|found| is_explained(found));
     if arguments.json {
         if !any_explained {
-            found.iter().try_for_each(|found| output.write(|out| json::drill(found, None, out)))?;
+            all.iter().try_for_each(|found| output.write(|out| json::drill(found, None, out)))?;
         }
     } else {
         // Print the tree before the recording, which takes a while: the tree is already an answer.
-        for (index, found) in found.iter().enumerate() {
+        for (index, found) in all.iter().enumerate() {
             let between = if index > 0 { "\n" } else { "" };
             output.text(&format!("{between}{}", text::drill(found, arguments.explain, output.layout())))?;
         }
@@ -281,11 +279,12 @@ fn answer(
     if let (Some(path), Some(found)) = (&arguments.save, found.first()) {
         write_search(path, found, output)?;
     }
-    if let Some(first) = found.iter().find(|found| can_be_explained(found) && !is_explained(found)) {
-        let pid = first.process.0;
-        let why = match first.of_python {
-            true => "follows no functions of Python",
-            false => "does not know which requests were handed over",
+    let unexplained = all.iter().filter(|found| can_be_explained(found));
+    if let Some((found, why)) = unexplained.filter_map(|found| Some((found, unrecorded(found)?))).next() {
+        let pid = found.process.0;
+        let why = match why {
+            Unrecorded::Python => "follows no functions of Python",
+            Unrecorded::HandedOver => "does not know which requests were handed over",
         };
         output.complain(
             "note",
@@ -295,44 +294,32 @@ fn answer(
             ),
         );
     }
-    if any_explained { explain(found, &is_explained, arguments, stop, output) } else { Ok(()) }
+    if any_explained { explain(&all, &is_explained, arguments, stop, output) } else { Ok(()) }
 }
 
 /// Records calls in some peaks of one function, and prints what they waited for.
 fn explain(
-    found: &[Drilled],
+    found: &[&Drilled],
     is_explained: &dyn Fn(&Drilled) -> bool,
     arguments: &DrillArguments,
     stop: &Signals,
     output: &Output,
 ) -> Result<(), Failure> {
     let Some(first) = found.first() else { return Ok(()) };
-    let explained = || found.iter().filter(|found| is_explained(found));
-    let time = explained().map(Drilled::time_of_calls).max().unwrap_or_default();
+    let time = time_of_waits(found.iter().copied().filter(|found| is_explained(found)));
     output.passing(&format!("recording for {:.0} s what the calls wait for", time.as_secs_f64()));
-    let request = Request {
+    let request = WaitsRequest {
         destination: arguments.output.clone(),
-        options: Options {
-            duration: Some(time),
-            targets: vec![first.process.0],
-            caller: Caller::from_sudo(),
-            ..Options::default()
-        },
-        attributes: Vec::new(),
-        most_bytes: MAX_BYTES,
-        least_free_percent: MIN_FREE_PERCENT,
-        cgroup: None,
-        asked: std::env::args_os().skip(1).collect(),
-        version: env!("CARGO_PKG_VERSION"),
-        calls: vec![first.target.clone()],
         allowed: AllowedProbes {
             slow_probes: arguments.slow_probes,
             no_exceptions: arguments.no_exceptions,
             stubs: false,
         },
+        caller: Caller::from_sudo(),
+        asked: std::env::args_os().skip(1).collect(),
+        version: env!("CARGO_PKG_VERSION"),
     };
-    let go = find_go(&request);
-    let made = record(&request, go, None, None, stop);
+    let made = record_waits(first, time, request, stop);
     output.passing("");
     let mut made = match made {
         // A recording probes kernel functions in another way, which not all of them allow.
@@ -350,9 +337,7 @@ fn explain(
     let Some(place) = &made.outcome.place else { return Ok(()) };
     let (input, recorded) = read_made(place, kept)?;
     for found in found {
-        let algorithm = PathQuery::default().algorithm;
-        let query = CallsQuery { target: None, which: found.calls_of_peak(), algorithm };
-        let answer = is_explained(found).then(|| calls(&recorded, None, &query));
+        let answer = is_explained(found).then(|| waits_of_peak(&recorded, found));
         if arguments.json {
             let answer = answer.as_ref().and_then(|answer| answer.as_ref().ok());
             output.write(|out| json::drill(found, answer, out))?;
@@ -438,9 +423,9 @@ fn read_search(path: &Path) -> Result<SavedSearch, Failure> {
 }
 
 /// Saves the search in a file.
-fn write_search(path: &Path, found: &Drilled, output: &Output) -> Result<(), Failure> {
+fn write_search(path: &Path, found: &Searched, output: &Output) -> Result<(), Failure> {
     let Some(search) = &found.save else {
-        let why = if found.of_python {
+        let why = if found.drilled.of_python {
             "the search was not saved: nothing shows whether another process has the same functions of Python"
         } else {
             "the search was not saved: a file with one of its functions names no build (`cc -Wl,--build-id`)"

@@ -1,21 +1,23 @@
 //! `wakepath record --flight` and `wakepath trigger`: the last seconds, kept at a trigger.
 
-mod linked;
-
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use wakepath_engine::flight::{FlightRequest, KeptRecording, NoRoomToKeep, SlowSpans, SpanThreshold};
-use wakepath_engine::record::WriteError;
+use wakepath_live::flight::{
+    AskError, FlightRequest, KeptRecording, LinkedRecording, NoRoomToKeep, Recorder, SlowSpans,
+    SpanThreshold, TriggerError, Way, now, shared_moment,
+};
+use wakepath_live::record::WriteError;
+use wakepath_report::escape;
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::input::DEFAULT;
 use crate::output::Output;
 use crate::parse::{size, time};
-use linked::{Recorder, Way};
 
 /// A flight recorder's directory, unless another is given.
 const DEFAULT_DIRECTORY: &str = "wakepath.flight";
@@ -111,7 +113,7 @@ impl FlightArguments {
             for recorder in &links {
                 let way = Way { at: Some(at), linked: true, wait: WAIT_FOR_LINKED, program: program.clone() };
                 let (recorder, to) = (recorder.clone(), output.clone());
-                let ask = move || match recorder.ask(&way) {
+                let ask = move || match ask(&recorder, &way) {
                     Ok(path) => {
                         to.complain("kept", &format!("{path}: by a linked recorder, the same moment"))
                     }
@@ -203,6 +205,59 @@ const fn next_after(error: &WriteError) -> &'static str {
     }
 }
 
+/// Asks a recorder to keep a moment, waits for the recording and returns its path, with its host in front.
+fn ask(recorder: &Recorder, way: &Way) -> Result<String, Failure> {
+    recorder.ask(way).map(|kept| shown(&kept)).map_err(|error| {
+        let failure = Failure::new(Code::Input, error.to_string());
+        match error {
+            AskError::NoSsh { .. } => {
+                failure.hint("install the OpenSSH client, or run wakepath trigger there")
+            }
+            AskError::Refused { .. } => {
+                failure.hint("`ssh HOST wakepath trigger DIR` has to work without a password")
+            }
+            AskError::Trigger(error) => failure.hint(next_after_trigger(&error)),
+            AskError::Late { .. } => {
+                failure.hint("the recorder's own output says why, or --wait allows more time")
+            }
+        }
+    })
+}
+
+/// A kept recording, with its host in front. The path of another host may have any bytes.
+fn shown(kept: &LinkedRecording) -> String {
+    match kept {
+        LinkedRecording::Here(path) => path.display().to_string(),
+        LinkedRecording::There { host, path } => format!("{host}:{}", escape(path.as_bytes())),
+    }
+}
+
+/// The next step after a recorder on this host could not be asked.
+fn next_after_trigger(error: &TriggerError) -> &'static str {
+    let is_refused = match error {
+        TriggerError::Io { error, .. } => error.kind() == ErrorKind::PermissionDenied,
+        TriggerError::Signal { .. } => true,
+        TriggerError::NoRecorder(_) => false,
+    };
+    match is_refused {
+        true => "run as the user who started the recorder, or as root",
+        false => "sudo wakepath record --flight 30s -a -o DIR starts one",
+    }
+}
+
+/// Reads seconds since 1970, with up to nine decimals; returns ns.
+pub fn moment(text: &str) -> Result<u64, String> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let ns = (is_number(whole) && is_number(part) && part.len() <= 9)
+        .then(|| {
+            let part: u64 = format!("{part:0<9}").parse().ok()?;
+            whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part)
+        })
+        .flatten();
+    ns.ok_or_else(|| "expected seconds since 1970, such as 1795229921.25 (`date +%s.%N`)".to_owned())
+}
+
 /// Ask a flight recorder to keep the last seconds
 ///
 /// `wakepath record --flight` then writes its memory as a recording, whose path is printed.
@@ -213,7 +268,7 @@ pub struct TriggerArguments {
     #[arg(value_name = "[HOST:]DIR", default_value = DEFAULT_DIRECTORY)]
     recorders: Vec<Recorder>,
     /// The moment to keep, in seconds since 1970 (default: now); the recording ends after it (--flight-after)
-    #[arg(long, value_name = "SECONDS", value_parser = linked::moment)]
+    #[arg(long, value_name = "SECONDS", value_parser = moment)]
     at: Option<u64>,
     /// Do not let the recorder ask its linked recorders (--flight-link)
     #[arg(long)]
@@ -237,12 +292,12 @@ Examples:
 
 /// Triggers all recorders at once, waits for their recordings, and prints their paths.
 pub fn run(arguments: &TriggerArguments, output: &Output) -> Result<ExitCode, Failure> {
-    let at = linked::shared_moment(arguments.at, arguments.recorders.len(), linked::now);
+    let at = shared_moment(arguments.at, arguments.recorders.len(), now);
     let way =
         Way { at, linked: arguments.linked, wait: arguments.wait, program: arguments.remote_program.clone() };
     let kept: Vec<_> = std::thread::scope(|scope| {
         let asked: Vec<_> =
-            arguments.recorders.iter().map(|recorder| scope.spawn(|| recorder.ask(&way))).collect();
+            arguments.recorders.iter().map(|recorder| scope.spawn(|| ask(recorder, &way))).collect();
         asked.into_iter().filter_map(|one| one.join().ok()).collect()
     });
     let mut failed = None;
@@ -261,7 +316,7 @@ pub fn run(arguments: &TriggerArguments, output: &Output) -> Result<ExitCode, Fa
 
 #[cfg(test)]
 mod tests {
-    use wakepath_engine::flight::{Cause, KeptWindow};
+    use wakepath_live::flight::{Cause, KeptWindow};
 
     use super::*;
     use crate::output::Colour;
@@ -379,5 +434,41 @@ mod tests {
             );
             assert!(next.contains(hint), "{next}");
         }
+    }
+
+    #[test]
+    fn moments_are_seconds_since_1970() {
+        assert_eq!(moment("1795229921"), Ok(1_795_229_921_000_000_000));
+        assert_eq!(moment("1795229921.25"), Ok(1_795_229_921_250_000_000));
+        assert_eq!(moment("0.000000001"), Ok(1));
+        for text in ["", ".5", "5.", "-1", "1e9", "1.0000000001", "18446744074", "+1"] {
+            assert!(moment(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_next_step_is_another_user_where_a_recorder_runs_and_a_recorder_where_none_does() {
+        let io = |kind| TriggerError::Io { path: "flight".into(), error: std::io::Error::from(kind) };
+        let signal = TriggerError::Signal {
+            path: "flight".into(),
+            pid: 912,
+            error: std::io::Error::from(ErrorKind::PermissionDenied),
+        };
+        for (error, word) in [
+            (io(ErrorKind::PermissionDenied), "root"),
+            (io(ErrorKind::NotFound), "record --flight"),
+            (signal, "root"),
+            (TriggerError::NoRecorder("flight".into()), "record --flight"),
+        ] {
+            assert!(next_after_trigger(&error).contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_path_of_another_host_is_shown_behind_it_and_without_its_control_characters() {
+        let path = "/var/\u{1b}[31mkept".to_owned();
+        let there = LinkedRecording::There { host: "web2".to_owned(), path };
+        assert_eq!(shown(&there), "web2:/var/\\x1b[31mkept");
+        assert_eq!(shown(&LinkedRecording::Here("flight/kept-1".into())), "flight/kept-1");
     }
 }

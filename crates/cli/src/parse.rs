@@ -53,7 +53,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 #[cfg(feature = "collect")]
 pub fn buffer(text: &str) -> Result<usize, String> {
     let bytes = usize::try_from(size(text)?).unwrap_or(usize::MAX);
-    let allowed = wakepath_engine::record::Options::BUFFER.contains(&bytes);
+    let allowed = wakepath_live::record::Options::BUFFER.contains(&bytes);
     if allowed { Ok(bytes) } else { Err(String::from("expected a size from 16K to 1G")) }
 }
 

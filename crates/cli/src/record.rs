@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use clap::Args;
 use wakepath_caller::Caller;
-use wakepath_engine::record::{
-    AllowedProbes, Callers, Goroutines, Kept, Made, Options, Place, RecordError, Request, Stacks,
-    UnreadContexts, find_go, record,
-};
-use wakepath_engine::spans::{self, ForwardUrl, ListenAt, ReceiverError, SpanReceiver};
 use wakepath_engine::{PathQuery, Recorded};
+use wakepath_live::command::CommandEnd;
+use wakepath_live::record::{
+    AllowedProbes, Callers, Goroutines, Kept, MIN_FREE_PERCENT, Made, Options, Place, RecordError, Request,
+    Stacks, UnreadContexts, find_go, go_programs, record,
+};
+use wakepath_live::spans::{self, ForwardUrl, ListenAt, ReceiverError, SpanReceiver};
 use wakepath_report::text;
 
 use crate::exit_code::Code;
@@ -185,9 +186,6 @@ full disk), the answer is printed at once; wakepath then waits for the command a
 Ctrl-C and the signals INT, TERM and HUP end the recording, and the answer is printed. The command gets \
 them as it would without wakepath, and is recorded for up to 2 more seconds while it ends.";
 
-/// Recording stops when the disk's free space falls below this percentage, or below 4 GiB if that is less.
-pub(crate) const MIN_FREE_PERCENT: u8 = 10;
-
 /// Records, and prints the answer.
 pub fn run(arguments: &RecordArguments, output: &Output) -> Result<ExitCode, Failure> {
     record_and_answer(arguments, output).map_err(|failure| failure.beside(&arguments.command))
@@ -252,7 +250,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
         output.note("recording; press Ctrl-C to stop and see the answer");
     }
     let go = find_go(&request);
-    text::goroutines(&go).into_iter().for_each(|(label, text)| output.complain(label, &text));
+    text::goroutines(&go_programs(&go)).into_iter().for_each(|(label, text)| output.complain(label, &text));
     let mut made = record(&request, go, receiver, flight, &stop).map_err(record_failure)?;
     collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     warn(&made, output);
@@ -263,7 +261,7 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
     };
     // From here on another recorder may delete the recording: the command may run for long.
     drop(made.outcome.place);
-    let ended = (made.outcome.running, made.outcome.status);
+    let ended = CommandEnd { running: made.outcome.running, status: made.outcome.status };
     let status = collecting::await_command(ended, &arguments.command, "recorded", &stop, output)?;
     answered?;
     if !arguments.calls.is_empty() {
@@ -273,7 +271,8 @@ fn record_and_answer(arguments: &RecordArguments, output: &Output) -> Result<Exi
 }
 
 /// Prints the received spans, the recording's gaps, and the other processes slowed by its probes.
-fn warn(Made { outcome, other_processes, spans, of_goroutines }: &Made, output: &Output) {
+fn warn(made: &Made, output: &Output) {
+    let Made { outcome, other_processes, spans, of_goroutines } = made;
     for (label, text) in spans.as_ref().map(text::spans_received).unwrap_or_default() {
         output.complain(label, &text);
     }
@@ -286,7 +285,7 @@ fn warn(Made { outcome, other_processes, spans, of_goroutines }: &Made, output: 
     for refused in &outcome.go_refused {
         output.complain("note", &text::goroutines_unseen(&refused.path, &refused.why));
     }
-    for (label, text) in text::goroutines_started(&outcome.go_started) {
+    for (label, text) in text::goroutines_started(&made.go_started()) {
         output.complain(label, &text);
     }
     for others in other_processes {

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use wakepath_engine::requests::{
-    GroupQuery, Joined, NoPath, RequestIndex, RequestsError, RequestsQuery, SpansError, Traced, join,
-    request, request_group, requests, traced,
+    GroupQuery, Joined, NoPath, RequestIndex, RequestsError, RequestsQuery, SpansError, Traced, find_request,
+    join, request, request_group, requests, traced,
 };
 use wakepath_engine::{Algorithm, Recorded};
 use wakepath_report::{json, text};
@@ -122,7 +122,7 @@ pub fn run(arguments: &RequestsArguments, output: &Output) -> Result<ExitCode, F
         export.write(joined, output)
     };
     if let Some(id) = &arguments.request {
-        let which = traced.find(id).map_err(requests_failure)?;
+        let which = find_request(&traced, id).map_err(requests_failure)?;
         explain(&joined()?, &[which])?;
         return Ok(ExitCode::SUCCESS);
     }

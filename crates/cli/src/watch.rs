@@ -1,26 +1,25 @@
 //! `wakepath watch`: counts the targets' latencies and reports changes.
 
-mod kept;
-
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use wakepath_caller::Caller;
-use wakepath_engine::latency::live::{AllowedProbes, LiveQuery, Options};
-use wakepath_engine::watch::{Notice, WatchEvent, WatchNews, WatchQuery, watch};
+use wakepath_engine::watch::{Change, Notice, WatchEvent, WatchNews, as_latency};
+use wakepath_live::latency::{AllowedProbes, LiveQuery, Options};
+use wakepath_live::watch::{Kept, KeptChanges, WatchQuery, watch};
 use wakepath_report::text::KeptFiles;
 use wakepath_report::{json, text};
 
 use crate::collecting;
 use crate::exit_code::Code;
 use crate::failure::Failure;
+use crate::file::hint_under_sudo;
 use crate::output::Output;
 use crate::parse::time;
-use kept::{Kept, KeptChanges};
 
 /// Watch how long calls, waits and requests take, and report when that changes
 ///
@@ -135,21 +134,19 @@ fn watched(arguments: &WatchArguments, output: &Output) -> Result<ExitCode, Fail
     }
     // Standard output belongs to the command; only requested documents go there.
     let beside = output.beside(&arguments.command);
-    let kept = KeptChanges::new(&arguments.output);
     let mut written = Ok(());
     let found = watch(&query, &stop, &mut |news| {
-        let files = keep(news, &kept, output);
+        let files = keep(news, &arguments.output, output);
         let said = say(news, files.as_ref(), arguments.json, if arguments.json { output } else { &beside });
         written = std::mem::replace(&mut written, Ok(())).and(said);
     });
-    let found = found.map_err(collecting::target_failure)?;
+    let (found, ended) = found.map_err(collecting::target_failure)?;
     collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     if arguments.json {
         output.write(|out| json::watched(&found, out))?;
     } else {
         beside.text(&format!("\n{}", text::watched(&found, beside.layout())))?;
     }
-    let ended = (found.running, found.status);
     let status = collecting::await_command(ended, &arguments.command, "watched", &stop, output)?;
     if found.targets.iter().any(|target| target.distribution.probe.is_some()) {
         collecting::warn_of_probes(status, arguments.no_exceptions, output);
@@ -159,9 +156,20 @@ fn watched(arguments: &WatchArguments, output: &Output) -> Result<ExitCode, Fail
 }
 
 /// Keeps a change's distributions; a failure is only a warning, since the change itself is the answer.
-fn keep(news: &WatchNews<'_>, kept: &KeptChanges<'_>, output: &Output) -> Option<Kept> {
+fn keep(news: &WatchNews<'_>, directory: &Path, output: &Output) -> Option<Kept> {
     let WatchEvent::Notice(Notice::Changed(change)) = news.what else { return None };
-    kept.keep(news, change).map_err(|text| output.complain("warning", &text)).ok()
+    keep_change(news, change, directory).map_err(|text| output.complain("warning", &text)).ok()
+}
+
+/// Keeps the distributions of a change in a directory; where it cannot, a sentence says why.
+fn keep_change(news: &WatchNews<'_>, change: &Change, directory: &Path) -> Result<Kept, String> {
+    let name = text::kept_name(news, change.since);
+    let kept = KeptChanges::new(directory)
+        .keep(name, change, |stretch, out| json::live_latency(&as_latency(news, stretch), out));
+    kept.map_err(|error| {
+        let hint = hint_under_sudo(&error).map_or_else(String::new, |hint| format!("; {hint}"));
+        format!("cannot keep the distributions in `{}`: {error}{hint}", directory.display())
+    })
 }
 
 fn say(news: &WatchNews<'_>, kept: Option<&Kept>, as_json: bool, output: &Output) -> io::Result<()> {
@@ -170,5 +178,40 @@ fn say(news: &WatchNews<'_>, kept: Option<&Kept>, as_json: bool, output: &Output
         output.write(|out| json::watch_news(news, files, out))
     } else {
         output.text(&text::watch_news(news, files, output.layout()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_engine::Host;
+    use wakepath_engine::latency::LatencySource;
+    use wakepath_engine::watch::{Histogram, Stretch, Unit, WatchedTarget};
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_cannot_be_is_an_error_with_its_name() {
+        let place = tempfile::tempdir().expect("a folder");
+        let stretch = Stretch::new(Duration::ZERO, Duration::from_secs(1), Histogram::new(Unit::Nanoseconds));
+        let (before, since) = (stretch.clone(), Duration::from_secs(20));
+        let change = Change { since, before, after: stretch, score: 1100.0, as_it_was: None };
+        let notice = Notice::Changed(Box::new(change.clone()));
+        let news = WatchNews {
+            host: &Host::default(),
+            target: &WatchedTarget {
+                name: String::from("disk"),
+                source: LatencySource::DiskRequests,
+                process: None,
+            },
+            origin_realtime_ns: Some(1_000_000_000_000_000_000),
+            at: since,
+            what: WatchEvent::Notice(&notice),
+        };
+        let file = place.path().join("file");
+        std::fs::write(&file, "").expect("room");
+        for path in [file.clone(), file.join("below"), place.path().join("none/below")] {
+            let error = keep_change(&news, &change, &path).expect_err("no directory");
+            assert!(error.contains(&*path.to_string_lossy()), "{error}");
+        }
     }
 }

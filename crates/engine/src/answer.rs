@@ -44,7 +44,7 @@ pub enum Question {
     Command {
         /// Its words.
         words: Vec<Name>,
-        /// Its wait status, where its end was seen.
+        /// Its wait status, if its end was seen.
         status: Option<u32>,
     },
     /// A thread, over its whole life in the recording or a part.
@@ -206,12 +206,12 @@ impl PathAnswer<'_> {
         self.evidence().window_ns()
     }
 
-    /// The identity of the window's own thread when the window closed.
+    /// The window's own thread, with its identity when the window closed.
     pub fn subject(&self) -> ThreadInfo {
         self.evidence().subject()
     }
 
-    /// The identity of a thread when the window closed.
+    /// A thread's identity when the window closed.
     pub fn thread(&self, index: ThreadIndex) -> ThreadInfo {
         self.evidence().thread(index)
     }

@@ -14,7 +14,6 @@ use wakepath_goroutines::GoWindow;
 use crate::code_names::code_names;
 use crate::head::head;
 use crate::path::{answer, explain};
-use crate::query::thread_between;
 use crate::requests::goroutine::path_of_windows;
 use crate::requests::{Parked, Traced};
 use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
@@ -39,7 +38,7 @@ pub enum Which {
     Peak(usize),
     /// The calls longer than this number of ns.
     Above(u64),
-    /// The calls longer than the first number of ns, and at most as long as the second.
+    /// The calls longer than the first time, and at most as long as the second, ns.
     Between(u64, u64),
     /// This number of the longest calls.
     Slowest(usize),
@@ -104,7 +103,7 @@ pub struct CallsAnswer<'r> {
 }
 
 impl<'r> CallsAnswer<'r> {
-    /// A call.
+    /// The call at a place.
     pub fn call(&self, CallPlace { is_asked, place }: CallPlace) -> Option<&PathAnswer<'r>> {
         let group = if is_asked { Some(&self.asked) } else { self.usual.as_ref().map(|(_, usual)| usual) };
         group?.paths.get(place)
@@ -184,14 +183,14 @@ pub fn calls<'r>(
             CallEnd::Returned | CallEnd::Stayed => {
                 of_goroutines |= call.end == CallEnd::Stayed;
                 histogram.add(to.since(from));
-                let thread = thread_between(recorded, call.thread, from, to);
+                let thread = recorded.thread_between(call.thread, from, to);
                 all.extend(thread.map(|thread| Window { thread, from, to }));
             }
             CallEnd::Moved => {
                 histogram.add(to.since(from));
                 of_goroutines = true;
                 // In the thread of its return.
-                let window = thread_between(recorded, call.thread, to, to);
+                let window = recorded.thread_between(call.thread, to, to);
                 let window = window.map(|thread| Window { thread, from, to });
                 match window.filter(|window| goroutines.of(window).is_some()) {
                     Some(window) => all.push(window),
@@ -280,7 +279,7 @@ fn shown(name: &Name) -> String {
     name.bytes().escape_ascii().to_string()
 }
 
-/// Whether the recording has calls of a function with this name.
+/// Whether calls were recorded to a function with this name.
 pub fn has_calls_of(recorded: &Recorded, name: &str) -> bool {
     target(recorded, Some(name)).is_ok()
 }
@@ -486,7 +485,7 @@ mod tests {
             (CallEnd::Unwound, false, 20),
             (CallEnd::Open, false, 20),
         ] {
-            // A goroutine's call of another function does not matter.
+            // A goroutine's call to another function does not count here.
             let of_other = (1, 30_000, 50_000, CallEnd::Stayed);
             let recorded = recorded(&FUNCTIONS, &[(0, 30_000, 50_000, end), of_other]);
             let answer = calls(&recorded, None, &ask(Some("f"), Which::All)).expect("calls");

@@ -30,7 +30,7 @@ pub struct CostInKernel {
     pub by_kind: Vec<CostOfKind>,
 }
 
-/// The cost for a kind of work.
+/// The cost by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostOfKind {
     /// The cost of a single execution, as measured by the recorder.

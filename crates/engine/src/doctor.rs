@@ -1,8 +1,33 @@
-//! This machine's abilities with the current rights; only where the collector is built in.
+//! The abilities of a machine with the rights that there are. `live` tries them.
 
-pub use wakepath_collect::{Check, Verdict};
+/// A tried feature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// The feature.
+    pub what: String,
+    /// The result.
+    pub verdict: Verdict,
+}
 
-/// Tries all steps of a default recording, and leaves nothing running.
-pub fn examine() -> Vec<Check> {
-    wakepath_collect::examine(&wakepath_collect::Options::default())
+/// The result of trying a feature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It works; with a detail worth showing, or an empty text.
+    Works(String),
+    /// It does not work, and answers lack something.
+    Lacking {
+        /// The error.
+        why: String,
+        /// The consequence: the gaps in answers.
+        consequence: String,
+        /// The next thing to try, as a noun phrase or an imperative.
+        hint: String,
+    },
+    /// It does not work, and nothing can be recorded without it.
+    Blocking {
+        /// The error.
+        why: String,
+        /// The next thing to try, as a noun phrase or an imperative.
+        hint: String,
+    },
 }

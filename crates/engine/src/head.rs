@@ -33,7 +33,7 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
     }
 }
 
-/// The problems in a host's clocks between `from` and `to`, and at its recording's end.
+/// The problems of a host's clocks between `from` and `to`, and at the end of its recording.
 fn of_host(
     recorded: &Recorded,
     host: HostIndex,

@@ -1,11 +1,10 @@
 //! Latency distributions, counted live or read from a recording, and their targets' grammar.
 
-#[cfg(feature = "collect")]
 pub mod live;
 pub mod recorded;
 
 mod groups;
-pub(crate) mod target;
+pub mod target;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,7 +43,7 @@ pub struct Distribution {
     pub source: LatencySource,
     /// The latencies over the whole time.
     pub histogram: Histogram,
-    /// The latencies in each time slice, if asked for.
+    /// The latencies by time slice, where slices were asked for.
     pub slices: Vec<TimeSlice>,
     /// The latencies by process, thread or cgroup, if asked for.
     pub groups: Option<Groups>,
@@ -95,16 +94,25 @@ impl Distribution {
 pub struct ProbeCost {
     /// The extra time for each call, ns.
     pub per_call_ns: u64,
-    /// The part of it that counts as latency, in the histogram's unit.
+    /// The part counted as latency, in the histogram's unit.
     pub shift: u64,
     /// The smallest bucket whose average latency stays in it despite the shift.
     pub from_bucket: usize,
 }
 
+impl ProbeCost {
+    /// T08 section 8.2: bucket i's average latency is 3/2 · 2^i. It stays in its bucket if, with the shift, it is below
+    /// 2^(i+1): if twice the shift is below 2^i.
+    pub fn new(per_call_ns: u64, shift: u64) -> Self {
+        let from_bucket = (u128::BITS - (2 * u128::from(shift)).leading_zeros()) as usize;
+        Self { per_call_ns, shift, from_bucket }
+    }
+}
+
 /// Other processes that have a probed file mapped: its probes stand there too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherProcesses {
-    /// Their number when counting began; at least one.
+    /// Their number when counting began; at least 1.
     pub processes: usize,
     /// The file, as these processes see it.
     pub file: PathBuf,
@@ -112,7 +120,7 @@ pub struct OtherProcesses {
     pub per_call_ns: Option<u64>,
 }
 
-/// The latencies in a part of the time.
+/// The latencies in a time slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimeSlice {
     /// The slice's start, since the beginning.
@@ -121,4 +129,22 @@ pub struct TimeSlice {
     pub to: Duration,
     /// Its latencies, in the same unit as the whole.
     pub histogram: Histogram,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_is_not_shifted_where_its_average_stays_in_it() {
+        for (shift, expected) in
+            [(0, 0), (1, 2), (2, 3), (3, 3), (4, 4), (511, 10), (512, 11), (20_000, 16), (u64::MAX, 65)]
+        {
+            let found = ProbeCost::new(1, shift);
+            assert_eq!(found.from_bucket, expected, "{shift} ns");
+            // T08 section 8.2, literally, but doubled for whole numbers.
+            let stays = |bucket: usize| 3 * (1_u128 << bucket) + 2 * u128::from(shift) < 4 << bucket;
+            assert!(stays(expected) && (0..expected).all(|bucket| !stays(bucket)), "{shift} ns");
+        }
+    }
 }

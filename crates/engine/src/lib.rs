@@ -9,12 +9,8 @@ mod clocks;
 mod code_names;
 mod comparison;
 mod cost;
-#[cfg(feature = "collect")]
 pub mod doctor;
-#[cfg(feature = "collect")]
 pub mod drill;
-#[cfg(feature = "collect")]
-pub mod flight;
 mod head;
 mod hosts;
 mod info;
@@ -24,14 +20,11 @@ mod overview;
 mod path;
 mod problem;
 mod query;
-#[cfg(feature = "collect")]
 pub mod record;
 pub mod requests;
 mod source;
-#[cfg(feature = "collect")]
 pub mod spans;
 mod time_spec;
-#[cfg(feature = "collect")]
 pub mod watch;
 
 pub use answer::{Head, IfJoined, NextQuestion, NextThread, PathAnswer, Question};
@@ -45,7 +38,7 @@ pub use info::{InfoAnswer, info};
 pub use open::{Synchronised, open, open_all, sync};
 pub use overview::Overview;
 pub use path::{Answer, path};
-pub use query::{PathQuery, QueryError, Scope, Subject};
+pub use query::{PathQuery, QueryError, Scope, Subject, is_meant};
 pub use source::{OpenError, is_recording};
 pub use time_spec::{TimeSpec, TimeSpecError, duration};
 pub use wakepath_critical_path::{Algorithm, Severity, Window};

@@ -1,4 +1,4 @@
-//! Reads recordings into a graph: a single host's, or several hosts' on a common clock.
+//! Reads recordings into a graph: one host, or several on one clock.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
     Ok(Recorded::of_source(source.description(), builder.finish(), survey, problems))
 }
 
-/// Several hosts' recordings, and the relation between their clocks.
+/// Several hosts' recordings, and how their clocks relate.
 #[derive(Debug)]
 pub struct Synchronised {
     /// The recordings' paths.
@@ -126,7 +126,7 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
     Ok(recorded)
 }
 
-/// Opens recordings, each from a different host.
+/// Opens recordings, which must differ in their hosts.
 fn open_different_hosts(paths: &[PathBuf]) -> Result<Vec<Arc<Source>>, OpenError> {
     let sources: Vec<Arc<Source>> =
         paths.iter().map(|path| Ok(Arc::new(Source::open(path)?))).collect::<Result<_, OpenError>>()?;

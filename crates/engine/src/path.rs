@@ -55,7 +55,7 @@ pub(crate) fn explain<'r>(
     explain_with(recorded, algorithm, window, question, names, &NoHandOvers)
 }
 
-/// Explains a window, with the work that threads handed over.
+/// Explains a window, with the knowledge of work that threads handed over.
 pub(crate) fn explain_with<'r>(
     recorded: &'r Recorded,
     algorithm: Algorithm,

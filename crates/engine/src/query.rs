@@ -73,9 +73,9 @@ pub(crate) enum Selection {
 /// An overview's threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// All.
+    /// All frames.
     All,
-    /// The threads on one of several hosts.
+    /// Those on a host, where there are several.
     Host(HostIndex),
     /// These processes' threads.
     Processes(Vec<Tid>),
@@ -179,24 +179,9 @@ fn threads_that(recorded: &Recorded, fit: impl Fn(&Thread) -> bool) -> Vec<Threa
     recorded.graph.threads().filter(|(_, thread)| fit(thread)).map(|(index, _)| index).collect()
 }
 
-/// The thread with this id between `from` and `to`, or else the last with it: ids are reused.
-pub(crate) fn thread_between(
-    recorded: &Recorded,
-    tid: Tid,
-    from: Stamp<Reference>,
-    to: Stamp<Reference>,
-) -> Option<ThreadIndex> {
-    let lived = |index: &&ThreadIndex| {
-        let thread = recorded.graph.thread(**index);
-        thread.first <= to && from <= thread.last
-    };
-    let threads = recorded.with_tid(tid);
-    threads.iter().rfind(lived).or(threads.last()).copied()
-}
-
 /// Whether `wanted` names the cgroup at `path`: by its path or a parent cgroup's, by a container id's first characters
 /// (at least four), or by the last component as `systemctl` names it.
-pub(crate) fn is_meant(wanted: &[u8], path: &[u8]) -> bool {
+pub fn is_meant(wanted: &[u8], path: &[u8]) -> bool {
     let below = || {
         let outer = wanted.strip_suffix(b"/").unwrap_or(wanted);
         path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
@@ -387,37 +372,6 @@ mod tests {
         ] {
             assert_eq!(ask(recorded, query), expected, "{case}");
         }
-    }
-
-    #[test]
-    fn a_reused_tid_is_the_last_thread_that_had_it_at_that_time() {
-        const REUSED: &str = "
-            thread A tid=10
-            thread old tid=12
-            0 c0 idle started
-            0 c0 idle switch old
-            0 c1 idle switch A
-            100 c0 old exit
-            110 c0 old switch idle dead
-            200 c1 A fork new tid=12
-            210 c1 A waking new newborn
-            220 c0 idle switch new
-            300 c0 new stopped
-        ";
-        let recorded = read(&wakepath_scenario::text::parse(REUSED).expect("a trace").events);
-        let &[old, new] = recorded.with_tid(Tid(12)) else { panic!("two threads had the number") };
-        for (from, to, expected) in [
-            (0, 50, old),
-            (110, 199, old),
-            (105, 250, new),
-            (300, 400, new),
-            // Neither lived then.
-            (150, 180, new),
-        ] {
-            let found = thread_between(&recorded, Tid(12), Stamp::from_ns(from), Stamp::from_ns(to));
-            assert_eq!(found, Some(expected), "{from} to {to}");
-        }
-        assert_eq!(thread_between(&recorded, Tid(99), Stamp::MIN, Stamp::from_ns(300)), None);
     }
 
     #[test]

@@ -1,53 +1,41 @@
 //! Requests: each operation's latencies, and a request's explanation.
 
-mod begun;
-mod blame;
-mod connection;
-mod contexts;
-mod facts;
 mod find;
 pub(crate) mod goroutine;
 mod group;
-mod hand_over;
 mod headline;
-mod join;
 mod one;
 mod parts;
-mod places;
-mod process;
 mod read;
-mod readings;
-mod span_clock;
 mod span_time;
 mod without_path;
 
 use wakepath_distribution::{Histogram, Unit};
 use wakepath_event::HostIndex;
+pub use wakepath_joining::{
+    BlockedBy, BlockedByMissing, Blocker as BlockingRequest, Connections, Contexts, DiskAccesses, Joined,
+    JoinedBy, Piece, Places, RequestState, SaidAttribute, SaidService, SpanClock, SpanGoroutines, SpanOffset,
+    StateSum, Traced,
+};
+use wakepath_joining::{NoTimeOfDay, joined_by, noted_turns};
 pub use wakepath_spans::{
     EXPLAINS, Kind, Operation, OperationIndex, Request, RequestIndex, Service, Span, SpanId, SpanIndex,
     TraceId, read as read_spans,
 };
 
-pub use begun::SpanGoroutines;
-pub use blame::{BlockedBy, BlockedByMissing, Blocker as BlockingRequest, Piece};
-pub use connection::Connections;
-pub use contexts::{Contexts, JoinedBy};
-pub use facts::{DiskAccesses, RequestState, StateSum};
+pub use find::{find_request, request_id};
 pub use goroutine::{OfGoroutine, Parked, Reason};
 pub use group::{Blocker, BlockerOf, GroupAnswer, GroupQuery, request_group};
 pub use headline::{Blocking, RequestHeadline};
-pub use join::{Joined, join};
 pub use one::{Next, NoPath, OfSpan, OwnTime, RequestAnswer, RequestPath, request};
 pub use parts::Part;
-pub use places::Places;
-pub use process::{SaidAttribute, SaidService};
-pub use read::{SpansError, Traced, traced};
-pub use span_clock::{SpanClock, SpanOffset};
+pub use read::{SpansError, traced};
 pub use span_time::SpanTime;
 pub use without_path::WithoutPath;
 
 use crate::head::head;
 use crate::{Head, Recorded};
+use find::matching;
 
 /// A selection of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -58,7 +46,7 @@ pub struct RequestsQuery {
     pub operation: Option<String>,
 }
 
-/// The latencies of an operation's requests.
+/// How long an operation's requests took.
 #[derive(Debug, Clone)]
 pub struct OperationAnswer {
     /// The operation.
@@ -73,7 +61,7 @@ pub struct OperationAnswer {
     pub p99_ns: u64,
     /// The longest request.
     pub slowest: RequestIndex,
-    /// Its length, ns.
+    /// The length, ns.
     pub max_ns: u64,
 }
 
@@ -82,7 +70,7 @@ pub struct OperationAnswer {
 pub struct RequestsAnswer<'a> {
     /// The recording's head.
     pub head: Head,
-    /// The spans.
+    /// The spans by their ids.
     pub traced: &'a Traced,
     /// The spans' hosts and clocks.
     pub places: Places,
@@ -131,7 +119,21 @@ pub enum RequestsError {
     SeveralServices { asked: String, count: usize, there: String },
 }
 
-/// The selected requests, with their latencies by operation.
+impl From<NoTimeOfDay> for RequestsError {
+    fn from(NoTimeOfDay: NoTimeOfDay) -> Self {
+        Self::NoRealtime
+    }
+}
+
+/// Joins a recording with spans.
+///
+/// # Errors
+/// When the recording has no time of day.
+pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>, RequestsError> {
+    Ok(wakepath_joining::join(recorded, traced)?)
+}
+
+/// The requests in question: how long they took.
 ///
 /// # Errors
 /// When no request matches.
@@ -141,7 +143,7 @@ pub fn requests<'a>(
     query: &RequestsQuery,
 ) -> Result<RequestsAnswer<'a>, RequestsError> {
     let places = Places::new(recorded, traced)?;
-    let requests = traced.matching(query)?;
+    let requests = matching(traced, query)?;
     let mut by_operation: Vec<Vec<RequestIndex>> = vec![Vec::new(); traced.spans.operations.len()];
     for &request in &requests {
         by_operation[traced.root(request).operation.0 as usize].push(request);
@@ -151,9 +153,8 @@ pub fn requests<'a>(
         all.filter_map(|(operation, requests)| of_operation(traced, operation, &requests)).collect();
     operations.sort_by_key(|one| std::cmp::Reverse(one.histogram.sum()));
     let (from, to) = (recorded.from(), recorded.to());
-    let noted = join::noted_work(recorded, traced, &places);
-    let turns = join::noted_turns(recorded, traced, &places);
-    let contexts = Contexts::new(recorded, traced, &places, &noted, &turns);
+    let turns = noted_turns(recorded, traced, &places);
+    let contexts = Contexts::new(recorded, traced, &places, &turns);
     let goroutines = SpanGoroutines::new(recorded, traced, &places);
     let connections = Connections::new(recorded, traced, &places, &contexts, &goroutines);
     let head = head(recorded, from, to);
@@ -198,39 +199,5 @@ impl RequestsAnswer<'_> {
     /// The way in which a request's thread is known.
     pub fn joined_by(&self, request: RequestIndex) -> JoinedBy {
         joined_by(self.traced, &self.contexts, &self.goroutines, &self.connections, request)
-    }
-}
-
-/// The way in which a request's thread is known.
-fn joined_by(
-    traced: &Traced,
-    contexts: &Contexts,
-    goroutines: &SpanGoroutines,
-    connections: &Connections,
-    request: RequestIndex,
-) -> JoinedBy {
-    match (contexts.thread(request), traced.root(request).tid) {
-        _ if goroutines.of_request(traced, request).is_some() => JoinedBy::Goroutine,
-        (Some(_), _) => JoinedBy::Context,
-        (None, Some(_)) => JoinedBy::Thread,
-        (None, None) if connections.thread(request).is_some() => JoinedBy::Connection,
-        (None, None) => JoinedBy::None,
-    }
-}
-
-impl Traced {
-    /// A request.
-    pub fn request(&self, request: RequestIndex) -> &Request {
-        self.requests.request(request)
-    }
-
-    /// A request's local root span.
-    pub fn root(&self, request: RequestIndex) -> &Span {
-        self.spans.span(self.request(request).root)
-    }
-
-    /// A request's operation: its service, and its local root span's name.
-    pub fn operation(&self, request: RequestIndex) -> &Operation {
-        self.spans.operation(self.request(request).root)
     }
 }

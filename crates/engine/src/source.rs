@@ -1,4 +1,4 @@
-//! Recording formats, and opening a recording in any format.
+//! The recordings' formats, and opening a recording in any format.
 
 use std::path::{Path, PathBuf};
 
@@ -62,7 +62,7 @@ macro_rules! formats {
                 Ok(Self::Recording(Box::new(Recording::open(path)?)))
             }
 
-            /// Whether any format recognises the file or directory at `path`.
+            /// Whether any format recognises the file at `path`.
             fn recognises(path: &Path) -> bool {
                 $($format::recognises(path))||*
             }

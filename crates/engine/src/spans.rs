@@ -1,23 +1,9 @@
-//! Spans sent by applications during a recording: the receiver, and the recording's file for them.
+//! The spans that applications sent while a recording was made, as counts. `live` receives them.
 
-use wakepath_collect::DefaultVariable;
-pub use wakepath_otlp::{
-    ForwardUrl, Forwarded, KEPT_ATTRIBUTES, ListenAt, MAX_CONNECTIONS, MAX_SERVICES, Received,
-};
-pub use wakepath_otlp::{Options, ReceiverError, send};
-use wakepath_otlp::{Receiver, Running};
-use wakepath_recording::{ClockReading, SpanWriter};
-
-use crate::flight::SpanEnd;
+use std::net::SocketAddr;
 
 /// The variable that sends a program's spans to a receiver.
 pub const ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-/// A program with either variable knows where to send its spans.
-const KNOWN_ENDPOINT: [&str; 2] = [ENDPOINT_VARIABLE, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
-
-/// A span receiver with open sockets.
-#[derive(Debug)]
-pub struct SpanReceiver(Receiver);
 
 /// The received spans.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,59 +16,52 @@ pub struct ReceivedSpans {
     pub given: bool,
 }
 
-impl SpanReceiver {
-    /// Opens a receiver's sockets.
-    ///
-    /// # Errors
-    /// When an address is in use or not on this host, or the forwarded spans would come back.
-    pub fn open(options: Options) -> Result<Self, ReceiverError> {
-        Receiver::open(options).map(Self)
-    }
-
-    /// The counts of a receiver without spans yet: its addresses.
-    pub fn nothing_yet(&self) -> Received {
-        Received { addresses: self.0.addresses().to_vec(), ..Received::default() }
-    }
-
-    /// The variable that gives a command the receiver's URL.
-    pub(crate) fn variable(&self) -> DefaultVariable {
-        DefaultVariable { name: ENDPOINT_VARIABLE, value: self.0.endpoint(), unless: &KNOWN_ENDPOINT }
-    }
-
-    /// Receives into this file.
-    pub(crate) fn start(self, mut file: SpanWriter) -> Receiving {
-        self.start_with(move |message: &[u8]| file.append(message).map_err(|error| error.to_string()))
-    }
-
-    /// Receives into a flight recorder's memory.
-    pub(crate) fn start_in_memory(self, mut end: SpanEnd) -> Receiving {
-        self.start_with(move |message: &[u8]| {
-            end.take(message, ClockReading::now());
-            Ok(())
-        })
-    }
-
-    fn start_with(self, write: impl FnMut(&[u8]) -> Result<(), String> + Send + 'static) -> Receiving {
-        let (endpoint, nothing) = (self.0.endpoint(), self.nothing_yet());
-        let running = self.0.start(Box::new(write)).map_err(|error| Received {
-            why_unwritten: Some(format!("cannot start a thread: {error}")),
-            ..nothing
-        });
-        Receiving { running, endpoint }
-    }
+/// A receiver's spans and requests.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Received {
+    /// The addresses at which it listened.
+    pub addresses: Vec<SocketAddr>,
+    /// Written spans.
+    pub spans: u64,
+    /// The number of their services.
+    pub services: usize,
+    /// There may be more: no others were counted.
+    pub or_more_services: bool,
+    /// Spans refused for invalid ids.
+    pub invalid: u64,
+    /// Refused requests that could not be decoded, or were cut off.
+    pub malformed: u64,
+    /// Refused requests above the largest size.
+    pub too_large: u64,
+    /// Requests refused because too much was waiting already; clients send them again.
+    pub busy: u64,
+    /// Requests that took too long to arrive.
+    pub slow: u64,
+    /// Connections closed at once, because too many were open.
+    pub connections_refused: u64,
+    /// The largest number of connections at once.
+    pub max_connections: usize,
+    /// Valid spans that could not be written.
+    pub unwritten: u64,
+    /// The reason why they could not be written.
+    pub why_unwritten: Option<String>,
+    /// Dropped requests with metrics, logs or profiles.
+    pub dropped: u64,
+    /// The forwarded requests, if forwarding is on.
+    pub forwarded: Option<Forwarded>,
 }
 
-/// A running receiver, or the counts of a receiver that could not start.
-#[derive(Debug)]
-pub(crate) struct Receiving {
-    running: Result<Running, Received>,
-    endpoint: String,
-}
-
-impl Receiving {
-    /// Waits until all accepted spans are written. `given`: the command got the receiver's address.
-    pub(crate) fn stop(self, given: bool) -> ReceivedSpans {
-        let received = self.running.map_or_else(|nothing| nothing, Running::stop);
-        ReceivedSpans { received, endpoint: self.endpoint, given }
-    }
+/// The forwarded requests.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Forwarded {
+    /// The backend's URL.
+    pub url: String,
+    /// Requests with an answer.
+    pub answered: u64,
+    /// Requests whose answer was an error, among the answered.
+    pub refused: u64,
+    /// Requests without an answer.
+    pub failed: u64,
+    /// The reason for the last failure.
+    pub why_failed: Option<String>,
 }

@@ -94,7 +94,7 @@ pub struct Session {
 /// A session's command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Its first process.
+    /// The first process.
     pub tgid: Tid,
     /// Its words.
     pub words: Vec<Name>,

@@ -10,7 +10,7 @@ use crate::{CallKey, CallName, Host, Recorded};
 /// A thread's identity at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadInfo {
-    /// Its id.
+    /// The thread id.
     pub tid: Tid,
     /// Its process; `None` for a thread never introduced.
     pub tgid: Option<Tid>,
@@ -92,6 +92,21 @@ impl Recorded {
     /// All threads that ever had a tid, in the order of first appearance.
     pub fn with_tid(&self, tid: Tid) -> &[ThreadIndex] {
         self.by_tid.get(&tid).map_or(&[], Vec::as_slice)
+    }
+
+    /// The thread with this id between `from` and `to`, or else the last with it: ids are reused.
+    pub fn thread_between(
+        &self,
+        tid: Tid,
+        from: Stamp<Reference>,
+        to: Stamp<Reference>,
+    ) -> Option<ThreadIndex> {
+        let lived = |index: &&ThreadIndex| {
+            let thread = self.graph.thread(**index);
+            thread.first <= to && from <= thread.last
+        };
+        let threads = self.with_tid(tid);
+        threads.iter().rfind(lived).or(threads.last()).copied()
     }
 
     /// A process's main thread at `at`, or the nearest thread that had its id: ids are reused.
@@ -200,6 +215,37 @@ mod tests {
             let parents = [10, 20].map(|ancestor| recorded.descends(Tid(12), Tid(ancestor), at));
             assert_eq!(parents, [parent == 10, parent == 20], "{}", at.ns());
         }
+    }
+
+    #[test]
+    fn a_reused_tid_is_the_last_thread_that_had_it_at_that_time() {
+        const REUSED: &str = "
+            thread A tid=10
+            thread old tid=12
+            0 c0 idle started
+            0 c0 idle switch old
+            0 c1 idle switch A
+            100 c0 old exit
+            110 c0 old switch idle dead
+            200 c1 A fork new tid=12
+            210 c1 A waking new newborn
+            220 c0 idle switch new
+            300 c0 new stopped
+        ";
+        let recorded = trace(REUSED, &[]);
+        let &[old, new] = recorded.with_tid(Tid(12)) else { panic!("two threads had the number") };
+        for (from, to, expected) in [
+            (0, 50, old),
+            (110, 199, old),
+            (105, 250, new),
+            (300, 400, new),
+            // Neither lived then.
+            (150, 180, new),
+        ] {
+            let found = recorded.thread_between(Tid(12), Stamp::from_ns(from), Stamp::from_ns(to));
+            assert_eq!(found, Some(expected), "{from} to {to}");
+        }
+        assert_eq!(recorded.thread_between(Tid(99), Stamp::MIN, Stamp::from_ns(300)), None);
     }
 
     #[test]

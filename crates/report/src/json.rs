@@ -6,9 +6,7 @@
 
 mod calls;
 mod comparison;
-#[cfg(feature = "collect")]
 mod doctor;
-#[cfg(feature = "collect")]
 mod drill;
 mod function;
 mod goroutine;
@@ -23,17 +21,13 @@ mod requests;
 #[cfg(test)]
 mod shape;
 mod sync;
-#[cfg(feature = "collect")]
 mod watch;
 
 pub use calls::calls;
 pub use comparison::comparison;
-#[cfg(feature = "collect")]
 pub use doctor::doctor;
-#[cfg(feature = "collect")]
 pub use drill::drill;
 pub use info::info;
-#[cfg(feature = "collect")]
 pub use latency::live_latency;
 pub use latency::recorded_latency;
 pub use overview::overview;
@@ -41,7 +35,6 @@ pub use path::path;
 pub use profiles::{NoProfiles, profiles};
 pub use requests::{Named, request, request_group, requests};
 pub use sync::sync;
-#[cfg(feature = "collect")]
 pub use watch::{watch_news, watched};
 
 use std::io::{self, BufWriter, Write};

@@ -29,7 +29,6 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use wakepath_distribution::{Histogram, bounds};
 use wakepath_engine::Host;
-#[cfg(feature = "collect")]
 use wakepath_engine::latency::live::LiveLatency;
 use wakepath_engine::latency::recorded::RecordedLatency;
 use wakepath_engine::latency::{Distribution, GroupBy, GroupKey, Groups, TimeSlice};
@@ -64,8 +63,7 @@ const ROWS: usize = 1 << 16;
 /// Writes latencies counted live.
 ///
 /// # Errors
-/// Write errors on `out`.
-#[cfg(feature = "collect")]
+/// Those of `out`.
 pub fn live_latency(latency: &LiveLatency, out: impl Write + Send) -> io::Result<()> {
     let mut document = Vec::new();
     json::live_latency(latency, &mut document)?;

@@ -2,7 +2,6 @@
 
 pub mod requests;
 
-#[cfg(feature = "collect")]
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -272,21 +271,17 @@ pub fn histogram(counts: &[(u64, u64)]) -> Histogram {
 }
 
 /// Latencies counted live for five seconds.
-#[cfg(feature = "collect")]
 pub fn live(targets: Vec<latency::Distribution>) -> latency::live::LiveLatency {
     latency::live::LiveLatency {
         host: Host::default(),
         began_realtime_ns: None,
         elapsed: Duration::from_secs(5),
         reason: latency::live::EndReason::Duration,
-        status: None,
-        running: None,
         targets,
     }
 }
 
 /// A drill-down into `serve`, whose slow calls wait in `read_block`, except for an uncertain path.
-#[cfg(feature = "collect")]
 pub fn drilled() -> wakepath_engine::drill::Drilled {
     use wakepath_engine::drill::{
         Cause, Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, DrilledNode, End, Epoch,
@@ -330,8 +325,6 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
             function("memcpy", 0, Some("an IFUNC")),
         ],
         process: (42, "shop".to_owned()),
-        running: None,
-        command_status: None,
         peaks: wakepath_distribution::peaks(&histogram),
         histogram,
         peak: 2,
@@ -425,15 +418,10 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
             },
         )]),
         of_goroutines: false,
-        probe: Some(wakepath_engine::drill::Calibration {
-            per_call_ns: 1500,
-            other_process_ns: 1000,
-            shift: 700,
-        }),
+        probe: Some(latency::ProbeCost::new(1500, 700)),
         of_python: false,
         most_probed: 4,
         notes: vec!["a note".to_owned()],
-        save: None,
     }
 }
 

@@ -3,9 +3,7 @@
 mod calls;
 mod comparison;
 pub(crate) mod cost;
-#[cfg(feature = "collect")]
 mod doctor;
-#[cfg(feature = "collect")]
 mod drill;
 mod explain;
 mod footer;
@@ -18,29 +16,23 @@ mod overview;
 mod path;
 mod requests;
 mod segments;
-#[cfg(feature = "collect")]
 mod spans;
 mod sync;
 mod time_outs;
 mod tree;
-#[cfg(feature = "collect")]
 mod watch;
 
 pub use calls::calls;
 pub(crate) use calls::{calls_headline, cause_text};
 pub use comparison::comparison;
-#[cfg(feature = "collect")]
 pub use doctor::doctor;
-#[cfg(feature = "collect")]
 pub use drill::drill;
 pub use explain::explain;
 pub use footer::Source;
 pub use goroutine::goroutines_unseen;
-#[cfg(feature = "collect")]
 pub use goroutine::{goroutines, goroutines_started};
 pub(crate) use headline::headline;
 pub use info::info;
-#[cfg(feature = "collect")]
 pub use latency::live_latency;
 pub use latency::{other_processes, recorded_latency};
 pub use overview::{candidate, overview};
@@ -52,11 +44,9 @@ pub(crate) use requests::{
 };
 pub use requests::{request, request_group, requests};
 pub use segments::segments;
-#[cfg(feature = "collect")]
 pub use spans::{spans_awaited, spans_received, unread_contexts};
 pub use sync::sync;
 pub use tree::{merged, tree};
-#[cfg(feature = "collect")]
 pub use watch::{KeptFiles, kept_name, watch_news, watched};
 
 use std::time::Duration;

@@ -105,7 +105,7 @@ fn perfetto_sees_our_states_and_each_request_with_its_spans_its_path_and_its_blo
     let (spans, dropped) = requests::read_spans(&file.to_string().into()).expect("spans");
     let traced = Traced::new(spans, dropped);
     let joined = requests::join(&recorded, &traced).expect("a clock");
-    let find = |id: &str| traced.find(&format!("{id:0>32}")).expect("a request");
+    let find = |id: &str| requests::find_request(&traced, &format!("{id:0>32}")).expect("a request");
     // One blocker is explained itself, the other is not.
     let answers = ["a", "c"].map(|id| requests::request(&joined, find(id), Algorithm::default()));
     let folder = tempfile::tempdir().expect("a folder");

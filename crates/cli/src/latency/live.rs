@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use wakepath_caller::Caller;
-use wakepath_engine::latency::live::{AllowedProbes, LiveQuery, Options, live_latency};
+use wakepath_live::latency::{AllowedProbes, LiveQuery, Options, live_latency};
 use wakepath_report::{json, parquet, text};
 
 use super::LatencyArguments;
@@ -49,7 +49,7 @@ fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
     if arguments.command.is_empty() && arguments.duration.is_none() {
         output.note("counting; press Ctrl-C to stop and see the answer");
     }
-    let found = live_latency(&query, &stop).map_err(collecting::target_failure)?;
+    let (found, ended) = live_latency(&query, &stop).map_err(collecting::target_failure)?;
     collecting::drop_privileges(arguments.as_root && !arguments.command.is_empty())?;
     if arguments.json {
         output.write(|out| json::live_latency(&found, out))?;
@@ -62,7 +62,6 @@ fn counted(arguments: &LatencyArguments, output: &Output) -> Result<ExitCode, Fa
         Some(path) => file::write(path, |file| parquet::live_latency(&found, file)),
         None => Ok(()),
     };
-    let ended = (found.running, found.status);
     let status = collecting::await_command(ended, &arguments.command, "counted", &stop, output)?;
     if found.targets.iter().any(|target| target.probe.is_some()) {
         collecting::warn_of_probes(status, arguments.no_exceptions, output);

@@ -18,7 +18,7 @@ use crate::output::Output;
 enum Spans {
     File(PathBuf),
     #[cfg(feature = "collect")]
-    Backend(wakepath_engine::spans::ForwardUrl),
+    Backend(wakepath_live::spans::ForwardUrl),
 }
 
 /// The explained requests to export.
@@ -76,7 +76,7 @@ impl<'a> Export<'a> {
                 }
                 let failed =
                     |why: String| Failure::new(Code::Input, format!("cannot send to {}: {why}", url.text()));
-                wakepath_engine::spans::send(&url, documents).map_err(failed)?;
+                wakepath_live::spans::send(&url, documents).map_err(failed)?;
                 output.note(&format!("sent to {}", url.text()));
                 Ok(())
             }

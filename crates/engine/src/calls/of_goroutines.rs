@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, HashMap};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::Window;
 use wakepath_goroutines::{GoWindow, GoroutineIndex, Goroutines, State};
+use wakepath_joining::goroutines;
 use wakepath_spans::{Operation, RequestIndex, SpanId, TraceId, Work};
 use wakepath_symbols::Found;
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::requests::goroutine::{self, ParkedBy, most, parked_by};
+use crate::requests::goroutine::{ParkedBy, most, parked_by};
 use crate::requests::{Parked, Places, SpanGoroutines, Traced};
 use crate::{CodeNames, Recorded};
 
@@ -32,7 +33,7 @@ pub struct Ender {
 /// The request behind a goroutine that made others ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndersRequest {
-    /// Its trace.
+    /// Its trace id.
     pub trace: TraceId,
     /// Its local root span.
     pub span: SpanId,
@@ -57,14 +58,14 @@ impl<'t> OfCalls<'t> {
         }
         let placed = traced.and_then(|traced| Some((traced, Places::new(recorded, traced).ok()?)));
         let Some((traced, places)) = placed else {
-            return Self { all: goroutine::all(recorded), work: None };
+            return Self { all: goroutines(recorded), work: None };
         };
         let spans = SpanGoroutines::new(recorded, traced, &places);
-        let work = goroutine::work(traced, &spans, &places);
+        let work = spans.work(traced, &places);
         Self { all: spans.all, work: Some((traced, work)) }
     }
 
-    /// The window of the call's goroutine: the thread ran it at the call's return.
+    /// The window of the goroutine that made a call: the goroutine on the call's thread at its return.
     pub(super) fn of(&self, call: &Window) -> Option<GoWindow> {
         let Window { thread, from, to } = *call;
         let (.., goroutine) = self.all.on_thread(thread, to.minus(1), to).pop()?;

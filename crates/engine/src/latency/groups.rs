@@ -33,22 +33,22 @@ pub struct Group {
 pub enum GroupKey {
     /// A process.
     Process {
-        /// Its id.
+        /// The thread id.
         pid: u32,
         /// Its start, ns on the monotonic clock: another process may have had its id before.
         start_ns: u64,
-        /// Its last name.
+        /// The last name.
         comm: Option<Box<[u8]>>,
     },
     /// A thread.
     Thread {
-        /// Its id.
+        /// The thread id.
         tid: u32,
-        /// Its process.
+        /// Its process id.
         pid: Option<u32>,
         /// Its start, ns on the monotonic clock.
         start_ns: u64,
-        /// Its last name.
+        /// The last name.
         comm: Option<Box<[u8]>>,
     },
     /// A cgroup.

@@ -1,56 +1,22 @@
-//! Latencies counted live on this machine, where the collector is built in.
+//! The answer of counting live on this machine. `live` counts.
 
-use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use wakepath_collect::{Calibration, Counts, MAX_DISKS, MAX_TARGETS};
-use wakepath_distribution::{Histogram, Unit};
-use wakepath_recording::this_host;
-
-use super::{Distribution, LatencySource, OtherProcesses, ProbeCost, TimeSlice};
+use super::Distribution;
 use crate::Host;
-pub use wakepath_collect::{
-    EndReason, Error as CollectError, GRACE, LatencyOptions as Options, Running, Signals,
-};
 
-mod error;
-mod groups;
-mod kernel;
-mod other_processes;
-mod resolve;
-mod target;
-
-pub use error::{KernelRefusal, LiveLatencyError};
-pub(crate) use kernel::kernel_functions;
-pub(crate) use other_processes::other_processes;
-pub(crate) use resolve::user_functions;
-use resolve::{disks, resolve};
-pub(crate) use target::LiveTarget;
-
-/// The probes allowed by the user besides cheap and safe probes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AllowedProbes {
-    /// Probes that the kernel has to single-step, at many times the cost.
-    pub slow_probes: bool,
-    /// Return probes where an exception might pass, which would end the program: the user promises that no exception
-    /// passes.
-    pub no_exceptions: bool,
-    /// Stubs in the process, in place of the kernel's probes, for a drill-down.
-    pub stubs: bool,
+/// The reason for the end of counting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndReason {
+    /// The command, or all target processes, ended.
+    Ended,
+    /// The requested time was over.
+    Duration,
+    /// A signal asked to stop.
+    Interrupted,
 }
 
-/// A request to count latencies live.
-#[derive(Debug, Clone, Default)]
-pub struct LiveQuery {
-    /// The targets, as users write them.
-    pub targets: Vec<String>,
-    /// The processes and the time; `options.targets` is filled from `targets`.
-    pub options: Options,
-    /// The allowed probes on functions.
-    pub allowed: AllowedProbes,
-}
-
-/// Latencies counted live.
+/// The counted latencies.
 #[derive(Debug, Clone)]
 pub struct LiveLatency {
     /// The machine.
@@ -61,167 +27,6 @@ pub struct LiveLatency {
     pub elapsed: Duration,
     /// The reason for the end of counting.
     pub reason: EndReason,
-    /// The command's wait status, if it ran and ended.
-    pub status: Option<i32>,
-    /// The command, if it goes on uncounted.
-    pub running: Option<Running>,
     /// The distributions, in the order of the request.
     pub targets: Vec<Distribution>,
-}
-
-impl From<Calibration> for ProbeCost {
-    /// T08 section 8.2: bucket i's average latency is 3/2 · 2^i. It stays in its bucket if, with the shift, it is below
-    /// 2^(i+1): if twice the shift is below 2^i.
-    fn from(Calibration { per_call_ns, shift, .. }: Calibration) -> Self {
-        let from_bucket = (u128::BITS - (2 * u128::from(shift)).leading_zeros()) as usize;
-        Self { per_call_ns, shift, from_bucket }
-    }
-}
-
-/// Counts until the command ends, the time is over or `stop` was asked.
-///
-/// # Errors
-/// When a target cannot be counted, or counting could not begin.
-pub fn live_latency(query: &LiveQuery, stop: &Signals) -> Result<LiveLatency, LiveLatencyError> {
-    let targets = targets(query)?;
-    let counted = targets.iter().map(|target| target.counted.clone()).collect();
-    let options = Options { targets: counted, ..query.options.clone() };
-    let others = other_processes(&targets, &options.processes, &options.command);
-    let mut readings = Vec::new();
-    let outcome = wakepath_collect::count(&options, stop, &mut |reading| readings.push(reading))?;
-    let last = readings.last();
-    let elapsed = last.map_or(Duration::ZERO, |last| last.at);
-    let unit = if query.options.in_cycles { Unit::Cycles } else { Unit::Nanoseconds };
-    let targets = targets.into_iter().enumerate().map(|(index, target)| {
-        let of_target = readings.iter().filter_map(|reading| Some((reading.at, reading.counts.get(index)?)));
-        let calibration = outcome.calibrations.get(index).copied().flatten();
-        let (mut found, slice_of_reading) = distribution(target, of_target, query.options.every, unit);
-        found.groups = query.options.by.zip(outcome.groups.get(index)).map(|(by, counted)| {
-            let slices = groups::slices(&found.slices, &slice_of_reading, &readings, index, unit);
-            groups::groups(by, counted, unit, slices)
-        });
-        with_costs(&mut found, calibration, others.get(index).cloned().flatten());
-        found
-    });
-    let began = outcome.began.duration_since(SystemTime::UNIX_EPOCH).ok();
-    Ok(LiveLatency {
-        host: Host::from(&this_host()),
-        began_realtime_ns: began.and_then(|began| u64::try_from(began.as_nanos()).ok()),
-        elapsed,
-        reason: outcome.reason,
-        status: outcome.status,
-        running: outcome.running,
-        targets: targets.collect(),
-    })
-}
-
-/// A request's targets on this machine, each once.
-///
-/// # Errors
-/// When a target cannot be counted, or there are too many.
-pub(crate) fn targets(query: &LiveQuery) -> Result<Vec<LiveTarget>, LiveLatencyError> {
-    let disks = disks(Path::new("/sys/class/block"));
-    let mut targets: Vec<LiveTarget> = Vec::new();
-    for text in &query.targets {
-        for target in resolve(text, &disks, &query.options.processes, query.allowed)? {
-            if !targets.iter().any(|other| other.counted == target.counted) {
-                targets.push(target);
-            }
-        }
-    }
-    let of_disks = || targets.iter().filter(|target| target.source == LatencySource::DiskRequests);
-    for (asked, max) in [(targets.len(), MAX_TARGETS), (of_disks().count(), MAX_DISKS)] {
-        if asked > max {
-            return Err(LiveLatencyError::TooMany { asked, max });
-        }
-    }
-    if let Some(target) = of_disks().next().filter(|_| query.options.by.is_some()) {
-        return Err(LiveLatencyError::NotGrouped(target.name.clone()));
-    }
-    Ok(targets)
-}
-
-/// Adds the cost of a target's probes, for its own calls and for `others`.
-pub(crate) fn with_costs(
-    found: &mut Distribution,
-    calibration: Option<Calibration>,
-    others: Option<OtherProcesses>,
-) {
-    found.probe = calibration.map(ProbeCost::from);
-    let per_call_ns = calibration.map(|calibration| calibration.other_process_ns);
-    found.other_processes = others.map(|others| OtherProcesses { per_call_ns, ..others });
-}
-
-/// A target's distribution, and the slice index of each reading.
-fn distribution<'a>(
-    target: LiveTarget,
-    readings: impl Iterator<Item = (Duration, &'a Counts)>,
-    every: Option<Duration>,
-    unit: Unit,
-) -> (Distribution, Vec<usize>) {
-    let mut found = Distribution::new(target.name, target.source, Histogram::new(unit));
-    found.notes = target.notes;
-    let mut slice_of_reading = Vec::new();
-    let mut from = Duration::ZERO;
-    for (to, counts) in readings {
-        let whole = Histogram::from_counters(unit, counts.buckets, counts.sum.into());
-        let since = whole.minus(&found.histogram);
-        // The kernel's counters never decrease.
-        if let (Some(every), Ok(since)) = (every, since) {
-            match found.slices.last_mut() {
-                // A short rest at the end belongs to the last slice.
-                Some(last) if to.saturating_sub(from) < every / 10 => {
-                    last.to = to;
-                    let _ = last.histogram.merge(&since);
-                }
-                _ => found.slices.push(TimeSlice { from, to, histogram: since }),
-            }
-        }
-        slice_of_reading.push(found.slices.len().saturating_sub(1));
-        (from, found.histogram) = (to, whole);
-        (found.unwound, found.overflowed) = (counts.unwound, counts.overflowed);
-        (found.open, found.unseen) = (counts.open, counts.unseen);
-    }
-    (found, slice_of_reading)
-}
-
-#[cfg(test)]
-mod tests {
-    use wakepath_collect::Counted;
-
-    use super::*;
-
-    #[test]
-    fn a_bucket_is_not_shifted_where_its_average_stays_in_it() {
-        for (shift, expected) in
-            [(0, 0), (1, 2), (2, 3), (3, 3), (4, 4), (511, 10), (512, 11), (20_000, 16), (u64::MAX, 65)]
-        {
-            let found = ProbeCost::from(Calibration { per_call_ns: 1, other_process_ns: 1, shift });
-            assert_eq!(found.from_bucket, expected, "{shift} ns");
-            // T08 section 8.2, literally, but doubled for whole numbers.
-            let stays = |bucket: usize| 3 * (1_u128 << bucket) + 2 * u128::from(shift) < 4 << bucket;
-            assert!(stays(expected) && (0..expected).all(|bucket| !stays(bucket)), "{shift} ns");
-        }
-    }
-
-    #[test]
-    fn parts_of_the_time_add_up_to_the_whole() {
-        let counts = |n: u64| Counts {
-            buckets: std::array::from_fn(|bucket| if bucket == 10 { n } else { 0 }),
-            sum: n * 1500,
-            unwound: 0,
-            overflowed: 0,
-            open: n,
-            unseen: 2 * n,
-        };
-        let readings = [(1000, counts(5)), (2000, counts(5)), (3000, counts(8)), (3010, counts(9))];
-        let readings = readings.iter().map(|(at, counts)| (Duration::from_millis(*at), counts));
-        let target = LiveTarget::new("disk", LatencySource::DiskRequests, Counted::Disk(None));
-        let (told, of_reading) = distribution(target, readings, Some(Duration::from_secs(1)), Unit::Cycles);
-        assert_eq!(of_reading, [0, 1, 2, 2]);
-        let parts: Vec<_> =
-            told.slices.iter().map(|slice| (slice.to.as_millis(), slice.histogram.calls())).collect();
-        assert_eq!(parts, [(1000, 5), (2000, 0), (3010, 4)]);
-        assert_eq!((told.histogram.calls(), told.open, told.unseen), (9, 9, 18));
-    }
 }

@@ -4,11 +4,11 @@ use wakepath_event::Call;
 use wakepath_functions::{Pattern, similar};
 
 /// The maximum number of names in an error.
-pub(super) const MAX_LISTED: usize = 5;
+pub const MAX_LISTED: usize = 5;
 
 /// A target as users write it, before a look-up on a machine or in a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target<'a> {
+pub enum Target<'a> {
     /// `runqueue`.
     RunQueue,
     /// `lock`, `lock:user`, `lock:kernel`.
@@ -29,10 +29,12 @@ pub(crate) enum Target<'a> {
     Function,
 }
 
-/// The implementer of a kind of lock: user space (futexes) or the kernel.
+/// A lock's owner: user space (futexes) or the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum LockKind {
+pub enum LockKind {
+    /// User space.
     User,
+    /// The kernel.
     Kernel,
 }
 
@@ -63,7 +65,7 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// When a lock kind is unknown: all else is looked up later.
-    pub(crate) fn parse(text: &'a str) -> Result<Self, TargetError> {
+    pub fn parse(text: &'a str) -> Result<Self, TargetError> {
         Ok(match text.split_once(':') {
             None if text == "runqueue" => Self::RunQueue,
             None if text == "lock" => Self::Lock(None),
@@ -94,8 +96,8 @@ fn system_calls() -> impl Iterator<Item = (&'static str, u32)> + Clone {
 /// their place: `*stat` also means `newfstatat`, which `stat()` makes. At least one.
 ///
 /// # Errors
-/// When no name matches.
-pub(super) fn matching_calls<T>(
+/// When none matches.
+pub fn matching_calls<T>(
     prefix: &str,
     pattern: &Pattern,
     kind: impl Fn(u32) -> T + Clone,
@@ -116,11 +118,11 @@ pub(super) fn matching_calls<T>(
     }
 }
 
-/// The matches of the pattern among `names`, each with its target's name; at least one.
+/// The names matched by the pattern, with their targets' names: at least a single name.
 ///
 /// # Errors
-/// When no name matches.
-pub(super) fn matching<'n, T>(
+/// When none matches.
+pub fn matching<'n, T>(
     prefix: &str,
     pattern: &Pattern,
     names: impl Iterator<Item = (&'n str, T)> + Clone,

@@ -9,160 +9,161 @@ use super::{RequestsError, RequestsQuery, Traced};
 /// The maximum number of operations, or requests, named in an error.
 const MAX_NAMED: usize = 8;
 
-impl Traced {
-    /// A query's requests, the longest first.
-    pub(super) fn matching(&self, query: &RequestsQuery) -> Result<Vec<RequestIndex>, RequestsError> {
-        if self.requests.requests.is_empty() {
-            return Err(RequestsError::NoSpans);
-        }
-        let fits = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
-        let is_meant: Vec<bool> = self
-            .spans
-            .operations
-            .iter()
-            .map(|one| fits(&query.service, &one.service) && fits(&query.operation, &one.name))
-            .collect();
-        let all = (0..self.requests.requests.len() as u32).map(RequestIndex);
-        let mut requests: Vec<_> =
-            all.filter(|request| is_meant[self.root(*request).operation.0 as usize]).collect();
-        if requests.is_empty() {
-            return Err(self.none_so(query));
-        }
-        requests.sort_by_key(|request| (Reverse(self.root(*request).length_ns()), *request));
-        Ok(requests)
+/// A query's requests, the longest first.
+pub(super) fn matching(traced: &Traced, query: &RequestsQuery) -> Result<Vec<RequestIndex>, RequestsError> {
+    if traced.requests.requests.is_empty() {
+        return Err(RequestsError::NoSpans);
     }
+    let fits = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
+    let is_meant: Vec<bool> = traced
+        .spans
+        .operations
+        .iter()
+        .map(|one| fits(&query.service, &one.service) && fits(&query.operation, &one.name))
+        .collect();
+    let all = (0..traced.requests.requests.len() as u32).map(RequestIndex);
+    let mut requests: Vec<_> =
+        all.filter(|request| is_meant[traced.root(*request).operation.0 as usize]).collect();
+    if requests.is_empty() {
+        return Err(none_so(traced, query));
+    }
+    requests.sort_by_key(|request| (Reverse(traced.root(*request).length_ns()), *request));
+    Ok(requests)
+}
 
-    /// A query's requests if all have the same operation, the longest first.
-    pub(super) fn of_one_operation(&self, query: &RequestsQuery) -> Result<Vec<RequestIndex>, RequestsError> {
-        let requests = self.matching(query)?;
-        let operation = |request: &RequestIndex| self.root(*request).operation;
-        match requests.iter().all(|request| operation(request) == operation(&requests[0])) {
-            true => Ok(requests),
-            false => {
-                Err(RequestsError::SeveralOperations { there: self.named(requests.iter().map(operation)) })
-            }
+/// A query's requests if all have the same operation, the longest first.
+pub(super) fn of_one_operation(
+    traced: &Traced,
+    query: &RequestsQuery,
+) -> Result<Vec<RequestIndex>, RequestsError> {
+    let requests = matching(traced, query)?;
+    let operation = |request: &RequestIndex| traced.root(*request).operation;
+    match requests.iter().all(|request| operation(request) == operation(&requests[0])) {
+        true => Ok(requests),
+        false => {
+            Err(RequestsError::SeveralOperations { there: named(traced, requests.iter().map(operation)) })
         }
     }
+}
 
-    fn none_so(&self, query: &RequestsQuery) -> RequestsError {
-        let asked = [("to ", &query.service), ("of ", &query.operation)];
-        let asked: Vec<_> =
-            asked.iter().filter_map(|(word, name)| Some(format!("{word}`{}`", name.as_ref()?))).collect();
-        RequestsError::NoneSo { asked: asked.join(" and "), there: self.there() }
-    }
+fn none_so(traced: &Traced, query: &RequestsQuery) -> RequestsError {
+    let asked = [("to ", &query.service), ("of ", &query.operation)];
+    let asked: Vec<_> =
+        asked.iter().filter_map(|(word, name)| Some(format!("{word}`{}`", name.as_ref()?))).collect();
+    RequestsError::NoneSo { asked: asked.join(" and "), there: there(traced) }
+}
 
-    /// All requests' operations, as text.
-    pub(crate) fn there(&self) -> String {
-        let requests = (0..self.requests.requests.len() as u32).map(RequestIndex);
-        self.named(requests.map(|request| self.root(request).operation))
-    }
+/// All requests' operations, as text.
+pub(crate) fn there(traced: &Traced) -> String {
+    let requests = (0..traced.requests.requests.len() as u32).map(RequestIndex);
+    named(traced, requests.map(|request| traced.root(request).operation))
+}
 
-    fn named(&self, operations: impl Iterator<Item = OperationIndex>) -> String {
-        let mut there: Vec<OperationIndex> = operations.collect();
-        there.sort_unstable();
-        there.dedup();
-        let mut there: Vec<_> = there
-            .into_iter()
-            .map(|operation| &self.spans.operations[operation.0 as usize])
-            .map(|operation| format!("`{}` of `{}`", operation.name, operation.service))
-            .collect();
-        there.sort();
-        let more = there.len().saturating_sub(MAX_NAMED);
-        there.truncate(MAX_NAMED);
-        let mut there = there.join(", ");
-        if more > 0 {
-            there += &format!(" and {more} more");
-        }
-        there
+fn named(traced: &Traced, operations: impl Iterator<Item = OperationIndex>) -> String {
+    let mut there: Vec<OperationIndex> = operations.collect();
+    there.sort_unstable();
+    there.dedup();
+    let mut there: Vec<_> = there
+        .into_iter()
+        .map(|operation| &traced.spans.operations[operation.0 as usize])
+        .map(|operation| format!("`{}` of `{}`", operation.name, operation.service))
+        .collect();
+    there.sort();
+    let more = there.len().saturating_sub(MAX_NAMED);
+    there.truncate(MAX_NAMED);
+    let mut there = there.join(", ");
+    if more > 0 {
+        there += &format!(" and {more} more");
     }
+    there
+}
 
-    /// The request with this id: a trace id means its first request; a span id may follow behind a `/`; and if several services gave a
-    /// request the same identity, its number among them, from 1 on, behind another `/`. An id may be cut to its first digits.
-    ///
-    /// # Errors
-    /// When no request has it, or several traces or spans begin with these digits.
-    pub fn find(&self, id: &str) -> Result<RequestIndex, RequestsError> {
-        const MIN_DIGITS: usize = 4;
-        let ill_formed = || RequestsError::IllFormed(id.to_owned());
-        let none = || RequestsError::NoId(id.to_owned());
-        let mut parts = id.splitn(3, '/');
-        let (trace, span, place) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
-        let is_long = |digits: &str| digits.len() >= MIN_DIGITS;
-        let traces = TraceId::beginning_with(trace).filter(|_| is_long(trace)).ok_or_else(ill_formed)?;
-        let ids = span
-            .map(|span| SpanId::beginning_with(span).filter(|_| is_long(span)).ok_or_else(ill_formed))
-            .transpose()?;
-        let place: Option<usize> = place.map(|place| place.parse().map_err(|_| ill_formed())).transpose()?;
-        let is_meant = |found: SpanId| ids.as_ref().is_none_or(|ids| ids.contains(&found));
-        let of_traces = self.requests.of_traces(&self.spans, &traces).iter();
-        let found: Vec<_> = of_traces.copied().filter(|&index| is_meant(self.spans.span(index).id)).collect();
-        // They are sorted by trace, and then by id.
-        let trace_of = |index: &SpanIndex| self.spans.span(*index).trace;
-        let count = found.chunk_by(|a, b| trace_of(a) == trace_of(b)).count();
-        if count > 1 {
-            return Err(RequestsError::Several { asked: trace.to_ascii_lowercase(), count });
-        }
-        let mut requests: Vec<_> = found.iter().map(|&index| self.requests.of_span(index)).collect();
-        let Some(asked) = span else {
-            // A trace means its first request; if that is not known, the longest.
-            let first = requests.into_iter().min_by_key(|request| {
-                let has_parent = self.requests.parent(*request).is_some();
-                (has_parent, Reverse(self.root(*request).length_ns()), *request)
-            });
-            return first.ok_or_else(none);
-        };
-        requests.sort_unstable();
-        requests.dedup();
-        let id_of = |index: &SpanIndex| self.spans.span(*index).id;
-        let count = found.chunk_by(|a, b| id_of(a) == id_of(b)).count();
-        if count > 1 && requests.len() > 1 {
-            return Err(RequestsError::SeveralSpans { asked: asked.to_ascii_lowercase(), count });
-        }
-        // Another service's span may have the same id: a caller's span shared with the request that answers.
-        let is_root = |request: &RequestIndex| found.contains(&self.request(*request).root);
-        if requests.iter().any(is_root) {
-            requests.retain(is_root);
-        }
-        match (place, requests.as_slice()) {
-            (None, [] | [_]) => requests.first().copied().ok_or_else(none),
-            (None, several) => Err(self.several_services(several)),
-            (Some(place), requests) => {
-                place.checked_sub(1).and_then(|place| requests.get(place)).copied().ok_or_else(none)
-            }
+/// The request with this id: a trace id means its first request; a span id may follow behind a `/`; and if several services gave a
+/// request the same identity, its number among them, from 1 on, behind another `/`. An id may be cut to its first digits.
+///
+/// # Errors
+/// When no request has it, or several traces or spans begin with these digits.
+pub fn find_request(traced: &Traced, id: &str) -> Result<RequestIndex, RequestsError> {
+    const MIN_DIGITS: usize = 4;
+    let ill_formed = || RequestsError::IllFormed(id.to_owned());
+    let none = || RequestsError::NoId(id.to_owned());
+    let mut parts = id.splitn(3, '/');
+    let (trace, span, place) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
+    let is_long = |digits: &str| digits.len() >= MIN_DIGITS;
+    let traces = TraceId::beginning_with(trace).filter(|_| is_long(trace)).ok_or_else(ill_formed)?;
+    let ids = span
+        .map(|span| SpanId::beginning_with(span).filter(|_| is_long(span)).ok_or_else(ill_formed))
+        .transpose()?;
+    let place: Option<usize> = place.map(|place| place.parse().map_err(|_| ill_formed())).transpose()?;
+    let is_meant = |found: SpanId| ids.as_ref().is_none_or(|ids| ids.contains(&found));
+    let of_traces = traced.requests.of_traces(&traced.spans, &traces).iter();
+    let found: Vec<_> = of_traces.copied().filter(|&index| is_meant(traced.spans.span(index).id)).collect();
+    // They are sorted by trace, and then by id.
+    let trace_of = |index: &SpanIndex| traced.spans.span(*index).trace;
+    let count = found.chunk_by(|a, b| trace_of(a) == trace_of(b)).count();
+    if count > 1 {
+        return Err(RequestsError::Several { asked: trace.to_ascii_lowercase(), count });
+    }
+    let mut requests: Vec<_> = found.iter().map(|&index| traced.requests.of_span(index)).collect();
+    let Some(asked) = span else {
+        // A trace means its first request; if that is not known, the longest.
+        let first = requests.into_iter().min_by_key(|request| {
+            let has_parent = traced.requests.parent(*request).is_some();
+            (has_parent, Reverse(traced.root(*request).length_ns()), *request)
+        });
+        return first.ok_or_else(none);
+    };
+    requests.sort_unstable();
+    requests.dedup();
+    let id_of = |index: &SpanIndex| traced.spans.span(*index).id;
+    let count = found.chunk_by(|a, b| id_of(a) == id_of(b)).count();
+    if count > 1 && requests.len() > 1 {
+        return Err(RequestsError::SeveralSpans { asked: asked.to_ascii_lowercase(), count });
+    }
+    // Another service's span may have the same id: a caller's span shared with the request that answers.
+    let is_root = |request: &RequestIndex| found.contains(&traced.request(*request).root);
+    if requests.iter().any(is_root) {
+        requests.retain(is_root);
+    }
+    match (place, requests.as_slice()) {
+        (None, [] | [_]) => requests.first().copied().ok_or_else(none),
+        (None, several) => Err(several_services(traced, several)),
+        (Some(place), requests) => {
+            place.checked_sub(1).and_then(|place| requests.get(place)).copied().ok_or_else(none)
         }
     }
+}
 
-    /// An error that lists some of these requests with the same identity, each with its id.
-    fn several_services(&self, requests: &[RequestIndex]) -> RequestsError {
-        let root = self.root(requests[0]);
-        let asked = format!("{}/{}", root.trace, root.id);
-        let one = |(place, request): (usize, &RequestIndex)| {
-            format!("`{asked}/{place}` of `{}`", self.operation(*request).service)
-        };
-        let mut there: Vec<_> = (1..).zip(requests).take(MAX_NAMED).map(one).collect();
-        let more = requests.len() - there.len();
-        there.extend((more > 0).then(|| format!("{more} more")));
-        RequestsError::SeveralServices { asked, count: requests.len(), there: there.join(", ") }
-    }
+/// An error that lists some of these requests with the same identity, each with its id.
+fn several_services(traced: &Traced, requests: &[RequestIndex]) -> RequestsError {
+    let root = traced.root(requests[0]);
+    let asked = format!("{}/{}", root.trace, root.id);
+    let one = |(place, request): (usize, &RequestIndex)| {
+        format!("`{asked}/{place}` of `{}`", traced.operation(*request).service)
+    };
+    let mut there: Vec<_> = (1..).zip(requests).take(MAX_NAMED).map(one).collect();
+    let more = requests.len() - there.len();
+    there.extend((more > 0).then(|| format!("{more} more")));
+    RequestsError::SeveralServices { asked, count: requests.len(), there: there.join(", ") }
+}
 
-    /// An id that [`Self::find`] resolves to this request.
-    pub fn id(&self, request: RequestIndex) -> String {
-        /// The number of a trace id's digits that usually find it again.
-        const ID_DIGITS: usize = 16;
-        let root = self.root(request);
-        let trace = root.trace.to_string();
-        // 64-bit ids have leading zeros, and others may begin with the same digits.
-        let short = &trace[..ID_DIGITS];
-        let trace = if self.find(short).is_ok() { short } else { &trace };
-        let of_span = format!("{trace}/{}", root.id);
-        let finds = |id: &str| self.find(id) == Ok(request);
-        if finds(trace) {
-            return trace.to_owned();
-        }
-        let of_several = (1..).map(|place| format!("{of_span}/{place}"));
-        let mut of_several = of_several.take_while(|id| self.find(id).is_ok());
-        if finds(&of_span) { of_span } else { of_several.find(|id| finds(id)).unwrap_or(of_span) }
+/// An id by which [`find_request`] finds a request.
+pub fn request_id(traced: &Traced, request: RequestIndex) -> String {
+    /// The number of a trace id's digits that usually find it again.
+    const ID_DIGITS: usize = 16;
+    let root = traced.root(request);
+    let trace = root.trace.to_string();
+    // 64-bit ids have leading zeros, and others may begin with the same digits.
+    let short = &trace[..ID_DIGITS];
+    let trace = if find_request(traced, short).is_ok() { short } else { &trace };
+    let of_span = format!("{trace}/{}", root.id);
+    let finds = |id: &str| find_request(traced, id) == Ok(request);
+    if finds(trace) {
+        return trace.to_owned();
     }
+    let of_several = (1..).map(|place| format!("{of_span}/{place}"));
+    let mut of_several = of_several.take_while(|id| find_request(traced, id).is_ok());
+    if finds(&of_span) { of_span } else { of_several.find(|id| finds(id)).unwrap_or(of_span) }
 }
 
 #[cfg(test)]
@@ -199,7 +200,7 @@ mod tests {
             (&three, "ffffffffffffffff", "", 7),
             ("ee", "3333", "", 8),
         ]);
-        let found = |id: &str| match traced.find(id) {
+        let found = |id: &str| match find_request(&traced, id) {
             Ok(request) => traced.root(request).from.ns().to_string(),
             Err(error) => error.to_string(),
         };
@@ -211,7 +212,7 @@ mod tests {
             (&one.to_uppercase()[..6], "11"),
             (&(one.clone() + "/1111222233335555"), "40"),
             ("ababa/11112222333355", "40"),
-            // A span in a part of a request means this part.
+            // A part's span means the part.
             ("ababa/1111222233335", "40"),
             ("ababa/1111", "3 spans of this trace have ids that begin with `1111`"),
             ("ababa/111122223333", "3 spans of this trace have ids that begin with `111122223333`"),
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn each_of_several_requests_with_one_identity_can_be_asked_for() {
-        let found = |traced: &Traced, id: &str| match traced.find(id) {
+        let found = |traced: &Traced, id: &str| match find_request(traced, id) {
             Ok(request) => {
                 format!("{} {}", traced.operation(request).service, traced.root(request).length_ns())
             }
@@ -304,10 +305,10 @@ mod tests {
             assert!(found(&traced, id).starts_with(&format!("`{id}` is no id")), "{id}");
         }
         for request in (0..traced.requests.requests.len() as u32).map(RequestIndex) {
-            let id = traced.id(request);
-            assert_eq!(traced.find(&id), Ok(request), "{id}");
+            let id = request_id(&traced, request);
+            assert_eq!(find_request(&traced, &id), Ok(request), "{id}");
         }
-        let ids: Vec<_> = (0..3).map(|request| traced.id(RequestIndex(request))).collect();
+        let ids: Vec<_> = (0..3).map(|request| request_id(&traced, RequestIndex(request))).collect();
         let [of_a, of_b] = ["7777000000000000", "7777000000000000/1111000000000000/2"];
         assert_eq!(ids, [of_a, of_b, "7777000000000000/2222300000000000"]);
         // All the given digits belong to the same request's spans.

@@ -5,19 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{Algorithm, Segment, Timeouts};
 use wakepath_goroutines::{GoPath, GoWait, GoWindow, GoroutineIndex, Goroutines, ParkEnd, State, path};
+use wakepath_joining::{RequestStint, Turn, Worked, blame, turns};
 use wakepath_loaded::Name;
-use wakepath_spans::{RequestIndex, SpanIndex, Stint, Work, WorksFor};
+use wakepath_spans::{RequestIndex, SpanIndex, WorksFor};
 
-use super::blame::blame;
-use super::contexts::OfThread;
-use super::hand_over::{Turn, turns};
-use super::join::{Worked, left};
 use super::one::{RequestPath, question};
-use super::{Joined, JoinedBy, Places, SpanGoroutines, Traced};
+use super::{Joined, JoinedBy};
 use crate::Recorded;
 use crate::code_names::code_names;
 use crate::path::answer;
-use crate::query::thread_between;
 
 /// The maximum number of a request's spans searched for goroutines that went on with it.
 const MAX_SPANS: usize = 1024;
@@ -35,14 +31,14 @@ pub struct OfGoroutine {
     pub spans_left_out: u64,
 }
 
-/// A goroutine's parked time by reason.
+/// The time for which a goroutine was parked, by reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parked<Other = RequestIndex> {
     /// The reason.
     pub reason: Reason,
     /// The sum, ns.
     pub total_ns: u64,
-    /// The number of times.
+    /// The number of samples or waits.
     pub times: u64,
     /// The request whose goroutines ended most of this time, or the goroutine that did; and the time that it ended, ns.
     pub ended_by: Option<(Other, u64)>,
@@ -67,20 +63,6 @@ pub enum Reason {
     Queued,
     /// Not known.
     Unknown,
-}
-
-/// Each goroutine's active span, if its beginning was seen, until the program notes that it queued the work.
-pub(crate) fn work(
-    traced: &Traced,
-    goroutines: &SpanGoroutines,
-    places: &Places,
-) -> Work<GoroutineIndex, Reference> {
-    Work::new(traced.spans.iter().filter_map(|(index, _)| {
-        let thread = goroutines.of_span(index)?;
-        let (from, to) = places.times(traced, index);
-        let to = left(traced, places, index, (from, to));
-        Some(Stint { thread, from, to, span: index })
-    }))
 }
 
 /// The path of a request's goroutine, and the requests that blocked it.
@@ -123,10 +105,10 @@ pub(super) fn path_of<'r>(
     let parked = parked_by(recorded, goroutines, &windows, other).into_iter().map(named).collect();
     let of_goroutine = OfGoroutine { number: number(goroutine), segments, parked, spans_left_out };
     let answer = answer(recorded, found.path, question(traced, request, true), &mut code_names(recorded));
-    Some(blame.path(answer, Some(of_goroutine), joined.disk(request)))
+    Some(RequestPath::new(answer, blame, Some(of_goroutine), joined.disk(request)))
 }
 
-/// The path through goroutines' windows; `None` without a path.
+/// The path over windows in goroutines' time; `None` without a path.
 pub(crate) fn path_of_windows(
     recorded: &Recorded,
     goroutines: &Goroutines,
@@ -143,12 +125,6 @@ pub(crate) fn path_of_windows(
         names.go_wait(program, reason).map_or(GoWait::Other, |name| GoWait::of(name.bytes()))
     };
     path(&recorded.graph, goroutines, windows, timeouts, reasons)
-}
-
-/// A recording's goroutines.
-pub(crate) fn all(recorded: &Recorded) -> Goroutines {
-    let thread = |tid, at| thread_between(recorded, tid, at, at);
-    Goroutines::new(&recorded.graph, &recorded.survey.goroutines, thread)
 }
 
 /// The times in which goroutines had a request, one after the other: the goroutine of its root span, and the goroutines that went on with
@@ -170,7 +146,7 @@ fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> (Vec<
         let worked = work.between(&goroutine, from, to).into_iter();
         let own =
             worked.filter(|(.., span)| span.is_some_and(|span| traced.requests.of_span(span) == request));
-        stints.extend(own.map(|(from, to, _)| OfThread { from, to, thread: goroutine }));
+        stints.extend(own.map(|(from, to, _)| RequestStint { from, to, thread: goroutine }));
     }
     let turns = turns(&stints, from, to);
     if turns.first().is_none_or(|first| first.thread != whole.goroutine) {

@@ -9,6 +9,7 @@ use wakepath_distribution::{Histogram, Unit, bucket_of, peaks};
 use wakepath_findings::PerGroup;
 use wakepath_spans::{Operation, RequestIndex};
 
+use super::find::{matching, of_one_operation};
 use super::one::worker;
 use super::{
     BlockedByMissing, Joined, RequestsError, RequestsQuery, SpanClock, Traced, WithoutPath, request,
@@ -16,10 +17,10 @@ use super::{
 use crate::calls::{head_of, spread};
 use crate::{CallsAnswer, CallsOf, Group, Head, Name, Which};
 
-/// A question about many of an operation's requests.
+/// A question about many requests of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupQuery {
-    /// The operation: exactly one must match.
+    /// The operation: a single operation must fit.
     pub requests: RequestsQuery,
     /// The peak, from 1 on as the histogram numbers them; `None` for all requests, beside another recording.
     pub peak: Option<usize>,
@@ -67,7 +68,7 @@ pub struct GroupAnswer<'r> {
     pub other: Option<Head>,
     /// The spans beside the other recording.
     pub other_traced: Option<&'r Traced>,
-    /// The spans.
+    /// The spans by their ids.
     pub traced: &'r Traced,
     /// The clocks of their service's spans.
     pub clocks: Vec<SpanClock>,
@@ -84,7 +85,7 @@ pub fn request_group<'r>(
     query: &GroupQuery,
     other: Option<&Joined<'r>>,
 ) -> Result<GroupAnswer<'r>, RequestsError> {
-    let all = joined.traced.of_one_operation(&query.requests)?;
+    let all = of_one_operation(joined.traced, &query.requests)?;
     let operation = joined.traced.operation(all[0]).clone();
     let length = |request: &RequestIndex| joined.traced.root(*request).length_ns();
     let mut histogram = Histogram::new(Unit::Nanoseconds);
@@ -111,7 +112,7 @@ pub fn request_group<'r>(
                 service: Some(operation.service.to_string()),
                 operation: Some(operation.name.to_string()),
             };
-            Some((None, other, other.traced.matching(&same)?))
+            Some((None, other, matching(other.traced, &same)?))
         }
         None => {
             let main = (0..peaks.len()).max_by_key(|&peak| peaks[peak].count);

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::blame::{BlockedBy, BlockedByMissing};
 use super::one::{OwnTime, RequestAnswer, RequestPath};
+use super::{BlockedBy, BlockedByMissing};
 
 /// A request's most important finding.
 #[derive(Debug, Clone, Copy)]

@@ -2,21 +2,20 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use wakepath_critical_path::{Algorithm, Segment, SegmentKind, Wait, Window};
+use wakepath_critical_path::{Algorithm, HandOvers, Window};
 use wakepath_event::{HostIndex, Tid};
-use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, WorksFor, span_path};
+use wakepath_joining::{Blame, InServices, path_handed_over};
+use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
 use wakepath_wait_graph::ThreadIndex;
 
-use super::blame::{BlockedBy, BlockedByMissing, Piece, blame};
 use super::goroutine::{self, OfGoroutine};
-use super::hand_over;
-use super::join::Worked;
-use super::process::{attributes, service, thread_of};
 use super::span_time::times;
-use super::{DiskAccesses, Joined, JoinedBy, SpanClock, SpanTime, StateSum, Traced};
+use super::{
+    BlockedBy, BlockedByMissing, DiskAccesses, Joined, JoinedBy, Piece, SpanClock, SpanTime, StateSum, Traced,
+};
 use crate::code_names::code_names;
 use crate::head::head;
-use crate::path::{answer, explain_with};
+use crate::path::{answer, explain_with, path_with};
 use crate::{Head, PathAnswer, Question};
 
 /// A part of a request's time in which a span's own work was waited for, by the spans' times alone.
@@ -32,7 +31,7 @@ pub struct OfSpan {
     pub to: SpanTime,
 }
 
-/// The own time of an operation's spans on a request's path.
+/// The own time by operation on a request's path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnTime {
     /// The operation.
@@ -41,7 +40,7 @@ pub struct OwnTime {
     pub total_ns: u64,
     /// The number of spans.
     pub spans: u64,
-    /// The span with most of this time.
+    /// The span with the most own time.
     pub longest: SpanIndex,
 }
 
@@ -62,6 +61,19 @@ pub struct RequestPath<'r> {
     pub states: Vec<StateSum>,
     /// Its threads' disk accesses while they worked for it or its parts; `None` if the recording would not show them.
     pub disk: Option<DiskAccesses>,
+}
+
+impl<'r> RequestPath<'r> {
+    /// A request's path, around the `answer` that it was made from.
+    pub(super) fn new(
+        answer: PathAnswer<'r>,
+        blame: Blame,
+        goroutine: Option<OfGoroutine>,
+        disk: Option<DiskAccesses>,
+    ) -> Self {
+        let Blame { pieces, blocked_by, blocked_by_missing, states } = blame;
+        Self { answer, pieces, blocked_by, blocked_by_missing, goroutine, states, disk }
+    }
 }
 
 /// The reason for a request without a path.
@@ -95,9 +107,9 @@ impl NoPath {
 /// The next step for a request without a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// The path of this request, a part that took most of the time.
+    /// The path of this part, which took most of its time.
     Part(RequestIndex),
-    /// The threads of this process, named by its spans, in the request's time.
+    /// The threads of the process named by its spans, in the request's time.
     Process(u32),
     /// Also record its host.
     RecordHost,
@@ -114,7 +126,7 @@ pub enum Next {
 pub struct RequestAnswer<'r> {
     /// The answer's head.
     pub head: Head,
-    /// The spans.
+    /// The spans by their ids.
     pub traced: &'r Traced,
     /// The request.
     pub request: RequestIndex,
@@ -122,9 +134,9 @@ pub struct RequestAnswer<'r> {
     pub host: Option<HostIndex>,
     /// The way in which its thread is known.
     pub joined_by: JoinedBy,
-    /// Its beginning.
+    /// The beginning.
     pub from: SpanTime,
-    /// Its end.
+    /// The end.
     pub to: SpanTime,
     /// The spans that its end waited for: parts that tile its time.
     pub by_span: Vec<OfSpan>,
@@ -146,7 +158,8 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
     let mut at = from;
     let mut by_span = Vec::new();
     for segment in span_path(&traced.spans, &traced.requests, root) {
-        // If the clock was set within the request, its parts would overlap. Another host's span has that host's clock.
+        // Where the clock was set within the request, its parts would overlap.
+        // A span on another host has the clock there.
         let until = match places.stamp(traced, segment.span, segment.to) {
             // It ended before the recording's clock began.
             stamp if stamp.ns() == 0 => from.plus(segment.to.since(traced.spans.span(root).from)),
@@ -201,7 +214,7 @@ pub(super) fn worker(joined: &Joined<'_>, request: RequestIndex) -> Result<Worke
     let by_turns = || joined.turns.threads(root).next().map(numbered);
     let named = || {
         let tid = places.tid(traced, root)?;
-        by_turns().or_else(|| Some((tid.number(), thread_of(recorded, traced, places, root))))
+        by_turns().or_else(|| Some((tid.number(), places.thread(recorded, traced, root))))
     };
     let of_goroutine = joined.joined_by(request) == JoinedBy::Goroutine;
     match said.or_else(named).or_else(by_connection) {
@@ -273,27 +286,16 @@ fn path_of<'r>(
     let Joined { recorded, traced, .. } = joined;
     let question = question(traced, request, false);
     let names = &mut code_names(recorded);
-    let handed_over = hand_over::path_of(joined, request, window.from, window.to, algorithm);
+    let (graph, times) = (&recorded.graph, (window.from, window.to));
+    let path = |window, hand_overs: &dyn HandOvers| path_with(graph, window, algorithm, hand_overs);
+    let handed_over = path_handed_over(joined, request, times, algorithm, path);
     let is_handed_over = handed_over.is_some();
     let answer = match handed_over {
         Some(path) => answer(recorded, path, question, names),
-        None => explain_with(recorded, algorithm, window, question, names, &hand_over::InServices { joined }),
+        None => explain_with(recorded, algorithm, window, question, names, &InServices { joined }),
     };
-    let work = |_, segment: &Segment| {
-        let mut worked = joined.work_of(segment.thread?, segment.from, segment.to);
-        // While the call was in flight, no thread held the request: the next thread's other work did not delay it.
-        if is_handed_over && segment.kind == SegmentKind::Network && segment.parent.is_none() {
-            let is_own = |works_for| matches!(works_for, WorksFor::Span(span) if traced.requests.of_span(span) == request);
-            for piece in worked.iter_mut().filter(|piece| !is_own(piece.works_for)) {
-                *piece = Worked::unknown(piece.from, piece.to);
-            }
-        }
-        Some(worked)
-    };
-    let of_wait = |wait: &Wait, at| joined.works_for(wait.thread, at);
-    let said = |thread, trace, at| (service(recorded, thread, at), attributes(recorded, thread, trace, at));
-    let blame = blame(traced, request, &answer.path, work, of_wait, said);
-    blame.path(answer, None, joined.disk(request))
+    let blame = joined.blame(request, &answer.path, is_handed_over);
+    RequestPath::new(answer, blame, None, joined.disk(request))
 }
 
 pub(super) fn question(traced: &Traced, request: RequestIndex, goroutine: bool) -> Question {

@@ -17,14 +17,14 @@ pub struct Part {
     pub from: Stamp<Reference>,
     /// The end.
     pub to: Stamp<Reference>,
-    /// The pieces, by their indices in [`RequestPath::pieces`]; at least one.
+    /// The pieces, by their places in [`RequestPath::pieces`]; at least 1.
     pub pieces: Range<usize>,
     /// Whether all pieces have the same kind, thread and cause, and worked for the same request.
     pub is_uniform: bool,
 }
 
 impl Part {
-    /// Its length, ns.
+    /// The length, ns.
     pub fn length_ns(&self) -> u64 {
         self.to.since(self.from)
     }

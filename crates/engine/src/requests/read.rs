@@ -7,34 +7,13 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use wakepath_event::RecordingFormat;
 use wakepath_recording::Recording;
-use wakepath_spans::{Dropped, ReadError, Reader, Requests, Spans, requests};
+use wakepath_spans::{ReadError, Reader};
 
+use super::Traced;
 use crate::is_recording;
 
 /// The maximum size of a span file, bytes.
 const MAX_FILE_BYTES: u64 = 4 << 30;
-
-/// Spans, and their requests.
-#[derive(Debug)]
-pub struct Traced {
-    /// The spans.
-    pub spans: Spans,
-    /// Their requests.
-    pub requests: Requests,
-    /// Dropped spans.
-    pub dropped: Dropped,
-    /// Recordings whose spans end within a message: the recorder was killed, and later spans are missing.
-    pub torn: Vec<PathBuf>,
-    /// The recordings, indexed by [`Service::recording`](super::Service::recording), if several are read.
-    pub recordings: Vec<PathBuf>,
-}
-
-impl Traced {
-    /// Finds these spans' requests.
-    pub fn new(spans: Spans, dropped: Dropped) -> Self {
-        Self { requests: requests(&spans), spans, dropped, torn: Vec::new(), recordings: Vec::new() }
-    }
-}
 
 /// The error for unreadable spans.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +30,7 @@ pub enum SpansError {
 /// Reads the spans that these recordings received, and the spans in these files.
 ///
 /// # Errors
-/// When a recording or file cannot be read, or holds no spans in a known format.
+/// When a file cannot be read, or holds no spans in a known format.
 pub fn traced(recordings: &[PathBuf], files: &[PathBuf]) -> Result<Traced, SpansError> {
     let (mut reader, mut torn) = (Reader::default(), Vec::new());
     for (place, path) in recordings.iter().enumerate().filter(|(_, path)| is_recording(path)) {

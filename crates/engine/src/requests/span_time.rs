@@ -20,7 +20,7 @@ impl From<Stamp<Reference>> for SpanTime {
 }
 
 impl SpanTime {
-    /// The time since an earlier time, ns; 0 if it is later.
+    /// The time since an earlier time, ns; 0 if `earlier` is later.
     pub fn since(self, earlier: Self) -> u64 {
         u64::try_from((self.ns - earlier.ns).max(0)).unwrap_or(u64::MAX)
     }

@@ -2,7 +2,6 @@
 
 mod buckets;
 mod groups;
-#[cfg(feature = "collect")]
 mod live;
 mod recorded;
 
@@ -15,7 +14,6 @@ use wakepath_engine::latency::{Distribution, TimeSlice};
 
 pub(super) use buckets::{BucketJson, PeakJson, buckets, peaks};
 use groups::GroupJson;
-#[cfg(feature = "collect")]
 pub use live::live_latency;
 pub use recorded::recorded_latency;
 

@@ -226,7 +226,7 @@ pub fn watched(watched: &Watched, out: &mut dyn Write) -> io::Result<()> {
         reason: match watched.reason {
             EndReason::Ended => "ended",
             EndReason::Interrupted => "interrupted",
-            EndReason::Duration | EndReason::OutOfRoom => "duration",
+            EndReason::Duration => "duration",
         },
         slices: watched.slices,
         left_out: watched.left_out,
@@ -261,7 +261,6 @@ mod tests {
 
     use serde_json::json;
     use wakepath_engine::Host;
-    use wakepath_engine::drill::DrillError;
     use wakepath_engine::latency::{Distribution, LatencySource};
     use wakepath_engine::watch::{NoticeCounts, WatchedTarget, as_latency};
 
@@ -346,12 +345,15 @@ mod tests {
 
     #[test]
     fn the_document_of_a_drill_down_stands_within() {
-        let found = Ok(drilled());
-        let within =
-            of_target(WatchEvent::Drilled(&found), |news| document(SHAPE, |out| watch_news(news, None, out)));
+        let found = drilled();
+        let within = of_target(WatchEvent::Drilled(Ok(&found)), |news| {
+            document(SHAPE, |out| watch_news(news, None, out))
+        });
         assert_eq!(within["drilled"]["schema"], "wakepath.drill/1");
-        let failed = Err(DrillError::NotAFunction(String::from("f")));
-        let failed = of_target(WatchEvent::Drilled(&failed), |news| {
+        let failed = std::io::Error::other(
+            "`f` is not a function of a program: a drill-down needs FILE:FUNCTION, kernel:FUNCTION or python:FUNCTION",
+        );
+        let failed = of_target(WatchEvent::Drilled(Err(&failed)), |news| {
             document(SHAPE, |out| watch_news(news, None, out))
         });
         golden(&json!([within, failed]), &expect_test::expect_file!["../../tests/golden/watch_drilled.json"]);
@@ -380,8 +382,6 @@ mod tests {
             slices: 5,
             left_out: 1,
             reason: EndReason::Ended,
-            status: None,
-            running: None,
             targets: vec![summary],
         };
         let document = document(SHAPE, |out| watched(&end, out));

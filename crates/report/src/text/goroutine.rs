@@ -1,17 +1,14 @@
 //! A goroutine's waits, in Go's words.
 
 use std::path::Path;
-#[cfg(feature = "collect")]
 use std::path::PathBuf;
 
-#[cfg(feature = "collect")]
-use wakepath_engine::record::{GoFound, GoStarted};
+use wakepath_engine::record::{GoPrograms, GoStarted};
 use wakepath_engine::requests::{OfGoroutine, Reason, RequestIndex};
 use wakepath_engine::{CallsAnswer, Ender};
 
 use super::requests::operation_name;
 use crate::escape::escape;
-#[cfg(feature = "collect")]
 use crate::units::them;
 use crate::units::{count, duration, was};
 use crate::wording;
@@ -19,24 +16,22 @@ use crate::wording;
 /// Rows beyond this many are left to `--json`.
 const MAX_ROWS: usize = 8;
 /// Files beyond this many are counted.
-#[cfg(feature = "collect")]
 const MAX_FILES: usize = 4;
 
 /// Sentences on the Go programs at a recording's beginning, with labels: slowed programs, programs with unseen
 /// goroutines, and programs left alone.
-#[cfg(feature = "collect")]
-pub fn goroutines(found: &GoFound) -> Vec<(&'static str, String)> {
+pub fn goroutines(found: &GoPrograms) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
-    if let Some(files) = files(found.probed()) {
-        let them = them(found.probed().count() as u64);
+    if let Some(files) = files(found.probed.iter().map(PathBuf::as_path)) {
+        let them = them(found.probed.len() as u64);
         let text = format!(
             "the goroutines of {files} are recorded: each of their steps takes about 1 µs longer in all processes of {them} \
              (--goroutines=none: not recorded)"
         );
         lines.push(("warning", text));
     }
-    lines.extend(found.refused().iter().map(|one| ("note", goroutines_unseen(&one.path, &one.why))));
-    if let Some(files) = files(found.left_alone().iter().map(PathBuf::as_path)) {
+    lines.extend(found.refused.iter().map(|one| ("note", goroutines_unseen(&one.path, &one.why))));
+    if let Some(files) = files(found.left_alone.iter().map(PathBuf::as_path)) {
         let text = format!(
             "the goroutines of {files} are not recorded, so that the threads of their spans may not be known; \
              --goroutines=all records them, at about 1 µs for each of their steps"
@@ -47,7 +42,6 @@ pub fn goroutines(found: &GoFound) -> Vec<(&'static str, String)> {
 }
 
 /// Sentences on the Go programs that started during a recording, with labels.
-#[cfg(feature = "collect")]
 pub fn goroutines_started(started: &GoStarted) -> Vec<(&'static str, String)> {
     let probed = started.probed.iter().take(MAX_FILES).map(|(file, after)| {
         let after = duration(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
@@ -81,7 +75,6 @@ pub fn goroutines_started(started: &GoStarted) -> Vec<(&'static str, String)> {
 }
 
 /// The first files in a list, in words; `None` for an empty list.
-#[cfg(feature = "collect")]
 fn files<'p>(mut files: impl Iterator<Item = &'p Path>) -> Option<String> {
     let named: Vec<_> = files.by_ref().take(MAX_FILES).map(wording::file).collect();
     let others = match files.count() {

@@ -1,7 +1,6 @@
 //! Latency distributions, as text: histograms on log scales, their peaks numbered (T08 figure 3.4).
 
 mod groups;
-#[cfg(feature = "collect")]
 mod live;
 mod recorded;
 
@@ -18,7 +17,6 @@ use crate::screen::{Layout, Line, Screen, Style};
 use crate::units::{amount, duration, share};
 use crate::wording::latency as words;
 
-#[cfg(feature = "collect")]
 pub use live::live_latency;
 pub use recorded::recorded_latency;
 

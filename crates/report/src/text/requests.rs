@@ -9,7 +9,7 @@ mod tests;
 use wakepath_engine::requests::{
     BlockedBy, Blocking, BlockingRequest, DiskAccesses, Next, NoPath, OfSpan, Operation, OwnTime,
     RequestAnswer, RequestHeadline, RequestIndex, RequestPath, RequestState, RequestsAnswer, SaidAttribute,
-    SaidService, StateSum, Traced,
+    SaidService, StateSum, Traced, request_id,
 };
 use wakepath_findings::Certainty;
 
@@ -71,7 +71,7 @@ pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> 
     screen.unwrapped(Line::faint("  longest  request"));
     for &request in answer.requests.iter().take(MAX_LONGEST) {
         let row = format!("{:>9}  ", duration(traced.root(request).length_ns()));
-        let text = format!("{}  {}", id(traced, request), operation_name(traced.operation(request)));
+        let text = format!("{}  {}", request_id(traced, request), operation_name(traced.operation(request)));
         screen.hanging(Line::strong(row), 11, text);
     }
     screen.blank();
@@ -79,7 +79,8 @@ pub fn requests(answer: &RequestsAnswer, source: Source<'_>, layout: Layout) -> 
     clocks_off(&mut screen, traced, &answer.contexts.clocks);
     footer::problems(&mut screen, &answer.head, "--json");
     if let Some(&longest) = answer.requests.first() {
-        let text = format!("wakepath requests{} --request {}", source.argument(), id(traced, longest));
+        let text =
+            format!("wakepath requests{} --request {}", source.argument(), request_id(traced, longest));
         screen.wrapped(0, Line::faint("next: ").add(Style::Normal, text));
     }
     screen.into_text()
@@ -159,7 +160,7 @@ fn by_thread(
     }
     if let Some(goroutine) = &of_thread.goroutine {
         for (ns, text) in goroutine::waits(goroutine, |request| {
-            format!("{}, request {}", operation_name(traced.operation(request)), id(traced, request))
+            format!("{}, request {}", operation_name(traced.operation(request)), request_id(traced, request))
         }) {
             match ns {
                 None => behind.unwrapped(Line::faint(text)),
@@ -202,7 +203,7 @@ impl BlockedLine {
         let blocked = match blocking {
             Blocking::Known(blocked) => {
                 let name = operation_name(traced.operation(blocked.request));
-                let other = format!("{name}, request {}", id(traced, blocked.request));
+                let other = format!("{name}, request {}", request_id(traced, blocked.request));
                 return Self { ns: blocked.total_ns, other, through: through(blocked, traced) };
             }
             Blocking::Missing(blocked) => blocked,
@@ -237,7 +238,7 @@ fn through(blocked: &BlockedBy, traced: &Traced) -> Option<String> {
     let (first, _) = blocked.through.first()?;
     let name = match *first {
         BlockingRequest::Request(request) => {
-            format!("{}, request {}", operation_name(traced.operation(request)), id(traced, request))
+            format!("{}, request {}", operation_name(traced.operation(request)), request_id(traced, request))
         }
         BlockingRequest::Missing(trace, _) => format!("request {trace}"),
     };
@@ -368,7 +369,7 @@ pub(crate) fn next_step(answer: &RequestAnswer) -> NextStep {
 impl NextStep {
     /// The question about a single request.
     pub(crate) fn request(traced: &Traced, request: RequestIndex) -> Self {
-        let words = vec![String::from("--request"), id(traced, request)];
+        let words = vec![String::from("--request"), request_id(traced, request)];
         Self::Ask { verb: "requests", with_spans: true, words }
     }
 }
@@ -393,9 +394,4 @@ pub(crate) fn operation_name(operation: &Operation) -> String {
         false => escape(operation.service.as_bytes()),
     };
     format!("{service} {}", escape(operation.name.as_bytes()))
-}
-
-/// The id with which `--request` finds a request.
-fn id(traced: &Traced, request: RequestIndex) -> String {
-    traced.id(request)
 }

@@ -2,9 +2,7 @@
 
 use std::net::SocketAddr;
 
-use wakepath_engine::spans::{
-    ENDPOINT_VARIABLE, Forwarded, MAX_CONNECTIONS, MAX_SERVICES, Received, ReceivedSpans,
-};
+use wakepath_engine::spans::{ENDPOINT_VARIABLE, Forwarded, Received, ReceivedSpans};
 
 use crate::escape::escape;
 use crate::units::{count, them, was};
@@ -24,7 +22,7 @@ pub fn spans_received(spans: &ReceivedSpans) -> Vec<(&'static str, String)> {
         say("note", format!("the command got {ENDPOINT_VARIABLE}={endpoint}"));
     }
     if received.spans > 0 {
-        let or_more = if received.services == MAX_SERVICES { " or more" } else { "" };
+        let or_more = if received.or_more_services { " or more" } else { "" };
         let services = count(received.services as u64, "service");
         say("note", format!("{} of {services}{or_more} received on {at}", count(received.spans, "span")));
     } else {
@@ -55,7 +53,12 @@ pub fn spans_received(spans: &ReceivedSpans) -> Vec<(&'static str, String)> {
         let n = received.connections_refused;
         say(
             "warning",
-            format!("{} {} refused, since {MAX_CONNECTIONS} were open", count(n, "connection"), was(n)),
+            format!(
+                "{} {} refused, since {} were open",
+                count(n, "connection"),
+                was(n),
+                received.max_connections
+            ),
         );
     }
     if received.invalid > 0 {

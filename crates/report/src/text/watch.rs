@@ -320,7 +320,6 @@ impl Clock {
 mod tests {
     use expect_test::{Expect, expect};
     use wakepath_engine::Host;
-    use wakepath_engine::drill::DrillError;
     use wakepath_engine::latency::Distribution;
     use wakepath_engine::latency::live::EndReason;
     use wakepath_engine::watch::{NoticeCounts, WatchedTarget};
@@ -443,10 +442,12 @@ mod tests {
 
     #[test]
     fn the_answer_of_a_drill_down_is_that_of_its_verb() {
-        let found = Ok(drilled());
-        let failed = Err(DrillError::NotAFunction(String::from("f\u{1b}")));
+        let found = drilled();
+        let failed = std::io::Error::other(
+            "`f\u{1b}` is not a function of a program: a drill-down needs FILE:FUNCTION, kernel:FUNCTION or python:FUNCTION",
+        );
         let target = target("./shop:serve", Some(7));
-        let text = |found| {
+        let text = |found: Result<&_, &(dyn std::error::Error + 'static)>| {
             let news = WatchNews {
                 host: &Host::default(),
                 target: &target,
@@ -456,12 +457,12 @@ mod tests {
             };
             watch_news(&news, None, Layout::PLAIN)
         };
-        assert_eq!(text(&found), drill(&drilled(), false, Layout::PLAIN));
+        assert_eq!(text(Ok(&found)), drill(&drilled(), false, Layout::PLAIN));
         expect![[r#"
             +1.5 s  ./shop:serve: the drill-down found nothing: `f\x1b` is not a function of a program: a
                 drill-down needs FILE:FUNCTION, kernel:FUNCTION or python:FUNCTION
         "#]]
-        .assert_eq(&text(&failed));
+        .assert_eq(&text(Err(&failed)));
     }
 
     #[test]
@@ -498,8 +499,6 @@ mod tests {
             slices: 362,
             left_out: 1,
             reason: EndReason::Interrupted,
-            status: None,
-            running: None,
             targets: vec![
                 summary(distribution, counts, Some(3610), None),
                 summary(quiet, NoticeCounts::default(), None, Some(3615)),

@@ -62,7 +62,7 @@ impl SelectedThreads {
         to: Stamp<Reference>,
     ) -> bool {
         self.threads.is_none()
-            || query::thread_between(recorded, tid, from, to).is_some_and(|thread| self.contain(thread))
+            || recorded.thread_between(tid, from, to).is_some_and(|thread| self.contain(thread))
     }
 }
 

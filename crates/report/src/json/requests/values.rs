@@ -51,7 +51,7 @@ fn a_request_with_a_path_and_one_without_have_these_values() {
             expect_file!["../../../tests/requests/without_path.txt"],
         ),
     ] {
-        let which = traced.find(&format!("{id:0>32}")).expect("it is there");
+        let which = engine::find_request(&traced, &format!("{id:0>32}")).expect("it is there");
         let answer = engine::request(&joined, which, Algorithm::default());
         let words = words();
         let named = json::Named { recording: &words[..1], with_spans: &words };

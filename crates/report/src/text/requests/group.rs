@@ -1,10 +1,10 @@
 //! Many requests with the same operation, as text: their causes, and the requests that blocked them.
 
 use wakepath_critical_path::Severity;
-use wakepath_engine::requests::{Blocker, BlockerOf, GroupAnswer};
+use wakepath_engine::requests::{Blocker, BlockerOf, GroupAnswer, request_id};
 
 use super::clock::clocks_off;
-use super::{MAX_ROWS, id, left_out, operation_name, spans_left_out};
+use super::{MAX_ROWS, left_out, operation_name, spans_left_out};
 use crate::escape::escape;
 use crate::screen::{Layout, Line, Screen, Style};
 use crate::text::calls::{calls, each};
@@ -36,7 +36,7 @@ pub fn request_group(answer: &GroupAnswer, tree: bool, argument: &str, layout: L
         screen.wrapped(9, Line::warning("warning: ").add(Style::Normal, text));
     }
     if let Some(&longest) = answer.explained.first() {
-        let next = format!("wakepath requests{argument} --request {}", id(answer.traced, longest));
+        let next = format!("wakepath requests{argument} --request {}", request_id(answer.traced, longest));
         screen.wrapped(0, Line::faint("next: ").add(Style::Normal, next));
     }
     above + &screen.into_text()

@@ -1,7 +1,7 @@
 //! The sentence on a request without a path, by its spans' shares.
 
 use wakepath_engine::Algorithm;
-use wakepath_engine::requests::{Traced, join, read_spans, request};
+use wakepath_engine::requests::{Traced, find_request, join, read_spans, request};
 
 use super::*;
 use crate::sample::requests::{REALTIME, recorded};
@@ -26,8 +26,11 @@ fn sentence(parts: &[(&str, u64)]) -> String {
     let (spans, dropped) = read_spans(&file.into()).expect("spans");
     let (recorded, traced) = (recorded(), Traced::new(spans, dropped));
     let joined = join(&recorded, &traced).expect("a clock");
-    let answer =
-        request(&joined, traced.find(&format!("{:0>32}", "7777")).expect("one"), Algorithm::default());
+    let answer = request(
+        &joined,
+        find_request(&traced, &format!("{:0>32}", "7777")).expect("one"),
+        Algorithm::default(),
+    );
     request_sentence(&answer).into_plain()
 }
 

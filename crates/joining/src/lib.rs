@@ -1,0 +1,36 @@
+//! A recording and its spans, brought together: which thread worked for which request, at every moment.
+//!
+//! [`join`] reads all that is known of the threads of spans: their hosts and clocks ([`Places`]), what threads say of themselves
+//! ([`Contexts`]), the goroutines in which spans began ([`SpanGoroutines`]), and connections ([`Connections`]). A path then leads through
+//! requests: [`InServices`] knows the work that threads handed over, and [`Joined::blame`] the requests that blocked the path's own request.
+//!
+//! It makes no text, and opens no file.
+
+mod begun;
+mod blame;
+mod connection;
+mod contexts;
+mod facts;
+mod hand_over;
+mod join;
+mod model;
+mod noted;
+mod places;
+mod process;
+mod readings;
+mod span_clock;
+#[cfg(test)]
+mod testing;
+
+pub use begun::{SpanGoroutines, goroutines};
+pub use blame::{Blame, BlockedBy, BlockedByMissing, Blocker, Piece, blame};
+pub use connection::Connections;
+pub use contexts::Contexts;
+pub use facts::{DiskAccesses, RequestState, StateSum};
+pub use hand_over::{InServices, Turn, path_handed_over, turns};
+pub use join::{Joined, join, joined_by};
+pub use model::{JoinedBy, NoTimeOfDay, RequestStint, Traced, Worked};
+pub use noted::noted_turns;
+pub use places::Places;
+pub use process::{SaidAttribute, SaidService};
+pub use span_clock::{SpanClock, SpanOffset};

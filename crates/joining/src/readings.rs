@@ -1,0 +1,276 @@
+//! Threads' contexts as read, and the times in which each held.
+
+use std::collections::HashSet;
+
+use wakepath_clock::{Reference, Stamp};
+use wakepath_event::{Context, ThreadContext, Tid};
+use wakepath_loaded::Recorded;
+use wakepath_spans::{ById, Hold, Said, SpanId, SpanIndex, TraceId};
+use wakepath_wait_graph::{Graph, Occupant, ThreadIndex, ThreadState, WakeUp, Waker};
+
+use crate::model::{Traced, Waking, Wakings};
+use crate::process::Processes;
+
+/// All threads with contexts.
+#[derive(Debug)]
+pub(crate) struct Readings<'r> {
+    recorded: &'r Recorded,
+    threads: Vec<ThreadIndex>,
+    /// The threads that each of these threads woke.
+    pub(crate) wakings: Wakings,
+    /// The spans, by their ids.
+    pub(crate) by_id: ById,
+    processes: Processes,
+}
+
+/// A thread's contexts.
+#[derive(Debug)]
+pub(crate) struct OfOneThread {
+    pub(crate) thread: ThreadIndex,
+    pub(crate) process: Option<Tid>,
+    /// In time order, without overlap.
+    pub(crate) holds: Vec<Hold<Reference>>,
+}
+
+impl<'r> Readings<'r> {
+    /// A recording's contexts; `None` without any.
+    pub(crate) fn new(recorded: &'r Recorded, traced: &Traced) -> Option<Self> {
+        let tids = recorded.survey.contexts.threads();
+        if tids.is_empty() {
+            return None;
+        }
+        let by_id = ById::new(&traced.spans);
+        let mut seen = HashSet::new();
+        // A thread may change its number at an exec.
+        let threads: Vec<_> = tids
+            .into_iter()
+            .flat_map(|tid| recorded.with_tid(tid).iter().copied())
+            .filter(|thread| seen.insert(*thread))
+            .collect();
+        let all = threads.iter().flat_map(|&thread| {
+            let readings = readings(recorded, thread);
+            readings.filter_map(move |(at, said)| match said {
+                Said::Span { trace, span, .. } => Some((thread, at, trace, span)),
+                Said::None | Said::Unknown => None,
+            })
+        });
+        let processes = Processes::new(recorded, &traced.spans, &by_id, all);
+        let wakings = wakings(&recorded.graph, &seen);
+        Some(Self { recorded, threads, wakings, by_id, processes })
+    }
+
+    /// Each thread's contexts, thread by thread: all together may take much memory.
+    pub(crate) fn of_threads(&self) -> impl Iterator<Item = OfOneThread> {
+        let graph = &self.recorded.graph;
+        self.threads.iter().map(move |&thread| {
+            let readings: Vec<_> = readings(self.recorded, thread).collect();
+            let wakings = self.wakings.get(&thread).map_or(&[][..], Vec::as_slice);
+            let holds = holds(graph, thread, &readings, wakings);
+            OfOneThread { thread, process: graph.thread(thread).tgid(), holds }
+        })
+    }
+
+    /// Whether a thread in this process may mean this span, among the spans with its context's ids.
+    pub(crate) fn may_be_own(&self, traced: &Traced, process: Option<Tid>, span: SpanIndex) -> bool {
+        self.processes.may_be(process, traced.spans.span(span).service)
+    }
+}
+
+/// A thread's context readings, each while the thread had the reading's number, in time order.
+fn readings(recorded: &Recorded, thread: ThreadIndex) -> impl Iterator<Item = (Stamp<Reference>, Said)> {
+    let life = recorded.graph.thread(thread);
+    life.tids.iter().enumerate().flat_map(move |(place, &(_, tid))| {
+        let from = if place == 0 { life.first } else { life.tids[place].0 };
+        let next = life.tids.get(place + 1).map(|&(next, _)| next);
+        let all = recorded.survey.contexts.of(tid);
+        all.map(|(at, context)| (at.on_reference_host(), said(context)))
+            .filter(move |&(at, _)| from <= at && at <= life.last && next.is_none_or(|next| at < next))
+    })
+}
+
+fn said(context: ThreadContext) -> Said {
+    match context {
+        ThreadContext::None => Said::None,
+        ThreadContext::Unknown => Said::Unknown,
+        ThreadContext::Span { trace, span, flags } => {
+            Said::Span { trace: TraceId(trace), span: SpanId(span), sampled: flags & 1 != 0 }
+        }
+    }
+}
+
+/// These threads' wake-ups for others, each thread's in time order.
+fn wakings(graph: &Graph, of: &HashSet<ThreadIndex>) -> Wakings {
+    let mut wakings = Wakings::new();
+    for (woken, _) in graph.threads() {
+        let intervals = graph.state_intervals(woken);
+        let waits = (0..intervals.len()).filter_map(|place| graph.wait(&intervals.get(place)?));
+        for wait in waits {
+            if let Waker::Woken(WakeUp { at, current: Occupant::Thread(by), context: Context::Task, .. }) =
+                wait.end
+                && of.contains(&by)
+            {
+                wakings.entry(by).or_default().push(Waking { at, woken });
+            }
+        }
+    }
+    wakings.values_mut().for_each(|of_thread| of_thread.sort_unstable());
+    wakings
+}
+
+/// The times in which a thread had the same context, from its readings in time order: none before the first, except for a new thread.
+///
+/// A context is read when the thread leaves a CPU, and when it wakes another thread, and recorded if it changed: without a record then, the last
+/// context holds. Where records may be missing, it does not.
+fn holds(
+    graph: &Graph,
+    thread: ThreadIndex,
+    readings: &[(Stamp<Reference>, Said)],
+    wakings: &[Waking],
+) -> Vec<Hold<Reference>> {
+    let (Some(&(first, _)), mut holds) = (readings.first(), Vec::new()) else { return Vec::new() };
+    let until = graph.thread(thread).last;
+    holds.extend(new(graph, thread, first));
+    let latest = |at| &readings[..readings.partition_point(|(read, _)| *read <= at)];
+    for interval in graph.state_intervals(thread).overlapping(first, until) {
+        let (from, to) = (interval.from, interval.to);
+        match interval.state {
+            ThreadState::Running { .. } => {
+                let within = readings.partition_point(|(read, _)| *read <= from)
+                    ..readings.partition_point(|(read, _)| *read < to);
+                // There the thread wakes another, or sends a packet.
+                let read = readings.get(within).unwrap_or_default();
+                let woke = wakings.partition_point(|waking| waking.at <= from)
+                    ..wakings.partition_point(|waking| waking.at < to);
+                let unchanged =
+                    wakings.get(woke).unwrap_or_default().iter().filter_map(|&Waking { at, .. }| {
+                        let &(read, said) = latest(at).last()?;
+                        is_certain(graph, read, at).then_some((at, said))
+                    });
+                let mut read: Vec<_> = read.iter().copied().chain(unchanged).collect();
+                read.sort_by_key(|(at, _)| *at);
+                holds.extend(read.into_iter().map(|(at, said)| Hold { from: at, to: at, said }));
+            }
+            ThreadState::Unknown(_) => holds.push(Hold { from, to, said: Said::Unknown }),
+            _ => {
+                if let Some(&(read, said)) = latest(from).last() {
+                    let said = if is_certain(graph, read, from) { said } else { Said::Unknown };
+                    holds.push(Hold { from, to, said });
+                }
+            }
+        }
+    }
+    // The recording may end with it.
+    if let Some(&(at, said)) = readings.last()
+        && holds.last().is_none_or(|last: &Hold<Reference>| last.to < at)
+    {
+        holds.push(Hold { from: at, to: at, said });
+    }
+    holds
+}
+
+/// The time from a thread's fork until it runs: its variables are new, so that it works for nothing. Exceptions: a process's first thread,
+/// which has the variables of the thread that forked it; and a thread whose first reading comes later than its first switch, because the
+/// recorder did not know its process by then, and its contexts meanwhile were not read.
+fn new(graph: &Graph, thread: ThreadIndex, first: Stamp<Reference>) -> Option<Hold<Reference>> {
+    let life = graph.thread(thread);
+    let identity = life.identity.as_ref()?;
+    if life.forker().is_none() || identity.tid == identity.tgid {
+        return None;
+    }
+    let intervals = graph.state_intervals(thread).overlapping(life.first, first);
+    let mut known = intervals
+        .skip_while(|one| !matches!(one.state, ThreadState::Running { .. } | ThreadState::Unknown(_)));
+    let runs = known.next().filter(|one| matches!(one.state, ThreadState::Running { .. }))?;
+    (first <= runs.to).then_some(Hold { from: life.first, to: runs.from, said: Said::None })
+}
+
+/// Whether a context recorded at `read` still held at a later switch without a record. A full ring loses records only
+/// at that time: the context is recorded at the next event. A record lost in a damaged file does not come again.
+fn is_certain(graph: &Graph, read: Stamp<Reference>, at: Stamp<Reference>) -> bool {
+    if read == at || !graph.losses().touch_reported(read, at) {
+        return true;
+    }
+    let is_harmful = |loss: &&wakepath_wait_graph::Loss| {
+        let is_of_file = loss.count == 0;
+        loss.reported && !loss.records.is_evidence_alone() && (is_of_file || loss.to >= at)
+    };
+    !graph.losses().overlapping(read, at).any(|loss| is_harmful(&loss))
+}
+
+#[cfg(test)]
+mod tests {
+    use wakepath_event::{Cpu, Event, EventKind, LostRecords};
+    use wakepath_loaded::testing::read;
+    use wakepath_scenario::{STEP, draw};
+
+    use super::*;
+
+    /// Whether a context recorded in column 1 holds in column 8, if these records were lost between two columns.
+    fn holds_behind(losses: &[(LostRecords, u64, u64)]) -> bool {
+        let mut events = draw("0 =========").events;
+        for &(records, from, to) in losses {
+            let kind = EventKind::Loss { from: Stamp::from_ns(from * STEP), count: 2, records };
+            let (cpu, context, current) = (Cpu::UNKNOWN, Context::Task, Tid::IDLE);
+            events.push(Event { at: Stamp::from_ns(to * STEP), cpu, context, current, kind });
+        }
+        events.sort_by_key(|event| event.at);
+        let graph: Graph = events.iter().collect();
+        is_certain(&graph, Stamp::from_ns(STEP), Stamp::from_ns(8 * STEP))
+    }
+
+    /// Thread 11 executes a program, and goes on as 10, whose former thread had its own span.
+    #[test]
+    fn the_context_of_a_thread_does_not_hold_behind_its_exec_under_another_number() {
+        // A record may show the new number before the exec's own record does.
+        for first_by_the_new_number in ["", "170 c1 leader waking other"] {
+            let trace = wakepath_scenario::text::parse(&format!(
+                "thread leader tid=10
+                 thread worker tid=11 tgid=10
+                 thread other tid=20 blocked
+                 0 c0 idle started
+                 0 c0 idle switch leader
+                 0 c1 idle switch worker
+                 50 c0 leader context b/b
+                 60 c0 leader exit
+                 61 c0 leader switch idle dead
+                 100 c1 worker context a/a
+                 100 c1 worker switch idle blocked call=35:0
+                 150 c1 idle switch worker
+                 {first_by_the_new_number}
+                 200 c1 leader exec other from=worker
+                 300 c1 leader switch idle blocked call=35:0
+                 400 c1 idle switch leader
+                 500 c1 leader stopped",
+            ));
+            let recorded = read(&trace.expect("a trace").events);
+            let worker = recorded.with_tid(Tid(11))[0];
+            let readings: Vec<_> = readings(&recorded, worker).collect();
+            let span = readings[0].1;
+            assert!(matches!(span, Said::Span { .. }), "{readings:?}");
+            let at = Stamp::from_ns;
+            assert_eq!(readings, [(at(100), span), (at(200), Said::Unknown)], "{first_by_the_new_number}");
+            let holds = holds(&recorded.graph, worker, &readings, &[]);
+            let behind: Vec<_> =
+                holds.iter().filter(|hold| hold.to > at(200)).map(|hold| hold.said).collect();
+            assert!(!behind.is_empty() && behind.iter().all(|said| *said == Said::Unknown), "{holds:?}");
+            assert!(holds.iter().any(|hold| hold.said == span && hold.to == at(150)), "{holds:?}");
+        }
+    }
+
+    #[test]
+    fn a_context_holds_behind_losses_that_ended_before_and_those_of_sockets_and_disk_requests() {
+        use LostRecords::{Any, DiskRequests, Sockets};
+        for (losses, expected) in [
+            (&[][..], true),
+            // It would have been recorded at the next event.
+            (&[(Any, 2, 3)], true),
+            (&[(Any, 7, 9)], false),
+            (&[(Sockets, 7, 9)], true),
+            (&[(Any, 2, 3), (Sockets, 7, 9)], true),
+            (&[(Any, 2, 3), (DiskRequests, 7, 9)], true),
+            (&[(Any, 2, 3), (Any, 7, 9)], false),
+        ] {
+            assert_eq!(holds_behind(losses), expected, "{losses:?}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The offset of the clock behind a process's spans.
+
+use super::*;
+use crate::testing::made;
+
+const MS: u64 = 1_000_000;
+
+/// A thread that works for `count` spans, each from 1 ms after its beginning to 1 ms before its end; the spans are stamped by a clock that is
+/// `ahead` ms ahead and gains `drift` ms in each span.
+fn clocks(ahead: i64, drift: i64, count: u64) -> Vec<SpanClock> {
+    let mut host = String::from(
+        "host web3 realtime=1000000000\nthread a tid=10\n0 c0 idle started\n0 c0 idle switch a\n",
+    );
+    let mut spans = String::from("service s\n");
+    for (nth, digit) in (0..count).zip("123456789abcdef".chars()) {
+        let from = (10 + 20 * nth) * MS;
+        for at in [from + MS, from + 9 * MS] {
+            host += &format!("{at} c0 a context {digit}/{digit}\n{at} c0 a waking a\n");
+        }
+        host += &format!("{0} c0 a context none\n{0} c0 a waking a\n", from + 9 * MS + 1);
+        let wall = |at: u64| (1_000 * MS + at).wrapping_add_signed((ahead + drift * nth as i64) * MS as i64);
+        spans += &format!("{digit}/{digit} {}..{}\n", wall(from), wall(from + 10 * MS));
+    }
+    let end = (20 + 20 * count) * MS;
+    host += &format!("{end} c0 a switch idle blocked\n{end} c0 idle stopped\n");
+    made(&host, &spans).joined().contexts.clocks
+}
+
+#[test]
+fn a_clock_that_is_ahead_or_behind_is_known_to_the_millisecond_that_threads_leave() {
+    for (ahead, drift, early, late, is_off) in [
+        (0, 0, 0, 0, false),
+        (5, 0, 10, 0, true),
+        (-5, 0, 0, 10, true),
+        (1, 0, 0, 0, false),
+        (0, 1, 8, 0, true),
+    ] {
+        let clocks = clocks(ahead, drift, 10);
+        let [clock] = clocks.as_slice() else { panic!("one process: {clocks:?}") };
+        assert_eq!((clock.process, clock.service, clock.spans), (Tid(10), ServiceIndex(0), 10));
+        assert_eq!(clock.comm, Some(Comm::new(b"a")));
+        assert_eq!((clock.early, clock.late), (early, late), "{ahead} {drift}: {clock:?}");
+        assert_eq!(clock.is_off(), is_off, "{ahead} {drift}: {clock:?}");
+        for (offset, nth) in clock.offsets.iter().zip([0, 4, 9]) {
+            let truth = (ahead + drift * nth) * MS as i64;
+            let most = offset.most_ns.expect("both bounds");
+            assert!(offset.least_ns <= truth + MS as i64 && truth - MS as i64 <= most, "{offset:?} {truth}");
+            assert!(most - offset.least_ns < 6 * MS as i64, "{offset:?}");
+        }
+        assert_eq!(clock.offsets.len(), 3);
+    }
+}
+
+#[test]
+fn a_clock_is_said_to_be_behind_with_eight_spans_or_more_and_ahead_with_any() {
+    for (ahead, count, expected) in [(5, 1, true), (-5, 7, false), (-5, 8, true)] {
+        assert_eq!(clocks(ahead, 0, count)[0].is_off(), expected, "{ahead} {count}");
+    }
+}
+
+#[test]
+fn a_clock_is_off_by_more_than_a_millisecond() {
+    let clock = |least_ns, most_ns| SpanClock {
+        process: Tid(1),
+        comm: None,
+        service: ServiceIndex(0),
+        spans: 8,
+        early: 0,
+        late: 0,
+        offsets: vec![
+            SpanOffset { at: Stamp::MIN, least_ns: 0, most_ns: None },
+            SpanOffset { at: Stamp::MIN, least_ns, most_ns },
+        ],
+    };
+    let ms = MS as i64;
+    for (least, most, expected) in [
+        (ms, None, false),
+        (ms + 1, None, true),
+        (-5 * ms, Some(-ms), false),
+        (-5 * ms, Some(-ms - 1), true),
+        (-5 * ms, Some(5 * ms), false),
+    ] {
+        assert_eq!(clock(least, most).is_off(), expected, "{least} {most:?}");
+    }
+    assert_eq!(distance(Stamp::from_ns(7), Stamp::from_ns(5)), -2);
+    assert_eq!(distance(Stamp::from_ns(0), Stamp::from_ns(u64::MAX)), i64::MAX);
+}

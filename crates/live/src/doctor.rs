@@ -1,0 +1,18 @@
+//! The abilities of this machine with these rights.
+
+use wakepath_collect::Verdict as Found;
+use wakepath_engine::doctor::{Check, Verdict};
+
+/// Tries all steps of a default recording, and leaves nothing running.
+pub fn examine() -> Vec<Check> {
+    let tried = wakepath_collect::examine(&wakepath_collect::Options::default()).into_iter();
+    tried.map(|check| Check { what: check.what, verdict: verdict(check.verdict) }).collect()
+}
+
+fn verdict(found: Found) -> Verdict {
+    match found {
+        Found::Works(detail) => Verdict::Works(detail),
+        Found::Lacking { why, consequence, hint } => Verdict::Lacking { why, consequence, hint },
+        Found::Blocking { why, hint } => Verdict::Blocking { why, hint },
+    }
+}

@@ -1,0 +1,132 @@
+//! A drill-down's errors.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use wakepath_collect::{EndReason, Error as CollectError};
+use wakepath_distribution::Peak;
+use wakepath_drilldown::{EventError, ParameterError};
+use wakepath_functions::{KernelCodeError, PythonError};
+
+use super::save::ResumeError;
+use crate::latency::LiveLatencyError;
+
+/// The error of a drill-down that could not begin or go on.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum DrillError {
+    #[error(transparent)]
+    Target(#[from] LiveLatencyError),
+    #[error(transparent)]
+    Collect(#[from] CollectError),
+    #[error(transparent)]
+    Parameters(#[from] ParameterError),
+    #[error("cannot read the memory of process {pid}: {source}")]
+    Memory { pid: u32, source: std::io::Error },
+    #[error(
+        "`{0}` is not a function of a program: a drill-down needs FILE:FUNCTION, kernel:FUNCTION or python:FUNCTION"
+    )]
+    NotAFunction(String),
+    #[error("`{target}` matches {count} functions: a drill-down has one")]
+    Several { target: String, count: usize },
+    #[error("process {pid} has not mapped {}, where `{function}` is", .file.display())]
+    NotMapped { pid: u32, function: String, file: PathBuf },
+    #[error(
+        "calls of Go cannot be measured by stubs: its runtime looks at the return addresses on its stacks"
+    )]
+    StubsInGo,
+    #[error("calls of the kernel cannot be measured by stubs")]
+    StubsInKernel,
+    #[error("calls of Python's functions cannot be measured by stubs")]
+    StubsInPython,
+    #[error(transparent)]
+    Python(#[from] PythonError),
+    #[error(
+        "`{target}` was not called in {}, in which functions of Python were called {called} times{}",
+        seconds(*.elapsed), among(.similar)
+    )]
+    NotCalledInPython { target: String, elapsed: Duration, called: u64, similar: Vec<String> },
+    #[error("`{target}` is the name of several functions of Python: {}", .found.iter().map(|one| one.escape_debug().to_string()).collect::<Vec<_>>().join(", "))]
+    SeveralOfPython { target: String, found: Vec<String> },
+    #[error(transparent)]
+    Kernel(#[from] KernelCodeError),
+    #[error(
+        "the code of {} lets exceptions pass, and no unwinder is found that could be given a table for stubs",
+        .file.display()
+    )]
+    StubsBelowExceptions { file: PathBuf },
+    #[error("`{0}` never returns, so that its calls have no latency")]
+    NeverReturns(String),
+    #[error(
+        "`{target}` was not called in {}; a call that had begun before is not seen{}",
+        seconds(*.elapsed), .notes.iter().map(|note| format!("; {note}")).collect::<String>()
+    )]
+    NotCalled { target: String, elapsed: Duration, notes: Vec<String> },
+    #[error("no phase of the program began in {}: `{begins}` was not called", seconds(*.elapsed))]
+    NoPhase { begins: String, elapsed: Duration },
+    #[error(
+        "`{function}` is a function of the kernel, which is probed at its callers, so that its arguments are not known"
+    )]
+    HandOverInKernel { function: String },
+    #[error("`{function}` is a function of Python, whose arguments are not in registers")]
+    HandOverInPython { function: String },
+    #[error("argument {argument} of `{function}` is in no register: those from 1 to {most} are")]
+    NoRegister { function: String, argument: u32, most: usize },
+    #[error("`{by}` was not called in {}, so that it handed no request over", seconds(*.elapsed))]
+    NotHandedOver { by: String, elapsed: Duration },
+    #[error("`{by}` was called {submitted} times in {}, but never within a call of `{within}`", seconds(*.elapsed))]
+    HandedOverElsewhere { by: String, within: String, submitted: u64, elapsed: Duration },
+    #[error("argument {argument} of `{by}` was 0 in each of its {null} calls in {}: it is no request", seconds(*.elapsed))]
+    NullRequests { by: String, argument: u32, null: u64, elapsed: Duration },
+    #[error(
+        "`{by}` handed {handed_over} requests over in {} by its argument {argument}, and `{target}` was called {others} times, \
+         but argument {request} of it was none of them", seconds(*.elapsed)
+    )]
+    NoneBegan {
+        by: String,
+        argument: u32,
+        handed_over: u64,
+        target: String,
+        request: u32,
+        others: u64,
+        elapsed: Duration,
+    },
+    #[error(
+        "`{target}` was called, but did not return in {}: {open} {} open, and a latency is known at the return alone",
+        seconds(*.elapsed), if *.open == 1 { "call is" } else { "calls are" }
+    )]
+    NotReturned { target: String, open: usize, elapsed: Duration },
+    #[error(
+        "{} after {}, in which `{target}` returned {calls} of the {wanted} times by which its peaks are found",
+        ended_by(*.reason), seconds(*.elapsed)
+    )]
+    EndedBefore { target: String, calls: u64, wanted: u64, elapsed: Duration, reason: EndReason },
+    #[error(
+        "process {pid} unloaded {}, where `{target}` is, after {}, in which it returned {calls} times",
+        .file.display(), seconds(*.elapsed)
+    )]
+    Unloaded { pid: u32, target: String, file: PathBuf, calls: u64, elapsed: Duration },
+    #[error("`{target}` has {} peaks; there is no peak {asked}", .peaks.len())]
+    NoSuchPeak { target: String, asked: usize, peaks: Vec<Peak> },
+    #[error("the search contradicts itself: {0}")]
+    Event(#[from] EventError),
+    #[error("the search cannot go on: {0}")]
+    Resume(#[from] ResumeError),
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+fn among(similar: &[String]) -> String {
+    let names: Vec<_> = similar.iter().map(|name| name.escape_debug().to_string()).collect();
+    if names.is_empty() { String::new() } else { format!("; among them: {}", names.join(", ")) }
+}
+
+fn ended_by(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Ended => "the process ended",
+        EndReason::Interrupted => "you stopped the search",
+        EndReason::Duration | EndReason::OutOfRoom => "the time of -d was over",
+    }
+}

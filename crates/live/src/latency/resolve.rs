@@ -1,0 +1,187 @@
+//! Finds a target's functions, disks and calls on this machine.
+
+use std::path::Path;
+
+use wakepath_collect::{Counted, calibrate};
+use wakepath_engine::latency::TargetError;
+use wakepath_engine::latency::target::{LockKind, MAX_LISTED, Target, matching_calls};
+use wakepath_event::Call;
+use wakepath_functions::{Finder, Probe, ProbeMethod, Return};
+
+use super::error::LiveLatencyError;
+use super::kernel::kernel_functions;
+use super::target::LiveTarget;
+use super::{AllowedProbes, LatencySource};
+
+/// The targets for `text`: one, or several for a pattern.
+pub(super) fn resolve(
+    text: &str,
+    disks: &[(String, u32)],
+    processes: &[u32],
+    allowed: AllowedProbes,
+) -> Result<Vec<LiveTarget>, LiveLatencyError> {
+    let one = |source, counted| Ok(vec![LiveTarget::new(text, source, counted)]);
+    match Target::parse(text)? {
+        Target::RunQueue => one(LatencySource::CpuWaits, Counted::RunQueue),
+        Target::Lock(None) => Ok([LockKind::User, LockKind::Kernel].map(LiveTarget::lock).to_vec()),
+        Target::Lock(Some(kind)) => Ok(vec![LiveTarget::lock(kind)]),
+        Target::Disk(None) => one(LatencySource::DiskRequests, Counted::Disk(None)),
+        Target::Disk(Some(name)) => match disks.iter().find(|(disk, _)| disk == name) {
+            Some(&(_, number)) => one(LatencySource::DiskRequests, Counted::Disk(Some(number))),
+            None => {
+                let there = disks.iter().map(|(disk, _)| format!("disk:{disk}")).take(MAX_LISTED).collect();
+                Err(TargetError::Absent { target: text.to_owned(), place: "on this machine", there }.into())
+            }
+        },
+        Target::SystemCall(pattern) => {
+            let calls = matching_calls("syscall", &pattern, Counted::Call)?.into_iter();
+            let instead = Call::made_instead_of(pattern.as_str());
+            let target = |(name, counted)| LiveTarget {
+                notes: instead.map(|made| made_instead(pattern.as_str(), made)).into_iter().collect(),
+                ..LiveTarget::new(name, LatencySource::Calls, counted)
+            };
+            Ok(calls.map(target).collect())
+        }
+        Target::Blocked(_) | Target::Segment(_) | Target::Span(_) => {
+            Err(LiveLatencyError::OnlyRecorded(text.to_owned()))
+        }
+        Target::KernelFunction(pattern) => kernel_functions(&pattern),
+        Target::Function if !text.contains(':') => Err(TargetError::NotATarget(text.to_owned()).into()),
+        Target::Function => user_functions(text, processes, allowed),
+    }
+}
+
+/// The functions for `text`, for probes on these processes, or on all if there are none.
+pub(crate) fn user_functions(
+    text: &str,
+    processes: &[u32],
+    allowed: AllowedProbes,
+) -> Result<Vec<LiveTarget>, LiveLatencyError> {
+    let target = wakepath_functions::Target::parse(text)?;
+    let mut finder = Finder::new(processes);
+    if allowed.no_exceptions {
+        finder = finder.without_exceptions();
+    }
+    let found = finder.find(&target)?;
+    let several = found.functions.len() > 1;
+    let mut probed = Vec::new();
+    for function in found.functions {
+        let slow = slow_part(&function.probe);
+        if let Some(what) = slow.filter(|_| !allowed.slow_probes) {
+            let calibration = calibrate(&function.probe);
+            return Err(LiveLatencyError::Slow {
+                name: function.readable,
+                file: function.shown.display().to_string(),
+                what,
+                per_call_ns: calibration.map(|found| found.per_call_ns),
+            });
+        }
+        let name = if several { format!("{}:{}", target.file, function.readable) } else { text.to_owned() };
+        probed.push(LiveTarget {
+            file: Some(function.shown.clone()),
+            notes: function.notes.iter().map(ToString::to_string).collect(),
+            function: Some(function.clone()),
+            ..LiveTarget::new(name, LatencySource::Calls, Counted::Function(function.probe))
+        });
+    }
+    if let Some(first) = probed.first_mut() {
+        first.notes.extend(found.refused.iter().map(ToString::to_string));
+    }
+    Ok(probed)
+}
+
+/// The note about a call that today's C library does not make.
+fn made_instead(name: &str, made: &str) -> String {
+    format!("today's C library makes the system call {made} in {name}(): syscall:{made} counts it")
+}
+
+/// The part of a function that the kernel has to single-step.
+const fn slow_part(probe: &Probe) -> Option<&'static str> {
+    match (probe.method, &probe.returns) {
+        (ProbeMethod::SingleStepped, _) => Some("its first instruction"),
+        (_, Return::AtInstructions(_)) => Some("its return instructions"),
+        _ => None,
+    }
+}
+
+/// This machine's disks and their numbers, as the kernel packs them.
+pub(super) fn disks(folder: &Path) -> Vec<(String, u32)> {
+    let mut disks: Vec<_> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let number = std::fs::read_to_string(entry.path().join("dev")).ok()?;
+            let (major, minor) = number.trim_end().split_once(':')?;
+            let number = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
+            Some((entry.file_name().into_string().ok()?, number))
+        })
+        .collect();
+    disks.sort();
+    disks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_what_they_are_called() {
+        let disks = [(String::from("sda"), 8 << 20), (String::from("vda"), 252 << 20)];
+        for (text, expected) in [
+            ("runqueue", vec![("runqueue", Counted::RunQueue)]),
+            ("disk", vec![("disk", Counted::Disk(None))]),
+            ("lock", vec![("lock:user", Counted::UserLock), ("lock:kernel", Counted::KernelLock)]),
+            ("lock:kernel", vec![("lock:kernel", Counted::KernelLock)]),
+            ("disk:vda", vec![("disk:vda", Counted::Disk(Some(252 << 20)))]),
+            ("syscall:read", vec![("syscall:read", Counted::Call(0))]),
+            (
+                "syscall:f*sync",
+                vec![("syscall:fsync", Counted::Call(74)), ("syscall:fdatasync", Counted::Call(75))],
+            ),
+            (
+                "syscall:*stat",
+                vec![
+                    ("syscall:stat", Counted::Call(4)),
+                    ("syscall:fstat", Counted::Call(5)),
+                    ("syscall:lstat", Counted::Call(6)),
+                    ("syscall:ustat", Counted::Call(136)),
+                    ("syscall:newfstatat", Counted::Call(262)),
+                    ("syscall:cachestat", Counted::Call(451)),
+                ],
+            ),
+            ("syscall:stat", vec![("syscall:stat", Counted::Call(4))]),
+        ] {
+            let found = resolve(text, &disks, &[], AllowedProbes::default())
+                .unwrap_or_else(|error| panic!("{text}: {error}"));
+            let found: Vec<_> =
+                found.iter().map(|target| (target.name.as_str(), target.counted.clone())).collect();
+            assert_eq!(found, expected, "{text}");
+        }
+        let notes = |text| {
+            let found = resolve(text, &disks, &[], AllowedProbes::default()).expect(text);
+            found.into_iter().flat_map(|target| target.notes).collect::<Vec<_>>()
+        };
+        let instead =
+            "today's C library makes the system call newfstatat in lstat(): syscall:newfstatat counts it";
+        assert_eq!(notes("syscall:lstat"), [instead]);
+        assert_eq!(
+            [notes("syscall:newfstatat"), notes("syscall:*stat"), notes("syscall:read")].concat(),
+            [""; 0]
+        );
+        for (text, expected) in [
+            ("disk:sdb", "there is no `disk:sdb` on this machine; available: `disk:sda` and `disk:vda`"),
+            (
+                "syscall:fsyncs",
+                "there is no `syscall:fsyncs`; similar: `syscall:fsync`, `syscall:sync`, `syscall:msync` and `syscall:syncfs`",
+            ),
+            ("syscall:zzz*", "there is no `syscall:zzz*`"),
+            ("lock:futex", "there is no `lock:futex`; similar: `lock:user` and `lock:kernel`"),
+            ("blocked:read", "`blocked:read` is counted only in a recording"),
+            ("nothing", "`nothing` is not a target"),
+        ] {
+            let error = resolve(text, &disks, &[], AllowedProbes::default()).expect_err(text);
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+}
