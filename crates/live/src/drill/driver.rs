@@ -10,6 +10,7 @@ mod phases;
 pub(super) mod python;
 mod sample;
 mod stubs;
+mod table;
 mod ticks;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -21,12 +22,10 @@ use wakepath_collect::{
 };
 use wakepath_drilldown::{
     Cause, Drilldown, Effect, Event, EventError, FunctionId, LatencyRange, Measurement, NodeId, ProbeCost,
-    Refusal, RootCause, SiteId, Status, StopReason,
+    Refusal, RootCause, Status, StopReason,
 };
 use wakepath_engine::drill::{DrillFunction, DrilledNode, Queued};
-use wakepath_functions::{
-    Probe, ProbeMethod, ProcessCode, ProcessFunction, ProcessSite, Python, Return, Runtime,
-};
+use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, Python, Return, Runtime};
 use wakepath_symbols::{Boot, Found, Kept, Symbols};
 
 use drift::drift;
@@ -34,6 +33,7 @@ use kernel::{KernelOfSearch, is_kernel};
 use peaks::{PeakSearch, since};
 use python::{PythonOfSearch, is_python};
 use stubs::StubsOfSearch;
+use table::{FunctionTable, Key, Known};
 use ticks::Ticks;
 
 use super::{DrillError, DrillProgress, DrillQuery};
@@ -50,38 +50,6 @@ const TOO_DEAR: u64 = 8;
 /// Fewer calls in a call of f0 are no loop: if their probes matter, the votes are in doubt.
 const MANY_CALLS: u64 = 16;
 
-/// A numbered function.
-enum Known {
-    Probed(Box<ProcessFunction>),
-    Refused { name: String, file: String, why: String },
-}
-
-impl Known {
-    fn shown(&self) -> DrillFunction {
-        match self {
-            Self::Probed(found) => DrillFunction {
-                name: found.function.readable.clone(),
-                file: found.function.shown.clone(),
-                address: found.function.address,
-                refused: None,
-            },
-            Self::Refused { name, file, why } => DrillFunction {
-                name: name.clone(),
-                file: file.into(),
-                address: 0,
-                refused: Some(why.clone()),
-            },
-        }
-    }
-}
-
-/// A function's identity: its address in the process, or its name where it has no probes.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Key {
-    At(u64),
-    Named(String, String),
-}
-
 /// The effects' executor, and its state.
 pub(super) struct Driver<'obj> {
     pid: u32,
@@ -90,11 +58,7 @@ pub(super) struct Driver<'obj> {
     allowed: AllowedProbes,
     /// The number of calls within the peak for a decision.
     wanted: u64,
-    /// By number.
-    functions: Vec<Known>,
-    numbers: HashMap<Key, FunctionId>,
-    /// The functions' call sites.
-    sites: HashMap<(FunctionId, SiteId), ProcessSite>,
+    functions: FunctionTable,
     /// The stubs in the process that measure calls, where allowed.
     stubs: Option<StubsOfSearch>,
     /// The probed places in the kernel's code.
@@ -161,9 +125,7 @@ impl<'obj> Driver<'obj> {
             code,
             allowed: query.allowed,
             wanted: query.parameters.decision_calls,
-            functions: vec![Known::Probed(Box::new(f0))],
-            numbers: HashMap::new(),
-            sites: HashMap::new(),
+            functions: FunctionTable::new(f0),
             stubs: query.allowed.stubs.then(StubsOfSearch::default),
             kernel: KernelOfSearch::default(),
             python: None,
@@ -230,7 +192,7 @@ impl<'obj> Driver<'obj> {
     fn line(&self, node: NodeId, symbols: &mut Symbols) -> Option<(String, u32)> {
         let called = self.search.nodes.get(&node)?;
         let caller = self.search.nodes.get(&called.parent?)?.function?;
-        let Known::Probed(function) = self.functions.get(caller.0 as usize)? else { return None };
+        let Known::Probed(function) = self.functions.get(caller)? else { return None };
         if is_python(function) {
             return self.python_line(node);
         }
@@ -319,10 +281,11 @@ impl<'obj> Driver<'obj> {
             .iter()
             .filter_map(|node| Some(self.search.nodes.get(&node.parent)?.function?.0));
         let probed: BTreeSet<u32> = self.probed.iter().copied().chain(callers).collect();
-        let probed = probed.into_iter().filter_map(|number| match self.functions.get(number as usize)? {
-            Known::Probed(found) if !is_python(found) => Some(&**found),
-            _ => None,
-        });
+        let probed =
+            probed.into_iter().filter_map(|number| match self.functions.get(FunctionId(number))? {
+                Known::Probed(found) if !is_python(found) => Some(&**found),
+                _ => None,
+            });
         // `ended` sees the end of a process.
         Some(self.code.moved(probed).ok()??.function.shown.clone())
     }
@@ -498,11 +461,11 @@ impl<'obj> Driver<'obj> {
         if self.is_stubbed(node) {
             return self.stub_cost();
         }
-        let of = |function: usize| match self.functions.get(function)? {
+        let of = |function: FunctionId| match self.functions.get(function)? {
             Known::Probed(found) => *self.costs.get(&kind(&found.function.probe))?,
             Known::Refused { .. } => None,
         };
-        of(self.search.nodes.get(&node)?.function?.0 as usize).or_else(|| of(0))
+        of(self.search.nodes.get(&node)?.function?).or_else(|| of(FunctionId(0)))
     }
 
     /// A path whose last function calls another too often for its probes ends in that loop.
@@ -522,6 +485,6 @@ impl<'obj> Driver<'obj> {
 
     fn name(&self, node: NodeId) -> Option<String> {
         let function = self.search.nodes.get(&node)?.function?;
-        Some(self.functions.get(function.0 as usize)?.shown().name)
+        Some(self.functions.get(function)?.shown().name)
     }
 }

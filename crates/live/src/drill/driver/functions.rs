@@ -15,13 +15,7 @@ const NEGLIGIBLE: u64 = 64;
 impl Driver<'_> {
     /// A function's number.
     pub(super) fn number(&mut self, key: Key, function: impl FnOnce() -> Known) -> FunctionId {
-        if let Some(&number) = self.numbers.get(&key) {
-            return number;
-        }
-        let number = FunctionId(self.functions.len() as u32);
-        self.functions.push(function());
-        self.numbers.insert(key, number);
-        number
+        self.functions.number(key, function)
     }
 
     pub(super) fn number_of(&mut self, found: Box<ProcessFunction>) -> FunctionId {
@@ -55,7 +49,7 @@ impl Driver<'_> {
 
     /// A function's call sites.
     pub(super) fn find_sites(&mut self, function: FunctionId) -> Result<Vec<Site>, NoSites> {
-        let Some(Known::Probed(caller)) = self.functions.get(function.0 as usize) else {
+        let Some(Known::Probed(caller)) = self.functions.get(function) else {
             return Err(NoSites::Refused(Refusal::Unsafe));
         };
         if is_park(caller) || KernelCode::is_scheduler(caller) {
@@ -110,12 +104,12 @@ impl Driver<'_> {
             };
             // A place in two parts of a function is listed twice.
             if !sites.iter().any(|known: &Site| known.id == id) {
-                self.sites.insert((function, id), site);
+                self.functions.add_site(function, id, site);
                 // A stub needs no probe on the callee.
                 let refused =
                     refused.filter(|it| *it != Refusal::SingleStep || !self.takes_stub(function, id));
                 if let (Some(refusal), Some(callee)) = (refused, kind.callee())
-                    && let Some(Known::Probed(callee)) = self.functions.get(callee.0 as usize)
+                    && let Some(Known::Probed(callee)) = self.functions.get(callee)
                 {
                     let callee = callee.clone();
                     self.leave_out(&callee, refusal);
@@ -155,7 +149,7 @@ impl Driver<'_> {
     /// A path that ends where Go parks a goroutine ends in a wait.
     pub(in crate::drill) fn with_park(&self, mut path: RootCause) -> RootCause {
         let last = path.path.last().and_then(|last| self.search.nodes.get(last)?.function);
-        if let Some(Known::Probed(last)) = last.and_then(|last| self.functions.get(last.0 as usize))
+        if let Some(Known::Probed(last)) = last.and_then(|last| self.functions.get(last))
             && is_park(last)
         {
             path.blocked_ns = path.ns;

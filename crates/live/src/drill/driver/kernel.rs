@@ -80,7 +80,7 @@ impl Driver<'_> {
                 && let Some(&errno) = self.kernel.refused.get(&f0)
             {
                 let source = std::io::Error::from_raw_os_error(errno);
-                let name = self.functions[0].shown().name;
+                let name = self.functions.first().map_or_else(String::new, |f0| f0.shown().name);
                 return Err(CollectError::KernelProbe { name, source });
             }
         }
@@ -144,7 +144,7 @@ impl Driver<'_> {
         for node in self.search.measured.clone() {
             let caller = self.search.nodes.get(&node.parent).and_then(|parent| parent.function);
             let Some((number, Known::Probed(caller))) =
-                caller.and_then(|caller| Some((caller.0, self.functions.get(caller.0 as usize)?)))
+                caller.and_then(|caller| Some((caller.0, self.functions.get(caller)?)))
             else {
                 continue;
             };
@@ -160,10 +160,10 @@ impl Driver<'_> {
     fn places_of_node(&mut self, node: &MeasuredNode) -> Option<Placed> {
         let callee = node.callee?;
         let caller = self.search.nodes.get(&node.parent)?.function?;
-        let Some(Known::Probed(function)) = self.functions.get(caller.0 as usize) else { return None };
+        let Some(Known::Probed(function)) = self.functions.get(caller) else { return None };
         if !is_kernel(function) {
             // A system call: the program at all system calls knows it by its number.
-            if let Some(Known::Probed(target)) = self.functions.get(callee.0 as usize)
+            if let Some(Known::Probed(target)) = self.functions.get(callee)
                 && is_kernel(target)
                 && let Some(number) = self.code.kernel()?.number_of_system_call(target.address)
             {
@@ -173,9 +173,9 @@ impl Driver<'_> {
             }
             return None;
         }
-        let site = self.sites.get(&(caller, node.site))?;
+        let site = self.functions.site(caller, node.site)?;
         let call = self.code.kernel()?.call_at(function.address, site.address)?.clone();
-        let Some(Known::Probed(target)) = self.functions.get(callee.0 as usize) else { return None };
+        let Some(Known::Probed(target)) = self.functions.get(callee) else { return None };
         let target = target.address;
         let Self { kernel, drill, .. } = self;
         let errno = |address: &u64| kernel.refused.get(address).copied();

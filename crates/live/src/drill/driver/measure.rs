@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use wakepath_collect::{
     DrillCall, DrillCounts, DrillEdge, DrillNode, DrillPlan, Error as CollectError, Signals,
 };
-use wakepath_drilldown::{CallRecord, Event, InterruptTime, Measurement, NodeId, NodeRecord, OwnTime};
+use wakepath_drilldown::{
+    CallRecord, Event, FunctionId, InterruptTime, Measurement, NodeId, NodeRecord, OwnTime,
+};
 use wakepath_engine::drill::DrilledNode;
 use wakepath_functions::{Operand, ProcessCallee, Return};
 
@@ -43,7 +45,7 @@ impl Driver<'_> {
         let new: Vec<u32> = numbers.into_iter().filter(|number| !self.probed.contains(number)).collect();
         let probes: Vec<_> = new
             .iter()
-            .filter_map(|&number| match self.functions.get(number as usize)? {
+            .filter_map(|&number| match self.functions.get(FunctionId(number))? {
                 Known::Probed(found) if !is_kernel(found) && !is_python(found) => {
                     Some((number, &found.function.probe))
                 }
@@ -54,7 +56,7 @@ impl Driver<'_> {
             self.costs.entry(kind(probe)).or_insert_with(|| wakepath_collect::calibrate(probe));
         }
         let below = new.iter().filter(|&&number| number != 0);
-        for found in below.filter_map(|&number| self.functions.get(number as usize)) {
+        for found in below.filter_map(|&number| self.functions.get(FunctionId(number))) {
             if let Known::Probed(found) = found
                 && is_stepped(found)
                 && !self.search.stepped.contains(&found.function.readable)
@@ -171,7 +173,7 @@ impl Driver<'_> {
             let caller = self.search.nodes.get(&node.parent).and_then(|parent| parent.function);
             let Some(caller) = caller.filter(|_| !self.is_stubbed(node.node)) else { continue };
             let frame = self.frame(caller, node.site);
-            let Some(site) = self.sites.get(&(caller, node.site)) else { continue };
+            let Some(site) = self.functions.site(caller, node.site) else { continue };
             let (function, returns_to) = (callee.0, site.returns_to);
             edges.push(DrillEdge { parent, function, returns_to, node: number, frame });
         }
@@ -206,7 +208,7 @@ impl Driver<'_> {
                 continue;
             };
             let (Some(site), Some(Known::Probed(function))) =
-                (self.sites.get(&(caller, node.site)), self.functions.get(caller.0 as usize))
+                (self.functions.site(caller, node.site), self.functions.get(caller))
             else {
                 continue;
             };

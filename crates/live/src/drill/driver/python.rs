@@ -343,7 +343,7 @@ impl Driver<'_> {
         let called = self.search.nodes.get(&node)?;
         let caller = self.search.nodes.get(&called.parent?)?.function?;
         let place = search.places.get(&(caller, called.site?))?;
-        let Known::Probed(function) = self.functions.get(caller.0 as usize)? else { return None };
+        let Known::Probed(function) = self.functions.get(caller)? else { return None };
         let code = search.codes.get(&function.address)?.as_ref()?;
         Some((base_name(&code.file), code.line_at(*place)?))
     }

@@ -94,7 +94,7 @@ impl Driver<'_> {
     fn find_loops(&mut self, caller: NodeId, addresses: &BTreeMap<u64, u64>) {
         for loops in self.search.dear.iter().filter(|(parent, ..)| *parent == caller) {
             let number = self.search.nodes.get(&loops.1).and_then(|known| known.function);
-            let function = number.and_then(|number| self.functions.get(number.0 as usize));
+            let function = number.and_then(|number| self.functions.get(number));
             let Some(Known::Probed(callee)) = function else { continue };
             let range = callee.address..callee.address.saturating_add(callee.function.size);
             if has_most(addresses, range) && !self.search.frequent.contains(loops) {

@@ -26,7 +26,7 @@ impl Driver<'_> {
     /// Whether a stub can be put at a function's call site.
     pub(super) fn takes_stub(&self, caller: FunctionId, site: SiteId) -> bool {
         let Some(stubs) = &self.stubs else { return false };
-        let Some(found) = self.sites.get(&(caller, site)) else { return false };
+        let Some(found) = self.functions.site(caller, site) else { return false };
         let is_known = |callee: &ProcessCallee| match callee {
             ProcessCallee::Function(callee) => {
                 !callee.function.names.iter().any(|name| wakepath_collect::needs_its_return_address(name))
@@ -38,7 +38,7 @@ impl Driver<'_> {
 
     /// A function's frame at a site.
     pub(super) fn frame(&mut self, caller: FunctionId, site: SiteId) -> Frame {
-        let Some(Known::Probed(function)) = self.functions.get(caller.0 as usize) else {
+        let Some(Known::Probed(function)) = self.functions.get(caller) else {
             return Frame::Unknown;
         };
         let Some(stubs) = &mut self.stubs else { return Frame::Unknown };
@@ -72,7 +72,7 @@ impl Driver<'_> {
             }
             let frame = self.frame(caller, node.site);
             let (Some(site), Some(Known::Probed(function))) =
-                (self.sites.get(&(caller, node.site)), self.functions.get(caller.0 as usize))
+                (self.functions.site(caller, node.site), self.functions.get(caller))
             else {
                 continue;
             };
@@ -118,7 +118,7 @@ impl Driver<'_> {
     fn refuse_dear(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         for node in self.search.measured.clone() {
-            let function = node.callee.and_then(|callee| self.functions.get(callee.0 as usize));
+            let function = node.callee.and_then(|callee| self.functions.get(callee));
             let Some(Known::Probed(callee)) = function else { continue };
             let callee = callee.clone();
             if self.is_stubbed(node.node) || !matches!(node.kind, SiteKind::Direct(_)) {
