@@ -1,6 +1,6 @@
 //! Recorded calls of a function: their latencies, and the waits in a peak's calls.
 
-mod of_goroutines;
+mod goroutines;
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -17,8 +17,8 @@ use crate::path::{answer, explain};
 use crate::requests::goroutine::path_of_windows;
 use crate::requests::{Parked, Traced};
 use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
-use of_goroutines::OfCalls;
-pub use of_goroutines::{Ender, EndersRequest};
+use goroutines::OfCalls;
+pub use goroutines::{Ender, EndersRequest};
 
 /// A question about calls.
 #[derive(Debug, Clone, PartialEq)]

@@ -186,7 +186,7 @@ pub fn is_meant(wanted: &[u8], path: &[u8]) -> bool {
         let outer = wanted.strip_suffix(b"/").unwrap_or(wanted);
         path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     };
-    match Unit::of_path(path) {
+    match Unit::from_cgroup_path(path) {
         _ if wanted.starts_with(b"/") => below(),
         Some(Unit::Container { id, .. }) => {
             wanted.len() >= 4 && wanted.starts_with(&id.as_bytes()[..id.len().min(wanted.len())])

@@ -164,7 +164,7 @@ impl<'a> Evidence<'a> {
 
     /// The site where a segment's thread began to wait, if its stack is known.
     pub(crate) fn segment_site(&self, segment: usize) -> Option<SiteId> {
-        self.stacks.of_segment(segment)?.site
+        self.stacks.segment_stack(segment)?.site
     }
 }
 

@@ -63,7 +63,7 @@ pub fn trace_with(text: &str, marks: &[EventKind]) -> Recorded {
 }
 
 fn recorded_of(events: &[Event]) -> Recorded {
-    Recorded::of_events("./wakepath.rec".into(), Host::default(), events)
+    Recorded::from_events("./wakepath.rec".into(), Host::default(), events)
 }
 
 /// Two threads wait for each other's locks, a third waits for `left` or `right`; a server is between requests, and

@@ -100,7 +100,7 @@ impl<'a> Graph<'a> {
             let Some(rest) = &next.transform else { continue };
             let transform: Option<Transform<Local, Reference>> = match next.way.len() {
                 1 => Some(edge.transform.clone().to_reference()),
-                _ => edge.transform.then(&rest.of_peer()),
+                _ => edge.transform.then(&rest.for_peer()),
             };
             let Some(transform) = transform else { continue };
             let error =

@@ -96,7 +96,7 @@ pub fn find_request(traced: &Traced, id: &str) -> Result<RequestIndex, RequestsE
         .transpose()?;
     let place: Option<usize> = place.map(|place| place.parse().map_err(|_| ill_formed())).transpose()?;
     let is_meant = |found: SpanId| ids.as_ref().is_none_or(|ids| ids.contains(&found));
-    let of_traces = traced.requests.of_traces(&traced.spans, &traces).iter();
+    let of_traces = traced.requests.spans_in_traces(&traced.spans, &traces).iter();
     let found: Vec<_> = of_traces.copied().filter(|&index| is_meant(traced.spans.span(index).id)).collect();
     // They are sorted by trace, and then by id.
     let trace_of = |index: &SpanIndex| traced.spans.span(*index).trace;
@@ -104,7 +104,7 @@ pub fn find_request(traced: &Traced, id: &str) -> Result<RequestIndex, RequestsE
     if count > 1 {
         return Err(RequestsError::Several { asked: trace.to_ascii_lowercase(), count });
     }
-    let mut requests: Vec<_> = found.iter().map(|&index| traced.requests.of_span(index)).collect();
+    let mut requests: Vec<_> = found.iter().map(|&index| traced.requests.containing(index)).collect();
     let Some(asked) = span else {
         // A trace means its first request; if that is not known, the longest.
         let first = requests.into_iter().min_by_key(|request| {

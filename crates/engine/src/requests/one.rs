@@ -247,7 +247,7 @@ fn next(joined: &Joined<'_>, request: RequestIndex, own: &[OwnTime], is_recorded
             || joined.connections.thread(part).is_some()
     };
     // A part in another service, with a known thread.
-    let part = own.first().map(|first| traced.requests.of_span(first.longest));
+    let part = own.first().map(|first| traced.requests.containing(first.longest));
     if let Some(part) = part.filter(|part| *part != request && is_joined(*part)) {
         return Next::Part(part);
     }

@@ -24,7 +24,7 @@ const MAX_PROBLEMS: usize = 5;
 pub fn spans(joined: &Joined<'_>, answer: &RequestAnswer) -> Vec<Span> {
     let root = joined.traced.root(answer.request);
     // No id in the trace is made again.
-    let known = joined.traced.requests.of_traces(&joined.traced.spans, &(root.trace..=root.trace));
+    let known = joined.traced.requests.spans_in_traces(&joined.traced.spans, &(root.trace..=root.trace));
     let mut taken: HashSet<SpanId> = known.iter().map(|&span| joined.traced.spans.span(span).id).collect();
     let mut places = 0..;
     let mut next_id = move || {

@@ -98,7 +98,7 @@ fn largest(screen: &mut Screen, answer: &PathAnswer, largest: &[usize]) {
         let mut line = Line::faint(format!("at {} for {took}  ", duration(at)));
         line.extend(describe(answer, segment));
         screen.wrapped(4, line);
-        stack(screen, "it waited in", answer.stacks.of_segment(number));
+        stack(screen, "it waited in", answer.stacks.segment_stack(number));
         for (id, wait) in Method::waits_above(answer.evidence(), segment) {
             let mut text =
                 format!("explains a wait of {}", wording::thread(answer.recorded, wait.thread, wait.to));
@@ -120,8 +120,8 @@ fn largest(screen: &mut Screen, answer: &PathAnswer, largest: &[usize]) {
                 }
             }
             screen.indented(4, text);
-            stack(screen, "it waited in", answer.stacks.of_wait(id));
-            stack(screen, "it was woken in", answer.stacks.of_waker(id));
+            stack(screen, "it waited in", answer.stacks.wait_stack(id));
+            stack(screen, "it was woken in", answer.stacks.waker_stack(id));
         }
     }
 }

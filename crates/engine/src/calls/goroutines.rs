@@ -76,7 +76,7 @@ impl<'t> OfCalls<'t> {
     fn request(&self, goroutine: GoroutineIndex, at: Stamp<Reference>) -> Option<RequestIndex> {
         let (traced, work) = self.work.as_ref()?;
         let (_, _, span) = work.between(&goroutine, at.minus(1), at).pop()?;
-        Some(traced.requests.of_span(span?))
+        Some(traced.requests.containing(span?))
     }
 
     /// The time in which goroutines did not run, by the goroutine that ended it.
