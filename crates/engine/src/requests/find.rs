@@ -32,7 +32,7 @@ pub(super) fn matching(traced: &Traced, query: &RequestsQuery) -> Result<Vec<Req
 }
 
 /// A query's requests if all have the same operation, the longest first.
-pub(super) fn of_one_operation(
+pub(super) fn matching_one_operation(
     traced: &Traced,
     query: &RequestsQuery,
 ) -> Result<Vec<RequestIndex>, RequestsError> {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     /// The services `a` to `c`, and their spans by service number, id, parent, kind and length: all in the same trace.
-    fn of_services(spans: &[(usize, &str, &str, u64, u64)]) -> Traced {
+    fn traced_services(spans: &[(usize, &str, &str, u64, u64)]) -> Traced {
         let of_service = |service: usize| {
             let own = spans.iter().filter(|(of, ..)| *of == service);
             let own: Vec<_> = own
@@ -274,7 +274,7 @@ mod tests {
         };
         // Two services gave the same identity, and a third service's call shares the identity of the request that answers it.
         let (server, client) = (2, 3);
-        let traced = of_services(&[
+        let traced = traced_services(&[
             (0, "1111", "", server, 50),
             (1, "1111", "", server, 30),
             (0, "22223", "1111", client, 20),
@@ -312,10 +312,10 @@ mod tests {
         let [of_a, of_b] = ["7777000000000000", "7777000000000000/1111000000000000/2"];
         assert_eq!(ids, [of_a, of_b, "7777000000000000/2222300000000000"]);
         // All the given digits belong to the same request's spans.
-        let one = of_services(&[(0, "1111", "", server, 50), (0, "1112", "1111", client, 20)]);
+        let one = traced_services(&[(0, "1111", "", server, 50), (0, "1112", "1111", client, 20)]);
         assert_eq!(found(&one, "7777/1110"), "no request has the id `7777/1110`");
         assert_eq!(found(&one, "7777/1111"), "a 50");
-        let many = of_services(&[(0, "33331", "", server, 50), (0, "33332", "33331", client, 20)]);
+        let many = traced_services(&[(0, "33331", "", server, 50), (0, "33332", "33331", client, 20)]);
         assert_eq!(found(&many, "7777/3333"), "a 50");
     }
 }

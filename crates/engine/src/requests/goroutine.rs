@@ -20,7 +20,7 @@ const MAX_SPANS: usize = 1024;
 
 /// A request's goroutine: facts beside the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OfGoroutine {
+pub struct RequestGoroutine {
     /// The number, in its process, of the goroutine in which the request began.
     pub number: u64,
     /// For each path segment, the number of the goroutine that ran or waited.
@@ -103,7 +103,7 @@ pub(super) fn path_of<'r>(
     let named =
         |ParkedBy { reason, total_ns, times, by }| Parked { reason, total_ns, times, ended_by: most(by) };
     let parked = parked_by(recorded, goroutines, &windows, other).into_iter().map(named).collect();
-    let of_goroutine = OfGoroutine { number: number(goroutine), segments, parked, spans_left_out };
+    let of_goroutine = RequestGoroutine { number: number(goroutine), segments, parked, spans_left_out };
     let answer = answer(recorded, found.path, question(traced, request, true), &mut code_names(recorded));
     Some(RequestPath::new(answer, blame, Some(of_goroutine), joined.disk(request)))
 }

@@ -181,8 +181,8 @@ fn doubts(screen: &mut Screen, answer: &PathAnswer) {
         let [from, to] = [loss.from, loss.to].map(|at| duration(at.since(head.origin)));
         let what = match (loss.reported, loss.count) {
             (false, _) => String::from("a task switch"),
-            (true, 0) => format!("an unknown number of records{}", wording::of_records(loss.records)),
-            (true, records) => format!("{}{}", count(records, "record"), wording::of_records(loss.records)),
+            (true, 0) => format!("an unknown number of records{}", wording::lost_kind(loss.records)),
+            (true, records) => format!("{}{}", count(records, "record"), wording::lost_kind(loss.records)),
         };
         let cpu = if loss.cpu == wakepath_event::Cpu::UNKNOWN {
             String::from("an unknown CPU")
