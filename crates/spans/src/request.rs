@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_circle_the_first_span_loses_its_parent_and_no_other() {
+    fn the_first_span_of_each_circle_loses_its_parent_and_no_other_does() {
         let cut = |parents: &[Option<u32>]| {
             let mut parents: Vec<_> = parents.iter().map(|parent| parent.map(SpanIndex)).collect();
             let (circles, in_circles) = cut_circles(&mut parents);
