@@ -50,7 +50,7 @@ pub(crate) fn locations(name: &FileName, processes: &[u32]) -> Result<Vec<FileLo
         let mappings = mappings.map_err(|error| LibraryError::Process { pid, source: error.into() })?;
         for mapping in mappings.iter().filter(|it| it.path().is_some_and(|path| is_meant(&wanted, path))) {
             if seen.insert(mapping.file) {
-                mapped.insert(mapped_file(pid, mapping));
+                mapped.insert(mapped_location(pid, mapping));
             }
         }
     }
@@ -110,7 +110,7 @@ pub(crate) fn code_files(process: &Process) -> Result<Vec<Mapping>, Error> {
 
 /// The way to a mapped file: by its own path if that leads there from here, else by the process's root, else, if it was
 /// deleted or replaced, by the mapping itself.
-pub(crate) fn mapped_file(pid: u32, mapping: &Mapping) -> FileLocation {
+pub(crate) fn mapped_location(pid: u32, mapping: &Mapping) -> FileLocation {
     let (root, shown) = (root_of(pid), mapping.path().unwrap_or(Path::new("")).to_owned());
     let inside = root.join(shown.strip_prefix("/").unwrap_or(&shown));
     let is_it = |path: &Path| path.metadata().is_ok_and(|found| found.ino() == mapping.file.2);
@@ -205,7 +205,7 @@ mod tests {
 
     use wakepath_process::{Mapping, Process, path_through, root_of};
 
-    use super::{code_files, is_called, libraries, locations, mapped_file, on_path, unambiguous_files};
+    use super::{code_files, is_called, libraries, locations, mapped_location, on_path, unambiguous_files};
     use crate::loader_cache::X86_64;
     use crate::loader_cache::tests::cache;
     use crate::target::FileName;
@@ -380,7 +380,7 @@ mod tests {
             let mark = if deleted { " (deleted)" } else { "" };
             let line = format!("1000-2000 r-xp 00000000 00:00 {inode} {}{mark}", path.display());
             let mapping = Mapping::parse(line.as_bytes()).unwrap();
-            let found = mapped_file(here, &mapping);
+            let found = mapped_location(here, &mapping);
             assert_eq!(found.shown, path);
             (found.open, found.root)
         };
