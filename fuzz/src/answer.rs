@@ -121,7 +121,7 @@ fn calls_of(recorded: &Recorded, which: Which) {
 
 /// Reads events without a directory.
 fn read(events: &[Event]) -> Recorded {
-    Recorded::of_events("fuzz.rec".into(), Host::default(), events)
+    Recorded::from_events("fuzz.rec".into(), Host::default(), events)
 }
 
 /// The documents about the whole recording, as scripts read them.

@@ -33,7 +33,7 @@ pub fn check(input: &[u8]) {
     let of_requests: usize = requests.requests.iter().map(|request| request.spans.len()).sum();
     assert_eq!(of_requests, spans.spans.len(), "each span is of one request");
     let every = TraceId([0; 16])..=TraceId([0xff; 16]);
-    let by_id = requests.of_traces(&spans, &every);
+    let by_id = requests.spans_in_traces(&spans, &every);
     assert_eq!(by_id.len(), spans.spans.len());
     let id = |span| (spans.span(span).trace, spans.span(span).id);
     assert!(by_id.is_sorted_by_key(|span| id(*span)), "by identity");
@@ -44,17 +44,17 @@ pub fn check(input: &[u8]) {
     assert!(identities.is_sorted_by(|a, b| a < b), "each identity once of a service");
     for (index, span) in spans.iter() {
         assert!(span.to >= span.from && span.parent != Some(span.id));
-        let of_span = requests.request(requests.of_span(index));
+        let of_span = requests.request(requests.containing(index));
         assert!(of_requests > 1000 || of_span.spans.contains(&index));
     }
     for (place, request) in requests.requests.iter().enumerate().take(MAX_PATHS) {
         let root = spans.span(request.root);
-        assert_eq!(requests.of_span(request.root), RequestIndex(place as u32));
+        assert_eq!(requests.containing(request.root), RequestIndex(place as u32));
         assert!(requests.is_part(RequestIndex(place as u32), RequestIndex(place as u32)));
         let text = root.trace.to_string();
         assert_eq!(TraceId::from_hex(&text), Some(root.trace), "an identity is read as it is written");
         let beginning = TraceId::beginning_with(&text[..7]).expect("digits");
-        assert!(requests.of_traces(&spans, &beginning).contains(&request.root));
+        assert!(requests.spans_in_traces(&spans, &beginning).contains(&request.root));
         assert_eq!(SpanId::from_hex(&root.id.to_string()), Some(root.id));
         let mut at = root.from;
         for segment in span_path(&spans, &requests, request.root) {

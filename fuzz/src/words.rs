@@ -46,7 +46,7 @@ fn unit(path: &[u8]) {
     let within = |part: &[u8]| {
         assert!(!part.is_empty() && path.windows(part.len()).any(|window| window == part));
     };
-    match Unit::of_path(path) {
+    match Unit::from_cgroup_path(path) {
         None => assert!(path.iter().all(|&b| b == b'/')),
         Some(Unit::Container { id, .. }) => within(id.as_bytes()),
         Some(Unit::Systemd(name) | Unit::Cgroup(name)) => within(name.bytes()),

@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(unknown(&["path", "--tree", "-5s"]), None);
         assert_eq!(unknown(&["walk"]).as_deref(), Some("no verb `walk`"));
         assert_eq!(unknown(&["path", "--tre"]).as_deref(), Some("no option `--tre`"));
-        let tree = wakepath_tidy::tree::Tree::of_this_checkout().unwrap();
+        let tree = wakepath_tidy::tree::Tree::from_checkout().unwrap();
         let pages = tree.files().iter().filter(|path| path.extension().is_some_and(|it| it == "md"));
         let mut commands = 0;
         let mut findings = Vec::new();

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use wakepath_engine::doctor::Verdict;
+use wakepath_engine::doctor::CheckVerdict;
 use wakepath_live::doctor::examine;
 use wakepath_report::{json, text};
 
@@ -24,6 +24,6 @@ pub struct DoctorArguments {
 pub fn run(arguments: &DoctorArguments, output: &Output) -> Result<ExitCode, Failure> {
     let checks = examine();
     output.answer(checks.as_slice(), arguments.json, json::doctor, text::doctor)?;
-    let blocked = checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
+    let blocked = checks.iter().any(|check| matches!(check.verdict, CheckVerdict::Blocking { .. }));
     Ok(if blocked { Code::Rights.into() } else { ExitCode::SUCCESS })
 }

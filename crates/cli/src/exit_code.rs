@@ -53,6 +53,6 @@ pub fn is_doubtful(head: &Head) -> bool {
 }
 
 /// The exit code for an answer.
-pub fn of_answer(doubtful: bool, strict: bool) -> ExitCode {
+pub fn for_answer(doubtful: bool, strict: bool) -> ExitCode {
     if doubtful && strict { Code::Doubtful.into() } else { ExitCode::SUCCESS }
 }

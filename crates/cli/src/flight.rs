@@ -316,7 +316,7 @@ pub fn run(arguments: &TriggerArguments, output: &Output) -> Result<ExitCode, Fa
 
 #[cfg(test)]
 mod tests {
-    use wakepath_live::flight::{Cause, KeptWindow};
+    use wakepath_live::flight::{KeptWindow, TriggerCause};
 
     use super::*;
     use crate::output::Colour;
@@ -324,7 +324,8 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn kept(since: Option<u64>, window: Result<(u64, u64), WriteError>, ignored: u64) -> KeptRecording {
-        let cause = Cause { text: "a signal".to_owned(), word: "signal", since, asked: true, linked: false };
+        let cause =
+            TriggerCause { text: "a signal".to_owned(), word: "signal", since, asked: true, linked: false };
         let window = window.map(|(from, to)| KeptWindow { from: from * SECOND, to: to * SECOND });
         KeptRecording { path: "flight/kept-1".into(), cause, window, spans_short: false, ignored }
     }

@@ -187,7 +187,7 @@ pub fn run(arguments: &PathArguments, output: &Output) -> Result<ExitCode, Failu
     let query = arguments.window.query(arguments.algorithm());
     let asked = Asked { input: &arguments.input, is_made: false };
     let doubtful = answer(&recorded, &query, arguments.view.view(), asked, output)?;
-    Ok(exit_code::of_answer(doubtful, arguments.strict))
+    Ok(exit_code::for_answer(doubtful, arguments.strict))
 }
 
 /// Reads the recording with the requested calls. `--call` has an optional value, and the next word may be meant as the
@@ -268,7 +268,7 @@ fn run_calls(
         View::Tree => output.text(&text::merged(&answer, output.layout()))?,
         _ => output.text(&text::calls(&answer, output.layout()))?,
     }
-    Ok(exit_code::of_answer(is_doubtful(&answer.head), arguments.strict))
+    Ok(exit_code::for_answer(is_doubtful(&answer.head), arguments.strict))
 }
 
 /// The recording behind the answer, for the commands that the answer suggests.

@@ -11,7 +11,7 @@
 //! form a convex curve, so a straight chain has its largest distance from it at a joint.
 
 use crate::corridor::{Corridor, Range, Rounding, Slope};
-use crate::plan::{Cells, Part, merged};
+use crate::plan::{Cells, PlanPart, merged};
 
 /// A joint in the chain.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ pub(crate) struct Chain {
 }
 
 /// The chain for a window with all packets.
-pub(crate) fn chain(cells: &Cells, mut parts: Vec<Part>, window: (i64, i64)) -> Chain {
+pub(crate) fn chain(cells: &Cells, mut parts: Vec<PlanPart>, window: (i64, i64)) -> Chain {
     let (reach, contradicted) = reachable(cells, &mut parts);
     let truth = bounds(cells, &parts);
     let slopes = cells.limits.slopes();
@@ -64,7 +64,7 @@ pub(crate) fn chain(cells: &Cells, mut parts: Vec<Part>, window: (i64, i64)) -> 
 
 /// For each joint, the values from which a chain reaches back to the first part. If there are none, this part
 /// or the previous part is halved; a cell that still contradicts the others is skipped.
-fn reachable(cells: &Cells, parts: &mut Vec<Part>) -> (Vec<Range>, bool) {
+fn reachable(cells: &Cells, parts: &mut Vec<PlanPart>) -> (Vec<Range>, bool) {
     let slopes = cells.limits.slopes();
     let mut reach = vec![Range::OPEN];
     let mut contradicted = false;
@@ -94,7 +94,7 @@ fn reachable(cells: &Cells, parts: &mut Vec<Part>) -> (Vec<Range>, bool) {
 
 /// The bounds of the truth at each joint, by all packets before and after it. A chain passes all of these parts, and its values lie within the
 /// bounds.
-fn bounds(cells: &Cells, parts: &[Part]) -> Vec<Range> {
+fn bounds(cells: &Cells, parts: &[PlanPart]) -> Vec<Range> {
     let mut truth = vec![Range::OPEN];
     for (i, part) in parts.iter().enumerate() {
         let ends = truth_at_ends(cells, part, truth[i], Range::OPEN);
@@ -107,7 +107,7 @@ fn bounds(cells: &Cells, parts: &[Part]) -> Vec<Range> {
     truth
 }
 
-fn truth_at_ends(cells: &Cells, part: &Part, left: Range, right: Range) -> Option<(Range, Range)> {
+fn truth_at_ends(cells: &Cells, part: &PlanPart, left: Range, right: Range) -> Option<(Range, Range)> {
     let mut corridor = part.corridor.clone();
     corridor.pin(part.from, left);
     corridor.pin(part.to, right);
@@ -123,7 +123,7 @@ fn within(cells: &Cells, corridor: &Corridor, from: i64, to: i64) -> Option<(Ran
 }
 
 /// Adds the time before the first packet and behind the last.
-fn prolong(cells: &Cells, parts: &[Part], truth: &[Range], window: (i64, i64), joints: &mut Vec<Joint>) {
+fn prolong(cells: &Cells, parts: &[PlanPart], truth: &[Range], window: (i64, i64), joints: &mut Vec<Joint>) {
     let (Some(&first), Some(&last)) = (joints.first(), joints.last()) else { return };
     if window.1 > last.x {
         let (y, error) = beyond(cells, parts, truth, last, window.1, true);
@@ -142,7 +142,7 @@ fn prolong(cells: &Cells, parts: &[Part], truth: &[Range], window: (i64, i64), j
 /// bounding number of adjacent parts: 1, 2, 4, …, all.
 fn beyond(
     cells: &Cells,
-    parts: &[Part],
+    parts: &[PlanPart],
     truth: &[Range],
     end: Joint,
     at: i64,
@@ -170,7 +170,7 @@ fn beyond(
 /// The truth's bounds by these parts and their joints: at the end of all packets and at a time beyond it.
 fn by_parts(
     cells: &Cells,
-    parts: &[Part],
+    parts: &[PlanPart],
     truth: &[Range],
     among: std::ops::Range<usize>,
     (end, at): (i64, i64),

@@ -11,7 +11,7 @@ use crate::hull::{Exchange, Hull};
 
 /// An interval on this clock in which the clock bends no more than its error.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct PlanPart {
     pub from: i64,
     pub to: i64,
     pub corridor: Corridor,
@@ -39,14 +39,14 @@ pub(crate) struct Cells {
 struct Cost(u128, u128);
 
 struct Plan {
-    parts: Vec<Part>,
+    parts: Vec<PlanPart>,
     whole: Corridor,
     cost: Cost,
 }
 
 impl Cells {
     /// The stretches, in order and without a gap.
-    pub(crate) fn plan(&self) -> Vec<Part> {
+    pub(crate) fn plan(&self) -> Vec<PlanPart> {
         if self.cells.is_empty() {
             return Vec::new();
         }
@@ -55,22 +55,22 @@ impl Cells {
     }
 
     /// A part's two halves, if any.
-    pub(crate) fn halves(&self, part: &Part) -> Option<(Part, Part)> {
+    pub(crate) fn halves(&self, part: &PlanPart) -> Option<(PlanPart, PlanPart)> {
         let level = part.level.checked_sub(1)?;
         let middle = part.index * 2 + 1;
         let at = self.before(part.cells.clone(), level, middle);
         let half = |index: u64, cells: CellRange<usize>| {
             let (from, to) = self.window(level, index);
-            Part { from, to, corridor: self.merged(cells.clone()), cells, level, index }
+            PlanPart { from, to, corridor: self.merged(cells.clone()), cells, level, index }
         };
         let left = half(middle - 1, part.cells.start..at);
         let right = half(middle, at..part.cells.end);
         // A packet at the window's end may lie in the first cell behind it.
         let cells = part.cells.clone();
         if left.from >= left.to {
-            self.halves(&Part { cells, ..right })
+            self.halves(&PlanPart { cells, ..right })
         } else if right.from >= right.to {
-            self.halves(&Part { cells, ..left })
+            self.halves(&PlanPart { cells, ..left })
         } else {
             Some((left, right))
         }
@@ -87,7 +87,7 @@ impl Cells {
             let corridor = self.merged(cells.clone());
             // Self-contradicting cells were left out before.
             let cost = self.cost(&corridor, from, to).unwrap_or(Cost(to.abs_diff(from).into(), 0));
-            let part = Part { from, to, corridor: corridor.clone(), cells, level, index };
+            let part = PlanPart { from, to, corridor: corridor.clone(), cells, level, index };
             return Plan { parts: vec![part], whole: corridor, cost };
         }
         let middle = index * 2 + 1;
@@ -114,7 +114,7 @@ impl Cells {
         let together = left.parts.is_empty() || right.parts.is_empty();
         if together || cost.is_some_and(|cost| cost <= both) {
             let cost = cost.unwrap_or(Cost(to.abs_diff(from).into(), 0));
-            let part = Part { from, to, corridor: whole.clone(), cells, level, index };
+            let part = PlanPart { from, to, corridor: whole.clone(), cells, level, index };
             return Plan { parts: vec![part], whole, cost };
         }
         left.parts.append(&mut right.parts);
@@ -219,8 +219,8 @@ mod tests {
             }).collect();
             let cells = cells(&drawn, Limits { rate_ppm: 1200, bend_ppb_per_s });
             let parts = cells.plan();
-            let ends = |parts: &[Part]| (parts[0].from, parts[parts.len() - 1].to);
-            let halves = |part: &Part| match cells.halves(part) {
+            let ends = |parts: &[PlanPart]| (parts[0].from, parts[parts.len() - 1].to);
+            let halves = |part: &PlanPart| match cells.halves(part) {
                 Some((left, right)) => vec![left, right],
                 None => vec![part.clone()],
             };

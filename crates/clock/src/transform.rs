@@ -136,7 +136,7 @@ impl Transform<Local, Reference> {
 impl<T> Transform<Local, T> {
     /// The same conversion, seen from a host whose peer has the source clock.
     #[must_use]
-    pub fn of_peer(&self) -> Transform<Peer, T> {
+    pub fn for_peer(&self) -> Transform<Peer, T> {
         Transform { pieces: self.pieces.clone(), clocks: PhantomData }
     }
 }

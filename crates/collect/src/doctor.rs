@@ -25,12 +25,12 @@ pub struct Check {
     /// The feature.
     pub what: String,
     /// The result.
-    pub verdict: Verdict,
+    pub verdict: CheckVerdict,
 }
 
 /// The result of trying a feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckVerdict {
     /// It works; with a detail worth showing, or an empty text.
     Works(String),
     /// It does not work, and answers lack something.
@@ -55,12 +55,12 @@ fn grant(capability: Capability) -> String {
     format!("run as root, or grant {}", capability.name)
 }
 
-fn lacking(why: impl Into<String>, consequence: &str, hint: impl Into<String>) -> Verdict {
-    Verdict::Lacking { why: why.into(), consequence: consequence.into(), hint: hint.into() }
+fn lacking(why: impl Into<String>, consequence: &str, hint: impl Into<String>) -> CheckVerdict {
+    CheckVerdict::Lacking { why: why.into(), consequence: consequence.into(), hint: hint.into() }
 }
 
 /// The verdict on a feature whose failure leaves gaps in answers.
-fn works(tried: Result<(), Error>, consequence: &str, hint: &str) -> Verdict {
+fn works(tried: Result<(), Error>, consequence: &str, hint: &str) -> CheckVerdict {
     tried.map_or_else(|error| lacking(error.to_string(), consequence, hint), |()| WORKS)
 }
 
@@ -68,7 +68,7 @@ fn works(tried: Result<(), Error>, consequence: &str, hint: &str) -> Verdict {
 pub fn examine(options: &Options) -> Vec<Check> {
     let mut checks = vec![check("the kernel's type information (BTF)", type_information())];
     let blocked =
-        |checks: &[Check]| checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
+        |checks: &[Check]| checks.iter().any(|check| matches!(check.verdict, CheckVerdict::Blocking { .. }));
     if !blocked(&checks) {
         checks.push(check("creating BPF maps", map_creation()));
     }
@@ -88,20 +88,20 @@ pub fn examine(options: &Options) -> Vec<Check> {
     checks
 }
 
-fn check(what: impl Into<String>, verdict: Verdict) -> Check {
+fn check(what: impl Into<String>, verdict: CheckVerdict) -> Check {
     Check { what: what.into(), verdict }
 }
 
-const WORKS: Verdict = Verdict::Works(String::new());
+const WORKS: CheckVerdict = CheckVerdict::Works(String::new());
 
-fn type_information() -> Verdict {
+fn type_information() -> CheckVerdict {
     let hint = "a kernel built with CONFIG_DEBUG_INFO_BTF, as those of distributions are since about 2021";
     kernel_types()
-        .map_or_else(|error| Verdict::Blocking { why: error.to_string(), hint: hint.into() }, |_| WORKS)
+        .map_or_else(|error| CheckVerdict::Blocking { why: error.to_string(), hint: hint.into() }, |_| WORKS)
 }
 
 /// The simplest use of BPF, allowed to any process that may use BPF at all.
-fn map_creation() -> Verdict {
+fn map_creation() -> CheckVerdict {
     // SAFETY: a NUL-terminated name and plain numbers; no options.
     let fd = unsafe {
         libbpf_sys::bpf_map_create(
@@ -124,7 +124,7 @@ fn map_creation() -> Verdict {
                 }
                 _ => "Linux 5.8 or later, for BPF ring buffers".into(),
             };
-            Verdict::Blocking { why: error.to_string(), hint }
+            CheckVerdict::Blocking { why: error.to_string(), hint }
         }
     }
 }
@@ -149,7 +149,7 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
             } else {
                 grant(PERFMON)
             };
-            checks.push(check(what, Verdict::Blocking { why: error.to_string(), hint }));
+            checks.push(check(what, CheckVerdict::Blocking { why: error.to_string(), hint }));
             return;
         }
     };
@@ -160,7 +160,7 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
         checks.push(check(format!("recording `{what}`"), verdict));
     }
     let verdict = match threads {
-        Ok(count) => Verdict::Works(format!("{count} now")),
+        Ok(count) => CheckVerdict::Works(format!("{count} now")),
         Err(error) => lacking(
             error.to_string(),
             "threads that exist at the start have no name and no state",
@@ -171,7 +171,7 @@ fn programs(options: &Options, checks: &mut Vec<Check>) {
 }
 
 /// Loads the programs for `--stacks`, which need more from the kernel than a session without it.
-fn stacks(options: &Options) -> Verdict {
+fn stacks(options: &Options) -> CheckVerdict {
     let options = Options { stacks: Stacks::Remembered, ..options.clone() };
     let mut storage = MaybeUninit::uninit();
     let loaded = sampling::possible_cpus()
@@ -181,13 +181,13 @@ fn stacks(options: &Options) -> Verdict {
     works(loaded, consequence, "record without --stacks")
 }
 
-fn kernel_functions() -> Verdict {
+fn kernel_functions() -> CheckVerdict {
     let consequence = "latency and record --call cannot probe kernel:NAME";
     works(try_kernel_functions(), consequence, "syscall:NAME, lock:kernel or disk, which need no such probes")
 }
 
 /// Each program's time, the basis for calibrating the cost of recording.
-fn statistics() -> Verdict {
+fn statistics() -> CheckVerdict {
     let Err(error) = Statistics::enable() else { return WORKS };
     let hint = if SYS_ADMIN.is_held() {
         "Linux 5.8 or later; with one, a container's filter or a security module refuses it".into()
@@ -197,7 +197,7 @@ fn statistics() -> Verdict {
     lacking(error.to_string(), "how much longer threads ran for a recording is not measured", hint)
 }
 
-fn other_processes() -> Verdict {
+fn other_processes() -> CheckVerdict {
     // Kernel threads have no command line and no mappings. A single process may refuse for reasons of its own; if
     // most refuse, we lack a privilege.
     let others = processes().into_iter().filter(|&pid| pid != std::process::id()).filter_map(|pid| {
@@ -214,7 +214,7 @@ fn other_processes() -> Verdict {
     lacking(why, "functions of other users' processes have no names", grant(SYS_PTRACE))
 }
 
-fn kernel_symbols() -> Verdict {
+fn kernel_symbols() -> CheckVerdict {
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let known = symbols.lines().take(1000).any(|line| !line.starts_with("0000000000000000"));
     if known {
@@ -225,7 +225,7 @@ fn kernel_symbols() -> Verdict {
 }
 
 /// Without statistics a request has no stamps, so its time in the queue is not known.
-fn disk_statistics() -> Verdict {
+fn disk_statistics() -> CheckVerdict {
     let disks = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let off: Vec<String> = disks
         .filter(|disk| !disk.file_name().to_string_lossy().starts_with("zram"))
@@ -244,11 +244,13 @@ fn disk_statistics() -> Verdict {
 }
 
 /// On a virtual machine: whether the kernel reports when the hypervisor took a CPU away.
-fn stolen_time() -> Option<Verdict> {
+fn stolen_time() -> Option<CheckVerdict> {
     let seconds = |total_ns: u64| format!("{:.2} s since boot", total_ns as f64 / 1e9);
     Some(match steal_time(&kernel_types().ok()?) {
-        StealTime::WithMoments { total_ns } => Verdict::Works(seconds(total_ns)),
-        StealTime::None => Verdict::Works("none since boot, or the hypervisor does not report it".into()),
+        StealTime::WithMoments { total_ns } => CheckVerdict::Works(seconds(total_ns)),
+        StealTime::None => {
+            CheckVerdict::Works("none since boot, or the hypervisor does not report it".into())
+        }
         StealTime::Total { total_ns } => lacking(
             format!("the kernel reports the total, {}, but not when it was taken", seconds(total_ns)),
             "stolen time is shown as running or waiting, with a line that gives its total",

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{Context, Cpu, Event, EventKind, LostRecords, Tid};
 use wakepath_recording::flight::{
-    Asked, Cause, Flight, FlightDirectory, FlightLimits, FlightSpans, KeptWindow, Triggers,
+    Asked, Flight, FlightDirectory, FlightLimits, FlightSpans, KeptWindow, TriggerCause, Triggers,
 };
 use wakepath_recording::{ClockReading, WriteError};
 
@@ -23,7 +23,7 @@ pub struct KeptRecording {
     /// The recording's directory.
     pub path: PathBuf,
     /// The cause.
-    pub cause: Cause,
+    pub cause: TriggerCause,
     /// The recording's window, if it was written.
     pub window: Result<KeptWindow, WriteError>,
     /// Whether spans in the window were dropped for lack of memory.
@@ -41,7 +41,7 @@ pub struct FlightOptions {
     /// Where recordings are kept.
     pub directory: FlightDirectory,
     /// Triggers from other parts of this process.
-    pub causes: Receiver<Cause>,
+    pub causes: Receiver<TriggerCause>,
     /// The trigger by ongoing spans.
     pub open_spans: Option<OpenSpans>,
     /// The last seconds' spans, where spans come.
@@ -126,7 +126,7 @@ impl FlightRecorder {
     }
 
     /// Takes a trigger for the time `at`, ns on the monotonic clock; `None`: now.
-    fn ask(&mut self, cause: Cause, at: Option<u64>, now: ClockReading) -> Result<(), WriteError> {
+    fn ask(&mut self, cause: TriggerCause, at: Option<u64>, now: ClockReading) -> Result<(), WriteError> {
         let at = moment(at, self.flight.begin(), now.monotonic_ns);
         let linked = cause.linked;
         if self.options.triggers.ask(cause, at, now.monotonic_ns) == Asked::Taken {
@@ -178,7 +178,7 @@ impl FlightRecorder {
 }
 
 /// The causes for the signals since `before`, each with its time; `None`: now.
-fn by_signals(before: KeepAsked, now: KeepAsked) -> Vec<(Cause, Option<u64>)> {
+fn by_signals(before: KeepAsked, now: KeepAsked) -> Vec<(TriggerCause, Option<u64>)> {
     let KeepAsked { signals, linked, sender, earliest, latest } = now;
     if signals == before.signals {
         return Vec::new();
@@ -190,7 +190,7 @@ fn by_signals(before: KeepAsked, now: KeepAsked) -> Vec<(Cause, Option<u64>)> {
         (false, pid) => format!("a signal (SIGUSR1) of process {pid}"),
     };
     let word = if linked { "link" } else { "signal" };
-    let cause = Cause { text, word, since: None, asked: true, linked };
+    let cause = TriggerCause { text, word, since: None, asked: true, linked };
     let mut moments = vec![earliest, latest];
     moments.dedup();
     moments.into_iter().map(|at| (cause.clone(), at)).collect()
@@ -239,7 +239,7 @@ mod tests {
     /// A recorder for a machine with a single CPU, which keeps 10 s before a trigger and 2 s behind it.
     struct Machine {
         recorder: FlightRecorder,
-        causes: SyncSender<Cause>,
+        causes: SyncSender<TriggerCause>,
         kept: std::sync::mpsc::Receiver<KeptRecording>,
         taken: std::sync::mpsc::Receiver<u64>,
         folder: tempfile::TempDir,
@@ -294,8 +294,8 @@ mod tests {
         }
     }
 
-    fn cause(asked: bool, linked: bool) -> Cause {
-        Cause { text: "slow".to_owned(), word: "span", since: None, asked, linked }
+    fn cause(asked: bool, linked: bool) -> TriggerCause {
+        TriggerCause { text: "slow".to_owned(), word: "span", since: None, asked, linked }
     }
 
     /// A recording's switches, and the number of names in it.
@@ -429,7 +429,7 @@ mod tests {
             (asked(1, 4, 0, Some(5), Some(9)), "signal", "a signal (SIGUSR1)", &[Some(5), Some(9)]),
         ] {
             let linked = word == "link";
-            let cause = Cause { text: text.to_owned(), word, since: None, asked: true, linked };
+            let cause = TriggerCause { text: text.to_owned(), word, since: None, asked: true, linked };
             let expected: Vec<_> = moments.iter().map(|at| (cause.clone(), *at)).collect();
             assert_eq!(by_signals(before, now), expected);
         }

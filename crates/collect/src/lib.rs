@@ -41,7 +41,7 @@ mod write_behind;
 
 pub use child::{Running, exit_code};
 pub use contexts::{OpenSpans, UnreadContexts};
-pub use doctor::{Check, Verdict, examine};
+pub use doctor::{Check, CheckVerdict, examine};
 pub use drill::{
     Drill, DrillCall, DrillCommand, DrillCounts, DrillEdge, DrillNode, DrillPlan, HandOverCounts,
     HandOverProbes, KernelCallee, KernelPlace, MAX_DRILL_NODES, MAX_DRILL_SAMPLES, MAX_KERNEL_PLACES,
@@ -52,7 +52,7 @@ pub use flight::{FlightOptions, KeptRecording};
 pub use goroutines::{GoFound, GoRefused, GoStarted, IsAsked, find_go};
 pub use kernel_probes::{KernelFunction, KernelTypes};
 pub use latency::calibrate::{Calibration, calibrate};
-pub use latency::counts::{Counts, Group, Groups, Part, Reading};
+pub use latency::counts::{Counts, Group, GroupCounts, Groups, Reading};
 pub use latency::options::{Counted, LatencyOptions, MAX_DISKS, MAX_TARGETS};
 pub use latency::{LatencyOutcome, count, try_kernel_functions};
 pub use mappings::MappedFile;

@@ -82,7 +82,7 @@ impl Moment {
         self.at.min(u64::MAX >> 1) << 1 | u64::from(self.linked)
     }
 
-    const fn of_word(word: u64) -> Self {
+    const fn from_word(word: u64) -> Self {
         Self { at: word >> 1, linked: word & 1 == 1 }
     }
 }
@@ -190,7 +190,7 @@ extern "C" fn asked_to_keep(_: i32, info: *const libc::siginfo_t, _: *const libc
     // SAFETY: as above; a `sigqueue` signal carries a value, which is a number here.
     let word =
         unsafe { if (*info).si_code == libc::SI_QUEUE { (*info).si_value().sival_ptr as u64 } else { 0 } };
-    let moment = Moment::of_word(word);
+    let moment = Moment::from_word(word);
     SENDER.store(sender.max(0) as u32, Ordering::Relaxed);
     let at = if moment.at == 0 { NO_MOMENT } else { moment.at };
     EARLIEST.fetch_min(at, Ordering::Relaxed);
@@ -238,7 +238,7 @@ mod tests {
         for at in [0, 1, 86_400_000_000_000, u64::MAX >> 1] {
             for linked in [false, true] {
                 let moment = Moment { at, linked };
-                assert_eq!(Moment::of_word(moment.word()), moment);
+                assert_eq!(Moment::from_word(moment.word()), moment);
             }
         }
         // The value from another sender names no future time.

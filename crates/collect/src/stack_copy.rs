@@ -189,7 +189,7 @@ pub(crate) mod tests {
     }
 
     /// A copy of a thread in this process with these registers.
-    pub(crate) fn of_this_process(registers: Registers, start_stack: u64, memory: &[u8]) -> StackCopy {
+    pub(crate) fn own_stack_copy(registers: Registers, start_stack: u64, memory: &[u8]) -> StackCopy {
         let mut bytes = copy(9, true, &[1], &[registers.ip], 0, 1).0.into_vec();
         bytes.truncate(MEMORY);
         bytes.extend(memory);

@@ -333,7 +333,7 @@ mod tests {
     use wakepath_unwind::Registers;
 
     use super::*;
-    use crate::stack_copy::tests::{decoded, of_this_process};
+    use crate::stack_copy::tests::{decoded, own_stack_copy};
     use crate::unwind_rules::UnwindRules;
 
     const REGISTERS: Registers = Registers { ip: 0x1000, sp: 0x7000, bp: 0 };
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn those_that_are_asked_about_the_youngest_process_and_the_one_that_waits_longest_have_their_turns() {
         let waiting = |sp, is_asked| {
-            let copy = of_this_process(Registers { sp, ..REGISTERS }, 0, &[]);
+            let copy = own_stack_copy(Registers { sp, ..REGISTERS }, 0, &[]);
             Waiting { copy, is_asked }
         };
         // All in one process: the last copy is as young as the others.
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn stacks_of_a_process_that_is_asked_about_and_of_those_that_it_starts_are_not_refused_for_others() {
         let mut unwinder = Unwinder::new(spaces());
-        let copy = || of_this_process(Registers { ip: 0x1000, ..REGISTERS }, 0, &[0; 64]);
+        let copy = || own_stack_copy(Registers { ip: 0x1000, ..REGISTERS }, 0, &[0; 64]);
         for _ in 0..=MAX_ALIKE {
             assert!(unwinder.take(copy()).is_none());
         }
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn without_the_thread_and_where_too_many_wait_what_was_guessed_is_kept() {
-        let copy = || of_this_process(REGISTERS, 0, &[0; 64]);
+        let copy = || own_stack_copy(REGISTERS, 0, &[0; 64]);
         let mut idle = Unwinder::new(None);
         assert!(idle.take(copy()).is_none());
         assert_eq!(idle.finish().len(), 1, "nothing is lost");
@@ -416,7 +416,7 @@ mod tests {
         let mut full = Unwinder::new(spaces());
         for n in 0..MAX_WAITING as u64 {
             let elsewhere = Registers { ip: REGISTERS.ip + n, ..REGISTERS };
-            assert!(full.take(of_this_process(elsewhere, 0, &[0; 64])).is_none());
+            assert!(full.take(own_stack_copy(elsewhere, 0, &[0; 64])).is_none());
         }
         assert!(full.take(copy()).is_some());
         assert_eq!(full.counts()[..2], [MAX_WAITING as u64 + 1, 1]);
@@ -429,7 +429,7 @@ mod tests {
     #[test]
     fn copies_that_stopped_at_one_address_leave_room_for_those_of_others() {
         let mut unwinder = Unwinder::new(spaces());
-        let copy = |ip| of_this_process(Registers { ip, ..REGISTERS }, 0, &[0; 64]);
+        let copy = |ip| own_stack_copy(Registers { ip, ..REGISTERS }, 0, &[0; 64]);
         for _ in 0..=MAX_ALIKE {
             assert!(unwinder.take(copy(0x1000)).is_none());
         }

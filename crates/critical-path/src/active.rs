@@ -3,7 +3,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Bookmarks, Graph, Occupant, StateInterval, ThreadState, Wait as GraphWait};
 
-use crate::explain::{Part, explain, is_run_hidden};
+use crate::explain::{WaitPart, explain, is_run_hidden};
 use crate::find_problems::problems;
 use crate::hand_over::{HandOvers, NoHandOvers, Piece, pieces, taken_for_work};
 use crate::own_segments::own_segments;
@@ -197,7 +197,7 @@ impl Walk<'_> {
                 continue;
             }
             match part {
-                Part::Thread { thread, to, acted, via, lock, trust } => {
+                WaitPart::Thread { thread, to, acted, via, lock, trust } => {
                     let trust = position.trust.and(trust);
                     let depth = position.depth.saturating_add(1);
                     let queued = position.queued || queued;
@@ -237,11 +237,11 @@ impl Walk<'_> {
                     }
                     self.todo.push(Task::Follow(follow));
                 }
-                Part::Other { to, kind, cause, basis } => {
+                WaitPart::Other { to, kind, cause, basis } => {
                     let segment = position.segment(at, to, kind, cause, basis);
                     self.todo.push(Task::Push(Box::new(Segment { call: wait.call, goes_on, ..segment })));
                 }
-                Part::InFlight { to, cause, basis, .. } => {
+                WaitPart::InFlight { to, cause, basis, .. } => {
                     let segment = under.segment(at, to, SegmentKind::Network, cause, basis);
                     let (thread, via) = (None, Via::Packet);
                     self.todo.push(Task::Push(Box::new(Segment { thread, via, ..segment })));

@@ -3,7 +3,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{Bookmarks, Graph, Occupant, ThreadIndex, ThreadState};
 
-use crate::explain::{Part, explain, is_run_hidden};
+use crate::explain::{WaitPart, explain, is_run_hidden};
 use crate::find_problems::problems;
 use crate::own_segments::own_segments;
 use crate::tiles::{Position, Tiles};
@@ -127,7 +127,7 @@ impl Backward<'_> {
     #[allow(clippy::too_many_arguments, reason = "the walk's whole state")]
     fn back_through(
         &mut self,
-        mut parts: Vec<Part>,
+        mut parts: Vec<WaitPart>,
         here: &Position,
         wait: &wakepath_wait_graph::Wait,
         (floor, from): (Stamp<Reference>, Stamp<Reference>),
@@ -138,17 +138,17 @@ impl Backward<'_> {
         let ended = at;
         while let Some(part) = parts.pop() {
             // This part begins at the previous part's end.
-            let mut begin = parts.last().map_or(from, Part::to);
+            let mut begin = parts.last().map_or(from, WaitPart::to);
             match part {
                 // The walk came back to the beginning of this turn, which has no share in the rest of the
                 // wait.
-                Part::Thread { via: Via::Lock, .. } if begin >= at => {}
-                Part::Thread { .. } if !self.may_leave(here.thread, ended) => {
+                WaitPart::Thread { via: Via::Lock, .. } if begin >= at => {}
+                WaitPart::Thread { .. } if !self.may_leave(here.thread, ended) => {
                     let (kind, cause) = (SegmentKind::Unknown, Cause::NoWakeupSeen);
                     let segment = here.segment(begin, at, kind, cause, Basis::Ambiguous);
                     self.push(Segment { call: wait.call, ..segment });
                 }
-                Part::Thread { thread, via, lock, trust, .. } => {
+                WaitPart::Thread { thread, via, lock, trust, .. } => {
                     self.waits.push(Wait {
                         from,
                         to: ended,
@@ -179,11 +179,11 @@ impl Backward<'_> {
                     };
                     return at;
                 }
-                Part::Other { kind, cause, basis, .. } => {
+                WaitPart::Other { kind, cause, basis, .. } => {
                     let segment = here.segment(begin, at, kind, cause, basis);
                     self.push(Segment { call: wait.call, ..segment });
                 }
-                Part::InFlight { sent, cause, basis, .. } => {
+                WaitPart::InFlight { sent, cause, basis, .. } => {
                     // The waiter's activity during the packet's flight did not matter.
                     begin = begin.min(sent).max(floor);
                     let segment = here.segment(begin, at, SegmentKind::Network, cause, basis);

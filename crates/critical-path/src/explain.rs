@@ -14,7 +14,7 @@ use crate::{Basis, Cause, LockCause, Rule, SegmentKind, SignalCause, Via};
 
 /// A part of a wait with its explanation. A wait's parts follow each other without gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum WaitPart {
     /// Another thread's activity, up to `to`.
     Thread {
         thread: ThreadIndex,
@@ -33,7 +33,7 @@ pub(crate) enum Part {
     InFlight { sent: Stamp<Reference>, to: Stamp<Reference>, cause: Cause, basis: Basis },
 }
 
-impl Part {
+impl WaitPart {
     /// The same part, not certain to have ended the wait.
     fn doubtful(self) -> Self {
         let basis = Basis::Ambiguous;
@@ -92,7 +92,7 @@ pub(crate) fn explain(
     wait: &Wait,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
-) -> Vec<Part> {
+) -> Vec<WaitPart> {
     let parts = explain_end(graph, waiter, interval, wait, from, to);
     match wait.end {
         Waker::Woken(WakeUp { late: Some(late), .. }) => with_late(parts, &late, from),
@@ -102,7 +102,7 @@ pub(crate) fn explain(
 
 /// The parts of a wait for a timer or device whose interrupt came late, since the hypervisor did not let its CPU run. On an idle CPU, the interrupt
 /// was due when the stolen time began. A busy CPU may have been stopped long before.
-fn with_late(parts: Vec<Part>, late: &Late, from: Stamp<Reference>) -> Vec<Part> {
+fn with_late(parts: Vec<WaitPart>, late: &Late, from: Stamp<Reference>) -> Vec<WaitPart> {
     let mut split = Vec::with_capacity(parts.len() + 2);
     let mut begin = from;
     for part in parts {
@@ -117,7 +117,12 @@ fn with_late(parts: Vec<Part>, late: &Late, from: Stamp<Reference>) -> Vec<Part>
             split.push(match late.idle {
                 true => {
                     let (kind, cause) = (SegmentKind::Stolen, Cause::None);
-                    Part::Other { to: stolen_to, kind, cause, basis: Basis::Inferred(Rule::LateInterrupt) }
+                    WaitPart::Other {
+                        to: stolen_to,
+                        kind,
+                        cause,
+                        basis: Basis::Inferred(Rule::LateInterrupt),
+                    }
                 }
                 false => part.clone().until(stolen_to, Some(Basis::Inferred(Rule::PerhapsLate))),
             });
@@ -136,15 +141,15 @@ fn explain_end(
     wait: &Wait,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
-) -> Vec<Part> {
-    let one_part = |kind, cause, basis| vec![Part::Other { to, kind, cause, basis }];
+) -> Vec<WaitPart> {
+    let one_part = |kind, cause, basis| vec![WaitPart::Other { to, kind, cause, basis }];
     let open_lock = |link: ContendedLock| {
         one_part(SegmentKind::Lock, Cause::Lock(link.into()), Basis::measured_unless(!link.proved))
     };
     let stopped = wait.state == Some(BlockedState::Stopped);
     let WakeUp { at: woken, current, context, irq, evidence, .. } = match wait.end {
         Waker::Woken(woken) if stopped => {
-            let cause = Cause::Signal(SignalCause::of_continuation(wait.cut, &woken));
+            let cause = Cause::Signal(SignalCause::for_continuation(wait.cut, &woken));
             return one_part(SegmentKind::Stopped, cause, Basis::Measured);
         }
         Waker::Open if stopped => {
@@ -218,7 +223,7 @@ fn explain_end(
                     turns.and_then(|lock| lock_turns(graph, interval.from, &lock, &release(lock), from, to));
                 turns.unwrap_or_else(|| {
                     let lock = lock.map(LockCause::from);
-                    vec![Part::Thread { thread, to, acted: woken, via, lock, trust }]
+                    vec![WaitPart::Thread { thread, to, acted: woken, via, lock, trust }]
                 })
             }
             _ => one_part(SegmentKind::Unknown, Cause::NoWakeupSeen, Basis::Ambiguous),
@@ -244,7 +249,7 @@ fn explain_end(
     };
     // Packets and completions are in other buffers than the wake-up: a loss there may only show after the wake-up.
     if graph.losses().touch_reported(woken, woken) || may_hide_evidence(graph, woken, context, found) {
-        parts.into_iter().map(Part::doubtful).collect()
+        parts.into_iter().map(WaitPart::doubtful).collect()
     } else {
         parts
     }
@@ -301,7 +306,7 @@ fn disk(
     completion: &Completion,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
-) -> Vec<Part> {
+) -> Vec<WaitPart> {
     let acted = completion.start.unwrap_or(from);
     let start = acted.clamp(from, to);
     let issued = completion.issued.unwrap_or(start).clamp(start, to);
@@ -309,13 +314,13 @@ fn disk(
     let basis = trust.basis(Basis::Measured);
     let part = |to, queued, basis| {
         let cause = Cause::Block { request: Some(Box::new(completion.request)), queued };
-        Part::Other { to, kind: SegmentKind::BlockDevice, cause, basis }
+        WaitPart::Other { to, kind: SegmentKind::BlockDevice, cause, basis }
     };
     let mut parts = Vec::with_capacity(3);
     if start > from {
         parts.push(match completion.submitter {
             Some(thread) if thread != waiter => {
-                Part::Thread { thread, to: start, acted, via: Via::Device, lock: None, trust }
+                WaitPart::Thread { thread, to: start, acted, via: Via::Device, lock: None, trust }
             }
             // The cause of a wait before the waiter's own request is not known.
             _ => part(start, true, Basis::Ambiguous),
@@ -334,23 +339,24 @@ fn network(
     interrupted: Occupant,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
-) -> Vec<Part> {
+) -> Vec<WaitPart> {
     let cause = Cause::Network { flow: Some(received.flow) };
     let trust = if received.alone { Trust::Sure } else { Trust::By(Rule::LastPacket) };
     let basis = trust.basis(Basis::Measured);
-    let unmatched = |basis| vec![Part::Other { to, kind: SegmentKind::Network, cause: cause.clone(), basis }];
+    let unmatched =
+        |basis| vec![WaitPart::Other { to, kind: SegmentKind::Network, cause: cause.clone(), basis }];
     let Some(sent) = received.sent else {
         let foreign = !received.doubtful && leaves_host(graph, received.flow);
         return unmatched(if foreign { basis } else { Basis::Ambiguous });
     };
     let at = sent.at.clamp(from, to);
-    let in_flight = Part::InFlight { sent: sent.at, to, cause: cause.clone(), basis };
+    let in_flight = WaitPart::InFlight { sent: sent.at, to, cause: cause.clone(), basis };
     match sent.by {
         // A waiting thread sends nothing, so it cannot have sent the packet during its wait.
         Sender::Thread(thread) if thread == waiter && at > from => unmatched(Basis::Ambiguous),
         Sender::Thread(thread) => {
             let acted = sent.at;
-            let sender = |to| Part::Thread { thread, to, acted, via: Via::Packet, lock: None, trust };
+            let sender = |to| WaitPart::Thread { thread, to, acted, via: Via::Packet, lock: None, trust };
             // On loopback the packet is received within the sender's own time.
             if interrupted == Occupant::Thread(thread) {
                 vec![sender(to)]
@@ -364,8 +370,8 @@ fn network(
         // The sender and the time before the sending are not known. After the sending, the packet was in flight.
         Sender::Interrupt(_) | Sender::Unseen => {
             let basis = Basis::Ambiguous;
-            let before = Part::Other { to: at, kind: SegmentKind::Network, cause: cause.clone(), basis };
-            vec![before, Part::InFlight { sent: at, to, cause, basis: trust.basis(Basis::Measured) }]
+            let before = WaitPart::Other { to: at, kind: SegmentKind::Network, cause: cause.clone(), basis };
+            vec![before, WaitPart::InFlight { sent: at, to, cause, basis: trust.basis(Basis::Measured) }]
         }
     }
 }
@@ -379,19 +385,26 @@ fn sent_by_timer(
     from: Stamp<Reference>,
     at: Stamp<Reference>,
     trust: Trust,
-) -> Vec<Part> {
+) -> Vec<WaitPart> {
     let PacketTimer { flow, purpose, first } = *timer;
     let mut parts = Vec::with_capacity(3);
     if let Some((acted, Some(thread))) = first.filter(|&(first, _)| from < first)
         && thread != waiter
     {
-        parts.push(Part::Thread { thread, to: acted.min(at), acted, via: Via::Packet, lock: None, trust });
+        parts.push(WaitPart::Thread {
+            thread,
+            to: acted.min(at),
+            acted,
+            via: Via::Packet,
+            lock: None,
+            trust,
+        });
     } else if let Some((sent, None)) = first.filter(|&(first, _)| from < first)
         && purpose == TimerPurpose::Acknowledgement
     {
         // The sender of the acknowledged bytes is not known.
         let cause = Cause::Network { flow: None };
-        parts.push(Part::Other {
+        parts.push(WaitPart::Other {
             to: sent.min(at),
             kind: SegmentKind::Network,
             cause,
@@ -410,7 +423,7 @@ fn sent_by_timer(
         TimerPurpose::Acknowledgement | TimerPurpose::Other => SegmentKind::Timer,
     };
     let cause = Cause::SentByTimer { flow, purpose };
-    parts.push(Part::Other { to: at, kind, cause, basis });
+    parts.push(WaitPart::Other { to: at, kind, cause, basis });
     parts
 }
 

@@ -17,7 +17,7 @@ use std::fmt::Debug;
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::ThreadIndex;
 
-use crate::explain::Part;
+use crate::explain::WaitPart;
 use crate::tiles::Trust;
 use crate::{Basis, Cause, Rule, SegmentKind, Via};
 
@@ -65,7 +65,7 @@ pub enum Had {
 pub trait HandOvers: Debug {
     /// The parts of a wait from its beginning to its end: they follow each other without gaps, and the last belongs to the thread that ended the
     /// wait. `None` if the work was not handed over, or its way is not known.
-    fn of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>>;
+    fn parts_of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>>;
 
     /// The time at which a thread began the work that it does at `at`. `None` if not known.
     fn since(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>>;
@@ -76,7 +76,7 @@ pub trait HandOvers: Debug {
 pub struct NoHandOvers;
 
 impl HandOvers for NoHandOvers {
-    fn of_wait(&self, _: &EndedWait) -> Option<Vec<Had>> {
+    fn parts_of_wait(&self, _: &EndedWait) -> Option<Vec<Had>> {
         None
     }
 
@@ -91,25 +91,25 @@ impl HandOvers for NoHandOvers {
 pub(crate) fn taken_for_work(
     hand_overs: &dyn HandOvers,
     from: Stamp<Reference>,
-    parts: Vec<Part>,
-) -> Vec<Part> {
+    parts: Vec<WaitPart>,
+) -> Vec<WaitPart> {
     let mut split = Vec::with_capacity(parts.len());
     let mut begin = from;
     for (place, part) in parts.iter().enumerate() {
         let since = match (part, parts.get(place + 1)) {
             (
-                Part::Thread { via: Via::Lock, trust: Trust::Doubtful, .. },
-                Some(Part::Thread { thread: taker, via: Via::Lock, acted, .. }),
+                WaitPart::Thread { via: Via::Lock, trust: Trust::Doubtful, .. },
+                Some(WaitPart::Thread { thread: taker, via: Via::Lock, acted, .. }),
             ) => hand_overs.since(*taker, *acted).map(|since| (*taker, since)),
             _ => None,
         };
         match (part, since) {
-            (Part::Thread { to, acted, via, lock, trust, .. }, Some((thread, since))) if since < *to => {
+            (WaitPart::Thread { to, acted, via, lock, trust, .. }, Some((thread, since))) if since < *to => {
                 let (to, acted, via, lock, trust) = (*to, *acted, *via, *lock, *trust);
                 if begin < since {
                     split.push(part.clone().until(since, None));
                 }
-                split.push(Part::Thread { thread, to, acted, via, lock, trust });
+                split.push(WaitPart::Thread { thread, to, acted, via, lock, trust });
             }
             _ => split.push(part.clone()),
         }
@@ -120,7 +120,7 @@ pub(crate) fn taken_for_work(
 
 /// A part of a wait, and whether the work is in a queue in its time.
 pub(crate) struct Piece {
-    pub(crate) part: Part,
+    pub(crate) part: WaitPart,
     pub(crate) queued: bool,
 }
 
@@ -129,10 +129,10 @@ pub(crate) fn pieces(
     hand_overs: &dyn HandOvers,
     waiter: ThreadIndex,
     began: Stamp<Reference>,
-    part: Part,
+    part: WaitPart,
 ) -> Vec<Piece> {
     let whole = |part| vec![Piece { part, queued: false }];
-    let Part::Thread {
+    let WaitPart::Thread {
         thread: by,
         to: end,
         acted,
@@ -144,10 +144,11 @@ pub(crate) fn pieces(
         return whole(part);
     };
     let is_known = trust != Trust::Doubtful && began < acted;
-    let had = is_known.then(|| hand_overs.of_wait(&EndedWait { waiter, began, by, at: acted })).flatten();
+    let had =
+        is_known.then(|| hand_overs.parts_of_wait(&EndedWait { waiter, began, by, at: acted })).flatten();
     let Some(had) = had else { return whole(part) };
     let last = had.len().saturating_sub(1);
-    let before = |thread, to: Stamp<Reference>, trust| Part::Thread {
+    let before = |thread, to: Stamp<Reference>, trust| WaitPart::Thread {
         thread,
         to: to.min(end),
         acted: to,
@@ -166,11 +167,11 @@ pub(crate) fn pieces(
         // The activity of the thread that had the work next delayed nothing.
         Had::NoThread { to, kind: kind @ SegmentKind::Unknown, basis, .. } => {
             let cause = Cause::NoWakeupSeen;
-            Piece { part: Part::Other { to: to.min(end), kind, cause, basis }, queued: false }
+            Piece { part: WaitPart::Other { to: to.min(end), kind, cause, basis }, queued: false }
         }
         Had::NoThread { from, to, basis, .. } => {
             let cause = Cause::Network { flow: None };
-            Piece { part: Part::InFlight { sent: from, to: to.min(end), cause, basis }, queued: false }
+            Piece { part: WaitPart::InFlight { sent: from, to: to.min(end), cause, basis }, queued: false }
         }
     };
     had.into_iter().enumerate().map(piece).collect()
@@ -185,7 +186,7 @@ mod tests {
     struct Since(Option<u64>);
 
     impl HandOvers for Since {
-        fn of_wait(&self, _: &EndedWait) -> Option<Vec<Had>> {
+        fn parts_of_wait(&self, _: &EndedWait) -> Option<Vec<Had>> {
             None
         }
 
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_was_taken_at_an_unknown_time_is_had_since_the_taker_took_its_work_up() {
-        let part = |thread, to, trust| Part::Thread {
+        let part = |thread, to, trust| WaitPart::Thread {
             thread: ThreadIndex(thread),
             to: Stamp::from_ns(to),
             acted: Stamp::from_ns(to),
@@ -216,7 +217,7 @@ mod tests {
         ] {
             let split = taken_for_work(&Since(since), Stamp::from_ns(5), parts.to_vec());
             let found = split.into_iter().map(|part| match part {
-                Part::Thread { thread, to, trust, .. } => (thread.0, to.ns(), trust == Trust::Doubtful),
+                WaitPart::Thread { thread, to, trust, .. } => (thread.0, to.ns(), trust == Trust::Doubtful),
                 other => panic!("{other:?}"),
             });
             assert_eq!(found.collect::<Vec<_>>(), expected, "{since:?}");
@@ -228,7 +229,7 @@ mod tests {
     struct Parts(Vec<Had>);
 
     impl HandOvers for Parts {
-        fn of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>> {
+        fn parts_of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>> {
             let EndedWait { waiter, by, at, .. } = *wait;
             assert_eq!((waiter, by, at.ns()), (ThreadIndex(9), ThreadIndex(3), 90));
             Some(self.0.clone())
@@ -244,24 +245,26 @@ mod tests {
     }
 
     /// The part that thread 3 ended, up to `to`.
-    fn ended(to: u64, via: Via, trust: Trust) -> Part {
-        Part::Thread { thread: ThreadIndex(3), to: at(to), acted: at(90), via, lock: None, trust }
+    fn ended(to: u64, via: Via, trust: Trust) -> WaitPart {
+        WaitPart::Thread { thread: ThreadIndex(3), to: at(to), acted: at(90), via, lock: None, trust }
     }
 
     /// A piece as a line: the thread or kind, its end, the time of the action, the certainty, and whether the work is in a queue.
     fn line(piece: &Piece) -> String {
         let queue = if piece.queued { " queue" } else { "" };
         let of_part = match &piece.part {
-            Part::Thread { thread, to, acted, trust, .. } => {
+            WaitPart::Thread { thread, to, acted, trust, .. } => {
                 format!("thread {} {} {} {:?}", thread.0, to.ns(), acted.ns(), trust.basis(Basis::Measured))
             }
-            Part::Other { to, kind, basis, .. } => format!("{kind:?} {} {basis:?}", to.ns()),
-            Part::InFlight { sent, to, basis, .. } => format!("flight {} {} {basis:?}", sent.ns(), to.ns()),
+            WaitPart::Other { to, kind, basis, .. } => format!("{kind:?} {} {basis:?}", to.ns()),
+            WaitPart::InFlight { sent, to, basis, .. } => {
+                format!("flight {} {} {basis:?}", sent.ns(), to.ns())
+            }
         };
         of_part + queue
     }
 
-    fn lines(had: &[Had], began: u64, part: Part) -> Vec<String> {
+    fn lines(had: &[Had], began: u64, part: WaitPart) -> Vec<String> {
         pieces(&Parts(had.to_vec()), ThreadIndex(9), at(began), part).iter().map(line).collect()
     }
 
@@ -311,8 +314,9 @@ mod tests {
             from: at(from),
             to: at(to),
         });
-        let whole =
-            |began, part: Part| lines(&had, began, part.clone()) == [line(&Piece { part, queued: false })];
+        let whole = |began, part: WaitPart| {
+            lines(&had, began, part.clone()) == [line(&Piece { part, queued: false })]
+        };
         let mine = |via, trust| ended(90, via, trust);
         assert!(whole(10, mine(Via::Wakeup, Trust::Doubtful)));
         assert!(whole(90, mine(Via::Wakeup, Trust::Sure)), "it ended as it began");

@@ -20,7 +20,7 @@
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{ContendedLock, Graph, Release, StateInterval, ThreadIndex, ThreadState};
 
-use crate::explain::Part;
+use crate::explain::WaitPart;
 use crate::tiles::Trust;
 use crate::{LockCause, Rule, Via};
 
@@ -37,14 +37,14 @@ pub(crate) fn lock_turns(
     end: &Release,
     from: Stamp<Reference>,
     to: Stamp<Reference>,
-) -> Option<Vec<Part>> {
+) -> Option<Vec<WaitPart>> {
     let releases = || graph.releases(end.woken, lock.address, began, end.at);
     let first = releases().next()?;
     (lock.owner == Some(first.by)).then_some(())?;
     let cause = LockCause { address: lock.address, kernel: false, owner: lock.owner };
     let part = |thread, until: Stamp<Reference>, trust| {
         let (via, lock) = (Via::Lock, Some(cause));
-        Part::Thread { thread, to: until.min(to), acted: until, via, lock, trust }
+        WaitPart::Thread { thread, to: until.min(to), acted: until, via, lock, trust }
     };
     let sure = Trust::By(Rule::LockTurns);
     // Backwards: the last turn without a part yet, and the release before it.

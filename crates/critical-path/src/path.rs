@@ -350,7 +350,7 @@ pub enum SignalSender {
 
 impl SignalCause {
     /// The signal that lets a stopped thread go on: `SIGCONT`, unless the signal is known to kill. Nothing else wakes a stopped thread.
-    pub(crate) fn of_continuation(cut: Option<Cut>, woken: &WakeUp) -> Self {
+    pub(crate) fn for_continuation(cut: Option<Cut>, woken: &WakeUp) -> Self {
         const SIGCONT: u32 = 18;
         let killed = cut.filter(|cut| cut.effect == SignalEffect::Kills);
         Self::new(killed.unwrap_or(Cut { signal: SIGCONT, effect: SignalEffect::GoesOn }), woken)

@@ -16,7 +16,7 @@ struct Known {
 }
 
 impl HandOvers for Known {
-    fn of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>> {
+    fn parts_of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>> {
         (wait.waiter == self.waiter).then(|| self.had.clone())
     }
 

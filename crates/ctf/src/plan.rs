@@ -59,14 +59,14 @@ pub struct FieldInfo {
     /// Its kind.
     pub kind: FieldKind,
     /// The part of the event with the field.
-    pub part: Part,
+    pub part: EventPart,
     /// The surrounding field, or [`NONE`]. Whole paths would cost the square of the metadata's size.
     parent: u16,
 }
 
 /// An event's parts behind its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum EventPart {
     /// The stream's context for all events.
     StreamContext,
     /// The event class's context, in front of the payload.
@@ -75,7 +75,7 @@ pub enum Part {
     Payload,
 }
 
-impl Part {
+impl EventPart {
     /// The path prefix for its fields.
     pub const fn prefix(self) -> &'static str {
         match self {
@@ -136,7 +136,7 @@ impl Plan {
     pub fn path(&self, field: u16) -> String {
         let mut names = Vec::new();
         let mut next = self.fields.get(usize::from(field));
-        let part = next.map_or(Part::Payload, |field| field.part);
+        let part = next.map_or(EventPart::Payload, |field| field.part);
         while let Some(field) = next {
             if !field.name.is_empty() {
                 names.push(field.name.as_str());

@@ -51,7 +51,7 @@ pub struct RootCause {
     /// The nodes from [`NodeId::F0`] to the path's last node.
     pub path: Vec<NodeId>,
     /// The consumer of the time there. `None`: not decided yet, or unmeasured callees may have taken the time.
-    pub cause: Option<Cause>,
+    pub cause: Option<NodeCause>,
     /// The reason why the path ends there; `None` while its last node is examined.
     pub end: Option<End>,
     /// The cause's mean time per call to f₀ within the peak, ns; divided by [`RootCause::f0_ns`], its share.
@@ -94,7 +94,7 @@ impl LevelVotes {
 
 /// The consumer of a node's time, where a path ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Cause {
+pub enum NodeCause {
     /// The function itself; [`RootCause::blocked_ns`] is the part of it spent waiting.
     Itself,
     /// Many short calls to the same callee (Traeger 2008, section 3.4): f calls g n times.
@@ -113,12 +113,12 @@ pub enum Cause {
     Interrupt {
         /// The interrupt's number.
         number: u32,
-        /// Like in [`Cause::Preempted`].
+        /// Like in [`NodeCause::Preempted`].
         spread: bool,
     },
     /// The hypervisor had the CPU.
     Stolen {
-        /// Like in [`Cause::Preempted`].
+        /// Like in [`NodeCause::Preempted`].
         spread: bool,
     },
     /// Calls from an indirect site with unknown targets, or too many.

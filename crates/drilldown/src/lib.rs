@@ -39,7 +39,7 @@ mod save;
 mod tally;
 mod tree;
 
-pub use answer::{Cause, Doubt, End, LevelVotes, RootCause, Status, StopReason};
+pub use answer::{Doubt, End, LevelVotes, NodeCause, RootCause, Status, StopReason};
 pub use contributor::{Contributor, Foreign};
 pub use decision::{Batch, Contribution, Decision, Spread};
 pub use effect::{Effect, MeasuredNode, Measurement};

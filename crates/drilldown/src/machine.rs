@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wakepath_distribution::{Histogram, Measure, Unit, alike, bounds, peaks};
 
-use crate::answer::{Cause, End, Status, StopReason};
+use crate::answer::{End, NodeCause, Status, StopReason};
 use crate::decision::Decision;
 use crate::effect::Effect;
 use crate::event::{
@@ -403,8 +403,8 @@ impl Drilldown {
 
     /// Whether a cause explains the time, given the reason why the path ends: a function's time may be its callees', if
     /// they were never measured.
-    fn is_known(cause: Cause, end: End) -> bool {
+    fn is_known(cause: NodeCause, end: End) -> bool {
         let examined = matches!(end, End::Itself | End::NoCallees(NoSites::Leaf));
-        !matches!(cause, Cause::Itself | Cause::Loop { .. }) || examined
+        !matches!(cause, NodeCause::Itself | NodeCause::Loop { .. }) || examined
     }
 }

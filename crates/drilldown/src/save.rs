@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use wakepath_distribution::{BUCKETS, Histogram, Unit, bucket_of};
 
-use crate::answer::{Cause, End};
+use crate::answer::{End, NodeCause};
 use crate::contributor::Contributor;
 use crate::decision::Decision;
 use crate::event::{FunctionId, LatencyRange, NodeId, ProbeCost, SiteId, SiteKind};
@@ -255,7 +255,7 @@ impl Save {
             for ending in &saved.endings {
                 let is_callee =
                     |callee| tree.get(callee).is_some_and(|it| it.parent.map(index_of) == Some(index));
-                if matches!(ending.cause, Some(Cause::Loop { callee, .. }) if !is_callee(callee)) {
+                if matches!(ending.cause, Some(NodeCause::Loop { callee, .. }) if !is_callee(callee)) {
                     return wrong(index, "ends in a loop over what it does not call");
                 }
                 if index_of(ending.votes.node) != index && ending.votes.calls > 0 {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{Cause, End, LevelVotes};
+use crate::answer::{End, LevelVotes, NodeCause};
 use crate::event::{FunctionId, NodeId, Refusal, SiteId, SiteKind};
 use crate::parameters::MAX_NODES;
 use crate::tally::Tally;
@@ -48,7 +48,7 @@ pub enum NodeState {
 /// A path's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Ending {
-    pub cause: Option<Cause>,
+    pub cause: Option<NodeCause>,
     pub end: End,
     /// The cause's mean time in a call to f₀, ns.
     pub ns: u64,

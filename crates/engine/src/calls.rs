@@ -1,6 +1,6 @@
 //! Recorded calls of a function: their latencies, and the waits in a peak's calls.
 
-mod of_goroutines;
+mod goroutines;
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -17,8 +17,8 @@ use crate::path::{answer, explain};
 use crate::requests::goroutine::path_of_windows;
 use crate::requests::{Parked, Traced};
 use crate::{CodeNames, Head, Name, PathAnswer, Question, Recorded, problem};
-use of_goroutines::OfCalls;
-pub use of_goroutines::{Ender, EndersRequest};
+use goroutines::CallGoroutines;
+pub use goroutines::{Ender, EndersRequest};
 
 /// A question about calls.
 #[derive(Debug, Clone, PartialEq)]
@@ -173,7 +173,7 @@ pub fn calls<'r>(
 ) -> Result<CallsAnswer<'r>, CallsError> {
     let (number, target) = target(recorded, query.target.as_deref())?;
     let (mut unwound, mut open, mut moved, mut longest_moved) = (0, 0, 0, 0);
-    let goroutines = OfCalls::new(recorded, traced);
+    let goroutines = CallGoroutines::new(recorded, traced);
     let mut of_goroutines = false;
     let mut histogram = Histogram::new(Unit::Nanoseconds);
     let mut all = Vec::new();
@@ -221,7 +221,7 @@ pub fn calls<'r>(
         (asked, _) => asked?,
     };
     let mut names = code_names(recorded);
-    let goroutines = if of_goroutines { goroutines } else { OfCalls::default() };
+    let goroutines = if of_goroutines { goroutines } else { CallGoroutines::default() };
     let main = (0..peaks.len()).max_by_key(|&peak| peaks[peak].count);
     let usual = main.and_then(|main| {
         let asked: HashSet<_> = asked.iter().collect();
@@ -340,7 +340,7 @@ fn asked(all: &[Window], peaks: &[Peak], which: Which) -> Result<Vec<Window>, Ca
 fn group<'r>(
     recorded: &'r Recorded,
     calls: &[Window],
-    goroutines: &OfCalls,
+    goroutines: &CallGoroutines,
     algorithm: Algorithm,
     names: &mut CodeNames<'r>,
 ) -> (Group<'r>, Vec<GoWindow>) {
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_calls_some_of_each_kind_are_taken_however_regularly_they_come() {
+    fn a_sample_of_many_calls_has_each_kind_however_regularly_they_come() {
         for calls in [0, 1, 1999, 2000, 2001, 14_000, 99_999] {
             let taken: Vec<usize> = spread(calls).collect();
             assert!(

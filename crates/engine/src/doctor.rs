@@ -6,12 +6,12 @@ pub struct Check {
     /// The feature.
     pub what: String,
     /// The result.
-    pub verdict: Verdict,
+    pub verdict: CheckVerdict,
 }
 
 /// The result of trying a feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CheckVerdict {
     /// It works; with a detail worth showing, or an empty text.
     Works(String),
     /// It does not work, and answers lack something.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use wakepath_distribution::{Histogram, Peak, bounds};
 pub use wakepath_drilldown::{
-    Cause, Contribution, Contributor, Decision, Doubt, End, Epoch, Foreign, FunctionId, LevelVotes, NoSites,
-    NodeId, RootCause, SiteId, Status, StopReason,
+    Contribution, Contributor, Decision, Doubt, End, Epoch, Foreign, FunctionId, LevelVotes, NoSites,
+    NodeCause, NodeId, RootCause, SiteId, Status, StopReason,
 };
 
 use crate::latency::ProbeCost;

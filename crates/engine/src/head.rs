@@ -9,7 +9,7 @@ use crate::{Cost, Head, Problem, ProblemKind, Recorded, clocks, problem};
 /// The head for an answer about the time between `from` and `to`.
 pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Reference>) -> Head {
     let mut problems = recorded.problems.clone();
-    problems.extend(recorded.hosts().flat_map(|(host, _)| of_host(recorded, host, from, to)));
+    problems.extend(recorded.hosts().flat_map(|(host, _)| host_problems(recorded, host, from, to)));
     problem::sort(&mut problems);
     let origin = recorded.from();
     // Each host counts its own CPUs.
@@ -34,7 +34,7 @@ pub(crate) fn head(recorded: &Recorded, from: Stamp<Reference>, to: Stamp<Refere
 }
 
 /// The problems of a host's clocks between `from` and `to`, and at the end of its recording.
-fn of_host(
+fn host_problems(
     recorded: &Recorded,
     host: HostIndex,
     from: Stamp<Reference>,

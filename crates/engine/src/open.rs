@@ -29,7 +29,7 @@ pub fn open(path: &Path, mut progress: impl FnMut(u64, u64)) -> Result<Recorded,
         },
         |done| progress(done, expected),
     );
-    Ok(Recorded::of_source(source.description(), builder.finish(), survey, problems))
+    Ok(Recorded::from_source(source.description(), builder.finish(), survey, problems))
 }
 
 /// Several hosts' recordings, and how their clocks relate.
@@ -116,7 +116,7 @@ pub fn open_all(paths: &[PathBuf], mut progress: impl FnMut(u64, u64)) -> Result
             problems.push(ProblemKind::HostUnlinked { recording, reference });
         }
     }
-    let mut recorded = Recorded::of_source(sources[0].description(), graph, survey, problems);
+    let mut recorded = Recorded::from_source(sources[0].description(), graph, survey, problems);
     let others = linked.iter().skip(1).map(|linked| linked.source.description());
     recorded.sources = linked.iter().map(|linked| linked.source.description().path.clone()).collect();
     recorded.others = others.clone().map(|description| Host::from(&description.host)).collect();

@@ -104,7 +104,7 @@ pub(crate) fn answer<'r>(
     let of_segment = |segment: &Segment| recorded.clock_error(segment.thread, segment.from, segment.to);
     head.clock_error_ns =
         path.segments.iter().map(of_segment).try_fold(0, |worst, one| Some(one?.max(worst)));
-    head.problems.extend(path.problems.iter().map(|problem| Problem::of_path(problem, graph, window.to)));
+    head.problems.extend(path.problems.iter().map(|problem| Problem::from_path(problem, graph, window.to)));
     let sampled = sampled(&path, names);
     let stacks = Stacks::of(&path, names);
     let doubtful = recorded.survey.stacks.filter(|counts| counts.doubtful > 0);

@@ -97,18 +97,18 @@ pub(crate) fn select(recorded: &Recorded, query: &PathQuery) -> Result<Selection
             Some(other) => {
                 return Ok(Selection::Threads(Scope::Host(other), threads_that(recorded, is_there)));
             }
-            None => return of_recording(recorded, query),
+            None => return select_target(recorded, query),
         },
         Subject::Pid(pid) => {
             let pid = on(*pid);
-            let threads = of_processes(recorded, |tgid| tgid == pid);
+            let threads = threads_of_processes(recorded, |tgid| tgid == pid);
             // A single-threaded process has a window; a process with several threads has none.
             if threads.len() > 1 {
                 return Ok(Selection::Threads(Scope::Processes(vec![pid]), threads));
             }
             named(format!("process {pid}"), threads)?
         }
-        Subject::Cgroup(cgroup) => return of_cgroup(recorded, cgroup, is_there),
+        Subject::Cgroup(cgroup) => return select_cgroup(recorded, cgroup, is_there),
         Subject::Tid(tid) => named(format!("thread {tid}"), recorded.with_tid(on(*tid)).to_vec())?,
         Subject::Comm(comm) => {
             let named_so = |thread: &Thread| thread.names.iter().any(|(_, name)| name == comm);
@@ -146,7 +146,7 @@ fn named(what: String, threads: Vec<ThreadIndex>) -> Result<(String, Vec<ThreadI
 }
 
 /// The recording's target.
-fn of_recording(recorded: &Recorded, query: &PathQuery) -> Result<Selection, QueryError> {
+fn select_target(recorded: &Recorded, query: &PathQuery) -> Result<Selection, QueryError> {
     let session = &recorded.survey.session;
     if let Some(command) = &session.command {
         let at = command.at.on_reference_host();
@@ -161,17 +161,17 @@ fn of_recording(recorded: &Recorded, query: &PathQuery) -> Result<Selection, Que
         }
     }
     if let Some(cgroup) = &recorded.cgroup {
-        return of_cgroup(recorded, cgroup, |_| true);
+        return select_cgroup(recorded, cgroup, |_| true);
     }
     let targets: Vec<Tid> = session.targets.iter().copied().collect();
     if targets.is_empty() {
         return Ok(Selection::Threads(Scope::All, threads_that(recorded, |_| true)));
     }
-    let threads = of_processes(recorded, |tgid| session.targets.contains(&tgid));
+    let threads = threads_of_processes(recorded, |tgid| session.targets.contains(&tgid));
     Ok(Selection::Threads(Scope::Processes(targets), threads))
 }
 
-fn of_processes(recorded: &Recorded, wanted: impl Fn(Tid) -> bool) -> Vec<ThreadIndex> {
+fn threads_of_processes(recorded: &Recorded, wanted: impl Fn(Tid) -> bool) -> Vec<ThreadIndex> {
     threads_that(recorded, |thread| thread.tgid().is_some_and(&wanted))
 }
 
@@ -186,7 +186,7 @@ pub fn is_meant(wanted: &[u8], path: &[u8]) -> bool {
         let outer = wanted.strip_suffix(b"/").unwrap_or(wanted);
         path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     };
-    match Unit::of_path(path) {
+    match Unit::from_cgroup_path(path) {
         _ if wanted.starts_with(b"/") => below(),
         Some(Unit::Container { id, .. }) => {
             wanted.len() >= 4 && wanted.starts_with(&id.as_bytes()[..id.len().min(wanted.len())])
@@ -196,7 +196,7 @@ pub fn is_meant(wanted: &[u8], path: &[u8]) -> bool {
     }
 }
 
-fn of_cgroup(
+fn select_cgroup(
     recorded: &Recorded,
     cgroup: &Name,
     is_there: impl Fn(&Thread) -> bool,

@@ -24,11 +24,11 @@ pub use wakepath_spans::{
 };
 
 pub use find::{find_request, request_id};
-pub use goroutine::{OfGoroutine, Parked, Reason};
+pub use goroutine::{Parked, Reason, RequestGoroutine};
 pub use group::{Blocker, BlockerOf, GroupAnswer, GroupQuery, request_group};
 pub use headline::{Blocking, RequestHeadline};
-pub use one::{Next, NoPath, OfSpan, OwnTime, RequestAnswer, RequestPath, request};
-pub use parts::Part;
+pub use one::{Next, NoPath, OwnTime, RequestAnswer, RequestPath, SpanPart, request};
+pub use parts::RequestPart;
 pub use read::{SpansError, traced};
 pub use span_time::SpanTime;
 pub use without_path::WithoutPath;
@@ -150,7 +150,7 @@ pub fn requests<'a>(
     }
     let all = (0..).map(OperationIndex).zip(by_operation);
     let mut operations: Vec<_> =
-        all.filter_map(|(operation, requests)| of_operation(traced, operation, &requests)).collect();
+        all.filter_map(|(operation, requests)| operation_answer(traced, operation, &requests)).collect();
     operations.sort_by_key(|one| std::cmp::Reverse(one.histogram.sum()));
     let (from, to) = (recorded.from(), recorded.to());
     let turns = noted_turns(recorded, traced, &places);
@@ -162,7 +162,7 @@ pub fn requests<'a>(
 }
 
 /// An operation's latencies. `requests` are sorted, the longest first.
-fn of_operation(
+fn operation_answer(
     traced: &Traced,
     operation: OperationIndex,
     requests: &[RequestIndex],

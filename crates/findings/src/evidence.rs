@@ -164,7 +164,7 @@ impl<'a> Evidence<'a> {
 
     /// The site where a segment's thread began to wait, if its stack is known.
     pub(crate) fn segment_site(&self, segment: usize) -> Option<SiteId> {
-        self.stacks.of_segment(segment)?.site
+        self.stacks.segment_stack(segment)?.site
     }
 }
 
@@ -210,7 +210,7 @@ mod tests {
             story.name(NameSpace::CpuLimit, 2, "1000 100000");
             story.name(NameSpace::CpuLimit, 3, "2000 100000");
             let (tid, cgroup) = (Tid(7), CgroupId(moved));
-            story.tell_at(at, EventKind::Move { tid, tgid: tid, whole: false, cgroup, cpu_cgroup: cgroup });
+            story.add_at(at, EventKind::Move { tid, tgid: tid, whole: false, cgroup, cpu_cgroup: cgroup });
             story.then(90, thread, None, SegmentKind::Throttled, Cause::None);
             let mut story = story.finish();
             story.path.window.from = Stamp::from_ns(crate::testing::ORIGIN + 20);

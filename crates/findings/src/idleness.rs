@@ -79,7 +79,7 @@ pub struct Blocked {
 
 impl Blocked {
     /// For a wait in the graph, with this state interval of its thread.
-    pub fn of_wait(recorded: &Recorded, thread: ThreadIndex, interval: &StateInterval) -> Self {
+    pub fn from_wait(recorded: &Recorded, thread: ThreadIndex, interval: &StateInterval) -> Self {
         let wait = recorded.graph().wait(interval);
         let lock = wait.and_then(|wait| wait.lock);
         let cut = wait.and_then(|wait| wait.cut);
@@ -104,7 +104,7 @@ impl Blocked {
     }
 
     /// For an open wait, up to `to`.
-    pub fn of_hang(hang: &Hang, to: Stamp<Reference>) -> Self {
+    pub fn from_hang(hang: &Hang, to: Stamp<Reference>) -> Self {
         let owned = hang.lock.is_some_and(|lock| lock.owner.is_some());
         Self {
             thread: hang.thread,
@@ -155,21 +155,21 @@ impl Blocked {
         } else if call.is_sleep() {
             measured(Sleeping)
         } else if READS.contains(number) {
-            inferred_or_undecided(names.socket(key).and_then(|socket| self.of_read(recorded, socket)))
+            inferred_or_undecided(names.socket(key).and_then(|socket| self.read_class(recorded, socket)))
         } else if Call::POLLS.contains(&number) {
             let ended_by = self.ended_by.filter(|&flow| {
                 let outgoing = names.other_direction(flow);
                 outgoing.is_some_and(|outgoing| names.polls(key, outgoing))
             });
-            let of_end = ended_by.and_then(|flow| self.of_event(recorded, flow));
-            let of_one = || match self.of_read(recorded, names.socket(key)?) {
+            let of_end = ended_by.and_then(|flow| self.event_class(recorded, flow));
+            let of_one = || match self.read_class(recorded, names.socket(key)?) {
                 // It may wait until the other end takes more data.
                 Some(Idle) => None,
                 other => other,
             };
             inferred_or_undecided(of_end.or_else(of_one))
         } else if EVENT_LOOPS.contains(number) {
-            inferred_or_undecided(self.ended_by.and_then(|flow| self.of_event(recorded, flow)))
+            inferred_or_undecided(self.ended_by.and_then(|flow| self.event_class(recorded, flow)))
         } else if number == Call::FUTEX {
             let is_idle = pools.show_idleness(recorded, self.thread, self.from);
             inferred_or_undecided(is_idle.then_some(Idle))
@@ -181,7 +181,7 @@ impl Blocked {
     }
 
     /// The class of a read from the socket that sends `flow`, if shown.
-    fn of_read(&self, recorded: &Recorded, flow: FlowId) -> Option<BlockedClass> {
+    fn read_class(&self, recorded: &Recorded, flow: FlowId) -> Option<BlockedClass> {
         let peer = recorded.names().receiver(flow);
         let Dialogue { opened, last_data } = recorded.graph().dialogue(flow, Direction::Out, self.from);
         match (opener(opened, peer)?, last_data) {
@@ -195,7 +195,7 @@ impl Blocked {
     }
 
     /// The class of a wait for several descriptors, ended by a packet of `flow`, if shown.
-    fn of_event(&self, recorded: &Recorded, flow: FlowId) -> Option<BlockedClass> {
+    fn event_class(&self, recorded: &Recorded, flow: FlowId) -> Option<BlockedClass> {
         let dialogue = |at| recorded.graph().dialogue(flow, Direction::In, at);
         let (before, after) = (dialogue(self.from), dialogue(self.to));
         let peer = recorded.names().sender(flow);

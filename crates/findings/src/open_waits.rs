@@ -82,7 +82,7 @@ pub fn open_waits_of_threads(
     let mut waits = OpenWaits { deadlocks, ..OpenWaits::default() };
     for hang in open.into_iter().filter(is_chosen) {
         let thread = recorded.thread_at(hang.thread, to);
-        match Blocked::of_hang(&hang, to).class(recorded, &thread, pools).class {
+        match Blocked::from_hang(&hang, to).class(recorded, &thread, pools).class {
             BlockedClass::Idle => waits.idle += 1,
             BlockedClass::Sleeping => waits.sleeping += 1,
             BlockedClass::Undecided => waits.undecided += 1,

@@ -139,7 +139,7 @@ mod tests {
                 let comm = Comm::new(format!("t{number}").as_bytes());
                 story.then(10 + number as u64, own, None, SegmentKind::Running, Cause::None);
                 let to = story.segments[number].to.ns() - crate::testing::ORIGIN;
-                story.tell_at(to, wakepath_event::EventKind::Rename { tid: wakepath_event::Tid(7), comm });
+                story.add_at(to, wakepath_event::EventKind::Rename { tid: wakepath_event::Tid(7), comm });
             }
             let story = story.finish();
             let found = PathFindings::new(&story.evidence(), LastWaits::default(), None);

@@ -189,7 +189,7 @@ mod tests {
     fn waits_at_unknown_sites_count_in_the_whole_alone() {
         let story = checkout();
         let stacks = checkout_stacks(&story.path);
-        let known = stacks.of_wait(wakepath_critical_path::WaitId(0)).and_then(|stack| stack.site);
+        let known = stacks.wait_stack(wakepath_critical_path::WaitId(0)).and_then(|stack| stack.site);
         assert!(known.is_some());
         let mut tally = Tally::default();
         tally.add_sites(&stacks, &Sites::from([(known, 7), (None, 4)]));

@@ -47,19 +47,19 @@ impl Default for Story {
             waits: Vec::new(),
             at: ORIGIN,
         };
-        story.tell(EventKind::Clocks(Clocks { boottime_ns: ORIGIN, realtime_ns: REALTIME, steal_ns: 0 }));
+        story.add(EventKind::Clocks(Clocks { boottime_ns: ORIGIN, realtime_ns: REALTIME, steal_ns: 0 }));
         story
     }
 }
 
 impl Story {
     /// Adds an event at the story's beginning.
-    pub fn tell(&mut self, what: EventKind) {
-        self.tell_at(0, what);
+    pub fn add(&mut self, what: EventKind) {
+        self.add_at(0, what);
     }
 
     /// Adds an event `ns` after the story's beginning. Events come in time order.
-    pub fn tell_at(&mut self, ns: u64, what: EventKind) {
+    pub fn add_at(&mut self, ns: u64, what: EventKind) {
         let event = event(ORIGIN + ns, 0, 0, what);
         self.builder.push(&event);
         self.survey.observe(&event);
@@ -67,7 +67,7 @@ impl Story {
 
     /// Adds a name to the recording.
     pub fn name(&mut self, space: NameSpace, key: u64, name: &str) {
-        self.tell(EventKind::Name(space, key, name.as_bytes().into()));
+        self.add(EventKind::Name(space, key, name.as_bytes().into()));
     }
 
     /// Adds a process with a single thread, asleep when the story begins.
@@ -87,19 +87,19 @@ impl Story {
             comm: Comm::new(comm),
             ..identity
         };
-        self.tell(EventKind::Thread { identity, blocked, call });
+        self.add(EventKind::Thread { identity, blocked, call });
         self.threads += 1;
         ThreadIndex(self.threads - 1)
     }
 
     /// Adds a descriptor to a process.
     pub fn file(&mut self, tgid: u32, fd: u32, mode: u32, flow: Option<u64>, name: &str) {
-        self.tell(testing::file(tgid, fd, mode, flow, name));
+        self.add(testing::file(tgid, fd, mode, flow, name));
     }
 
     /// Adds a TCP flow.
     pub fn flow(&mut self, id: u64, source: &str, target: &str) {
-        self.tell(testing::flow(id, source, target));
+        self.add(testing::flow(id, source, target));
     }
 
     /// Adds a segment of `ns` to the path.

@@ -126,7 +126,7 @@ fn thread_times(
                 let wait = graph.wait(&interval);
                 let info = recorded.thread_at(thread, end);
                 let Classified { class, inferred } =
-                    Blocked::of_wait(recorded, thread, &interval).class(recorded, &info, pools);
+                    Blocked::from_wait(recorded, thread, &interval).class(recorded, &info, pools);
                 let inferred_ns = if inferred { ns } else { 0 };
                 match class {
                     BlockedClass::Idle => {

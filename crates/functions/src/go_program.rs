@@ -127,7 +127,7 @@ pub fn go_program(path: &Path) -> Result<Option<Result<GoProgram, GoFault>>, Fil
         return Ok(None);
     }
     let image = Image::open(path)?;
-    Ok(image.go.then(|| of_image(&image)))
+    Ok(image.go.then(|| read_go_program(&image)))
 }
 
 /// Whether Go made the program in a file: by the section with Go's build information. Reads its headers alone.
@@ -143,7 +143,7 @@ fn has_go_section(path: &Path) -> Option<bool> {
     Some(sections.section_by_name(endian, b".go.buildinfo").is_some())
 }
 
-fn of_image(image: &Image) -> Result<GoProgram, GoFault> {
+fn read_go_program(image: &Image) -> Result<GoProgram, GoFault> {
     if image.old_go {
         return Err(GoFault::Old);
     }
@@ -263,7 +263,7 @@ fn from_debug_information(image: &Image) -> Option<GoOffsets> {
             continue;
         }
         // Go's own code and each assembler file have a unit, all with this name. Only one unit has the types.
-        let offsets = of_unit(&dwarf, &unit);
+        let offsets = unit_offsets(&dwarf, &unit);
         if offsets.is_some() {
             return offsets;
         }
@@ -271,7 +271,7 @@ fn from_debug_information(image: &Image) -> Option<GoOffsets> {
     None
 }
 
-fn of_unit(dwarf: &Dwarf<Reader<'_>>, unit: &Unit<Reader<'_>>) -> Option<GoOffsets> {
+fn unit_offsets(dwarf: &Dwarf<Reader<'_>>, unit: &Unit<Reader<'_>>) -> Option<GoOffsets> {
     let (mut goid, mut m, mut curg) = (None, None, None);
     let (mut parent, mut start_pc, mut sched, mut pc) = (None, None, None, None);
     let mut entries = unit.entries();

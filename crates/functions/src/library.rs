@@ -50,7 +50,7 @@ pub(crate) fn locations(name: &FileName, processes: &[u32]) -> Result<Vec<FileLo
         let mappings = mappings.map_err(|error| LibraryError::Process { pid, source: error.into() })?;
         for mapping in mappings.iter().filter(|it| it.path().is_some_and(|path| is_meant(&wanted, path))) {
             if seen.insert(mapping.file) {
-                mapped.insert(of_mapping(pid, mapping));
+                mapped.insert(mapped_location(pid, mapping));
             }
         }
     }
@@ -110,7 +110,7 @@ pub(crate) fn code_files(process: &Process) -> Result<Vec<Mapping>, Error> {
 
 /// The way to a mapped file: by its own path if that leads there from here, else by the process's root, else, if it was
 /// deleted or replaced, by the mapping itself.
-pub(crate) fn of_mapping(pid: u32, mapping: &Mapping) -> FileLocation {
+pub(crate) fn mapped_location(pid: u32, mapping: &Mapping) -> FileLocation {
     let (root, shown) = (root_of(pid), mapping.path().unwrap_or(Path::new("")).to_owned());
     let inside = root.join(shown.strip_prefix("/").unwrap_or(&shown));
     let is_it = |path: &Path| path.metadata().is_ok_and(|found| found.ino() == mapping.file.2);
@@ -125,7 +125,7 @@ pub(crate) fn of_mapping(pid: u32, mapping: &Mapping) -> FileLocation {
 /// A library as the loader finds it, or a program as a shell does.
 fn by_name(name: &str, among_processes: bool) -> Result<Vec<FileLocation>, LibraryError> {
     let cache = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
-    let found = of_one_name(name, libraries(name, &cache, &FOLDERS.map(Path::new)))?;
+    let found = unambiguous_files(name, libraries(name, &cache, &FOLDERS.map(Path::new)))?;
     if !found.is_empty() {
         return Ok(found);
     }
@@ -138,7 +138,10 @@ fn by_name(name: &str, among_processes: bool) -> Result<Vec<FileLocation>, Libra
 }
 
 /// The files of the libraries with a name, if they all have the same file name.
-fn of_one_name(name: &str, libraries: Vec<(String, PathBuf)>) -> Result<Vec<FileLocation>, LibraryError> {
+fn unambiguous_files(
+    name: &str,
+    libraries: Vec<(String, PathBuf)>,
+) -> Result<Vec<FileLocation>, LibraryError> {
     let mut names: Vec<&String> = libraries.iter().map(|(name, _)| name).collect();
     names.dedup();
     // A library's builds for several processors have the same name.
@@ -202,7 +205,7 @@ mod tests {
 
     use wakepath_process::{Mapping, Process, path_through, root_of};
 
-    use super::{code_files, is_called, libraries, locations, of_mapping, of_one_name, on_path};
+    use super::{code_files, is_called, libraries, locations, mapped_location, on_path, unambiguous_files};
     use crate::loader_cache::X86_64;
     use crate::loader_cache::tests::cache;
     use crate::target::FileName;
@@ -330,16 +333,16 @@ mod tests {
         assert!(names("libd").is_empty(), "it is a folder");
 
         let file = |name: &str| (name.to_owned(), folder.path().join(name));
-        let several = of_one_name("libx", vec![file("libx.so.1"), file("libx.so.2")]).unwrap_err();
+        let several = unambiguous_files("libx", vec![file("libx.so.1"), file("libx.so.2")]).unwrap_err();
         let says = "`libx` may mean any of libx.so.1, libx.so.2: name one of them";
         assert_eq!(several.to_string(), says);
         let builds = vec![file("libx.so.1"), ("libx.so.1".to_owned(), folder.path().join("libx.so.2"))];
-        let paths = of_one_name("libx", builds).unwrap().into_iter().map(|found| found.open);
+        let paths = unambiguous_files("libx", builds).unwrap().into_iter().map(|found| found.open);
         assert_eq!(
             paths.collect::<Vec<_>>(),
             ["libx.so.1", "libx.so.2"].map(|name| folder.path().join(name))
         );
-        assert_eq!(of_one_name("libx", Vec::new()).unwrap(), []);
+        assert_eq!(unambiguous_files("libx", Vec::new()).unwrap(), []);
     }
 
     #[test]
@@ -377,7 +380,7 @@ mod tests {
             let mark = if deleted { " (deleted)" } else { "" };
             let line = format!("1000-2000 r-xp 00000000 00:00 {inode} {}{mark}", path.display());
             let mapping = Mapping::parse(line.as_bytes()).unwrap();
-            let found = of_mapping(here, &mapping);
+            let found = mapped_location(here, &mapping);
             assert_eq!(found.shown, path);
             (found.open, found.root)
         };

@@ -12,7 +12,7 @@ use crate::find::{FunctionMap, OpenFile, extents, names_of};
 use crate::function::{Function, Runtime};
 use crate::image::Image;
 use crate::kernel_code::{KernelCode, is_of_kernel};
-use crate::library::{FileLocation, code_files, of_mapping};
+use crate::library::{FileLocation, code_files, mapped_location};
 use crate::place::{Budget, ProbeRequest, body};
 use crate::sites::{CallSite, Callee, Operand, Sites, passed_on_by};
 
@@ -332,7 +332,7 @@ impl ProcessCode {
             return;
         }
         let mapping = self.mappings.iter().find(|mapping| mapping.file == *key);
-        let file = mapping.and_then(|mapping| CodeFile::open(of_mapping(self.process.pid(), mapping)));
+        let file = mapping.and_then(|mapping| CodeFile::open(mapped_location(self.process.pid(), mapping)));
         self.files.insert(*key, file);
     }
 

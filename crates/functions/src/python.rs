@@ -21,7 +21,7 @@ use wakepath_process::{Error, Memory, Process};
 pub use code::PythonCode;
 
 use crate::instruction::{ProbeMethod, decode, probed};
-use crate::library::{code_files, of_mapping};
+use crate::library::{code_files, mapped_location};
 
 /// The maximum size of an interpreter's file, bytes.
 const MAX_FILE: u64 = 512 << 20;
@@ -90,7 +90,7 @@ pub fn python_of(pid: u32) -> Result<Python, PythonError> {
         if !mapping.path().is_some_and(is_meant) {
             continue;
         }
-        let place = of_mapping(pid, &mapping);
+        let place = mapped_location(pid, &mapping);
         let found = Interpreter::read(&place.open, &place.shown)?;
         let Some(found) = found else { continue };
         let bias = found.bias(mapping.offset, mapping.addresses.start);

@@ -149,7 +149,11 @@ impl Goroutines {
     }
 
     /// The goroutines in which a span with these ids (trace id, span id) began, the first in each process: processes may give the same ids.
-    pub fn of_span(&self, trace: [u8; 16], span: [u8; 8]) -> impl Iterator<Item = (Process, GoroutineIndex)> {
+    pub fn with_span(
+        &self,
+        trace: [u8; 16],
+        span: [u8; 8],
+    ) -> impl Iterator<Item = (Process, GoroutineIndex)> {
         let all = (trace, span, ThreadIndex(0))..=(trace, span, ThreadIndex(u32::MAX));
         self.spans.range(all).map(|(&(.., process), &goroutine)| (process, goroutine))
     }

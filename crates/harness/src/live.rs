@@ -268,7 +268,7 @@ pub fn adds_up(document: &Value) -> i64 {
 }
 
 /// The time of all contributors with this kind, ns.
-pub fn of_kind(document: &Value, kind: &str) -> i64 {
+pub fn contributed_ns(document: &Value, kind: &str) -> i64 {
     let of_kind = list(&document["contributors"]).iter().filter(|one| one["kind"] == kind);
     of_kind.map(|one| one["total_ns"].as_i64().expect("a number")).sum()
 }

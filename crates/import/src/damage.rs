@@ -103,12 +103,12 @@ pub enum Fault {
 
 impl Damage {
     /// A damage to the whole file.
-    pub(crate) fn of_file(path: &Path, kind: DamageKind) -> Self {
+    pub(crate) fn in_file(path: &Path, kind: DamageKind) -> Self {
         Self { file: path.display().to_string(), packet: None, offset: None, kind }
     }
 
     /// A damage to the bytes at an offset in a file.
     pub(crate) fn at(path: &Path, (offset, fault): (u64, Fault)) -> Self {
-        Self { offset: Some(offset), ..Self::of_file(path, DamageKind::Fault(fault)) }
+        Self { offset: Some(offset), ..Self::in_file(path, DamageKind::Fault(fault)) }
     }
 }

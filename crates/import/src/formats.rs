@@ -130,7 +130,7 @@ fn parse_states(print: &str) -> Option<ReportedStates> {
         .and_then(|(_, mask)| evaluate(mask.split_once('?')?.0))
         .filter(|&mask| mask > highest)
         .or_else(|| highest.checked_mul(2))?;
-    Some(ReportedStates::of_flags(&letters, preempted))
+    Some(ReportedStates::from_flags(&letters, preempted))
 }
 
 /// A number in base 10, or 16 behind `0x`.

@@ -68,13 +68,13 @@ const OF_KERNEL: [(&str, &str, Kind); 18] = [
 
 impl Kind {
     /// The kind of the kernel's tracepoint with this name; a `system` `None` matches any.
-    pub fn of_kernel(system: Option<&str>, name: &str) -> Option<Self> {
+    pub fn from_tracepoint(system: Option<&str>, name: &str) -> Option<Self> {
         let known = OF_KERNEL.iter().find(|row| row.1 == name && system.is_none_or(|system| row.0 == system));
         known.map(|&(.., kind)| kind)
     }
 
     /// The kind of a tracepoint in the kernel's `irq_vectors`: `local_timer_entry`.
-    pub fn of_vector(name: &str) -> Option<Self> {
+    pub fn from_irq_vector(name: &str) -> Option<Self> {
         let source = |vector: &str| {
             Source::Vector(match vector {
                 "local_timer" => Context::LocalTimer,

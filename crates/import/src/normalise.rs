@@ -93,7 +93,7 @@ const MAX_NAMES: usize = if cfg!(test) { 4 } else { 1 << 20 };
 impl Normaliser {
     /// A converter for tracepoints from a kernel with this release.
     pub fn new(kernel_release: &str, wakeup_by: WakeupBy) -> Self {
-        Self::with_states(ReportedStates::of_release(kernel_release), wakeup_by)
+        Self::with_states(ReportedStates::for_release(kernel_release), wakeup_by)
     }
 
     /// A converter for tracepoints from a trace with its own definition of thread states.
@@ -128,7 +128,7 @@ impl Normaliser {
         let unmatched: u64 = self.cpus.iter().map(|state| state.unmatched).sum();
         // A CPU may be in an interrupt of each kind when recording begins.
         let interrupts = (unmatched > 8 * cpus as u64).then_some(DamageKind::UnmatchedInterrupts(unmatched));
-        wakings.into_iter().chain(interrupts).map(|kind| Damage::of_file(path, kind))
+        wakings.into_iter().chain(interrupts).map(|kind| Damage::in_file(path, kind))
     }
 
     /// Whether a CPU's current thread is still unknown: [`Normaliser::set_current`] may name it.

@@ -17,8 +17,8 @@ impl Kind {
             ("raw_syscalls", "sys_exit") => Some(Self::CallExit),
             ("syscalls", name) if name.starts_with("sys_enter_") => Some(Self::CallEntry(None)),
             ("syscalls", name) if name.starts_with("sys_exit_") => Some(Self::CallExit),
-            ("irq_vectors", name) => Self::of_vector(name),
-            (system, name) => Self::of_kernel(Some(system), name),
+            ("irq_vectors", name) => Self::from_irq_vector(name),
+            (system, name) => Self::from_tracepoint(Some(system), name),
         }
     }
 

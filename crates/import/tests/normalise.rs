@@ -193,7 +193,7 @@ fn a_thread_waits_in_the_system_call_whose_entry_was_seen_last() {
 }
 
 #[test]
-fn of_the_two_tracepoints_of_a_wake_up_one_counts() {
+fn one_of_a_wake_ups_two_tracepoints_counts() {
     let both = || {
         vec![
             switch(0, 0, 7),

@@ -140,7 +140,7 @@ fn the_call_that_a_thread_waits_in_is_known_with_its_first_argument() {
 
 /// With LTTng's own headers, only the last of several calls in a row is read.
 #[test]
-fn of_calls_in_a_row_the_last_one_is_the_one_that_a_thread_waits_in() {
+fn a_thread_waits_in_the_last_of_its_calls_in_a_row() {
     let text = "typealias integer { size = 8; } := u8; typealias integer { size = 32; } := u32;
         typealias integer { size = 27; align = 1; map = clock.c.value; } := stamp27;
         typealias integer { size = 64; map = clock.c.value; } := stamp64;

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use wakepath_clock::Reference;
 use wakepath_goroutines::{GoroutineIndex, Goroutines, Process};
 use wakepath_loaded::Recorded;
-use wakepath_spans::{RequestIndex, ServiceIndex, Span, SpanIndex, Stint, Work, of_service};
+use wakepath_spans::{RequestIndex, ServiceIndex, Span, SpanIndex, Stint, Work, service_processes};
 
 use crate::model::Traced;
 use crate::places::Places;
@@ -19,31 +19,31 @@ use crate::process::line;
 pub struct SpanGoroutines {
     /// All goroutines.
     pub all: Goroutines,
-    of_span: HashMap<SpanIndex, GoroutineIndex>,
+    by_span: HashMap<SpanIndex, GoroutineIndex>,
 }
 
 impl SpanGoroutines {
     /// The goroutines in a recording.
     pub fn new(recorded: &Recorded, traced: &Traced, places: &Places) -> Self {
         let all = goroutines(recorded);
-        let of_span = of_spans(recorded, traced, places, &all);
-        Self { all, of_span }
+        let by_span = goroutines_by_span(recorded, traced, places, &all);
+        Self { all, by_span }
     }
 
     /// A span's goroutine, if its beginning was seen.
-    pub fn of_span(&self, span: SpanIndex) -> Option<GoroutineIndex> {
-        self.of_span.get(&span).copied()
+    pub fn by_span(&self, span: SpanIndex) -> Option<GoroutineIndex> {
+        self.by_span.get(&span).copied()
     }
 
     /// The goroutine of a request's root span, if its beginning was seen.
-    pub fn of_request(&self, traced: &Traced, request: RequestIndex) -> Option<GoroutineIndex> {
-        self.of_span(traced.request(request).root)
+    pub fn by_request(&self, traced: &Traced, request: RequestIndex) -> Option<GoroutineIndex> {
+        self.by_span(traced.request(request).root)
     }
 
     /// Each goroutine's active span, if its beginning was seen, until the program notes that it queued the work.
     pub fn work(&self, traced: &Traced, places: &Places) -> Work<GoroutineIndex, Reference> {
         Work::new(traced.spans.iter().filter_map(|(index, _)| {
-            let thread = self.of_span(index)?;
+            let thread = self.by_span(index)?;
             let (from, _) = places.times(traced, index);
             Some(Stint { thread, from, to: places.left(traced, index), span: index })
         }))
@@ -61,7 +61,7 @@ type Begun = (Process, GoroutineIndex);
 
 /// Each span's goroutine. Two processes may give the same ids, through a copied state or on purpose. The goroutine must be in a process that may
 /// belong to the span's service; among several such processes, in the process that the service names; else it is not known.
-fn of_spans(
+fn goroutines_by_span(
     recorded: &Recorded,
     traced: &Traced,
     places: &Places,
@@ -71,7 +71,7 @@ fn of_spans(
     let begun = |index: SpanIndex, span: &Span| -> Vec<Begun> {
         let host = places.host(traced, index);
         let is_there = |process| Some(recorded.graph.thread(process).tid().host()) == host;
-        goroutines.of_span(span.trace.0, span.id.0).filter(|(process, _)| is_there(*process)).collect()
+        goroutines.with_span(span.trace.0, span.id.0).filter(|(process, _)| is_there(*process)).collect()
     };
     let mut lines: HashMap<ServiceIndex, HashMap<Process, Vec<u32>>> = HashMap::new();
     let mut all: Vec<(SpanIndex, ServiceIndex, Vec<Begun>)> = Vec::new();
@@ -96,7 +96,10 @@ fn of_spans(
         let is_named =
             |(process, line): (&Process, &Vec<u32>)| (line.first() == Some(&pid)).then_some(*process);
         let named = lines.iter().filter_map(is_named).collect();
-        known.insert(service, (of_service(pid, lines.into_iter().collect()).into_iter().collect(), named));
+        known.insert(
+            service,
+            (service_processes(pid, lines.into_iter().collect()).into_iter().collect(), named),
+        );
     }
     let chosen = all.into_iter().filter_map(|(index, service, mut begun)| {
         if let Some((may_be, named)) = known.get(&service) {

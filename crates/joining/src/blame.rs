@@ -100,7 +100,7 @@ impl Joined<'_> {
             let mut worked = self.work_of(segment.thread?, segment.from, segment.to);
             // While the call was in flight, no thread held the request: the next thread's other work did not delay it.
             if is_handed_over && segment.kind == SegmentKind::Network && segment.parent.is_none() {
-                let is_own = |works_for| matches!(works_for, WorksFor::Span(span) if traced.requests.of_span(span) == request);
+                let is_own = |works_for| matches!(works_for, WorksFor::Span(span) if traced.requests.containing(span) == request);
                 for piece in worked.iter_mut().filter(|piece| !is_own(piece.works_for)) {
                     *piece = Worked::unknown(piece.from, piece.to);
                 }
@@ -190,7 +190,7 @@ pub fn blame(
 
 fn blocker(traced: &Traced, works_for: WorksFor) -> Option<Blocker> {
     match works_for {
-        WorksFor::Span(span) => Some(Blocker::Request(traced.requests.of_span(span))),
+        WorksFor::Span(span) => Some(Blocker::Request(traced.requests.containing(span))),
         WorksFor::Missing(trace, sampled) => Some(Blocker::Missing(trace, sampled)),
         WorksFor::None | WorksFor::Unplaced | WorksFor::Unknown => None,
     }

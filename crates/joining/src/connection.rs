@@ -146,7 +146,7 @@ fn asked(
         let (root, span) = (one.root, traced.spans.span(one.root));
         let is_known = span.tid.is_some()
             || contexts.thread(request).is_some()
-            || goroutines.of_request(traced, request).is_some();
+            || goroutines.by_request(traced, request).is_some();
         let (from, to) = places.times(traced, root);
         if span.kind == Kind::Server
             && !is_known

@@ -50,7 +50,7 @@ impl Contexts {
         };
         let by_id = &readings.by_id;
         let named = Named { spans: &traced.spans, by_id, requests: &traced.requests, times, queued };
-        for of_thread in readings.of_threads() {
+        for of_thread in readings.thread_contexts() {
             sightings.add(traced, places, &readings, &of_thread);
             let may_be_own = |span| readings.may_be_own(traced, of_thread.process, span);
             work.add(of_thread.thread, &of_thread.holds, &named, may_be_own, &noted, turns);
@@ -94,7 +94,7 @@ fn stints(
     for (&thread, pieces) in work.threads() {
         for piece in pieces {
             let WorksFor::Span(span) = piece.works_for else { continue };
-            let of_request = stints.entry(traced.requests.of_span(span)).or_default();
+            let of_request = stints.entry(traced.requests.containing(span)).or_default();
             match of_request.last_mut() {
                 Some(last) if (last.thread, last.to) == (thread, piece.from) => last.to = piece.to,
                 _ => of_request.push(RequestStint { from: piece.from, to: piece.to, thread }),
@@ -114,7 +114,7 @@ fn threads(
     for (&thread, pieces) in work.threads() {
         for piece in pieces.iter().filter(|piece| !piece.noted) {
             let WorksFor::Span(span) = piece.works_for else { continue };
-            let request = traced.requests.of_span(span);
+            let request = traced.requests.containing(span);
             let found = (traced.request(request).root != span, piece.from, thread);
             let known = first.entry(request).or_insert(found);
             *known = found.min(*known);

@@ -171,7 +171,7 @@ fn noted(
             if piece.works_for != WorksFor::Unknown {
                 continue;
             }
-            let is_own = |works_for| matches!(works_for, WorksFor::Span(span) if traced.requests.of_span(span) == request);
+            let is_own = |works_for| matches!(works_for, WorksFor::Span(span) if traced.requests.containing(span) == request);
             let noted = joined.noted(thread, piece.from, piece.to).into_iter();
             let own = noted.filter(|(.., works_for)| is_own(*works_for));
             stints.extend(own.map(|(from, to, _)| RequestStint { from, to, thread }));
@@ -203,7 +203,7 @@ impl Debug for InServices<'_, '_> {
 }
 
 impl HandOvers for InServices<'_, '_> {
-    fn of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>> {
+    fn parts_of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>> {
         let request = self.called(wait)?;
         let had = had(self.joined, request, Of::Caller, wait.began, wait.at)?;
         // If another thread than the answering thread had it last, this wait is for something else.
@@ -213,7 +213,7 @@ impl HandOvers for InServices<'_, '_> {
     fn since(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>> {
         let Joined { traced, contexts, .. } = self.joined;
         let WorksFor::Span(span) = contexts.work.at(&thread, at) else { return None };
-        let stints = contexts.stints(traced.requests.of_span(span));
+        let stints = contexts.stints(traced.requests.containing(span));
         let is_there = |stint: &&RequestStint| stint.thread == thread && stint.from <= at && at <= stint.to;
         stints.iter().rfind(is_there).map(|stint| stint.from)
     }
@@ -225,10 +225,10 @@ impl InServices<'_, '_> {
     fn called(&self, wait: &EndedWait) -> Option<RequestIndex> {
         let Joined { traced, contexts, .. } = self.joined;
         let WorksFor::Span(span) = contexts.work.at(&wait.waiter, wait.began) else { return None };
-        let own = traced.requests.of_span(span);
+        let own = traced.requests.containing(span);
         let pieces = contexts.work.between(&wait.by, wait.began, wait.at);
         let mut requests = pieces.iter().rev().filter_map(|piece| match piece.works_for {
-            WorksFor::Span(span) => Some(traced.requests.of_span(span)),
+            WorksFor::Span(span) => Some(traced.requests.containing(span)),
             _ => None,
         });
         requests.find(|request| traced.requests.parent(*request) == Some(own))
@@ -454,7 +454,7 @@ impl Walk<'_, '_> {
     }
 
     fn is_own(&self, works_for: WorksFor) -> bool {
-        matches!(works_for, WorksFor::Span(span) if self.joined.traced.requests.of_span(span) == self.request)
+        matches!(works_for, WorksFor::Span(span) if self.joined.traced.requests.containing(span) == self.request)
     }
 
     /// Whether this is work for another request.

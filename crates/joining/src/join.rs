@@ -60,7 +60,7 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
         goroutine_work.at(&goroutine?, at)
     };
     let worked_for = |thread, at| match contexts.work.at(&thread, at) {
-        WorksFor::Span(span) => Some(traced.requests.of_span(span)),
+        WorksFor::Span(span) => Some(traced.requests.containing(span)),
         WorksFor::None | WorksFor::Missing(..) | WorksFor::Unplaced => None,
         WorksFor::Unknown => {
             let noted = || match noted_at(&work, &turns, thread, at) {
@@ -69,7 +69,7 @@ pub fn join<'r>(recorded: &'r Recorded, traced: &'r Traced) -> Result<Joined<'r>
                 _ => None,
             };
             let span = by_goroutine(thread, at).or_else(noted);
-            Some(traced.requests.of_span(span?))
+            Some(traced.requests.containing(span?))
         }
     };
     let disk = disk_accesses(recorded, worked_for);
@@ -210,7 +210,7 @@ pub fn joined_by(
     request: RequestIndex,
 ) -> JoinedBy {
     match (contexts.thread(request), traced.root(request).tid) {
-        _ if goroutines.of_request(traced, request).is_some() => JoinedBy::Goroutine,
+        _ if goroutines.by_request(traced, request).is_some() => JoinedBy::Goroutine,
         (Some(_), _) => JoinedBy::Context,
         (None, Some(_)) => JoinedBy::Thread,
         (None, None) if connections.thread(request).is_some() => JoinedBy::Connection,

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use wakepath_clock::{Reference, Stamp};
 use wakepath_event::Tid;
 use wakepath_loaded::{Name, Recorded};
-use wakepath_spans::{ById, ServiceIndex, SpanId, Spans, TraceId, of_service};
+use wakepath_spans::{ById, ServiceIndex, SpanId, Spans, TraceId, service_processes};
 use wakepath_wait_graph::ThreadIndex;
 
 /// The maximum number of processes in a line, the thread's own included.
@@ -100,7 +100,7 @@ impl Processes {
         }
         let of_pid = |(service, said): (ServiceIndex, HashMap<Tid, Vec<u32>>)| {
             let pid = spans.services[service.0 as usize].pid?;
-            Some((service, of_service(pid, said.into_iter().collect()).into_iter().collect()))
+            Some((service, service_processes(pid, said.into_iter().collect()).into_iter().collect()))
         };
         Self { by_service: lines.into_iter().filter_map(of_pid).collect() }
     }

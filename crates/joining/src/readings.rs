@@ -25,7 +25,7 @@ pub(crate) struct Readings<'r> {
 
 /// A thread's contexts.
 #[derive(Debug)]
-pub(crate) struct OfOneThread {
+pub(crate) struct ThreadContexts {
     pub(crate) thread: ThreadIndex,
     pub(crate) process: Option<Tid>,
     /// In time order, without overlap.
@@ -60,13 +60,13 @@ impl<'r> Readings<'r> {
     }
 
     /// Each thread's contexts, thread by thread: all together may take much memory.
-    pub(crate) fn of_threads(&self) -> impl Iterator<Item = OfOneThread> {
+    pub(crate) fn thread_contexts(&self) -> impl Iterator<Item = ThreadContexts> {
         let graph = &self.recorded.graph;
         self.threads.iter().map(move |&thread| {
             let readings: Vec<_> = readings(self.recorded, thread).collect();
             let wakings = self.wakings.get(&thread).map_or(&[][..], Vec::as_slice);
             let holds = holds(graph, thread, &readings, wakings);
-            OfOneThread { thread, process: graph.thread(thread).tgid(), holds }
+            ThreadContexts { thread, process: graph.thread(thread).tgid(), holds }
         })
     }
 

@@ -27,7 +27,7 @@ use wakepath_spans::{Hold, Said, ServiceIndex, SpanIndex};
 
 use crate::model::Traced;
 use crate::places::Places;
-use crate::readings::{OfOneThread, Readings};
+use crate::readings::{Readings, ThreadContexts};
 
 /// The offset above which a clock counts as off, ns: some SDKs stamp spans in whole milliseconds.
 const MAX_OFF_NS: i64 = 1_000_000;
@@ -79,11 +79,11 @@ impl SpanClock {
 /// The clocks of all processes whose threads were seen to work for their spans, while they are being found.
 #[derive(Debug, Default)]
 pub(crate) struct Sightings {
-    of: HashMap<(Tid, ServiceIndex), OfProcess>,
+    of: HashMap<(Tid, ServiceIndex), ProcessSightings>,
 }
 
 #[derive(Debug)]
-struct OfProcess {
+struct ProcessSightings {
     solver: Solver,
     /// Any of its spans.
     span: SpanIndex,
@@ -102,7 +102,7 @@ impl Sightings {
         traced: &Traced,
         places: &Places,
         readings: &Readings<'_>,
-        thread: &OfOneThread,
+        thread: &ThreadContexts,
     ) {
         let Some(process) = thread.process else { return };
         for hold in &thread.holds {
@@ -110,7 +110,7 @@ impl Sightings {
             let mut own = readings.by_id.all(trace, span);
             if let Some(span) = own.find(|one| readings.may_be_own(traced, Some(process), *one)) {
                 let key = (process, traced.spans.span(span).service);
-                let new = || OfProcess::new(span, hold.from);
+                let new = || ProcessSightings::new(span, hold.from);
                 self.of.entry(key).or_insert_with(new).add(traced, places, span, hold);
             }
         }
@@ -133,7 +133,7 @@ impl Sightings {
     }
 }
 
-impl OfProcess {
+impl ProcessSightings {
     fn new(span: SpanIndex, at: Stamp<Reference>) -> Self {
         let least = (i64::MIN, at);
         Self { solver: Solver::default(), span, first: at, last: at, spans: HashMap::new(), least }

@@ -90,7 +90,7 @@ pub(crate) fn recorded(hosts: &str) -> Recorded {
     }
     let descriptions: Vec<_> =
         all.iter().enumerate().map(|(place, (words, _))| described(place, words)).collect();
-    let mut recorded = Recorded::of_source(&descriptions[0], builder.finish(), survey, Vec::new());
+    let mut recorded = Recorded::from_source(&descriptions[0], builder.finish(), survey, Vec::new());
     recorded.sources = descriptions.iter().map(|one| one.path.clone()).collect();
     recorded.others = descriptions[1..].iter().map(|one| Host::from(&one.host)).collect();
     recorded.descriptions = descriptions[1..].to_vec();
@@ -197,7 +197,7 @@ impl Made {
 
     /// A span's request.
     pub(crate) fn request(&self, asked: &str) -> RequestIndex {
-        self.traced.requests.of_span(self.span(asked))
+        self.traced.requests.containing(self.span(asked))
     }
 
     /// A span's ids.

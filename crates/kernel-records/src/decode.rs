@@ -48,7 +48,7 @@ pub(crate) const LOCK_CLAIM: u32 = 2;
 impl Decoder {
     /// A decoder for records from this kernel release, as `uname -r` prints it.
     pub fn for_release(release: &str) -> Self {
-        Self { states: TaskStates::of_release(release) }
+        Self { states: TaskStates::for_release(release) }
     }
 
     /// The event of the first record in `bytes`, and the record's length, bytes. `cpu` is the CPU of the

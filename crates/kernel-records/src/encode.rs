@@ -34,7 +34,7 @@ pub struct Encoder {
 impl Encoder {
     /// An encoder that writes task states as this kernel release does.
     pub fn for_release(release: &str) -> Self {
-        Self { states: TaskStates::of_release(release) }
+        Self { states: TaskStates::for_release(release) }
     }
 
     /// Appends `event`'s record to `out`; nothing is appended on error. `seq` counts the records in a per-CPU

@@ -51,7 +51,7 @@ impl TaskStates {
     pub const NEWEST: &'static Self = &TABLE[TABLE.len() - 1];
 
     /// The meaning in this kernel release, as `uname -r` prints it.
-    pub fn of_release(release: &str) -> &'static Self {
+    pub fn for_release(release: &str) -> &'static Self {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
         let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
             return Self::NEWEST;
@@ -147,7 +147,7 @@ mod tests {
             ("4.13.16", 0x200, blocked(Parked)),
             ("not a release", 0x8000, blocked(Frozen)),
         ] {
-            assert_eq!(TaskStates::of_release(release).switch_out(bits), meaning, "{release} {bits:#x}");
+            assert_eq!(TaskStates::for_release(release).switch_out(bits), meaning, "{release} {bits:#x}");
         }
     }
 

@@ -24,7 +24,7 @@ pub const KINDS: usize = 64;
 
 impl Summary {
     /// The number of records of this kind.
-    pub fn of_kind(&self, kind: Kind) -> u32 {
+    pub fn count(&self, kind: Kind) -> u32 {
         self.per_kind[usize::from(kind.number())]
     }
 

@@ -39,7 +39,7 @@ proptest! {
         prop_assert_eq!(Some(whole.last_stamp), records.last().and_then(stamp));
         for kind in Kind::ALL {
             let of_kind = records.iter().filter(|record| record[8] == kind.number()).count();
-            prop_assert_eq!(whole.of_kind(kind) as usize, of_kind);
+            prop_assert_eq!(whole.count(kind) as usize, of_kind);
         }
         let at = wrap.index(bytes.len() / 8 + 1) * 8;
         prop_assert_eq!(walk(buffer, &[&bytes[..at], &bytes[at..]]), Ok(whole));

@@ -1,7 +1,7 @@
 //! The abilities of this machine with these rights.
 
-use wakepath_collect::Verdict as Found;
-use wakepath_engine::doctor::{Check, Verdict};
+use wakepath_collect::CheckVerdict as Found;
+use wakepath_engine::doctor::{Check, CheckVerdict};
 
 /// Tries all steps of a default recording, and leaves nothing running.
 pub fn examine() -> Vec<Check> {
@@ -9,10 +9,10 @@ pub fn examine() -> Vec<Check> {
     tried.map(|check| Check { what: check.what, verdict: verdict(check.verdict) }).collect()
 }
 
-fn verdict(found: Found) -> Verdict {
+fn verdict(found: Found) -> CheckVerdict {
     match found {
-        Found::Works(detail) => Verdict::Works(detail),
-        Found::Lacking { why, consequence, hint } => Verdict::Lacking { why, consequence, hint },
-        Found::Blocking { why, hint } => Verdict::Blocking { why, hint },
+        Found::Works(detail) => CheckVerdict::Works(detail),
+        Found::Lacking { why, consequence, hint } => CheckVerdict::Lacking { why, consequence, hint },
+        Found::Blocking { why, hint } => CheckVerdict::Blocking { why, hint },
     }
 }

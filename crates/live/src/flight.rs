@@ -12,8 +12,10 @@ use std::time::Duration;
 use wakepath_collect::{FlightOptions, OpenSpans};
 pub use wakepath_collect::{KeptRecording, Moment};
 pub use wakepath_recording::ClockReading;
-pub use wakepath_recording::flight::{Cause, FlightSpans, KeptWindow, is_written, kept_recordings, recorder};
 use wakepath_recording::flight::{FlightDirectory, FlightLimits, KeptLimits, Triggers};
+pub use wakepath_recording::flight::{
+    FlightSpans, KeptWindow, TriggerCause, is_written, kept_recordings, recorder,
+};
 use wakepath_recording::{HostIdentity, Options, WriteError};
 
 pub use linked::{AskError, LinkedRecording, Recorder, Way, now, shared_moment};
@@ -122,8 +124,8 @@ const SLACK: Duration = Duration::from_millis(500);
 /// A flight recorder at its start, with its ends towards the spans.
 pub(crate) struct Flight {
     request: FlightRequest,
-    causes: Receiver<Cause>,
-    cause: SyncSender<Cause>,
+    causes: Receiver<TriggerCause>,
+    cause: SyncSender<TriggerCause>,
     spans: Option<Arc<Mutex<FlightSpans>>>,
 }
 
@@ -132,7 +134,7 @@ pub(crate) struct Flight {
 pub(crate) struct SpanEnd {
     slow: SlowSpans,
     memory: Arc<Mutex<FlightSpans>>,
-    cause: SyncSender<Cause>,
+    cause: SyncSender<TriggerCause>,
 }
 
 impl SpanEnd {
@@ -142,8 +144,13 @@ impl SpanEnd {
         if let Some(slow) = self.slow.in_message(message) {
             let ago = now.realtime_ns.saturating_sub(slow.from_realtime_ns);
             let since = now.monotonic_ns.saturating_sub(ago);
-            let cause =
-                Cause { text: slow.text, word: slow.word, since: Some(since), asked: false, linked: false };
+            let cause = TriggerCause {
+                text: slow.text,
+                word: slow.word,
+                since: Some(since),
+                asked: false,
+                linked: false,
+            };
             // Where many causes wait already, a waiting cause keeps these seconds.
             let _ = self.cause.try_send(cause);
         }

@@ -96,20 +96,20 @@ impl Names {
     /// A process's service at `at`, as the process states it: the last reading until then, else the first, since it
     /// is read some time after the process's start.
     pub fn service(&self, process: Tid, at: Stamp<Local>) -> Option<&Name> {
-        self.of_process(NameSpace::Service, process.0.into(), at)
+        self.stated_by_process(NameSpace::Service, process.0.into(), at)
     }
 
     /// A process's instance of its service, read in the same way.
     pub fn service_instance(&self, process: Tid, at: Stamp<Local>) -> Option<&Name> {
-        self.of_process(NameSpace::ServiceInstance, process.0.into(), at)
+        self.stated_by_process(NameSpace::ServiceInstance, process.0.into(), at)
     }
 
     /// The name of an attribute with this key in a process's threads, read in the same way.
     pub fn thread_attribute(&self, process: Tid, key: u8, at: Stamp<Local>) -> Option<&Name> {
-        self.of_process(NameSpace::ThreadAttribute, u64::from(process.0) << 8 | u64::from(key), at)
+        self.stated_by_process(NameSpace::ThreadAttribute, u64::from(process.0) << 8 | u64::from(key), at)
     }
 
-    fn of_process(&self, space: NameSpace, key: u64, at: Stamp<Local>) -> Option<&Name> {
+    fn stated_by_process(&self, space: NameSpace, key: u64, at: Stamp<Local>) -> Option<&Name> {
         let read = self.of_processes.get(&(space, key))?;
         let until = read.partition_point(|&(since, _)| since <= at);
         let (_, name) = read.get(until.saturating_sub(1))?;
@@ -137,7 +137,7 @@ impl Names {
 
     /// A thread's unit or container.
     pub fn unit(&self, thread: &ThreadInfo) -> Option<Unit> {
-        Unit::of_path(self.cgroup_of(thread)?.bytes())
+        Unit::from_cgroup_path(self.cgroup_of(thread)?.bytes())
     }
 
     /// A cgroup's CPU limit at `at`, in the hierarchy with the CPU controller, if read: the last reading until
@@ -155,7 +155,7 @@ impl Names {
     /// The innermost CPU limit over a thread at `at`, its own cgroup's or an outer cgroup's. If none was read, it
     /// is taken to be its own cgroup's.
     pub fn limit_of(&self, thread: &ThreadInfo, at: Stamp<Local>) -> Option<UnitLimit> {
-        let unit = |path: &Name| Unit::of_path(path.bytes());
+        let unit = |path: &Name| Unit::from_cgroup_path(path.bytes());
         match self.limit_over(thread, at) {
             Some((path, limit)) => {
                 let unit = unit(path).unwrap_or_else(|| Unit::Cgroup(path.clone()));

@@ -82,7 +82,7 @@ impl Problem {
     }
 
     /// A problem found on a path; its thread has the name it had at `at`.
-    pub fn of_path(problem: &critical_path::Problem, graph: &Graph, at: Stamp<Reference>) -> Self {
+    pub fn from_path(problem: &critical_path::Problem, graph: &Graph, at: Stamp<Reference>) -> Self {
         let thread = problem.thread.map(|index| graph.thread(index));
         Self {
             thread: thread.map(|thread| (thread.tid_at(at), thread.name_at(at))),

@@ -80,7 +80,12 @@ impl Recorded {
     }
 
     /// The same, from a source with this description; the problems concern the whole recording.
-    pub fn of_source(source: &Description, graph: Graph, survey: Survey, problems: Vec<ProblemKind>) -> Self {
+    pub fn from_source(
+        source: &Description,
+        graph: Graph,
+        survey: Survey,
+        problems: Vec<ProblemKind>,
+    ) -> Self {
         let of_all = |kind| Problem::new(kind, graph.from(), graph.to());
         let problems = problems.into_iter().map(of_all).collect();
         Self {
@@ -94,7 +99,7 @@ impl Recorded {
     }
 
     /// A recording with these events, without a problem.
-    pub fn of_events<'e>(source: PathBuf, host: Host, events: impl IntoIterator<Item = &'e Event>) -> Self {
+    pub fn from_events<'e>(source: PathBuf, host: Host, events: impl IntoIterator<Item = &'e Event>) -> Self {
         let (mut builder, mut survey) = (Builder::default(), Survey::default());
         for event in events {
             builder.push(event);

@@ -111,17 +111,17 @@ impl Stacks {
     }
 
     /// The stack at the beginning of a wait on the path.
-    pub fn of_wait(&self, wait: WaitId) -> Option<&Stack> {
+    pub fn wait_stack(&self, wait: WaitId) -> Option<&Stack> {
         self.stack(self.waits.get(wait.0 as usize)?[0])
     }
 
     /// The stack of the thread that ended a wait on the path, at that time.
-    pub fn of_waker(&self, wait: WaitId) -> Option<&Stack> {
+    pub fn waker_stack(&self, wait: WaitId) -> Option<&Stack> {
         self.stack(self.waits.get(wait.0 as usize)?[1])
     }
 
     /// The stack at the beginning of the wait in a path's segment, by its number.
-    pub fn of_segment(&self, segment: usize) -> Option<&Stack> {
+    pub fn segment_stack(&self, segment: usize) -> Option<&Stack> {
         self.stack(*self.segments.get(segment)?)
     }
 
@@ -341,7 +341,7 @@ mod tests {
         let window = Window { thread: ThreadIndex(0), from: Stamp::from_ns(0), to: Stamp::from_ns(100) };
         let path = active(&recorded.graph, window);
         let stacks = Stacks::of(&path, &mut CodeNames::new(&recorded, false));
-        let waited = (0..path.segments.len()).filter_map(|segment| stacks.of_segment(segment));
+        let waited = (0..path.segments.len()).filter_map(|segment| stacks.segment_stack(segment));
         let waited: Vec<_> = waited.collect();
         assert_eq!(waited.len(), 1, "one of three segments waits");
         let frames = waited[0].frames.iter().map(|frame| frame.found.clone()).collect();

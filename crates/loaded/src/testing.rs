@@ -15,7 +15,7 @@ pub fn event(at: u64, cpu: u16, current: u32, what: EventKind) -> Event {
 
 /// A recording with these events.
 pub fn read(events: &[Event]) -> Recorded {
-    Recorded::of_events("./wakepath.rec".into(), Host::default(), events)
+    Recorded::from_events("./wakepath.rec".into(), Host::default(), events)
 }
 
 /// At 60 it becomes known that process 7 has this file's first page mapped at `from`.

@@ -26,7 +26,7 @@ impl Unit {
     ///
     /// The innermost container wins, then the innermost service or scope, then the innermost slice, then the last
     /// component.
-    pub fn of_path(path: &[u8]) -> Option<Self> {
+    pub fn from_cgroup_path(path: &[u8]) -> Option<Self> {
         let parts: Vec<&[u8]> = path.split(|&b| b == b'/').filter(|part| !part.is_empty()).collect();
         let innermost = || parts.iter().rev().copied();
         for (up, part) in innermost().enumerate() {
@@ -80,7 +80,7 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, expected: Option<Unit>) {
-        assert_eq!(Unit::of_path(path.as_bytes()), expected, "{path}");
+        assert_eq!(Unit::from_cgroup_path(path.as_bytes()), expected, "{path}");
     }
 
     #[test]
@@ -126,6 +126,6 @@ mod tests {
 
     #[test]
     fn a_path_that_is_not_utf8_is_still_a_cgroup() {
-        assert_eq!(Unit::of_path(b"/a/\xff"), Some(Unit::Cgroup(b"\xff".as_slice().into())));
+        assert_eq!(Unit::from_cgroup_path(b"/a/\xff"), Some(Unit::Cgroup(b"\xff".as_slice().into())));
     }
 }

@@ -29,12 +29,12 @@ pub struct WallClock {
 
 impl WallClock {
     /// The clock with these readings; `None` without any.
-    pub fn of_readings(readings: &[(Stamp<Local>, Clocks)]) -> Option<Self> {
-        Self::of_pairs(readings.iter().map(|(at, clocks)| (clocks.realtime_ns, at.ns())).collect())
+    pub fn from_readings(readings: &[(Stamp<Local>, Clocks)]) -> Option<Self> {
+        Self::from_pairs(readings.iter().map(|(at, clocks)| (clocks.realtime_ns, at.ns())).collect())
     }
 
     /// The clock with these pairs: realtime and the recording's clock, ns.
-    fn of_pairs(mut readings: Vec<(u64, u64)>) -> Option<Self> {
+    fn from_pairs(mut readings: Vec<(u64, u64)>) -> Option<Self> {
         readings.sort_unstable();
         let mut by_stamp: Vec<_> = readings.iter().map(|&(realtime, at)| (at, realtime)).collect();
         by_stamp.sort_unstable();
@@ -107,10 +107,10 @@ impl WallClock {
 impl Recorded {
     /// The (first) host's realtime clock; `None` if never read.
     pub fn wall_clock(&self) -> Option<WallClock> {
-        WallClock::of_readings(&self.survey.clocks).or_else(|| {
+        WallClock::from_readings(&self.survey.clocks).or_else(|| {
             let offset = self.realtime_offset_ns?;
             let realtime = u64::try_from(offset).ok()?;
-            WallClock::of_pairs(vec![(realtime, 0)])
+            WallClock::from_pairs(vec![(realtime, 0)])
         })
     }
 }
@@ -122,7 +122,7 @@ impl Recorded {
         if host == HostIndex::default() {
             return self.wall_clock();
         }
-        WallClock::of_readings(self.survey.clocks_of(host)).or_else(|| {
+        WallClock::from_readings(self.survey.clocks_of(host)).or_else(|| {
             let offset = self.description(host)?.realtime_offset_ns?;
             // The host's clock may be faster than the first host's: between two such times both run evenly.
             let (from, length) = (self.graph.from(), self.graph.to().since(self.graph.from()));
@@ -131,7 +131,7 @@ impl Recorded {
                 let realtime = i128::from(self.own_stamp(host, at).ns()).checked_add(offset)?;
                 Some((u64::try_from(realtime).ok()?, at.ns()))
             });
-            WallClock::of_pairs(moments.flatten().collect())
+            WallClock::from_pairs(moments.flatten().collect())
         })
     }
 }
@@ -145,7 +145,7 @@ mod tests {
         let clocks = |realtime_ns| Clocks { boottime_ns: 0, realtime_ns, steal_ns: 0 };
         let readings: Vec<_> =
             readings.iter().map(|&(at, realtime)| (Stamp::from_ns(at), clocks(realtime))).collect();
-        WallClock::of_readings(&readings).expect("readings")
+        WallClock::from_readings(&readings).expect("readings")
     }
 
     fn check(clock: &WallClock, expected: &[(u64, u64)]) {
@@ -216,6 +216,6 @@ mod tests {
 
     #[test]
     fn no_reading_is_no_clock() {
-        assert_eq!(WallClock::of_readings(&[]), None);
+        assert_eq!(WallClock::from_readings(&[]), None);
     }
 }

@@ -79,8 +79,8 @@ impl Service {
             }
         };
         let own = match protocol {
-            Protocol::Grpc => self.of_grpc(signal, &parts, body.clone()).await,
-            Protocol::Http(encoding) => self.of_http(signal, encoding, &parts.headers, &body),
+            Protocol::Grpc => self.answer_grpc(signal, &parts, body.clone()).await,
+            Protocol::Http(encoding) => self.answer_http(signal, encoding, &parts.headers, &body),
         };
         let Some(forward) = &self.forward else { return own };
         match forward.send(parts, body, protocol).await {
@@ -95,7 +95,7 @@ impl Service {
         }
     }
 
-    async fn of_grpc(&self, signal: Signal, parts: &Parts, body: Bytes) -> Response<Body> {
+    async fn answer_grpc(&self, signal: Signal, parts: &Parts, body: Bytes) -> Response<Body> {
         let mut request = Request::new(Full::new(body));
         *request.headers_mut() = parts.headers.clone();
         let mut came = false;
@@ -121,7 +121,7 @@ impl Service {
         response
     }
 
-    fn of_http(
+    fn answer_http(
         &self,
         signal: Signal,
         encoding: Encoding,

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_streams_those_of_the_smallest_hashes_are_kept() {
+    fn the_smallest_hashes_are_kept_from_too_many_streams() {
         let address = |port: u16| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         let flow = |id: u64| Flow { source: address(id as u16), target: address(80), protocol: 6 };
         let defined = (0..2100).map(|id| Traffic::Flow(FlowId(id), flow(id)));

@@ -55,7 +55,7 @@ impl Error {
     }
 
     /// The memory of an ended program reads as an empty file.
-    pub(crate) fn of_memory(pid: u32, address: u64, source: io::Error) -> Self {
+    pub(crate) fn memory_access(pid: u32, address: u64, source: io::Error) -> Self {
         let kind = match source.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero => Kind::Gone,
             _ => Kind::Unmapped { address },
@@ -110,12 +110,16 @@ mod tests {
                 "`/proc/7/maps` is malformed at line 3",
             ),
             (
-                Error::of_memory(7, 0x1000, of_kernel(Errno::IO)),
+                Error::memory_access(7, 0x1000, of_kernel(Errno::IO)),
                 Kind::Unmapped { address: 0x1000 },
                 "process 7 has no memory at 0x1000: Input/output error (os error 5)",
             ),
-            (Error::of_memory(7, 1, io::ErrorKind::UnexpectedEof.into()), Kind::Gone, "process 7 has ended"),
-            (Error::of_memory(7, 1, io::ErrorKind::WriteZero.into()), Kind::Gone, "process 7 has ended"),
+            (
+                Error::memory_access(7, 1, io::ErrorKind::UnexpectedEof.into()),
+                Kind::Gone,
+                "process 7 has ended",
+            ),
+            (Error::memory_access(7, 1, io::ErrorKind::WriteZero.into()), Kind::Gone, "process 7 has ended"),
         ] {
             let number = error.source.raw_os_error();
             assert_eq!((error.kind, error.to_string().as_str()), (kind, text));

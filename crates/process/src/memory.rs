@@ -28,12 +28,12 @@ impl Memory {
     /// Fills `into` with the bytes at an address.
     pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Error> {
         // The kernel takes addresses above half the number range for negative, and refuses them.
-        self.file.read_exact_at(into, at).map_err(|source| Error::of_memory(self.pid, at, source))
+        self.file.read_exact_at(into, at).map_err(|source| Error::memory_access(self.pid, at, source))
     }
 
     /// Writes bytes at an address. After an error, a part may be written.
     pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.file.write_all_at(bytes, at).map_err(|source| Error::of_memory(self.pid, at, source))
+        self.file.write_all_at(bytes, at).map_err(|source| Error::memory_access(self.pid, at, source))
     }
 
     /// The `length` bytes at an address. A length past the process's memory costs no more than its memory.

@@ -31,7 +31,7 @@ use crate::WriteError;
 pub use kept::{FlightDirectory, KeptLimits, is_written, kept_recordings, recorder};
 use last::LastStates;
 pub use spans::FlightSpans;
-pub use trigger::{Asked, Cause, Triggers};
+pub use trigger::{Asked, TriggerCause, Triggers};
 pub use window::KeptWindow;
 
 /// A flight recorder's memory limits.

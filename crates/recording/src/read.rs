@@ -207,7 +207,7 @@ impl Recording {
     /// When the file exists and cannot be opened.
     pub fn spans(&self) -> io::Result<Option<SpanFrames>> {
         match self.directory.open_file(OsStr::new(SPANS)) {
-            Ok(file) => Ok(Some(SpanFrames::of_file(file))),
+            Ok(file) => Ok(Some(SpanFrames::from_file(file))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

@@ -56,7 +56,7 @@ pub enum TornFrame {
 }
 
 impl SpanFrames<BufReader<File>> {
-    pub(crate) fn of_file(file: File) -> Self {
+    pub(crate) fn from_file(file: File) -> Self {
         Self::new(BufReader::new(file))
     }
 }

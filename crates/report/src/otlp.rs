@@ -72,7 +72,7 @@ fn known_spans(joined: &Joined<'_>, trace: TraceId, answers: &[&RequestAnswer]) 
         .map(|answer| (traced.request(answer.request).root, request_sentence(answer).into_plain()))
         .collect();
     let mut by_service: BTreeMap<_, Vec<SpanIndex>> = BTreeMap::new();
-    for &index in traced.requests.of_traces(&traced.spans, &(trace..=trace)) {
+    for &index in traced.requests.spans_in_traces(&traced.spans, &(trace..=trace)) {
         by_service.entry(traced.spans.span(index).service).or_default().push(index);
     }
     let of_service = |(_, spans): (_, Vec<SpanIndex>)| {

@@ -112,7 +112,7 @@ fn on_path(problem: &OnPath) -> String {
     match *problem {
         OnPath::WindowOutside => String::from("the window reaches beyond what was recorded"),
         OnPath::RecordsLost { of, records, or_more, places, unexplained } => {
-            let of = wording::of_records(of);
+            let of = wording::lost_kind(of);
             let records = match (records, or_more) {
                 (0, _) => format!("an unknown number of records{of} was"),
                 // "1 or more" is plural.

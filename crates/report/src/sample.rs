@@ -63,7 +63,7 @@ pub fn trace_with(text: &str, marks: &[EventKind]) -> Recorded {
 }
 
 fn recorded_of(events: &[Event]) -> Recorded {
-    Recorded::of_events("./wakepath.rec".into(), Host::default(), events)
+    Recorded::from_events("./wakepath.rec".into(), Host::default(), events)
 }
 
 /// Two threads wait for each other's locks, a third waits for `left` or `right`; a server is between requests, and
@@ -284,9 +284,9 @@ pub fn live(targets: Vec<latency::Distribution>) -> latency::live::LiveLatency {
 /// A drill-down into `serve`, whose slow calls wait in `read_block`, except for an uncertain path.
 pub fn drilled() -> wakepath_engine::drill::Drilled {
     use wakepath_engine::drill::{
-        Cause, Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, DrilledNode, End, Epoch,
-        Foreign, FunctionId, HandOver, HandedOver, LevelVotes, NodeId, PhaseMarks, Phases, Queued, RootCause,
-        Sampled, SampledPlace, SiteId, Status,
+        Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, DrilledNode, End, Epoch, Foreign,
+        FunctionId, HandOver, HandedOver, LevelVotes, NodeCause, NodeId, PhaseMarks, Phases, Queued,
+        RootCause, Sampled, SampledPlace, SiteId, Status,
     };
     let place = |function: &str, line: Option<(&str, u32)>, samples| SampledPlace {
         function: function.to_owned(),
@@ -352,7 +352,7 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
         root_causes: vec![
             RootCause {
                 path: vec![NodeId(0), NodeId(1), NodeId(2)],
-                cause: Some(Cause::Itself),
+                cause: Some(NodeCause::Itself),
                 end: Some(End::Itself),
                 ns: 3_900_000,
                 blocked_ns: 3_800_000,
@@ -363,7 +363,7 @@ pub fn drilled() -> wakepath_engine::drill::Drilled {
             },
             RootCause {
                 path: vec![NodeId(0), NodeId(1)],
-                cause: Some(Cause::Loop { callee: NodeId(3), calls: 20_000 }),
+                cause: Some(NodeCause::Loop { callee: NodeId(3), calls: 20_000 }),
                 end: Some(End::Itself),
                 ns: 2_100_000,
                 blocked_ns: 0,

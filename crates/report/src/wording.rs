@@ -426,7 +426,7 @@ const fn inference(rule: Rule) -> (&'static str, &'static str) {
 }
 
 /// The kind of lost records, after their number; empty if any kind.
-pub const fn of_records(of: LostRecords) -> &'static str {
+pub const fn lost_kind(of: LostRecords) -> &'static str {
     match of {
         LostRecords::Any => "",
         LostRecords::Switches => " of task switches",

@@ -37,7 +37,7 @@ fn perfetto_sees_our_states_and_the_path_tiles_its_window() {
     for drawing in DRAWINGS {
         let drawn = draw(drawing);
         let host = Host { kernel: Name::from("6.18.0"), ..Host::default() };
-        let recorded = Recorded::of_events(PathBuf::from("drawing"), host, &drawn.events);
+        let recorded = Recorded::from_events(PathBuf::from("drawing"), host, &drawn.events);
         check(&recorded, Subject::Tid(drawn.tids[0]), drawing);
     }
 }
@@ -89,7 +89,7 @@ fn perfetto_sees_our_states_and_each_request_with_its_spans_its_path_and_its_blo
     let first = Event { kind: EventKind::Clocks(clocks), ..events[0].clone() };
     events.insert(0, first);
     let host = Host { kernel: Name::from("6.18.0"), ..Host::default() };
-    let recorded = Recorded::of_events(PathBuf::from("locks"), host, &events);
+    let recorded = Recorded::from_events(PathBuf::from("locks"), host, &events);
     let spans = SPANS.map(|span| {
         let words: Vec<_> = span.splitn(6, ' ').collect();
         let [id, above, from, to, tid, name] = words.try_into().expect("six words");

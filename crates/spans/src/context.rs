@@ -326,7 +326,7 @@ impl<F, Q> Named<'_, F, Q> {
         };
         // A thread also begins spans for calls that it does not wait for; they belong to the same request.
         let may_be_worked_for = |span: &SpanIndex| {
-            own.is_none_or(|own| self.requests.of_span(own) != self.requests.of_span(*span))
+            own.is_none_or(|own| self.requests.containing(own) != self.requests.containing(*span))
                 && (self.queued)(*span).is_none_or(|queued| ran.start < queued)
         };
         // The thread took its own span up or left it here, and this span neither begins nor ends here: others may lie between.
@@ -404,7 +404,7 @@ impl<F, Q> Named<'_, F, Q> {
         while let Some(&last) = chain.last()
             && chain.len() < MAX_DEPTH
         {
-            let root = self.requests.request(self.requests.of_span(last)).root;
+            let root = self.requests.request(self.requests.containing(last)).root;
             let span = self.spans.span(last);
             let parent = span.parent.filter(|_| root != last);
             match parent.and_then(|parent| self.by_id.of(self.spans, span.service, span.trace, parent)) {

@@ -24,7 +24,7 @@ pub use by_id::ById;
 pub use context::{ContextPiece, ContextWork, Hold, Named, Said, WorksFor};
 pub use id::{SpanId, TraceId};
 pub use path::{SpanSegment, span_path};
-pub use process::{descends_from, of_service};
+pub use process::{descends_from, service_processes};
 pub use read::{Dropped, EXPLAINS, ReadError, Reader, read};
 pub use request::{ParentOfRequest, Request, RequestIndex, Requests, requests};
 pub use span::{Kind, Operation, OperationIndex, Service, ServiceIndex, Span, SpanIndex, Spans};

@@ -89,7 +89,7 @@ fn children(
         .iter()
         .filter_map(|&child| {
             let span = spans.span(child);
-            let answers = is_call && requests.of_span(child) != requests.of_span(parent);
+            let answers = is_call && requests.containing(child) != requests.containing(parent);
             let waited_for = span.to <= end || answers && span.from < end;
             waited_for.then_some((span.to.min(end), child))
         })

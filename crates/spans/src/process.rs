@@ -14,7 +14,7 @@ pub fn descends_from(line: &[u32], pid: u32) -> bool {
 
 /// The processes that may belong to a service, among those whose contexts name its spans, each with its line: the processes
 /// that fit the pid. If none fits, the pid comes from another PID namespace, and no process is ruled out.
-pub fn of_service<P>(pid: u32, said: Vec<(P, Vec<u32>)>) -> Vec<P> {
+pub fn service_processes<P>(pid: u32, said: Vec<(P, Vec<u32>)>) -> Vec<P> {
     let fits = said.iter().any(|(_, line)| descends_from(line, pid));
     let all = said.into_iter().filter(|(_, line)| !fits || descends_from(line, pid));
     all.map(|(process, _)| process).collect()
@@ -40,9 +40,9 @@ mod tests {
             (1, "abcd"),
             (7, "abcd"),
         ] {
-            assert_eq!(of_service(pid, all()).into_iter().collect::<String>(), expected, "{pid}");
+            assert_eq!(service_processes(pid, all()).into_iter().collect::<String>(), expected, "{pid}");
         }
-        assert!(of_service::<char>(7, Vec::new()).is_empty());
+        assert!(service_processes::<char>(7, Vec::new()).is_empty());
         assert!(descends_from(&[1], 1) && !descends_from(&[70, 1], 1) && !descends_from(&[], 7));
     }
 }

@@ -36,7 +36,7 @@ pub struct Requests {
     /// The requests, in time order.
     pub requests: Vec<Request>,
     /// Each span's request.
-    of_span: Vec<RequestIndex>,
+    by_span: Vec<RequestIndex>,
     /// Each span's children, from all services, in time order.
     children: Vec<Vec<SpanIndex>>,
     /// All spans, by trace and identity.
@@ -54,8 +54,8 @@ impl Requests {
     }
 
     /// A span's request.
-    pub fn of_span(&self, index: SpanIndex) -> RequestIndex {
-        self.of_span[index.0 as usize]
+    pub fn containing(&self, index: SpanIndex) -> RequestIndex {
+        self.by_span[index.0 as usize]
     }
 
     /// A span's children, from all services, in time order.
@@ -64,7 +64,7 @@ impl Requests {
     }
 
     /// The spans in these traces, by trace and identity.
-    pub fn of_traces(&self, spans: &Spans, traces: &RangeInclusive<TraceId>) -> &[SpanIndex] {
+    pub fn spans_in_traces(&self, spans: &Spans, traces: &RangeInclusive<TraceId>) -> &[SpanIndex] {
         let trace = |span: &SpanIndex| spans.span(*span).trace;
         let from = self.by_id.partition_point(|span| trace(span) < *traces.start());
         let to = self.by_id.partition_point(|span| trace(span) <= *traces.end());
@@ -74,7 +74,7 @@ impl Requests {
     /// The parent request.
     pub fn parent(&self, index: RequestIndex) -> Option<RequestIndex> {
         match self.request(index).parent {
-            ParentOfRequest::Span(span) => Some(self.of_span(span)),
+            ParentOfRequest::Span(span) => Some(self.containing(span)),
             ParentOfRequest::None | ParentOfRequest::Missing(_) => None,
         }
     }
@@ -112,7 +112,7 @@ pub fn requests(spans: &Spans) -> Requests {
             || matches!(span.kind, Kind::Server | Kind::Consumer)
     };
     let mut requests = Vec::new();
-    let mut of_span: Vec<Option<RequestIndex>> = vec![None; parents.len()];
+    let mut by_span: Vec<Option<RequestIndex>> = vec![None; parents.len()];
     for ((index, span), parent) in spans.iter().zip(&parents) {
         if !is_root(index, *parent) {
             continue;
@@ -124,14 +124,14 @@ pub fn requests(spans: &Spans) -> Requests {
             (None, _) => ParentOfRequest::None,
         };
         let number = u32::try_from(requests.len()).expect("no more requests than spans, which have 32 bits");
-        of_span[index.0 as usize] = Some(RequestIndex(number));
+        by_span[index.0 as usize] = Some(RequestIndex(number));
         requests.push(Request { root: index, parent, spans: Vec::new() });
     }
     let mut way = Vec::new();
     for (index, _) in spans.iter() {
         let mut at = index;
         let request = loop {
-            match of_span[at.0 as usize] {
+            match by_span[at.0 as usize] {
                 Some(request) => break request,
                 None => {
                     way.push(at);
@@ -139,11 +139,11 @@ pub fn requests(spans: &Spans) -> Requests {
                 }
             }
         };
-        way.drain(..).for_each(|span| of_span[span.0 as usize] = Some(request));
+        way.drain(..).for_each(|span| by_span[span.0 as usize] = Some(request));
         requests[request.0 as usize].spans.push(index);
     }
-    let of_span = of_span.into_iter().flatten().collect();
-    Requests { requests, of_span, children, by_id: by_id.sorted(), circles, in_circles }
+    let by_span = by_span.into_iter().flatten().collect();
+    Requests { requests, by_span, children, by_id: by_id.sorted(), circles, in_circles }
 }
 
 /// Cuts each cycle at its first span in time, which loses its parent. Returns the number of cycles, and of spans in them.
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_circle_the_first_span_loses_its_parent_and_no_other() {
+    fn the_first_span_of_each_circle_loses_its_parent_and_no_other_does() {
         let cut = |parents: &[Option<u32>]| {
             let mut parents: Vec<_> = parents.iter().map(|parent| parent.map(SpanIndex)).collect();
             let (circles, in_circles) = cut_circles(&mut parents);
@@ -264,7 +264,7 @@ mod tests {
         let requests = requests(&spans);
         let found = |from, to| -> String {
             let traces = TraceId([from; 16])..=TraceId([to; 16]);
-            requests.of_traces(&spans, &traces).iter().map(|&span| letter(&spans, span)).collect()
+            requests.spans_in_traces(&spans, &traces).iter().map(|&span| letter(&spans, span)).collect()
         };
         let all = [(1, 'f'), (3, 'b'), (3, 'd'), (5, 'a'), (5, 'e'), (7, 'c')];
         for from in 0..=8 {
@@ -282,7 +282,7 @@ mod tests {
         let requests = requests(&spans);
         let request = |of: char| {
             let index = spans.iter().find(|(index, _)| letter(&spans, *index) == of).expect("it is drawn").0;
-            requests.of_span(index)
+            requests.containing(index)
         };
         for (part, whole, expected) in
             [('C', 'A', true), ('A', 'A', true), ('A', 'C', false), ('C', 'D', false), ('E', 'A', false)]
@@ -306,6 +306,6 @@ mod tests {
         let all: Vec<Vec<u32>> =
             requests.requests.iter().map(|one| one.spans.iter().map(|span| span.0).collect()).collect();
         assert_eq!(all, [[0, 1], [2, 3]]);
-        assert_eq!(requests.of_traces(&spans, &(TraceId([1; 16])..=TraceId([1; 16]))).len(), 4);
+        assert_eq!(requests.spans_in_traces(&spans, &(TraceId([1; 16])..=TraceId([1; 16]))).len(), 4);
     }
 }

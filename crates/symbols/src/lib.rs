@@ -176,7 +176,7 @@ impl Symbols {
         if self.boot == Boot::Another {
             return Found::Another(VDSO.to_vec());
         }
-        match self.vdso.get_or_insert_with(Vdso::of_this_boot).function(offset) {
+        match self.vdso.get_or_insert_with(Vdso::from_this_process).function(offset) {
             Some(name) => {
                 let module = Some(VDSO.to_vec());
                 Found::Function(Function { name: name.to_owned(), module, line: None })
@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn the_code_that_the_kernel_maps_into_each_process_has_names() {
-        let vdso = Vdso::of_this_boot();
+        let vdso = Vdso::from_this_process();
         let offset = (0..1 << 16).find(|&offset| vdso.function(offset) == Some("__vdso_clock_gettime"));
         let code = Code { path: VDSO, offset: offset.expect("x86-64 has one"), build_id: b"" };
         let function =

@@ -13,7 +13,7 @@ pub(crate) struct Vdso(Vec<(u64, u64, String)>);
 
 impl Vdso {
     /// Reads this process's `[vdso]`; without functions where there is none.
-    pub(crate) fn of_this_boot() -> Self {
+    pub(crate) fn from_this_process() -> Self {
         Self::read().unwrap_or_default()
     }
 

@@ -100,7 +100,7 @@ impl<'a> Graph<'a> {
             let Some(rest) = &next.transform else { continue };
             let transform: Option<Transform<Local, Reference>> = match next.way.len() {
                 1 => Some(edge.transform.clone().to_reference()),
-                _ => edge.transform.then(&rest.of_peer()),
+                _ => edge.transform.then(&rest.for_peer()),
             };
             let Some(transform) = transform else { continue };
             let error =
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_ways_the_one_of_fewer_steps_is_taken_then_the_first() {
+    fn the_way_with_fewest_steps_is_taken_among_equal_ways_then_the_first() {
         let way = |host: usize, pairs: &[(usize, usize, Option<u64>)]| {
             let pairs: Vec<Pair> = pairs.iter().copied().map(pair).collect();
             Graph::new(5, &pairs, &[ALWAYS; 5]).clocks(0)[host].way.clone()

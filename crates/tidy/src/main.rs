@@ -11,7 +11,7 @@ fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["notices", package] => {
-            let tree = Tree::of_this_checkout()?;
+            let tree = Tree::from_checkout()?;
             let text = notices::notices(&Metadata::read(tree.root(), TARGET)?, package)?;
             Ok(std::io::stdout().write_all(text.as_bytes())?)
         }

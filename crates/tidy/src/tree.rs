@@ -19,7 +19,7 @@ pub struct Tree {
 impl Tree {
     /// The checkout from which this crate was built: files that git tracks or would add, so that a
     /// new file is checked before its commit. An unpacked archive without git is walked instead.
-    pub fn of_this_checkout() -> Result<Self> {
+    pub fn from_checkout() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let root = root.canonicalize().with_context(|| format!("cannot find {}", root.display()))?;
         let mut files = match listed_by_git(&root) {

@@ -8,7 +8,7 @@ use wakepath_tidy::tree::Tree;
 use wakepath_tidy::{Finding, TARGET, budget, files, language, layers, licences, noisy, notices};
 
 fn tree() -> Tree {
-    Tree::of_this_checkout().unwrap()
+    Tree::from_checkout().unwrap()
 }
 
 fn assert_none(findings: Vec<Finding>) {

@@ -40,7 +40,7 @@ impl<'a> ReadRef<'a> for Bounded<'a> {
 
 /// A loaded part: its offset in the file, its size, bytes, and its address.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part {
+pub(crate) struct LoadedPart {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     pub(crate) address: u64,
@@ -69,10 +69,10 @@ impl<'a> Elf<'a> {
     }
 
     /// Its loaded parts.
-    pub(crate) fn parts(&self) -> Vec<Part> {
+    pub(crate) fn parts(&self) -> Vec<LoadedPart> {
         let (endian, all) = (self.endian, self.header.program_headers(self.endian, self.data));
         let loaded = all.unwrap_or_default().iter().filter(|part| part.p_type(endian) == elf::PT_LOAD);
-        let part = |part: &elf::ProgramHeader64<Endianness>| Part {
+        let part = |part: &elf::ProgramHeader64<Endianness>| LoadedPart {
             offset: part.p_offset(endian),
             bytes: part.p_filesz(endian),
             address: part.p_vaddr(endian),

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use object::ReadCache;
 
 use crate::code::ends_in_call;
-use crate::elf_file::{Elf, Part};
+use crate::elf_file::{Elf, LoadedPart};
 use crate::rule::Rule;
 use crate::table::Table;
 use crate::walk::Place;
@@ -24,7 +24,7 @@ pub struct Module {
 #[derive(Debug, Default)]
 struct Content {
     table: Option<Table>,
-    parts: Vec<Part>,
+    parts: Vec<LoadedPart>,
 }
 
 impl Module {
@@ -73,6 +73,6 @@ impl Content {
         let Ok(file) = file.try_clone() else { return Self::default() };
         let cache = ReadCache::new(file);
         let Some(elf) = Elf::parse(&cache) else { return Self::default() };
-        Self { table: Table::of_elf(&elf), parts: elf.parts() }
+        Self { table: Table::from_elf(&elf), parts: elf.parts() }
     }
 }

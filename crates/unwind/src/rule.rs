@@ -101,7 +101,7 @@ impl Rule {
     }
 
     /// The rule in these bits, and whether a call stands before the address; `None` if no rule is there.
-    pub const fn of_bits(bits: u32) -> Option<(Self, bool)> {
+    pub const fn from_bits(bits: u32) -> Option<(Self, bool)> {
         let words = (bits >> WORDS_SHIFT) as u16 & MAX_WORDS;
         let bp = match bits >> BP_SHIFT {
             0 => SavedBp::Unchanged,
@@ -139,10 +139,10 @@ mod tests {
             Rule::NoCode,
         ] {
             for (library, called) in [(false, true), (true, false)] {
-                assert_eq!(Rule::of_bits(rule.bits(library, called)), Some((rule, called)), "{rule:?}");
+                assert_eq!(Rule::from_bits(rule.bits(library, called)), Some((rule, called)), "{rule:?}");
             }
         }
-        assert_eq!(Rule::of_bits(0), None);
+        assert_eq!(Rule::from_bits(0), None);
         assert_eq!(frame(Base::Sp, MAX_WORDS + 1, SavedBp::Unchanged), Rule::Unsupported);
         assert_eq!(frame(Base::Sp, 0, SavedBp::Unchanged), Rule::Unsupported);
         assert_eq!(frame(Base::Sp, 2, SavedBp::At(MAX_BP_WORDS + 1)), Rule::Unsupported);

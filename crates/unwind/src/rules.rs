@@ -21,7 +21,7 @@ pub const fn entry(hash: u64, bits: u32) -> u64 {
 
 /// The rule in a word, if it has this hash.
 pub const fn rule_in(word: u64, hash: u64) -> Option<(Rule, bool)> {
-    if word >> 32 == hash >> 32 { Rule::of_bits(word as u32) } else { None }
+    if word >> 32 == hash >> 32 { Rule::from_bits(word as u32) } else { None }
 }
 
 const fn mix(hash: u64, word: u64) -> u64 {

@@ -60,10 +60,10 @@ impl Table {
     /// An ELF file's table, for x86-64; `None` without a readable table.
     pub fn of(file: &File) -> Option<Self> {
         let cache = ReadCache::new(file.try_clone().ok()?);
-        Self::of_elf(&Elf::parse(&cache)?)
+        Self::from_elf(&Elf::parse(&cache)?)
     }
 
-    pub(crate) fn of_elf(elf: &Elf<'_>) -> Option<Self> {
+    pub(crate) fn from_elf(elf: &Elf<'_>) -> Option<Self> {
         let frames =
             elf.section(b".eh_frame").and_then(|section| Some((section.address(), section.bytes()?)));
         // A terminator alone is no table.
@@ -81,7 +81,7 @@ impl Table {
     }
 
     /// The table in the bytes of an `.eh_frame` section at an address, and of an `.eh_frame_hdr` section.
-    pub fn of_eh_frame(address: u64, section: Vec<u8>, list: Option<(u64, Vec<u8>)>) -> Self {
+    pub fn from_eh_frame(address: u64, section: Vec<u8>, list: Option<(u64, Vec<u8>)>) -> Self {
         Self::new(TableKind::EhFrame, address, section, list)
     }
 

@@ -277,7 +277,7 @@ fn a_table_of_any_bytes_is_read() {
         // A readable list begins like this; other bytes are no list.
         let listed = [&[0x01, 0x1b, 0x03, 0x3b], &*bytes].concat();
         for list in [None, Some((0x4000, bytes.clone())), Some((0x4000, listed))] {
-            let table = Table::of_eh_frame(0x1000, bytes.clone(), list);
+            let table = Table::from_eh_frame(0x1000, bytes.clone(), list);
             for address in [0, 0x1000, 0x1008, 0x4000, u64::MAX] {
                 let _ = table.rule(address);
             }

@@ -206,7 +206,7 @@ fn release(thread: ThreadIndex, wait: &Wait) -> Option<Release> {
 }
 
 /// A CPU's entry in a per-CPU list.
-fn of_cpu<T: Default>(list: &mut Vec<T>, cpu: Cpu) -> &mut T {
+fn cpu_entry<T: Default>(list: &mut Vec<T>, cpu: Cpu) -> &mut T {
     let index = usize::from(cpu.0);
     if index >= list.len() {
         list.resize_with(index + 1, T::default);
@@ -304,11 +304,11 @@ impl Sink for Store {
     }
 
     fn occupant(&mut self, cpu: Cpu, at: Stamp<Reference>, occupant: Occupant) {
-        of_cpu(&mut self.graph.occupancies, cpu).push(at, occupant);
+        cpu_entry(&mut self.graph.occupancies, cpu).push(at, occupant);
     }
 
     fn stolen(&mut self, cpu: Cpu, from: Stamp<Reference>, to: Stamp<Reference>) {
-        of_cpu(&mut self.graph.stolen, cpu).push(from, to);
+        cpu_entry(&mut self.graph.stolen, cpu).push(from, to);
     }
 
     fn evidence(&mut self, evidence: Evidence) -> EvidenceIndex {

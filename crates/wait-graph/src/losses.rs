@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_losses_of_one_record_each_on_a_cpu_one_has_no_cpu() {
+    fn one_of_two_losses_of_one_record_each_on_a_cpu_has_no_cpu() {
         let at = Stamp::from_ns;
         let unknown = |from, to| Loss { cpu: Cpu::UNKNOWN, ..loss(0, from, to, 1) };
         let losses =

@@ -64,7 +64,7 @@ fn graph() -> Graph {
 }
 
 /// The threads' own lists, without their state intervals.
-fn of_thread(row: &Thread) -> usize {
+fn thread_list_bytes(row: &Thread) -> usize {
     let [names, cgroups, tids, signals] = [
         row.names.len() * size_of::<(Stamp<Reference>, Comm)>(),
         row.cgroups.len() * size_of::<(Stamp<Reference>, CgroupId, CgroupId)>(),
@@ -87,7 +87,7 @@ fn the_memory_of_a_graph_is_that_of_its_lists() {
     let rows = || graph.threads().map(|(_, row)| row);
     assert!(rows().any(|row| !row.signals.is_empty() && !row.execs.is_empty()));
     let lists = [
-        ("threads", 1, rows().map(of_thread).sum()),
+        ("threads", 1, rows().map(thread_list_bytes).sum()),
         ("state intervals", intervals.len(), 16),
         ("occupancies", occupancies.sum(), 12),
         ("waits", waits, 24),

@@ -293,7 +293,7 @@ fn measure(
     let slots = SCENARIOS.len() + 1;
     let (mut rounds, mut failures) = (Vec::new(), Vec::new());
     // Programs without goroutines are recorded the same with and without them.
-    let mut is_left_out = SCENARIOS.each_ref().map(|it| it.of_goroutines() && !service.has_goroutines());
+    let mut is_left_out = SCENARIOS.each_ref().map(|it| it.records_goroutines() && !service.has_goroutines());
     let begun = Instant::now();
     for number in 0..options.rounds {
         if begun.elapsed() > Duration::from_secs(options.seconds) {
@@ -350,7 +350,7 @@ impl Service {
 }
 
 impl Scenario {
-    fn of_goroutines(&self) -> bool {
+    fn records_goroutines(&self) -> bool {
         matches!(self.recorder, Recorded::Wakepath(WITH_GOROUTINES))
     }
 

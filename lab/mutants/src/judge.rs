@@ -39,7 +39,7 @@ pub struct Test<'a> {
 
 /// A mutant's verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum MutantVerdict {
     /// The name of a failed test.
     Noticed(String),
     /// A test that ran into the limit; none failed.
@@ -99,8 +99,8 @@ pub fn judge(
     tests: &[Test],
     mutants: &[u32],
     limit: Duration,
-    hand_on: impl Fn(u32, &Verdict) + Sync,
-) -> Result<BTreeMap<u32, Verdict>> {
+    hand_on: impl Fn(u32, &MutantVerdict) + Sync,
+) -> Result<BTreeMap<u32, MutantVerdict>> {
     let order = Order { noticed: tests.iter().map(|_| AtomicUsize::new(0)).collect(), tests };
     let one = |index: usize| {
         let verdict = judge_one(tests, &order, mutants[index], limit)?;
@@ -110,7 +110,7 @@ pub fn judge(
     Ok(in_parallel(mutants.len(), one)?.into_iter().collect())
 }
 
-fn judge_one(tests: &[Test], order: &Order, number: u32, limit: Duration) -> Result<Verdict> {
+fn judge_one(tests: &[Test], order: &Order, number: u32, limit: Duration) -> Result<MutantVerdict> {
     let reaching = order.of(number);
     let count = reaching.len();
     let mut late = Vec::new();
@@ -121,7 +121,7 @@ fn judge_one(tests: &[Test], order: &Order, number: u32, limit: Duration) -> Res
             End::Passed => {}
             End::Failed => {
                 order.noticed[index].fetch_add(1, Ordering::Relaxed);
-                return Ok(Verdict::Noticed(test.name.clone()));
+                return Ok(MutantVerdict::Noticed(test.name.clone()));
             }
             End::Late => late.push(test.name.clone()),
         }
@@ -129,7 +129,7 @@ fn judge_one(tests: &[Test], order: &Order, number: u32, limit: Duration) -> Res
             break;
         }
     }
-    Ok(late.into_iter().next().map_or(Verdict::Missed(count), Verdict::Late))
+    Ok(late.into_iter().next().map_or(MutantVerdict::Missed(count), MutantVerdict::Late))
 }
 
 /// The order in which tests judge a mutant affects the time it takes, not the verdict.
@@ -234,7 +234,7 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    use super::{Verdict, judge, tests};
+    use super::{MutantVerdict, judge, tests};
     use crate::compile::TestProgram;
 
     /// Runs `body` on a test program that is a script: `case` has its behaviour for a test and a mutant.
@@ -275,10 +275,10 @@ mod tests {
             let tests = tests(&[program], folder).unwrap();
             assert_eq!(tests.iter().map(|test| &*test.name).collect::<Vec<_>>(), ["a", "b"]);
             let verdicts = judge(&tests, &[1, 2, 3, 4], limit, |_, _| ()).unwrap();
-            assert_eq!(verdicts[&1], Verdict::Missed(2));
-            assert_eq!(verdicts[&2], Verdict::Noticed("a".to_owned()));
-            assert!(matches!(&verdicts[&3], Verdict::Late(_)), "{verdicts:?}");
-            assert_eq!(verdicts[&4], Verdict::Missed(0), "no test reaches it");
+            assert_eq!(verdicts[&1], MutantVerdict::Missed(2));
+            assert_eq!(verdicts[&2], MutantVerdict::Noticed("a".to_owned()));
+            assert!(matches!(&verdicts[&3], MutantVerdict::Late(_)), "{verdicts:?}");
+            assert_eq!(verdicts[&4], MutantVerdict::Missed(0), "no test reaches it");
         });
     }
 
@@ -290,8 +290,8 @@ mod tests {
             let limit = Duration::from_secs(2);
             let tests = tests(&[program], folder).unwrap();
             let verdicts = judge(&tests, &[1, 2], limit, |_, _| ()).unwrap();
-            assert_eq!(verdicts[&1], Verdict::Noticed("b".to_owned()));
-            assert_eq!(verdicts[&2], Verdict::Noticed("a".to_owned()));
+            assert_eq!(verdicts[&1], MutantVerdict::Noticed("b".to_owned()));
+            assert_eq!(verdicts[&2], MutantVerdict::Noticed("a".to_owned()));
         });
     }
 

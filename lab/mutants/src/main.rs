@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use judge::Verdict;
+use judge::MutantVerdict;
 use list::Subject;
 use mutant::Mutant;
 use page::Outcome;
@@ -164,9 +164,9 @@ fn judge_one(
     );
     let verdicts = judge::judge(&tests, &numbers, subject.limit, |number, verdict| {
         let word = match verdict {
-            Verdict::Noticed(_) => return,
-            Verdict::Late(_) => "late",
-            Verdict::Missed(_) => "missed",
+            MutantVerdict::Noticed(_) => return,
+            MutantVerdict::Late(_) => "late",
+            MutantVerdict::Missed(_) => "missed",
         };
         let mutant = mutants.iter().find(|mutant| mutant.number == number);
         say!("{word}: {}", mutant.map(|mutant| mutant.placed_name()).unwrap_or_default());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::judge::Verdict;
+use crate::judge::MutantVerdict;
 use crate::mutant::Mutant;
 
 /// All mutants for a line in the list, by outcome.
@@ -28,7 +28,7 @@ impl<'a> Outcome<'a> {
     /// Sorts mutants by their verdicts.
     pub fn new(
         mutants: &[&'a Mutant],
-        verdicts: &BTreeMap<u32, Verdict>,
+        verdicts: &BTreeMap<u32, MutantVerdict>,
         not_building: &BTreeSet<u32>,
         argued: &BTreeMap<String, String>,
     ) -> Self {
@@ -36,13 +36,13 @@ impl<'a> Outcome<'a> {
         for mutant in mutants.iter().copied() {
             let is_argued = argued.contains_key(&mutant.name);
             match verdicts.get(&mutant.number) {
-                Some(Verdict::Noticed(test)) => {
+                Some(MutantVerdict::Noticed(test)) => {
                     outcome.noticed.push((mutant, test.clone()));
                     outcome.stale.extend(is_argued.then(|| mutant.name.clone()));
                 }
                 Some(_) if is_argued => outcome.argued.push(mutant),
-                Some(Verdict::Late(test)) => outcome.late.push((mutant, test.clone())),
-                Some(Verdict::Missed(tests)) => outcome.missed.push((mutant, *tests)),
+                Some(MutantVerdict::Late(test)) => outcome.late.push((mutant, test.clone())),
+                Some(MutantVerdict::Missed(tests)) => outcome.missed.push((mutant, *tests)),
                 None if not_building.contains(&mutant.number) => outcome.not_building.push(mutant),
                 None => outcome.no_switch.push(mutant),
             }
@@ -143,7 +143,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Outcome, with_row};
-    use crate::judge::Verdict;
+    use crate::judge::MutantVerdict;
     use crate::mutant::{Genre, Mutant};
 
     #[test]
@@ -159,11 +159,11 @@ mod tests {
             })
             .collect();
         let verdicts = BTreeMap::from([
-            (1, Verdict::Noticed("t".to_owned())),
-            (2, Verdict::Late("t".to_owned())),
-            (3, Verdict::Missed(4)),
-            (4, Verdict::Missed(0)),
-            (7, Verdict::Noticed("t".to_owned())),
+            (1, MutantVerdict::Noticed("t".to_owned())),
+            (2, MutantVerdict::Late("t".to_owned())),
+            (3, MutantVerdict::Missed(4)),
+            (4, MutantVerdict::Missed(0)),
+            (7, MutantVerdict::Noticed("t".to_owned())),
         ]);
         let argued = [("a.rs: 4", "why"), ("a.rs: 7", "why")];
         let argued = argued.map(|(name, reason)| (name.to_owned(), reason.to_owned()));

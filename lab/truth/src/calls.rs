@@ -29,7 +29,7 @@ use crate::runner::{DATED_BACK, Runner, answer, read, write};
 use crate::tries::Outcome;
 use judge::{CallsVerdict, PeakVerdict};
 pub use lines::lines;
-use log::{CallLog, CallsDocument, Cause};
+use log::{CallCause, CallLog, CallsDocument};
 
 /// The server's priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +64,9 @@ pub struct CallsJudgement {
     /// The verdict on the slow calls.
     pub calls: CallsVerdict,
     /// Planted causes that should have a peak and have none.
-    pub missing_peaks: Vec<Cause>,
+    pub missing_peaks: Vec<CallCause>,
     /// Planted causes whose calls neighbours mixed with others, so that they need no peak of their own.
-    pub mixed: Vec<Cause>,
+    pub mixed: Vec<CallCause>,
     /// Causes that could not be planted, with the reasons.
     pub left_out: Vec<String>,
     /// Whether the spinning neighbour competed with the server and was never named.
@@ -115,7 +115,7 @@ impl Runner {
         self.record(command.arg("--truth"), folder, TIMEOUT, false)?;
         if let Some(readings) = readings {
             let threads = CallLog::read(&read(&folder.join("truth.json"))?)?.threads();
-            let found = dated_back::of_run(readings, &folder.join("recording"), &threads)?;
+            let found = dated_back::find(readings, &folder.join("recording"), &threads)?;
             write(&folder.join(DATED_BACK), &found)?;
         }
         self.replay_calls(condition, folder)
@@ -144,11 +144,11 @@ impl Runner {
             Ok(judge::peak(&log, &document, origin, number, condition.ahead))
         });
         let peaks = peaks.collect::<Result<Vec<PeakVerdict>>>()?;
-        let has_peak = |cause: Cause| peaks.iter().any(|peak| peak.main_cause == cause);
+        let has_peak = |cause: CallCause| peaks.iter().any(|peak| peak.main_cause == cause);
         let apart = judge::separate_causes(&log);
-        let missing = |cause: &Cause| !has_peak(*cause) && !log.left_out.contains_key(cause.name());
+        let missing = |cause: &CallCause| !has_peak(*cause) && !log.left_out.contains_key(cause.name());
         let (missing_peaks, mixed) =
-            Cause::PLANTED.into_iter().filter(missing).partition(|cause| apart.contains(cause));
+            CallCause::PLANTED.into_iter().filter(missing).partition(|cause| apart.contains(cause));
         let left_out = log.left_out.iter().map(|(cause, why)| format!("{cause}: {why}")).collect();
         let blamed = peaks.iter().any(|peak| peak.by_noise > 0.0);
         let never_blamed = self.noise == Noise::Spin && !condition.ahead && !blamed;

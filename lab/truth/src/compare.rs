@@ -73,7 +73,7 @@ impl Limits {
 
 /// A contributor in both documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct ComparedContributor {
     /// The thread's name, or its tid if neither document has a name.
     pub who: String,
     /// The kind.
@@ -86,7 +86,7 @@ pub struct Part {
 
 /// The result of a comparison.
 #[derive(Debug, Clone)]
-pub struct Verdict {
+pub struct PathVerdict {
     /// The compared time, ns.
     pub window_ns: i64,
     /// Half the sum of absolute differences, as a fraction of the window.
@@ -106,7 +106,7 @@ pub struct Verdict {
     /// The number of places with missing events.
     pub losses: usize,
     /// All contributors, the largest difference first.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ComparedContributor>,
     /// The path's errors, in sentences.
     pub violations: Vec<String>,
     /// The reasons why this run shows less than a complete run, in sentences.
@@ -115,7 +115,7 @@ pub struct Verdict {
     pub sound_books: bool,
 }
 
-impl Verdict {
+impl PathVerdict {
     /// The run's outcome.
     pub fn outcome(&self) -> Outcome {
         Outcome::of(self.violations.is_empty(), self.void.is_empty())
@@ -161,9 +161,9 @@ pub(crate) const NO_THREAD: u32 = 0;
 ///
 /// # Errors
 ///
-/// If a document does not have its schema's form. A wrong path in the right form is no error but a [`Verdict`] with
+/// If a document does not have its schema's form. A wrong path in the right form is no error but a [`PathVerdict`] with
 /// violations.
-pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, BadDocument> {
+pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<PathVerdict, BadDocument> {
     let document = path;
     let mut truth = Truth::deserialize(truth).map_err(BadDocument::Truth)?;
     let path = PathDocument::deserialize(path).map_err(BadDocument::Path)?;
@@ -196,7 +196,7 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
     }
 
     let share = |ns: i64| ns as f64 / window_ns as f64;
-    let difference = |parts: &[Part]| {
+    let difference = |parts: &[ComparedContributor]| {
         share(parts.iter().map(|part| (part.truth_ns - part.path_ns).abs()).sum::<i64>()) / 2.0
     };
     let error = difference(&align(&truth, &clipped, &expected, &found));
@@ -213,7 +213,7 @@ pub fn compare(truth: &Value, path: &Value, limits: Limits) -> Result<Verdict, B
     let total = |wanted: &dyn Fn(u32, &str) -> bool| -> f64 {
         share(found.iter().filter(|((tid, kind), _)| wanted(*tid, kind)).map(|(_, ns)| ns).sum())
     };
-    let mut verdict = Verdict {
+    let mut verdict = PathVerdict {
         window_ns,
         error,
         remains: difference(&parts),
@@ -361,7 +361,7 @@ fn sums_of_truth(truth: &Truth, window_ns: i64) -> Sums {
     sums
 }
 
-fn align(truth: &Truth, segments: &[Segment], expected: &Sums, found: &Sums) -> Vec<Part> {
+fn align(truth: &Truth, segments: &[Segment], expected: &Sums, found: &Sums) -> Vec<ComparedContributor> {
     let mut names: BTreeMap<u32, &str> = BTreeMap::new();
     for segment in segments {
         if let (Some(tid), Some(comm)) = (segment.tid, &segment.comm) {
@@ -371,9 +371,9 @@ fn align(truth: &Truth, segments: &[Segment], expected: &Sums, found: &Sums) -> 
     names.extend(truth.threads.iter().map(|thread| (thread.tid, thread.comm.as_str())));
     let keys: BTreeSet<&(u32, String)> = expected.keys().chain(found.keys()).collect();
     let ns = |sums: &Sums, key: &(u32, String)| sums.get(key).copied().unwrap_or(0);
-    let mut parts: Vec<Part> = keys
+    let mut parts: Vec<ComparedContributor> = keys
         .into_iter()
-        .map(|key| Part {
+        .map(|key| ComparedContributor {
             who: names.get(&key.0).map_or_else(|| format!("tid {}", key.0), |comm| (*comm).to_owned()),
             kind: key.1.clone(),
             truth_ns: ns(expected, key),

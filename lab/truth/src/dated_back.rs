@@ -37,7 +37,7 @@ const RUNNING: &[&str] = &["running", "interrupted", "stolen"];
 /// # Errors
 ///
 /// If babeltrace2 is needed and cannot be run, or cannot read the recording.
-pub fn of_run(readings: Result<Readings>, recording: &Path, threads: &BTreeSet<u32>) -> Result<DatedBack> {
+pub fn find(readings: Result<Readings>, recording: &Path, threads: &BTreeSet<u32>) -> Result<DatedBack> {
     let (basis, mut switches, mut overcounted) = match readings.and_then(Readings::end) {
         Ok(read) => (Basis::Measured, measured::dated(&read.switches), read.overcounted),
         Err(reason) => (Basis::Assumed(format!("{reason:#}")), assumed::read(recording)?, Vec::new()),
@@ -285,7 +285,7 @@ mod tests {
         let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/backup");
         let found = |threads: &[u32]| {
             let none = Err(anyhow::anyhow!("no rights").context("cannot load"));
-            of_run(none, &bundled, &threads.iter().copied().collect()).expect("babeltrace2 reads it")
+            find(none, &bundled, &threads.iter().copied().collect()).expect("babeltrace2 reads it")
         };
         let all = found(&[PREEMPTED, PREEMPTING]);
         assert_eq!(all.basis, Basis::Assumed("cannot load: no rights".to_owned()));

@@ -298,12 +298,12 @@ pub struct Segment {
     /// The certainty of the kind and the thread; `None` in hand-made documents.
     pub basis: Option<String>,
     /// Its cause.
-    pub cause: Option<Cause>,
+    pub cause: Option<SegmentCause>,
 }
 
 /// A segment's cause.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Cause {
+pub struct SegmentCause {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,

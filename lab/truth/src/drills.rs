@@ -35,7 +35,7 @@ pub struct Run {
 
 /// The judgement on an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DrillVerdict {
     /// The path is the planted path.
     Right,
     /// The path is another, or there are several, and the answer says that it is not certain.
@@ -52,7 +52,7 @@ pub struct Judged {
     /// The program.
     pub program: Program,
     /// The judgement.
-    pub verdict: Verdict,
+    pub verdict: DrillVerdict,
     /// The found paths, as text.
     pub found: String,
     /// The time until the answer, ns.
@@ -67,13 +67,13 @@ pub struct Judged {
 pub(crate) struct Answer {
     pub status: String,
     pub root_causes: Vec<Vec<String>>,
-    pub causes: Vec<Cause>,
+    pub causes: Vec<DrillCause>,
     pub elapsed_ns: u64,
     pub calls: u64,
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Cause {
+pub(crate) struct DrillCause {
     pub cause: Option<String>,
     pub doubts: Vec<String>,
 }
@@ -86,11 +86,11 @@ pub fn run(run: &Run, mut each: impl FnMut(&Judged)) -> Result<Vec<Judged>> {
     let mut all = Vec::new();
     for number in 0..run.programs {
         let language = languages[number as usize % languages.len()];
-        let program = Program::of_seed(run.seed + number, language);
+        let program = Program::from_seed(run.seed + number, language);
         let folder = tempfile::tempdir()?;
         let judged = drill(run, program, folder.path())?;
         each(&judged);
-        if let (Some(keep), true) = (&run.keep, judged.verdict != Verdict::Right) {
+        if let (Some(keep), true) = (&run.keep, judged.verdict != DrillVerdict::Right) {
             let to = keep.join(format!("{}", judged.program.seed));
             std::fs::create_dir_all(&to)?;
             for file in std::fs::read_dir(folder.path())? {
@@ -144,7 +144,7 @@ fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {
         let found = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         return Ok(Judged {
             program,
-            verdict: Verdict::NoAnswer,
+            verdict: DrillVerdict::NoAnswer,
             found,
             elapsed_ns: 0,
             calls: 0,
@@ -156,7 +156,7 @@ fn drill(run: &Run, program: Program, folder: &Path) -> Result<Judged> {
 }
 
 /// Compares the found paths with the planted paths. Below the program's functions, a path may go on in library functions.
-pub(crate) fn judge(planted: &[Vec<String>], answer: &Answer) -> (Verdict, String) {
+pub(crate) fn judge(planted: &[Vec<String>], answer: &Answer) -> (DrillVerdict, String) {
     let own = |path: &[String]| -> Vec<String> {
         let named = path.iter().filter(|name| !name.ends_with("<genexpr>"));
         named.take_while(|name| is_own(name)).map(|name| bare(name).to_owned()).collect()
@@ -176,7 +176,7 @@ pub(crate) fn judge(planted: &[Vec<String>], answer: &Answer) -> (Verdict, Strin
     expected.dedup();
     // The path is judged, not its cause, which is not known where the C library's own functions cannot be measured.
     if distinct == expected && ["root cause found", "path ends early"].contains(&answer.status.as_str()) {
-        return (Verdict::Right, found);
+        return (DrillVerdict::Right, found);
     }
     let wrong = paths
         .iter()
@@ -186,7 +186,7 @@ pub(crate) fn judge(planted: &[Vec<String>], answer: &Answer) -> (Verdict, Strin
     // A missing culprit is a wrong answer too, unless the others are not certain.
     let is_certain = answer.causes.iter().all(|cause| cause.doubts.is_empty() && cause.cause.is_some());
     let is_wrong = answer.status == "root cause found" && (wrong || missing && is_certain);
-    (if is_wrong { Verdict::Wrong } else { Verdict::Doubtful }, found)
+    (if is_wrong { DrillVerdict::Wrong } else { DrillVerdict::Doubtful }, found)
 }
 
 /// The name without its class, crate or package and parameters: `Node::f1_2(int)`, `program::f1_2`, `main.(*v).f1_2` and `Vf1_2.f1_2` are
@@ -231,7 +231,8 @@ pub fn table(all: &[Judged]) -> (String, bool) {
         };
         let seconds = median(|judged| judged.elapsed_ns) as f64 / 1e9;
         let [right, doubtful, wrong, none] =
-            [Verdict::Right, Verdict::Doubtful, Verdict::Wrong, Verdict::NoAnswer].map(number);
+            [DrillVerdict::Right, DrillVerdict::Doubtful, DrillVerdict::Wrong, DrillVerdict::NoAnswer]
+                .map(number);
         let calls = median(|judged| judged.calls);
         let _ = writeln!(
             text,
@@ -251,8 +252,9 @@ pub fn table(all: &[Judged]) -> (String, bool) {
             "\n{slow} of them were asked about with --slow-probes, as the refusal without it proposed."
         );
     }
-    let right = all.iter().filter(|judged| judged.verdict == Verdict::Right).count();
-    let is_good = right * 100 >= all.len() * 99 && all.iter().all(|judged| judged.verdict != Verdict::Wrong);
+    let right = all.iter().filter(|judged| judged.verdict == DrillVerdict::Right).count();
+    let is_good =
+        right * 100 >= all.len() * 99 && all.iter().all(|judged| judged.verdict != DrillVerdict::Wrong);
     (text, is_good)
 }
 
@@ -262,7 +264,7 @@ mod tests {
 
     fn answer(paths: &[(&[&str], Option<&str>, &[&str])], status: &str) -> Answer {
         let strings = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        let cause = |cause: Option<&str>, doubts: &[&str]| Cause {
+        let cause = |cause: Option<&str>, doubts: &[&str]| DrillCause {
             cause: cause.map(str::to_owned),
             doubts: strings(doubts),
         };
@@ -282,9 +284,14 @@ mod tests {
         let other: &[&str] = &["f0", "f1_1"];
         let planted_path: &[&str] = &["f0", "f1_2"];
         for (what, paths, status, verdict) in [
-            ("the path", vec![(planted_path, itself, &[][..])], found, Verdict::Right),
-            ("with a library", vec![(&["f0", "f1_2", "nanosleep"][..], itself, &[])], found, Verdict::Right),
-            ("a method", vec![(&["f0", "Level::f1_2(int)"][..], itself, &[])], found, Verdict::Right),
+            ("the path", vec![(planted_path, itself, &[][..])], found, DrillVerdict::Right),
+            (
+                "with a library",
+                vec![(&["f0", "f1_2", "nanosleep"][..], itself, &[])],
+                found,
+                DrillVerdict::Right,
+            ),
+            ("a method", vec![(&["f0", "Level::f1_2(int)"][..], itself, &[])], found, DrillVerdict::Right),
             (
                 "Rust",
                 vec![(
@@ -293,44 +300,49 @@ mod tests {
                     &[],
                 )],
                 found,
-                Verdict::Right,
+                DrillVerdict::Right,
             ),
             (
                 "Go",
                 vec![(&["main.f0", "main.(*vf1_2).f1_2", "main.takeTime"][..], itself, &[])],
                 found,
-                Verdict::Right,
+                DrillVerdict::Right,
             ),
             (
                 "Python",
                 vec![(&["f0", "f0.<locals>.<genexpr>", "Vf1_2.f1_2", "take_time"][..], itself, &[])],
                 found,
-                Verdict::Right,
+                DrillVerdict::Right,
             ),
-            ("another", vec![(other, itself, &[])], found, Verdict::Wrong),
-            ("another, in doubt", vec![(other, itself, &["few calls"])], found, Verdict::Doubtful),
-            ("both", vec![(planted_path, itself, &[]), (other, itself, &[])], found, Verdict::Wrong),
-            ("too short", vec![(&["f0"][..], itself, &[])], found, Verdict::Wrong),
+            ("another", vec![(other, itself, &[])], found, DrillVerdict::Wrong),
+            ("another, in doubt", vec![(other, itself, &["few calls"])], found, DrillVerdict::Doubtful),
+            ("both", vec![(planted_path, itself, &[]), (other, itself, &[])], found, DrillVerdict::Wrong),
+            ("too short", vec![(&["f0"][..], itself, &[])], found, DrillVerdict::Wrong),
             (
                 "too short, not decided",
                 vec![(&["f0"][..], None, &[])],
                 "stopped: the time is over",
-                Verdict::Doubtful,
+                DrillVerdict::Doubtful,
             ),
-            ("the path, without a cause", vec![(planted_path, None, &[])], "path ends early", Verdict::Right),
+            (
+                "the path, without a cause",
+                vec![(planted_path, None, &[])],
+                "path ends early",
+                DrillVerdict::Right,
+            ),
             (
                 "too short, without a cause",
                 vec![(&["f0"][..], None, &[])],
                 "path ends early",
-                Verdict::Doubtful,
+                DrillVerdict::Doubtful,
             ),
-            ("nothing", vec![], found, Verdict::Wrong),
+            ("nothing", vec![], found, DrillVerdict::Wrong),
         ] {
             assert_eq!(judge(&planted, &answer(&paths, status)).0, verdict, "{what}");
         }
         let two = vec![planted[0].clone(), vec!["f0".to_owned(), "f1_1".to_owned()]];
         let one = answer(&[(planted_path, itself, &[])], found);
-        assert_eq!(judge(&two, &one).0, Verdict::Wrong, "one of two culprits is missing");
+        assert_eq!(judge(&two, &one).0, DrillVerdict::Wrong, "one of two culprits is missing");
     }
 
     #[test]

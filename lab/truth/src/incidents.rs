@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-pub use check::{Checked, Verdict, check};
+pub use check::{Checked, IncidentVerdict, check};
 pub use run::{Answer, ask};
 pub use script::Incident;
 
@@ -46,10 +46,10 @@ pub const HEAD: &str = "| incident | planted | asked | said | verdict |\n|---|--
 pub fn row(incident: &Incident, checked: &Checked) -> String {
     let asked = incident.asks.iter().map(|ask| format!("`{ask}`")).collect::<Vec<_>>().join(", ");
     let verdict = match (&checked.verdict, &incident.known) {
-        (Verdict::Right, _) => "right".to_owned(),
-        (Verdict::Wrong(why), known) => format!("**WRONG**: {}", reason(why, known.as_deref())),
-        (Verdict::NoAnswer(why), known) => format!("no answer: {}", reason(why, known.as_deref())),
-        (Verdict::NotRun(why), _) => format!("not run: {why}"),
+        (IncidentVerdict::Right, _) => "right".to_owned(),
+        (IncidentVerdict::Wrong(why), known) => format!("**WRONG**: {}", reason(why, known.as_deref())),
+        (IncidentVerdict::NoAnswer(why), known) => format!("no answer: {}", reason(why, known.as_deref())),
+        (IncidentVerdict::NotRun(why), _) => format!("not run: {why}"),
     };
     let cells = [
         &incident.name,
@@ -67,14 +67,14 @@ fn reason(why: &str, known: Option<&str>) -> String {
 }
 
 /// The line with the sums below the table.
-pub fn sums(verdicts: &[Verdict]) -> String {
-    let count = |is: fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| is(verdict)).count();
+pub fn sums(verdicts: &[IncidentVerdict]) -> String {
+    let count = |is: fn(&IncidentVerdict) -> bool| verdicts.iter().filter(|verdict| is(verdict)).count();
     format!(
         "{} incidents: {} right, {} WRONG, {} without an answer, {} not run.",
         verdicts.len(),
-        count(|verdict| *verdict == Verdict::Right),
-        count(|verdict| matches!(verdict, Verdict::Wrong(_))),
-        count(|verdict| matches!(verdict, Verdict::NoAnswer(_))),
-        count(|verdict| matches!(verdict, Verdict::NotRun(_))),
+        count(|verdict| *verdict == IncidentVerdict::Right),
+        count(|verdict| matches!(verdict, IncidentVerdict::Wrong(_))),
+        count(|verdict| matches!(verdict, IncidentVerdict::NoAnswer(_))),
+        count(|verdict| matches!(verdict, IncidentVerdict::NotRun(_))),
     )
 }

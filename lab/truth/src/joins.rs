@@ -16,7 +16,7 @@ use crate::runner::{TIMEOUT, make_empty, succeed};
 mod programs;
 
 pub use programs::Given;
-use programs::{APPROXIMATE, PROGRAMS, Part, Program, Start, Way};
+use programs::{APPROXIMATE, PROGRAMS, Program, RequestKind, Start, Way};
 
 /// The number of judged requests in each part, the longest.
 const MOST: &str = "400";
@@ -133,7 +133,7 @@ fn add_program(
         succeed(&mut recorder, &place.join("record.log"), TIMEOUT)?;
     }
     let is_approximate = APPROXIMATE.iter().any(|one| one.name == program.name);
-    for Part { name, max_unknown } in program.parts {
+    for RequestKind { name, max_unknown } in program.parts {
         for (number, way) in program.ways.iter().enumerate() {
             let judged = judge(wakepath, &place_of(place, way.is_hidden), name, way)?;
             let is_right =

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::drills::{Answer, Cause, Judged, Program, Verdict, judge, start};
+use crate::drills::{Answer, DrillCause, DrillVerdict, Judged, Program, judge, start};
 
 /// A request to judge drill-downs across system calls.
 #[derive(Debug, Clone, clap::Args)]
@@ -48,7 +48,7 @@ pub fn build(run: &Run) -> Result<()> {
     for seed in run.seeds() {
         let folder = run.folder(seed);
         std::fs::create_dir_all(&folder)?;
-        Program::of_seed_in_kernel(seed).build(&folder)?;
+        Program::from_seed_in_kernel(seed).build(&folder)?;
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ pub fn build(run: &Run) -> Result<()> {
 pub fn run(run: &Run, mut each: impl FnMut(&Judged)) -> Result<Vec<Judged>> {
     let mut all = Vec::new();
     for seed in run.seeds() {
-        let judged = drill(run, Program::of_seed_in_kernel(seed))?;
+        let judged = drill(run, Program::from_seed_in_kernel(seed))?;
         each(&judged);
         all.push(judged);
     }
@@ -84,7 +84,7 @@ fn drill(run: &Run, program: Program) -> Result<Judged> {
     }
     let mut judged = Judged {
         program,
-        verdict: Verdict::NoAnswer,
+        verdict: DrillVerdict::NoAnswer,
         found: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
         elapsed_ns: 0,
         calls: 0,
@@ -99,9 +99,9 @@ fn drill(run: &Run, program: Program) -> Result<Judged> {
 }
 
 /// Judges whether the program's functions are the planted functions, and the kernel's follow in their order.
-fn judge_both(planted: &[Vec<String>], below: &[&str], answer: &Answer) -> (Verdict, String) {
+fn judge_both(planted: &[Vec<String>], below: &[&str], answer: &Answer) -> (DrillVerdict, String) {
     let (verdict, found) = judge(planted, answer);
-    if verdict != Verdict::Right {
+    if verdict != DrillVerdict::Right {
         return (verdict, found);
     }
     let ends = |path: &[String]| {
@@ -110,13 +110,13 @@ fn judge_both(planted: &[Vec<String>], below: &[&str], answer: &Answer) -> (Verd
     };
     let short: Vec<_> =
         answer.root_causes.iter().zip(&answer.causes).filter(|(path, _)| !ends(path)).collect();
-    let is_doubtful = |cause: &Cause| cause.cause.is_none() || !cause.doubts.is_empty();
+    let is_doubtful = |cause: &DrillCause| cause.cause.is_none() || !cause.doubts.is_empty();
     let verdict = match short.as_slice() {
-        [] => Verdict::Right,
+        [] => DrillVerdict::Right,
         short if answer.status != "root cause found" || short.iter().all(|(_, cause)| is_doubtful(cause)) => {
-            Verdict::Doubtful
+            DrillVerdict::Doubtful
         }
-        _ => Verdict::Wrong,
+        _ => DrillVerdict::Wrong,
     };
     (verdict, found)
 }
@@ -125,12 +125,12 @@ fn judge_both(planted: &[Vec<String>], below: &[&str], answer: &Answer) -> (Verd
 mod tests {
     use super::*;
 
-    fn verdict(path: &[&str], cause: Option<&str>, doubts: &[&str], status: &str) -> Verdict {
+    fn verdict(path: &[&str], cause: Option<&str>, doubts: &[&str], status: &str) -> DrillVerdict {
         let strings = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let answer = Answer {
             status: status.to_owned(),
             root_causes: vec![strings(path)],
-            causes: vec![Cause { cause: cause.map(str::to_owned), doubts: strings(doubts) }],
+            causes: vec![DrillCause { cause: cause.map(str::to_owned), doubts: strings(doubts) }],
             elapsed_ns: 1,
             calls: 1,
         };
@@ -141,18 +141,18 @@ mod tests {
     fn the_part_in_the_kernel_is_judged_too() {
         let (found, itself) = ("root cause found", Some("itself"));
         let whole = ["f0", "f1_2", "read", "__x64_sys_read", "ksys_read", "schedule"];
-        assert_eq!(verdict(&whole, itself, &[], found), Verdict::Right);
-        assert_eq!(verdict(&whole, itself, &["few calls"], found), Verdict::Right);
-        assert_eq!(verdict(&whole[..5], itself, &[], found), Verdict::Wrong);
-        assert_eq!(verdict(&whole[..3], itself, &["few calls"], found), Verdict::Doubtful);
-        assert_eq!(verdict(&whole[..3], None, &[], "path ends early"), Verdict::Doubtful);
+        assert_eq!(verdict(&whole, itself, &[], found), DrillVerdict::Right);
+        assert_eq!(verdict(&whole, itself, &["few calls"], found), DrillVerdict::Right);
+        assert_eq!(verdict(&whole[..5], itself, &[], found), DrillVerdict::Wrong);
+        assert_eq!(verdict(&whole[..3], itself, &["few calls"], found), DrillVerdict::Doubtful);
+        assert_eq!(verdict(&whole[..3], None, &[], "path ends early"), DrillVerdict::Doubtful);
         assert_eq!(
             verdict(&["f0", "f1_1", "read", "__x64_sys_read", "schedule"], itself, &[], found),
-            Verdict::Wrong
+            DrillVerdict::Wrong
         );
         assert_eq!(
             verdict(&["f0", "f1_2", "schedule", "__x64_sys_read"], itself, &[], found),
-            Verdict::Wrong
+            DrillVerdict::Wrong
         );
     }
 
@@ -163,7 +163,7 @@ mod tests {
         let run = Run { programs: 12, seed: 1, built, build: true, wakepath: PathBuf::new(), keep: None };
         build(&run).expect("they compile");
         let mut calls: Vec<_> =
-            run.seeds().filter_map(|seed| Program::of_seed_in_kernel(seed).system_call()).collect();
+            run.seeds().filter_map(|seed| Program::from_seed_in_kernel(seed).system_call()).collect();
         calls.sort_by_key(|call| call.in_c());
         calls.dedup();
         assert!(calls.len() >= 4, "{calls:?}");

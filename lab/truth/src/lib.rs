@@ -32,4 +32,4 @@ pub mod tries;
 pub mod two_clocks;
 pub mod workloads;
 
-pub use compare::{BadDocument, Limits, Part, Verdict, compare};
+pub use compare::{BadDocument, ComparedContributor, Limits, PathVerdict, compare};

@@ -11,7 +11,7 @@ use wakepath_truth::Limits;
 use wakepath_truth::calls::{self, CallsJudgement, Condition};
 use wakepath_truth::cost::{self, Series, TRIALS};
 use wakepath_truth::drills::{self, Language};
-use wakepath_truth::incidents::{self, Verdict};
+use wakepath_truth::incidents::{self, IncidentVerdict};
 use wakepath_truth::noise::{self, Noise};
 use wakepath_truth::pair;
 use wakepath_truth::runner::{Judgement, Runner, judge, read};
@@ -296,7 +296,7 @@ fn compare_states(traces: &[PathBuf], wakepath: &Path, list: bool) -> Result<boo
         let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
         let threads = states::compare(wakepath, trace).with_context(|| format!("`{}`", trace.display()))?;
         println!("{}", states::row(&name, &threads));
-        let is_different = |thread: &&states::Thread| thread.verdict() == states::Verdict::Different;
+        let is_different = |thread: &&states::Thread| thread.verdict() == states::ThreadVerdict::Different;
         same &= threads.iter().find(is_different).is_none();
         let shown = threads.iter().filter(|thread| list || is_different(thread));
         lines.extend(shown.map(|thread| format!("{name} {}", states::line(thread))));
@@ -379,7 +379,7 @@ fn plant(names: &[String], wakepath: &Path, scripts: &Path, keep: Option<&PathBu
         verdicts.push(checked.verdict);
     }
     println!("\n{}", incidents::sums(&verdicts));
-    Ok(!verdicts.iter().any(|verdict| matches!(verdict, Verdict::Wrong(_))))
+    Ok(!verdicts.iter().any(|verdict| matches!(verdict, IncidentVerdict::Wrong(_))))
 }
 
 /// The folder for recordings: the folder to keep, or a temporary folder, removed when the second value is dropped.
@@ -544,7 +544,7 @@ fn show(options: &Options, name: &str, limit: f64, judged: Result<Judgement>) ->
 }
 
 fn print_if_not_right(judged: &drills::Judged) {
-    if judged.verdict != drills::Verdict::Right {
+    if judged.verdict != drills::DrillVerdict::Right {
         println!("{:?}: {}\n    found {}", judged.verdict, judged.program.describe(), judged.found);
     }
 }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::audit;
 use crate::checks;
-use crate::compare::{Limits, NO_THREAD, Verdict, compare};
+use crate::compare::{Limits, NO_THREAD, PathVerdict, compare};
 use crate::document::Truth;
 use crate::runner::{Judgement, TIMEOUT, answer, read};
 use crate::two_clocks::{self, ClockNotes, Findings, SyncDocument};
@@ -81,7 +81,7 @@ fn compare_halves(
     path: &Value,
     limits: Limits,
     findings: &mut Findings,
-) -> Result<Verdict> {
+) -> Result<PathVerdict> {
     let there = other_host(path)?;
     let mut path = path.clone();
     count_on(&mut path, &there);

@@ -15,7 +15,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-pub use judge::{Judged, MAX_POINTS, Verdict, judge};
+pub use judge::{BlockersVerdict, Judged, MAX_POINTS, judge};
 
 use crate::noise::Noise;
 use crate::runner::{TIMEOUT, make_empty, succeed};
@@ -28,12 +28,12 @@ pub struct Truth {
     /// The services' processes.
     pub pids: Vec<u32>,
     /// The requests.
-    pub requests: Vec<OfRequest>,
+    pub requests: Vec<LoggedRequest>,
 }
 
 /// A request's log.
 #[derive(Debug, Clone, Deserialize)]
-pub struct OfRequest {
+pub struct LoggedRequest {
     /// Its trace id.
     pub trace_id: String,
     /// The planted cause.
@@ -41,12 +41,12 @@ pub struct OfRequest {
     /// Its length, ns.
     pub window_ns: i64,
     /// Its planted parts.
-    pub parts: Vec<Part>,
+    pub parts: Vec<PlantedPart>,
 }
 
 /// A planted part of a request's time.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Part {
+pub struct PlantedPart {
     /// A kind in the path contract; `blocked` by another request; `possible`: perhaps blocked by another request, which the
     /// program does not know; or `shared`: disk time while another request wrote too, which may be that request's.
     pub kind: String,
@@ -219,24 +219,25 @@ fn line(name: &str, judged: &[&Judged]) -> String {
         points(0.5),
         points(0.99),
         points(1.0),
-        count(|one| one.verdict == Verdict::Right),
-        count(|one| matches!(one.verdict, Verdict::Wrong { .. })),
-        count(|one| one.verdict == Verdict::Wrong { marked: false }),
-        count(|one| one.verdict == Verdict::NoAnswer),
+        count(|one| one.verdict == BlockersVerdict::Right),
+        count(|one| matches!(one.verdict, BlockersVerdict::Wrong { .. })),
+        count(|one| one.verdict == BlockersVerdict::Wrong { marked: false }),
+        count(|one| one.verdict == BlockersVerdict::NoAnswer),
     )
 }
 
 /// The worst judgements: wrong answers first, then by error.
 pub fn worst(judged: &[Judged], count: usize) -> Vec<&Judged> {
-    let is_right =
-        |one: &Judged| one.verdict == Verdict::Right && one.points.is_some_and(|points| points <= MAX_POINTS);
+    let is_right = |one: &Judged| {
+        one.verdict == BlockersVerdict::Right && one.points.is_some_and(|points| points <= MAX_POINTS)
+    };
     let mut worst: Vec<&Judged> = judged.iter().filter(|one| !is_right(one)).collect();
     let rank = |one: &Judged| match one.verdict {
-        Verdict::Wrong { marked: false } => 0,
-        Verdict::Wrong { marked: true } => 1,
-        Verdict::NoAnswer => 2,
-        Verdict::Missed => 3,
-        Verdict::Right => 4,
+        BlockersVerdict::Wrong { marked: false } => 0,
+        BlockersVerdict::Wrong { marked: true } => 1,
+        BlockersVerdict::NoAnswer => 2,
+        BlockersVerdict::Missed => 3,
+        BlockersVerdict::Right => 4,
     };
     worst.sort_by(|a, b| {
         (rank(a), b.points).partial_cmp(&(rank(b), a.points)).unwrap_or(std::cmp::Ordering::Equal)
@@ -258,8 +259,8 @@ pub fn parts(one: &Judged) -> String {
 pub fn is_right(judged: &[Judged]) -> bool {
     let count = |is: fn(&Judged) -> bool| judged.iter().filter(|one| is(one)).count();
     let is_close = |one: &Judged| one.points.is_some_and(|points| points <= MAX_POINTS);
-    count(|one| one.verdict == Verdict::Right) * 100 >= judged.len() * 99
-        && count(|one| one.verdict == Verdict::Wrong { marked: false }) == 0
+    count(|one| one.verdict == BlockersVerdict::Right) * 100 >= judged.len() * 99
+        && count(|one| one.verdict == BlockersVerdict::Wrong { marked: false }) == 0
         && judged.iter().filter(|one| is_close(one)).count() * 100 >= judged.len() * 99
         && !judged.is_empty()
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wakepath_runner::{command_line, ended};
 
-use crate::compare::{Limits, Verdict, compare};
+use crate::compare::{Limits, PathVerdict, compare};
 use crate::dated_back::{self, Readings};
 use crate::document::{PathDocument, Truth};
 use crate::kernel_threads;
@@ -46,7 +46,7 @@ pub struct Runner {
 #[derive(Debug)]
 pub struct Judgement {
     /// The comparison's result.
-    pub verdict: Verdict,
+    pub verdict: PathVerdict,
     /// The share of the window that was runnable behind a neighbour.
     pub by_noise: f64,
     /// The runnable share of the window.
@@ -75,7 +75,7 @@ impl Runner {
         if let Some(readings) = readings {
             let truth = Truth::deserialize(&read(&folder.join("truth.json"))?)?;
             let threads = truth.threads.iter().map(|thread| thread.tid).collect();
-            let found = dated_back::of_run(readings, &folder.join("recording"), &threads)?;
+            let found = dated_back::find(readings, &folder.join("recording"), &threads)?;
             write(&folder.join(DATED_BACK), &found)?;
         }
         self.replay(workload, folder)

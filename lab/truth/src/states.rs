@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use wakepath_runner::document;
 
-pub use compare::{HEAD, Said, Thread, Verdict, line, row};
+pub use compare::{HEAD, Said, Thread, ThreadVerdict, line, row};
 pub use replay::Proved;
 
 /// Compares all threads in an LTTng kernel trace: a directory with its `metadata`, there or in folders below.

@@ -1,6 +1,6 @@
 //! Verdicts as text.
 
-use crate::compare::Verdict;
+use crate::compare::PathVerdict;
 use crate::document::Basis;
 use crate::runner::Judgement;
 
@@ -53,7 +53,7 @@ pub fn line(name: &str, limit: f64, judged: &Judgement) -> String {
 
 /// The contributors side by side: those that differ by more than 0.01% of the window, or have more than 1% of it in the
 /// truth.
-pub fn parts(verdict: &Verdict) -> String {
+pub fn parts(verdict: &PathVerdict) -> String {
     let mut text = format!("    {:>12} {:>12} {:>9}  contributor\n", "truth, ms", "path, ms", "differ");
     let window = verdict.window_ns as f64;
     for part in &verdict.parts {

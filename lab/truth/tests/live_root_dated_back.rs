@@ -52,7 +52,7 @@ fn work(programs: &Path, readings: Readings) -> Option<Waits> {
     });
     let (tid, (waited_before, runs_before), (waited_after, runs_after)) = worker.join().expect("it works");
     drop(neighbour);
-    let found = dated_back::of_run(Ok(readings), Path::new("/nowhere"), &BTreeSet::from([tid]));
+    let found = dated_back::find(Ok(readings), Path::new("/nowhere"), &BTreeSet::from([tid]));
     let found = found.expect("switches were read");
     assert_eq!(found.basis, Basis::Measured);
 

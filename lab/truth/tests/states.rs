@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use wakepath_harness::live::{WAKEPATH, not_possible};
-use wakepath_truth::states::{self, Verdict};
+use wakepath_truth::states::{self, ThreadVerdict};
 
 #[test]
 fn threads_ran_could_run_and_were_blocked_as_the_schedulers_events_alone_prove() {
@@ -25,8 +25,8 @@ fn threads_ran_could_run_and_were_blocked_as_the_schedulers_events_alone_prove()
     ] {
         let threads = states::compare(wakepath, &folder.join(trace)).expect("both read the trace");
         let of = |verdict| threads.iter().filter(move |thread| thread.verdict() == verdict);
-        let different: Vec<String> = of(Verdict::Different).map(states::line).collect();
+        let different: Vec<String> = of(ThreadVerdict::Different).map(states::line).collect();
         assert!(different.is_empty(), "{trace}: {different:#?}");
-        assert_eq!(of(Verdict::Same).count(), same, "{trace}");
+        assert_eq!(of(ThreadVerdict::Same).count(), same, "{trace}");
     }
 }

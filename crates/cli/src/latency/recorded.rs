@@ -101,7 +101,7 @@ pub fn run(asked: &LatencyArguments, output: &Output) -> Result<ExitCode, Failur
     if let Some(path) = &asked.parquet {
         file::write(path, |file| parquet::recorded_latency(&latency, file))?;
     }
-    Ok(exit_code::of_answer(is_doubtful(&latency.head), arguments.strict))
+    Ok(exit_code::for_answer(is_doubtful(&latency.head), arguments.strict))
 }
 
 fn failure(error: RecordedLatencyError) -> Failure {

@@ -3,7 +3,9 @@
 
 use serde_json::Value;
 
-use wakepath_harness::live::{adds_up, document, length, list, number, of_kind, path, place, run, workload};
+use wakepath_harness::live::{
+    adds_up, contributed_ns, document, length, list, number, path, place, run, workload,
+};
 
 use crate::record;
 
@@ -59,13 +61,16 @@ fn lost_records_are_counted_by_cpu_and_time_and_the_answer_warns_of_them() {
         .filter(|one| one["kind"] == "unknown" || one["basis"] != "measured")
         .map(length)
         .sum();
-    assert!(of_kind(&document, "unknown") > 0 && marked * 4 > window, "{marked} of {window} ns are marked");
+    assert!(
+        contributed_ns(&document, "unknown") > 0 && marked * 4 > window,
+        "{marked} of {window} ns are marked"
+    );
 
     // Answered, with a warning; and answered, not cleanly.
     run(&folder, &["path"], 0);
     run(&folder, &["path", "--strict"], 1);
     println!("  lost {lost} of {} records", lost + info["events"].as_object().map_or(0, total));
-    println!("  of {window} ns are unknown {}, marked in all {marked}", of_kind(&document, "unknown"));
+    println!("  of {window} ns are unknown {}, marked in all {marked}", contributed_ns(&document, "unknown"));
 }
 
 fn total(events: &serde_json::Map<String, Value>) -> u64 {

@@ -12,16 +12,16 @@ use wakepath_harness::live::{
 /// A cause, its calls per thousand, and the bucket of its time. The buckets up to the next cause's belong to it: one is
 /// empty, so a call may take twice as long as its bucket before it counts for the next cause. The fast calls lie before
 /// the first cause.
-type Cause = (&'static str, u64, u64);
+type PlantedCause = (&'static str, u64, u64);
 
 const FAST: &str = "none";
-const COMPUTE: Cause = ("compute", 25, 18);
-const MUTEX: Cause = ("mutex", 25, 20);
-const TIMER: Cause = ("timer", 20, 22);
-const PEER: Cause = ("peer", 15, 24);
-const LIMIT: Cause = ("limit", 15, 26);
-const FSYNC: Cause = ("fsync", 15, 28);
-const ALL: [Cause; 6] = [COMPUTE, MUTEX, TIMER, PEER, LIMIT, FSYNC];
+const COMPUTE: PlantedCause = ("compute", 25, 18);
+const MUTEX: PlantedCause = ("mutex", 25, 20);
+const TIMER: PlantedCause = ("timer", 20, 22);
+const PEER: PlantedCause = ("peer", 15, 24);
+const LIMIT: PlantedCause = ("limit", 15, 26);
+const FSYNC: PlantedCause = ("fsync", 15, 28);
+const ALL: [PlantedCause; 6] = [COMPUTE, MUTEX, TIMER, PEER, LIMIT, FSYNC];
 
 const CALLS: u64 = 1000;
 
@@ -53,7 +53,7 @@ const fn server<'a>(program: &'a str, calls: &'a str) -> [&'a str; 7] {
 }
 
 /// Runs the server with these causes under `wakepath latency`. Returns the counts, and the server's own log.
-fn counted(folder: &Path, causes: &[Cause]) -> (Value, Value) {
+fn counted(folder: &Path, causes: &[PlantedCause]) -> (Value, Value) {
     let (program, calls) = (workload(folder, "causes"), CALLS.to_string());
     let is_planted = |name| causes.iter().any(|cause| cause.0 == name);
     let rates = ALL.map(|(name, per_mille, _)| {
@@ -68,7 +68,7 @@ fn counted(folder: &Path, causes: &[Cause]) -> (Value, Value) {
 /// Whether, by the server's own clock, almost no call lies in the empty bucket below a cause: otherwise the machine was
 /// too busy for separate peaks. One call between two humps of 20 leaves a valley above the noise (10.5, with 9
 /// required); between two humps of 15 it does not (7).
-fn stand_apart(truth: &Value, causes: &[Cause]) -> bool {
+fn stand_apart(truth: &Value, causes: &[PlantedCause]) -> bool {
     let calls = list(&truth["calls"]);
     let bucket = |call: &Value| u64::from(took(call).max(1).ilog2());
     causes.iter().all(|cause| {
@@ -82,7 +82,7 @@ const TRIES: usize = 4;
 
 /// Checks that the causes and their calls are the planted ones, that each cause has one peak, between its neighbours'
 /// peaks, and that each range of buckets has the calls with such lengths by the server's own clock.
-fn each_has_its_peak(folder: &Path, causes: &[Cause]) {
+fn each_has_its_peak(folder: &Path, causes: &[PlantedCause]) {
     let one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let (mut counted_now, mut truth) = counted(folder, causes);
     for _ in 1..TRIES {
@@ -98,7 +98,8 @@ fn each_has_its_peak(folder: &Path, causes: &[Cause]) {
     assert_eq!([number(&counted["count"]), calls.len() as u64], [CALLS; 2]);
 
     let left_out = truth["left_out"].as_object().expect("an object");
-    let causes: Vec<Cause> = causes.iter().copied().filter(|cause| !left_out.contains_key(cause.0)).collect();
+    let causes: Vec<PlantedCause> =
+        causes.iter().copied().filter(|cause| !left_out.contains_key(cause.0)).collect();
     for (name, why) in left_out {
         assert!(["limit", "fsync"].contains(&name.as_str()), "{name}: {why}");
         skip(&format!("`{name}` cannot be planted here: {why}"), "it is a peak");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wakepath_harness::live::{adds_up, list, number, of_kind, path, place, record};
+use wakepath_harness::live::{adds_up, contributed_ns, list, number, path, place, record};
 
 #[test]
 fn a_sleeping_command_waited_for_a_timer() {
@@ -13,7 +13,7 @@ fn a_sleeping_command_waited_for_a_timer() {
     assert!(window >= 300_000_000, "{window}");
     // A sleep of 300 ms ends within its slack of 50 µs; if the kernel leaves a wake-up unrecorded, the answer reports
     // it.
-    let timer = of_kind(&document, "timer") + of_kind(&document, "unknown");
+    let timer = contributed_ns(&document, "timer") + contributed_ns(&document, "unknown");
     assert!((299_000_000..301_000_000).contains(&timer), "{timer}");
 }
 
@@ -28,7 +28,7 @@ fn the_call_that_a_thread_waits_in_is_the_one_it_made() {
         let sleeps = "taskset -c 0 sleep 0.02; taskset -c 1 sleep 0.02; sleep 0.02";
         record(&folder, &["--", "sh", "-c", sleeps], 0);
         let document = path(&folder);
-        timers += of_kind(&document, "timer");
+        timers += contributed_ns(&document, "timer");
         for one in list(&document["contributors"]) {
             assert!(one["kind"] != "timer" || one["call"] == "clock_nanosleep", "{one}");
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use wakepath_event::{Context, Event, EventKind, EventSource, Flow, RecordingFormat, SwitchOut, Tid};
-use wakepath_harness::live::{adds_up, document, list, number, of_kind, path, place, program, record};
+use wakepath_harness::live::{adds_up, contributed_ns, document, list, number, path, place, program, record};
 use wakepath_recording::Recording;
 
 /// Compiles and records this program, which must succeed. Returns the printed numbers, one a line.
@@ -233,7 +233,7 @@ fn exec_is_followed(folder: &Path) -> bool {
     });
     assert!(moved, "the kernel told which thread it was");
     // Both sleeps: by the thread for which the first waited, and by the program that it became.
-    let timer = of_kind(&document, "timer");
+    let timer = contributed_ns(&document, "timer");
     if !(250_000_000..270_000_000).contains(&timer) {
         println!("  slept for {timer} of {window} ns: {:#}", document["contributors"]);
         return false;

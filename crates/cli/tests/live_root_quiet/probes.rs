@@ -92,7 +92,7 @@ fn who_else_pays_for_probes_is_said_with_what() {
 }
 
 #[test]
-fn of_each_kind_of_probe_an_empty_function_is_counted_to_take_what_was_said_before() {
+fn an_empty_function_takes_the_stated_cost_of_each_kind_of_probe() {
     let Some(folder) = place("what probes of each kind cost is measured") else { return };
     // The call that the compiler does not see uses the stack.
     let empty = program(&folder, "empty", include_str!("probes/empty.c"), &["-O1", "-mno-red-zone"]);

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
-use wakepath_harness::live::{adds_up, document, list, number, of_kind, path, place, program, record, run};
+use wakepath_harness::live::{
+    adds_up, contributed_ns, document, list, number, path, place, program, record, run,
+};
 
 /// Builds the shop in `folder`.
 fn shop(folder: &Path, frame_pointers: &str) {
@@ -55,7 +57,7 @@ fn the_functions_that_wait_and_wake_are_named_with_their_counts() {
         said = unbroken(&record(&folder, &["--stacks", "--", "./shop", file.to_str().expect("a path")], 0).1);
         document = path(&folder);
         adds_up(&document);
-        if of_kind(&document, "unknown") == 0 {
+        if contributed_ns(&document, "unknown") == 0 {
             break;
         }
     }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use expect_test::{Expect, expect};
 use serde_json::Value;
 use wakepath_event::{EventKind, Mark, Tid};
-use wakepath_harness::live::{document, length, of_kind};
+use wakepath_harness::live::{contributed_ns, document, length};
 use wakepath_harness::made::{Made, made, made_with_ends};
 use wakepath_recording::FORMAT;
 
@@ -476,7 +476,7 @@ fn recordings_of_all_formats_so_far_are_read() {
         let info = document(&bundled, &["info", name]);
         assert_eq!(info["recording"]["format"], format, "{name}");
         let path = document(&bundled, &["path", name]);
-        let (window, of) = (length(&path["window"]), |kind: &str| of_kind(&path, kind));
+        let (window, of) = (length(&path["window"]), |kind: &str| contributed_ns(&path, kind));
         // The lock is held for 0.4 s, and packing takes longer: in both recordings.
         assert!((390_000_000..450_000_000).contains(&of("timer")), "{name}: {}", of("timer"));
         assert!(of("running") > window / 2 && of("unknown") * 100 < window, "{name}");
@@ -584,7 +584,7 @@ fn a_bundled_recording_whose_stream_was_cut_is_unknown_from_there_on() {
     let bytes = std::fs::read(kernel.join("sched_1")).expect("a stream");
     std::fs::write(kernel.join("sched_1"), &bytes[..bytes.len() / 2 + 4]).expect("room");
     let cut = document(copy.path(), &["path", "backup"]);
-    let [unknown, before] = [&cut, &whole].map(|document| of_kind(document, "unknown"));
+    let [unknown, before] = [&cut, &whole].map(|document| contributed_ns(document, "unknown"));
     assert!(before < 1_000_000 && unknown > length(&cut["window"]) / 10, "{unknown} {before}");
     let last = cut["segments"].as_array().and_then(|segments| segments.last()).expect("a segment");
     assert_eq!((&last["kind"], &last["cause"]["type"]), (&"unknown".into(), &"lost".into()), "{last}");

@@ -11,7 +11,7 @@ mod hand_over;
 mod hosts;
 mod many;
 mod noted;
-mod of_a_peak;
+mod peak;
 
 use std::fs;
 

@@ -13,7 +13,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use wakepath_process::Process;
-use wakepath_recording::flight::Cause;
+use wakepath_recording::flight::TriggerCause;
 
 use crate::{clocks, rings};
 
@@ -30,7 +30,7 @@ pub struct OpenSpans {
     /// The time after which a span triggers.
     pub longest: Duration,
     /// Takes the causes.
-    pub causes: SyncSender<Cause>,
+    pub causes: SyncSender<TriggerCause>,
 }
 
 /// The context last seen at a place.
@@ -83,7 +83,8 @@ impl OpenSpanWatch {
                 let comm = String::from_utf8_lossy(&comm);
                 let longest = self.asked.longest.as_millis();
                 let text = format!("{comm} ({tid}) works for one span for more than {longest} ms");
-                let cause = Cause { text, word: "open", since: Some(since), asked: false, linked: false };
+                let cause =
+                    TriggerCause { text, word: "open", since: Some(since), asked: false, linked: false };
                 // Where many causes wait already, one of them keeps these seconds.
                 let _ = self.asked.causes.try_send(cause);
             }

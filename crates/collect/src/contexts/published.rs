@@ -181,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    fn of_text(text: &str) -> Value {
+    fn text_value(text: &str) -> Value {
         Value { text: Some(text.to_owned()), array: None }
     }
 
@@ -194,14 +194,14 @@ mod tests {
     }
 
     fn payload_with(resource: &[(&str, &str)], attributes: Vec<Attribute>) -> Vec<u8> {
-        let resource = resource.iter().map(|(key, text)| attribute(key, of_text(text))).collect();
+        let resource = resource.iter().map(|(key, text)| attribute(key, text_value(text))).collect();
         Context { resource: Some(Resource { attributes: resource }), attributes }.encode_to_vec()
     }
 
     /// A payload with these attribute names, by this schema.
     fn payload_of_keys(schema: &str, names: Vec<Value>) -> Vec<u8> {
         let names = Value { text: None, array: Some(Array { values: names }) };
-        payload_with(&[], vec![attribute(SCHEMA, of_text(schema)), attribute(KEYS, names)])
+        payload_with(&[], vec![attribute(SCHEMA, text_value(schema)), attribute(KEYS, names)])
     }
 
     /// The context in a memory; `http.*` is recorded.
@@ -256,8 +256,10 @@ mod tests {
         };
         let names = payload(&[("service.instance.id", "i-7"), ("service.name", "shop")]);
         assert_eq!(known(&names), ("shop".to_owned(), "i-7".to_owned()));
-        let elsewhere =
-            payload_with(&[("service.name", "shop")], vec![attribute("service.instance.id", of_text("i-7"))]);
+        let elsewhere = payload_with(
+            &[("service.name", "shop")],
+            vec![attribute("service.instance.id", text_value("i-7"))],
+        );
         assert_eq!(known(&elsewhere), ("shop".to_owned(), String::new()));
     }
 
@@ -274,8 +276,9 @@ mod tests {
         };
         // An attribute without a text has its number too.
         let number = Value { text: None, array: None };
-        let three =
-            || vec![of_text("user.id"), of_text("http.route"), number.clone(), of_text("http.method")];
+        let three = || {
+            vec![text_value("user.id"), text_value("http.route"), number.clone(), text_value("http.method")]
+        };
         assert_eq!(keys("tlsdesc_v1_dev", three()), ["1 http.route", "3 http.method"]);
         assert_eq!(keys("tls_v1", three()), ["1 http.route", "3 http.method"]);
         for other in ["nodejs_v1", "go_pprof_labels_v1", ""] {
@@ -283,19 +286,21 @@ mod tests {
         }
         // More keys than possible; only a few are recorded.
         let many = |from: usize| {
-            let name = |place| if place < from { of_text("x") } else { of_text(&format!("http.{place}")) };
+            let name =
+                |place| if place < from { text_value("x") } else { text_value(&format!("http.{place}")) };
             (0..300).map(name).collect::<Vec<_>>()
         };
         assert_eq!(keys("tls_v1", many(254)), ["254 http.254", "255 http.255"]);
         assert_eq!(keys("tls_v1", many(70)).len(), MAX_KEPT_KEYS);
-        let long = vec![of_text(&format!("http.{}", "x".repeat(MAX_NAME_BYTES))), of_text("http.route")];
+        let long =
+            vec![text_value(&format!("http.{}", "x".repeat(MAX_NAME_BYTES))), text_value("http.route")];
         assert_eq!(keys("tls_v1", long), ["1 http.route"]);
         assert_eq!(keys("tls_v1", Vec::new()), [""; 0]);
     }
 
     #[test]
     fn without_a_list_no_attribute_is_recorded() {
-        let memory = good(&payload_of_keys("tls_v1", vec![of_text("http.route")]));
+        let memory = good(&payload_of_keys("tls_v1", vec![text_value("http.route")]));
         let read = |address, bytes: &mut [u8]| copy(&memory, address, bytes);
         let found = Published::read(&read, 0, &KeptAttributes::default()).expect("a context");
         assert_eq!((found.keys.len(), found.key_bits()), (0, [0; 4]));
@@ -303,7 +308,7 @@ mod tests {
 
     #[test]
     fn no_byte_of_a_payload_makes_the_reader_fail() {
-        let good = payload_of_keys("tls_v1", vec![of_text("http.route"), of_text("shop")]);
+        let good = payload_of_keys("tls_v1", vec![text_value("http.route"), text_value("shop")]);
         for at in 0..good.len() {
             for value in [0, 1, 0x0a, 0x7f, 0x80, 0xff] {
                 let mut changed = good.clone();

@@ -68,7 +68,8 @@ impl Symbol {
         let sections = header.section_headers(endian, data).ok()?;
         let tables = Tables { endian, data, sections };
         // A program without libraries has only the other table.
-        let (place, symbols) = tables.of_type(SHT_DYNSYM).or_else(|| tables.of_type(SHT_SYMTAB))?;
+        let (place, symbols) =
+            tables.section_of_type(SHT_DYNSYM).or_else(|| tables.section_of_type(SHT_SYMTAB))?;
         let names = tables.bytes(sections.get(symbols.sh_link(endian) as usize)?)?;
         if !contains(names, NAME) {
             return None;
@@ -123,7 +124,7 @@ struct Tables<'data, R> {
 }
 
 impl<'data, R: ReadRef<'data>> Tables<'data, R> {
-    fn of_type(&self, kind: u32) -> Option<(usize, &'data SectionHeader64<Endianness>)> {
+    fn section_of_type(&self, kind: u32) -> Option<(usize, &'data SectionHeader64<Endianness>)> {
         self.sections.iter().enumerate().find(|(_, section)| section.sh_type(self.endian) == kind)
     }
 

@@ -95,12 +95,12 @@ pub struct Reading {
     pub counts: Vec<Counts>,
     /// The counts since the previous reading, by target and group; `None` without grouping, and once there were more
     /// than `MAX_GROUP_SLICES` parts in all.
-    pub parts: Option<Vec<Vec<Part>>>,
+    pub parts: Option<Vec<Vec<GroupCounts>>>,
 }
 
 /// A group's counts between two readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct GroupCounts {
     /// The group: its number and its start; `None` for the groups without room.
     pub whose: Option<(u64, u64)>,
     /// The group's counts.
@@ -123,7 +123,7 @@ impl Parts {
     }
 
     /// The parts since the last reading, target by target.
-    pub(super) fn since(&mut self, groups: &[Groups]) -> Option<Vec<Vec<Part>>> {
+    pub(super) fn since(&mut self, groups: &[Groups]) -> Option<Vec<Vec<GroupCounts>>> {
         if !self.wanted {
             return None;
         }
@@ -138,7 +138,7 @@ impl Parts {
                 }
                 let counts = before.map_or_else(|| counts.clone(), |before| counts.since(&before));
                 if counts.buckets.iter().any(|&count| count > 0) {
-                    of_target.push(Part { whose, counts });
+                    of_target.push(GroupCounts { whose, counts });
                 }
             }
             self.kept += of_target.len();

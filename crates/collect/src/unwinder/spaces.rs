@@ -311,7 +311,7 @@ mod tests {
     use wakepath_unwind::Registers;
 
     use super::*;
-    use crate::stack_copy::tests::{decoded, of_this_process};
+    use crate::stack_copy::tests::{decoded, own_stack_copy};
 
     /// The address space for copies in these tests.
     const SPACE: u64 = 77;
@@ -349,7 +349,7 @@ mod tests {
     fn a_stack_of_a_process_that_lives_is_proved_and_its_rules_are_there_for_the_next() {
         let mut spaces = spaces();
         let (registers, memory) = here();
-        let copy = of_this_process(registers, start(), &memory);
+        let copy = own_stack_copy(registers, start(), &memory);
         assert!(!spaces.knows(&copy));
         let found = stack(spaces.finish(&copy));
         assert!(found.user.len() >= 2 && usize::from(found.proved) == found.user.len(), "{found:x?}");
@@ -370,7 +370,7 @@ mod tests {
     fn a_process_that_runs_another_program_by_now_is_not_read_for_the_old_one() {
         let mut spaces = spaces();
         let (registers, memory) = here();
-        let copy = of_this_process(registers, start() + 16, &memory);
+        let copy = own_stack_copy(registers, start() + 16, &memory);
         let began = Instant::now();
         for tries in 1..=MAX_READS {
             let finished = spaces.finish(&copy);
@@ -392,7 +392,7 @@ mod tests {
         let began = Instant::now();
         for n in 0..2 * u64::from(MAX_READS) {
             let registers = Registers { ip: 0x10_0000 + n * 64, sp: 0x7000, bp: 0 };
-            let copy = of_this_process(registers, start(), &[0; 64]);
+            let copy = own_stack_copy(registers, start(), &[0; 64]);
             let found = stack(spaces.finish(&copy));
             assert_eq!((found.user.len(), found.proved), (1, 1));
             // Where the mappings were not read again, there may be code by now.
@@ -406,7 +406,7 @@ mod tests {
     fn a_process_with_too_many_copies_is_not_heard_for_a_while() {
         let mut spaces = spaces();
         let (registers, memory) = here();
-        let copy = of_this_process(registers, start(), &memory);
+        let copy = own_stack_copy(registers, start(), &memory);
         let mut space = Space::default();
         let began = Instant::now();
         let too_much = (0..2 * MAX_COPIES).filter(|_| space.is_too_much()).count();
@@ -433,7 +433,7 @@ mod tests {
             // The thread stands in code without a file, which has a frame pointer.
             let at = Registers { ip: made.as_ptr() as u64, sp: 0x7000, bp: 0x7000 };
             let memory = [0x7010, word, 0, 0].map(u64::to_le_bytes).concat();
-            let found = stack(spaces.finish(&of_this_process(at, start(), &memory)));
+            let found = stack(spaces.finish(&own_stack_copy(at, start(), &memory)));
             assert_eq!((found.user.len(), found.proved), (frames, 1), "{found:x?}");
         }
         // SAFETY: nothing refers to the page.
@@ -486,7 +486,7 @@ mod tests {
     fn rules_are_forgotten_where_a_process_maps_another_file() {
         let mut spaces = spaces();
         let (registers, memory) = here();
-        let copy = of_this_process(registers, start(), &memory);
+        let copy = own_stack_copy(registers, start(), &memory);
         let found = stack(spaces.finish(&copy));
         let caller = found.user[1];
         let known = spaces.spaces[&SPACE].find(registers.ip).expect("this program");

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::known::Known;
 use super::run::MAX_LOOP_DEPTH;
 use super::scope::{References, Scopes};
-use super::{Choice, Count, FieldInfo, FieldKind, Integers, Loop, NONE, Op, Part, Plan};
+use super::{Choice, Count, EventPart, FieldInfo, FieldKind, Integers, Loop, NONE, Op, Plan};
 use crate::schema::{
     ByteOrder, Encoding, Field, FieldType, Integer, Mapping, StreamClass, Structure, Variant, shown,
 };
@@ -68,7 +68,7 @@ pub(crate) struct Compiler<'a> {
     next_register: u16,
     /// The surrounding field, and the part.
     parent: u16,
-    part: Part,
+    part: EventPart,
 }
 
 /// A field on the way to its operations.
@@ -94,7 +94,7 @@ impl<'a> Compiler<'a> {
             loops: 0,
             next_register: 0,
             parent: NONE,
-            part: Part::Payload,
+            part: EventPart::Payload,
         }
     }
 
@@ -116,9 +116,9 @@ impl<'a> Compiler<'a> {
             self.scopes.enter_root(*root);
             (self.parent, self.loops) = (NONE, 0);
             self.part = match root {
-                3 => Part::StreamContext,
-                4 => Part::Context,
-                _ => Part::Payload,
+                3 => EventPart::StreamContext,
+                4 => EventPart::Context,
+                _ => EventPart::Payload,
             };
             // A structure without members takes no room, not even for alignment.
             if !structure.fields.is_empty() {

@@ -137,7 +137,7 @@ fn mixed(sequence: u64, begin: u64, kinds: &str) -> Vec<u8> {
 }
 
 #[test]
-fn of_events_in_a_row_the_first_of_a_part_and_the_last_are_reported() {
+fn the_first_and_last_of_a_row_of_events_in_a_packet_are_reported() {
     let all = |_: &EventClass| Some(Vec::new());
     let plans = || plans_of(&Selection::Fields(&all)).with_last_of(|event| event.name == "number");
     for (kinds, reported) in [

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use wakepath_ctf::plan::{FieldInfo, FieldKind, Part, Visitor};
+use wakepath_ctf::plan::{EventPart, FieldInfo, FieldKind, Visitor};
 use wakepath_ctf::schema::{Base, Integer};
 use wakepath_ctf::stream::{Class, Head, Item, Plans, Reader};
 
@@ -23,7 +23,7 @@ impl<'a> Line<'a> {
     /// Goes on to the context, or to the payload.
     fn part(&mut self, part: usize) {
         let there = |index: usize| match index {
-            0 => self.class.plan.fields().iter().any(|field| field.part == Part::StreamContext),
+            0 => self.class.plan.fields().iter().any(|field| field.part == EventPart::StreamContext),
             1 => !self.class.event.context.fields.is_empty(),
             _ => true,
         };
@@ -44,9 +44,9 @@ impl<'a> Line<'a> {
         let info = self.class.plan.fields()[usize::from(field)].clone();
         if self.inside.len() <= 1 {
             let part = match info.part {
-                Part::StreamContext => 1,
-                Part::Context => 2,
-                Part::Payload => 3,
+                EventPart::StreamContext => 1,
+                EventPart::Context => 2,
+                EventPart::Payload => 3,
             };
             if self.part < part {
                 self.part(part);

@@ -8,7 +8,7 @@ type Rates = [f64; BUCKETS];
 
 /// A cause: unimodal on the log scale, with a separate flank on each side.
 #[derive(Debug, Clone)]
-struct Cause {
+struct SampledCause {
     calls: f64,
     /// In buckets: 10.5 is the middle of bucket 10.
     mode: f64,
@@ -16,7 +16,7 @@ struct Cause {
     spread: (f64, f64),
 }
 
-impl Cause {
+impl SampledCause {
     /// Calls expected in each bucket.
     fn rates(&self) -> Rates {
         const STEPS: usize = 32;
@@ -37,7 +37,7 @@ fn sampled(rates: &Rates, rng: &mut Rng) -> Histogram {
     Histogram::from_counters(Unit::Nanoseconds, rates.map(|rate| rng.poisson(rate)), 0)
 }
 
-fn sum(causes: &[Cause]) -> Rates {
+fn sum(causes: &[SampledCause]) -> Rates {
     let mut rates = [0.0; BUCKETS];
     for cause in causes {
         rates.iter_mut().zip(cause.rates()).for_each(|(sum, rate)| *sum += rate);
@@ -52,7 +52,7 @@ fn top(rates: &Rates) -> usize {
 
 /// Whether any viewer would see these apart: between any two neighbours, some bucket is expected to hold a tenth of the
 /// lower top. The peak finder needs half of it for a valley.
-fn well_separated(causes: &[Cause]) -> bool {
+fn well_separated(causes: &[SampledCause]) -> bool {
     let together = sum(causes);
     causes.windows(2).all(|pair| {
         let tops = [top(&pair[0].rates()), top(&pair[1].rates())];
@@ -62,7 +62,7 @@ fn well_separated(causes: &[Cause]) -> bool {
 }
 
 /// Two to six causes; shares from 0.1%, among 10^5 to 10^9 calls.
-fn causes() -> impl Strategy<Value = Vec<Cause>> {
+fn causes() -> impl Strategy<Value = Vec<SampledCause>> {
     let one = (0.0..3.0f64, 2.0..9.0f64, 0.15..1.1f64, 0.15..1.1f64);
     (prop::collection::vec(one, 2..=6), 5.0..9.0f64).prop_map(|(drawn, calls)| {
         let greatest = drawn.iter().map(|one| one.0).fold(0.0, f64::max);
@@ -72,7 +72,7 @@ fn causes() -> impl Strategy<Value = Vec<Cause>> {
         let causes = drawn.iter().zip(weights).map(|(&(_, distance, fast, slow), weight)| {
             mode += distance;
             let share = (weight / whole).max(0.001);
-            Cause { calls: 10f64.powf(calls) * share, mode, spread: (fast, slow) }
+            SampledCause { calls: 10f64.powf(calls) * share, mode, spread: (fast, slow) }
         });
         causes.collect()
     })
@@ -100,7 +100,7 @@ proptest! {
     fn noise_never_splits_a_smooth_hump(
         calls in 1.5..9.0f64, mode in 5.0..55.0f64, fast in 0.2..3.0f64, slow in 0.2..3.0f64, seed: u64,
     ) {
-        let cause = Cause { calls: 10f64.powf(calls), mode, spread: (fast, slow) };
+        let cause = SampledCause { calls: 10f64.powf(calls), mode, spread: (fast, slow) };
         let histogram = sampled(&cause.rates(), &mut Rng::new(seed));
         prop_assert_eq!(peaks(&histogram).len(), 1, "{:?}", histogram.counts());
     }

@@ -4,7 +4,7 @@ use wakepath_distribution::bucket_of;
 
 use super::Drilldown;
 use super::round::Round;
-use crate::answer::{Cause, End, LevelVotes};
+use crate::answer::{End, LevelVotes, NodeCause};
 use crate::contributor::{Contributor, Foreign};
 use crate::decision::{Contribution, Decision, Spread};
 use crate::effect::Effect;
@@ -160,10 +160,10 @@ fn ending(node: NodeId, tally: &Tally, contributor: Contributor, end: End, runne
             let largest = tally.own_parts.iter().max_by_key(|(_, part)| part.maxcount);
             match largest {
                 Some((Some(callee), part)) => {
-                    Some(Cause::Loop { callee: *callee, calls: part.median_count() })
+                    Some(NodeCause::Loop { callee: *callee, calls: part.median_count() })
                 }
-                _ if end == End::UnknownTarget => Some(Cause::UnknownTarget),
-                _ => Some(Cause::Itself),
+                _ if end == End::UnknownTarget => Some(NodeCause::UnknownTarget),
+                _ => Some(NodeCause::Itself),
             }
         }
     };
@@ -187,10 +187,10 @@ fn ending_of(tally: &Tally, end: End, ns: u64, votes: LevelVotes) -> Ending {
     }
 }
 
-fn foreign_cause(foreign: Foreign, spread: bool) -> Cause {
+fn foreign_cause(foreign: Foreign, spread: bool) -> NodeCause {
     match foreign {
-        Foreign::Preemption => Cause::Preempted { spread },
-        Foreign::Steal => Cause::Stolen { spread },
-        Foreign::Interrupt(number) => Cause::Interrupt { number, spread },
+        Foreign::Preemption => NodeCause::Preempted { spread },
+        Foreign::Steal => NodeCause::Stolen { spread },
+        Foreign::Interrupt(number) => NodeCause::Interrupt { number, spread },
     }
 }

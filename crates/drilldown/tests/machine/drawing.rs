@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 
 use expect_test::Expect;
 use wakepath_drilldown::{
-    Cause, Doubt, Drilldown, End, Event, FunctionId, LatencyRange, NoSites, NodeId, Parameters, ProbeCost,
-    Refusal, RootCause, Site, SiteId, SiteKind,
+    Doubt, Drilldown, End, Event, FunctionId, LatencyRange, NoSites, NodeCause, NodeId, Parameters,
+    ProbeCost, Refusal, RootCause, Site, SiteId, SiteKind,
 };
 
 use crate::driver::{ALL, Driver};
@@ -195,13 +195,13 @@ impl Drawing {
         let spread = |spread| if spread { ", spread" } else { "" };
         let what = match cause.cause {
             None => String::from("-"),
-            Some(Cause::Itself) if cause.blocked_ns * 2 > cause.ns => String::from("itself, blocked"),
-            Some(Cause::Itself) => String::from("itself"),
-            Some(Cause::Loop { callee, calls }) => format!("calls {} {calls} times", name(&callee)),
-            Some(Cause::Preempted { spread: it }) => format!("preempted{}", spread(it)),
-            Some(Cause::Stolen { spread: it }) => format!("stolen{}", spread(it)),
-            Some(Cause::Interrupt { number, spread: it }) => format!("interrupt {number}{}", spread(it)),
-            Some(Cause::UnknownTarget) => String::from("unknown target"),
+            Some(NodeCause::Itself) if cause.blocked_ns * 2 > cause.ns => String::from("itself, blocked"),
+            Some(NodeCause::Itself) => String::from("itself"),
+            Some(NodeCause::Loop { callee, calls }) => format!("calls {} {calls} times", name(&callee)),
+            Some(NodeCause::Preempted { spread: it }) => format!("preempted{}", spread(it)),
+            Some(NodeCause::Stolen { spread: it }) => format!("stolen{}", spread(it)),
+            Some(NodeCause::Interrupt { number, spread: it }) => format!("interrupt {number}{}", spread(it)),
+            Some(NodeCause::UnknownTarget) => String::from("unknown target"),
         };
         let end = match cause.end {
             Some(End::Itself) => String::new(),

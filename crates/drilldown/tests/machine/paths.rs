@@ -135,7 +135,7 @@ fn a_loop_beside_more_time_of_its_own_is_not_the_answer() {
 }
 
 #[test]
-fn of_two_loops_the_one_with_more_time_is_the_answer() {
+fn the_loop_with_more_time_is_the_answer() {
     check(
         "f0 10us
            a 5us x50

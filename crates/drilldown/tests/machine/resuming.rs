@@ -24,14 +24,14 @@ const PROGRAM: &str = "f0 1us
    x 500us
    q 20us preempted 600us";
 
-fn of_depth(max_depth: u32) -> Parameters {
+fn with_max_depth(max_depth: u32) -> Parameters {
     Parameters { max_depth, ..Parameters::default() }
 }
 
 /// A search down to a depth, as JSON.
 fn saved(max_depth: u32) -> (Drawing, String) {
     let drawing = Drawing::new(PROGRAM);
-    let mut driver = drawing.driver(of_depth(max_depth), ProbeCost::default());
+    let mut driver = drawing.driver(with_max_depth(max_depth), ProbeCost::default());
     driver.handle(Event::Histogram(Box::new(latencies(2_000_000))));
     drawing.run(&mut driver, ALL, 1000);
     let save = driver.machine.save("f0 in program", |function| drawing.name(function)).unwrap();
@@ -67,7 +67,7 @@ fn other_numbers() -> Drawing {
 #[test]
 fn a_search_that_reached_its_depth_goes_on_below() {
     let (drawing, text) = saved(2);
-    let mut whole = drawing.driver(of_depth(10), ProbeCost::default());
+    let mut whole = drawing.driver(with_max_depth(10), ProbeCost::default());
     drawing.run(&mut whole, ALL, 1000);
     let expected = drawing.answers(&whole.machine);
     expect![[r#"
@@ -77,7 +77,7 @@ fn a_search_that_reached_its_depth_goes_on_below() {
     "#]]
     .assert_eq(&expected);
 
-    let machine = resume(&drawing, &text, of_depth(10)).unwrap();
+    let machine = resume(&drawing, &text, with_max_depth(10)).unwrap();
     assert_eq!(machine.status(), Status::Counting);
     assert_eq!(machine.decisions().len(), 2);
     let mut driver = Driver::resuming(machine, drawing.sites.clone(), 64, ProbeCost::default());
@@ -92,7 +92,7 @@ fn a_search_that_reached_its_depth_goes_on_below() {
 fn functions_are_found_by_name() {
     let (_, text) = saved(2);
     let names = other_numbers();
-    let machine = resume(&names, &text, of_depth(10)).unwrap();
+    let machine = resume(&names, &text, with_max_depth(10)).unwrap();
     let functions: Vec<String> = machine.tree().iter().map(|node| names.name(node.callee.unwrap())).collect();
     assert_eq!(functions, ["f0", "w", "x", "q", "y"]);
 }
@@ -100,7 +100,7 @@ fn functions_are_found_by_name() {
 #[test]
 fn a_search_that_was_stopped_goes_on_with_its_level() {
     let drawing = Drawing::new(PROGRAM);
-    let mut driver = drawing.driver(of_depth(10), ProbeCost::default());
+    let mut driver = drawing.driver(with_max_depth(10), ProbeCost::default());
     assert_eq!(driver.machine.save("f0 in program", |function| drawing.name(function)), None);
     driver.handle(Event::Peak(ALL));
     (0..50).for_each(|number| driver.call(&drawing.call(number)));
@@ -113,7 +113,7 @@ fn a_search_that_was_stopped_goes_on_with_its_level() {
     .assert_eq(&drawing.answers(&driver.machine));
     let save = driver.machine.save("f0 in program", |function| drawing.name(function)).unwrap();
     let text = serde_json::to_string(&save).unwrap();
-    let machine = resume(&drawing, &text, of_depth(10)).unwrap();
+    let machine = resume(&drawing, &text, with_max_depth(10)).unwrap();
     let mut driver = Driver::resuming(machine, drawing.sites.clone(), 64, ProbeCost::default());
     driver.handle(Event::Resume);
     // 9 of 20 votes are there; the other nodes in the round were not on a path.
@@ -153,7 +153,7 @@ fn a_search_that_ended_below_the_lowest_bucket_goes_on_with_a_lower_one() {
 #[test]
 fn a_search_that_is_as_deep_as_allowed_has_nothing_to_go_on_with() {
     let (drawing, text) = saved(2);
-    let machine = resume(&drawing, &text, of_depth(2)).unwrap();
+    let machine = resume(&drawing, &text, with_max_depth(2)).unwrap();
     let mut driver = Driver::resuming(machine, drawing.sites.clone(), 64, ProbeCost::default());
     driver.handle(Event::Resume);
     assert_eq!(driver.finished, Some(Status::MaxDepthReached));
@@ -162,14 +162,14 @@ fn a_search_that_is_as_deep_as_allowed_has_nothing_to_go_on_with() {
 #[test]
 fn votes_of_other_code_are_not_gone_on_with() {
     let drawing = Drawing::new(PROGRAM);
-    let mut driver = drawing.driver(of_depth(10), ProbeCost::default());
+    let mut driver = drawing.driver(with_max_depth(10), ProbeCost::default());
     driver.handle(Event::Peak(ALL));
     (0..50).for_each(|number| driver.call(&drawing.call(number)));
     assert_eq!(driver.machine.calls_to_decision(), Some(11));
     let save = driver.machine.save("f0 in program", |function| drawing.name(function)).unwrap();
     let text = serde_json::to_string(&save).unwrap();
     let other = Drawing::new(&PROGRAM.replace("         v 3us", "         v 3us\n       v 3us"));
-    let machine = resume(&other, &text, of_depth(10)).unwrap();
+    let machine = resume(&other, &text, with_max_depth(10)).unwrap();
     let mut driver = Driver::resuming(machine, other.sites.clone(), 64, ProbeCost::default());
     driver.handle(Event::Resume);
     assert_eq!(driver.machine.calls_to_decision(), Some(20));
@@ -178,14 +178,14 @@ fn votes_of_other_code_are_not_gone_on_with() {
 #[test]
 fn a_call_that_another_one_replaced_is_gone() {
     let drawing = Drawing::new(PROGRAM);
-    let mut driver = drawing.driver(of_depth(10), ProbeCost::default());
+    let mut driver = drawing.driver(with_max_depth(10), ProbeCost::default());
     driver.handle(Event::Peak(ALL));
     (0..50).for_each(|number| driver.call(&drawing.call(number)));
     let save = driver.machine.save("f0 in program", |function| drawing.name(function)).unwrap();
     let text = serde_json::to_string(&save).unwrap();
     let direct = PROGRAM.replace("z 1us indirect site 0\n       u 900us indirect site 0", "u 900us");
     let other = Drawing::new(&direct);
-    let machine = resume(&other, &text, of_depth(10)).unwrap();
+    let machine = resume(&other, &text, with_max_depth(10)).unwrap();
     let mut driver = Driver::resuming(machine, other.sites.clone(), 64, ProbeCost::default());
     driver.handle(Event::Resume);
     let tree = driver.machine.tree();
@@ -200,7 +200,7 @@ fn a_call_that_another_one_replaced_is_gone() {
 fn the_distribution_is_compared_before_a_search_goes_on() {
     let (drawing, text) = saved(2);
     for (ns, drift) in [(2_000_000, false), (9_000_000, true)] {
-        let machine = resume(&drawing, &text, of_depth(10)).unwrap();
+        let machine = resume(&drawing, &text, with_max_depth(10)).unwrap();
         let mut driver = Driver::resuming(machine, drawing.sites.clone(), 64, ProbeCost::default());
         let mut few = Histogram::new(Unit::Nanoseconds);
         few.add(ns);
@@ -217,7 +217,7 @@ fn the_distribution_is_compared_before_a_search_goes_on() {
 #[test]
 fn a_call_that_the_code_has_no_longer_is_not_measured() {
     let (drawing, text) = saved(2);
-    let machine = resume(&drawing, &text, of_depth(10)).unwrap();
+    let machine = resume(&drawing, &text, with_max_depth(10)).unwrap();
     let mut sites = drawing.sites.clone();
     let mut other = drawing.clone();
     let y = FunctionId(other.function("y"));
@@ -241,7 +241,7 @@ fn error(place: &str, value: Value) -> String {
     let text = save.to_string();
     match serde_json::from_str::<Save>(&text) {
         Err(error) => format!("no save: {error}"),
-        Ok(_) => resume(&drawing, &text, of_depth(10)).map(|_| ()).unwrap_err().to_string(),
+        Ok(_) => resume(&drawing, &text, with_max_depth(10)).map(|_| ()).unwrap_err().to_string(),
     }
 }
 
@@ -252,7 +252,7 @@ fn a_save_of_another_f0_or_version_is_refused() {
     let none = |_: &str| None;
     let cost = ProbeCost::default();
     let refused = |save, identity, function: &dyn Fn(&str) -> Option<FunctionId>| {
-        Drilldown::resume(save, identity, of_depth(10), cost, function).unwrap_err().to_string()
+        Drilldown::resume(save, identity, with_max_depth(10), cost, function).unwrap_err().to_string()
     };
     assert_eq!(
         refused(save(), "main in program", &none),
@@ -266,7 +266,7 @@ fn a_save_of_another_f0_or_version_is_refused() {
     );
     assert_eq!(refused(save(), "f0 in program", &none), "the save has a function `f0`, which is not known");
     assert_eq!(
-        resume(&drawing, &text, of_depth(0)).unwrap_err().to_string(),
+        resume(&drawing, &text, with_max_depth(0)).unwrap_err().to_string(),
         "`max_depth` is 0; it has to be from 1 to 64"
     );
     assert_eq!(
@@ -406,31 +406,31 @@ fn a_node_that_is_there_twice_is_refused() {
     let nodes = save["nodes"].as_array_mut().unwrap();
     let again = nodes[2].clone();
     nodes.push(again);
-    let error = resume(&drawing, &save.to_string(), of_depth(10)).unwrap_err().to_string();
+    let error = resume(&drawing, &save.to_string(), with_max_depth(10)).unwrap_err().to_string();
     assert_eq!(error, "the save is broken: node 5 is there twice");
     let mut save: Value = serde_json::from_str(&text).unwrap();
     let targets = json!({"function": 1, "site": {"address": 1}, "callees": [2]});
     save["targets"] = json!([targets, targets]);
-    let error = resume(&drawing, &save.to_string(), of_depth(10)).unwrap_err().to_string();
+    let error = resume(&drawing, &save.to_string(), with_max_depth(10)).unwrap_err().to_string();
     assert_eq!(error, "the save is broken: list of targets 1 is there twice");
     save["targets"] =
         json!([{"function": 1, "site": {"address": 1}, "callees": (0..257).collect::<Vec<u32>>()}]);
-    let error = resume(&drawing, &save.to_string(), of_depth(10)).unwrap_err().to_string();
+    let error = resume(&drawing, &save.to_string(), with_max_depth(10)).unwrap_err().to_string();
     assert_eq!(error, "the save is broken: function 5 is not there");
     let names = (0..300).map(|name| json!(format!("t{name}")));
     save["functions"].as_array_mut().unwrap().extend(names);
-    let error = resume(&drawing, &save.to_string(), of_depth(10)).unwrap_err().to_string();
+    let error = resume(&drawing, &save.to_string(), with_max_depth(10)).unwrap_err().to_string();
     assert_eq!(error, "the save is broken: list of targets 0 is too long, or has one twice");
     save["targets"][0]["callees"].as_array_mut().unwrap().pop();
-    assert!(resume(&drawing, &save.to_string(), of_depth(10)).is_ok());
+    assert!(resume(&drawing, &save.to_string(), with_max_depth(10)).is_ok());
     // A peak may be a single latency.
     save["peak"] = json!({"from_ns": 5, "to_ns": 5});
-    assert!(resume(&drawing, &save.to_string(), of_depth(10)).is_ok());
+    assert!(resume(&drawing, &save.to_string(), with_max_depth(10)).is_ok());
     // A callee of an unknown function.
     let mut save: Value = serde_json::from_str(&text).unwrap();
     save["nodes"][1]["callee"] = Value::Null;
     save["nodes"][1]["site"][1] = json!("Indirect");
-    let error = resume(&drawing, &save.to_string(), of_depth(10)).unwrap_err().to_string();
+    let error = resume(&drawing, &save.to_string(), with_max_depth(10)).unwrap_err().to_string();
     assert_eq!(error, "the save is broken: node 4 is called by a function that is not known");
 }
 
@@ -453,7 +453,7 @@ fn no_save_is_a_panic_whatever_its_bytes() {
         let Ok(save) = serde_json::from_slice::<Save>(&bytes) else { continue };
         read += 1;
         let resumed_machine =
-            Drilldown::resume(save, "f0 in program", of_depth(10), ProbeCost::default(), |name| {
+            Drilldown::resume(save, "f0 in program", with_max_depth(10), ProbeCost::default(), |name| {
                 let mut drawing = drawing.clone();
                 Some(FunctionId(drawing.function(name)))
             });

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use wakepath_distribution::{Histogram, Unit, bounds, bucket_of, peaks};
 use wakepath_drift::Chance;
 use wakepath_drilldown::{
-    Cause, Doubt, Event, FunctionId, LatencyRange, NoSites, Parameters, ProbeCost, Refusal, RootCause, Site,
-    SiteId, SiteKind,
+    Doubt, Event, FunctionId, LatencyRange, NoSites, NodeCause, Parameters, ProbeCost, Refusal, RootCause,
+    Site, SiteId, SiteKind,
 };
 
 use crate::driver::Driver;
@@ -360,7 +360,7 @@ fn hit(call: &mut Call, place: u64, ns: u64) {
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
-enum Verdict {
+enum AnswerVerdict {
     /// Everything planted is found, and nothing else, without a doubt.
     Right,
     /// The same, with a doubt.
@@ -390,26 +390,27 @@ fn matches(program: &Program, driver: &Driver, cause: &RootCause) -> Option<usiz
         .collect();
     program.culprits.iter().position(|culprit| {
         let is_kind = match (culprit.kind, cause.cause) {
-            (Kind::Computes, Some(Cause::Itself)) => cause.blocked_ns * 2 < cause.ns,
-            (Kind::Blocks, Some(Cause::Itself)) => cause.blocked_ns * 2 > cause.ns,
-            (Kind::Preempted, Some(Cause::Preempted { .. })) => true,
-            (Kind::Stolen, Some(Cause::Stolen { .. })) => true,
-            (Kind::Interrupted, Some(Cause::Interrupt { number: 99, .. })) => true,
-            (Kind::Loops, Some(Cause::Loop { callee, calls })) => {
+            (Kind::Computes, Some(NodeCause::Itself)) => cause.blocked_ns * 2 < cause.ns,
+            (Kind::Blocks, Some(NodeCause::Itself)) => cause.blocked_ns * 2 > cause.ns,
+            (Kind::Preempted, Some(NodeCause::Preempted { .. })) => true,
+            (Kind::Stolen, Some(NodeCause::Stolen { .. })) => true,
+            (Kind::Interrupted, Some(NodeCause::Interrupt { number: 99, .. })) => true,
+            (Kind::Loops, Some(NodeCause::Loop { callee, calls })) => {
                 tree[callee.0 as usize].callee == Some(FunctionId(culprit.loop_callee))
                     && calls == culprit.loops
             }
             _ => false,
         };
-        let anywhere = culprit.kind == Kind::Anywhere && matches!(cause.cause, Some(Cause::Preempted { .. }));
+        let anywhere =
+            culprit.kind == Kind::Anywhere && matches!(cause.cause, Some(NodeCause::Preempted { .. }));
         anywhere || (is_kind && culprit.path == path)
     })
 }
 
-fn judge(program: &Program, driver: &Driver) -> Verdict {
+fn judge(program: &Program, driver: &Driver) -> AnswerVerdict {
     let causes = driver.machine.root_causes();
     if driver.finished.is_none() {
-        return Verdict::NoEnd;
+        return AnswerVerdict::NoEnd;
     }
     let mut found = vec![false; program.culprits.len()];
     let mut wrong: Vec<&RootCause> = Vec::new();
@@ -424,24 +425,24 @@ fn judge(program: &Program, driver: &Driver) -> Verdict {
     };
     if wrong.is_empty() {
         return match (found.iter().all(|&it| it), causes.iter().all(|it| it.doubts.is_empty())) {
-            (true, true) => Verdict::Right,
-            (true, false) => Verdict::RightInDoubt,
-            (false, false) => Verdict::OneOfTwo,
-            (false, true) => Verdict::Wrong,
+            (true, true) => AnswerVerdict::Right,
+            (true, false) => AnswerVerdict::RightInDoubt,
+            (false, false) => AnswerVerdict::OneOfTwo,
+            (false, true) => AnswerVerdict::Wrong,
         };
     }
     if program.refused && wrong.iter().all(is_said) {
-        return Verdict::CutAndSaid;
+        return AnswerVerdict::CutAndSaid;
     }
     if wrong.iter().all(|it| !it.doubts.is_empty() || it.cause.is_none()) {
-        Verdict::WrongInDoubt
+        AnswerVerdict::WrongInDoubt
     } else {
-        Verdict::Wrong
+        AnswerVerdict::Wrong
     }
 }
 
 /// Makes a program, searches it, and judges the answer; `None` if its slow calls are no peak.
-fn search(seed: u64, anywhere: bool) -> Option<(Verdict, String)> {
+fn search(seed: u64, anywhere: bool) -> Option<(AnswerVerdict, String)> {
     let mut chance = Chance(seed);
     let mut program = Program::new(&mut chance);
     if anywhere {
@@ -491,8 +492,8 @@ fn search(seed: u64, anywhere: bool) -> Option<(Verdict, String)> {
 }
 
 /// Programs with seeds from a range; the number of programs with a peak is known.
-fn search_all(seeds: std::ops::Range<u64>, anywhere: bool) -> (BTreeMap<Verdict, usize>, String) {
-    let mut verdicts: BTreeMap<Verdict, usize> = BTreeMap::new();
+fn search_all(seeds: std::ops::Range<u64>, anywhere: bool) -> (BTreeMap<AnswerVerdict, usize>, String) {
+    let mut verdicts: BTreeMap<AnswerVerdict, usize> = BTreeMap::new();
     let (mut without_peak, mut wrong) = (0, String::new());
     for seed in seeds.clone() {
         let Some((verdict, text)) = search(seed, anywhere) else {
@@ -502,7 +503,10 @@ fn search_all(seeds: std::ops::Range<u64>, anywhere: bool) -> (BTreeMap<Verdict,
         *verdicts.entry(verdict).or_default() += 1;
         if !matches!(
             verdict,
-            Verdict::Right | Verdict::RightInDoubt | Verdict::CutAndSaid | Verdict::OneOfTwo
+            AnswerVerdict::Right
+                | AnswerVerdict::RightInDoubt
+                | AnswerVerdict::CutAndSaid
+                | AnswerVerdict::OneOfTwo
         ) {
             wrong += &text;
         }
@@ -522,9 +526,11 @@ fn check(seeds: std::ops::Range<u64>) {
 fn check_kind(seeds: std::ops::Range<u64>, anywhere: bool) {
     let (verdicts, figure) = search_all(seeds, anywhere);
     let of = |verdict| verdicts.get(&verdict).copied().unwrap_or(0);
-    assert_eq!(of(Verdict::Wrong), 0, "{figure}");
-    let right =
-        of(Verdict::Right) + of(Verdict::RightInDoubt) + of(Verdict::OneOfTwo) + of(Verdict::CutAndSaid);
+    assert_eq!(of(AnswerVerdict::Wrong), 0, "{figure}");
+    let right = of(AnswerVerdict::Right)
+        + of(AnswerVerdict::RightInDoubt)
+        + of(AnswerVerdict::OneOfTwo)
+        + of(AnswerVerdict::CutAndSaid);
     assert!(right * 100 >= verdicts.values().sum::<usize>() * 99, "{figure}");
 }
 

@@ -32,7 +32,7 @@ pub(super) fn matching(traced: &Traced, query: &RequestsQuery) -> Result<Vec<Req
 }
 
 /// A query's requests if all have the same operation, the longest first.
-pub(super) fn of_one_operation(
+pub(super) fn matching_one_operation(
     traced: &Traced,
     query: &RequestsQuery,
 ) -> Result<Vec<RequestIndex>, RequestsError> {
@@ -96,7 +96,7 @@ pub fn find_request(traced: &Traced, id: &str) -> Result<RequestIndex, RequestsE
         .transpose()?;
     let place: Option<usize> = place.map(|place| place.parse().map_err(|_| ill_formed())).transpose()?;
     let is_meant = |found: SpanId| ids.as_ref().is_none_or(|ids| ids.contains(&found));
-    let of_traces = traced.requests.of_traces(&traced.spans, &traces).iter();
+    let of_traces = traced.requests.spans_in_traces(&traced.spans, &traces).iter();
     let found: Vec<_> = of_traces.copied().filter(|&index| is_meant(traced.spans.span(index).id)).collect();
     // They are sorted by trace, and then by id.
     let trace_of = |index: &SpanIndex| traced.spans.span(*index).trace;
@@ -104,7 +104,7 @@ pub fn find_request(traced: &Traced, id: &str) -> Result<RequestIndex, RequestsE
     if count > 1 {
         return Err(RequestsError::Several { asked: trace.to_ascii_lowercase(), count });
     }
-    let mut requests: Vec<_> = found.iter().map(|&index| traced.requests.of_span(index)).collect();
+    let mut requests: Vec<_> = found.iter().map(|&index| traced.requests.containing(index)).collect();
     let Some(asked) = span else {
         // A trace means its first request; if that is not known, the longest.
         let first = requests.into_iter().min_by_key(|request| {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     /// The services `a` to `c`, and their spans by service number, id, parent, kind and length: all in the same trace.
-    fn of_services(spans: &[(usize, &str, &str, u64, u64)]) -> Traced {
+    fn traced_services(spans: &[(usize, &str, &str, u64, u64)]) -> Traced {
         let of_service = |service: usize| {
             let own = spans.iter().filter(|(of, ..)| *of == service);
             let own: Vec<_> = own
@@ -274,7 +274,7 @@ mod tests {
         };
         // Two services gave the same identity, and a third service's call shares the identity of the request that answers it.
         let (server, client) = (2, 3);
-        let traced = of_services(&[
+        let traced = traced_services(&[
             (0, "1111", "", server, 50),
             (1, "1111", "", server, 30),
             (0, "22223", "1111", client, 20),
@@ -312,10 +312,10 @@ mod tests {
         let [of_a, of_b] = ["7777000000000000", "7777000000000000/1111000000000000/2"];
         assert_eq!(ids, [of_a, of_b, "7777000000000000/2222300000000000"]);
         // All the given digits belong to the same request's spans.
-        let one = of_services(&[(0, "1111", "", server, 50), (0, "1112", "1111", client, 20)]);
+        let one = traced_services(&[(0, "1111", "", server, 50), (0, "1112", "1111", client, 20)]);
         assert_eq!(found(&one, "7777/1110"), "no request has the id `7777/1110`");
         assert_eq!(found(&one, "7777/1111"), "a 50");
-        let many = of_services(&[(0, "33331", "", server, 50), (0, "33332", "33331", client, 20)]);
+        let many = traced_services(&[(0, "33331", "", server, 50), (0, "33332", "33331", client, 20)]);
         assert_eq!(found(&many, "7777/3333"), "a 50");
     }
 }

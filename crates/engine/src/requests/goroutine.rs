@@ -20,7 +20,7 @@ const MAX_SPANS: usize = 1024;
 
 /// A request's goroutine: facts beside the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OfGoroutine {
+pub struct RequestGoroutine {
     /// The number, in its process, of the goroutine in which the request began.
     pub number: u64,
     /// For each path segment, the number of the goroutine that ran or waited.
@@ -73,7 +73,7 @@ pub(super) fn path_of<'r>(
 ) -> Option<RequestPath<'r>> {
     let Joined { recorded, traced, goroutines: spans, goroutine_work: work, .. } = joined;
     let (from, to) = joined.times(request);
-    let goroutine = spans.of_request(traced, request)?;
+    let goroutine = spans.by_request(traced, request)?;
     let goroutines = &spans.all;
     let (windows, spans_left_out) = windows(joined, request, GoWindow { goroutine, from, to });
     let found = path_of_windows(recorded, goroutines, &windows, algorithm)?;
@@ -96,14 +96,14 @@ pub(super) fn path_of<'r>(
     let segments = found.goroutines.iter().map(|index| index.map(number)).collect();
     let other = |by: GoroutineIndex, at: Stamp<Reference>| {
         let (_, _, span) = work.between(&by, at.minus(1), at).pop()?;
-        let other = traced.requests.of_span(span?);
+        let other = traced.requests.containing(span?);
         let is_other = !traced.requests.is_part(other, request) && !traced.requests.is_part(request, other);
         is_other.then_some(other)
     };
     let named =
         |ParkedBy { reason, total_ns, times, by }| Parked { reason, total_ns, times, ended_by: most(by) };
     let parked = parked_by(recorded, goroutines, &windows, other).into_iter().map(named).collect();
-    let of_goroutine = OfGoroutine { number: number(goroutine), segments, parked, spans_left_out };
+    let of_goroutine = RequestGoroutine { number: number(goroutine), segments, parked, spans_left_out };
     let answer = answer(recorded, found.path, question(traced, request, true), &mut code_names(recorded));
     Some(RequestPath::new(answer, blame, Some(of_goroutine), joined.disk(request)))
 }
@@ -140,12 +140,12 @@ fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> (Vec<
     }
     let left_out = spans.len().saturating_sub(MAX_SPANS) as u64;
     let spans = spans.iter().take(MAX_SPANS);
-    let begun: BTreeSet<GoroutineIndex> = spans.filter_map(|&span| goroutines.of_span(span)).collect();
+    let begun: BTreeSet<GoroutineIndex> = spans.filter_map(|&span| goroutines.by_span(span)).collect();
     let mut stints = Vec::new();
     for goroutine in begun {
         let worked = work.between(&goroutine, from, to).into_iter();
         let own =
-            worked.filter(|(.., span)| span.is_some_and(|span| traced.requests.of_span(span) == request));
+            worked.filter(|(.., span)| span.is_some_and(|span| traced.requests.containing(span) == request));
         stints.extend(own.map(|(from, to, _)| RequestStint { from, to, thread: goroutine }));
     }
     let turns = turns(&stints, from, to);

@@ -9,7 +9,7 @@ use wakepath_distribution::{Histogram, Unit, bucket_of, peaks};
 use wakepath_findings::PerGroup;
 use wakepath_spans::{Operation, RequestIndex};
 
-use super::find::{matching, of_one_operation};
+use super::find::{matching, matching_one_operation};
 use super::one::worker;
 use super::{
     BlockedByMissing, Joined, RequestsError, RequestsQuery, SpanClock, Traced, WithoutPath, request,
@@ -85,7 +85,7 @@ pub fn request_group<'r>(
     query: &GroupQuery,
     other: Option<&Joined<'r>>,
 ) -> Result<GroupAnswer<'r>, RequestsError> {
-    let all = of_one_operation(joined.traced, &query.requests)?;
+    let all = matching_one_operation(joined.traced, &query.requests)?;
     let operation = joined.traced.operation(all[0]).clone();
     let length = |request: &RequestIndex| joined.traced.root(*request).length_ns();
     let mut histogram = Histogram::new(Unit::Nanoseconds);

@@ -8,7 +8,7 @@ use wakepath_joining::{Blame, InServices, path_handed_over};
 use wakepath_spans::{OperationIndex, RequestIndex, SpanIndex, span_path};
 use wakepath_wait_graph::ThreadIndex;
 
-use super::goroutine::{self, OfGoroutine};
+use super::goroutine::{self, RequestGoroutine};
 use super::span_time::times;
 use super::{
     BlockedBy, BlockedByMissing, DiskAccesses, Joined, JoinedBy, Piece, SpanClock, SpanTime, StateSum, Traced,
@@ -20,7 +20,7 @@ use crate::{Head, PathAnswer, Question};
 
 /// A part of a request's time in which a span's own work was waited for, by the spans' times alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OfSpan {
+pub struct SpanPart {
     /// The span.
     pub span: SpanIndex,
     /// Its host; `None` if it was not recorded, so that another clock gives its times.
@@ -56,7 +56,7 @@ pub struct RequestPath<'r> {
     /// The same for requests without spans here.
     pub blocked_by_missing: Vec<BlockedByMissing>,
     /// The goroutine's facts, for a goroutine's path.
-    pub goroutine: Option<OfGoroutine>,
+    pub goroutine: Option<RequestGoroutine>,
     /// Its time by state, the largest first: the sums add up to the window.
     pub states: Vec<StateSum>,
     /// Its threads' disk accesses while they worked for it or its parts; `None` if the recording would not show them.
@@ -68,7 +68,7 @@ impl<'r> RequestPath<'r> {
     pub(super) fn new(
         answer: PathAnswer<'r>,
         blame: Blame,
-        goroutine: Option<OfGoroutine>,
+        goroutine: Option<RequestGoroutine>,
         disk: Option<DiskAccesses>,
     ) -> Self {
         let Blame { pieces, blocked_by, blocked_by_missing, states } = blame;
@@ -139,7 +139,7 @@ pub struct RequestAnswer<'r> {
     /// The end.
     pub to: SpanTime,
     /// The spans that its end waited for: parts that tile its time.
-    pub by_span: Vec<OfSpan>,
+    pub by_span: Vec<SpanPart>,
     /// The clocks of its root span's service and of these spans' services, if threads were seen to work for them.
     pub clocks: Vec<SpanClock>,
     /// The spans' own time by operation, the largest first.
@@ -168,7 +168,7 @@ pub fn request<'r>(joined: &Joined<'r>, request: RequestIndex, algorithm: Algori
         let until = until.clamp(at, to);
         if at < until {
             let host = places.host(traced, segment.span);
-            by_span.push(OfSpan { span: segment.span, host, from: at, to: until });
+            by_span.push(SpanPart { span: segment.span, host, from: at, to: until });
         }
         at = until;
     }
@@ -247,7 +247,7 @@ fn next(joined: &Joined<'_>, request: RequestIndex, own: &[OwnTime], is_recorded
             || joined.connections.thread(part).is_some()
     };
     // A part in another service, with a known thread.
-    let part = own.first().map(|first| traced.requests.of_span(first.longest));
+    let part = own.first().map(|first| traced.requests.containing(first.longest));
     if let Some(part) = part.filter(|part| *part != request && is_joined(*part)) {
         return Next::Part(part);
     }
@@ -259,7 +259,7 @@ fn next(joined: &Joined<'_>, request: RequestIndex, own: &[OwnTime], is_recorded
     }
 }
 
-fn own_times(traced: &Traced, by_span: &[OfSpan]) -> Vec<OwnTime> {
+fn own_times(traced: &Traced, by_span: &[SpanPart]) -> Vec<OwnTime> {
     let mut sums: BTreeMap<OperationIndex, BTreeMap<SpanIndex, u64>> = BTreeMap::new();
     for part in by_span {
         let operation = traced.spans.span(part.span).operation;

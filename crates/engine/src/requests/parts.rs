@@ -12,7 +12,7 @@ use super::{BlockingRequest, Piece, RequestPath};
 
 /// A part of a request's path: consecutive pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct RequestPart {
     /// The beginning.
     pub from: Stamp<Reference>,
     /// The end.
@@ -23,7 +23,7 @@ pub struct Part {
     pub is_uniform: bool,
 }
 
-impl Part {
+impl RequestPart {
     /// The length, ns.
     pub fn length_ns(&self) -> u64 {
         self.to.since(self.from)
@@ -33,14 +33,14 @@ impl Part {
 impl RequestPath<'_> {
     /// The path as parts that tile its window. Consecutive alike pieces form a part. The longest `most` parts stay as
     /// they are; the parts between two of them are merged: there are at most 2 × `most` + 1.
-    pub fn parts(&self, most: usize) -> Vec<Part> {
-        let mut runs: Vec<Part> = Vec::new();
+    pub fn parts(&self, most: usize) -> Vec<RequestPart> {
+        let mut runs: Vec<RequestPart> = Vec::new();
         for (place, piece) in self.pieces.iter().enumerate() {
             match runs.last_mut().filter(|run| self.are_alike(&self.pieces[run.pieces.start], piece)) {
                 Some(run) => (run.to, run.pieces.end) = (piece.to, place + 1),
                 None => {
                     let pieces = place..place + 1;
-                    runs.push(Part { from: piece.from, to: piece.to, pieces, is_uniform: true });
+                    runs.push(RequestPart { from: piece.from, to: piece.to, pieces, is_uniform: true });
                 }
             }
         }
@@ -48,7 +48,7 @@ impl RequestPath<'_> {
         by_length.sort_by_key(|&place| (Reverse(runs[place].length_ns()), place));
         let mut stays = vec![false; runs.len()];
         by_length.iter().take(most).for_each(|&place| stays[place] = true);
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<RequestPart> = Vec::new();
         let mut is_open = false;
         for (run, stays) in runs.into_iter().zip(stays) {
             match parts.last_mut().filter(|_| is_open && !stays) {
@@ -63,7 +63,7 @@ impl RequestPath<'_> {
     }
 
     /// The request that blocked this request in a uniform part.
-    pub fn blocker(&self, part: &Part) -> Option<RequestIndex> {
+    pub fn blocker(&self, part: &RequestPart) -> Option<RequestIndex> {
         match self.pieces[part.pieces.start].waits_for.last().filter(|_| part.is_uniform)? {
             BlockingRequest::Request(request) => Some(*request),
             BlockingRequest::Missing(..) => None,
@@ -71,7 +71,7 @@ impl RequestPath<'_> {
     }
 
     /// The same for a blocking request without spans here, by its trace.
-    pub fn missing_blocker(&self, part: &Part) -> Option<TraceId> {
+    pub fn missing_blocker(&self, part: &RequestPart) -> Option<TraceId> {
         match self.pieces[part.pieces.start].waits_for.last().filter(|_| part.is_uniform)? {
             BlockingRequest::Missing(trace, _) => Some(*trace),
             BlockingRequest::Request(_) => None,
@@ -89,7 +89,7 @@ impl RequestPath<'_> {
     }
 
     /// A part's time by segment kind, the largest first.
-    pub fn kinds(&self, part: &Part) -> Vec<(SegmentKind, u64)> {
+    pub fn kinds(&self, part: &RequestPart) -> Vec<(SegmentKind, u64)> {
         let mut kinds: Vec<(SegmentKind, u64)> = Vec::new();
         for piece in &self.pieces[part.pieces.clone()] {
             let (kind, ns) = (self.answer.path.segments[piece.segment].kind, piece.to.since(piece.from));
@@ -103,7 +103,7 @@ impl RequestPath<'_> {
     }
 
     /// A part's time by basis.
-    pub fn basis(&self, part: &Part) -> BasisMix {
+    pub fn basis(&self, part: &RequestPart) -> BasisMix {
         let mut mix = BasisMix::default();
         for piece in &self.pieces[part.pieces.clone()] {
             mix.add(self.answer.path.segments[piece.segment].basis, piece.to.since(piece.from));

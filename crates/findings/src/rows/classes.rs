@@ -210,7 +210,7 @@ impl<'a> Waits<'a> {
             .map(|((id, wait), disk)| Waiter {
                 thread: wait.thread,
                 call: evidence.recorded.wait_call_key(wait),
-                site: evidence.stacks.of_wait(id).and_then(|stack| stack.site),
+                site: evidence.stacks.wait_stack(id).and_then(|stack| stack.site),
                 disk,
             })
             .collect();

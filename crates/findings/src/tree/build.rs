@@ -66,7 +66,7 @@ impl TreeBuilder {
             if !is_asked {
                 continue;
             }
-            if path.stacks.of_segment(number).is_some() && !segment.goes_on {
+            if path.stacks.segment_stack(number).is_some() && !segment.goes_on {
                 *leaf.sites.entry(path.segment_site(number)).or_default() += 1;
             }
             waits.resize_with(self.nodes.len(), WaitsAbove::default);
@@ -174,8 +174,8 @@ impl WaitsAbove {
         self.count += 1;
         let Some(wait) = wait.filter(|_| !path.stacks.is_empty()) else { return };
         let site = |taken: Option<&Stack>| taken.and_then(|stack| stack.site);
-        *self.began.entry(site(path.stacks.of_wait(wait))).or_default() += 1;
-        *self.ended.entry(site(path.stacks.of_waker(wait))).or_default() += 1;
+        *self.began.entry(site(path.stacks.wait_stack(wait))).or_default() += 1;
+        *self.ended.entry(site(path.stacks.waker_stack(wait))).or_default() += 1;
     }
 }
 

@@ -69,7 +69,7 @@ mod tests {
         }"##;
 
     /// The numbers in the header for BPF, as `SOURCE` prints them.
-    fn of_bpf() -> String {
+    fn bpf_layout() -> String {
         let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf/drill_python.bpf.h");
         let text = std::fs::read_to_string(header).expect("the header");
         let lines = text.lines().filter(|line| line.starts_with("#define PYTHON_"));
@@ -110,7 +110,7 @@ mod tests {
             BYTES,
         ];
         let ours = ours.map(|it: u64| it.to_string()).join(" ");
-        let expected = format!("{ours} {RESUME} {RESUME_QUICK} {SUSPENDS}\n{}\n8 16 24\n", of_bpf());
+        let expected = format!("{ours} {RESUME} {RESUME_QUICK} {SUSPENDS}\n{}\n8 16 24\n", bpf_layout());
         assert_eq!(printed, expected);
     }
 }

@@ -177,7 +177,7 @@ fn a_span_of_the_same_ids_begins_in_a_goroutine_of_each_process() {
     let thread = |tid, _| drawn.graph.with_tid(tid).next().map(|(index, _)| index);
     let goroutines = Goroutines::new(&drawn.graph, &steps, thread);
     let of = |trace| -> Vec<_> {
-        let found = goroutines.of_span([trace; 16], [3; 8]);
+        let found = goroutines.with_span([trace; 16], [3; 8]);
         found.map(|(process, index)| (process, goroutines.get(index).number)).collect()
     };
     assert_eq!(of(2), [(one, 7), (other, 7)]);
@@ -186,7 +186,7 @@ fn a_span_of_the_same_ids_begins_in_a_goroutine_of_each_process() {
 }
 
 /// The goroutines of these steps: time, thread and goroutine by row and number, and the step. The threads run for 10 columns.
-fn of_steps(steps: &[(u64, u32, u64, GoStep)]) -> (crate::drawn::Drawn, Goroutines) {
+fn goroutines_from_steps(steps: &[(u64, u32, u64, GoStep)]) -> (crate::drawn::Drawn, Goroutines) {
     let drawn = drawn("0 ==========\n1 ==========", &[]);
     let tid = |row| drawn.graph.thread(drawn.thread(row)).tid();
     let steps: Vec<_> = steps
@@ -225,8 +225,12 @@ fn a_step_of_a_goroutine_that_could_not_be_read_shows_that_its_thread_may_run_an
         // A thread goes on after it makes another goroutine ready.
         (GoStep::Ready(0), vec![('=', 0, 8), ('=', 8, 10)]),
     ] {
-        let (_drawn, goroutines) =
-            of_steps(&[(0, 0, 1, runs), (4, 0, 0, step), (8, 0, 1, GoStep::Yields), (8, 1, 1, runs)]);
+        let (_drawn, goroutines) = goroutines_from_steps(&[
+            (0, 0, 1, runs),
+            (4, 0, 0, step),
+            (8, 0, 1, GoStep::Yields),
+            (8, 1, 1, runs),
+        ]);
         assert_eq!(states_of(&goroutines, 1), expected, "{step:?}");
         assert_eq!(goroutines.iter().count(), 1, "number 0 is no goroutine");
         assert_eq!(goroutines.get(crate::GoroutineIndex(0)).began_in, Some(0x1000));
@@ -237,7 +241,7 @@ fn a_step_of_a_goroutine_that_could_not_be_read_shows_that_its_thread_may_run_an
 fn a_thread_that_runs_another_goroutine_takes_nothing_from_one_that_another_thread_runs_by_then() {
     let runs = GoStep::Runs(0);
     // Goroutine 1 appears on thread 1, and then thread 0, which ran it before, runs goroutine 2.
-    let (_drawn, goroutines) = of_steps(&[
+    let (_drawn, goroutines) = goroutines_from_steps(&[
         (0, 0, 1, runs),
         (2, 0, 1, GoStep::BeginsSpan([1; 16], [1; 8])),
         (4, 1, 1, runs),
@@ -249,7 +253,7 @@ fn a_thread_that_runs_another_goroutine_takes_nothing_from_one_that_another_thre
 
 #[test]
 fn a_state_that_several_steps_prove_is_one_interval() {
-    let (_drawn, goroutines) = of_steps(&[
+    let (_drawn, goroutines) = goroutines_from_steps(&[
         (0, 0, 1, GoStep::Yields),
         (2, 0, 1, GoStep::Ready(0)),
         (4, 0, 2, GoStep::Runs(0)),

@@ -212,7 +212,7 @@ impl<'a> Cursor<'a> {
 
     pub fn damages(mut self) -> Vec<Damage> {
         if self.more_damages > 0 {
-            self.damages.push(Damage::of_file(Path::new(self.name), DamageKind::More(self.more_damages)));
+            self.damages.push(Damage::in_file(Path::new(self.name), DamageKind::More(self.more_damages)));
         }
         self.damages
     }
@@ -275,7 +275,7 @@ pub(super) fn emit_missing_ends(
             let what = Tracepoint::Lost { from, count: 0 };
             normaliser.push(&Record { at: end, cpu: cursor.cpu, current: None, level: None, what }, emit);
             let kind = DamageKind::EndMissing { cpu: cursor.cpu.0.into(), early_ns };
-            cursor.damages.push(Damage::of_file(Path::new(cursor.name), kind));
+            cursor.damages.push(Damage::in_file(Path::new(cursor.name), kind));
         }
     }
 }

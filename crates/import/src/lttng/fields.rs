@@ -26,7 +26,7 @@ impl Kind {
             "lttng_statedump_interrupt" => Self::InterruptName,
             "lttng_statedump_block_device" => Self::BlockDeviceName,
             _ => {
-                let named = Self::of_kernel(None, name).or_else(|| Self::vector(name));
+                let named = Self::from_tracepoint(None, name).or_else(|| Self::vector(name));
                 named.or_else(|| Self::call(name)).unwrap_or(Self::Other)
             }
         }
@@ -62,7 +62,7 @@ impl Kind {
 
     /// `x86_irq_vectors_local_timer_entry` and the like; without `x86_irq_vectors_` in older traces.
     fn vector(name: &str) -> Option<Self> {
-        Self::of_vector(name.strip_prefix("x86_").unwrap_or(name).strip_prefix("irq_vectors_")?)
+        Self::from_irq_vector(name.strip_prefix("x86_").unwrap_or(name).strip_prefix("irq_vectors_")?)
     }
 }
 

@@ -29,7 +29,7 @@ const LTTNG: &str = "lttng-modules ";
 pub struct Lttng {
     description: Description,
     /// The kernel trace's parts.
-    kernel: Vec<Part>,
+    kernel: Vec<StreamDirectory>,
     /// Folders with program traces.
     programs: Vec<PathBuf>,
     streams: usize,
@@ -39,7 +39,7 @@ pub struct Lttng {
 
 /// A directory with streams.
 #[derive(Debug)]
-struct Part {
+struct StreamDirectory {
     plans: Plans,
     kinds: Vec<Kind>,
     streams: Vec<(String, File)>,
@@ -110,7 +110,7 @@ impl EventSource for Lttng {
                     Ok(cursor) => cursors.push(cursor),
                     Err(error) => {
                         let fault = DamageKind::Fault(Fault::Io(error.to_string()));
-                        damages.push(Damage::of_file(Path::new(name), fault));
+                        damages.push(Damage::in_file(Path::new(name), fault));
                     }
                 }
             }
@@ -171,12 +171,12 @@ impl Lttng {
                 }
                 Err(error) => {
                     let fault = DamageKind::Fault(Fault::Io(error.to_string()));
-                    self.damages.push(Damage::of_file(Path::new(&shown), fault));
+                    self.damages.push(Damage::in_file(Path::new(&shown), fault));
                 }
             }
         }
         self.streams += streams.len();
-        self.kernel.push(Part { plans, kinds, streams });
+        self.kernel.push(StreamDirectory { plans, kinds, streams });
         Ok(())
     }
 

@@ -43,7 +43,7 @@ const LETTERS: ReportedStates = ReportedStates {
 
 impl ReportedStates {
     /// The bits in this kernel release, as `uname -r` prints it. Any other text counts as a new kernel.
-    pub fn of_release(release: &str) -> Self {
+    pub fn for_release(release: &str) -> Self {
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
         let version = match (numbers.next(), numbers.next()) {
             (Some(Ok(major)), Some(Ok(minor))) => (major, minor),
@@ -70,7 +70,7 @@ impl ReportedStates {
 
     /// The bits from a table: flags with the letters that the tracepoint prints, and the bit from which on the thread
     /// was preempted. Letters unknown here are other states.
-    pub fn of_flags(letters: &[(i64, char)], preempted: i64) -> Self {
+    pub fn from_flags(letters: &[(i64, char)], preempted: i64) -> Self {
         let all = |wanted: &str| {
             letters.iter().filter(|(_, letter)| wanted.contains(*letter)).fold(0, |all, (flag, _)| all | flag)
         };
@@ -152,7 +152,7 @@ mod tests {
             ("nonsense", -1, SwitchOut::Dead),
         ] {
             assert_eq!(
-                ReportedStates::of_release(release).switch_out(state),
+                ReportedStates::for_release(release).switch_out(state),
                 meaning,
                 "{release} {state:#x}"
             );
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_flag_that_a_table_has_twice_counts_once() {
-        let states = ReportedStates::of_flags(&[(1, 'S'), (0x20, 'X'), (0x20, 'Z')], 0x100);
+        let states = ReportedStates::from_flags(&[(1, 'S'), (0x20, 'X'), (0x20, 'Z')], 0x100);
         assert_eq!(states.switch_out(0x20), SwitchOut::Dead);
         assert_eq!(states.switch_out(1), SwitchOut::Blocked(Interruptible));
     }

@@ -84,12 +84,12 @@ impl<S: Source> PerfData<S> {
         }
         let kernel_release = container.text(&source, feature::KERNEL_RELEASE);
         let states = formats.values().find_map(|format| format.states).unwrap_or_else(|| {
-            damages.push(Damage::of_file(path, DamageKind::StatesUndescribed));
-            ReportedStates::of_release(&kernel_release)
+            damages.push(Damage::in_file(path, DamageKind::StatesUndescribed));
+            ReportedStates::for_release(&kernel_release)
         });
         let sampled = sampled_tracepoints(&container.attributes, &contents.roles, &formats);
         if !sampled.is_empty() {
-            damages.push(Damage::of_file(path, DamageKind::SampledTracepoints(sampled)));
+            damages.push(Damage::in_file(path, DamageKind::SampledTracepoints(sampled)));
         }
         let (first, last) = (contents.index.first, contents.index.last);
         Ok(Self {
@@ -154,7 +154,7 @@ impl<S: Source> EventSource for PerfData<S> {
         let mut damages = self.damages.clone();
         let path = &self.description.path;
         damages.extend(faults.into_iter().map(|fault| Damage::at(path, fault)));
-        let mut add = |kind| damages.push(Damage::of_file(path, kind));
+        let mut add = |kind| damages.push(Damage::in_file(path, kind));
         if converter.unreadable > 0 {
             add(DamageKind::EventsSkipped { count: converter.unreadable, first: converter.why });
         }

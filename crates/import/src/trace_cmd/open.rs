@@ -93,7 +93,7 @@ impl<S: Source> TraceDat<S> {
             )
         })?;
         let mut damages: Vec<_> = index.faults.into_iter().map(|fault| Damage::at(path, fault)).collect();
-        let mut add = |kind| damages.push(Damage::of_file(path, kind));
+        let mut add = |kind| damages.push(Damage::in_file(path, kind));
         if !others.is_empty() {
             add(DamageKind::OtherBuffers(others));
         }
@@ -107,7 +107,7 @@ impl<S: Source> TraceDat<S> {
         let (name, kernel_release) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let states = container.tracepoints.states.unwrap_or_else(|| {
             add(DamageKind::StatesUndescribed);
-            ReportedStates::of_release(&kernel_release)
+            ReportedStates::for_release(&kernel_release)
         });
         let version = container.options.version.split_whitespace().next().unwrap_or_default();
         let first = index.first.unwrap_or(0);
@@ -171,7 +171,7 @@ impl<S: Source> EventSource for TraceDat<S> {
         let path = &self.description.path;
         if converter.unreadable > 0 {
             let skipped = DamageKind::EventsSkipped { count: converter.unreadable, first: None };
-            damages.push(Damage::of_file(path, skipped));
+            damages.push(Damage::in_file(path, skipped));
         }
         damages.extend(converter.normaliser.doubts(path, buffer.cpus.len()));
         damages

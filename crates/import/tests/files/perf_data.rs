@@ -364,7 +364,7 @@ fn an_error_names_the_reason_and_the_way_out() {
 }
 
 /// A file with all kinds of records.
-fn of_all_kinds() -> File {
+fn file_with_all_kinds() -> File {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
     let chain = [3_u64, (-128_i64) as u64, 0x9000, 0x9001].map(u64::to_le_bytes).concat();
     let map = [&[7_u8; 8][..], &[0; 32], &[20, 0, 0, 0], &[1; 20], &[5, 0, 0, 0, 2, 0, 0, 0], b"/bin/here\0"]
@@ -387,7 +387,7 @@ fn survives(bytes: &[u8]) -> Result<(usize, Vec<Damage>), String> {
 
 #[test]
 fn a_file_cut_short_anywhere_is_refused_by_name_and_place() {
-    let bytes = of_all_kinds().bytes();
+    let bytes = file_with_all_kinds().bytes();
     let (whole, damages) = survives(&bytes).expect("whole");
     assert!(whole > 12 && damages.is_empty(), "{whole} {damages:?}");
     for len in 0..bytes.len() {
@@ -399,7 +399,7 @@ fn a_file_cut_short_anywhere_is_refused_by_name_and_place() {
 
 #[test]
 fn a_flipped_bit_anywhere_is_a_local_matter_or_an_error() {
-    let bytes = of_all_kinds().bytes();
+    let bytes = file_with_all_kinds().bytes();
     // A few bits in each byte; some bytes in the long text behind the records.
     let end = records(&bytes) + 1200;
     for bit in (0..end * 8).step_by(3).chain((end * 8..bytes.len() * 8).step_by(31)) {
@@ -447,7 +447,7 @@ fn records_behind_a_damaged_one_are_read_and_the_missing_ones_are_a_loss() {
 
 #[test]
 fn no_size_is_believed() {
-    let good = of_all_kinds().bytes();
+    let good = file_with_all_kinds().bytes();
     // A word with all bits set, and a word that leads just past the file, everywhere.
     for value in [u64::MAX, good.len() as u64, 1 << 62, 1 << 32] {
         for at in (0..records(&good) + 1200).step_by(4) {

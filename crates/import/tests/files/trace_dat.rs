@@ -259,7 +259,7 @@ fn an_error_names_the_reason_and_the_way_out() {
 }
 
 /// A file with all kinds of items.
-fn of_all_kinds(version: u8, compression: &'static str) -> File {
+fn file_with_all_kinds(version: u8, compression: &'static str) -> File {
     let name = (16_u32 | 4 << 16).to_le_bytes();
     two_cpus()
         .version(version)
@@ -284,7 +284,7 @@ fn survives(bytes: &[u8]) -> Result<(usize, Vec<Damage>), String> {
 #[test]
 fn a_file_cut_short_anywhere_is_refused_by_name_and_place() {
     for (version, compression) in FORMS {
-        let bytes = of_all_kinds(version, compression).bytes();
+        let bytes = file_with_all_kinds(version, compression).bytes();
         let (whole, damages) = survives(&bytes).expect("whole");
         assert!(whole > 12 && damages.len() == 2, "{whole} {damages:?}");
         for len in (0..bytes.len()).filter(|len| len % 3 == 0 || *len < 200) {
@@ -298,7 +298,7 @@ fn a_file_cut_short_anywhere_is_refused_by_name_and_place() {
 #[test]
 fn a_changed_byte_anywhere_is_a_local_matter_or_an_error() {
     for (version, compression) in FORMS {
-        let good = of_all_kinds(version, compression).bytes();
+        let good = file_with_all_kinds(version, compression).bytes();
         for (at, bit) in (0..good.len()).step_by(2).map(|at| (at, at / 2 % 8)) {
             for value in [good[at] ^ 1 << bit, 0xff] {
                 if let Err(error) = survives(&changed(&good, at, &[value])) {
@@ -312,7 +312,7 @@ fn a_changed_byte_anywhere_is_a_local_matter_or_an_error() {
 #[test]
 fn no_size_is_believed() {
     for (version, compression) in FORMS {
-        let good = of_all_kinds(version, compression).bytes();
+        let good = file_with_all_kinds(version, compression).bytes();
         for value in [u64::MAX, good.len() as u64, 1 << 62, 1 << 32] {
             for at in (0..good.len() - 8).step_by(5) {
                 if let Err(error) = survives(&changed(&good, at, &value.to_le_bytes())) {
@@ -348,7 +348,7 @@ fn an_unreadable_end_of_a_cpu_is_a_loss_up_to_there() {
     let lines = lines(&read(&file).0);
     assert!(lines.last().is_some_and(|line| line.ends_with("lost 0 since 200")), "{lines:#?}");
     // A chunk that claims more bytes than it holds.
-    let good = of_all_kinds(7, "zlib").bytes();
+    let good = file_with_all_kinds(7, "zlib").bytes();
     let at = good.windows(4).position(|window| window == 1024_u32.to_le_bytes()).expect("a chunk of a page");
     let at =
         good[at + 4..].windows(4).position(|window| window == 1024_u32.to_le_bytes()).expect("it") + at + 4;

@@ -52,7 +52,7 @@ fn a_span_began_in_the_goroutine_of_its_host_and_of_the_process_that_its_service
         let joined = made.joined();
         let ids = span.split(' ').next().expect("ids");
         let request = made.request(ids);
-        let goroutine = joined.goroutines.of_request(&made.traced, request);
+        let goroutine = joined.goroutines.by_request(&made.traced, request);
         let number = goroutine.map(|goroutine| joined.goroutines.all.get(goroutine).number);
         assert_eq!(number, expected, "{service} {span}");
         assert_eq!(goroutine.is_some(), joined.joined_by(request) == JoinedBy::Goroutine);

@@ -152,7 +152,7 @@ fn found(stints: &[(ThreadIndex, u64, u64)]) -> Vec<(ThreadIndex, u64, u64, u64)
 }
 
 #[test]
-fn of_two_threads_that_have_a_request_at_once_the_one_that_has_it_longest_has_the_turn() {
+fn the_longest_holder_has_the_turn_when_two_threads_have_a_request_at_once() {
     assert_eq!(found(&[(A, 0, 100), (B, 50, 100)]), [(A, 0, 0, 100)]);
     assert_eq!(found(&[(A, 20, 60), (B, 10, 60), (A, 80, 100)]), [(B, 0, 0, 60), (A, 60, 60, 100)]);
 }

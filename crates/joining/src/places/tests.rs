@@ -122,7 +122,7 @@ fn the_thread_that_works_for_a_span_proves_the_host_of_its_service_better_than_a
 }
 
 #[test]
-fn of_two_services_that_gave_the_same_ids_a_thread_proves_the_host_of_one() {
+fn a_thread_proves_the_host_of_one_of_two_services_with_the_same_ids() {
     let on_first = saying(["150 c0 a context a/a", "", ""]);
     let on_second = saying(["", "150 c0 b context a/a", ""]);
     let on_both = saying(["150 c0 a context a/a", "150 c0 b context a/a", ""]);

@@ -21,8 +21,8 @@ use wakepath_collect::{
     Calibration, Drill, DrillCall, DrillCounts, DrillNode, EndReason, Error as CollectError, Signals,
 };
 use wakepath_drilldown::{
-    Cause, Drilldown, Effect, Event, EventError, FunctionId, LatencyRange, Measurement, NodeId, ProbeCost,
-    Refusal, RootCause, Status, StopReason,
+    Drilldown, Effect, Event, EventError, FunctionId, LatencyRange, Measurement, NodeCause, NodeId,
+    ProbeCost, Refusal, RootCause, Status, StopReason,
 };
 use wakepath_engine::drill::{DrillFunction, DrilledNode, Queued};
 use wakepath_functions::{Probe, ProbeMethod, ProcessCode, ProcessFunction, Python, Return, Runtime};
@@ -477,8 +477,8 @@ impl<'obj> Driver<'obj> {
             .iter()
             .filter(|(caller, ..)| *caller == last)
             .max_by_key(|(.., times)| *times);
-        if let (Some(&(_, callee, calls)), None | Some(Cause::Itself)) = (most, cause.cause) {
-            cause.cause = Some(Cause::Loop { callee, calls });
+        if let (Some(&(_, callee, calls)), None | Some(NodeCause::Itself)) = (most, cause.cause) {
+            cause.cause = Some(NodeCause::Loop { callee, calls });
         }
         cause
     }

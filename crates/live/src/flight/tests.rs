@@ -86,7 +86,7 @@ fn the_parts_of_a_recorder_get_what_was_asked_for() {
     assert_eq!((options.limits.bytes, options.release.as_str()), (700, "6.18.0"));
     assert_eq!(options.open_spans.map(|open| open.longest), Some(Duration::from_secs(2)));
     assert!(options.spans.is_some());
-    let cause = |asked| Cause { text: String::new(), word: "span", since: None, asked, linked: false };
+    let cause = |asked| TriggerCause { text: String::new(), word: "span", since: None, asked, linked: false };
     let at = 1000 * SECOND;
     let triggers = &mut options.triggers;
     assert_eq!(triggers.ask(cause(false), at, at), Asked::Taken);

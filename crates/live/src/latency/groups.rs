@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use wakepath_collect::{Counts, Group as Counted, Part, Reading};
+use wakepath_collect::{Counts, Group as Counted, GroupCounts, Reading};
 use wakepath_distribution::{GroupBy, Histogram, Unit};
 
 use wakepath_engine::latency::{Group, GroupKey, Groups, TimeSlice};
@@ -49,7 +49,7 @@ pub(super) fn slices(
         let (Some(slice), Some(of_targets)) = (of_target.get(index), &reading.parts) else {
             return GroupSlices::new();
         };
-        for Part { whose, counts } in of_targets.get(target).into_iter().flatten() {
+        for GroupCounts { whose, counts } in of_targets.get(target).into_iter().flatten() {
             let histogram = Histogram::from_counters(unit, counts.buckets, counts.sum.into());
             let of_group = slices.entry(*whose).or_default();
             match of_group.last_mut().filter(|last| last.from == slice.from) {

@@ -2,7 +2,7 @@
 
 /// A kept recording's cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cause {
+pub struct TriggerCause {
     /// The cause in words, as printed.
     pub text: String,
     /// The cause in one word, for the recording's name.
@@ -36,7 +36,7 @@ pub struct Triggers {
     /// The least time from a kept recording to the next effective trigger.
     rest_ns: u64,
     /// The recordings to keep: cause and stamp. No window holds another's stamp.
-    pending: Vec<(Cause, u64)>,
+    pending: Vec<(TriggerCause, u64)>,
     kept_at: Option<u64>,
     ignored: u64,
 }
@@ -54,7 +54,7 @@ impl Triggers {
     }
 
     /// Takes a trigger that arrives at `now` for the stamp `at`, which is no later.
-    pub fn ask(&mut self, cause: Cause, at: u64, now: u64) -> Asked {
+    pub fn ask(&mut self, cause: TriggerCause, at: u64, now: u64) -> Asked {
         let at = at.min(now);
         let Self { before_ns, after_ns, .. } = *self;
         // Records settle some time behind `now`: an unwritten recording's window may have ended before `at`.
@@ -80,7 +80,7 @@ impl Triggers {
 
     /// The due recording's cause and window end, once all records up to `settled` are there; `at_once`: the recorder
     /// ends, and nothing more comes. Several may be due: ask until `None`.
-    pub fn due(&mut self, settled: u64, at_once: bool) -> Option<(Cause, u64)> {
+    pub fn due(&mut self, settled: u64, at_once: bool) -> Option<(TriggerCause, u64)> {
         let (place, &(_, moment)) = self.pending.iter().enumerate().min_by_key(|(_, (_, moment))| *moment)?;
         let end = moment.saturating_add(self.after_ns);
         if settled < end && !at_once {
@@ -101,8 +101,8 @@ impl Triggers {
 mod tests {
     use super::*;
 
-    fn cause(asked: bool, since: Option<u64>) -> Cause {
-        Cause { text: "slow".to_owned(), word: "span", since, asked, linked: false }
+    fn cause(asked: bool, since: Option<u64>) -> TriggerCause {
+        TriggerCause { text: "slow".to_owned(), word: "span", since, asked, linked: false }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::problem::Problems;
 use super::stream::StreamInfo;
 use super::{ReadFault, ReadProblem};
 use crate::metadata::stream_id;
-use examine::Verdict;
+use examine::RecordVerdict;
 
 /// Reads a stream front to back as events in time order, also from a damaged file.
 ///
@@ -246,7 +246,7 @@ impl<S: Source> Cursor<S> {
             self.examined += 1;
         }
         match self.examine() {
-            Verdict::Good(header, length) => {
+            RecordVerdict::Good(header, length) => {
                 if header.stamp > limit
                     && let Some(head) = self.head(header, self.window.bytes())
                 {
@@ -254,8 +254,8 @@ impl<S: Source> Cursor<S> {
                 }
                 self.take(header, length, emit);
             }
-            Verdict::Damaged(why, length) => self.skip(length, why),
-            Verdict::CutOff => self.window.consume(usize::MAX),
+            RecordVerdict::Damaged(why, length) => self.skip(length, why),
+            RecordVerdict::CutOff => self.window.consume(usize::MAX),
         }
         debug_assert!(self.window.left() < left, "the cursor goes on");
         Step::On

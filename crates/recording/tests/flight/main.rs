@@ -15,8 +15,8 @@ use wakepath_event::{
 };
 use wakepath_kernel_records::{Buffer, Encoder};
 use wakepath_recording::flight::{
-    Asked, Cause, Flight, FlightDirectory, FlightLimits, KeptLimits, Triggers, is_written, kept_recordings,
-    recorder,
+    Asked, Flight, FlightDirectory, FlightLimits, KeptLimits, TriggerCause, Triggers, is_written,
+    kept_recordings, recorder,
 };
 use wakepath_recording::{ClockReading, HostIdentity, Options, Recording};
 
@@ -194,7 +194,7 @@ fn one_slow_request_of_ten_thousand_is_kept_whole_each_time() {
                 if at >= exported + 5 * SECOND {
                     exported = at;
                     if let Some((from, _)) = slow_from_to.filter(|_| done.is_none()) {
-                        let cause = Cause {
+                        let cause = TriggerCause {
                             text: String::new(),
                             word: "span",
                             since: Some(from),
@@ -314,7 +314,7 @@ fn a_recording_that_cannot_fit_leaves_the_earlier_ones() {
 #[test]
 fn triggers_while_one_is_pending_join_it() {
     let mut triggers = Triggers::new(SECOND, 60 * SECOND);
-    let cause = |asked| Cause { text: String::new(), word: "span", since: None, asked, linked: false };
+    let cause = |asked| TriggerCause { text: String::new(), word: "span", since: None, asked, linked: false };
     assert_eq!(triggers.ask(cause(false), BEGIN, BEGIN), Asked::Taken);
     assert_eq!(triggers.ask(cause(true), BEGIN + 1, BEGIN + 1), Asked::Joined);
 }

@@ -64,7 +64,7 @@ fn a_recorder_does_not_wait_for_ever() {
 }
 
 #[test]
-fn of_recorders_that_begin_at_once_one_gets_the_name() {
+fn one_of_several_recorders_that_begin_at_once_gets_the_name() {
     const RECORDERS: usize = 4;
     for _ in 0..100 {
         let (_folder, path) = made::place();

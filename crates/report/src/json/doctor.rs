@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use wakepath_engine::doctor::{Check, Verdict};
+use wakepath_engine::doctor::{Check, CheckVerdict};
 
 use super::write;
 
 /// Writes the document about the checks.
 pub fn doctor(checks: &[Check], out: &mut dyn Write) -> io::Result<()> {
-    let can_record = !checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
+    let can_record = !checks.iter().any(|check| matches!(check.verdict, CheckVerdict::Blocking { .. }));
     let checks = checks.iter().map(check).collect();
     write(out, &DoctorJson { schema: "wakepath.doctor/1", can_record, checks })
 }
@@ -33,9 +33,11 @@ struct CheckJson<'a> {
 
 fn check(Check { what, verdict }: &Check) -> CheckJson<'_> {
     let (verdict, why, consequence, hint) = match verdict {
-        Verdict::Works(_) => ("works", None, None, None),
-        Verdict::Lacking { why, consequence, hint } => ("lacking", Some(why), Some(consequence), Some(hint)),
-        Verdict::Blocking { why, hint } => ("blocking", Some(why), None, Some(hint)),
+        CheckVerdict::Works(_) => ("works", None, None, None),
+        CheckVerdict::Lacking { why, consequence, hint } => {
+            ("lacking", Some(why), Some(consequence), Some(hint))
+        }
+        CheckVerdict::Blocking { why, hint } => ("blocking", Some(why), None, Some(hint)),
     };
     CheckJson { what, verdict, why, consequence, hint }
 }
@@ -52,9 +54,9 @@ mod tests {
         let check = |what: &str, verdict| Check { what: what.to_owned(), verdict };
         let [why, consequence, hint] = ["why\u{202e}", "consequence", "hint"].map(String::from);
         let checks = [
-            check("works", Verdict::Works(String::from("with this"))),
-            check("lacking", Verdict::Lacking { why: why.clone(), consequence, hint: hint.clone() }),
-            check("blocking", Verdict::Blocking { why, hint }),
+            check("works", CheckVerdict::Works(String::from("with this"))),
+            check("lacking", CheckVerdict::Lacking { why: why.clone(), consequence, hint: hint.clone() }),
+            check("blocking", CheckVerdict::Blocking { why, hint }),
         ];
         let document = |checks: &[Check]| -> Value {
             let mut out = Vec::new();

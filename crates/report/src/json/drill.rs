@@ -7,7 +7,7 @@ use serde::Serialize;
 use wakepath_distribution::bounds;
 use wakepath_engine::CallsAnswer;
 use wakepath_engine::drill::{
-    Cause, Contribution, Contributor, Decision, Doubt, Drilled, End, Foreign, HandedOver, NodeId, Queued,
+    Contribution, Contributor, Decision, Doubt, Drilled, End, Foreign, HandedOver, NodeCause, NodeId, Queued,
     RootCause, Sampled, Status, StopReason,
 };
 
@@ -260,18 +260,18 @@ impl CauseJson {
     fn of(answer: &Drilled, cause: &RootCause) -> Self {
         let (mut callee, mut times, mut interrupt) = (None, None, None);
         let kind = cause.cause.map(|kind| match kind {
-            Cause::Itself => "itself",
-            Cause::Loop { callee: node, calls } => {
+            NodeCause::Itself => "itself",
+            NodeCause::Loop { callee: node, calls } => {
                 (callee, times) = (Some(name(answer, node)), Some(calls));
                 "loop"
             }
-            Cause::Preempted { .. } => "preempted",
-            Cause::Interrupt { number, .. } => {
+            NodeCause::Preempted { .. } => "preempted",
+            NodeCause::Interrupt { number, .. } => {
                 interrupt = Some(number);
                 "interrupt"
             }
-            Cause::Stolen { .. } => "stolen",
-            Cause::UnknownTarget => "unknown target",
+            NodeCause::Stolen { .. } => "stolen",
+            NodeCause::UnknownTarget => "unknown target",
         });
         let levels = cause.levels.iter().map(|level| LevelJson {
             node: level.node.0,
@@ -432,8 +432,8 @@ mod tests {
         assert_eq!(document["decisions"][0]["contributors"][3]["of"], "preempted");
         assert_eq!(causes[0]["levels"][1], json!({"node": 1, "calls": 20, "votes": 19, "runner_up": 0}));
         answer.status = Status::Stopped(StopReason::Budget);
-        answer.root_causes[0].cause = Some(Cause::Interrupt { number: 236, spread: false });
-        answer.root_causes[1].cause = Some(Cause::Loop { callee: NodeId(2), calls: 7 });
+        answer.root_causes[0].cause = Some(NodeCause::Interrupt { number: 236, spread: false });
+        answer.root_causes[1].cause = Some(NodeCause::Loop { callee: NodeId(2), calls: 7 });
         let document = super::super::shape::document(include_str!("../../contract/drill.txt"), |out| {
             drill(&answer, None, out)
         });

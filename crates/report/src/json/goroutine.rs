@@ -1,7 +1,7 @@
 //! A request's goroutine, as JSON.
 
 use serde::Serialize;
-use wakepath_engine::requests::{OfGoroutine, Reason, Traced};
+use wakepath_engine::requests::{Reason, RequestGoroutine, Traced};
 
 use crate::escape::escape;
 
@@ -35,7 +35,7 @@ struct EndedByJson {
 }
 
 impl<'a> GoroutineJson<'a> {
-    pub(super) fn new(traced: &Traced, of: &'a OfGoroutine) -> Option<Self> {
+    pub(super) fn new(traced: &Traced, of: &'a RequestGoroutine) -> Option<Self> {
         let waits = of.parked.iter().map(|parked| {
             let (state, reason) = reason_in_words(&parked.reason);
             let ended_by = parked.ended_by.map(|(request, total_ns)| {

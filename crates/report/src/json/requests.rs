@@ -36,7 +36,7 @@ const SCHEMA: &str = "wakepath.requests/1";
 pub fn requests(answer: &RequestsAnswer, out: &mut dyn Write) -> io::Result<()> {
     let RequestsAnswer { head, traced, .. } = answer;
     let operations = answer.operations.iter().map(|one| {
-        let name = NameJson::of_operation(traced, one.operation);
+        let name = NameJson::for_operation(traced, one.operation);
         OperationJson {
             name,
             count: one.histogram.calls(),
@@ -68,7 +68,7 @@ pub fn requests(answer: &RequestsAnswer, out: &mut dyn Write) -> io::Result<()> 
 pub fn request(answer: &RequestAnswer, named: Named<'_>, out: &mut dyn Write) -> io::Result<()> {
     let RequestAnswer { head, traced, request, from, to, .. } = answer;
     let spans = answer.by_span.iter().map(|part| SpanJson {
-        name: NameJson::of_span(traced, part.span),
+        name: NameJson::for_span(traced, part.span),
         host: host(head, part.host),
         span_id: traced.spans.span(part.span).id.to_string(),
         from_ns: part.from.since_origin(head.origin),
@@ -355,13 +355,13 @@ impl StateJson {
 }
 
 impl<'a> NameJson<'a> {
-    fn of_operation(traced: &'a Traced, operation: OperationIndex) -> Self {
+    fn for_operation(traced: &'a Traced, operation: OperationIndex) -> Self {
         let operation = &traced.spans.operations[operation.0 as usize];
         Self { service: &operation.service, operation: &operation.name }
     }
 
-    fn of_span(traced: &'a Traced, span: SpanIndex) -> Self {
-        Self::of_operation(traced, traced.spans.span(span).operation)
+    fn for_span(traced: &'a Traced, span: SpanIndex) -> Self {
+        Self::for_operation(traced, traced.spans.span(span).operation)
     }
 }
 
@@ -377,7 +377,7 @@ impl<'a> RequestJson<'a> {
         Self {
             trace_id: root.trace.to_string(),
             span_id: root.id.to_string(),
-            name: NameJson::of_operation(traced, root.operation),
+            name: NameJson::for_operation(traced, root.operation),
             from_ns: from.since_origin(head.origin),
             to_ns: to.since_origin(head.origin),
             failed: root.failed,

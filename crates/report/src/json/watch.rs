@@ -121,7 +121,7 @@ pub fn watch_news(news: &WatchNews<'_>, kept: Option<KeptFiles<'_>>, out: &mut d
             KeptJson { before, after }
         }),
         ..match news.what {
-            WatchEvent::Notice(notice) => of_notice(notice),
+            WatchEvent::Notice(notice) => notice_json(notice),
             WatchEvent::Drilled(Ok(found)) => {
                 let mut drilled = Vec::new();
                 drill(found, None, &mut drilled)?;
@@ -144,7 +144,7 @@ fn with_origin(document: WatchJson, origin_realtime_ns: Option<u64>) -> WatchJso
     WatchJson { origin_realtime_ns: origin_realtime_ns.map(|ns| ns.to_string()), ..document }
 }
 
-fn of_notice(notice: &Notice) -> WatchJson {
+fn notice_json(notice: &Notice) -> WatchJson {
     let unit = |of: &Stretch| Some(words::unit(of.histogram.unit()));
     match notice {
         Notice::Usual(piece) => WatchJson {
@@ -153,7 +153,7 @@ fn of_notice(notice: &Notice) -> WatchJson {
             after: Some(stretch(piece)),
             ..named("usual")
         },
-        Notice::Changed(change) => of_change(change),
+        Notice::Changed(change) => change_json(change),
         Notice::Short(Short { from, piece, score }) => WatchJson {
             unit: unit(piece),
             from_ns: Some(ns(*from)),
@@ -175,7 +175,7 @@ fn of_notice(notice: &Notice) -> WatchJson {
     }
 }
 
-fn of_change(Change { since, before, after, score, as_it_was }: &Change) -> WatchJson {
+fn change_json(Change { since, before, after, score, as_it_was }: &Change) -> WatchJson {
     WatchJson {
         unit: Some(words::unit(after.histogram.unit())),
         from_ns: Some(ns(*since)),
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    fn of_target<T>(what: WatchEvent<'_>, look: impl FnOnce(&WatchNews<'_>) -> T) -> T {
+    fn with_news<T>(what: WatchEvent<'_>, look: impl FnOnce(&WatchNews<'_>) -> T) -> T {
         let (name, source) = (String::from("./app:f\u{202e}"), LatencySource::Calls);
         look(&WatchNews {
             host: &Host::default(),
@@ -310,7 +310,7 @@ mod tests {
         ];
         let kept = KeptFiles { before: Path::new("w/b.json"), after: Path::new("w/a.json") };
         let documents = notices.each_ref().map(|notice| {
-            of_target(WatchEvent::Notice(notice), |news| {
+            with_news(WatchEvent::Notice(notice), |news| {
                 document(SHAPE, |out| {
                     watch_news(news, Some(kept), out)?;
                     assert!(out.is_ascii(), "nothing that turns a terminal's text around");
@@ -338,7 +338,7 @@ mod tests {
         // Each side is a document for `latency --compare`.
         let changed = WatchEvent::Notice(&notices[1]);
         let mut file = Vec::new();
-        of_target(changed, |news| live_latency(&as_latency(news, &change.after), &mut file)).expect("room");
+        with_news(changed, |news| live_latency(&as_latency(news, &change.after), &mut file)).expect("room");
         let read = profiles(&file).expect("a document");
         assert_eq!((read.len(), &read[0].histogram), (1, &change.after.histogram));
     }
@@ -346,14 +346,14 @@ mod tests {
     #[test]
     fn the_document_of_a_drill_down_stands_within() {
         let found = drilled();
-        let within = of_target(WatchEvent::Drilled(Ok(&found)), |news| {
+        let within = with_news(WatchEvent::Drilled(Ok(&found)), |news| {
             document(SHAPE, |out| watch_news(news, None, out))
         });
         assert_eq!(within["drilled"]["schema"], "wakepath.drill/1");
         let failed = std::io::Error::other(
             "`f` is not a function of a program: a drill-down needs FILE:FUNCTION, kernel:FUNCTION or python:FUNCTION",
         );
-        let failed = of_target(WatchEvent::Drilled(Err(&failed)), |news| {
+        let failed = with_news(WatchEvent::Drilled(Err(&failed)), |news| {
             document(SHAPE, |out| watch_news(news, None, out))
         });
         golden(&json!([within, failed]), &expect_test::expect_file!["../../tests/golden/watch_drilled.json"]);

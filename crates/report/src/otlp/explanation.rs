@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use wakepath_engine::Severity;
 use wakepath_engine::requests::{
-    Joined, Kind, Part, RequestAnswer, RequestIndex, RequestPath, RequestState, SpanId,
+    Joined, Kind, RequestAnswer, RequestIndex, RequestPart, RequestPath, RequestState, SpanId,
 };
 
 use super::document::{Attribute, Link, Span, Status, made_id, number, ratio, text};
@@ -24,7 +24,7 @@ const MAX_PROBLEMS: usize = 5;
 pub fn spans(joined: &Joined<'_>, answer: &RequestAnswer) -> Vec<Span> {
     let root = joined.traced.root(answer.request);
     // No id in the trace is made again.
-    let known = joined.traced.requests.of_traces(&joined.traced.spans, &(root.trace..=root.trace));
+    let known = joined.traced.requests.spans_in_traces(&joined.traced.spans, &(root.trace..=root.trace));
     let mut taken: HashSet<SpanId> = known.iter().map(|&span| joined.traced.spans.span(span).id).collect();
     let mut places = 0..;
     let mut next_id = move || {
@@ -117,7 +117,7 @@ impl Explained<'_> {
     }
 
     /// The span for a part of the path.
-    fn part(&self, path: &RequestPath<'_>, part: &Part, id: SpanId, parent: SpanId) -> Span {
+    fn part(&self, path: &RequestPath<'_>, part: &RequestPart, id: SpanId, parent: SpanId) -> Span {
         let (pieces, window) = (part.pieces.len() as u64, self.answer.to.since(self.answer.from));
         let (name, mut more, links) = match part.is_uniform {
             true => self.uniform(path, part),
@@ -136,7 +136,7 @@ impl Explained<'_> {
         }
     }
 
-    fn uniform(&self, path: &RequestPath<'_>, part: &Part) -> (String, Vec<Attribute>, Vec<Link>) {
+    fn uniform(&self, path: &RequestPath<'_>, part: &RequestPart) -> (String, Vec<Attribute>, Vec<Link>) {
         let (traced, recorded) = (self.joined.traced, path.answer.recorded);
         let segment = &path.answer.path.segments[path.pieces[part.pieces.start].segment];
         let doing = wording::doing(&path.answer.evidence(), segment);
@@ -175,7 +175,7 @@ impl Explained<'_> {
     }
 
     /// Parts too short for their own spans.
-    fn mixed(&self, path: &RequestPath<'_>, part: &Part) -> (String, Vec<Attribute>, Vec<Link>) {
+    fn mixed(&self, path: &RequestPath<'_>, part: &RequestPart) -> (String, Vec<Attribute>, Vec<Link>) {
         let shares: Vec<_> = path
             .kinds(part)
             .into_iter()

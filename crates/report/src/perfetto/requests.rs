@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 
 use wakepath_clock::{Reference, Stamp};
-use wakepath_engine::requests::{Joined, Part, RequestAnswer, RequestIndex, RequestPath, SpanIndex};
+use wakepath_engine::requests::{Joined, RequestAnswer, RequestIndex, RequestPart, RequestPath, SpanIndex};
 
 use super::lanes::Lanes;
 use super::proto::Message;
@@ -38,7 +38,7 @@ struct Arrows {
 
 /// Writes the tracks of these requests.
 pub fn write(joined: &Joined<'_>, answers: &[RequestAnswer], trace: &mut Trace) -> io::Result<()> {
-    let parts: Vec<Vec<Part>> = answers
+    let parts: Vec<Vec<RequestPart>> = answers
         .iter()
         .map(|answer| answer.path.as_ref().map_or(Vec::new(), |path| path.parts(usize::MAX)))
         .collect();
@@ -52,7 +52,7 @@ pub fn write(joined: &Joined<'_>, answers: &[RequestAnswer], trace: &mut Trace) 
     tracks.blockers(&others.copied().collect::<Vec<_>>())
 }
 
-fn arrows(answers: &[RequestAnswer], parts: &[Vec<Part>]) -> Arrows {
+fn arrows(answers: &[RequestAnswer], parts: &[Vec<RequestPart>]) -> Arrows {
     let mut arrows = Arrows { from: BTreeMap::new(), to: HashMap::new() };
     let mut flow = 0;
     for (place, (answer, parts)) in answers.iter().zip(parts).enumerate() {
@@ -100,7 +100,7 @@ impl Tracks<'_, '_> {
         self.trace.packet(packet_at(to.ns()).message(11, &event(END, track)))
     }
 
-    fn request(&mut self, place: usize, answer: &RequestAnswer, parts: &[Part]) -> io::Result<()> {
+    fn request(&mut self, place: usize, answer: &RequestAnswer, parts: &[RequestPart]) -> io::Result<()> {
         let traced = self.joined.traced;
         let name = operation_name(traced.operation(answer.request));
         let length = duration(answer.to.since(answer.from));
@@ -121,7 +121,7 @@ impl Tracks<'_, '_> {
         Ok(())
     }
 
-    fn part(&self, path: &RequestPath<'_>, part: &Part, flow: Option<u64>, track: u64) -> Message {
+    fn part(&self, path: &RequestPath<'_>, part: &RequestPart, flow: Option<u64>, track: u64) -> Message {
         let piece = &path.pieces[part.pieces.start];
         let segment = &path.answer.path.segments[piece.segment];
         let recorded = path.answer.recorded;

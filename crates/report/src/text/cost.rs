@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_hosts_only_the_recorders_own_time_is_known() {
+    fn only_the_recorders_own_time_is_known_for_several_hosts() {
         let story = checkout();
         let mut answer = story.answer(command());
         answer.head.others = vec![answer.head.host.clone()];

@@ -1,6 +1,6 @@
 //! The checks by `wakepath doctor`, as text.
 
-use wakepath_engine::doctor::{Check, Verdict};
+use wakepath_engine::doctor::{Check, CheckVerdict};
 
 use crate::screen::{Layout, Line, Screen, Style};
 
@@ -9,11 +9,11 @@ pub fn doctor(checks: &[Check], layout: Layout) -> String {
     let mut screen = Screen::new(layout);
     for check in checks {
         let (word, style, detail, failure) = match &check.verdict {
-            Verdict::Works(detail) => ("yes", Style::Normal, detail, None),
-            Verdict::Lacking { why, consequence, hint } => {
+            CheckVerdict::Works(detail) => ("yes", Style::Normal, detail, None),
+            CheckVerdict::Lacking { why, consequence, hint } => {
                 ("no", Style::Warning, why, Some((consequence.as_str(), hint)))
             }
-            Verdict::Blocking { why, hint } => {
+            CheckVerdict::Blocking { why, hint } => {
                 ("NO", Style::Warning, why, Some(("nothing can be recorded", hint)))
             }
         };
@@ -29,8 +29,8 @@ pub fn doctor(checks: &[Check], layout: Layout) -> String {
         }
     }
     screen.blank();
-    let blocking = checks.iter().any(|check| matches!(check.verdict, Verdict::Blocking { .. }));
-    let lacking = checks.iter().filter(|check| matches!(check.verdict, Verdict::Lacking { .. })).count();
+    let blocking = checks.iter().any(|check| matches!(check.verdict, CheckVerdict::Blocking { .. }));
+    let lacking = checks.iter().filter(|check| matches!(check.verdict, CheckVerdict::Lacking { .. })).count();
     let sum = match (blocking, lacking) {
         (true, _) => "wakepath cannot record here.",
         (false, 0) => "wakepath can record everything here.",
@@ -49,10 +49,10 @@ mod tests {
     #[test]
     fn each_no_says_what_it_costs_and_what_to_do() {
         let checks = [
-            Check { what: "creating BPF maps".into(), verdict: Verdict::Works(String::new()) },
+            Check { what: "creating BPF maps".into(), verdict: CheckVerdict::Works(String::new()) },
             Check {
                 what: "reading the kernel's symbols".into(),
-                verdict: Verdict::Lacking {
+                verdict: CheckVerdict::Lacking {
                     why: "all addresses are zero".into(),
                     consequence: "kernel functions have no names".into(),
                     hint: "run as root, or grant CAP_SYSLOG".into(),

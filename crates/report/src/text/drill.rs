@@ -2,8 +2,8 @@
 
 use wakepath_distribution::bounds;
 use wakepath_engine::drill::{
-    Cause, Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, End, Foreign, HandedOver,
-    NoSites, NodeId, Phases, RootCause, Sampled, Status, StopReason,
+    Contribution, Contributor, Decision, Doubt, DrillFunction, Drilled, End, Foreign, HandedOver, NoSites,
+    NodeCause, NodeId, Phases, RootCause, Sampled, Status, StopReason,
 };
 
 use crate::escape::escape;
@@ -190,23 +190,23 @@ fn sentence(answer: &Drilled, cause: &RootCause) -> String {
         format!("{part} of the peak's time ({} of {} a call)", duration(cause.ns), duration(cause.f0_ns));
     let blocked = cause.blocked_ns.saturating_mul(2) >= cause.ns && cause.ns > 0;
     match cause.cause {
-        Some(Cause::Itself) if blocked => {
+        Some(NodeCause::Itself) if blocked => {
             format!("{of} is in {leaf}, which waited for {} of it", share(cause.blocked_ns, cause.ns))
         }
-        Some(Cause::Itself) => format!("{of} is in {leaf} itself{}", ended(cause)),
-        Some(Cause::Loop { callee, calls }) => {
+        Some(NodeCause::Itself) => format!("{of} is in {leaf} itself{}", ended(cause)),
+        Some(NodeCause::Loop { callee, calls }) => {
             format!("{of} is in {leaf}, which calls {} {}", name(answer, callee), count(calls, "time"))
         }
-        Some(Cause::Preempted { .. }) => {
+        Some(NodeCause::Preempted { .. }) => {
             format!("{of} is in {leaf}, which was ready to run and had no CPU: other threads had it")
         }
-        Some(Cause::Interrupt { number, .. }) => {
+        Some(NodeCause::Interrupt { number, .. }) => {
             let by =
                 if number == LOCAL_TIMER { "the local timer".to_owned() } else { format!("line {number}") };
             format!("{of} is in {leaf}, in whose place the interrupt of {by} ran")
         }
-        Some(Cause::Stolen { .. }) => format!("{of} is in {leaf}, whose CPU the hypervisor had"),
-        Some(Cause::UnknownTarget) => format!("{of} is in calls of {leaf} whose target is not known"),
+        Some(NodeCause::Stolen { .. }) => format!("{of} is in {leaf}, whose CPU the hypervisor had"),
+        Some(NodeCause::UnknownTarget) => format!("{of} is in calls of {leaf} whose target is not known"),
         None if cause.ns > 0 => format!("{of} is in {leaf}{}", ended(cause)),
         None => format!("{leaf} was not decided{}", ended(cause)),
     }
@@ -407,7 +407,7 @@ mod tests {
     }
 
     /// The sentence for a path with this cause and end.
-    fn of(cause: Cause, end: End) -> String {
+    fn of(cause: NodeCause, end: End) -> String {
         let mut answer = sample::drilled();
         let mut found = answer.root_causes.swap_remove(0);
         (found.cause, found.end, found.blocked_ns) = (Some(cause), Some(end), 0);
@@ -418,16 +418,16 @@ mod tests {
     fn each_cause_has_a_sentence_of_its_own() {
         let refused = End::NoCallees(NoSites::NotDecodable);
         let all = [
-            of(Cause::Itself, End::Itself),
-            of(Cause::Itself, End::MaxDepth),
-            of(Cause::Itself, End::BelowMinBucket),
-            of(Cause::Itself, refused),
-            of(Cause::Loop { callee: NodeId(3), calls: 20_000 }, End::Itself),
-            of(Cause::Preempted { spread: false }, End::Itself),
-            of(Cause::Interrupt { number: 236, spread: false }, End::Itself),
-            of(Cause::Interrupt { number: 11, spread: false }, End::Itself),
-            of(Cause::Stolen { spread: false }, End::Itself),
-            of(Cause::UnknownTarget, End::UnknownTarget),
+            of(NodeCause::Itself, End::Itself),
+            of(NodeCause::Itself, End::MaxDepth),
+            of(NodeCause::Itself, End::BelowMinBucket),
+            of(NodeCause::Itself, refused),
+            of(NodeCause::Loop { callee: NodeId(3), calls: 20_000 }, End::Itself),
+            of(NodeCause::Preempted { spread: false }, End::Itself),
+            of(NodeCause::Interrupt { number: 236, spread: false }, End::Itself),
+            of(NodeCause::Interrupt { number: 11, spread: false }, End::Itself),
+            of(NodeCause::Stolen { spread: false }, End::Itself),
+            of(NodeCause::UnknownTarget, End::UnknownTarget),
         ];
         expect![[r#"
             97.5% of the peak's time (3.90 ms of 4.00 ms a call) is in read_block itself

@@ -98,7 +98,7 @@ fn largest(screen: &mut Screen, answer: &PathAnswer, largest: &[usize]) {
         let mut line = Line::faint(format!("at {} for {took}  ", duration(at)));
         line.extend(describe(answer, segment));
         screen.wrapped(4, line);
-        stack(screen, "it waited in", answer.stacks.of_segment(number));
+        stack(screen, "it waited in", answer.stacks.segment_stack(number));
         for (id, wait) in Method::waits_above(answer.evidence(), segment) {
             let mut text =
                 format!("explains a wait of {}", wording::thread(answer.recorded, wait.thread, wait.to));
@@ -120,8 +120,8 @@ fn largest(screen: &mut Screen, answer: &PathAnswer, largest: &[usize]) {
                 }
             }
             screen.indented(4, text);
-            stack(screen, "it waited in", answer.stacks.of_wait(id));
-            stack(screen, "it was woken in", answer.stacks.of_waker(id));
+            stack(screen, "it waited in", answer.stacks.wait_stack(id));
+            stack(screen, "it was woken in", answer.stacks.waker_stack(id));
         }
     }
 }
@@ -181,8 +181,8 @@ fn doubts(screen: &mut Screen, answer: &PathAnswer) {
         let [from, to] = [loss.from, loss.to].map(|at| duration(at.since(head.origin)));
         let what = match (loss.reported, loss.count) {
             (false, _) => String::from("a task switch"),
-            (true, 0) => format!("an unknown number of records{}", wording::of_records(loss.records)),
-            (true, records) => format!("{}{}", count(records, "record"), wording::of_records(loss.records)),
+            (true, 0) => format!("an unknown number of records{}", wording::lost_kind(loss.records)),
+            (true, records) => format!("{}{}", count(records, "record"), wording::lost_kind(loss.records)),
         };
         let cpu = if loss.cpu == wakepath_event::Cpu::UNKNOWN {
             String::from("an unknown CPU")

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use wakepath_engine::record::{GoPrograms, GoStarted};
-use wakepath_engine::requests::{OfGoroutine, Reason, RequestIndex};
+use wakepath_engine::requests::{Reason, RequestGoroutine, RequestIndex};
 use wakepath_engine::{CallsAnswer, Ender};
 
 use super::requests::operation_name;
@@ -91,7 +91,10 @@ pub fn goroutines_unseen(file: &Path, why: &str) -> String {
 
 /// Lines on the times in which a request's goroutine did not run, each with its time; a line without a time is a
 /// heading. `name` names another request.
-pub(super) fn waits(of: &OfGoroutine, name: impl Fn(RequestIndex) -> String) -> Vec<(Option<u64>, String)> {
+pub(super) fn waits(
+    of: &RequestGoroutine,
+    name: impl Fn(RequestIndex) -> String,
+) -> Vec<(Option<u64>, String)> {
     let mut lines = Vec::new();
     if of.parked.is_empty() {
         return lines;
@@ -144,7 +147,7 @@ pub(super) fn waits_of_calls(answer: &CallsAnswer) -> Vec<(Option<u64>, String)>
 }
 
 /// The way in which a request's goroutine is known.
-pub(super) fn how(of: &OfGoroutine) -> String {
+pub(super) fn how(of: &RequestGoroutine) -> String {
     let left_out = match of.spans_left_out {
         0 => String::new(),
         more => format!(

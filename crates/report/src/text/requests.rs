@@ -7,9 +7,9 @@ mod left_out;
 mod tests;
 
 use wakepath_engine::requests::{
-    BlockedBy, Blocking, BlockingRequest, DiskAccesses, Next, NoPath, OfSpan, Operation, OwnTime,
-    RequestAnswer, RequestHeadline, RequestIndex, RequestPath, RequestState, RequestsAnswer, SaidAttribute,
-    SaidService, StateSum, Traced, request_id,
+    BlockedBy, Blocking, BlockingRequest, DiskAccesses, Next, NoPath, Operation, OwnTime, RequestAnswer,
+    RequestHeadline, RequestIndex, RequestPath, RequestState, RequestsAnswer, SaidAttribute, SaidService,
+    SpanPart, StateSum, Traced, request_id,
 };
 use wakepath_findings::Certainty;
 
@@ -299,7 +299,7 @@ fn by_spans(
     screen.blank();
     screen.unwrapped(Line::faint(" share     time  the spans that its end waited for, by their own time"));
     for own in answer.own.iter().take(MAX_ROWS) {
-        let is_recorded = |part: &OfSpan| part.span != own.longest || part.host.is_some();
+        let is_recorded = |part: &SpanPart| part.span != own.longest || part.host.is_some();
         let row = row(traced, own, answer.by_span.iter().all(is_recorded));
         screen.hanging(Line::strong(part(own.total_ns, window)), TEXT, row);
     }

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_many_who_had_the_cpu_the_first_are_told_and_the_rest_counted() {
+    fn the_first_of_many_cpu_competitors_are_named_and_the_rest_counted() {
         let mut story = Story::default();
         let subject = story.thread(7, 1, b"make", 0);
         let compilers: Vec<_> = (0..9).map(|i| story.thread(100 + i, 1, b"cc1", 0)).collect();

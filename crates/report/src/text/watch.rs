@@ -102,7 +102,7 @@ fn changed(
     clock: &Clock,
     screen: &mut Screen,
 ) {
-    let peaks = of_peaks(&change.before.histogram, &change.after.histogram);
+    let peaks = peak_phrases(&change.before.histogram, &change.after.histogram);
     if !peaks.is_empty() {
         screen.indented(4, Line::from(peaks.join("; ")));
     }
@@ -124,7 +124,7 @@ fn changed(
 }
 
 /// A phrase for each peak that came, went, moved, or has a clearly different share of the calls.
-fn of_peaks(before: &Histogram, after: &Histogram) -> Vec<String> {
+fn peak_phrases(before: &Histogram, after: &Histogram) -> Vec<String> {
     // A peak's whole range includes its rarest calls.
     let range = |peak: &Peak, of: &Histogram| {
         let buckets = peak.from_bucket..=peak.to_bucket;

@@ -458,7 +458,7 @@ fn turns_of_another_thread_say_nothing_of_this_one() {
 }
 
 #[test]
-fn of_equal_ids_the_one_counts_whose_service_may_have_the_process() {
+fn the_span_whose_service_may_have_the_process_counts_among_equal_ids() {
     let mut spans: Spans = drawn("a ====\nb ====");
     spans.services.push(crate::Service { name: "other".into(), ..crate::Service::default() });
     spans.spans[1].id = spans.spans[0].id;

@@ -60,7 +60,7 @@ struct Row {
 
 impl Pair {
     /// The pair for `child`: a call's share of the time that the callees' probes add to a call of `many`.
-    fn of_callee(alone: f64, counted: f64, measured: f64) -> Self {
+    fn for_callee(alone: f64, counted: f64, measured: f64) -> Self {
         Self { alone, with: alone + (measured - counted) / CHILDREN as f64, seen: None }
     }
 
@@ -289,7 +289,7 @@ fn measured(mut asked: Asked, setting: &Setting<'_>, by: By, calls: u64) -> Resu
     let (answer, asked) = held.finish()?;
     asked.end()?;
     ensure!(answer.is_found, "no answer below {CALLER}");
-    Ok(Pair::of_callee(alone, counted, with))
+    Ok(Pair::for_callee(alone, counted, with))
 }
 
 /// uftrace starts the program: another process than in the run alone just before.
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_callee_costs_its_share_of_what_its_probes_add() {
-        let pair = Pair::of_callee(2.0, 1064.0, 1064.0 + 32.0 * 1500.0);
+        let pair = Pair::for_callee(2.0, 1064.0, 1064.0 + 32.0 * 1500.0);
         assert_eq!((pair.alone, pair.with, pair.added()), (2.0, 1502.0, 1500.0));
     }
 

@@ -16,7 +16,7 @@ enum Rank {
 }
 
 #[derive(Debug)]
-enum Part {
+enum InsertPart {
     Text(String),
     Begin(usize),
     End(usize),
@@ -25,7 +25,7 @@ enum Part {
 /// All insertions into a file.
 #[derive(Default)]
 pub struct Inserts {
-    inserts: Vec<(usize, Rank, Vec<Part>)>,
+    inserts: Vec<(usize, Rank, Vec<InsertPart>)>,
     pieces: Vec<Piece>,
 }
 
@@ -37,12 +37,12 @@ impl Inserts {
 
     /// Inserts text at a byte.
     pub fn point(&mut self, at: usize, text: impl Into<String>) {
-        self.inserts.push((at, Rank::Point(self.inserts.len()), vec![Part::Text(text.into())]));
+        self.inserts.push((at, Rank::Point(self.inserts.len()), vec![InsertPart::Text(text.into())]));
     }
 
     /// Inserts text around a range, which becomes a piece together with it.
     pub fn around(&mut self, range: Range<usize>, extent: Extent, mutants: &[&Mutant], texts: (&str, &str)) {
-        self.enclose(range, extent, mutants, vec![Part::Text(texts.0.to_owned())], texts.1);
+        self.enclose(range, extent, mutants, vec![InsertPart::Text(texts.0.to_owned())], texts.1);
     }
 
     fn enclose(
@@ -50,31 +50,31 @@ impl Inserts {
         range: Range<usize>,
         extent: Extent,
         mutants: &[&Mutant],
-        begin: Vec<Part>,
+        begin: Vec<InsertPart>,
         end: &str,
     ) {
         let piece = self.piece(extent, mutants.iter().map(|mutant| mutant.number).collect());
         let order = self.inserts.len();
-        let begin = std::iter::once(Part::Begin(piece)).chain(begin).collect();
+        let begin = std::iter::once(InsertPart::Begin(piece)).chain(begin).collect();
         self.inserts.push((range.start, Rank::Begin(Reverse(range.end), order), begin));
-        let end = vec![Part::Text(end.to_owned()), Part::End(piece)];
+        let end = vec![InsertPart::Text(end.to_owned()), InsertPart::End(piece)];
         self.inserts.push((range.end, Rank::End(Reverse(range.start), Reverse(order)), end));
     }
 
     /// Chooses between an expression and its alternatives, each a mutant's code.
     pub fn choose(&mut self, range: Range<usize>, mutants: &[&Mutant], code: impl Fn(&Mutant) -> String) {
-        let mut begin = vec![Part::Text("(".to_owned())];
+        let mut begin = vec![InsertPart::Text("(".to_owned())];
         for mutant in mutants {
             let piece = self.piece(Extent::Alternative, vec![mutant.number]);
             begin.extend([
-                Part::Text(format!("if {} {{ ", on(mutant.number))),
-                Part::Begin(piece),
-                Part::Text(code(mutant)),
-                Part::End(piece),
-                Part::Text(" } else ".to_owned()),
+                InsertPart::Text(format!("if {} {{ ", on(mutant.number))),
+                InsertPart::Begin(piece),
+                InsertPart::Text(code(mutant)),
+                InsertPart::End(piece),
+                InsertPart::Text(" } else ".to_owned()),
             ]);
         }
-        begin.push(Part::Text("{ ".to_owned()));
+        begin.push(InsertPart::Text("{ ".to_owned()));
         self.enclose(range, Extent::Choice, mutants, begin, " })");
     }
 
@@ -84,11 +84,11 @@ impl Inserts {
         for mutant in mutants {
             let piece = self.piece(Extent::Alternative, vec![mutant.number]);
             parts.extend([
-                Part::Text(format!(" if {} {{ ", on(mutant.number))),
-                Part::Begin(piece),
-                Part::Text(format!("return {};", mutant.replacement)),
-                Part::End(piece),
-                Part::Text(" } ".to_owned()),
+                InsertPart::Text(format!(" if {} {{ ", on(mutant.number))),
+                InsertPart::Begin(piece),
+                InsertPart::Text(format!("return {};", mutant.replacement)),
+                InsertPart::End(piece),
+                InsertPart::Text(" } ".to_owned()),
             ]);
         }
         self.inserts.push((at, Rank::Point(self.inserts.len()), parts));
@@ -104,9 +104,9 @@ impl Inserts {
             copied = at;
             for part in parts {
                 match part {
-                    Part::Text(more) => text.push_str(&more),
-                    Part::Begin(piece) => self.pieces[piece].bytes.0 = text.len(),
-                    Part::End(piece) => self.pieces[piece].bytes.1 = text.len(),
+                    InsertPart::Text(more) => text.push_str(&more),
+                    InsertPart::Begin(piece) => self.pieces[piece].bytes.0 = text.len(),
+                    InsertPart::End(piece) => self.pieces[piece].bytes.1 = text.len(),
                 }
             }
         }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::calls::log::{CallLog, CallsDocument, Cause, CauseName, LoggedCall, Part, Peak, ReportedCause};
+use crate::calls::log::{
+    CallCause, CallLog, CallsDocument, CauseName, LoggedCall, OwnPart, Peak, ReportedCause,
+};
 
 /// The largest error in a cause's time: a hundredth of the calls' time.
 ///
@@ -42,9 +44,9 @@ pub struct PeakVerdict {
     /// Its buckets.
     pub peak: Peak,
     /// The most frequent cause of its calls by the log.
-    pub main_cause: Cause,
+    pub main_cause: CallCause,
     /// The cause with the largest error.
-    pub worst: Cause,
+    pub worst: CallCause,
     /// The worst cause's share of the calls' time by the log.
     pub logged: f64,
     /// The worst cause's share by the tool.
@@ -63,7 +65,7 @@ pub struct PeakVerdict {
     pub void: Vec<String>,
 }
 
-type Shares = BTreeMap<Cause, f64>;
+type Shares = BTreeMap<CallCause, f64>;
 
 /// Compares the tool's answer about a peak with the log of the same calls. With `ahead`, the first cause must be the
 /// most frequent cause; without it, the largest cause by the log.
@@ -94,44 +96,44 @@ pub fn peak(log: &CallLog, document: &CallsDocument, origin: u64, number: usize,
     };
     let interrupted = share(&|name| name.kind == "interrupts");
     let unknown = share(&CauseName::is_missing);
-    let preempting = share(&|name| Cause::Neighbour.is_named(name))
-        - logged.get(&Cause::Neighbour).copied().unwrap_or(0.0);
-    let cpus = document.causes.iter().filter(|cause| Cause::Neighbour.is_named(&cause.name));
+    let preempting = share(&|name| CallCause::Neighbour.is_named(name))
+        - logged.get(&CallCause::Neighbour).copied().unwrap_or(0.0);
+    let cpus = document.causes.iter().filter(|cause| CallCause::Neighbour.is_named(&cause.name));
     let idle =
         cpus.flat_map(|cause| &cause.parts).filter(|part| part.responsible.as_deref() == Some("idle_cpu"));
     let idle = (0.0 + idle.map(|part| part.asked_ns).sum::<f64>()) / mean.max(1.0);
     // A cause's shortfall and its excess.
-    let outside = |cause: Cause| {
+    let outside = |cause: CallCause| {
         let (logged, reported) =
             (logged.get(&cause).copied().unwrap_or(0.0), share(&|name| cause.is_named(name)));
         let (least, most) = match cause {
-            Cause::Fsync => {
+            CallCause::Fsync => {
                 let others = share(&|name| name.kind == "process") + preempting.max(idle);
                 (reported, reported + others)
             }
-            Cause::Neighbour => (reported - idle, reported),
+            CallCause::Neighbour => (reported - idle, reported),
             _ if cause.runs() => (reported, reported + interrupted),
             _ => (reported, reported),
         };
         ((logged - most).max(0.0), (least - logged).max(0.0))
     };
-    let met: BTreeSet<Cause> = found.iter().map(|(call, _)| call.cause.activity()).collect();
-    let all = Cause::PLANTED.into_iter().chain([Cause::Neighbour]);
-    let judged: Vec<Cause> = all.filter(|cause| !ahead || met.contains(cause)).collect();
+    let met: BTreeSet<CallCause> = found.iter().map(|(call, _)| call.cause.activity()).collect();
+    let all = CallCause::PLANTED.into_iter().chain([CallCause::Neighbour]);
+    let judged: Vec<CallCause> = all.filter(|cause| !ahead || met.contains(cause)).collect();
     // Unknown time may be a cause's missing time, never its excess.
-    let beyond = |&cause: &Cause| {
+    let beyond = |&cause: &CallCause| {
         let (lacks, has) = outside(cause);
         has.max(lacks - unknown)
     };
-    let either = |&cause: &Cause| {
+    let either = |&cause: &CallCause| {
         let (lacks, has) = outside(cause);
         has.max(lacks)
     };
-    let largest_of = |size: &dyn Fn(&Cause) -> f64| {
-        judged.iter().copied().max_by(|a, b| size(a).total_cmp(&size(b))).unwrap_or(Cause::None)
+    let largest_of = |size: &dyn Fn(&CallCause) -> f64| {
+        judged.iter().copied().max_by(|a, b| size(a).total_cmp(&size(b))).unwrap_or(CallCause::None)
     };
     let main_cause = main_cause(&found);
-    let within = if main_cause == Cause::None {
+    let within = if main_cause == CallCause::None {
         MAX_DIFFERENCE + MAX_PROBES_NS / mean.max(1.0)
     } else {
         MAX_DIFFERENCE
@@ -148,18 +150,18 @@ pub fn peak(log: &CallLog, document: &CallsDocument, origin: u64, number: usize,
 
     let first = document.causes.first().map(|cause| cause.name.clone()).unwrap_or_default();
     let most = logged.values().copied().fold(0.0, f64::max);
-    let is_first = |cause: Cause, excused: f64| {
+    let is_first = |cause: CallCause, excused: f64| {
         logged.get(&cause).is_some_and(|&share| share >= most - MAX_DIFFERENCE - excused)
     };
     // An awaited thread is a cause with all its activity, and it may mostly have been kept from its CPU.
-    let neighbours = logged.get(&Cause::Neighbour).copied().unwrap_or(0.0);
-    let is_waited_for = |cause: Cause, excused: f64| {
+    let neighbours = logged.get(&CallCause::Neighbour).copied().unwrap_or(0.0);
+    let is_waited_for = |cause: CallCause, excused: f64| {
         let waited = logged.get(&cause).map(|share| share + neighbours);
         let is_long = waited.is_some_and(|waited| waited >= most - MAX_DIFFERENCE - excused);
         first.is_thread() && cause == main_cause && is_long
     };
     let names_first = |excused: f64| {
-        let is_right = |cause: Cause| is_first(cause, excused) || is_waited_for(cause, excused);
+        let is_right = |cause: CallCause| is_first(cause, excused) || is_waited_for(cause, excused);
         logged.keys().any(|&cause| cause.is_named(&first) && is_right(cause))
     };
     let is_planted_first = is_first(main_cause.activity(), 0.0);
@@ -174,9 +176,9 @@ pub fn peak(log: &CallLog, document: &CallsDocument, origin: u64, number: usize,
         }
     }
     // Beside neighbours, a part of the tree may be the largest although its cause is not.
-    let excess = |part: &Part| part.asked_ns - part.usual_ns;
+    let excess = |part: &OwnPart| part.asked_ns - part.usual_ns;
     let largest = parts().max_by(|(_, a), (_, b)| excess(a).total_cmp(&excess(b)));
-    let is_planted = |who: Option<&str>, part: &Part| main_cause.activity().is_part(who, &part.kind);
+    let is_planted = |who: Option<&str>, part: &OwnPart| main_cause.activity().is_part(who, &part.kind);
     let planted = parts().filter(|(who, part)| is_planted(*who, part)).map(|(_, part)| excess(part));
     let planted = planted.fold(0.0, f64::max);
     if let Some((who, part)) =
@@ -210,40 +212,40 @@ pub fn peak(log: &CallLog, document: &CallsDocument, origin: u64, number: usize,
 /// The calls' causes by the log, as shares of their time.
 fn logged(calls: &[(&LoggedCall, u64)]) -> Shares {
     let took: u64 = calls.iter().map(|&(_, window)| window).sum();
-    let mut sums: BTreeMap<Cause, u64> = BTreeMap::new();
+    let mut sums: BTreeMap<CallCause, u64> = BTreeMap::new();
     for &(call, window) in calls {
-        *sums.entry(Cause::Compute).or_default() += call.cpu_ns;
+        *sums.entry(CallCause::Compute).or_default() += call.cpu_ns;
         // A neighbour that ran between the probe and the server's own stamp is not in the log: the time there, less the
         // probes' cost, is the neighbour's.
         let outside = window.saturating_sub(call.took()).saturating_sub(MAX_PROBES_NS as u64);
-        *sums.entry(Cause::Neighbour).or_default() += call.runnable_of(window - outside) + outside;
-        if call.cause.activity() != Cause::Compute {
+        *sums.entry(CallCause::Neighbour).or_default() += call.runnable_of(window - outside) + outside;
+        if call.cause.activity() != CallCause::Compute {
             *sums.entry(call.cause).or_default() += call.planted_ns;
         }
     }
     sums.into_iter().map(|(cause, ns)| (cause, ns as f64 / took.max(1) as f64)).collect()
 }
 
-fn main_cause(calls: &[(&LoggedCall, u64)]) -> Cause {
-    let mut counts: BTreeMap<Cause, usize> = BTreeMap::new();
+fn main_cause(calls: &[(&LoggedCall, u64)]) -> CallCause {
+    let mut counts: BTreeMap<CallCause, usize> = BTreeMap::new();
     for (call, _) in calls {
         *counts.entry(call.cause).or_default() += 1;
     }
-    counts.into_iter().max_by_key(|&(_, count)| count).map_or(Cause::None, |(cause, _)| cause)
+    counts.into_iter().max_by_key(|&(_, count)| count).map_or(CallCause::None, |(cause, _)| cause)
 }
 
 /// The causes that must have a peak of their own. Without their shortest and longest twentieth, their calls' buckets
 /// neither overlap nor touch the buckets of another cause, and the buckets on either side have at most a twentieth as
 /// many calls. Neighbours that use most of the CPUs can mix the other causes.
-pub fn separate_causes(log: &CallLog) -> Vec<Cause> {
+pub fn separate_causes(log: &CallLog) -> Vec<CallCause> {
     let bucket = |ns: u64| ns.max(1).ilog2();
-    let mut lengths: BTreeMap<Cause, Vec<u64>> = BTreeMap::new();
+    let mut lengths: BTreeMap<CallCause, Vec<u64>> = BTreeMap::new();
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     for call in log.all() {
         lengths.entry(call.cause).or_default().push(call.took());
         *counts.entry(bucket(call.took())).or_default() += 1;
     }
-    let ranges: Vec<(Cause, usize, u32, u32)> = lengths
+    let ranges: Vec<(CallCause, usize, u32, u32)> = lengths
         .into_iter()
         .map(|(cause, mut lengths)| {
             lengths.sort_unstable();
@@ -251,10 +253,10 @@ pub fn separate_causes(log: &CallLog) -> Vec<Cause> {
             (cause, few, bucket(lengths[few]), bucket(lengths[lengths.len() - 1 - few]))
         })
         .collect();
-    let clear = |&&(cause, few, from, to): &&(Cause, usize, u32, u32)| {
+    let clear = |&&(cause, few, from, to): &&(CallCause, usize, u32, u32)| {
         let beside = [from.saturating_sub(1), to + 1];
         let are_empty = beside.iter().all(|bucket| counts.get(bucket).copied().unwrap_or(0) <= few);
-        let alone = |&(other, _, first, last): &(Cause, usize, u32, u32)| {
+        let alone = |&(other, _, first, last): &(CallCause, usize, u32, u32)| {
             other == cause || last + 1 < from || to + 1 < first
         };
         are_empty && ranges.iter().all(alone)
@@ -287,12 +289,12 @@ const MAX_EXAMPLES: usize = 5;
 /// which may have waited for a CPU meanwhile.
 pub fn calls(log: &CallLog, document: &CallsDocument, origin: u64) -> CallsVerdict {
     let mut verdict = CallsVerdict {
-        slow: log.all().filter(|call| call.cause != Cause::None).count(),
+        slow: log.all().filter(|call| call.cause != CallCause::None).count(),
         ..CallsVerdict::default()
     };
     for call in &document.calls {
         let Some((met, took)) = log.find(call, origin) else { continue };
-        if met.cause == Cause::None {
+        if met.cause == CallCause::None {
             continue;
         }
         let (planted, runnable) = (met.planted_ns, met.runnable_of(took));
@@ -305,7 +307,7 @@ pub fn calls(log: &CallLog, document: &CallsDocument, origin: u64) -> CallsVerdi
         let first = call.first.clone().unwrap_or_default();
         // An awaited thread is the first cause with all the wait, on a CPU or kept from it.
         let is_planted = met.cause.is_named(&first) && (planted + close >= runnable || first.is_thread());
-        let is_neighbour = Cause::Neighbour.is_named(&first) && runnable + close >= planted;
+        let is_neighbour = CallCause::Neighbour.is_named(&first) && runnable + close >= planted;
         if is_planted || is_neighbour {
             verdict.right += 1;
             continue;

@@ -2,7 +2,7 @@
 
 use crate::calls::CallsJudgement;
 use crate::calls::judge::PeakVerdict;
-use crate::calls::log::Cause;
+use crate::calls::log::CallCause;
 use crate::tries::Outcome;
 
 /// The judgement of a run: its peaks, then its slow calls.
@@ -39,7 +39,7 @@ pub fn lines(judged: &CallsJudgement) -> String {
             text.push_str(&format!("    {example}\n"));
         }
     }
-    let names = |causes: &[Cause]| causes.iter().map(|cause| cause.name()).collect::<Vec<_>>().join(", ");
+    let names = |causes: &[CallCause]| causes.iter().map(|cause| cause.name()).collect::<Vec<_>>().join(", ");
     if !judged.mixed.is_empty() {
         text.push_str(&format!(
             "  mixed with other causes, so without a peak of its own: {}\n",

@@ -11,7 +11,7 @@ use crate::document::Dated;
 /// The cause of a call's time: planted, or a neighbour on the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Cause {
+pub enum CallCause {
     /// No cause: the call is fast, and runs.
     None,
     /// The call runs for longer.
@@ -30,7 +30,7 @@ pub enum Cause {
     Neighbour,
 }
 
-impl Cause {
+impl CallCause {
     /// The planted causes, in order of their length without neighbours.
     pub const PLANTED: [Self; 6] =
         [Self::Compute, Self::Mutex, Self::Timer, Self::Limit, Self::Fsync, Self::Peer];
@@ -105,7 +105,7 @@ pub struct LoggedCall {
     /// The clock's reading at its end.
     pub to_ns: u64,
     /// Its planted cause.
-    pub cause: Cause,
+    pub cause: CallCause,
     /// The time taken by the planted cause.
     pub planted_ns: u64,
     /// Its own CPU time.
@@ -124,7 +124,7 @@ impl LoggedCall {
     /// The runnable time within the call's length by probes, `window_ns`. The entry probe sees the call before the call
     /// reads its clock, and a neighbour may run in between.
     pub fn runnable_of(&self, window_ns: u64) -> u64 {
-        let ran = if self.cause.activity() == Cause::Compute { 0 } else { self.cpu_ns };
+        let ran = if self.cause.activity() == CallCause::Compute { 0 } else { self.cpu_ns };
         self.runnable_ns.min(window_ns.saturating_sub(self.planted_ns + ran))
     }
 }
@@ -302,12 +302,12 @@ pub struct Node {
     /// Their name; `None` for the callers themselves.
     pub who: Option<String>,
     /// The parts of their own time.
-    pub own: Vec<Part>,
+    pub own: Vec<OwnPart>,
 }
 
 /// A part of threads' own time, ns a call.
 #[derive(Debug, Deserialize)]
-pub struct Part {
+pub struct OwnPart {
     /// A kind in the path contract.
     pub kind: String,
     /// Its name, with the CPU competitor.
@@ -380,7 +380,7 @@ mod tests {
             tid: 7,
             from_ns,
             to_ns,
-            cause: Cause::Compute,
+            cause: CallCause::Compute,
             planted_ns: 0,
             cpu_ns: 60,
             runnable_ns: 40,

@@ -63,7 +63,7 @@ fn path(drawing: &str) -> Value {
 /// The path that agrees with [`truth`].
 const EXACT: &str = "60 main running, 10 worker timer, 30 worker running";
 
-fn judge(truth: &Value, path: &Value) -> Verdict {
+fn judge(truth: &Value, path: &Value) -> PathVerdict {
     compare(truth, path, Limits::with_error(0.01)).expect("documents of the right form")
 }
 

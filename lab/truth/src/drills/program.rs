@@ -150,7 +150,7 @@ impl Random {
 
 impl Program {
     /// The program for a seed: the same each time.
-    pub fn of_seed(seed: u64, language: Language) -> Self {
+    pub fn from_seed(seed: u64, language: Language) -> Self {
         let mut random = Random(seed);
         let fan_out = random.of(&[2, 4, 8]);
         let depth = 2 + random.below(7);
@@ -506,8 +506,8 @@ mod tests {
         ];
         for (language, seeds) in languages.into_iter().filter(|(language, _)| language.can_be_built()) {
             for seed in 0..seeds {
-                let program = Program::of_seed(seed, language);
-                assert_eq!(program.source(), Program::of_seed(seed, language).source());
+                let program = Program::from_seed(seed, language);
+                assert_eq!(program.source(), Program::from_seed(seed, language).source());
                 for path in program.paths() {
                     assert_eq!(path.len(), program.planted[0].len() + 1, "{}", program.describe());
                 }

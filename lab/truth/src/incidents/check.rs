@@ -7,7 +7,7 @@ use super::script::{nanoseconds, unit_ns};
 
 /// The verdict on an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum IncidentVerdict {
     /// Screen and document both name the cause, the thread and the size.
     Right,
     /// The answer has a wrong cause or size, or lacks the cause without admitting that it is unknown.
@@ -22,7 +22,7 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct Checked {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: IncidentVerdict,
     /// The screen's block with the name, the cause and, if possible, the size; with a forbidden word, that block; else
     /// the headline.
     pub said: String,
@@ -57,7 +57,7 @@ pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
     let checked = |verdict, said: &str| Checked { verdict, said: said.to_owned(), planted: text.clone() };
     let Some(planted) = size else {
         let why = "the program did not write the planted size".to_owned();
-        return checked(Verdict::NotRun(why), &headline);
+        return checked(IncidentVerdict::NotRun(why), &headline);
     };
     let near = |ns: f64| (ns - planted).abs() <= MAX_ERROR * planted;
     let sized: Vec<&String> = blocks.iter().filter(|block| times(block).into_iter().any(near)).collect();
@@ -66,7 +66,7 @@ pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
         Some((block, word))
     });
     if let Some((block, word)) = falsehood {
-        return checked(Verdict::Wrong(format!("the screen says `{word}`")), block);
+        return checked(IncidentVerdict::Wrong(format!("the screen says `{word}`")), block);
     }
     let is_named = |block: &&String| expected.who.iter().all(|name| has_word(block, name));
     let is_cause = |block: &&String| expected.says.iter().all(|words| block.contains(words.as_str()));
@@ -80,19 +80,21 @@ pub fn check(expected: &Expected, screen: &str, document: &Value) -> Checked {
     let right_document = missing.is_none() && in_document.is_some_and(near);
     let who = expected.who.join("`, `");
     let verdict = match (shown, missing) {
-        (Some(_), None) if right_document => Verdict::Right,
-        (Some(_), Some((part, _))) => Verdict::NoAnswer(format!("the document has no `{part}`")),
+        (Some(_), None) if right_document => IncidentVerdict::Right,
+        (Some(_), Some((part, _))) => IncidentVerdict::NoAnswer(format!("the document has no `{part}`")),
         (_, None) if !right_document => {
-            Verdict::Wrong(format!("{:.0} ms in the document", in_document.unwrap_or_default() / 1e6))
+            IncidentVerdict::Wrong(format!("{:.0} ms in the document", in_document.unwrap_or_default() / 1e6))
         }
-        (None, None) if of_cause.is_some() => Verdict::Wrong("the screen has another size".to_owned()),
+        (None, None) if of_cause.is_some() => {
+            IncidentVerdict::Wrong("the screen has another size".to_owned())
+        }
         (None, None) if sized.iter().any(is_cause) => {
-            Verdict::NoAnswer(format!("the screen does not name `{who}`"))
+            IncidentVerdict::NoAnswer(format!("the screen does not name `{who}`"))
         }
         (None, Some(_)) if admits(&blocks) => {
-            Verdict::NoAnswer("the answer says that it does not know".to_owned())
+            IncidentVerdict::NoAnswer("the answer says that it does not know".to_owned())
         }
-        _ => Verdict::Wrong(format!("no block of the screen has the cause, its size and `{who}`")),
+        _ => IncidentVerdict::Wrong(format!("no block of the screen has the cause, its size and `{who}`")),
     };
     let without_samples = said.split(" ~ ").next().unwrap_or(said);
     checked(verdict, without_samples)
@@ -300,10 +302,10 @@ mod tests {
         for (planted, comm, ms, verdict) in rows {
             let checked = check(&expected(planted), SCREEN, &document(comm, ms));
             let word = match checked.verdict {
-                Verdict::Right => "right",
-                Verdict::Wrong(_) => "WRONG",
-                Verdict::NoAnswer(_) => "no answer",
-                Verdict::NotRun(_) => "not run",
+                IncidentVerdict::Right => "right",
+                IncidentVerdict::Wrong(_) => "WRONG",
+                IncidentVerdict::NoAnswer(_) => "no answer",
+                IncidentVerdict::NotRun(_) => "not run",
             };
             assert_eq!(word, verdict, "{planted}, {comm} {ms}: {:?}", checked.verdict);
         }
@@ -312,7 +314,7 @@ mod tests {
     #[test]
     fn the_length_of_the_window_is_no_size() {
         let checked = check(&expected("940 ms app says mostly"), SCREEN, &document("indexer", 940));
-        assert!(matches!(checked.verdict, Verdict::Wrong(_)), "{:?}", checked.verdict);
+        assert!(matches!(checked.verdict, IncidentVerdict::Wrong(_)), "{:?}", checked.verdict);
         let rows = [
             ("app took 2.05 s: mostly running (9%, measured)", "mostly running (9%, measured)"),
             ("app was killed; its 2.05 s were mostly running", "app was killed; mostly running"),
@@ -327,7 +329,7 @@ mod tests {
     fn a_screen_that_says_unknown_is_no_answer_and_not_wrong() {
         let screen = "app took 940 ms: mostly unknown (64%)\n 64.0%   600 ms  unknown: no wake-up was seen\n";
         let checked = check(&expected("600 ms indexer says sleeping"), screen, &json!({}));
-        assert!(matches!(checked.verdict, Verdict::NoAnswer(_)), "{:?}", checked.verdict);
+        assert!(matches!(checked.verdict, IncidentVerdict::NoAnswer(_)), "{:?}", checked.verdict);
     }
 
     #[test]

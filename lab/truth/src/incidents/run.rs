@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use wakepath_runner::ended;
 
-use super::check::{Checked, Expected, Verdict, check};
+use super::check::{Checked, Expected, IncidentVerdict, check};
 use super::script::{Incident, facts, with_facts};
 
 /// The longest time for a command, and until a program is ready.
@@ -34,7 +34,7 @@ pub struct Answer {
 /// Plants an incident in this folder, which is emptied, asks, and judges the answer.
 pub fn ask(wakepath: &Path, incident: &Incident, folder: &Path) -> Checked {
     let failed = |why: String| Checked {
-        verdict: Verdict::NoAnswer(why),
+        verdict: IncidentVerdict::NoAnswer(why),
         said: String::new(),
         planted: incident.size.clone(),
     };
@@ -42,7 +42,7 @@ pub fn ask(wakepath: &Path, incident: &Incident, folder: &Path) -> Checked {
         Ok(Ok(program)) => program,
         Ok(Err(missing)) => {
             return Checked {
-                verdict: Verdict::NotRun(format!("`{missing}` is not installed")),
+                verdict: IncidentVerdict::NotRun(format!("`{missing}` is not installed")),
                 ..failed(String::new())
             };
         }

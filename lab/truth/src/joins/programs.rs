@@ -27,7 +27,7 @@ impl Given {
 pub(super) struct Program {
     /// Its runtime's name.
     pub(super) name: &'static str,
-    pub(super) parts: &'static [Part],
+    pub(super) parts: &'static [RequestKind],
     /// The ways, the best first.
     pub(super) ways: &'static [Way],
     /// The command for a run into a folder, with its threads' contexts hidden or not.
@@ -35,7 +35,7 @@ pub(super) struct Program {
 }
 
 /// A kind of request, named by its operation.
-pub(super) struct Part {
+pub(super) struct RequestKind {
     pub(super) name: &'static str,
     /// The largest unknown share of its time by the best way.
     pub(super) max_unknown: f64,
@@ -64,8 +64,8 @@ fn not_fetched() -> Start {
     Start::Missing("packaging/plugins did not fetch its packages".to_owned())
 }
 
-const fn part(name: &'static str) -> Part {
-    Part { name, max_unknown: MAX_UNKNOWN }
+const fn part(name: &'static str) -> RequestKind {
+    RequestKind { name, max_unknown: MAX_UNKNOWN }
 }
 
 /// The largest unknown share of the time by the best way.
@@ -243,7 +243,7 @@ const GO: Program = Program {
     name: "Go",
     parts: &[
         part("goroutine"),
-        Part { name: "pool", max_unknown: MAX_UNKNOWN_OF_GO_POOL },
+        RequestKind { name: "pool", max_unknown: MAX_UNKNOWN_OF_GO_POOL },
         part("mutex"),
         part("busy"),
     ],

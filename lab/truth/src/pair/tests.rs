@@ -57,11 +57,11 @@ fn path(drawing: &str) -> Value {
     path
 }
 
-fn verdict(drawing: &str) -> (Verdict, Findings) {
+fn verdict(drawing: &str) -> (PathVerdict, Findings) {
     verdict_of(halves(), drawing)
 }
 
-fn verdict_of((client, server): (Value, Value), drawing: &str) -> (Verdict, Findings) {
+fn verdict_of((client, server): (Value, Value), drawing: &str) -> (PathVerdict, Findings) {
     let (mut findings, limits) = (Findings::default(), Limits::with_error(LIMIT));
     let verdict = compare_halves([&client, &server], &notes(), &path(drawing), limits, &mut findings);
     (verdict.unwrap(), findings)

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Answer, OfRequest, Segment, Truth};
+use super::{Answer, LoggedRequest, Segment, Truth};
 
 /// The largest error of a part, in percentage points of the request.
 pub const MAX_POINTS: f64 = 2.0;
 
 /// The blocking requests in an answer, compared with the log's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BlockersVerdict {
     /// The same requests, with the same sizes.
     Right,
     /// A blocking request in the log is missing from the answer, or has another size.
@@ -34,7 +34,7 @@ pub struct Judged {
     /// an answer.
     pub points: Option<f64>,
     /// The judgement on the blocking requests.
-    pub verdict: Verdict,
+    pub verdict: BlockersVerdict,
     /// The parts, by the log and by the answer, in percentage points, the largest difference first.
     pub parts: Vec<(String, f64, f64)>,
 }
@@ -44,11 +44,11 @@ pub fn judge(truth: &Truth, answers: &[Answer]) -> Vec<Judged> {
     let by_trace: HashMap<&str, &Answer> =
         answers.iter().map(|answer| (answer.request.trace_id.as_str(), answer)).collect();
     let one =
-        |request: &OfRequest| judge_one(truth, request, by_trace.get(request.trace_id.as_str()).copied());
+        |request: &LoggedRequest| judge_one(truth, request, by_trace.get(request.trace_id.as_str()).copied());
     truth.requests.iter().map(one).collect()
 }
 
-fn judge_one(truth: &Truth, request: &OfRequest, answer: Option<&Answer>) -> Judged {
+fn judge_one(truth: &Truth, request: &LoggedRequest, answer: Option<&Answer>) -> Judged {
     let judged = |points, verdict, parts| Judged {
         trace_id: request.trace_id.clone(),
         planted: request.planted.clone(),
@@ -57,7 +57,7 @@ fn judge_one(truth: &Truth, request: &OfRequest, answer: Option<&Answer>) -> Jud
         parts,
     };
     let Some(answer) = answer.filter(|answer| answer.no_path.is_none() && !answer.pieces.is_empty()) else {
-        return judged(None, Verdict::NoAnswer, Vec::new());
+        return judged(None, BlockersVerdict::NoAnswer, Vec::new());
     };
     let found = found(truth, answer, |_| true);
     let mut expected: BTreeMap<Key, i64> = BTreeMap::new();
@@ -118,9 +118,9 @@ fn judge_one(truth: &Truth, request: &OfRequest, answer: Option<&Answer>) -> Jud
     }
     parts.sort_by(|a, b| (b.1 - b.2).abs().total_cmp(&(a.1 - a.2).abs()));
     let verdict = match (wrong, missed) {
-        (true, _) => Verdict::Wrong { marked: !unmarked || is_doubtful(answer) },
-        (_, true) => Verdict::Missed,
-        _ => Verdict::Right,
+        (true, _) => BlockersVerdict::Wrong { marked: !unmarked || is_doubtful(answer) },
+        (_, true) => BlockersVerdict::Missed,
+        _ => BlockersVerdict::Right,
     };
     judged(Some(points), verdict, parts)
 }
@@ -165,13 +165,17 @@ mod tests {
 
     /// The judgement on a request of 1000 ns with two planted parts: 300 ns blocked by `b`, and 400 ns of a timer. Each piece of
     /// the answer has its kind, process, trace and length.
-    fn judged(pieces: &[(&str, u32, &str, i64)], more: Value) -> (Verdict, Option<u32>) {
+    fn judged(pieces: &[(&str, u32, &str, i64)], more: Value) -> (BlockersVerdict, Option<u32>) {
         let parts = json!([{"kind": "timer", "ns": 400}, {"kind": "blocked", "by": "b", "ns": 300}]);
         judged_by(parts, pieces, more)
     }
 
     /// The judgement with other planted parts. Request `w` writes to the disk.
-    fn judged_by(parts: Value, pieces: &[(&str, u32, &str, i64)], more: Value) -> (Verdict, Option<u32>) {
+    fn judged_by(
+        parts: Value,
+        pieces: &[(&str, u32, &str, i64)],
+        more: Value,
+    ) -> (BlockersVerdict, Option<u32>) {
         let truth = json!({"schema": "wakepath.requests-truth/1", "pids": [1, 2], "requests": [
             {"trace_id": "a", "planted": "lock", "window_ns": 1000, "parts": parts},
             {"trace_id": "w", "planted": "lock-disk", "window_ns": 1000, "parts": []},
@@ -206,16 +210,24 @@ mod tests {
     fn an_answer_is_right_where_each_planted_part_and_each_blocker_has_its_size() {
         let rest = ("running", 1, "a", 300);
         for (pieces, verdict, points) in [
-            (&[("timer", 1, "a", 400), ("timer", 2, "b", 300), rest][..], Verdict::Right, 0),
-            (&[("timer", 1, "a", 410), ("running", 2, "b", 290), rest], Verdict::Right, 1),
+            (&[("timer", 1, "a", 400), ("timer", 2, "b", 300), rest][..], BlockersVerdict::Right, 0),
+            (&[("timer", 1, "a", 410), ("running", 2, "b", 290), rest], BlockersVerdict::Right, 1),
             // Another size for the blocker; for the planted part alone.
-            (&[("timer", 1, "a", 400), ("timer", 2, "b", 250), rest], Verdict::Missed, 5),
-            (&[("timer", 1, "a", 350), ("timer", 2, "b", 300), rest], Verdict::Right, 5),
+            (&[("timer", 1, "a", 400), ("timer", 2, "b", 250), rest], BlockersVerdict::Missed, 5),
+            (&[("timer", 1, "a", 350), ("timer", 2, "b", 300), rest], BlockersVerdict::Right, 5),
             // The lock wait has no request.
-            (&[("timer", 1, "a", 400), ("lock", 1, "", 300), rest], Verdict::Missed, 30),
+            (&[("timer", 1, "a", 400), ("lock", 1, "", 300), rest], BlockersVerdict::Missed, 30),
             // Another blocker, and a little time for another blocker.
-            (&[("timer", 1, "a", 400), ("timer", 2, "c", 300), rest], Verdict::Wrong { marked: false }, 30),
-            (&[("timer", 1, "a", 400), ("timer", 2, "c", 15), ("timer", 2, "b", 285)], Verdict::Right, 2),
+            (
+                &[("timer", 1, "a", 400), ("timer", 2, "c", 300), rest],
+                BlockersVerdict::Wrong { marked: false },
+                30,
+            ),
+            (
+                &[("timer", 1, "a", 400), ("timer", 2, "c", 15), ("timer", 2, "b", 285)],
+                BlockersVerdict::Right,
+                2,
+            ),
         ] {
             assert_eq!(judged(pieces, json!({})), (verdict, Some(points)), "{pieces:?}");
         }
@@ -226,22 +238,24 @@ mod tests {
         let wrong = [("timer", 1, "a", 400), ("timer", 2, "c", 300)];
         for (severity, marked) in [("note", false), ("doubt", true), ("loss", true)] {
             let more = json!({"problems": [{"severity": severity}]});
-            assert_eq!(judged(&wrong, more).0, Verdict::Wrong { marked }, "{severity}");
+            assert_eq!(judged(&wrong, more).0, BlockersVerdict::Wrong { marked }, "{severity}");
         }
         // A mark counts only at the time charged to the wrong request.
         for (bases, marked) in [(["ambiguous", "measured"], false), (["measured", "ambiguous"], true)] {
             let segments = bases.map(|basis| json!({"kind": "timer", "pid": 1, "basis": basis}));
             let more = json!({"segments": segments});
-            assert_eq!(judged(&wrong, more).0, Verdict::Wrong { marked }, "{bases:?}");
+            assert_eq!(judged(&wrong, more).0, BlockersVerdict::Wrong { marked }, "{bases:?}");
         }
     }
 
     #[test]
     fn time_that_may_be_for_another_one_is_right_beside_the_rest() {
         let parts = json!([{"kind": "timer", "ns": 400}, {"kind": "possible", "by": "b", "ns": 100}]);
-        for (ns, verdict, points) in
-            [(100, Verdict::Right, 0), (120, Verdict::Right, 2), (130, Verdict::Wrong { marked: false }, 3)]
-        {
+        for (ns, verdict, points) in [
+            (100, BlockersVerdict::Right, 0),
+            (120, BlockersVerdict::Right, 2),
+            (130, BlockersVerdict::Wrong { marked: false }, 3),
+        ] {
             let pieces = [("timer", 1, "a", 400), ("timer", 2, "b", ns)];
             assert_eq!(judged_by(parts.clone(), &pieces, json!({})), (verdict, Some(points)), "{ns}");
         }
@@ -253,15 +267,27 @@ mod tests {
         let of_lock =
             json!([{"kind": "blocked", "by": "w", "ns": 400}, {"kind": "shared", "by": "b", "ns": 200}]);
         let asleep = json!([{"kind": "timer", "ns": 400}, {"kind": "shared", "by": "b", "ns": 200}]);
-        let wrong = Verdict::Wrong { marked: false };
+        let wrong = BlockersVerdict::Wrong { marked: false };
         for (parts, pieces, expected) in [
-            (&own, [("block_device", 1, "a", 200), ("block_device", 2, "b", 200)], (Verdict::Right, 0)),
-            (&of_lock, [("block_device", 1, "w", 200), ("block_device", 2, "b", 200)], (Verdict::Right, 0)),
+            (
+                &own,
+                [("block_device", 1, "a", 200), ("block_device", 2, "b", 200)],
+                (BlockersVerdict::Right, 0),
+            ),
+            (
+                &of_lock,
+                [("block_device", 1, "w", 200), ("block_device", 2, "b", 200)],
+                (BlockersVerdict::Right, 0),
+            ),
             // More time than they shared; time missing nowhere, or missing from no disk; and missing time without a request.
             (&own, [("block_device", 1, "a", 100), ("block_device", 2, "b", 300)], (wrong, 10)),
             (&own, [("block_device", 1, "a", 400), ("block_device", 2, "b", 200)], (wrong, 20)),
             (&asleep, [("timer", 1, "a", 200), ("block_device", 2, "b", 200)], (wrong, 20)),
-            (&own, [("block_device", 1, "a", 200), ("block_device", 2, "b", 100)], (Verdict::Right, 10)),
+            (
+                &own,
+                [("block_device", 1, "a", 200), ("block_device", 2, "b", 100)],
+                (BlockersVerdict::Right, 10),
+            ),
         ] {
             let (verdict, points) = expected;
             assert_eq!(judged_by(parts.clone(), &pieces, json!({})), (verdict, Some(points)), "{pieces:?}");
@@ -270,10 +296,10 @@ mod tests {
 
     #[test]
     fn a_request_without_a_path_has_no_answer() {
-        assert_eq!(judged(&[], json!({})), (Verdict::NoAnswer, None));
+        assert_eq!(judged(&[], json!({})), (BlockersVerdict::NoAnswer, None));
         assert_eq!(
             judged(&[("timer", 1, "a", 9)], json!({"no_path": "no_thread"})),
-            (Verdict::NoAnswer, None)
+            (BlockersVerdict::NoAnswer, None)
         );
     }
 }

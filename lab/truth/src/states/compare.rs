@@ -60,7 +60,7 @@ pub struct Said {
 
 /// The result for a thread id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ThreadVerdict {
     /// All times are the same, to the nanosecond.
     Same,
     /// They differ by no more than the unproved time. For the time before the thread's first event, the tracer's
@@ -87,20 +87,20 @@ pub struct Thread {
 
 impl Thread {
     /// Compares its times.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> ThreadVerdict {
         let Self { proved, said, .. } = self;
         let proved_times = [proved.running, proved.runnable, proved.blocked];
         let said_times = [said.running, said.runnable, said.blocked];
         if proved_times == said_times {
-            return Verdict::Same;
+            return ThreadVerdict::Same;
         }
         if *proved == Proved::default() && said.running == 0 && said.runnable == 0 {
-            return Verdict::OnlyListed;
+            return ThreadVerdict::OnlyListed;
         }
         let more = proved_times.iter().zip(said_times).map(|(&proved, said)| said.checked_sub(proved));
         match more.sum::<Option<u64>>() {
-            Some(more) if more + said.unknown <= proved.unproved => Verdict::Before,
-            _ => Verdict::Different,
+            Some(more) if more + said.unknown <= proved.unproved => ThreadVerdict::Before,
+            _ => ThreadVerdict::Different,
         }
     }
 }
@@ -137,10 +137,10 @@ pub fn row(name: &str, threads: &[Thread]) -> String {
     format!(
         "| {name} | {} | {} | {} | {} | {} | {:.3} s | {:.3} s | {:.3} s |",
         threads.len(),
-        count(Verdict::Same),
-        count(Verdict::Before),
-        count(Verdict::OnlyListed),
-        count(Verdict::Different),
+        count(ThreadVerdict::Same),
+        count(ThreadVerdict::Before),
+        count(ThreadVerdict::OnlyListed),
+        count(ThreadVerdict::Different),
         seconds(|proved| proved.running),
         seconds(|proved| proved.runnable),
         seconds(|proved| proved.blocked),
@@ -152,10 +152,10 @@ pub fn line(thread: &Thread) -> String {
     let Thread { tid, comm, proved, said } = thread;
     let comm = comm.escape_debug();
     let verdict = match thread.verdict() {
-        Verdict::Same => "the same",
-        Verdict::Before => "before its first event",
-        Verdict::OnlyListed => "only listed",
-        Verdict::Different => "DIFFERENT",
+        ThreadVerdict::Same => "the same",
+        ThreadVerdict::Before => "before its first event",
+        ThreadVerdict::OnlyListed => "only listed",
+        ThreadVerdict::Different => "DIFFERENT",
     };
     format!(
         "{tid:>6} {comm:<16} ran {} and {}, could run {} and {}, blocked {} and {}; {} unproved, {} unknown: {verdict}",
@@ -174,7 +174,7 @@ pub fn line(thread: &Thread) -> String {
 mod tests {
     use super::*;
 
-    fn verdict(proved: [u64; 4], said: [u64; 4]) -> Verdict {
+    fn verdict(proved: [u64; 4], said: [u64; 4]) -> ThreadVerdict {
         let [running, runnable, blocked, unproved] = proved;
         let proved = Proved { running, runnable, blocked, unproved };
         let [running, runnable, blocked, unknown] = said;
@@ -184,16 +184,16 @@ mod tests {
 
     #[test]
     fn times_may_differ_only_by_what_the_replay_does_not_know() {
-        assert_eq!(verdict([5, 6, 7, 8], [5, 6, 7, 8]), Verdict::Same);
-        assert_eq!(verdict([5, 6, 7, 8], [5, 6, 7, 9]), Verdict::Same);
-        assert_eq!(verdict([5, 6, 7, 8], [5, 6, 15, 0]), Verdict::Before);
-        assert_eq!(verdict([5, 6, 7, 8], [7, 9, 10, 0]), Verdict::Before);
-        assert_eq!(verdict([5, 6, 7, 8], [7, 9, 10, 1]), Verdict::Different);
-        assert_eq!(verdict([5, 6, 7, 8], [5, 6, 16, 0]), Verdict::Different);
-        assert_eq!(verdict([5, 6, 7, 8], [4, 7, 7, 0]), Verdict::Different);
-        assert_eq!(verdict([0, 0, 0, 0], [0, 0, 99, 0]), Verdict::OnlyListed);
-        assert_eq!(verdict([0, 0, 0, 0], [1, 0, 99, 0]), Verdict::Different);
-        assert_eq!(verdict([0, 0, 0, 0], [0, 1, 99, 0]), Verdict::Different);
-        assert_eq!(verdict([0, 0, 1, 0], [0, 0, 99, 0]), Verdict::Different);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 6, 7, 8]), ThreadVerdict::Same);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 6, 7, 9]), ThreadVerdict::Same);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 6, 15, 0]), ThreadVerdict::Before);
+        assert_eq!(verdict([5, 6, 7, 8], [7, 9, 10, 0]), ThreadVerdict::Before);
+        assert_eq!(verdict([5, 6, 7, 8], [7, 9, 10, 1]), ThreadVerdict::Different);
+        assert_eq!(verdict([5, 6, 7, 8], [5, 6, 16, 0]), ThreadVerdict::Different);
+        assert_eq!(verdict([5, 6, 7, 8], [4, 7, 7, 0]), ThreadVerdict::Different);
+        assert_eq!(verdict([0, 0, 0, 0], [0, 0, 99, 0]), ThreadVerdict::OnlyListed);
+        assert_eq!(verdict([0, 0, 0, 0], [1, 0, 99, 0]), ThreadVerdict::Different);
+        assert_eq!(verdict([0, 0, 0, 0], [0, 1, 99, 0]), ThreadVerdict::Different);
+        assert_eq!(verdict([0, 0, 1, 0], [0, 0, 99, 0]), ThreadVerdict::Different);
     }
 }

@@ -230,7 +230,7 @@ thread copy tid=20
 ";
 
 /// A recording with services' spans, each with its process number.
-fn of_services(drawing: &str, services: &[(&str, Option<u32>, Value)]) -> Made {
+fn recording_with_services(drawing: &str, services: &[(&str, Option<u32>, Value)]) -> Made {
     let made = made(drawing, &[]);
     let resources: Vec<_> = services
         .iter()
@@ -248,7 +248,7 @@ fn of_services(drawing: &str, services: &[(&str, Option<u32>, Value)]) -> Made {
 #[test]
 fn a_process_that_says_the_ids_of_another_ones_span_is_not_joined_where_the_service_names_its_process() {
     let tid = |pid| {
-        let made = of_services(TWINS, &[("shop", pid, span('a', "GET /cart", (50, 650)))]);
+        let made = recording_with_services(TWINS, &[("shop", pid, span('a', "GET /cart", (50, 650)))]);
         let out = run(&made, &["--request", "aaaa", "--json"]);
         let document: Value = serde_json::from_str(&out).expect("JSON");
         assert_eq!(document["request"]["join"], "context");
@@ -264,7 +264,7 @@ fn a_process_that_says_the_ids_of_another_ones_span_is_not_joined_where_the_serv
 #[test]
 fn equal_ids_of_two_services_are_two_requests_each_with_its_own_thread() {
     let [one, other] = ["GET /cart", "GET /copy"].map(|name| span('a', name, (50, 650)));
-    let made = of_services(TWINS, &[("shop", Some(10), one), ("bank", Some(20), other)]);
+    let made = recording_with_services(TWINS, &[("shop", Some(10), one), ("bank", Some(20), other)]);
     for (service, tid) in [("shop", 10), ("bank", 20)] {
         let out = run(&made, &["--service", service, "--slowest", "1", "--json"]);
         let document: Value = serde_json::from_str(&out).expect("JSON");
@@ -281,7 +281,7 @@ fn a_number_of_a_thread_that_belongs_to_another_process_is_not_taken() {
     for (pid, is_joined) in [(None, true), (Some(20), true), (Some(10), false), (Some(1), false)] {
         let mut named = span('c', "GET /cart", (50, 650));
         named["attributes"] = json!([{"key": "wakepath.tid", "value": {"intValue": 20}}]);
-        let made = of_services(TWINS, &[("shop", pid, named)]);
+        let made = recording_with_services(TWINS, &[("shop", pid, named)]);
         let out = run(&made, &["--request", "cccc", "--json"]);
         let document: Value = serde_json::from_str(&out).expect("JSON");
         let segments = document["segments"].as_array().map_or(0, Vec::len);

@@ -73,7 +73,7 @@ fn service(spans: &ResourceSpans) -> String {
 }
 
 /// A service's spans.
-fn of_service(documents: &[TracesData], name: &str) -> Vec<Span> {
+fn service_spans(documents: &[TracesData], name: &str) -> Vec<Span> {
     let all = documents.iter().flat_map(|document| &document.resource_spans);
     let of_service = all.filter(|spans| service(spans) == name);
     of_service.flat_map(|spans| &spans.scope_spans).flat_map(|scope| &scope.spans).cloned().collect()
@@ -124,7 +124,7 @@ fn explanation(spans: &[Span], request: char, (from, to): (u64, u64)) -> (Span, 
 fn a_request_has_its_path_as_spans_below_it_that_name_the_requests_which_blocked_it() {
     let made = locks();
     let documents = exported(&made, &["--request", "aaaa"]);
-    let (whole, parts) = explanation(&of_service(&documents, "wakepath"), 'a', (50, 650));
+    let (whole, parts) = explanation(&service_spans(&documents, "wakepath"), 'a', (50, 650));
     let said = attributes(&whole);
     assert_eq!(
         said["wakepath.cause"],
@@ -181,7 +181,7 @@ fn a_thread_that_goes_from_one_request_to_the_next_makes_two_parts() {
         ],
     );
     let documents = exported(&made, &["--request", "aaaa"]);
-    let (_, parts) = explanation(&of_service(&documents, "wakepath"), 'a', (50, 650));
+    let (_, parts) = explanation(&service_spans(&documents, "wakepath"), 'a', (50, 650));
     let of_stock: Vec<_> = parts
         .iter()
         .filter(|part| attributes(part).get("wakepath.thread").is_some_and(|name| name == "stock (11)"))
@@ -210,7 +210,7 @@ fn the_file_has_the_trace_and_the_slow_span_has_its_cause() {
     let mut keys: Vec<_> = resource.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
     keys.sort_unstable();
     assert_eq!(keys, ["host.name", "process.pid", "service.instance.id", "service.name"]);
-    let spans = of_service(&documents, "shop");
+    let spans = service_spans(&documents, "shop");
     let mut names: Vec<_> = spans.iter().map(|span| (span.name.as_str(), attributes(span))).collect();
     names.sort_by_key(|(name, _)| *name);
     let [(cart, slow), (select, part)] = names.try_into().expect("the spans of the trace alone");
@@ -243,8 +243,10 @@ fn a_second_export_is_the_same() {
     let first = exported(&made, &["--slowest", "9"]);
     assert_eq!(exported(&made, &["--slowest", "9"]), first);
     let ids = |documents: &[TracesData]| {
-        let mut ids: Vec<_> =
-            of_service(documents, "wakepath").into_iter().map(|span| (span.trace_id, span.span_id)).collect();
+        let mut ids: Vec<_> = service_spans(documents, "wakepath")
+            .into_iter()
+            .map(|span| (span.trace_id, span.span_id))
+            .collect();
         ids.sort();
         ids
     };
@@ -274,9 +276,9 @@ fn a_backend_gets_the_spans_that_explain_and_no_others() {
     assert_eq!((code, err.as_str()), (0, ""));
     running.stop();
     let sent = std::mem::take(&mut *received.lock().expect("no panic"));
-    assert_eq!(of_service(&sent, "shop"), []);
-    let sent = of_service(&sent, "wakepath");
-    let of_file = of_service(&exported(&made, &["--slowest", "2"]), "wakepath");
+    assert_eq!(service_spans(&sent, "shop"), []);
+    let sent = service_spans(&sent, "wakepath");
+    let of_file = service_spans(&exported(&made, &["--slowest", "2"]), "wakepath");
     let ids = |spans: &[Span]| -> Vec<_> { spans.iter().map(|span| span.span_id.clone()).collect() };
     assert_eq!(ids(&sent), ids(&of_file));
     explanation(&sent, 'a', (50, 650));
@@ -403,7 +405,7 @@ fn a_path_of_many_segments_has_few_spans_and_its_long_ones_are_among_them() {
     let made = made(&trace, &[]);
     write_spans(&made, &[span('a', "GET /cart", (0, end), 10)]);
     let documents = exported(&made, &["--slowest", "1"]);
-    let (whole, parts) = explanation(&of_service(&documents, "wakepath"), 'a', (0, end));
+    let (whole, parts) = explanation(&service_spans(&documents, "wakepath"), 'a', (0, end));
     assert!((100..=201).contains(&parts.len()), "{}", parts.len());
     let pieces: u64 = parts
         .iter()

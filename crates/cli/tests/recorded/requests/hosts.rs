@@ -107,7 +107,7 @@ fn span(ids: [char; 3], name: &str, (from, to): (u64, u64), tid: Option<u32>) ->
 }
 
 /// A service's spans on a host.
-fn of_host(service: &str, host: &str, spans: &[Value]) -> Value {
+fn resource_spans(service: &str, host: &str, spans: &[Value]) -> Value {
     let attributes = json!([
         {"key": "service.name", "value": {"stringValue": service}},
         {"key": "host.name", "value": {"stringValue": host}},
@@ -132,12 +132,12 @@ fn spans(host: &str, tid: Option<u32>) -> Vec<Value> {
     let [_, begun, answered, _] = times(ROUND);
     let wall = |at| servers_wall(at);
     vec![
-        of_host(
+        resource_spans(
             "web",
             "web3",
             &[span(['a', 'a', '-'], "GET /cart", (REALTIME + from, REALTIME + to), Some(10))],
         ),
-        of_host(
+        resource_spans(
             "db",
             host,
             &[

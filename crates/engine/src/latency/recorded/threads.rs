@@ -101,7 +101,7 @@ pub(super) fn select(
                 let population = Population::Command(command.words.clone());
                 Ok(with_descendants(recorded, &[command.tgid], population))
             }
-            (None, Some(cgroup)) => of_subject(recorded, query, Subject::Cgroup(cgroup.clone())),
+            (None, Some(cgroup)) => subject_threads(recorded, query, Subject::Cgroup(cgroup.clone())),
             (None, None) if session.targets.is_empty() => all(),
             (None, None) => {
                 let processes: Vec<_> = session.targets.iter().copied().collect();
@@ -111,7 +111,7 @@ pub(super) fn select(
         ThreadFilter::Recorded | ThreadFilter::All => {
             Ok(selected(recorded, |_, thread| host.is_none_or(|host| thread.tid().host() == host)))
         }
-        ThreadFilter::Subject(subject) => of_subject(recorded, query, subject.clone()),
+        ThreadFilter::Subject(subject) => subject_threads(recorded, query, subject.clone()),
     }
 }
 
@@ -122,7 +122,7 @@ fn selected(recorded: &Recorded, is_meant: impl Fn(ThreadIndex, &Thread) -> bool
     SelectedThreads { population, threads: Some(threads) }
 }
 
-fn of_subject(
+fn subject_threads(
     recorded: &Recorded,
     query: &RecordedQuery,
     subject: Subject,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use wakepath_collect::{MAX_DRILL_SAMPLES, Signals};
-use wakepath_drilldown::{Cause, MeasuredNode, NodeId, RootCause, SiteKind};
+use wakepath_drilldown::{MeasuredNode, NodeCause, NodeId, RootCause, SiteKind};
 use wakepath_engine::drill::{Sampled, SampledPlace, is_wait};
 use wakepath_symbols::{Found, Symbols};
 
@@ -139,7 +139,7 @@ impl Driver<'_> {
 
 /// Whether a path's cause is its last function's CPU time.
 fn computes(path: &RootCause) -> bool {
-    let itself = matches!(path.cause, None | Some(Cause::Itself | Cause::Loop { .. }));
+    let itself = matches!(path.cause, None | Some(NodeCause::Itself | NodeCause::Loop { .. }));
     itself && path.ns > 0 && !is_wait(path)
 }
 

@@ -13,7 +13,7 @@ use super::{Cursor, ReadFault};
 const NEAR: u16 = 4096;
 
 /// An examination's result.
-pub(super) enum Verdict {
+pub(super) enum RecordVerdict {
     Good(Header, usize),
     /// The reason, and the bytes to leave out.
     Damaged(ReadFault, usize),
@@ -23,12 +23,12 @@ pub(super) enum Verdict {
 
 impl<S: Source> Cursor<S> {
     /// Examines the next record.
-    pub(super) fn examine(&mut self) -> Verdict {
+    pub(super) fn examine(&mut self) -> RecordVerdict {
         let bytes = self.window.bytes();
         let (header, length) = match self.check(0, self.last) {
             Ok(found) => found,
             Err(ReadFault::Record(DecodeError::Short { .. })) if self.packet.is_some_and(|p| p.is_cut()) => {
-                return Verdict::CutOff;
+                return RecordVerdict::CutOff;
             }
             Err(ReadFault::TooLate { .. }) if self.is_end_wrong() => {
                 let offset = self.packet.map_or(self.window.offset(), |packet| packet.offset);
@@ -38,7 +38,7 @@ impl<S: Source> Cursor<S> {
             }
             Err(why) => {
                 let to = self.resume(8, self.last).unwrap_or(bytes.len());
-                return Verdict::Damaged(why, to);
+                return RecordVerdict::Damaged(why, to);
             }
         };
         let wanted = self.buffer.counts().then_some(header.seq.wrapping_add(1));
@@ -48,9 +48,9 @@ impl<S: Source> Cursor<S> {
             let inside = if swallowed { self.resume_before(length, self.least, header.stamp) } else { None };
             return match inside {
                 Some(to) if self.sequence_number(to) == wanted => {
-                    Verdict::Damaged(ReadFault::RecordInside, to)
+                    RecordVerdict::Damaged(ReadFault::RecordInside, to)
                 }
-                _ => Verdict::Good(header, length),
+                _ => RecordVerdict::Good(header, length),
             };
         };
         // This record and the next disagree: which is damaged?
@@ -59,23 +59,23 @@ impl<S: Source> Cursor<S> {
         }
         let rest = self.window.left() - length as u64;
         match self.resume(self.least, header.stamp) {
-            Some(to) if to < length => Verdict::Damaged(ReadFault::RecordInside, to),
+            Some(to) if to < length => RecordVerdict::Damaged(ReadFault::RecordInside, to),
             // No record fits in between, or none is missing: this record should be longer.
             Some(to)
                 if to < length + self.least || (wanted.is_some() && self.sequence_number(to) == wanted) =>
             {
-                Verdict::Damaged(ReadFault::RecordEnd(Box::new(why)), to)
+                RecordVerdict::Damaged(ReadFault::RecordEnd(Box::new(why)), to)
             }
             None if rest < self.least as u64 || self.is_last() => {
-                Verdict::Damaged(ReadFault::RecordEnd(Box::new(why)), usize::MAX)
+                RecordVerdict::Damaged(ReadFault::RecordEnd(Box::new(why)), usize::MAX)
             }
-            _ => Verdict::Good(header, length),
+            _ => RecordVerdict::Good(header, length),
         }
     }
 
     /// Decides which of two records with swapped stamps is wrong: by the record behind them, or by the packet's end.
     /// If neither decides, both are left out.
-    fn blame(&self, this: Header, length: usize, next: Header, next_length: usize) -> Verdict {
+    fn blame(&self, this: Header, length: usize, next: Header, next_length: usize) -> RecordVerdict {
         let why = ReadFault::StampsSwapped { first: this.stamp, second: next.stamp };
         let is_end = self.window.left() == (length + next_length) as u64;
         let is_this_right = is_end && this.stamp == self.latest;
@@ -84,9 +84,9 @@ impl<S: Source> Cursor<S> {
             fits_this => fits_this.is_err(),
         };
         match (is_this_right, is_next_right) {
-            (true, _) => Verdict::Good(this, length),
-            (false, true) => Verdict::Damaged(why, length),
-            (false, false) => Verdict::Damaged(why, length + next_length),
+            (true, _) => RecordVerdict::Good(this, length),
+            (false, true) => RecordVerdict::Damaged(why, length),
+            (false, false) => RecordVerdict::Damaged(why, length + next_length),
         }
     }
 

@@ -113,8 +113,8 @@ impl<'a> Documents<'a> {
             basis: wording::basis_word(segment.basis),
             rule: wording::rule_word(segment.basis),
             error_ns: self.0.recorded.clock_error(segment.thread, segment.from, segment.to),
-            stack: stack(self.0.stacks.of_segment(number)),
-            stack_proved: proved(self.0.stacks.of_segment(number)),
+            stack: stack(self.0.stacks.segment_stack(number)),
+            stack_proved: proved(self.0.stacks.segment_stack(number)),
         }
     }
 
@@ -136,10 +136,10 @@ impl<'a> Documents<'a> {
             goes_on: wait.goes_on,
             basis: wording::basis_word(wait.basis),
             rule: wording::rule_word(wait.basis),
-            stack: stack(self.0.stacks.of_wait(WaitId(id as u32))),
-            stack_proved: proved(self.0.stacks.of_wait(WaitId(id as u32))),
-            waker_stack: stack(self.0.stacks.of_waker(WaitId(id as u32))),
-            waker_stack_proved: proved(self.0.stacks.of_waker(WaitId(id as u32))),
+            stack: stack(self.0.stacks.wait_stack(WaitId(id as u32))),
+            stack_proved: proved(self.0.stacks.wait_stack(WaitId(id as u32))),
+            waker_stack: stack(self.0.stacks.waker_stack(WaitId(id as u32))),
+            waker_stack_proved: proved(self.0.stacks.waker_stack(WaitId(id as u32))),
         }
     }
 

@@ -28,17 +28,17 @@ mod tests {
     use crate::sample::{self, group, histogram};
 
     /// Latency counts by each bucket's smallest latency, ns.
-    fn of_buckets(counts: &[(usize, u64)]) -> Vec<(u64, u64)> {
+    fn counts_by_latency(counts: &[(usize, u64)]) -> Vec<(u64, u64)> {
         counts.iter().map(|&(bucket, count)| (1 << bucket, count)).collect()
     }
 
     /// A slice with a length of 2.5 s, from `from` ms on.
     fn slice(from: u64, counts: &[(usize, u64)]) -> TimeSlice {
-        sample::slice(from * 1_000_000, (from + 2500) * 1_000_000, &of_buckets(counts))
+        sample::slice(from * 1_000_000, (from + 2500) * 1_000_000, &counts_by_latency(counts))
     }
 
     fn distribution(target: &str, source: LatencySource, counts: &[(usize, u64)]) -> Distribution {
-        Distribution::new(target.to_owned(), source, histogram(&of_buckets(counts)))
+        Distribution::new(target.to_owned(), source, histogram(&counts_by_latency(counts)))
     }
 
     fn check(targets: Vec<Distribution>, layout: Layout, expected: &Expect) {
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn each_group_is_a_row_and_many_small_ones_are_taken_together() {
         let mut read = distribution("syscall:read", LatencySource::Calls, &[(9, 1210), (12, 4)]);
-        let group = |key, counts: &[(usize, u64)]| group(key, &of_buckets(counts));
+        let group = |key, counts: &[(usize, u64)]| group(key, &counts_by_latency(counts));
         let thread = |tid, pid, comm: &[u8]| GroupKey::Thread {
             tid,
             pid: Some(pid),

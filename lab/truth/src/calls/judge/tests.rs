@@ -311,11 +311,11 @@ fn causes_need_a_peak_of_their_own_where_an_empty_bucket_lies_between() {
     let long = |cause: &str, ns: u64| logged(0, ns, cause, 0, 0);
     // The lengths of a timer's calls, a peer's twenty calls, and a call without a cause.
     for (timer, peer, none, expected) in [
-        (1 << 20, 1 << 22, 1 << 10, &[Cause::None, Cause::Timer, Cause::Peer][..]),
-        (1 << 20, 1 << 21, 1 << 10, &[Cause::None]),
-        (1 << 20, 1 << 20, 1 << 10, &[Cause::None]),
+        (1 << 20, 1 << 22, 1 << 10, &[CallCause::None, CallCause::Timer, CallCause::Peer][..]),
+        (1 << 20, 1 << 21, 1 << 10, &[CallCause::None]),
+        (1 << 20, 1 << 20, 1 << 10, &[CallCause::None]),
         (1 << 20, 1 << 22, 1 << 21, &[]),
-        (1 << 20, 1 << 23, 1 << 22, &[Cause::Timer]),
+        (1 << 20, 1 << 23, 1 << 22, &[CallCause::Timer]),
     ] {
         let mut calls = vec![long("timer", timer), long("timer", timer), long("none", none)];
         calls.extend((0..20).map(|_| long("peer", peer)));
@@ -324,7 +324,7 @@ fn causes_need_a_peak_of_their_own_where_an_empty_bucket_lies_between() {
     // A stray call between them is a twentieth of the peer's calls, and more than a twentieth of the timer's.
     let mut calls = vec![long("timer", 1 << 20), long("timer", 1 << 20), long("peer", 1 << 21)];
     calls.extend((0..20).map(|_| long("peer", 1 << 22)));
-    assert_eq!(separate_causes(&log_of(&calls)), [Cause::Peer]);
+    assert_eq!(separate_causes(&log_of(&calls)), [CallCause::Peer]);
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn the_cost_of_probes_in_calls_without_a_cause_counts_as_running() {
 fn the_type_of_a_cause_decides_and_its_words_do_not() {
     for (kind, what, is_timer) in [("timer", "a new wording", true), ("lock", TIMER, false)] {
         let cause = CauseName { kind: kind.to_owned(), what: what.to_owned() };
-        assert_eq!(Cause::Timer.is_named(&cause), is_timer, "{kind}: {what}");
+        assert_eq!(CallCause::Timer.is_named(&cause), is_timer, "{kind}: {what}");
     }
 }
 
@@ -359,13 +359,13 @@ fn a_neighbour_between_a_probe_and_the_servers_own_stamp_is_in_the_log_too() {
         tid: 7,
         from_ns: 1_000_000,
         to_ns: 1_030_000,
-        cause: Cause::None,
+        cause: CallCause::None,
         planted_ns: 0,
         cpu_ns: 20_000,
         runnable_ns: 10_000,
     };
     let neighbours = |window: u64| {
-        let share = super::logged(&[(&call, window)])[&Cause::Neighbour];
+        let share = super::logged(&[(&call, window)])[&CallCause::Neighbour];
         (share * window as f64).round()
     };
     assert_eq!(neighbours(30_000), 10_000.0);

@@ -49,8 +49,8 @@ impl SystemCall {
 
 impl Program {
     /// The program for a seed, with a culprit in the kernel: the same each time.
-    pub fn of_seed_in_kernel(seed: u64) -> Self {
-        let mut program = Self::of_seed(seed, Language::C);
+    pub fn from_seed_in_kernel(seed: u64) -> Self {
+        let mut program = Self::from_seed(seed, Language::C);
         program.system_call = Some(Random(!seed).of(&SystemCall::ALL));
         // One thread at a time waits for the lock, the byte or the inode.
         program.threads = 1;

@@ -45,12 +45,12 @@ pub struct EndersRequest {
 
 /// The goroutines behind calls; empty without recorded goroutine steps.
 #[derive(Default)]
-pub(super) struct OfCalls<'t> {
+pub(super) struct CallGoroutines<'t> {
     pub(super) all: Goroutines,
     work: Option<(&'t Traced, Work<GoroutineIndex, Reference>)>,
 }
 
-impl<'t> OfCalls<'t> {
+impl<'t> CallGoroutines<'t> {
     /// The goroutines in a recording. Without a time of day, spans have no place in it.
     pub(super) fn new(recorded: &Recorded, traced: Option<&'t Traced>) -> Self {
         if recorded.survey.goroutines.is_empty() {
@@ -76,7 +76,7 @@ impl<'t> OfCalls<'t> {
     fn request(&self, goroutine: GoroutineIndex, at: Stamp<Reference>) -> Option<RequestIndex> {
         let (traced, work) = self.work.as_ref()?;
         let (_, _, span) = work.between(&goroutine, at.minus(1), at).pop()?;
-        Some(traced.requests.of_span(span?))
+        Some(traced.requests.containing(span?))
     }
 
     /// The time in which goroutines did not run, by the goroutine that ended it.
