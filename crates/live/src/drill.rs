@@ -46,7 +46,7 @@ pub struct DrillQuery {
     pub peak: Option<usize>,
     /// The decisions' parameters.
     pub parameters: Parameters,
-    /// The time limit of the search.
+    /// The search's time limit.
     pub duration: Duration,
     /// The allowed probes on functions.
     pub allowed: AllowedProbes,
@@ -58,20 +58,20 @@ pub struct DrillQuery {
     pub resume: Option<SavedSearch>,
 }
 
-/// Progress of a drill-down, to be shown.
+/// A drill-down's progress, to be shown.
 #[derive(Debug, Clone)]
 pub enum DrillProgress {
-    /// The number of f0's calls so far.
+    /// The f0 calls so far.
     Counted(u64),
     /// The peak is chosen.
     Peak(Peak),
     /// Calls are measured.
     Measuring {
-        /// The number of their call sites.
+        /// Their call sites.
         sites: usize,
         /// The paths from f0 to the calling functions.
         of: Vec<Vec<String>>,
-        /// The number of f0's calls within the peak since the last decision, and the number for the next; `None` in
+        /// The f0 calls within the peak since the last decision, and the calls for the next; `None` in
         /// manual mode.
         calls: Option<(u64, u64)>,
     },
@@ -87,19 +87,19 @@ pub enum DrillProgress {
     },
     /// Indirect calls are watched: the kernel single-steps each.
     Watching {
-        /// The number of their call sites.
+        /// Their call sites.
         sites: usize,
     },
 }
 
-/// A drill-down that has ended.
+/// An ended drill-down.
 #[derive(Debug, Clone)]
 pub struct Searched {
     /// The answer.
     pub drilled: Drilled,
     /// The search, to resume later; `None` where a file with a function of the search names no build.
     pub save: Option<SavedSearch>,
-    /// The command that was started.
+    /// The started command.
     pub command: CommandEnd,
 }
 
@@ -280,7 +280,7 @@ struct Begun<'obj> {
     notes: Vec<String>,
 }
 
-/// Begins a search below a function of machine code.
+/// Begins a search below a machine-code function.
 fn begin<'obj>(
     query: &DrillQuery,
     (pid, command): (u32, Option<Running>),
@@ -350,7 +350,7 @@ fn f0_of(query: &DrillQuery, pid: u32, code: &mut ProcessCode) -> Result<Process
     }
 }
 
-/// The only function in a program that a target names.
+/// The target's only function in a program.
 fn one_function(target: &str, pid: u32, allowed: AllowedProbes) -> Result<Function, DrillError> {
     if !matches!(Target::parse(target), Ok(Target::Function)) || !target.contains(':') {
         return Err(DrillError::NotAFunction(target.to_owned()));

@@ -31,7 +31,7 @@ pub struct FlightRequest {
     pub rest: Duration,
     /// The memory for records and spans, bytes; spans may take an eighth.
     pub memory: usize,
-    /// The maximum number of kept recordings; the oldest go.
+    /// The most kept recordings; the oldest go.
     pub recordings: usize,
     /// The time after which an open span triggers, if a thread still works for it by its context in memory.
     pub longest_open: Option<Duration>,
@@ -50,7 +50,7 @@ impl fmt::Debug for FlightRequest {
     }
 }
 
-/// The error of a flight recorder that is not begun: a kept recording could lack room, just when it is needed.
+/// A flight recorder's error before it begins: a kept recording could lack room, just when it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a kept recording may take {needs} bytes with {memory} bytes of memory, and all of them together may take {most} bytes"
@@ -60,7 +60,7 @@ pub struct NoRoomToKeep {
     pub needs: u64,
     /// The memory for records and spans, bytes.
     pub memory: u64,
-    /// The maximum size of all kept recordings, bytes.
+    /// The kept recordings' maximum size together, bytes.
     pub most: u64,
 }
 
@@ -116,7 +116,7 @@ const PART_FOR_SPANS: usize = 8;
 /// A fifth of a kept recording may come on top of the memory's bytes: the smallest recording's packets are larger on disk by a fifth, and
 /// records arrive until it is written.
 const PART_OF_DISK: u64 = 5;
-/// The maximum number of causes that wait for the recorder: while it writes, only the first causes matter.
+/// The most causes waiting for the recorder: while it writes, only the first causes matter.
 const MAX_WAITING_CAUSES: usize = 16;
 /// Extra time in the window: records are held back until no earlier record can come, and the window moves in steps.
 const SLACK: Duration = Duration::from_millis(500);
@@ -129,7 +129,7 @@ pub(crate) struct Flight {
     spans: Option<Arc<Mutex<FlightSpans>>>,
 }
 
-/// The end of a flight recorder that takes spans in.
+/// A flight recorder's receiving end for spans.
 #[derive(Debug)]
 pub(crate) struct SpanEnd {
     slow: SlowSpans,
@@ -138,7 +138,7 @@ pub(crate) struct SpanEnd {
 }
 
 impl SpanEnd {
-    /// Takes a message with spans that arrived now.
+    /// Takes a message with spans, which arrived now.
     pub(crate) fn take(&mut self, message: &[u8], now: ClockReading) {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner).push(now.monotonic_ns, message);
         if let Some(slow) = self.slow.in_message(message) {
@@ -196,7 +196,7 @@ impl Flight {
     }
 }
 
-/// The error of a trigger.
+/// A trigger's error.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum TriggerError {

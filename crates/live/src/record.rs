@@ -37,7 +37,7 @@ pub struct Request {
     pub options: Options,
     /// The recording's maximum size, bytes.
     pub most_bytes: u64,
-    /// The limit of free disk space at which recording stops, percent.
+    /// Recording stops below this share of free disk space, percent.
     pub least_free_percent: u8,
     /// Extra attributes to keep besides the built-in list, from spans and from threads' contexts.
     pub attributes: Vec<String>,
@@ -87,7 +87,7 @@ impl Made {
     }
 }
 
-/// The error of a recording that was not made.
+/// Why a recording was not made.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum RecordError {
@@ -110,7 +110,7 @@ pub fn find_go(request: &Request) -> GoFound {
     wakepath_collect::find_go(&request.options, request.cgroup.clone().map(is_asked))
 }
 
-/// The Go programs that were found, as data for an answer.
+/// The found Go programs, as data for an answer.
 pub fn go_programs(found: &GoFound) -> GoPrograms {
     GoPrograms {
         probed: found.probed().map(PathBuf::from).collect(),

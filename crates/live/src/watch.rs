@@ -27,7 +27,7 @@ use crate::latency::{
 
 pub use kept::{Kept, KeptChanges};
 
-/// Drill-downs take at most a twentieth of the time: their probes make calls slower.
+/// Drill-downs take at most a twentieth of the watch: their probes make calls slower.
 pub const MIN_DRILL_PAUSES: u32 = 20;
 
 /// The minimum time for a drill-down to find anything.
@@ -40,7 +40,7 @@ pub struct WatchQuery {
     pub live: LiveQuery,
     /// The slice length.
     pub every: Duration,
-    /// The maximum time of a drill-down after a change; `None`: no drill-down.
+    /// A drill-down's maximum time after a change; `None`: no drill-down.
     pub drill_for: Option<Duration>,
 }
 
@@ -174,7 +174,7 @@ impl TargetState {
 /// The time limits for drill-downs.
 struct DrillBudget {
     time: Duration,
-    /// The start of the last drill-down.
+    /// The last drill-down's start.
     last: Option<Duration>,
 }
 
@@ -190,7 +190,7 @@ struct Watching<'a, 'n> {
     host: &'a Host,
     states: Vec<TargetState>,
     unit: Unit,
-    /// The time of the last reading.
+    /// The last reading's time.
     until: Duration,
     /// The wall clock's time when counting began.
     origin_realtime_ns: Option<u64>,
@@ -336,7 +336,7 @@ mod tests {
         }
     }
 
-    /// 6000 more calls, in this bucket and a slice of 10 s.
+    /// 6000 more calls, in this bucket and a 10 s slice.
     fn slice_of(buckets: &mut [u64; 64], sum: &mut u64, bucket: usize, at: u64) -> Reading {
         buckets[bucket] += 6000;
         *sum += 6000 << bucket;
@@ -422,7 +422,7 @@ mod tests {
             (0..calls).for_each(|_| histogram.add(1024));
             Stretch::new(seconds(from), seconds(to), histogram)
         };
-        // 6000 calls in each of two slices of 10 s: 600 a second.
+        // 6000 calls in each of two 10 s slices: 600 a second.
         let stop = Stop { since: seconds(50), expected: 6000.0, open: 4 };
         assert_eq!(said, [(10, Notice::Usual(piece(0, 10, 6000))), (60, Notice::Stopped(stop))]);
         assert_eq!((summary.since, summary.counted), (seconds(0), seconds(30)));

@@ -1,4 +1,4 @@
-//! Carries out the effects that a drill-down's state machine asks for, and hands it the measured calls.
+//! Carries out the effects for a drill-down's state machine, and hands it the measured calls.
 
 mod drift;
 mod functions;
@@ -43,11 +43,11 @@ use crate::latency::AllowedProbes;
 const COUNT_FOR: Duration = Duration::from_secs(10);
 /// The polling interval for the counts.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// The interval between checks that the process still has the code, while no calls come.
+/// The interval between checks for unloaded code, while no calls come.
 const LOOK_AT_CODE: Duration = Duration::from_secs(1);
-/// Probes on a callee are removed above this part of a call of f0: an eighth of its time.
+/// Probes on a callee are removed if they take more than this part of an f0 call: an eighth of its time.
 const TOO_DEAR: u64 = 8;
-/// Fewer calls in a call of f0 are no loop: if their probes matter, the votes are in doubt.
+/// Fewer calls in an f0 call are no loop: if their probes matter, the votes are in doubt.
 const MANY_CALLS: u64 = 16;
 
 /// The effects' executor, and its state.
@@ -56,22 +56,22 @@ pub(super) struct Driver<'obj> {
     drill: Drill<'obj>,
     code: ProcessCode,
     allowed: AllowedProbes,
-    /// The number of calls within the peak for a decision.
+    /// The calls within the peak for a decision.
     wanted: u64,
     functions: FunctionTable,
-    /// The stubs in the process that measure calls, where allowed.
+    /// The process's stubs, which measure calls, where allowed.
     stubs: Option<StubsOfSearch>,
     /// The probed places in the kernel's code.
     kernel: KernelOfSearch,
     /// Set if f0 is a Python function.
     python: Option<(PythonOfSearch, Python)>,
-    /// The numbers of the functions with probes.
+    /// The probed functions' numbers.
     probed: BTreeSet<u32>,
-    /// The numbers of the indirect calls that searches for other peaks watched are below this one.
+    /// Below this number: the indirect calls watched in earlier peaks' searches.
     watched_before: u32,
     /// The counts before any probes below f0.
     counted: Option<DrillCounts>,
-    /// The search for the peak that is explained now.
+    /// The current peak's search.
     search: PeakSearch,
     /// A probed call's extra time, by kind of probe; `None` where it could not be measured.
     costs: HashMap<Kind, Option<Calibration>>,
@@ -83,7 +83,7 @@ fn symbols() -> Symbols {
     Symbols::new(Boot::This { began_ns: None }, Kept::default())
 }
 
-/// The properties that determine a probe's cost: the instruction at the entry, whether each return instruction has a
+/// A probe's properties with an effect on its cost: the instruction at the entry, whether each return instruction has a
 /// probe, and whether they are in the kernel's code.
 type Kind = (ProbeMethod, bool, bool);
 
@@ -148,7 +148,7 @@ impl<'obj> Driver<'obj> {
         self.search.nodes.get(&node)?.function
     }
 
-    /// The callees with too many calls to be measured: the caller's node, theirs, and the number of calls.
+    /// The callees with too many calls to be measured: the caller's node, theirs, and the call count.
     pub fn frequent(&self) -> Vec<(NodeId, NodeId, u64)> {
         self.search.frequent.clone()
     }
@@ -188,7 +188,7 @@ impl<'obj> Driver<'obj> {
         }
     }
 
-    /// The source line of the call to a node's function.
+    /// The source line with the call to a node's function.
     fn line(&self, node: NodeId, symbols: &mut Symbols) -> Option<(String, u32)> {
         let called = self.search.nodes.get(&node)?;
         let caller = self.search.nodes.get(&called.parent?)?.function?;
@@ -256,12 +256,12 @@ impl<'obj> Driver<'obj> {
         }
     }
 
-    /// The reason that no call of f0 matched the query.
+    /// The reason why no f0 call matched the query.
     fn not_in_question(&self, query: &DrillQuery, elapsed: Duration) -> Option<DrillError> {
         self.no_phase(query, elapsed).or_else(|| self.no_request(query, elapsed))
     }
 
-    /// The reason that no call of f0 was seen from its beginning to its end.
+    /// The reason why no f0 call was seen from its beginning to its end.
     fn unseen(&self, target: String, elapsed: Duration) -> DrillError {
         match (self.drill.open_calls(), self.functions.first()) {
             (0, Some(Known::Probed(f0))) => {
@@ -272,8 +272,8 @@ impl<'obj> Driver<'obj> {
         }
     }
 
-    /// The file of a probed function or caller that is no longer where it was. Its return addresses have changed, so
-    /// that its calls would count as their caller's own time.
+    /// The file of a probed function or caller whose code has moved. Its return addresses have changed: its calls would
+    /// count as their caller's own time.
     fn unloaded(&self) -> Option<PathBuf> {
         let callers = self
             .search
@@ -286,7 +286,7 @@ impl<'obj> Driver<'obj> {
                 Known::Probed(found) if !is_python(found) => Some(&**found),
                 _ => None,
             });
-        // `ended` sees the end of a process.
+        // `ended` sees a process's end.
         Some(self.code.moved(probed).ok()??.function.shown.clone())
     }
 
@@ -336,7 +336,7 @@ impl<'obj> Driver<'obj> {
                 continue;
             }
             let calls = self.drill.calls(LOOK_EVERY)?;
-            // The cause of a lack of calls may be that the code is gone.
+            // Calls may be missing because the code is gone.
             if !calls.is_empty() || looked.elapsed() >= LOOK_AT_CODE {
                 looked = Instant::now();
                 if let Some(file) = self.unloaded() {

@@ -1,4 +1,4 @@
-//! The second half of a drill-down: a recording of the process shows what the calls of its peaks waited for.
+//! A drill-down's second half: a recording of the process shows what its peaks' calls waited for.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,19 +12,19 @@ use wakepath_engine::{CallsAnswer, CallsError, CallsQuery, PathQuery, Recorded, 
 use crate::latency::AllowedProbes;
 use crate::record::{MIN_FREE_PERCENT, Made, RecordError, Request, find_go, record};
 
-/// The largest recording of waits, bytes.
+/// A recording's maximum size, bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Why a recording does not show what calls waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unrecorded {
-    /// A recording follows no functions of Python.
+    /// A recording follows no Python functions.
     Python,
     /// A recording does not know which requests were handed over.
     HandedOver,
 }
 
-/// Why a recording does not show what the calls of this answer waited for; `None` if it does.
+/// The reason that a recording does not show the waits of this answer's calls; `None` if it does.
 pub fn unrecorded(found: &Drilled) -> Option<Unrecorded> {
     match (found.of_python, &found.handed_over) {
         (true, _) => Some(Unrecorded::Python),
@@ -33,7 +33,7 @@ pub fn unrecorded(found: &Drilled) -> Option<Unrecorded> {
     }
 }
 
-/// A request for a recording of waits.
+/// A request for a recording with waits.
 #[derive(Debug, Clone)]
 pub struct WaitsRequest {
     /// The recording's directory.
@@ -48,15 +48,15 @@ pub struct WaitsRequest {
     pub version: &'static str,
 }
 
-/// The time that a recording of the calls of these peaks takes.
+/// The time for a recording with these peaks' calls.
 pub fn time_of_waits<'a>(found: impl Iterator<Item = &'a Drilled>) -> Duration {
     found.map(Drilled::time_of_calls).max().unwrap_or_default()
 }
 
-/// Records the calls of the function of an answer for this time.
+/// Records the calls of an answer's function for this time.
 ///
 /// # Errors
-/// Those of [`record`].
+/// The errors of [`record`].
 pub fn record_waits(
     found: &Drilled,
     time: Duration,
@@ -82,7 +82,7 @@ pub fn record_waits(
     record(&request, go, None, None, stop)
 }
 
-/// The waits of the calls of an answer's peak in the recording of them.
+/// The waits in an answer's peak, from a recording of its calls.
 ///
 /// # Errors
 /// When no such calls were recorded.

@@ -1,4 +1,4 @@
-//! Slow spans: spans beyond a threshold, and spans much longer than others of their operation.
+//! Slow spans: spans beyond a threshold, and spans much longer than others in their operation.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -11,11 +11,11 @@ use wakepath_spans::{Kind, Reader, Span, Spans};
 pub struct SpanThreshold {
     service: String,
     operation: String,
-    /// The longest time that is not slow, ns.
+    /// Spans longer than this are slow, ns.
     limit_ns: u64,
 }
 
-/// The error for a text that is no threshold.
+/// The error for a text without a threshold.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("expected SERVICE/OPERATION>TIME, such as 'frontend/HTTP GET /dispatch>500ms' or '*/*>2s'")]
 pub struct NotAThreshold;
@@ -44,13 +44,13 @@ pub struct SlowSpans {
 /// By service and operation name.
 type LengthsByOperation = HashMap<(Box<str>, Box<str>), Lengths>;
 
-/// The maximum number of operations with outliers.
+/// The most operations with outliers.
 const MAX_OPERATIONS: usize = 1024;
-/// The minimum number of an operation's requests before an outlier.
+/// The fewest requests in an operation before an outlier.
 const MIN_REQUESTS: u64 = 200;
-/// An outlier is longer than this multiple of the length that 99 of 100 earlier requests did not exceed.
+/// An outlier is longer than the earlier requests' 99th percentile times this.
 const TIMES: u64 = 4;
-/// The number of requests at which older requests begin to count less.
+/// From this many requests on, older requests count less.
 const MAX_REQUESTS: u64 = 1 << 16;
 
 impl FromStr for SpanThreshold {
@@ -79,7 +79,7 @@ impl SpanThreshold {
 }
 
 impl SlowSpans {
-    /// Finds spans beyond these thresholds and, with `outliers`, spans much longer than others of their operation.
+    /// Finds spans beyond these thresholds and, with `outliers`, spans much longer than others in their operation.
     pub fn new(thresholds: Vec<SpanThreshold>, outliers: bool) -> Self {
         Self { thresholds, lengths: outliers.then(HashMap::new) }
     }
@@ -138,7 +138,7 @@ impl Default for Lengths {
 }
 
 impl Lengths {
-    /// Adds a length. For an outlier, returns the length that 99 of 100 earlier requests did not exceed.
+    /// Adds a length. For an outlier, returns the earlier requests' 99th percentile, ns.
     fn add(&mut self, ns: u64) -> Option<u64> {
         let usual = self.usual();
         if self.count >= MAX_REQUESTS {
@@ -150,7 +150,7 @@ impl Lengths {
         usual.filter(|usual| ns > usual.saturating_mul(TIMES))
     }
 
-    /// The end of the bucket at which 99 of 100 lengths are reached.
+    /// The end of the bucket with the lengths' 99th percentile, ns; `None` with too few requests.
     fn usual(&self) -> Option<u64> {
         if self.count < MIN_REQUESTS {
             return None;

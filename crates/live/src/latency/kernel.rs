@@ -36,7 +36,7 @@ const NEVER: [&str; 14] = [
     "panic",
 ];
 
-/// The maximum number of a pattern's functions named as refused.
+/// The most functions named as refused for a pattern.
 const MAX_NAMED: usize = 5;
 
 /// The functions that match a pattern and that this kernel allows to be probed.
@@ -62,7 +62,7 @@ struct Known<'a> {
     functions: HashMap<&'a str, Vec<Symbol<'a>>>,
     /// The names at each address: a function may have several.
     by_address: HashMap<u64, Vec<&'a str>>,
-    /// The addresses of traceable functions: the kernel lists only a single name for each. `None` without the list.
+    /// The addresses of traceable functions: the kernel lists a single name for each. `None` without the list.
     traceable: Option<HashSet<u64>>,
     /// Functions changed by the compiler: their names have a suffix after a dot.
     altered: Vec<&'a str>,
@@ -138,7 +138,7 @@ impl<'a> Known<'a> {
         for &name in names {
             match self.probed(name, &has_type) {
                 Err(why) => refused.push((name, why)),
-                // Each function once, whatever the number of its names.
+                // Each function once, also under several names.
                 Ok(function) => {
                     if there.insert(function.name.clone()) {
                         found.push(self.found(name, function));

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use wakepath_caller::{Caller, Destination, Directory};
 use wakepath_engine::watch::{Change, Stretch};
 
-/// The number of kept changes in a directory: a change every quarter of an hour for a day. A pair of files takes some
-/// KiB.
+/// The most changes kept in a directory: a change every 15 minutes for a day. A pair of files takes some KiB.
 const MAX_KEPT_CHANGES: usize = 100;
 
 const BEFORE: &str = ".before.json";
@@ -36,8 +35,8 @@ impl<'a> KeptChanges<'a> {
         Self { path }
     }
 
-    /// Writes the two files of a change, with the rights of the user who called, and removes the oldest if there are too many. `name` begins the
-    /// names of the files, and `document` writes a distribution.
+    /// Writes a change's two files, with the rights of the user who called, and removes the oldest if there are too many. `name` begins the
+    /// file names, and `document` writes a distribution.
     ///
     /// # Errors
     /// When they cannot be written.

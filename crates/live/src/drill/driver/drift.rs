@@ -29,7 +29,7 @@ pub(super) fn drift(counted: &DrillCounts, since: &DrillCounts, from_ns: u64) ->
 mod tests {
     use super::*;
 
-    /// Counts with this number of calls of 1 µs and of 1 ms.
+    /// Counts with this many calls that take 1 µs, and 1 ms.
     fn counts(short: u64, long: u64) -> DrillCounts {
         let mut buckets = [0; 64];
         (buckets[9], buckets[20]) = (short, long);
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn a_peak_that_loses_half_of_its_calls_by_no_chance_is_drift() {
         let counted = counts(900, 100);
-        // Since then: 100 of 1000 calls are expected, 10,000 of 100,000.
+        // Since then, a tenth is expected: 100 calls in 1000, 10,000 in 100,000.
         for (short, long, is_drift) in [
             (900, 100, false),
             (950, 50, false),

@@ -8,14 +8,14 @@ use wakepath_functions::{KernelExit, ProcessCode, ProcessFunction, Runtime};
 
 use super::{Driver, Known, kind};
 
-/// The state of a search in the kernel's code.
+/// A search's state in the kernel's code.
 #[derive(Default)]
 pub(in crate::drill) struct KernelOfSearch {
     /// Places where the kernel refuses a probe, with its error number.
     refused: BTreeMap<u64, i32>,
     /// Whether a return probe sees f0's returns.
     by_return_probe: bool,
-    /// The number of watched indirect calls in the kernel.
+    /// The watched indirect calls in the kernel.
     pub watched: usize,
 }
 
@@ -212,7 +212,7 @@ impl Driver<'_> {
     }
 }
 
-/// The number of a system call that does almost nothing.
+/// The number of a system call with almost no work.
 const fn libc_getppid() -> u32 {
     110
 }

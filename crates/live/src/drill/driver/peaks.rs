@@ -9,13 +9,13 @@ use wakepath_engine::drill::DrilledNode;
 
 use super::{Driver, Queued, Ticks};
 
-/// The search for one peak: what another search begins anew.
+/// A single peak's search: the state that the next search begins anew.
 pub(super) struct PeakSearch {
-    /// The end of the search, where others follow.
+    /// The search's end, where others follow.
     pub(super) until: Option<Instant>,
-    /// The latencies of the calls.
+    /// The calls' latencies.
     pub(super) peak: LatencyRange,
-    /// The mean latency of these calls, ns.
+    /// These calls' mean latency, ns.
     pub(super) typical_ns: u64,
     pub(super) nodes: HashMap<NodeId, DrilledNode>,
     /// The nodes measured in the kernel, by slot.
@@ -24,14 +24,14 @@ pub(super) struct PeakSearch {
     /// The paths to their callers, to be shown.
     pub(super) of: Vec<Vec<String>>,
     pub(super) epoch: Epoch,
-    /// The largest number of functions with probes.
+    /// The most functions probed at once.
     pub(super) most_probed: usize,
     /// The watched indirect calls, by their numbers in the kernel: the nodes whose function makes the call.
     pub(super) watched: HashMap<u32, Vec<(NodeId, SiteId)>>,
-    /// Callees with too many calls to be measured: the caller's node, theirs, and the number of calls.
+    /// Callees with too many calls to be measured: the caller's node, theirs, and the call count.
     pub(super) frequent: Vec<(NodeId, NodeId, u64)>,
-    /// All callees whose probes took too much of their caller's time, in the same form: some of these take almost no
-    /// time themselves.
+    /// All callees whose probes took too much of their caller's time, in the same form: some take almost no time
+    /// themselves.
     pub(super) dear: Vec<(NodeId, NodeId, u64)>,
     /// The functions whose probes the kernel single-steps, and the functions without probes for this reason.
     pub(super) stepped: Vec<String>,
@@ -87,7 +87,7 @@ impl Driver<'_> {
         self.ended(stop).is_some()
     }
 
-    /// Whether the search has used its part of the time.
+    /// Whether the search's time is used up.
     pub(super) fn is_over(&self) -> bool {
         self.search.until.is_some_and(|until| Instant::now() >= until)
     }

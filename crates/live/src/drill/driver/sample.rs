@@ -1,4 +1,4 @@
-//! Samples the code of a path's last function: its lines and callees that take the time.
+//! Samples a path's last function: its lines and callees with the time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -12,15 +12,15 @@ use wakepath_symbols::{Found, Symbols};
 use super::{Driver, Known, LOOK_EVERY};
 use crate::drill::{DrillError, DrillProgress};
 
-/// Enough samples to name lines: of 200 samples, a line with a tenth of the time gets 12 to 28 in 19 of 20 runs.
+/// Enough samples to name lines: among 200 samples, a line with a tenth of the time gets 12 to 28 in 19 runs out of 20.
 const ENOUGH_SAMPLES: u64 = 200;
-/// The minimum number of samples for a majority: by chance, 15 of 20 fall into code with half of the time in 1 of 50 runs.
+/// The fewest samples for a majority: by chance, 15 of 20 fall into code with half the time in 1 run out of 50.
 const MIN_SAMPLES: u64 = 20;
 /// The time limit for a path's samples.
 const SAMPLE_FOR: Duration = Duration::from_secs(1);
-/// The range of sampling rates, samples per second of CPU time.
+/// The lowest and highest sampling rate, samples per CPU second.
 const RATES: std::ops::RangeInclusive<u64> = 20..=4_000;
-/// The maximum number of sampled paths: each takes its time.
+/// The most sampled paths: each takes its time.
 const MAX_SAMPLED_PATHS: usize = 3;
 
 impl Driver<'_> {
@@ -69,7 +69,7 @@ impl Driver<'_> {
         Some(MeasuredNode { node, parent, site, kind: SiteKind::Direct(callee), callee: Some(callee) })
     }
 
-    /// The samples' addresses, each with its number of samples, and the number of calls within the peak with samples.
+    /// The samples' addresses, each with its sample count, and the count of sampled calls within the peak.
     fn samples(&mut self, stop: &Signals) -> Result<(BTreeMap<u64, u64>, u64), DrillError> {
         let mut addresses: BTreeMap<u64, u64> = BTreeMap::new();
         let (mut all, mut calls, began) = (0, 0, Instant::now());
@@ -89,7 +89,7 @@ impl Driver<'_> {
         Ok((addresses, calls))
     }
 
-    /// Finds the callees, among those without their former probes, that hold most of their caller's samples. The time that thousands of
+    /// Finds the callees with most of their caller's samples, among the callees without their former probes. The time that thousands of
     /// calls' probes took is known less exactly than this share.
     fn find_loops(&mut self, caller: NodeId, addresses: &BTreeMap<u64, u64>) {
         for loops in self.search.dear.iter().filter(|(parent, ..)| *parent == caller) {
@@ -150,7 +150,7 @@ fn has_most(addresses: &BTreeMap<u64, u64>, range: Range<u64>) -> bool {
     all >= MIN_SAMPLES && within.sum::<u64>() * 2 > all
 }
 
-/// The sampling rate for at most half of the kept samples in a call with this length, within `RATES`.
+/// The sampling rate at which a call with this length fills at most half its room for samples, within `RATES`.
 fn rate(typical_ns: u64) -> u32 {
     let per_second = MAX_DRILL_SAMPLES as u64 / 2 * 1_000_000_000 / typical_ns.max(1);
     per_second.clamp(*RATES.start(), *RATES.end()) as u32

@@ -2,7 +2,7 @@
 //!
 //! The kernel measures the handler's time alone. The way into the interrupt and back, the work that it put off (softirqs), and on a virtual
 //! machine the hypervisor's part are not in it: they count as the function's own time, and are often longer. So the answer also counts the
-//! calls hit by a tick. By chance, a tick hits only few of the calls that are much shorter than its period.
+//! calls hit by a tick. By chance, a tick hits only few calls if they are much shorter than its period.
 
 use wakepath_collect::DrillCall;
 
@@ -12,7 +12,7 @@ const LOCAL_TIMER: u32 = 236;
 const SHORTEST_PERIOD: u64 = 1_000_000;
 /// Calls of at most a tenth of the period are hit by chance in at most a tenth of all cases.
 const BY_CHANCE: u64 = 10;
-/// The minimum number of calls for a share.
+/// The fewest calls for a share.
 const MIN_CALLS: u64 = 10;
 /// A tick hit at least a third of the calls: over three times the share by chance.
 const HIT_OF: u64 = 3;
