@@ -1,4 +1,4 @@
-//! The requests on a path: those that the path's threads worked for, and those that blocked the path's own request.
+//! The requests on a path: the work of the path's threads, and the requests that blocked the path's own request.
 //!
 //! A segment explains a wait in the thread above it, which may explain another wait, and so on up to the request's own thread. Each of
 //! these threads works for a request: in this order, the requests wait for each other (L19 §4.3.4). The last blocks; if the segment's own
@@ -19,10 +19,10 @@ use crate::join::Joined;
 use crate::model::{JoinedBy, Traced, Worked};
 use crate::process::{SaidAttribute, SaidService, attributes, service};
 
-/// The maximum number of waits above a segment that are searched for requests.
+/// The most waits above a segment searched for requests.
 const MAX_WAITS: usize = 64;
 
-/// A request that blocks another.
+/// A blocking request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Blocker {
     /// A request among the spans.
@@ -52,7 +52,7 @@ pub struct BlockedByMissing {
     pub sampled: bool,
     /// The services whose threads worked for it then, as far as their processes publish their service.
     pub services: BTreeSet<SaidService>,
-    /// The attributes that these threads had beside its span; an attribute with several values is there for each value.
+    /// These threads' attributes beside its span; an attribute with several values is there for each value.
     pub attributes: BTreeSet<SaidAttribute>,
     /// The sum, ns.
     pub total_ns: u64,
@@ -67,9 +67,9 @@ pub struct Piece {
     pub from: Stamp<Reference>,
     /// The end.
     pub to: Stamp<Reference>,
-    /// The request that the segment's thread worked for.
+    /// The request for which the segment's thread worked.
     pub request: Option<RequestIndex>,
-    /// The trace that it worked for, if its spans are missing.
+    /// The trace for which it worked, if its spans are missing.
     pub missing: Option<TraceId>,
     /// The source of this knowledge; also if the thread's context says that it works for no request.
     pub by: JoinedBy,
@@ -79,10 +79,10 @@ pub struct Piece {
     pub waits_for: Vec<Blocker>,
 }
 
-/// The requests that a path worked for, and those that blocked it.
+/// A path's requests: its threads' work, and the requests that blocked it.
 #[derive(Debug, Default)]
 pub struct Blame {
-    /// The requests that its threads worked for: pieces that tile the window.
+    /// Its threads' requests, in pieces without gap or overlap in the window.
     pub pieces: Vec<Piece>,
     /// The requests that blocked it, the longest first.
     pub blocked_by: Vec<BlockedBy>,
@@ -93,7 +93,7 @@ pub struct Blame {
 }
 
 impl Joined<'_> {
-    /// The requests that the path of a request's threads leads through. `is_handed_over` is set for a path of threads that handed the request over.
+    /// The requests on the path of a request's threads. `is_handed_over` is set if these threads handed the request over to each other.
     pub fn blame(&self, request: RequestIndex, path: &Path, is_handed_over: bool) -> Blame {
         let Self { recorded, traced, .. } = self;
         let work = |_, segment: &Segment| {
@@ -114,9 +114,9 @@ impl Joined<'_> {
     }
 }
 
-/// The requests that the path's threads worked for, and those that blocked the path's own request. `work` returns a segment's work by its
-/// index, in pieces that tile it; `of_wait` a waiting thread's work at a time; `said` the service and attributes that a thread and its
-/// process publish about a trace that it works for.
+/// The requests on a path: the work of its threads, and the requests that blocked the path's own request. `work` returns a segment's work
+/// by its index, in pieces without gap or overlap; `of_wait` a waiting thread's work at a time; `said` the service and attributes published by
+/// a thread and its process about a trace.
 pub fn blame(
     traced: &Traced,
     request: RequestIndex,
@@ -211,7 +211,7 @@ struct Chains<'t> {
 }
 
 impl Chains<'_> {
-    /// The chain of requests that wait for each other, from the outermost to the segment's own.
+    /// The chain of requests waiting for each other, from the outermost to the segment's own.
     fn chain(&mut self, upwards: Vec<Blocker>) -> Vec<Blocker> {
         let mut chain: Vec<Blocker> = Vec::new();
         for one in upwards.into_iter().rev() {
@@ -225,8 +225,8 @@ impl Chains<'_> {
         chain
     }
 
-    /// Whether a blocker belongs to the path's own request: its parts in other services are no blockers, nor are the requests that contain
-    /// it. A span in its own trace that did not arrive may be a part.
+    /// Whether a blocker belongs to the path's own request: its parts in other services are no blockers, nor are the requests around it.
+    /// A missing span in its own trace may be a part.
     fn is_own(&mut self, one: Blocker) -> bool {
         let (requests, own) = (&self.traced.requests, self.request);
         match one {

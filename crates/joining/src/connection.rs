@@ -26,9 +26,9 @@ use crate::process::line;
 const LATE_NS: u64 = 1_000_000;
 /// The nearest answer is clear if another thread's is at least twice as far and this much more, ns.
 const NEAR_NS: u64 = 20_000;
-/// The maximum number of exchanges searched on each side of a span's end.
+/// The most exchanges searched on each side of a span's end.
 const MAX_LOOKED_AT: usize = 64;
-/// The maximum number of a service's requests used to find its port.
+/// The most requests used to find a service's port.
 const MAX_TRIED: usize = 256;
 
 /// Requests' threads, by connection and time.

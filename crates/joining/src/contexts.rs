@@ -16,7 +16,7 @@ use crate::places::Places;
 use crate::readings::Readings;
 use crate::span_clock::{Sightings, SpanClock};
 
-/// The work of threads that publish a context.
+/// The work of threads with a published context.
 #[derive(Debug, Default)]
 pub struct Contexts {
     /// Each thread's work.
@@ -32,7 +32,7 @@ pub struct Contexts {
 }
 
 impl Contexts {
-    /// The work of the threads of a recording. `turns` are those that are noted of them.
+    /// The work of a recording's threads. `turns` are their noted turns.
     pub fn new(
         recorded: &Recorded,
         traced: &Traced,
@@ -40,7 +40,7 @@ impl Contexts {
         turns: &Turns<ThreadIndex, Reference>,
     ) -> Self {
         let Some(readings) = Readings::new(recorded, traced) else { return Self::default() };
-        // Their work by the spans that name them.
+        // Their work by the spans naming them.
         let noted = Work::new(noted_stints(recorded, traced, places));
         let (mut work, mut sightings) = (ContextWork::default(), Sightings::default());
         let times = |index| places.times(traced, index);

@@ -17,7 +17,7 @@ use wakepath_wait_graph::ThreadIndex;
 /// The state in a part of a request's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RequestState {
-    /// The thread that the request waited for, or its own thread, worked for another request outside it.
+    /// The thread for which the request waited, or its own thread, worked for another request outside it.
     Blocked,
     /// A thread of the request, or a thread whose request is not known, was in this kind of time.
     Kind(SegmentKind),
@@ -68,13 +68,13 @@ impl States {
     }
 }
 
-/// Disk accesses: requests that threads sent to a device themselves. Requests that a kernel worker sent later, or wrote
-/// back for all, belong to no request.
+/// Disk accesses: sent to a device by threads themselves. An access that a kernel worker sent later, or wrote back
+/// for all, belongs to no request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskAccesses {
-    /// The number of accesses.
+    /// Finished and open accesses.
     pub count: u64,
-    /// The number of accesses open at the recording's end.
+    /// Accesses open at the recording's end.
     pub open: u64,
     /// The sum of their sizes, bytes.
     pub bytes: u64,
@@ -83,7 +83,7 @@ pub struct DiskAccesses {
 }
 
 impl DiskAccesses {
-    /// The sum of those of the accesses, by their time, that lie between two times and are of these requests.
+    /// The sum of these requests' accesses between two times; `accesses` are in time order.
     pub(crate) fn between(
         accesses: &[DiskAccess],
         (from, to): (Stamp<Reference>, Stamp<Reference>),
@@ -102,7 +102,7 @@ impl DiskAccesses {
     }
 }
 
-/// A disk access by a thread that worked for a request.
+/// A disk access by a thread with a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DiskAccess {
     at: Stamp<Reference>,

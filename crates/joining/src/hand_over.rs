@@ -1,17 +1,17 @@
-//! Requests that a thread hands over to another: through the queue of a pool, an executor or an event loop.
+//! Requests handed over from thread to thread: through the queue of a pool, an executor or an event loop.
 //!
 //! From the request's end, its last thread is followed back to the time at which it picked the request up. If no other thread works for the
 //! request there, it was handed over:
 //!
 //! ```text
-//! reader    aa.bbb...                 `a` and `b`: works for that request
+//! reader    aa.bbb...                 `a` and `b`: works for this request
 //! worker    ccccccc.aaaaa             `a` is in the queue while the worker works for `c`
 //! path      aaqqqqq.aaaaa             `q` queue, blocked by `c`; `.` what the worker does until it takes `a` up
 //! ```
 //!
 //! A worker that was idle before it picked the request up was woken for it: the request was not in its queue before, and the path follows
 //! its waker. The exception: another worker was woken for the request before, and has no CPU. Then the next wake-up is for another request,
-//! and its worker takes this request, the first in the queue. The path follows the worker that was woken first:
+//! and its worker takes this request, the first in the queue. The path follows the worker woken first:
 //!
 //! ```text
 //! reader    aaw........bbw.           `w` wakes `first` while it works for `a`, and `second` while it works for `b`
@@ -21,7 +21,7 @@
 //! ```
 //!
 //! The same holds for a called service. The caller's thread waits there for a packet, or for a wake-up, from the worker. Before its pick-up the
-//! worker did other things, and so the reader stands for the time until it handed the request over:
+//! worker did other things, and so the reader stands for the time until its hand-over:
 //!
 //! ```text
 //! caller    aa...................aa     sends the call at the first `.`
@@ -49,15 +49,15 @@ use wakepath_wait_graph::{Occupant, StateInterval, ThreadIndex, ThreadState, Wak
 use crate::join::Joined;
 use crate::model::{RequestStint, Waking, Worked};
 
-/// The maximum number of stints of a called request. A wait for a request with more leads to the thread that answered, so that the cost of a path
-/// with many waits for it stays bounded.
+/// The most stints of a called request. A wait for a request with more leads to the answering thread: this bounds the cost of a path
+/// with many waits for it.
 const MAX_STINTS_OF_CALLED: usize = 1024;
 
-/// The maximum number of wake-ups by a thread that are searched for the wake-up for the request.
+/// The most wake-ups by a thread searched for the wake-up for the request.
 const MAX_WAKINGS: usize = 64;
 
-/// The path of a request that threads handed over to each other; `None` where one thread has it from its beginning to its end. `path` gives that of
-/// one thread by the same algorithm.
+/// The path of a request handed over between threads; `None` where a single thread has it from its beginning to its end. `path` gives a
+/// single thread's path by the same algorithm.
 pub fn path_handed_over(
     joined: &Joined<'_>,
     request: RequestIndex,
@@ -79,7 +79,7 @@ pub fn path_handed_over(
     path_of_stretches(&joined.recorded.graph, algorithm, had.into_iter().map(stretch).collect())
 }
 
-/// The time for which the threads that had a request are sought.
+/// The time for which a request's threads are sought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     /// The request's own time.
@@ -148,7 +148,7 @@ fn tiles(had: &[Had], from: Stamp<Reference>, to: Stamp<Reference>) -> bool {
 }
 
 /// The times in which the threads named by a request's spans work for it, by the spans and their turns, where these threads' contexts are not known.
-/// Empty if the program does not note that the request was handed over: its own thread may wait for a part in another thread.
+/// Empty if the program does not note the hand-over: its own thread may wait for a part in another thread.
 fn noted(
     joined: &Joined<'_>,
     request: RequestIndex,
@@ -190,7 +190,7 @@ fn begun_in(joined: &Joined<'_>, request: RequestIndex) -> Option<RequestStint> 
     (!is_seen).then_some(RequestStint { from, to: from.plus(1), thread })
 }
 
-/// The requests that were handed over in called services.
+/// Requests handed over in called services.
 pub struct InServices<'a, 'r> {
     /// The recording and its spans.
     pub joined: &'a Joined<'r>,
@@ -220,8 +220,8 @@ impl HandOvers for InServices<'_, '_> {
 }
 
 impl InServices<'_, '_> {
-    /// The request that the waiting thread's own request made to another service; of several, the last that the answering thread worked for. The
-    /// thread may have left it before it sent the answer, and turned to another.
+    /// The call by the waiting thread's own request to another service; of several, the answering thread's last. The
+    /// thread may have left this call before it sent the answer, and turned to another.
     fn called(&self, wait: &EndedWait) -> Option<RequestIndex> {
         let Joined { traced, contexts, .. } = self.joined;
         let WorksFor::Span(span) = contexts.work.at(&wait.waiter, wait.began) else { return None };
@@ -242,13 +242,13 @@ pub struct Turn<T = ThreadIndex> {
     pub thread: T,
     /// The time since which none has it.
     pub waits_since: Stamp<Reference>,
-    /// The time from which on this one has it.
+    /// The time from which on this thread or goroutine has it.
     pub from: Stamp<Reference>,
     /// The time up to which it has it.
     pub to: Stamp<Reference>,
 }
 
-/// The threads or goroutines that have a request one after the other: with their waits they tile its time.
+/// The threads or goroutines with a request, in time order: with their waits they tile its time.
 pub fn turns<T: Copy + Ord>(
     stints: &[RequestStint<T>],
     from: Stamp<Reference>,
@@ -259,18 +259,18 @@ pub fn turns<T: Copy + Ord>(
     let mut by_end: Vec<RequestStint<T>> = stints.iter().filter(|stint| stint.to > from).copied().collect();
     by_end.sort_by_key(|stint| (Reverse(stint.to), stint.thread));
     let mut by_end = by_end.into_iter().peekable();
-    // The stints that had not ended at `at`, the earliest beginning on top.
+    // The open stints at `at`, the earliest beginning on top.
     let mut open = BinaryHeap::new();
     while at > from {
         while let Some(stint) = by_end.next_if(|stint| stint.to >= at) {
             open.push(Reverse((stint.from, stint.thread)));
         }
-        // The thread that has it longest hands it over least.
+        // The thread with the longest stint makes the fewest hand-overs.
         let covering =
             open.peek().map(|Reverse((from, thread))| RequestStint { from: *from, to: at, thread: *thread });
         let covering = covering.filter(|stint| stint.from < at);
         if covering.is_none() {
-            // All of them begin behind it.
+            // All begin behind it.
             open.clear();
         }
         let before = by_end.peek().copied();
@@ -321,12 +321,12 @@ struct Walk<'a, 'r> {
 struct Calls {
     /// The end and the beginning of each call to another service, ordered by end.
     times: Vec<(Stamp<Reference>, Stamp<Reference>)>,
-    /// The first time at which the program noted that the request was queued.
+    /// The first time at which the program noted the request as queued.
     queued: Option<Stamp<Reference>>,
 }
 
 impl Walk<'_, '_> {
-    /// The time before a thread picked the request up. `before` is the turn before this one.
+    /// The time before a thread picked the request up. `before` is the previous turn.
     fn hand_over(&self, before: Option<&Turn>, turn: &Turn, had: &mut Vec<Had>) {
         let Turn { thread, waits_since, from: taken, .. } = *turn;
         let other = |from, to, kind, basis| Had::NoThread { next: thread, from, to, kind, basis };
@@ -358,7 +358,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// The time before a hand-over to a thread since which that thread was busy with other requests until its pick-up. It would have picked the
+    /// The time since which a thread was busy with other requests until its pick-up, if before the hand-over. It would have picked the
     /// request up no sooner after an earlier hand-over: so it kept the request waiting since then, or since `from`. A thread woken for work is
     /// not busy before it runs.
     fn busy_since(&self, turn: &Turn, from: Stamp<Reference>) -> Option<Stamp<Reference>> {
@@ -376,7 +376,7 @@ impl Walk<'_, '_> {
         is_busy.then_some(busy)
     }
 
-    /// The end of the last call to another service that was under way at `at` and ended before `to`.
+    /// The end of the last call to another service under way at `at` and ended before `to`.
     fn answered(&self, at: Stamp<Reference>, to: Stamp<Reference>) -> Option<Stamp<Reference>> {
         let times = &self.calls().times;
         let ended_by = |at| times.partition_point(|(end, _)| *end <= at);
@@ -400,7 +400,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Whether the program noted that the request was queued at or before `at`.
+    /// Whether the program noted the request as queued at or before `at`.
     fn queued(&self, at: Stamp<Reference>, taken: Stamp<Reference>) -> bool {
         self.calls().queued.is_some_and(|queued| queued <= at && at < taken)
     }
@@ -425,7 +425,7 @@ impl Walk<'_, '_> {
         intervals.overlapping(at, taken).filter(is_idle).last()
     }
 
-    /// The thread that had the request from `at` until another thread woke the idle thread that then picked it up; `before` had it before.
+    /// The thread with the request from `at` until the wake-up of the idle thread that picked it up; `before` had it before.
     /// `None` where nothing shows it.
     fn kept_by(
         &self,
@@ -434,7 +434,7 @@ impl Walk<'_, '_> {
         idle: &StateInterval,
     ) -> Option<ThreadIndex> {
         let waker = self.waker(idle);
-        // A waker that slept since the hand-over, and woke the thread for another request, did not keep it.
+        // A waker did not keep it if it slept since the hand-over and woke the thread for another request.
         let slept = |waker: &ThreadIndex| {
             self.is_other(self.joined.works_for(*waker, idle.to)) && self.idle(*waker, at, idle.to).is_some()
         };
@@ -442,7 +442,7 @@ impl Walk<'_, '_> {
         woken_first.or_else(|| waker.filter(|waker| !slept(waker)))
     }
 
-    /// The thread that `before`'s thread woke for the request, if it did not wait for work again until then.
+    /// The thread woken by `before`'s thread for the request, if it did not wait for work again until then.
     fn woken_for_it(&self, before: &Turn, until: Stamp<Reference>) -> Option<ThreadIndex> {
         let wakings = self.joined.contexts.wakings(before.thread, before.from, until);
         let is_its = |waking: &&Waking| {

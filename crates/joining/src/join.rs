@@ -1,4 +1,4 @@
-//! A recording joined with its spans: the span that each thread works for at any time.
+//! A recording joined with its spans: each thread's span at any time.
 
 #[cfg(test)]
 mod tests;
@@ -111,8 +111,8 @@ impl Joined<'_> {
         }
     }
 
-    /// A thread's work between `from` and `to`, in pieces without gap or overlap: by its context; where that is not
-    /// known, by the spans that name it; and last by its connections.
+    /// A thread's work between `from` and `to`, in pieces without gap or overlap: by its context; where this is not
+    /// known, by the spans naming it; and last by its connections.
     pub fn work_of(&self, thread: ThreadIndex, from: Stamp<Reference>, to: Stamp<Reference>) -> Vec<Worked> {
         let mut found = Vec::new();
         for piece in self.contexts.work.between(&thread, from, to) {
@@ -142,7 +142,7 @@ impl Joined<'_> {
         found
     }
 
-    /// A thread's work between `from` and `to` by the spans that name it and by their turns, in pieces without gap or overlap.
+    /// A thread's work between `from` and `to` by the spans naming it and by their turns, in pieces without gap or overlap.
     pub(crate) fn noted(
         &self,
         thread: ThreadIndex,

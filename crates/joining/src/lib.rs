@@ -1,8 +1,8 @@
 //! A recording and its spans, brought together: which thread worked for which request, at every moment.
 //!
-//! [`join`] reads all that is known of the threads of spans: their hosts and clocks ([`Places`]), what threads say of themselves
+//! [`join`] reads all facts about spans' threads: their hosts and clocks ([`Places`]), the contexts published by threads
 //! ([`Contexts`]), the goroutines in which spans began ([`SpanGoroutines`]), and connections ([`Connections`]). A path then leads through
-//! requests: [`InServices`] knows the work that threads handed over, and [`Joined::blame`] the requests that blocked the path's own request.
+//! requests: [`InServices`] knows the handed-over work, and [`Joined::blame`] the requests that blocked the path's own request.
 //!
 //! It makes no text, and opens no file.
 

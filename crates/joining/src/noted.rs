@@ -1,4 +1,4 @@
-//! The work of threads by the spans that name them: their active spans, and the turns that are noted of them.
+//! Threads' work by the spans naming them: their active spans, and their noted turns.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use wakepath_wait_graph::ThreadIndex;
 use crate::model::Traced;
 use crate::places::Places;
 
-/// The time of each span, in the thread that it names.
+/// Each span's time, in the thread named by the span.
 pub(crate) fn noted_stints(
     recorded: &Recorded,
     traced: &Traced,
@@ -26,7 +26,7 @@ pub(crate) fn noted_stints(
     })
 }
 
-/// Each thread's turns, by the spans that name it or have turns in it.
+/// Each thread's turns, by the spans naming it or with turns in it.
 pub fn noted_turns(recorded: &Recorded, traced: &Traced, places: &Places) -> Turns<ThreadIndex, Reference> {
     if traced.spans.iter().all(|(_, span)| span.turns.is_none()) {
         return Turns::default();
@@ -76,7 +76,7 @@ fn in_threads(
     found
 }
 
-/// A thread's work at a time, by the spans that name it.
+/// A thread's work at a time, by the spans naming it.
 pub(crate) fn noted_at(
     work: &Work<ThreadIndex, Reference>,
     turns: &Turns<ThreadIndex, Reference>,

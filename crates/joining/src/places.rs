@@ -113,7 +113,7 @@ impl Places {
     pub(crate) fn left(&self, traced: &Traced, span: SpanIndex) -> Stamp<Reference> {
         let (from, to) = self.times(traced, span);
         let queued = traced.spans.span(span).queued.map(|queued| self.stamp(traced, span, queued));
-        // A span that begins at the pick-up was queued before.
+        // A span beginning at the pick-up was queued before.
         queued.filter(|queued| from < *queued && *queued < to).unwrap_or(to)
     }
 
@@ -123,7 +123,7 @@ impl Places {
     }
 }
 
-/// The hosts of services by the threads that were seen to work for their spans, or by the goroutines seen to begin them: better evidence
+/// Services' hosts by the threads seen to work for their spans, or by the goroutines seen to begin them: better evidence
 /// than a name.
 fn proved_by_threads(
     recorded: &Recorded,
@@ -132,7 +132,7 @@ fn proved_by_threads(
 ) -> HashMap<ServiceIndex, HostIndex> {
     let by_id = ById::new(&traced.spans);
     let mut hosts: HashMap<ServiceIndex, BTreeSet<HostIndex>> = HashMap::new();
-    // The services that gave the same ids, for each thread seen with these ids.
+    // The services with the same ids, for each thread seen with these ids.
     let mut several: HashMap<(Tid, TraceId, SpanId), Vec<ServiceIndex>> = HashMap::new();
     let mut note = |trace, span, tid: Tid, at: Stamp<Local>| {
         let (trace, span) = (TraceId(trace), SpanId(span));
@@ -192,7 +192,7 @@ fn alone(hosts: &BTreeSet<HostIndex>) -> Option<HostIndex> {
     hosts.first().copied().filter(|_| hosts.len() == 1)
 }
 
-/// The services whose process a thread may belong to, among services that gave the same ids. If the process numbers match none of them,
+/// The services whose process a thread may belong to, among services with the same ids. If the process numbers match none of them,
 /// they come from another PID namespace, and rule none out.
 fn own(
     recorded: &Recorded,
@@ -220,7 +220,7 @@ struct Named {
     by_name: bool,
 }
 
-/// A service's host by its name, else by the recording that received its spans; the first host without either.
+/// A service's host by its name, else by the recording with its spans; the first host without either.
 fn host_of(recorded: &Recorded, traced: &Traced, service: &Service) -> Named {
     let received = || {
         let Some(place) = service.recording else { return Some(HostIndex::default()) };
@@ -238,7 +238,7 @@ fn host_of(recorded: &Recorded, traced: &Traced, service: &Service) -> Named {
             let is_nameless = |host: &HostIndex| recorded.host_at(*host).name.bytes().is_empty();
             Named { host: received().filter(is_nameless), by_name: false }
         }
-        // Several hosts have this name: the recording that received the spans decides. Without it, nothing does.
+        // Several hosts have this name: the recording with the spans decides. Without it, nothing does.
         several => {
             let decided = service.recording.and_then(|_| received()).filter(|host| several.contains(host));
             Named { host: decided, by_name: false }

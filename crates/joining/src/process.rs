@@ -27,7 +27,7 @@ pub(crate) fn line(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference
     line
 }
 
-/// The service that a process publishes in its memory.
+/// The service published by a process in its memory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SaidService {
     /// The name.
@@ -47,7 +47,7 @@ pub struct SaidAttribute {
     pub is_cut: bool,
 }
 
-/// The service that a thread's process publishes at a time.
+/// The service published by a thread's process at a time.
 pub(crate) fn service(recorded: &Recorded, thread: ThreadIndex, at: Stamp<Reference>) -> Option<SaidService> {
     let (process, at) = (recorded.graph.thread(thread).tgid()?, Stamp::from_ns(at.ns()));
     let names = &recorded.survey.names;

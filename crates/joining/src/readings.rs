@@ -16,7 +16,7 @@ use crate::process::Processes;
 pub(crate) struct Readings<'r> {
     recorded: &'r Recorded,
     threads: Vec<ThreadIndex>,
-    /// The threads that each of these threads woke.
+    /// The threads woken by each of these threads.
     pub(crate) wakings: Wakings,
     /// The spans, by their ids.
     pub(crate) by_id: ById,

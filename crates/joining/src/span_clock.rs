@@ -32,10 +32,10 @@ use crate::readings::{Readings, ThreadContexts};
 /// The offset above which a clock counts as off, ns: some SDKs stamp spans in whole milliseconds.
 const MAX_OFF_NS: i64 = 1_000_000;
 
-/// The minimum number of spans for a clock to count as behind.
+/// The fewest spans for a clock to count as behind.
 const MIN_SPANS: u64 = 8;
 
-/// The clock of a process's spans.
+/// A process's span clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpanClock {
     /// The process.
@@ -44,11 +44,11 @@ pub struct SpanClock {
     pub comm: Option<Comm>,
     /// The spans' service.
     pub service: ServiceIndex,
-    /// The number of spans that its threads were seen to work for.
+    /// The spans for which its threads were seen to work.
     pub spans: u64,
-    /// The number of these spans seen before their beginning, by the uncorrected clocks.
+    /// These spans seen before their beginning, by the uncorrected clocks.
     pub early: u64,
-    /// The number of these spans seen after their end, by the uncorrected clocks.
+    /// These spans seen after their end, by the uncorrected clocks.
     pub late: u64,
     /// Its clock's offset ahead of its host's, at the beginning, middle and end of the time in which it is known. If the threads contradict
     /// each other, the largest certain offset.
@@ -58,7 +58,7 @@ pub struct SpanClock {
 /// How far a clock is ahead of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanOffset {
-    /// The time of the offset.
+    /// The offset's time.
     pub at: Stamp<Reference>,
     /// The least offset, ns; below 0 if the clock may be behind.
     pub least_ns: i64,
@@ -96,7 +96,7 @@ struct ProcessSightings {
 }
 
 impl Sightings {
-    /// Adds the spans that a thread was seen to work for.
+    /// Adds the spans for which a thread was seen to work.
     pub(crate) fn add(
         &mut self,
         traced: &Traced,

@@ -4,9 +4,9 @@
 //! host web3 realtime=1000              the recording of a host, whose realtime clock read this at its 0
 //! thread a tid=10                      behind it its trace, as `wakepath_scenario::text` has it
 //! 0 c0 idle started
-//! host db1 realtime=5000 behind=100    its own clock is so far behind that of the first host
+//! host db1 realtime=5000 behind=100    its own clock is so far behind the first host's clock
 //!
-//! service web host=web3 pid=10         a service, and the spans that it made
+//! service web host=web3 pid=10         a service, and its spans
 //! a/b < a 1000..1400 server tid=10     trace and span, the parent, the time by its host's realtime, its kind, what else it says
 //! ```
 

@@ -1,4 +1,4 @@
-//! The requests that a path worked for, and those that blocked it.
+//! A path's requests: its threads' work, and the requests that blocked it.
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ const CHAIN: &str = "
     1000 c0 idle stopped
 ";
 
-/// The path of the thread that a request's root span names.
+/// The path of the thread named by a request's root span.
 fn path(joined: &Joined<'_>, request: RequestIndex) -> Path {
     let Joined { recorded, traced, places, .. } = joined;
     let thread = places.thread(recorded, traced, traced.request(request).root).expect("a thread");
@@ -47,8 +47,7 @@ fn path(joined: &Joined<'_>, request: RequestIndex) -> Path {
     active_with(&recorded.graph, Window { thread, from, to }, Timeouts::AsTheyAre, &InServices { joined })
 }
 
-/// A request path's pieces, each with its time, its thread's request and the requests that the path waited for; then
-/// the sums.
+/// A request path's pieces, each with its time, its thread's request and the requests it waited for; then the sums.
 fn blamed(made: &Made, asked: &str) -> String {
     let (joined, request) = (made.joined(), made.request(asked));
     let blame = joined.blame(request, &path(&joined, request), false);
@@ -103,7 +102,7 @@ fn a_request_waits_for_the_last_of_the_requests_whose_threads_wait_for_each_othe
         ("b/b 1000000..1000900 tid=11", "b"),
         ("c/c 1000000..1000900 tid=12", "c"),
         ("b/b 1000000..1000900 tid=11\nc/c 1000000..1000900 tid=12", "c through b"),
-        // A part of the request itself is no blocker, nor is a request that waits for it.
+        // A part of the request itself is no blocker, nor is a request waiting for it.
         ("a/b < a 1000000..1000900 tid=11", ""),
         ("b/b 1000000..1000900 tid=11\na/c < a 1000000..1000900 tid=12 server", "own"),
         ("a/b < a 1000000..1000900 tid=11 server\nc/c 1000000..1000900 tid=12", "c"),
@@ -148,7 +147,7 @@ fn a_request_whose_spans_did_not_come_blocks_by_its_trace() {
     for (context, expected) in [
         ("d/d", "by missing d 595"),
         ("d/d unsampled", "by missing d 595 unsampled"),
-        // A part of the request that did not arrive.
+        // A missing part of the request.
         ("a/d", ""),
         ("none", ""),
     ] {
@@ -167,7 +166,7 @@ fn the_waits_above_a_segment_are_asked_from_the_inside_out_up_to_64() {
     };
     let found: Vec<_> = path.segments.iter().map(threads).collect();
     assert_eq!(found, ["", "a", "b a", "c b a", "b a", "a", ""]);
-    // Each wait explains the one before it.
+    // Each wait explains the wait before it.
     let (mut deep, count) = (path.clone(), 70);
     let one = path.waits[0].clone();
     deep.waits = (0..count)

@@ -1,4 +1,4 @@
-//! The span that each thread works for at any time, and the source of this knowledge.
+//! Each thread's span at any time, and the source of this knowledge.
 
 use super::*;
 use crate::testing::{Made, at, made};
@@ -50,7 +50,7 @@ fn a_thread_works_for_the_innermost_span_that_names_it() {
             "a/a 1000100..1000700 tid=10\na/b < a 1000200..1000300 tid=10",
             "100 ? none; 200 a/a thread; 300 a/b thread; 700 a/a thread; 1000 ? none; ",
         ),
-        // Another thread, and a thread that was not recorded.
+        // Another thread, and an unrecorded thread.
         ("a/a 1000100..1000700 tid=11", "1000 ? none; "),
         ("a/a 1000100..1000700 tid=12", "1000 ? none; "),
         ("a/a 1000100..1000700", "1000 ? none; "),
@@ -109,7 +109,7 @@ fn work_that_is_known_by_connection_alone_is_said_to_be() {
     ";
     for (spans, expected) in [
         ("a/a 200..600 server", "200 ? none; 600 a/a connection; 1000 ? none; "),
-        // A span that names the thread is better.
+        // A span naming the thread is better.
         (
             "a/a 200..600 server\nb/b 300..400 tid=10",
             "200 ? none; 300 a/a connection; 400 b/b thread; 600 a/a connection; 1000 ? none; ",

@@ -1,4 +1,4 @@
-//! Tests of the turns that spans note of their threads.
+//! Tests for threads' turns, as noted by spans.
 
 use super::*;
 use crate::testing::at;

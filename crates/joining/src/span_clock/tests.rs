@@ -5,7 +5,7 @@ use crate::testing::made;
 
 const MS: u64 = 1_000_000;
 
-/// A thread that works for `count` spans, each from 1 ms after its beginning to 1 ms before its end; the spans are stamped by a clock that is
+/// A thread with work for `count` spans, each from 1 ms after its beginning to 1 ms before its end; the spans are stamped by a clock that is
 /// `ahead` ms ahead and gains `drift` ms in each span.
 fn clocks(ahead: i64, drift: i64, count: u64) -> Vec<SpanClock> {
     let mut host = String::from(
