@@ -1,4 +1,4 @@
-//! Answers as data, with all that a shell needs to show them.
+//! Answers as data, complete for a shell to show.
 
 use std::sync::OnceLock;
 
@@ -31,7 +31,7 @@ pub struct Head {
     pub problems: Vec<Problem>,
     /// Records lost in the answer's time.
     pub losses: Vec<Loss>,
-    /// The host of each loss, as an index into `host` and then `others`; `None` where not known.
+    /// Each loss's host, as an index into `host` and then `others`; `None` where not known.
     pub loss_hosts: Vec<Option<HostIndex>>,
     /// The whole recording's cost, where the recorder's threads were recorded.
     pub cost: Option<Cost>,
@@ -157,7 +157,7 @@ impl PathAnswer<'_> {
         Evidence { recorded, path, stacks, sampled }
     }
 
-    /// The evidence for the other reading of the window.
+    /// The evidence for the window's other reading.
     pub fn evidence_if_joined(&self) -> Option<Evidence<'_>> {
         let IfJoined { path, stacks, .. } = self.if_joined.as_deref()?;
         Some(Evidence { path, stacks, ..self.evidence() })
@@ -178,12 +178,12 @@ impl PathAnswer<'_> {
         Method::new(&self.evidence())
     }
 
-    /// The cause with most of the window's time, if it is a call.
+    /// The cause with most time in the window, if it is a call.
     pub fn first_cause(&self) -> Option<(RowKey, Row)> {
         first_cause(&self.evidence())
     }
 
-    /// The cause tree of the window.
+    /// The window's cause tree.
     pub fn tree(&self) -> CauseTree {
         cause_tree(&self.evidence())
     }

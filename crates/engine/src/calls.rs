@@ -1,4 +1,4 @@
-//! Recorded calls of a function: their latencies, and the waits in a peak's calls.
+//! A function's recorded calls: their latencies, and the waits in a peak's calls.
 
 mod goroutines;
 
@@ -36,35 +36,35 @@ pub struct CallsQuery {
 pub enum Which {
     /// The calls in a peak, from 1 on as the histogram numbers them.
     Peak(usize),
-    /// The calls longer than this number of ns.
+    /// The calls longer than this, ns.
     Above(u64),
     /// The calls longer than the first time, and at most as long as the second, ns.
     Between(u64, u64),
-    /// This number of the longest calls.
+    /// This many calls, the longest first.
     Slowest(usize),
     /// All calls.
     All,
 }
 
-/// The kinds of calls.
+/// Whether calls are a function's or an operation's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallsOf {
-    /// Calls of a function.
+    /// A function's calls.
     Function,
-    /// Requests of an operation.
+    /// An operation's requests.
     Operation,
 }
 
 /// Some calls, explained.
 #[derive(Debug)]
 pub struct Group<'r> {
-    /// The number of selected calls.
+    /// The selected calls; more than the paths if there are more than [`MAX_CALLS`].
     pub calls: u64,
     /// Their paths, for at most [`MAX_CALLS`] calls from the whole range.
     pub paths: Vec<PathAnswer<'r>>,
 }
 
-/// The maximum number of paths in a group.
+/// The most paths in a group.
 pub const MAX_CALLS: usize = 2000;
 
 /// The answer about a function's calls.
@@ -76,18 +76,18 @@ pub struct CallsAnswer<'r> {
     pub of: CallsOf,
     /// The recorded function, or the operation.
     pub target: Name,
-    /// The latencies of its returned calls.
+    /// Its returned calls' latencies.
     pub histogram: Histogram,
-    /// Calls that never returned: an exception, `longjmp` or the end of their thread unwound them.
+    /// Calls without a return: an exception, `longjmp` or their thread's end unwound them.
     pub unwound: u64,
-    /// Calls that had not ended.
+    /// Calls without an end in the recording.
     pub open: u64,
-    /// Calls that returned in another thread than they began in, by unknown goroutines: they are in the histogram, and have no path.
+    /// Calls by unknown goroutines that returned in another thread: they are in the histogram, and have no path.
     pub moved: u64,
     /// Whether goroutines made them.
     pub of_goroutines: bool,
-    /// The number of explained calls, usual calls included, with their goroutine's path. Other goroutines' calls have their thread's path: while
-    /// a goroutine waits, its thread runs others, so that a wait there may not belong to the call.
+    /// The explained calls, usual calls included, with their goroutine's path. Other goroutines' calls have their thread's path: while a
+    /// goroutine waits, its thread runs others, so a wait there may not belong to the call.
     pub followed: u64,
     /// The time in which the selected and explained calls' goroutines did not run, the most first.
     pub parked: Vec<Parked<Ender>>,
@@ -95,7 +95,7 @@ pub struct CallsAnswer<'r> {
     pub asked: Group<'r>,
     /// The selection.
     pub which: Which,
-    /// The other calls in the peak with the most calls, and that peak, from 1 on. `None` in its place: the calls come
+    /// The other calls in the peak with the most calls, and this peak's number, from 1 on. `None` in its place: the calls come
     /// from another recording.
     pub usual: Option<(Option<usize>, Group<'r>)>,
     /// Made on first use.
@@ -122,7 +122,7 @@ impl CallsAnswer<'_> {
         causes.filter_map(|cause| Some((cause, self.call(cause.example.0)?.evidence())))
     }
 
-    /// The cause tree of these calls, beside the usual calls.
+    /// These calls' cause tree, beside the usual calls.
     pub fn tree(&self) -> CauseTree {
         merged_tree(&self.evidence())
     }
@@ -189,7 +189,7 @@ pub fn calls<'r>(
             CallEnd::Moved => {
                 histogram.add(to.since(from));
                 of_goroutines = true;
-                // In the thread of its return.
+                // The window lies in the returning thread.
                 let window = recorded.thread_between(call.thread, to, to);
                 let window = window.map(|thread| Window { thread, from, to });
                 match window.filter(|window| goroutines.of(window).is_some()) {
@@ -255,7 +255,7 @@ pub fn calls<'r>(
     })
 }
 
-/// The losses and problems of these calls, each once.
+/// These calls' losses and problems, each once.
 pub(crate) fn head_of(recorded: &Recorded, asked: &Group<'_>, usual: Option<&Group<'_>>) -> Head {
     let paths = || asked.paths.iter().chain(usual.into_iter().flat_map(|usual| &usual.paths));
     let windows = || paths().map(|path| path.path.window);
@@ -362,7 +362,7 @@ fn group<'r>(
     (Group { calls: calls.len() as u64, paths }, followed)
 }
 
-/// At most [`MAX_CALLS`] of this number of calls: one from each stretch of equal length. Its place differs from stretch
+/// At most [`MAX_CALLS`] out of this many calls: a call from each equally long stretch. Its place differs from stretch
 /// to stretch, since calls often come in periods, such as a transaction's statements.
 pub(crate) fn spread(calls: usize) -> impl Iterator<Item = usize> {
     let step = calls.div_ceil(MAX_CALLS).max(1);
@@ -516,7 +516,7 @@ mod tests {
         }
         let first: Vec<usize> = spread(14_000).take(12).collect();
         assert_eq!(first, [2, 9, 19, 23, 32, 41, 47, 49, 57, 65, 76, 82], "the same ones each time");
-        // Seven statements a transaction, a seventh of all calls taken: about as many of each statement.
+        // Seven statements a transaction, a seventh of all calls taken: about as many for each statement.
         let mut of_kind = [0; 7];
         spread(14_000).for_each(|index| of_kind[index % 7] += 1);
         // 286 each; four standard deviations of a fair draw are 63.

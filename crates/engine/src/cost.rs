@@ -1,4 +1,4 @@
-//! The cost of recording: the recorder's own CPU time, and its kernel programs' time in other threads.
+//! The recording's cost: the recorder's own CPU time, and its kernel programs' time in other threads.
 
 use wakepath_event::{CostKind, KernelCost};
 use wakepath_loaded::Counts;
@@ -6,7 +6,7 @@ use wakepath_wait_graph::{Occupant, ThreadState};
 
 use crate::Recorded;
 
-/// The cost of recording.
+/// The recording's cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
     /// CPU time used by the recorder's own threads on all hosts, ns.
@@ -22,7 +22,7 @@ pub struct Cost {
 pub struct CostInKernel {
     /// The least total, ns.
     pub from_ns: u64,
-    /// The most, ns; `None` if a part was not measured. At most the time of all CPUs.
+    /// The most, ns; `None` if a part was not measured. At most all CPUs' time.
     pub to_ns: Option<u64>,
     /// CPU time used by all threads but the recorder's, this cost included, ns.
     pub running_ns: u64,
@@ -33,7 +33,7 @@ pub struct CostInKernel {
 /// The cost by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CostOfKind {
-    /// The cost of a single execution, as measured by the recorder.
+    /// A single execution's cost, as measured by the recorder.
     pub each: KernelCost,
     /// The number of executions.
     pub count: u64,
@@ -115,8 +115,8 @@ impl CostInKernel {
     }
 }
 
-/// The number of records of this kind. Records that another kind's program writes along the way, such as stacks and
-/// file names, are in that kind's cost.
+/// The count of records in this kind. Records written along the way by another kind's program, such as stacks and
+/// file names, are in the other kind's cost.
 fn records(counts: &Counts, kind: CostKind) -> u64 {
     let names: &[&str] = match kind {
         CostKind::Switch => &["switch"],
@@ -156,7 +156,7 @@ mod tests {
         EventKind::KernelCost(KernelCost { kind, count, from_ns, to_ns })
     }
 
-    /// One CPU: the recorder (7) runs 0 to 1 µs, thread 3 to 5 µs, then nothing until 10 µs. Three switches.
+    /// A single CPU: the recorder (7) runs 0 to 1 µs, thread 3 to 5 µs, then nothing until 10 µs. Three switches.
     fn recorded(more: &[EventKind]) -> Recorded {
         let mut events = [Mark::Started, Mark::Observer(Tid(7))]
             .map(|mark| event(0, 0, 0, EventKind::Mark(mark)))

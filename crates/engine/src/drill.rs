@@ -1,4 +1,4 @@
-//! The answer of a drill-down: which functions, inside the slow calls of one, make them slow (T08 chapter 3). `live` finds it.
+//! A drill-down's answer: the functions, inside a function's slow calls, that make them slow (T08 chapter 3). `live` finds it.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -34,13 +34,13 @@ pub struct Drilled {
     pub counted_for: Duration,
     /// The total time.
     pub elapsed: Duration,
-    /// The number of f0's calls since the beginning.
+    /// The f0 calls since the beginning.
     pub calls: u64,
     /// The program's phases in which these calls began; `None` where all its time counts.
     pub phases: Option<Phases>,
     /// The requests behind these calls; `None` where calls count whatever their requests.
     pub handed_over: Option<HandedOver>,
-    /// The state of the search.
+    /// The search's state.
     pub status: Status,
     /// The paths from f0 to the functions that take the time.
     pub root_causes: Vec<RootCause>,
@@ -48,17 +48,17 @@ pub struct Drilled {
     pub decisions: Vec<Decision>,
     /// The tree: for each node its parent, its call site and its function.
     pub nodes: HashMap<NodeId, DrilledNode>,
-    /// The source file and line of the call for each node on a path, where debug information has them.
+    /// The call's source file and line for each node on a path, where debug information has them.
     pub lines: HashMap<NodeId, (String, u32)>,
     /// Where samples found the threads within a path's last function, for functions with CPU time.
     pub sampled: HashMap<NodeId, Sampled>,
     /// Whether goroutines make the calls: while a goroutine waits, its thread runs others.
     pub of_goroutines: bool,
-    /// Whether the calls are those of Python, whose functions all have probes.
+    /// Whether the calls are Python calls: all Python functions have probes.
     pub of_python: bool,
     /// A probed call's cost, where it could be measured.
     pub probe: Option<ProbeCost>,
-    /// The largest number of functions probed at once.
+    /// The most functions probed at once.
     pub most_probed: usize,
     /// Limits to the answer's meaning.
     pub notes: Vec<String>,
@@ -69,7 +69,7 @@ pub struct Drilled {
 pub struct Sampled {
     /// The number of samples.
     pub samples: u64,
-    /// The number of calls with samples.
+    /// The calls with samples.
     pub calls: u64,
     /// The samples' places, most samples first.
     pub places: Vec<SampledPlace>,
@@ -116,7 +116,7 @@ impl Drilled {
 /// A function in the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DrillFunction {
-    /// Its name in the form of its language.
+    /// Its name as its language writes it.
     pub name: String,
     /// Its file, as the process sees it.
     pub file: PathBuf,
@@ -151,7 +151,7 @@ pub struct PhaseMarks {
 pub struct Phases {
     /// The functions that mark the phases.
     pub marks: PhaseMarks,
-    /// The number of phases that began.
+    /// The begun phases.
     pub began: u64,
 }
 
@@ -182,7 +182,7 @@ pub struct HandedOver {
     pub way: HandOver,
     /// The number of requests.
     pub requests: u64,
-    /// Requests that were not followed, because too many had not begun.
+    /// Requests not followed, because too many had not begun.
     pub not_followed: u64,
     /// Requests whose call began.
     pub begun: Queued,
@@ -207,7 +207,7 @@ impl Queued {
         self.ns.checked_div(self.requests)
     }
 
-    /// Adds a request that took this time, ns.
+    /// Adds a request with this time, ns.
     pub fn add(&mut self, ns: u64) {
         self.requests += 1;
         self.ns = self.ns.saturating_add(ns);

@@ -1,4 +1,4 @@
-//! The summary of a recording.
+//! A recording's summary.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use wakepath_event::{Comm, Tid};
 use crate::head::head;
 use crate::{Head, Recorded};
 
-/// The summary of a recording.
+/// A recording's summary.
 #[derive(Debug)]
 pub struct InfoAnswer<'r> {
     /// The part that all answers have.
@@ -20,7 +20,7 @@ pub struct InfoAnswer<'r> {
     pub recorded: &'r Recorded,
 }
 
-/// Returns the summary of a recording.
+/// Returns a recording's summary.
 pub fn info(recorded: &Recorded) -> InfoAnswer<'_> {
     let graph = &recorded.graph;
     let mut processes: Vec<_> = graph.threads().filter_map(|(_, thread)| thread.tgid()).collect();

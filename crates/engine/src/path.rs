@@ -24,7 +24,7 @@ pub enum Answer<'r> {
     Overview(Box<Overview<'r>>),
 }
 
-/// Explains the question's windows; without a single window, lists the threads that the question could name.
+/// Explains the question's windows; without a single window, lists the threads that the question could mean.
 ///
 /// # Errors
 /// When nothing matches the question, or several threads do and [`PathQuery::all`] is not set.
@@ -55,7 +55,7 @@ pub(crate) fn explain<'r>(
     explain_with(recorded, algorithm, window, question, names, &NoHandOvers)
 }
 
-/// Explains a window, with the knowledge of work that threads handed over.
+/// Explains a window, with the knowledge of handed-over work.
 pub(crate) fn explain_with<'r>(
     recorded: &'r Recorded,
     algorithm: Algorithm,
@@ -75,7 +75,7 @@ pub(crate) fn explain_with<'r>(
     PathAnswer { if_joined, still_waiting, killed, deadlocks, ..answer }
 }
 
-/// A window's path by an algorithm. The exact path ignores work that threads handed over.
+/// A window's path by an algorithm. The exact path ignores handed-over work.
 pub(crate) fn path_with(
     graph: &Graph,
     window: Window,

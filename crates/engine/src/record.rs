@@ -1,4 +1,4 @@
-//! The Go programs of a recording that is made. `live` finds them.
+//! The Go programs for a recording under way. `live` finds them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The sentence for a Go program whose goroutines are not seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GoRefused {
-    /// The path of the program's file.
+    /// The path to the program's file.
     pub path: PathBuf,
     /// The reason.
     pub why: String,
@@ -17,9 +17,9 @@ pub struct GoRefused {
 pub struct GoPrograms {
     /// The files whose goroutines are recorded.
     pub probed: Vec<PathBuf>,
-    /// Programs asked about that cannot be recorded.
+    /// Requested programs that cannot be recorded.
     pub refused: Vec<GoRefused>,
-    /// The files that run and are left out, since only others are asked about.
+    /// Running files left out, since only others were requested.
     pub left_alone: Vec<PathBuf>,
 }
 
@@ -28,10 +28,10 @@ pub struct GoPrograms {
 pub struct GoStarted {
     /// The files whose goroutines are recorded, each with the time from its start to its probes: before, they are not known.
     pub probed: Vec<(PathBuf, Duration)>,
-    /// Programs asked about that cannot be recorded.
+    /// Requested programs that cannot be recorded.
     pub refused: Vec<GoRefused>,
-    /// The files left out, since only others are asked about.
+    /// The files left out, since only others were requested.
     pub left_alone: Vec<PathBuf>,
-    /// The files of programs that had ended, or had become another program, before there were probes.
+    /// The files of programs that ended, or became another program, before there were probes.
     pub ended: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The spans that applications sent while a recording was made, as counts. `live` receives them.
+//! The spans received from applications during a recording, as counts. `live` receives them.
 
 use std::net::SocketAddr;
 
@@ -29,7 +29,7 @@ pub struct Received {
     pub or_more_services: bool,
     /// Spans refused for invalid ids.
     pub invalid: u64,
-    /// Refused requests that could not be decoded, or were cut off.
+    /// Refused requests: undecodable, or cut off.
     pub malformed: u64,
     /// Refused requests above the largest size.
     pub too_large: u64,
@@ -39,7 +39,7 @@ pub struct Received {
     pub slow: u64,
     /// Connections closed at once, because too many were open.
     pub connections_refused: u64,
-    /// The largest number of connections at once.
+    /// The most connections at once.
     pub max_connections: usize,
     /// Valid spans that could not be written.
     pub unwritten: u64,

@@ -19,9 +19,9 @@ pub const MAX_SUMMARY_CHANGES: usize = 20;
 pub struct WatchedTarget {
     /// The name.
     pub name: String,
-    /// The kind of its latencies.
+    /// The kind of latency.
     pub source: LatencySource,
-    /// The process of a function target; `None` for other targets, and for several processes.
+    /// A function target's process; `None` for other targets, and for several processes.
     pub process: Option<u32>,
 }
 
@@ -34,18 +34,18 @@ pub struct WatchNews<'a> {
     pub target: &'a WatchedTarget,
     /// The origin of times, ns since 1970 UTC, by the present wall clock; `None` if it is before 1970.
     pub origin_realtime_ns: Option<u64>,
-    /// The time of the reading that showed it, since the origin.
+    /// The time of the reading with this news, since the origin.
     pub at: Duration,
     /// The news.
     pub what: WatchEvent<'a>,
 }
 
-/// The kinds of news.
+/// News by kind.
 #[derive(Debug, Clone, Copy)]
 pub enum WatchEvent<'a> {
     /// A notice from the rule.
     Notice(&'a Notice),
-    /// The answer of a drill-down into a change's peak.
+    /// A drill-down's answer about a change's peak.
     Drilled(Result<&'a Drilled, &'a (dyn Error + 'static)>),
 }
 
@@ -64,18 +64,18 @@ pub struct Watched {
     pub left_out: u64,
     /// The reason for the end.
     pub reason: EndReason,
-    /// The targets, in the order of the request.
+    /// The targets, in the request's order.
     pub targets: Vec<TargetSummary>,
 }
 
-/// A target at the end of a watch.
+/// A target at a watch's end.
 #[derive(Debug, Clone)]
 pub struct TargetSummary {
     /// Its calls since the last change; its slices cover the whole time, in at most 64 parts.
     pub distribution: Distribution,
-    /// The beginning of these calls.
+    /// The time from which on these calls count.
     pub since: Duration,
-    /// The counted time of these calls; the whole time without calls.
+    /// These calls' counted time; the whole time without calls.
     pub counted: Duration,
     /// The number of changes, short disturbances and stops.
     pub counts: NoticeCounts,

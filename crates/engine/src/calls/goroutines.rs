@@ -22,15 +22,15 @@ pub struct Ender {
     pub number: u64,
     /// Its first function; `None` if not recorded or in no file.
     pub function: Option<Found>,
-    /// The thread that ran it when it last did so.
+    /// Its thread when it last did so.
     pub thread: ThreadIndex,
     /// The time at which it last did so.
     pub at: Stamp<Reference>,
-    /// The request that it worked for during most of the ended time; `None` where not known.
+    /// Its request during most of the ended time; `None` where not known.
     pub request: Option<EndersRequest>,
 }
 
-/// The request behind a goroutine that made others ready.
+/// The request behind an [`Ender`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndersRequest {
     /// Its trace id.
@@ -39,7 +39,7 @@ pub struct EndersRequest {
     pub span: SpanId,
     /// Its operation.
     pub operation: Operation,
-    /// The part of the time that the goroutine ended while it worked for this request, ns.
+    /// The time ended by the goroutine during its work for this request, ns.
     pub total_ns: u64,
 }
 
@@ -65,14 +65,14 @@ impl<'t> CallGoroutines<'t> {
         Self { all: spans.all, work: Some((traced, work)) }
     }
 
-    /// The window of the goroutine that made a call: the goroutine on the call's thread at its return.
+    /// The window of a call's goroutine: the goroutine on the call's thread at its return.
     pub(super) fn of(&self, call: &Window) -> Option<GoWindow> {
         let Window { thread, from, to } = *call;
         let (.., goroutine) = self.all.on_thread(thread, to.minus(1), to).pop()?;
         Some(GoWindow { goroutine: goroutine?, from, to })
     }
 
-    /// The request that a goroutine worked for just before a time.
+    /// A goroutine's request just before a time.
     fn request(&self, goroutine: GoroutineIndex, at: Stamp<Reference>) -> Option<RequestIndex> {
         let (traced, work) = self.work.as_ref()?;
         let (_, _, span) = work.between(&goroutine, at.minus(1), at).pop()?;

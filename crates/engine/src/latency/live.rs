@@ -1,11 +1,11 @@
-//! The answer of counting live on this machine. `live` counts.
+//! The answer from counting live on this machine. `live` counts.
 
 use std::time::Duration;
 
 use super::Distribution;
 use crate::Host;
 
-/// The reason for the end of counting.
+/// The reason why counting ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndReason {
     /// The command, or all target processes, ended.
@@ -25,8 +25,8 @@ pub struct LiveLatency {
     pub began_realtime_ns: Option<u64>,
     /// The counted time.
     pub elapsed: Duration,
-    /// The reason for the end of counting.
+    /// The reason why counting ended.
     pub reason: EndReason,
-    /// The distributions, in the order of the request.
+    /// The distributions, in the request's order.
     pub targets: Vec<Distribution>,
 }

@@ -3,7 +3,7 @@
 use wakepath_event::Call;
 use wakepath_functions::{Pattern, similar};
 
-/// The maximum number of names in an error.
+/// The most names in an error.
 pub const MAX_LISTED: usize = 5;
 
 /// A target as users write it, before a look-up on a machine or in a recording.
@@ -61,7 +61,7 @@ fn quoted(introduction: &str, names: &[String]) -> String {
 }
 
 impl<'a> Target<'a> {
-    /// The target that `text` names.
+    /// The target named by `text`.
     ///
     /// # Errors
     /// When a lock kind is unknown: all else is looked up later.
@@ -92,7 +92,7 @@ fn system_calls() -> impl Iterator<Item = (&'static str, u32)> + Clone {
     (0..Call::COUNT).filter_map(|number| Some((Call::name(number)?, number)))
 }
 
-/// The system calls that match the pattern, each with its target's name, and the calls that today's C library makes in
+/// The system calls matching the pattern, each with its target's name, and the calls that today's C library makes in
 /// their place: `*stat` also means `newfstatat`, which `stat()` makes. At least one.
 ///
 /// # Errors

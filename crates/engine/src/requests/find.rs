@@ -6,7 +6,7 @@ use wakepath_spans::{OperationIndex, RequestIndex, SpanId, SpanIndex, TraceId};
 
 use super::{RequestsError, RequestsQuery, Traced};
 
-/// The maximum number of operations, or requests, named in an error.
+/// The most operations, or requests, named in an error.
 const MAX_NAMED: usize = 8;
 
 /// A query's requests, the longest first.
@@ -134,7 +134,7 @@ pub fn find_request(traced: &Traced, id: &str) -> Result<RequestIndex, RequestsE
     }
 }
 
-/// An error that lists some of these requests with the same identity, each with its id.
+/// An error listing some of these requests with the same identity, each with its id.
 fn several_services(traced: &Traced, requests: &[RequestIndex]) -> RequestsError {
     let root = traced.root(requests[0]);
     let asked = format!("{}/{}", root.trace, root.id);

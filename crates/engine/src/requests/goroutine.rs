@@ -15,7 +15,7 @@ use crate::Recorded;
 use crate::code_names::code_names;
 use crate::path::answer;
 
-/// The maximum number of a request's spans searched for goroutines that went on with it.
+/// The most spans of a request searched for later goroutines.
 const MAX_SPANS: usize = 1024;
 
 /// A request's goroutine: facts beside the path.
@@ -23,11 +23,11 @@ const MAX_SPANS: usize = 1024;
 pub struct RequestGoroutine {
     /// The number, in its process, of the goroutine in which the request began.
     pub number: u64,
-    /// For each path segment, the number of the goroutine that ran or waited.
+    /// For each path segment, the number of the running or waiting goroutine.
     pub segments: Vec<Option<u64>>,
-    /// The time in which the goroutine, or another that went on with the request, did not run, by reason, the most first.
+    /// The time in which the request's goroutines, the first and any later, did not run, by reason, the most first.
     pub parked: Vec<Parked>,
-    /// The number of a handed-over request's spans not searched for goroutines that went on with it: all beyond the first 1024.
+    /// A handed-over request's spans not searched for later goroutines: all beyond the first 1024.
     pub spans_left_out: u64,
 }
 
@@ -40,11 +40,11 @@ pub struct Parked<Other = RequestIndex> {
     pub total_ns: u64,
     /// The number of samples or waits.
     pub times: u64,
-    /// The request whose goroutines ended most of this time, or the goroutine that did; and the time that it ended, ns.
+    /// The request whose goroutines ended most of this time, or the goroutine itself; and the ended time, ns.
     pub ended_by: Option<(Other, u64)>,
 }
 
-/// The same, with the time that each other request or goroutine ended, ns.
+/// The same, with the time ended by each other request or goroutine, ns.
 pub(crate) struct ParkedBy<Other> {
     pub(crate) reason: Reason,
     pub(crate) total_ns: u64,
@@ -52,20 +52,20 @@ pub(crate) struct ParkedBy<Other> {
     pub(crate) by: BTreeMap<Other, u64>,
 }
 
-/// The reason that a goroutine did not run.
+/// The reason why a goroutine did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
     /// Parked, for this reason in the words of Go's runtime.
     Named(Name),
     /// Parked, for the reason with this number, whose name the recording lacks.
     Numbered(u8),
-    /// In a queue of Go's scheduler.
+    /// In a Go scheduler's queue.
     Queued,
     /// Not known.
     Unknown,
 }
 
-/// The path of a request's goroutine, and the requests that blocked it.
+/// The path of a request's goroutine, and the blocking requests.
 pub(super) fn path_of<'r>(
     joined: &Joined<'r>,
     request: RequestIndex,
@@ -127,9 +127,9 @@ pub(crate) fn path_of_windows(
     path(&recorded.graph, goroutines, windows, timeouts, reasons)
 }
 
-/// The times in which goroutines had a request, one after the other: the goroutine of its root span, and the goroutines that went on with
-/// it after `wakepath.queued_ns`, found by the spans that began in them. Each includes the time before it in which no goroutine had the
-/// request. Also returns the number of spans not searched.
+/// The times in which goroutines had a request, one after the other: the goroutine of its root span, and after `wakepath.queued_ns` the
+/// later goroutines, found by the spans begun in them. Each includes the time before it in which no goroutine had the request. Also
+/// returns the number of spans not searched.
 fn windows(joined: &Joined<'_>, request: RequestIndex, whole: GoWindow) -> (Vec<GoWindow>, u64) {
     let Joined { traced, goroutines, goroutine_work: work, .. } = joined;
     let GoWindow { from, to, .. } = whole;

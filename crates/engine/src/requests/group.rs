@@ -17,7 +17,7 @@ use super::{
 use crate::calls::{head_of, spread};
 use crate::{CallsAnswer, CallsOf, Group, Head, Name, Which};
 
-/// A question about many requests of an operation.
+/// A question about an operation's requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupQuery {
     /// The operation: a single operation must fit.
@@ -28,21 +28,21 @@ pub struct GroupQuery {
     pub algorithm: Algorithm,
 }
 
-/// Requests that blocked others, grouped.
+/// Blocking requests, grouped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockerOf {
     /// An operation's requests.
     Operation(Operation),
     /// Requests without spans here.
     WithoutSpans {
-        /// The service that their process publishes, if there is exactly one.
+        /// The service published by their process, if there is a single service.
         service: Option<Name>,
         /// Whether they are sampled: their spans exist, and did not arrive.
         sampled: bool,
     },
 }
 
-/// Requests that blocked the explained requests.
+/// Requests blocking the explained requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocker {
     /// The blocking requests.
@@ -58,13 +58,13 @@ pub struct Blocker {
 pub struct GroupAnswer<'r> {
     /// The paths and the histogram, as for a function's calls.
     pub calls: CallsAnswer<'r>,
-    /// The explained requests, in the order of their paths.
+    /// The explained requests, in their paths' order.
     pub explained: Vec<RequestIndex>,
     /// The number of selected requests without a path.
     pub without_path: PerGroup<WithoutPath>,
-    /// The requests that blocked them, the largest difference first.
+    /// The requests blocking them, the largest difference first.
     pub blocked_by: Vec<Blocker>,
-    /// The other recording's head, if there is one.
+    /// The other recording's head, if any.
     pub other: Option<Head>,
     /// The spans beside the other recording.
     pub other_traced: Option<&'r Traced>,
@@ -72,7 +72,7 @@ pub struct GroupAnswer<'r> {
     pub traced: &'r Traced,
     /// The clocks of their service's spans.
     pub clocks: Vec<SpanClock>,
-    /// The number of requests with a path.
+    /// Requests with a path.
     pub paths: PerGroup<u64>,
 }
 

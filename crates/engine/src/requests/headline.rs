@@ -1,4 +1,4 @@
-//! A request's most important finding: the request that blocked it, else its path's blame, else its span.
+//! A request's most important finding: the blocking request, else its path's blame, else its span.
 
 use std::cmp::Reverse;
 
@@ -12,14 +12,13 @@ pub enum RequestHeadline<'a> {
     Blocked(Blocking<'a>),
     /// Its path's headline.
     Path(&'a RequestPath<'a>),
-    /// The operation with the most own time, if the path is not known; and whether this is more than half of the
-    /// request.
+    /// The operation with the most own time, if the path is not known; and whether this is more than half the request.
     Span(&'a OwnTime, bool),
     /// Only its length.
     Length,
 }
 
-/// A request that blocked another.
+/// A blocking request.
 #[derive(Debug, Clone, Copy)]
 pub enum Blocking<'a> {
     /// Its spans are known.
@@ -39,7 +38,7 @@ impl Blocking<'_> {
 }
 
 impl RequestPath<'_> {
-    /// The requests that blocked it, the largest first; of equals, those with known spans first.
+    /// The requests blocking it, the largest first; of equals, those with known spans first.
     pub fn blocking(&self) -> Vec<Blocking<'_>> {
         by_time(&self.blocked_by, &self.blocked_by_missing)
     }
@@ -67,7 +66,7 @@ fn by_time<'a>(known: &'a [BlockedBy], missing: &'a [BlockedByMissing]) -> Vec<B
     all
 }
 
-/// Whether a time is more than half of another.
+/// Whether a time is more than half the other.
 fn is_most(ns: u64, of_ns: u64) -> bool {
     ns > of_ns / 2
 }

@@ -49,9 +49,9 @@ pub struct OwnTime {
 pub struct RequestPath<'r> {
     /// The path, over the request's time.
     pub answer: PathAnswer<'r>,
-    /// The requests that its threads worked for: pieces that tile the window.
+    /// Its threads' requests, in pieces without gap or overlap in the window.
     pub pieces: Vec<Piece>,
-    /// The requests that blocked it, most time first.
+    /// The requests blocking it, most time first.
     pub blocked_by: Vec<BlockedBy>,
     /// The same for requests without spans here.
     pub blocked_by_missing: Vec<BlockedByMissing>,
@@ -64,7 +64,7 @@ pub struct RequestPath<'r> {
 }
 
 impl<'r> RequestPath<'r> {
-    /// A request's path, around the `answer` that it was made from.
+    /// A request's path, around its `answer`.
     pub(super) fn new(
         answer: PathAnswer<'r>,
         blame: Blame,
@@ -81,7 +81,7 @@ impl<'r> RequestPath<'r> {
 pub enum NoPath {
     /// The spans do not name the thread.
     NoThread,
-    /// The spans name a host that was not recorded.
+    /// The spans name an unrecorded host.
     OtherHost,
     /// The recording has no thread with this number.
     NotRecorded(u32),
@@ -107,7 +107,7 @@ impl NoPath {
 /// The next step for a request without a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// The path of this part, which took most of its time.
+    /// This part's path: the part took most of its time.
     Part(RequestIndex),
     /// The threads of the process named by its spans, in the request's time.
     Process(u32),
@@ -138,7 +138,7 @@ pub struct RequestAnswer<'r> {
     pub from: SpanTime,
     /// The end.
     pub to: SpanTime,
-    /// The spans that its end waited for: parts that tile its time.
+    /// The spans that its end waited for: parts without gap or overlap in its time.
     pub by_span: Vec<SpanPart>,
     /// The clocks of its root span's service and of these spans' services, if threads were seen to work for them.
     pub clocks: Vec<SpanClock>,

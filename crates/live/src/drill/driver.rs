@@ -67,7 +67,7 @@ pub(super) struct Driver<'obj> {
     python: Option<(PythonOfSearch, Python)>,
     /// The probed functions' numbers.
     probed: BTreeSet<u32>,
-    /// Below this number: the indirect calls watched in earlier peaks' searches.
+    /// Numbers below this belong to the indirect calls watched in earlier peaks' searches.
     watched_before: u32,
     /// The counts before any probes below f0.
     counted: Option<DrillCounts>,

@@ -10,7 +10,7 @@ use super::resolve::{RecordedTarget, TargetKind};
 use crate::latency::target::LockKind;
 use crate::latency::{Distribution, TimeSlice};
 
-/// The end of a call or wait.
+/// A call's or wait's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// Its end was seen.
@@ -35,7 +35,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The number of slices. A rest at the end is a slice of its own only from a tenth of the length on.
+    /// The number of slices. A rest at the end is an own slice only from a tenth of a slice on.
     pub(super) fn slices(&self) -> u64 {
         let (length, Some(every)) = (self.to.since(self.from), self.every) else { return 0 };
         (length / every + u64::from(length % every >= every.div_ceil(10))).max(1)
@@ -83,11 +83,11 @@ pub(super) struct Counters {
 /// Facts about all counted waits and segments, for the notes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Facts {
-    /// The number of waits for a CPU in which a CPU limit kept the thread off it, and their throttled time, ns.
+    /// Waits for a CPU during which a CPU limit throttled the thread, and their throttled time, ns.
     pub(super) throttled: (u64, u64),
     /// Whether any wait names its system call.
     pub(super) calls: bool,
-    /// The number of segments with more than one explanation.
+    /// Segments with several explanations.
     pub(super) ambiguous: u64,
 }
 
