@@ -115,7 +115,7 @@ impl CostInKernel {
     }
 }
 
-/// The count of records in this kind. Records written along the way by another kind's program, such as stacks and
+/// The number of records of this kind. Records written along the way by another kind's program, such as stacks and
 /// file names, are in the other kind's cost.
 fn records(counts: &Counts, kind: CostKind) -> u64 {
     let names: &[&str] = match kind {

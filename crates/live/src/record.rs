@@ -37,7 +37,7 @@ pub struct Request {
     pub options: Options,
     /// The recording's maximum size, bytes.
     pub most_bytes: u64,
-    /// Recording stops below this share of free disk space, percent.
+    /// Recording stops below this share of free disk space, percent, or below 4 GiB if that is less.
     pub least_free_percent: u8,
     /// Extra attributes to keep besides the built-in list, from spans and from threads' contexts.
     pub attributes: Vec<String>,

@@ -25,7 +25,7 @@ pub struct RequestGoroutine {
     pub number: u64,
     /// For each path segment, the number of the running or waiting goroutine.
     pub segments: Vec<Option<u64>>,
-    /// The time in which the request's goroutines, the first and any later, did not run, by reason, the most first.
+    /// The time in which the request's goroutines (the first and any later goroutine) did not run, by reason, the most first.
     pub parked: Vec<Parked>,
     /// A handed-over request's spans not searched for later goroutines: all beyond the first 1024.
     pub spans_left_out: u64,
