@@ -28,7 +28,8 @@ pub struct Arguments {
         value_name = "WHEN",
         global = true,
         default_value = "auto",
-        hide_possible_values = true
+        hide_possible_values = true,
+        hide_short_help = true
     )]
     pub colour: Colour,
     #[command(subcommand)]

@@ -23,6 +23,7 @@ use crate::collecting;
 use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::file;
+use crate::help;
 use crate::input::DEFAULT;
 use crate::output::Output;
 use crate::parse::time;
@@ -35,7 +36,7 @@ use crate::record::{read_made, record_failure};
 /// level only the calls on the way, and only in this process. The answer is the path of calls to the function that takes the time. All probes are
 /// removed at the end, also after Ctrl-C or if wakepath is killed.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = help::first(EXAMPLES), after_long_help = EXAMPLES)]
 pub struct DrillArguments {
     /// The function to start from [default with --resume: the saved one]
     #[arg(value_name = "TARGET", required_unless_present = "resume")]
@@ -56,58 +57,58 @@ pub struct DrillArguments {
     #[arg(short = 'd', long, value_name = "TIME", value_parser = time, default_value = "60s")]
     duration: Duration,
     /// Decide after N calls within the peak
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     decision_calls: Option<u64>,
     /// Follow a path over at most N calls
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     max_depth: Option<u32>,
     /// Follow each function with at least this part of the most votes (percent)
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", hide_short_help = true)]
     maxcount_percentage: Option<u32>,
     /// Do not look below calls that take less than 2^N ns
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     min_bucket: Option<usize>,
     /// Count N calls of TARGET before choosing the peak; after 10 s fewer are enough
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     start_ops: Option<u64>,
     /// Read parameters from a file of lines `key = value`; options override it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Also probe instructions that the kernel has to single-step, which costs 20 µs a call and more
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     slow_probes: bool,
     /// Promise that no exception passes the functions: cheaper probes, which end the program if an exception does
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_exceptions: bool,
     /// Measure calls by code put into the running process, not by kernel probes: some 20 ns a call
     #[arg(long)]
     stubs: bool,
     /// Measure only calls of TARGET that begin in a phase: after a call of this function, until a call of --phase-ends
-    #[arg(long, value_name = "FILE:FUNCTION")]
+    #[arg(long, value_name = "FILE:FUNCTION", hide_short_help = true)]
     phase_begins: Option<String>,
     /// Measure no calls of TARGET that begin after a call of this function, until a call of --phase-begins
-    #[arg(long, value_name = "FILE:FUNCTION")]
+    #[arg(long, value_name = "FILE:FUNCTION", hide_short_help = true)]
     phase_ends: Option<String>,
     /// Measure only calls of TARGET whose request another thread handed over by this function, as its argument N (1)
-    #[arg(long, value_name = "FILE:FUNCTION[:N]", value_parser = submission)]
+    #[arg(long, value_name = "FILE:FUNCTION[:N]", value_parser = submission, hide_short_help = true)]
     handed_over: Option<Submission>,
     /// The argument of TARGET that is the request
-    #[arg(long, value_name = "N", requires = "handed_over", default_value = "1")]
+    #[arg(long, value_name = "N", requires = "handed_over", default_value = "1", hide_short_help = true)]
     request: u32,
     /// Count only requests handed over within a call of this function
-    #[arg(long, value_name = "FILE:FUNCTION", requires = "handed_over")]
+    #[arg(long, value_name = "FILE:FUNCTION", requires = "handed_over", hide_short_help = true)]
     handed_over_within: Option<String>,
     /// Do not record what the last function of the path waited for
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_waits: bool,
     /// Record the waits into this directory
-    #[arg(short, long, value_name = "REC", default_value = DEFAULT)]
+    #[arg(short, long, value_name = "REC", default_value = DEFAULT, hide_short_help = true)]
     output: PathBuf,
     /// Run the command as root too, not as the user who called sudo
-    #[arg(long, requires = "command")]
+    #[arg(long, requires = "command", hide_short_help = true)]
     as_root: bool,
     /// Print the votes of each decision too
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     explain: bool,
     /// Print the answer as JSON
     #[arg(long)]

@@ -15,6 +15,7 @@ use wakepath_report::escape;
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
+use crate::help;
 use crate::input::DEFAULT;
 use crate::output::Output;
 use crate::parse::{size, time};
@@ -34,13 +35,13 @@ pub struct FlightArguments {
     /// With --flight: the memory for records and spans; if it is too small, fewer seconds are kept
     ///
     /// The buffers (--buffer) take their memory as always. --max-size has to be a quarter larger.
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size, requires = "flight")]
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size, requires = "flight", hide_short_help = true)]
     flight_memory: u64,
     /// With --flight: also keep this time after a trigger (default: 1s; with --otlp 6s, since spans come late)
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "flight")]
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "flight", hide_short_help = true)]
     flight_after: Option<Duration>,
     /// With --flight: keep at most this number of recordings, the newest
-    #[arg(long, value_name = "NUMBER", default_value_t = 20, requires = "flight")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, requires = "flight", hide_short_help = true)]
     flight_keep: usize,
     /// With --flight and --otlp: a span that takes longer triggers ('frontend/HTTP GET /dispatch>500ms', 'shop/*>2s')
     #[arg(long = "trigger-span", value_name = "RULE", requires = "flight", requires = "otlp")]
@@ -48,15 +49,15 @@ pub struct FlightArguments {
     /// With --flight and --otlp: a request triggers if it takes more than 4 times as long as 99 of 100 before it
     ///
     /// It is compared with earlier requests of the same operation, at least 200.
-    #[arg(long, requires = "flight", requires = "otlp")]
+    #[arg(long, requires = "flight", requires = "otlp", hide_short_help = true)]
     trigger_outlier: bool,
     /// With --flight: a thread triggers while it works for the same span for longer than TIME; no spans need to arrive
     ///
     /// Read from each thread's context (docs/requests.md). Idle spans count too: choose a TIME longer than they take.
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "flight")]
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "flight", hide_short_help = true)]
     trigger_open: Option<Duration>,
     /// With --flight: after a kept recording, no span triggers for this time
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, requires = "flight")]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time, requires = "flight", hide_short_help = true)]
     flight_rest: Duration,
     /// With --flight: each trigger here also triggers that recorder, for the same moment; may be repeated
     ///
@@ -65,7 +66,7 @@ pub struct FlightArguments {
     #[arg(long = "flight-link", value_name = "[HOST:]DIR", requires = "flight")]
     flight_links: Vec<Recorder>,
     /// With --flight-link: the command line of wakepath on other hosts
-    #[arg(long, value_name = "COMMAND", default_value = PROGRAM, requires = "flight_links")]
+    #[arg(long, value_name = "COMMAND", default_value = PROGRAM, requires = "flight_links", hide_short_help = true)]
     remote_program: String,
 }
 
@@ -262,7 +263,7 @@ pub fn moment(text: &str) -> Result<u64, String> {
 ///
 /// `wakepath record --flight` then writes its memory as a recording, whose path is printed.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = help::first(EXAMPLES), after_long_help = EXAMPLES)]
 pub struct TriggerArguments {
     /// The flight recorder's directory (its option -o), or HOST:DIR for another host, through ssh; several keep the same moment
     #[arg(value_name = "[HOST:]DIR", default_value = DEFAULT_DIRECTORY)]
@@ -274,7 +275,7 @@ pub struct TriggerArguments {
     #[arg(long)]
     linked: bool,
     /// The command line of wakepath on other hosts
-    #[arg(long, value_name = "COMMAND", default_value = PROGRAM)]
+    #[arg(long, value_name = "COMMAND", default_value = PROGRAM, hide_short_help = true)]
     remote_program: String,
     /// Wait at most this long for the recording
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]

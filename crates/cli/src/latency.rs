@@ -18,6 +18,7 @@ use wakepath_report::{json, text};
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
+use crate::help;
 use crate::output::Output;
 use crate::parse::{Named, one_of, time};
 use recorded::RecordedArguments;
@@ -33,7 +34,7 @@ use recorded::RecordedArguments;
 /// disks as before, waits in a system call (`blocked:read`, `blocked:*`), path segments of the chosen threads, by their
 /// kind (`segment:timer`, `segment:*`), or a service's spans (`span:SERVICE/OPERATION`).
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = help::first(EXAMPLES), after_long_help = EXAMPLES)]
 #[cfg_attr(not(feature = "collect"), allow(dead_code, reason = "only counting asks for them"))]
 pub struct LatencyArguments {
     /// The targets to count
@@ -48,10 +49,10 @@ pub struct LatencyArguments {
     )]
     compare: Option<Vec<PathBuf>>,
     /// Report a difference by this measure, above --threshold
-    #[arg(long, requires_all = ["compare", "threshold"], value_name = "MEASURE", value_parser = one_of(&MEASURES))]
+    #[arg(long, requires_all = ["compare", "threshold"], value_name = "MEASURE", value_parser = one_of(&MEASURES), hide_short_help = true)]
     measure: Option<Measure>,
     /// The score of --measure above which two distributions differ
-    #[arg(long, requires = "measure", value_name = "SCORE", value_parser = score)]
+    #[arg(long, requires = "measure", value_name = "SCORE", value_parser = score, hide_short_help = true)]
     threshold: Option<f64>,
     /// Count these processes and the processes they start, until they end
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with = "command")]
@@ -66,27 +67,27 @@ pub struct LatencyArguments {
     #[arg(long, value_name = "TIME", value_parser = time)]
     every: Option<Duration>,
     /// Count in cycles of the processor's time-stamp counter instead of nanoseconds
-    #[arg(long, conflicts_with = "recordings")]
+    #[arg(long, conflicts_with = "recordings", hide_short_help = true)]
     cycles: bool,
     /// Group the latencies, groups with most time first; --json has all groups
     #[arg(long, value_name = "WHOM", value_parser = one_of(&GROUPINGS), conflicts_with = "recordings")]
     by: Option<GroupBy>,
     /// Also probe functions whose instructions the kernel has to single-step: each call then costs many times as much,
     /// 20 µs on some virtual machines
-    #[arg(long, conflicts_with = "recordings")]
+    #[arg(long, conflicts_with = "recordings", hide_short_help = true)]
     slow_probes: bool,
     /// Use return probes everywhere; may crash the program if an exception passes the probe, or the stack is
     /// switched
-    #[arg(long, conflicts_with = "recordings")]
+    #[arg(long, conflicts_with = "recordings", hide_short_help = true)]
     no_exceptions: bool,
     /// Run the command as root, not as the user who called sudo
-    #[arg(long, conflicts_with = "recordings")]
+    #[arg(long, conflicts_with = "recordings", hide_short_help = true)]
     as_root: bool,
     /// Print JSON on stdout, for scripts
     #[arg(long)]
     json: bool,
     /// Also write a Parquet file, a row for each bucket
-    #[arg(long, value_name = "FILE", conflicts_with = "compare")]
+    #[arg(long, value_name = "FILE", conflicts_with = "compare", hide_short_help = true)]
     parquet: Option<PathBuf>,
     #[command(flatten)]
     recorded: RecordedArguments,

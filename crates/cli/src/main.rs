@@ -17,6 +17,7 @@ mod failure;
 mod file;
 #[cfg(feature = "collect")]
 mod flight;
+mod help;
 mod info;
 mod input;
 mod latency;

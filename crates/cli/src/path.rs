@@ -13,6 +13,7 @@ use wakepath_report::{json, problem, text};
 
 use crate::exit_code::{self, Code, is_doubtful};
 use crate::failure::Failure;
+use crate::help;
 use crate::input::{DEFAULT, Input};
 use crate::output::Output;
 use crate::parse::ns;
@@ -23,7 +24,7 @@ use crate::requests::{is_spans, spans_failure};
 /// Without an option, explains the recorded command, from its exec to its exit. If the recording was not made for one
 /// command, lists its threads with the time that each waited and ran.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = help::first(EXAMPLES), after_long_help = EXAMPLES)]
 pub struct PathArguments {
     #[command(flatten)]
     pub input: Input,
@@ -32,22 +33,22 @@ pub struct PathArguments {
     /// Show the exact critical path: the longest chain of running and waiting for devices, back from the end
     ///
     /// Waits ended by another thread count as nothing.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub exact: bool,
     /// Show each wait that timed out as a wait for its timer
     ///
     /// Otherwise, lock waits that time out and resume are explained by the lock's owner, which ended the last of them.
-    #[arg(long, conflicts_with = "exact")]
+    #[arg(long, conflicts_with = "exact", hide_short_help = true)]
     pub as_timed_out: bool,
     /// Explain waits that timed out by what ended the last, also if they may have been different waits
     ///
     /// Their time is then ambiguous. Sleeps and waits for any of several events (`epoll_wait`) are never joined.
-    #[arg(long, conflicts_with_all = ["exact", "as_timed_out"])]
+    #[arg(long, conflicts_with_all = ["exact", "as_timed_out"], hide_short_help = true)]
     pub join_timeouts: bool,
     #[command(flatten)]
     pub view: ViewArguments,
     /// Exit with 1 if lost records or other problems affect the answer
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub strict: bool,
 }
 
@@ -88,10 +89,10 @@ pub struct WindowArguments {
     #[arg(long, value_name = "N", requires = "call", group = "which")]
     slowest: Option<usize>,
     /// The threads on this host, if recordings of several hosts are given
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", hide_short_help = true)]
     host: Option<String>,
     /// If several threads match, answer for each
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     all: bool,
     /// Begin here: UTC (02:58:41.310), seconds since the start (1.5), or before the end (-5s)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
@@ -109,13 +110,13 @@ pub struct ViewArguments {
     #[arg(long)]
     tree: bool,
     /// Show every segment of the path
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     segments: bool,
     /// Print the whole answer as JSON, for scripts
     #[arg(long)]
     json: bool,
     /// Show how the numbers were computed, and which are doubtful
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     explain: bool,
 }
 

@@ -19,6 +19,7 @@ use wakepath_report::text;
 use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::flight::FlightArguments;
+use crate::help;
 use crate::input::{DEFAULT, Input};
 use crate::output::Output;
 use crate::parse::{Named, buffer, one_of, size, time};
@@ -30,7 +31,7 @@ use crate::{collecting, path};
 /// whose time is explained. Only the user who made a recording can read it. Under sudo, the command runs as the user
 /// who called sudo.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = help::first(EXAMPLES), after_long_help = EXAMPLES)]
 pub struct RecordArguments {
     /// Explain these processes, and record until they end
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', conflicts_with_all = ["cgroup", "command"])]
@@ -48,15 +49,15 @@ pub struct RecordArguments {
     #[arg(short = 'o', long = "output", value_name = "REC", default_value = DEFAULT)]
     output: PathBuf,
     /// Stop recording at this size (512M, 2G)
-    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = size, hide_short_help = true)]
     max_size: u64,
     /// Buffer memory for each CPU, from 16K to 1G
     ///
     /// A larger buffer loses fewer records in a burst.
-    #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = buffer)]
+    #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = buffer, hide_short_help = true)]
     buffer: usize,
     /// Stacks of running threads, per second and CPU; 0 for none
-    #[arg(long, value_name = "RATE", default_value_t = 99)]
+    #[arg(long, value_name = "RATE", default_value_t = 99, hide_short_help = true)]
     samples: u32,
     /// Also record stacks where a thread begins to wait and where it wakes another
     ///
@@ -69,14 +70,15 @@ pub struct RecordArguments {
         require_equals = true,
         default_missing_value = "remembered",
         value_parser = one_of(&STACKS),
-        conflicts_with = "path_only"
+        conflicts_with = "path_only",
+        hide_short_help = true,
     )]
     stacks: Option<Stacks>,
     /// Find the callers in stacks and samples by frame pointers alone: no stack memory is copied
     ///
     /// Functions without a frame pointer then have wrong callers, or none. Otherwise callers are found by the files'
     /// tables for unwinding.
-    #[arg(long, conflicts_with = "path_only")]
+    #[arg(long, conflicts_with = "path_only", hide_short_help = true)]
     frame_pointers: bool,
     /// Record each call of this function (libc:malloc, ./app:handle_*, kernel:vfs_read) as a window of its own
     ///
@@ -84,12 +86,12 @@ pub struct RecordArguments {
     #[arg(long = "call", value_name = "TARGET")]
     calls: Vec<String>,
     /// With --call: also probe functions whose instructions the kernel must single-step, at about 20 µs a call
-    #[arg(long, requires = "calls")]
+    #[arg(long, requires = "calls", hide_short_help = true)]
     slow_probes: bool,
     /// With --call: use return probes everywhere; may crash the program if an exception passes the probe
     ///
     /// The program may also crash if it switches stacks within a probed function, as coroutines do.
-    #[arg(long, requires = "calls")]
+    #[arg(long, requires = "calls", hide_short_help = true)]
     no_exceptions: bool,
     /// Also receive the spans that services send (OTLP: gRPC and HTTP), at PORT of this host or at HOST:PORT
     ///
@@ -102,10 +104,10 @@ pub struct RecordArguments {
     ///
     /// The backend's answer goes to the client. With one of the standard ports, gRPC goes to 4317 and HTTP to 4318; any other port takes
     /// both.
-    #[arg(long, value_name = "URL", requires = "otlp")]
+    #[arg(long, value_name = "URL", requires = "otlp", hide_short_help = true)]
     otlp_forward: Option<ForwardUrl>,
     /// With --otlp: also keep this attribute of spans and resources (db.statement, shop.*)
-    #[arg(long = "otlp-attribute", value_name = "KEY", requires = "otlp")]
+    #[arg(long = "otlp-attribute", value_name = "KEY", requires = "otlp", hide_short_help = true)]
     otlp_attributes: Vec<String>,
     /// Also record goroutines: which thread runs which, why each waits, and which other makes it ready
     ///
@@ -129,16 +131,16 @@ pub struct RecordArguments {
     #[command(flatten)]
     flight: FlightArguments,
     /// Record only what a path needs, at the least cost: no system calls, lock words or stacks
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     path_only: bool,
     /// Begin at once: do not first measure, for some 60 ms, the cost of recording on this machine
     ///
     /// The answer then does not say how much longer threads ran for the recording. The measurement loads one CPU, which
     /// another recorder sees.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_calibration: bool,
     /// Run the command as root, not as the user who called sudo
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     as_root: bool,
     /// Print the answer as JSON, on stdout
     #[arg(long)]

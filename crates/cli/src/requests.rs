@@ -17,6 +17,7 @@ use wakepath_report::{json, text};
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
+use crate::help;
 use crate::input::{DEFAULT, Input};
 use crate::output::Output;
 use export::Export;
@@ -26,7 +27,7 @@ use export::Export;
 /// The spans come from `record --otlp`, or from files: OTLP (JSON or protobuf, as the OpenTelemetry Collector writes
 /// them) or Jaeger's JSON. A request is a service's local root span.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = help::first(EXAMPLES), after_long_help = EXAMPLES)]
 pub struct RequestsArguments {
     /// The recording, and files with spans [default: ./wakepath.rec]
     #[arg(value_name = "REC|SPANS")]

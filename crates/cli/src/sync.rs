@@ -9,6 +9,7 @@ use wakepath_report::{json, text};
 
 use crate::exit_code::Code;
 use crate::failure::Failure;
+use crate::help;
 use crate::input::Progress;
 use crate::output::Output;
 
@@ -17,7 +18,7 @@ use crate::output::Output;
 /// `wakepath path` finds the same offsets itself when it is given several recordings; this verb shows them and their
 /// error bounds.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = help::first(EXAMPLES), after_long_help = EXAMPLES)]
 pub struct SyncArguments {
     /// Each host's recording: by wakepath, an LTTng kernel trace, a perf.data or a trace.dat
     #[arg(value_name = "REC", num_args = 2.., required = true)]

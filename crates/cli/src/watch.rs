@@ -18,6 +18,7 @@ use crate::collecting;
 use crate::exit_code::Code;
 use crate::failure::Failure;
 use crate::file::hint_under_sudo;
+use crate::help;
 use crate::output::Output;
 use crate::parse::time;
 
@@ -28,7 +29,7 @@ use crate::parse::time;
 /// the change is printed at once, both distributions are kept as files, and the next command is named. It also prints when
 /// calls stop, and when they come back. Memory does not grow with time.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = help::first(EXAMPLES), after_long_help = EXAMPLES)]
 pub struct WatchArguments {
     /// The targets to watch
     #[arg(value_name = "TARGET", required = true)]
@@ -55,18 +56,18 @@ pub struct WatchArguments {
     #[arg(long, requires = "pids")]
     drill: bool,
     /// With --drill: stop a drill-down after this time
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "20s", requires = "drill")]
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "20s", requires = "drill", hide_short_help = true)]
     drill_time: Duration,
     /// Also probe functions whose instructions the kernel has to single-step: each call then costs many times as much,
     /// 20 µs on some virtual machines
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     slow_probes: bool,
     /// Use return probes everywhere; may crash the program if an exception passes the probe, or the stack is
     /// switched
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_exceptions: bool,
     /// Run the command as root, not as the user who called sudo
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     as_root: bool,
     /// Print JSON on stdout: a line with a document for each change and for the end
     #[arg(long)]
