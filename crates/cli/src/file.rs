@@ -9,7 +9,7 @@ use wakepath_caller::{Caller, Destination};
 use crate::exit_code::Code;
 use crate::failure::Failure;
 
-/// Checks, before a long count, that [`write`] can create the file: its folder exists, and the path is no folder.
+/// Checks, before a long count, that `write` can create the file: its folder exists, and the path is no folder.
 ///
 /// # Errors
 /// If the path cannot hold a file.

@@ -51,7 +51,7 @@ pub struct Site {
 pub struct Node {
     /// The calling function's node; 0 is f0.
     pub parent: u32,
-    /// The called function's node, below [`MAX_NODES`].
+    /// The called function's node, below `MAX_NODES`.
     pub node: u32,
 }
 

@@ -18,7 +18,7 @@ pub struct Traced {
     pub dropped: Dropped,
     /// Recordings whose spans end within a message: the recorder was killed, and later spans are missing.
     pub torn: Vec<PathBuf>,
-    /// The recordings, indexed by [`Service::recording`](super::Service::recording), if several are read.
+    /// The recordings, indexed by [`Service::recording`](wakepath_spans::Service::recording), if several are read.
     pub recordings: Vec<PathBuf>,
 }
 

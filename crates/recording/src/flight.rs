@@ -8,7 +8,7 @@
 //! ```
 //!
 //! [`Flight::settle`] moves the window's beginning forward: past records older than the window, and past the oldest
-//! packet while memory is short. All streams' records before that stamp pass through [`last`] in time order, so its
+//! packet while memory is short. All streams' records before that stamp pass through `last` in time order, so its
 //! states hold exactly at that stamp, and a recording can begin there.
 //!
 //! No clock is read here and no file is opened: a test runs a week in a second.

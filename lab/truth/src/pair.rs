@@ -6,7 +6,7 @@
 //! single truth, which is compared like any other. The server's time without a request (`beside` in its truth) is left
 //! out; `overlap` corrects for its work before the client waited.
 //!
-//! A tid is valid on its own host only. In both truth and path, the server host's tids count from [`OTHER_HOST`] on.
+//! A tid is valid on its own host only. In both truth and path, the server host's tids count from `OTHER_HOST` on.
 
 mod overlap;
 
@@ -112,7 +112,7 @@ fn other_host(path: &Value) -> Result<String> {
     Ok(hosts[1]["host"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Adds [`OTHER_HOST`] to all tids on this host in the document.
+/// Adds `OTHER_HOST` to all tids on this host in the document.
 fn count_on(document: &mut Value, host: &str) {
     match document {
         Value::Array(items) => items.iter_mut().for_each(|item| count_on(item, host)),
