@@ -5,55 +5,37 @@
 
 use std::io;
 
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 use wakepath_caller::Caller;
-
-/// `_LINUX_CAPABILITY_VERSION_3`: two 32-bit words.
-const VERSION: u32 = 0x2008_0522;
-
-#[repr(C)]
-struct Header {
-    version: u32,
-    pid: i32,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Word {
-    effective: u32,
-    permitted: u32,
-    inheritable: u32,
-}
 
 /// A capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Capability {
-    /// The capability's number in the kernel.
-    number: u32,
+    /// The set of this capability alone.
+    set: CapabilitySet,
     /// The capability's name.
     pub(crate) name: &'static str,
 }
 
-pub(crate) const PERFMON: Capability = Capability { number: 38, name: "CAP_PERFMON" };
-pub(crate) const BPF: Capability = Capability { number: 39, name: "CAP_BPF" };
-pub(crate) const SYS_ADMIN: Capability = Capability { number: 21, name: "CAP_SYS_ADMIN" };
-pub(crate) const SYS_PTRACE: Capability = Capability { number: 19, name: "CAP_SYS_PTRACE" };
-pub(crate) const SYSLOG: Capability = Capability { number: 34, name: "CAP_SYSLOG" };
-const CHECKPOINT_RESTORE: Capability = Capability { number: 40, name: "CAP_CHECKPOINT_RESTORE" };
-const KILL: Capability = Capability { number: 5, name: "CAP_KILL" };
+pub(crate) const PERFMON: Capability = Capability { set: CapabilitySet::PERFMON, name: "CAP_PERFMON" };
+pub(crate) const BPF: Capability = Capability { set: CapabilitySet::BPF, name: "CAP_BPF" };
+pub(crate) const SYS_ADMIN: Capability = Capability { set: CapabilitySet::SYS_ADMIN, name: "CAP_SYS_ADMIN" };
+pub(crate) const SYS_PTRACE: Capability =
+    Capability { set: CapabilitySet::SYS_PTRACE, name: "CAP_SYS_PTRACE" };
+pub(crate) const SYSLOG: Capability = Capability { set: CapabilitySet::SYSLOG, name: "CAP_SYSLOG" };
+const CHECKPOINT_RESTORE: Capability =
+    Capability { set: CapabilitySet::CHECKPOINT_RESTORE, name: "CAP_CHECKPOINT_RESTORE" };
+const KILL: Capability = Capability { set: CapabilitySet::KILL, name: "CAP_KILL" };
 
 /// The capabilities for reading other processes' mappings and, through `/proc/PID/map_files`, the mapped files.
 const WHILE_RECORDING: [Capability; 2] = [SYS_PTRACE, CHECKPOINT_RESTORE];
 
 impl Capability {
-    const fn bit(self) -> u64 {
-        1 << self.number
-    }
-
     /// Whether this process has the capability in effect. `CAP_SYS_ADMIN` includes the capabilities split from it.
     pub(crate) fn is_held(self) -> bool {
-        let held = get().map_or(0, |sets| sets.effective);
+        let held = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
         let split = [PERFMON, BPF, CHECKPOINT_RESTORE].contains(&self);
-        held & self.bit() != 0 || split && held & SYS_ADMIN.bit() != 0
+        held.contains(self.set) || split && held.contains(SYS_ADMIN.set)
     }
 }
 
@@ -78,10 +60,10 @@ pub fn drop_rights(owner: Option<&Caller>, command_is_roots: bool) -> io::Result
 }
 
 fn keep(few: &[Capability], owner: Option<&Caller>, command_is_roots: bool) -> io::Result<()> {
-    let held = get()?.permitted;
+    let held = capabilities(None)?.permitted;
     let kill = (owner.is_some() && command_is_roots).then_some(&KILL);
     let keep = few.iter().chain(kill);
-    let keep = keep.fold(0, |bits, capability| bits | capability.bit()) & held;
+    let keep = keep.fold(CapabilitySet::empty(), |sets, capability| sets | capability.set) & held;
     // SAFETY: takes nothing, changes nothing.
     let is_another = |owner: &&Caller| unsafe { libc::getuid() } != owner.uid;
     if let Some(owner) = owner.filter(is_another) {
@@ -91,37 +73,8 @@ fn keep(few: &[Capability], owner: Option<&Caller>, command_is_roots: bool) -> i
             return Err(io::Error::last_os_error());
         }
     }
-    set(keep)
-}
-
-/// This thread's capabilities, a bit for each.
-struct Sets {
-    effective: u64,
-    permitted: u64,
-}
-
-fn get() -> io::Result<Sets> {
-    let header = Header { version: VERSION, pid: 0 };
-    let mut words = [Word::default(); 2];
-    // SAFETY: version 3 fills two words, which are there.
-    if unsafe { libc::syscall(libc::SYS_capget, &raw const header, words.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let join = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
-    let [low, high] = words;
-    let (effective, permitted) = (join(low.effective, high.effective), join(low.permitted, high.permitted));
-    Ok(Sets { effective, permitted })
-}
-
-fn set(bits: u64) -> io::Result<()> {
-    let header = Header { version: VERSION, pid: 0 };
-    let word = |bits: u64| Word { effective: bits as u32, permitted: bits as u32, inheritable: 0 };
-    let words = [word(bits), word(bits >> 32)];
-    // SAFETY: version 3 reads two words, which are there.
-    if unsafe { libc::syscall(libc::SYS_capset, &raw const header, words.as_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    let inheritable = CapabilitySet::empty();
+    Ok(set_capabilities(None, CapabilitySets { effective: keep, permitted: keep, inheritable })?)
 }
 
 #[cfg(test)]
@@ -145,12 +98,13 @@ mod tests {
 
     #[test]
     fn a_session_keeps_no_more_than_two_capabilities_and_an_analysis_none() {
-        let few = WHILE_RECORDING.iter().fold(0, |bits, capability| bits | capability.bit());
+        let few = CapabilitySet::SYS_PTRACE | CapabilitySet::CHECKPOINT_RESTORE;
+        let permitted = || capabilities(None).map(|sets| sets.permitted);
         assert!(in_a_process(
-            || keep_for_session(None, true).is_ok() && get().is_ok_and(|held| held.permitted & !few == 0)
+            || keep_for_session(None, true).is_ok() && permitted().is_ok_and(|held| few.contains(held))
         ));
         assert!(in_a_process(
-            || drop_rights(None, true).is_ok() && get().is_ok_and(|held| held.permitted == 0)
+            || drop_rights(None, true).is_ok() && permitted().is_ok_and(|held| held.is_empty())
         ));
     }
 

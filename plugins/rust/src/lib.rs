@@ -105,7 +105,7 @@ macro_rules! attach {
 pub struct Attached<'a> {
     outer: *const Record,
     /// It ends in the thread in which it began.
-    of_thread: PhantomData<(&'a Record, *const ())>,
+    not_send: PhantomData<(&'a Record, *const ())>,
 }
 
 impl<'a> Attached<'a> {
@@ -114,7 +114,7 @@ impl<'a> Attached<'a> {
     /// # Safety
     /// It has to be dropped, in the calling thread, and behind those that were made later in this thread.
     pub unsafe fn new(record: &'a Record) -> Self {
-        Self { outer: show(record), of_thread: PhantomData }
+        Self { outer: show(record), not_send: PhantomData }
     }
 }
 

@@ -115,7 +115,7 @@ struct Noting {
 
 /// The calling thread's own.
 #[repr(C)]
-pub(crate) struct OfThread {
+pub(crate) struct ThreadState {
     /// The innermost span whose turns are noted.
     noting: *mut Noting,
     /// The turns that were noted last, if no other span was shown since; for comparison alone.
@@ -124,7 +124,7 @@ pub(crate) struct OfThread {
 
 /// A function that runs with its turns noted: at its end, or as it unwinds, they are noted.
 struct Running {
-    of_thread: *mut OfThread,
+    thread_state: *mut ThreadState,
     outer: *mut Noting,
     shown: *const Record,
 }
@@ -133,11 +133,11 @@ impl Drop for Running {
     fn drop(&mut self) {
         // SAFETY: what is noted here lies in the frame that has this, and `outer` in one that called it; no reference to either exists.
         unsafe {
-            let noting = (*self.of_thread).noting;
+            let noting = (*self.thread_state).noting;
             if crate::shown() == (*noting).record {
-                note(self.of_thread, noting, system::now());
+                note(self.thread_state, noting, system::now());
             }
-            (*self.of_thread).noting = self.outer;
+            (*self.thread_state).noting = self.outer;
         }
         crate::show(self.shown);
     }
@@ -146,56 +146,56 @@ impl Drop for Running {
 /// Runs a function while the calling thread works for a span, and notes the turns of that: all of the time, without that in which it
 /// works for others.
 pub(crate) fn run<T>(record: &Record, turns: &mut Turns, function: impl FnOnce() -> T) -> T {
-    let Some(of_thread) = system::of_thread() else { return record.with(function) };
+    let Some(thread_state) = system::thread_state() else { return record.with(function) };
     let mut noting = Noting { record, turns, since: 0 };
     // The turn of the outer span ends.
     let shown = crate::show(record);
     noting.since = system::now();
     let noting = ptr::addr_of_mut!(noting);
     // SAFETY: it is a variable of the calling thread, which alone reads and writes it here.
-    let outer = unsafe { ptr::replace(ptr::addr_of_mut!((*of_thread).noting), noting) };
-    let _running = Running { of_thread, outer, shown };
+    let outer = unsafe { ptr::replace(ptr::addr_of_mut!((*thread_state).noting), noting) };
+    let _running = Running { thread_state, outer, shown };
     function()
 }
 
 /// The thread shows `next` in place of `before`: a turn ends or begins, where turns are noted.
 #[inline]
 pub(crate) fn turn(before: *const Record, next: *const Record) {
-    let Some(of_thread) = system::of_thread() else { return };
+    let Some(thread_state) = system::thread_state() else { return };
     // SAFETY: it is a variable of the calling thread; `noting` is null, or lies in a frame below this one.
     unsafe {
-        let noting = (*of_thread).noting;
+        let noting = (*thread_state).noting;
         if noting.is_null() {
             if !next.is_null() {
-                (*of_thread).last = ptr::null();
+                (*thread_state).last = ptr::null();
             }
         } else {
-            turn_of(of_thread, noting, before, next);
+            note_turn(thread_state, noting, before, next);
         }
     }
 }
 
 #[cold]
-unsafe fn turn_of(of_thread: *mut OfThread, noting: *mut Noting, before: *const Record, next: *const Record) {
+unsafe fn note_turn(thread_state: *mut ThreadState, noting: *mut Noting, before: *const Record, next: *const Record) {
     let own = (*noting).record;
     if before == own && next != own {
-        note(of_thread, noting, system::now());
-        (*of_thread).last = ptr::null();
+        note(thread_state, noting, system::now());
+        (*thread_state).last = ptr::null();
     } else if before != own && next == own {
         (*noting).since = system::now();
     }
 }
 
-unsafe fn note(of_thread: *mut OfThread, noting: *mut Noting, to: u64) {
+unsafe fn note(thread_state: *mut ThreadState, noting: *mut Noting, to: u64) {
     let turns = (*noting).turns;
-    let follows = ptr::eq((*of_thread).last, turns);
+    let follows = ptr::eq((*thread_state).last, turns);
     (*turns).note(Turn { from: (*noting).since, to, tid: system::tid() }, follows);
-    (*of_thread).last = turns;
+    (*thread_state).last = turns;
 }
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod system {
-    use super::OfThread;
+    use super::ThreadState;
 
     pub(super) const IS_KNOWN: bool = true;
 
@@ -242,8 +242,8 @@ mod system {
 
     /// Where the calling thread has the variable: as `otel_thread_ctx_v1`.
     #[inline]
-    pub(super) fn of_thread() -> Option<*mut OfThread> {
-        let at: *mut OfThread;
+    pub(super) fn thread_state() -> Option<*mut ThreadState> {
+        let at: *mut ThreadState;
         // SAFETY: the sequence of the ABI for a thread's variable (TLSDESC), which changes no other register. It may use the stack.
         unsafe {
             core::arch::asm!(
@@ -260,7 +260,7 @@ mod system {
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 mod system {
-    use super::OfThread;
+    use super::ThreadState;
 
     pub(super) const IS_KNOWN: bool = false;
 
@@ -272,7 +272,7 @@ mod system {
         0
     }
 
-    pub(super) fn of_thread() -> Option<*mut OfThread> {
+    pub(super) fn thread_state() -> Option<*mut ThreadState> {
         None
     }
 }
@@ -381,6 +381,6 @@ mod tests {
         assert!(unwound.is_err());
         assert_eq!(turns.count, 1);
         // SAFETY: a variable of this thread.
-        assert!(system::of_thread().is_some_and(|one| unsafe { (*one).noting.is_null() }));
+        assert!(system::thread_state().is_some_and(|one| unsafe { (*one).noting.is_null() }));
     }
 }

@@ -1,6 +1,8 @@
 //! Protocol buffers, as far as writing a Perfetto trace takes: a message is bytes, a field is a tag and a value, a
 //! nested message is bytes after their length.
 
+use prost::encoding::{WireType, encode_key, encode_varint, fixed64, uint64};
+
 /// A message under construction.
 #[derive(Debug, Default, Clone)]
 pub struct Message(Vec<u8>);
@@ -16,33 +18,23 @@ impl Message {
         &self.0
     }
 
-    fn varint(&mut self, mut value: u64) {
-        while value > 0x7f {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
     /// A number: `uint64`, `uint32`, `bool` or an enum.
     pub fn number(mut self, field: u32, value: u64) -> Self {
-        self.varint(u64::from(field) << 3);
-        self.varint(value);
+        uint64::encode(field, &value, &mut self.0);
         self
     }
 
     /// `fixed64`.
     pub fn fixed(mut self, field: u32, value: u64) -> Self {
-        self.varint(u64::from(field) << 3 | 1);
-        self.0.extend_from_slice(&value.to_le_bytes());
+        fixed64::encode(field, &value, &mut self.0);
         self
     }
 
     /// `bytes`.
-    pub fn blob(mut self, field: u32, bytes: &[u8]) -> Self {
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
+    pub fn blob(mut self, field: u32, blob: &[u8]) -> Self {
+        encode_key(field, WireType::LengthDelimited, &mut self.0);
+        encode_varint(blob.len() as u64, &mut self.0);
+        self.0.extend_from_slice(blob);
         self
     }
 
@@ -57,10 +49,9 @@ impl Message {
     }
 
     /// `repeated` numbers, packed. Without values, the field is left out.
-    pub fn packed(self, field: u32, values: impl IntoIterator<Item = u64>) -> Self {
-        let mut list = Self::new();
-        values.into_iter().for_each(|value| list.varint(value));
-        if list.0.is_empty() { self } else { self.message(field, &list) }
+    pub fn packed(mut self, field: u32, values: impl IntoIterator<Item = u64>) -> Self {
+        uint64::encode_packed(field, &values.into_iter().collect::<Vec<_>>(), &mut self.0);
+        self
     }
 }
 

@@ -20,14 +20,14 @@ import java.util.concurrent.ConcurrentHashMap;
  */
 final class FollowedContext implements ContextStorage {
   /** A thread's current turns. */
-  private static final class OfThread {
+  private static final class ThreadState {
     final long tid;
     Turns turns;
 
     /** The last noted turns, for comparison alone. */
     Turns last;
 
-    OfThread(long tid) {
+    ThreadState(long tid) {
       this.tid = tid;
     }
   }
@@ -58,11 +58,11 @@ final class FollowedContext implements ContextStorage {
   private static volatile boolean isFollowed;
 
   private final ContextStorage storage;
-  private final ThreadLocal<OfThread> ofThread;
+  private final ThreadLocal<ThreadState> threadState;
 
   private FollowedContext(ContextStorage storage, OsThread thread) {
     this.storage = storage;
-    this.ofThread = ThreadLocal.withInitial(() -> new OfThread(OsThread.isCarried() ? 0 : thread.current()));
+    this.threadState = ThreadLocal.withInitial(() -> new ThreadState(OsThread.isCarried() ? 0 : thread.current()));
     isFollowed = true;
   }
 
@@ -96,7 +96,7 @@ final class FollowedContext implements ContextStorage {
   private void look(Context context) {
     Span span = context == null ? null : Span.fromContextOrNull(context);
     Turns next = span == null ? null : TURNS.get(new Key(span, null));
-    OfThread own = ofThread.get();
+    ThreadState own = threadState.get();
     Turns before = own.turns;
     if (next == before) {
       return;
