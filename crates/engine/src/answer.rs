@@ -17,7 +17,7 @@ use crate::{Cost, Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo, Wi
 pub struct Head {
     /// The machine; of several machines, the reference host.
     pub host: Host,
-    /// The other machines, if several were recorded.
+    /// The machines from the second on, if several were recorded.
     pub others: Vec<Host>,
     /// The reference host's clock for all stamps.
     pub clock: &'static str,

@@ -73,9 +73,9 @@ pub(crate) enum Selection {
 /// An overview's threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// All frames.
+    /// All threads.
     All,
-    /// Those on a host, where there are several.
+    /// The threads on a host, if there are several hosts.
     Host(HostIndex),
     /// These processes' threads.
     Processes(Vec<Tid>),
