@@ -82,7 +82,7 @@ pub struct PathAnswer<'r> {
     pub deadlocks: Vec<Vec<Hang>>,
     /// The places in the code where samples found the path's running threads.
     pub sampled: Sampled,
-    /// The places in the code where the path's waits began and ended, where recorded.
+    /// The places in the code where the path's waits began and were ended, where recorded.
     pub stacks: Stacks,
     /// The recording behind the answer.
     pub recorded: &'r Recorded,

@@ -38,7 +38,8 @@ pub enum Subject {
     Tid(Tid),
     /// Threads with this name.
     Comm(Comm),
-    /// Threads in this cgroup or unit: its path, or its last component as `systemctl` names it.
+    /// Threads in this cgroup or unit: its path or a parent's, a container's id, or its last component as
+    /// `systemctl` names it.
     Cgroup(Name),
 }
 
