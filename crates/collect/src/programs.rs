@@ -40,7 +40,7 @@ const STACK_CACHE: u32 = 4096;
 /// The size of the ring buffer for stack copies, bytes: some 220 copies.
 const COPY_BYTES: u32 = 2 << 20;
 
-/// A facility that this kernel lacks, and the consequence for an answer.
+/// A facility that this kernel lacks, or that the privileges do not allow, and the consequence for an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// The tracepoint or facility.

@@ -24,7 +24,7 @@ pub(crate) enum WaitPart {
         acted: Stamp<Reference>,
         via: Via,
         lock: Option<LockCause>,
-        /// The certainty about the thread.
+        /// The certainty that this thread ended the wait.
         trust: Trust,
     },
     /// A cause other than a thread, such as a timer or a disk.

@@ -30,7 +30,7 @@ pub struct EndedWait {
     pub began: Stamp<Reference>,
     /// The thread that ended the wait.
     pub by: ThreadIndex,
-    /// The wait's end, after its beginning.
+    /// The time of the action that ended the wait, after its beginning.
     pub at: Stamp<Reference>,
 }
 

@@ -1,8 +1,8 @@
 //! Walks over the execution graph that explain a window of a thread's time.
 //!
 //! [`active`] replaces each wait by its waker's activity in that time (G15 §5.3.2, Algorithm 5); [`exact`]
-//! goes back from the window's end along the events that determined it (G15 §4.3.1). Both tile the window to
-//! the nanosecond: time without an explanation is a segment of kind [`SegmentKind::Unknown`].
+//! goes back from the window's end along the events that determined this end (G15 §4.3.1). Both tile the window
+//! to the nanosecond: time without an explanation is a segment of kind [`SegmentKind::Unknown`].
 //!
 //! The cost is linear: every nanosecond of the window is explained once, by a single thread. Nothing
 //! recurses, so a chain of a million waits cannot overflow the stack.

@@ -12,10 +12,10 @@
 //! ```
 //!
 //! A free lock is taken without the kernel, so the time is not known: while the taker does not run, `first` keeps the others waiting; from the
-//! taker's switch-in until `first` finds the lock taken, it may be either.
+//! taker's switch-in until `first` finds the lock taken, either thread may keep them waiting.
 //!
-//! The taker may have been woken for the lock by an earlier release, without a CPU since. Then two threads have been woken for the free lock, and the
-//! running thread keeps the others waiting.
+//! The taker may have been woken for the lock by an earlier release, without a CPU since. Then two threads have been woken for the free lock, and
+//! the first to run keeps the others waiting.
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_wait_graph::{ContendedLock, Graph, Release, StateInterval, ThreadIndex, ThreadState};

@@ -49,8 +49,8 @@ pub enum ProblemKind {
     },
     /// The path's time with several explanations, or without a sure explanation.
     Ambiguous(Share),
-    /// Waits for timers and devices in which the hypervisor did not let the interrupt's CPU run, though the CPU was not idle: the interrupts may have
-    /// been late by up to this time.
+    /// The time, within waits for timers and devices, in which the hypervisor did not let the interrupt's CPU run, though the CPU was not idle: the
+    /// interrupts may have been late by up to this time.
     PerhapsLate(Share),
 }
 
@@ -78,7 +78,7 @@ impl ProblemKind {
     /// The problem's severity.
     pub const fn severity(&self) -> Severity {
         match self {
-            // The affected waits are ambiguous.
+            // The waits that such a loss may affect are ambiguous already.
             Self::RecordsLost { of, .. } if of.is_evidence_alone() => Severity::Note,
             Self::RecordsLost { .. } => Severity::Loss,
             Self::IoUring { .. } => Severity::Note,

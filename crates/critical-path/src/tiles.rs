@@ -105,7 +105,8 @@ pub(crate) struct Tiles {
 }
 
 impl Tiles {
-    /// Adds a segment after the last. An empty segment is dropped; an equal segment extends the last.
+    /// Adds a segment after the last. An empty segment is dropped; a segment that differs from the last only in its
+    /// times extends the last.
     pub(crate) fn push(&mut self, segment: Segment) {
         if segment.from >= segment.to {
             return;

@@ -44,8 +44,7 @@ pub(crate) struct JoinedWaits {
     proved: usize,
     /// The index of the first wait since which signals cut all waits short, except the last.
     resumed: usize,
-    /// The index of the first wait after the last missing switch, which may hide the end of the earlier
-    /// waits.
+    /// The index of the first wait after the last missing switch that may hide the end of the earlier waits.
     hidden: usize,
     /// The certainty of the join, if the last wait ended in something other than a time-out.
     ended: Option<Trust>,

@@ -34,7 +34,7 @@ pub struct Decision {
     /// The callees left out of the vote after the batches, with the mean of their longest calls over all votes in their
     /// batch, ns, the largest first.
     pub left_out: Vec<(NodeId, u64)>,
-    /// The calls in which a callee of a site with unknown targets was among the largest.
+    /// The number of calls in which a callee of a site with unknown targets was among the largest.
     pub unknown_targets: u64,
 }
 

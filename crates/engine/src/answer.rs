@@ -17,7 +17,7 @@ use crate::{Cost, Host, Name, Problem, Recorded, Sampled, Stacks, ThreadInfo, Wi
 pub struct Head {
     /// The machine; of several machines, the reference host.
     pub host: Host,
-    /// The other machines, if several were recorded.
+    /// The machines from the second on, if several were recorded.
     pub others: Vec<Host>,
     /// The reference host's clock for all stamps.
     pub clock: &'static str,
@@ -82,7 +82,7 @@ pub struct PathAnswer<'r> {
     pub deadlocks: Vec<Vec<Hang>>,
     /// The places in the code where samples found the path's running threads.
     pub sampled: Sampled,
-    /// The places in the code where the path's waits began and ended, where recorded.
+    /// The places in the code where the path's waits began and were ended, where recorded.
     pub stacks: Stacks,
     /// The recording behind the answer.
     pub recorded: &'r Recorded,

@@ -38,7 +38,8 @@ pub enum Subject {
     Tid(Tid),
     /// Threads with this name.
     Comm(Comm),
-    /// Threads in this cgroup or unit: its path, or its last component as `systemctl` names it.
+    /// Threads in this cgroup or unit: its path or a parent's, a container's id, or its last component as
+    /// `systemctl` names it.
     Cgroup(Name),
 }
 
@@ -73,9 +74,9 @@ pub(crate) enum Selection {
 /// An overview's threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// All frames.
+    /// All threads.
     All,
-    /// Those on a host, where there are several.
+    /// The threads on a host, if there are several hosts.
     Host(HostIndex),
     /// These processes' threads.
     Processes(Vec<Tid>),

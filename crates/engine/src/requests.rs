@@ -61,7 +61,7 @@ pub struct OperationAnswer {
     pub p99_ns: u64,
     /// The longest request.
     pub slowest: RequestIndex,
-    /// The length, ns.
+    /// The longest request's length, ns.
     pub max_ns: u64,
 }
 
@@ -70,7 +70,7 @@ pub struct OperationAnswer {
 pub struct RequestsAnswer<'a> {
     /// The recording's head.
     pub head: Head,
-    /// The spans by their ids.
+    /// The spans and their requests.
     pub traced: &'a Traced,
     /// The spans' hosts and clocks.
     pub places: Places,

@@ -78,7 +78,7 @@ pub enum RowKey {
     Timer,
     /// A time-out ended the wait: the awaited event did not come.
     TimedOut(Expected),
-    /// A descriptor that a timer made ready: a timer itself, or something timed out.
+    /// A descriptor that a timer made ready: a timer itself, or something that timed out.
     TimerReady(Option<Object>),
     /// A timer: either the end of a time-out, or a timer among the awaited things.
     TimeOutOrTimer,

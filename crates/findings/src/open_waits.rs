@@ -48,7 +48,8 @@ fn reaches_end(recorded: &Recorded, to: Stamp<Reference>) -> bool {
     to >= recorded.to().min(recorded.graph().to())
 }
 
-/// Whether a wait belongs to the time from `from` to `to`: its thread was killed then, or it was open at `to`.
+/// Whether a wait belongs to the time from `from` to `to`: its thread was killed then, or nothing
+/// ended it and `to` reaches the recording's end.
 fn is_within(
     recorded: &Recorded,
     from: Stamp<Reference>,

@@ -72,9 +72,9 @@ impl States {
 /// for all, belongs to no request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DiskAccesses {
-    /// Finished and open accesses.
+    /// The number of accesses, finished or open.
     pub count: u64,
-    /// Accesses open at the recording's end.
+    /// The number of accesses still open at the recording's end.
     pub open: u64,
     /// The sum of their sizes, bytes.
     pub bytes: u64,

@@ -22,7 +22,7 @@ use crate::places::Places;
 pub struct Joined<'r> {
     /// The recording.
     pub recorded: &'r Recorded,
-    /// The spans by their ids.
+    /// The spans and their requests.
     pub traced: &'r Traced,
     /// The spans' hosts and clocks.
     pub places: Places,

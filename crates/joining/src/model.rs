@@ -10,7 +10,7 @@ use wakepath_wait_graph::ThreadIndex;
 /// Spans, and their requests.
 #[derive(Debug)]
 pub struct Traced {
-    /// The spans by their ids.
+    /// The spans.
     pub spans: Spans,
     /// The spans' requests.
     pub requests: Requests,

@@ -67,8 +67,8 @@ pub struct SpanOffset {
 }
 
 impl SpanClock {
-    /// Whether it is certainly off, and far enough to matter. A clock seems behind only if many spans agree: threads may keep an ended
-    /// span's context, as does a process forked within a span.
+    /// Whether it is certainly off, and far enough to matter. A clock that seems behind counts only if many spans agree: threads may keep an
+    /// ended span's context, as does a process forked within a span.
     pub fn is_off(&self) -> bool {
         let is_ahead = |offset: &SpanOffset| offset.least_ns > MAX_OFF_NS;
         let is_behind = |offset: &SpanOffset| offset.most_ns.is_some_and(|most| most < -MAX_OFF_NS);

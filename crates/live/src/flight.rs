@@ -50,7 +50,7 @@ impl fmt::Debug for FlightRequest {
     }
 }
 
-/// A flight recorder's error before it begins: a kept recording could lack room, just when it is needed.
+/// The reason why a flight recorder does not begin: a kept recording could lack room, just when it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a kept recording may take {needs} bytes with {memory} bytes of memory, and all of them together may take {most} bytes"
@@ -196,7 +196,7 @@ impl Flight {
     }
 }
 
-/// A trigger's error.
+/// The reason why no recorder could be asked to keep a recording.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum TriggerError {

@@ -96,7 +96,7 @@ pub fn live_latency(
     Ok((latency, CommandEnd { running: outcome.running, status: outcome.status }))
 }
 
-/// The reason why counting ended. It writes no recording, which could have no room.
+/// The reason why counting ended. Counting writes no recording, so it never lacks room.
 pub(crate) const fn end_reason(reason: SessionEnd) -> EndReason {
     match reason {
         SessionEnd::Ended => EndReason::Ended,

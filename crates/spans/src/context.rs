@@ -93,9 +93,9 @@ impl<T, C> Default for ContextWork<T, C> {
 /// The spans that contexts refer to.
 #[derive(Debug)]
 pub struct Named<'a, F, Q> {
-    /// The spans by their ids.
+    /// The spans.
     pub spans: &'a Spans,
-    /// Each of them, by its ids.
+    /// The spans' indices, by their ids.
     pub by_id: &'a ById,
     /// The spans' requests.
     pub requests: &'a Requests,

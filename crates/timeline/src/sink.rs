@@ -303,7 +303,7 @@ pub struct Loss {
 ///
 /// For each thread, and for each CPU, the stamps of calls never go back.
 pub trait Sink {
-    /// A thread appears: its first call.
+    /// A thread appears: the first call about this thread.
     fn thread(&mut self, thread: ThreadIndex, tid: Tid, at: Stamp<Reference>);
     /// The thread's identity.
     fn identity(&mut self, thread: ThreadIndex, at: Stamp<Reference>, identity: &ThreadIdentity);

@@ -128,7 +128,7 @@ impl Timeline {
     }
 
     /// The last time up to `at` at which a throttled thread's limit handed out time; `None` if it has not
-    /// since.
+    /// since the throttling began.
     fn refilled(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>> {
         let row = &self.threads[thread.0 as usize];
         let refilled = self.refills.get(&row.cpu_cgroup).copied();

@@ -69,7 +69,7 @@ impl Graph {
         self.host_ends.iter().find(|end| end.0 == host).map_or(self.to, |&(_, at)| at)
     }
 
-    /// The number of events in the graph.
+    /// The number of events that the graph was built from.
     pub fn events(&self) -> u64 {
         self.events
     }

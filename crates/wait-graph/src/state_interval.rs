@@ -98,7 +98,7 @@ impl<'a> StateIntervals<'a> {
         self.packed.len()
     }
 
-    /// Whether no thread state is recorded.
+    /// Whether no state of this thread is recorded.
     pub fn is_empty(self) -> bool {
         self.packed.is_empty()
     }

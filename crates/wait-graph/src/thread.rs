@@ -71,7 +71,7 @@ impl Thread {
         self.names.last().map_or(Comm::default(), |&(_, comm)| comm)
     }
 
-    /// The cgroups in the hierarchy with the CPU controller from `from` until `to`, in order: the previous cgroup first.
+    /// The cgroups in the hierarchy with the CPU controller from `from` until `to`, in order: first the cgroup at `from`.
     pub fn cpu_cgroups_within(
         &self,
         from: Stamp<Reference>,

@@ -55,7 +55,7 @@ const BEGAN_BEFORE: u8 = 0x80;
 const OTHER: u8 = 14;
 const NO_STATE: u8 = 15;
 
-/// The code for no context.
+/// The code for a context without its own code.
 const NO_CONTEXT: u8 = 15;
 /// The code of the first softirq; lower codes stand for the other contexts. Two further codes stand for waits
 /// without a recorded wake-up.

@@ -19,7 +19,7 @@ const NAME: &[u8] = b"otel_thread_ctx_v1";
 const WORD_BYTES: u64 = 8;
 /// The largest symbol, name or relocation table to read, bytes.
 const MAX_TABLE_BYTES: u64 = 128 << 20;
-/// The most slots in a file.
+/// The most slots in a file: the places to which the loader writes the word's place.
 const MAX_SLOTS: usize = 16;
 const PAGE: u64 = 4096;
 

@@ -33,7 +33,7 @@ pub struct Group {
 pub enum GroupKey {
     /// A process.
     Process {
-        /// The thread id.
+        /// The process id.
         pid: u32,
         /// Its start, ns on the monotonic clock: another process may have had its id before.
         start_ns: u64,

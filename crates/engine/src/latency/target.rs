@@ -29,7 +29,7 @@ pub enum Target<'a> {
     Function,
 }
 
-/// A lock's owner: user space (futexes) or the kernel.
+/// The side with a kind of lock: user space (futexes) or the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LockKind {
     /// User space.
@@ -118,7 +118,7 @@ pub fn matching_calls<T>(
     }
 }
 
-/// The names matched by the pattern, with their targets' names: at least a single name.
+/// The names matched by the pattern, with their targets' names; at least one.
 ///
 /// # Errors
 /// When none matches.

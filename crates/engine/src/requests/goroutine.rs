@@ -38,7 +38,7 @@ pub struct Parked<Other = RequestIndex> {
     pub reason: Reason,
     /// The sum, ns.
     pub total_ns: u64,
-    /// The number of samples or waits.
+    /// The number of times that it was parked for this reason.
     pub times: u64,
     /// The request whose goroutines ended most of this time, or the goroutine itself; and the ended time, ns.
     pub ended_by: Option<(Other, u64)>,

@@ -68,11 +68,11 @@ pub struct GroupAnswer<'r> {
     pub other: Option<Head>,
     /// The spans beside the other recording.
     pub other_traced: Option<&'r Traced>,
-    /// The spans by their ids.
+    /// The spans and their requests.
     pub traced: &'r Traced,
     /// The clocks of their service's spans.
     pub clocks: Vec<SpanClock>,
-    /// Requests with a path.
+    /// The number of requests with a path.
     pub paths: PerGroup<u64>,
 }
 

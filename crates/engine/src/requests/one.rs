@@ -126,7 +126,7 @@ pub enum Next {
 pub struct RequestAnswer<'r> {
     /// The answer's head.
     pub head: Head,
-    /// The spans by their ids.
+    /// The spans and their requests.
     pub traced: &'r Traced,
     /// The request.
     pub request: RequestIndex,

@@ -56,7 +56,7 @@ impl From<SaveError> for ResumeError {
 }
 
 impl SavedSearch {
-    /// The same with these frequent callees.
+    /// The same, with the callees called too often to be measured.
     pub(super) fn with_frequent(self, frequent: Vec<(NodeId, NodeId, u64)>) -> Self {
         Self { frequent, ..self }
     }

@@ -96,7 +96,7 @@ pub enum AskError {
 }
 
 impl Recorder {
-    /// Asks this recorder to keep a moment, and waits for the recording.
+    /// Asks this recorder to keep a moment, and waits for the recording. Returns its place.
     ///
     /// # Errors
     /// When it cannot be asked, or keeps nothing.

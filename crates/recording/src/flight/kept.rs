@@ -103,7 +103,7 @@ impl FlightDirectory {
             && let Ok(found) = inspect(&self.directory, name)
             && delete(&found).is_ok()
         {
-            // A partly deleted recording still reads.
+            // Files that could not be deleted stay readable.
             let _ = self.directory.remove_directory(name);
         }
     }

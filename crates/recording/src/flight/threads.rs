@@ -36,7 +36,7 @@ pub(super) struct Threads {
 /// A thread.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Row {
-    /// `None` without a record.
+    /// The identity; `None` if no record has it.
     pub identity: Option<ThreadIdentity>,
     /// Its state.
     pub state: State,

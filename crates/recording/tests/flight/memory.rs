@@ -134,7 +134,7 @@ fn the_beginning_of_the_window_never_goes_back() {
 fn the_memory_of_records_is_free_when_they_are_gone() {
     let mut flight = Flight::new(FlightLimits { window_ns: u64::MAX, bytes: usize::MAX }, RELEASE);
     let empty = flight.bytes();
-    // Records without a trace.
+    // Records that leave no last state.
     let call =
         FunctionCall { target: 1, thread: WORKER, from: Stamp::from_ns(BEGIN), end: CallEnd::Returned };
     for step in 0..100 {

@@ -29,7 +29,7 @@ impl Reader {
     /// | `signal N [handled, ends] [cut=CALL] [sent=NS by=THREAD]` | the thread takes a signal, with its action |
     /// | `context T/S [unsampled]`, T and S digits, `none` or `unknown` | directly before another event of the thread: its trace and span |
     /// | `attribute KEY VALUE` | behind a context: its attribute, with the key's number |
-    /// | `go N STEP [process=THREAD] [began=ADDRESS]`, STEP `parks R`, `ready BY`, `runs`, `yields`, `ends` or `begins T/S` | a goroutine's step |
+    /// | `go N STEP [process=THREAD] [began=ADDRESS]`, STEP `parks R`, `ready BY`, `runs`, `yields`, `ends` or `begins T/S` | a goroutine's step; without `process`, in the thread's own process |
     /// | `refill` | the CPU limit of all threads' cgroup hands out time |
     /// | `clocks NS` | the realtime clock is read |
     /// | `stolen NS` | the hypervisor did not let this CPU run before |

@@ -35,7 +35,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// The number of slices. A rest at the end is an own slice only from a tenth of a slice on.
+    /// The number of slices. A rest at the end counts as a slice only from a tenth of a slice on.
     pub(super) fn slices(&self) -> u64 {
         let (length, Some(every)) = (self.to.since(self.from), self.every) else { return 0 };
         (length / every + u64::from(length % every >= every.div_ceil(10))).max(1)
