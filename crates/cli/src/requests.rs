@@ -12,7 +12,7 @@ use wakepath_engine::requests::{
     GroupQuery, Joined, NoPath, RequestIndex, RequestsError, RequestsQuery, SpansError, Traced, find_request,
     join, request, request_group, requests, traced,
 };
-use wakepath_engine::{Algorithm, Recorded};
+use wakepath_engine::{Algorithm, Recorded, is_recording};
 use wakepath_report::{json, text};
 
 use crate::exit_code::Code;
@@ -198,15 +198,9 @@ impl RequestsArguments {
     }
 }
 
-/// Whether the path is a file with spans: a file, and no tracer's trace.
+/// Whether the path is a file with spans: a readable file, and no recording in any format.
 pub fn is_spans(path: &Path) -> bool {
-    const TRACES: [&[u8]; 3] = [b"PERFILE2", b"2ELIFREP", b"\x17\x08\x44tracing"];
-    let begins = std::fs::File::open(path).and_then(|file| {
-        let mut begin = Vec::new();
-        std::io::Read::read_to_end(&mut std::io::Read::take(file, 16), &mut begin)?;
-        Ok(begin)
-    });
-    path.is_file() && begins.is_ok_and(|begin| !TRACES.iter().any(|magic| begin.starts_with(magic)))
+    path.is_file() && std::fs::File::open(path).is_ok() && !is_recording(path)
 }
 
 pub fn spans_failure(error: SpansError) -> Failure {

@@ -173,6 +173,7 @@ pub fn record(
         go: GoWatch::default(),
         services: said,
         go_started: GoStarted::default(),
+        status: None,
         life_lost: vec![0; cpus],
         skips: Skips::default(),
         limits: Limits::default(),
@@ -211,13 +212,14 @@ pub fn record(
         .map(|changes| Contexts::start(words, changes, open_spans, (services, options.attributes.clone())));
     beside();
     let mut out_of_room = None;
-    let (mut reason, status) = match session.run(options, command, stop, began) {
+    let mut reason = match session.run(options, command, stop, began) {
         Err(Error::Write(error)) if error.is_out_of_room() => {
             out_of_room = Some(error);
-            (EndReason::OutOfRoom, None)
+            EndReason::OutOfRoom
         }
         other => other?,
     };
+    let status = session.status;
     let elapsed = began.elapsed();
     let unread_contexts = contexts.map(Contexts::finish).unwrap_or_default();
     // For the recording's readers: these processes' contexts were never read.
@@ -288,6 +290,8 @@ struct Session<'a, 'obj> {
     last_look: Stamp<Local>,
     /// When the command was let go.
     released: Stamp<Local>,
+    /// The command's wait status, once it has ended.
+    status: Option<i32>,
 }
 
 impl Session<'_, '_> {
@@ -345,7 +349,7 @@ impl Session<'_, '_> {
         command: Option<i32>,
         stop: &Signals,
         began: Instant,
-    ) -> Result<(EndReason, Option<i32>), Error> {
+    ) -> Result<EndReason, Error> {
         let mut watch = Watch::new(command, &options.targets, options.duration);
         let mut sleep = MIN_SLEEP;
         let mut next_check = began + CHECK_INTERVAL;
@@ -371,11 +375,13 @@ impl Session<'_, '_> {
                 self.add_costs();
                 self.commands.push(WriteCommand::CheckSpace);
             }
-            if let Some(ended) = watch.ended(stop) {
-                if ended.1.is_some() {
+            if let Some((reason, status)) = watch.ended(stop) {
+                // The kernel gives it once: it is kept, whatever fails from here on.
+                self.status = status;
+                if status.is_some() {
                     self.record_the_dying()?;
                 }
-                return Ok(ended);
+                return Ok(reason);
             }
         }
     }

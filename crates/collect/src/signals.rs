@@ -138,8 +138,14 @@ pub(crate) fn unwatch() {
     }
 }
 
+/// Gives a signal its default effect.
+pub(crate) fn take_default(signal: i32) {
+    // SAFETY: plain numbers.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
 /// Whether a signal is ignored now. Safe in a signal handler.
-fn is_ignored(signal: i32) -> bool {
+pub(crate) fn is_ignored(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: `now` is filled by the call, which changes nothing without a new action; zero is valid for every field.
     unsafe {

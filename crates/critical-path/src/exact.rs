@@ -190,7 +190,7 @@ impl Backward<'_> {
                     self.push(Segment { thread: None, via: Via::Packet, ..segment });
                 }
             }
-            // A packet that was sent before the wait covers the rest of the wait.
+            // A packet sent before the wait covers the rest of the wait.
             at = at.min(begin);
         }
         at

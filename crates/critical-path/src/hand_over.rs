@@ -1,4 +1,4 @@
-//! Work that threads handed over to each other while another thread waited for it.
+//! Work handed over between threads while another thread waited for it.
 //!
 //! The thread that ends a wait may have picked the work up late: from a queue, or from a thread that read it. Its own time before the pick-up has
 //! nothing to do with the wait:
@@ -21,7 +21,7 @@ use crate::explain::WaitPart;
 use crate::tiles::Trust;
 use crate::{Basis, Cause, Rule, SegmentKind, Via};
 
-/// A wait that a thread ended.
+/// A wait ended by a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedWait {
     /// The waiting thread.
@@ -67,7 +67,7 @@ pub trait HandOvers: Debug {
     /// wait. `None` if the work was not handed over, or its way is not known.
     fn parts_of_wait(&self, wait: &EndedWait) -> Option<Vec<Had>>;
 
-    /// The time at which a thread began the work that it does at `at`. `None` if not known.
+    /// The beginning of a thread's work at `at`. `None` if not known.
     fn since(&self, thread: ThreadIndex, at: Stamp<Reference>) -> Option<Stamp<Reference>>;
 }
 
@@ -244,7 +244,7 @@ mod tests {
         Stamp::from_ns(ns)
     }
 
-    /// The part that thread 3 ended, up to `to`.
+    /// Thread 3's part, up to `to`.
     fn ended(to: u64, via: Via, trust: Trust) -> WaitPart {
         WaitPart::Thread { thread: ThreadIndex(3), to: at(to), acted: at(90), via, lock: None, trust }
     }

@@ -78,7 +78,7 @@ impl ProblemKind {
     /// The problem's severity.
     pub const fn severity(&self) -> Severity {
         match self {
-            // The waits that such a loss may affect are ambiguous already.
+            // Waits affected by such a loss are ambiguous already.
             Self::RecordsLost { of, .. } if of.is_evidence_alone() => Severity::Note,
             Self::RecordsLost { .. } => Severity::Loss,
             Self::IoUring { .. } => Severity::Note,

@@ -4,7 +4,9 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
-use wakepath_harness::live::{adds_up, command, document, list, number, path, place, record, skip, texts};
+use wakepath_harness::live::{
+    WAKEPATH, adds_up, command, document, list, number, path, place, record, skip, texts,
+};
 
 #[test]
 fn the_exit_code_is_the_commands_own_or_one_of_ours() {
@@ -168,4 +170,24 @@ fn a_stream_that_was_cut_between_packets_is_noticed() {
         list(&document["threads"]).iter().map(|thread| number(&thread["unknown_ns"])).sum()
     };
     assert!(unknown(&cut) > unknown(&whole) + 500_000_000, "{} {}", unknown(&cut), unknown(&whole));
+}
+
+#[test]
+fn where_wakepath_was_started_with_sigchld_ignored_the_command_is_too_and_its_exit_code_arrives() {
+    let Some(folder) = place("a command's exit code arrives though SIGCHLD is ignored") else { return };
+    let within = ["30", "env", "--ignore-signal=CHLD", *WAKEPATH];
+    for (arguments, code, out) in [
+        (&["record", "--no-calibration", "--", "sh", "-c", "exit 3"][..], 3, None),
+        (&["latency", "--no-exceptions", "libc:malloc", "--", "sh", "-c", "exit 3"], 3, None),
+        (&["record", "--no-calibration", "--", "grep", "SigIgn", "/proc/self/status"], 0, Some(1 << 16)),
+    ] {
+        let mut command = Command::new("timeout");
+        let output = command.args(within).args(arguments).current_dir(&folder).output().expect("timeout");
+        let (printed, err) = texts(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {err}");
+        if let Some(bit) = out {
+            let mask = printed.split_whitespace().find_map(|word| u64::from_str_radix(word, 16).ok());
+            assert_eq!(mask.expect("a mask") & bit, bit, "{printed}");
+        }
+    }
 }

@@ -79,7 +79,7 @@ pub(super) fn resolve(
             Ok(targets(&pattern, matching_calls("blocked", &pattern, TargetKind::Blocked)?))
         }
         Target::Segment(pattern) => {
-            // As a target, disks are called `disk`: the name also means the segment kind for disks.
+            // `disk` is the target for disk accesses; the name also means the segment kind for disks.
             let alias = pattern.as_str() == "disk";
             let pattern = if alias { Pattern::new(SegmentKind::BlockDevice.name()) } else { pattern };
             let kinds = SegmentKind::ALL.into_iter().map(|kind| (kind.name(), TargetKind::Segment(kind)));
