@@ -41,6 +41,8 @@ use failure::Failure;
 use output::Output;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "collect")]
+    wakepath_live::record::keep_child_status();
     let arguments = Arguments::parse();
     let output = Output::new(arguments.colour);
     let result = match &arguments.verb {

@@ -71,11 +71,6 @@ impl Held {
         let (release_read, release_write) = pipe().map_err(failed)?;
         let (failure_read, failure_write) = pipe().map_err(failed)?;
 
-        // With SIGCHLD ignored, the kernel would keep no wait status of the command.
-        let without_status = signals::is_ignored(libc::SIGCHLD);
-        if without_status {
-            signals::take_default(libc::SIGCHLD);
-        }
         // Signals are held back until the child no longer handles them as we do.
         signals::hold(true);
         // SAFETY: the child calls only async-signal-safe functions on memory made above, and ends
@@ -95,9 +90,6 @@ impl Held {
                     // End of file: the recorder is gone.
                     if libc::read(release_read.as_raw_fd(), (&raw mut go).cast(), 1) != 1 {
                         libc::_exit(125);
-                    }
-                    if without_status {
-                        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
                     }
                     if identity.is_none_or(Caller::assume) {
                         // Rust's runtime changed this before main; the command gets the default again.

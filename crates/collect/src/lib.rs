@@ -61,7 +61,7 @@ pub use options::{Callers, DefaultVariable, Goroutines, KeptAttributes, Options,
 pub use programs::Missing;
 pub use rights::drop_rights;
 pub use session::{Outcome, record};
-pub use signals::{Moment, Signals, ask_to_keep};
+pub use signals::{Moment, Signals, ask_to_keep, keep_child_status};
 pub use wakepath_inject::{
     Frame, Node as StubNode, Refusal as StubRefusal, Site as StubSite, SiteRefusal, Unwinder,
     needs_its_return_address,

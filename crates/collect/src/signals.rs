@@ -5,7 +5,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 const WATCHED: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
@@ -130,22 +130,33 @@ pub fn ask_to_keep(pid: i32, moment: Moment) -> io::Result<()> {
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Gives signals their default effect again, in a child between fork and exec.
+/// Whether SIGCHLD was ignored when the program started.
+static CHILDREN_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the kernel keeps the wait status of children, also if the program was started with SIGCHLD ignored. The command
+/// then ignores it again.
+pub fn keep_child_status() {
+    if is_ignored(libc::SIGCHLD) {
+        CHILDREN_IGNORED.store(true, Ordering::Relaxed);
+        // SAFETY: plain numbers.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    }
+}
+
+/// Gives signals the effects from the program's start again, in a child between fork and exec.
 pub(crate) fn unwatch() {
+    if CHILDREN_IGNORED.load(Ordering::Relaxed) {
+        // SAFETY: an async-signal-safe call with plain numbers.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    }
     for signal in WATCHED.into_iter().filter(|&signal| !is_ignored(signal)) {
         // SAFETY: an async-signal-safe call with plain numbers.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 
-/// Gives a signal its default effect.
-pub(crate) fn take_default(signal: i32) {
-    // SAFETY: plain numbers.
-    unsafe { libc::signal(signal, libc::SIG_DFL) };
-}
-
 /// Whether a signal is ignored now. Safe in a signal handler.
-pub(crate) fn is_ignored(signal: i32) -> bool {
+fn is_ignored(signal: i32) -> bool {
     let mut now = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: `now` is filled by the call, which changes nothing without a new action; zero is valid for every field.
     unsafe {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 pub use wakepath_collect::{
     Callers, EndReason, Error as CollectError, GRACE, GoFound, Goroutines, Options, Outcome, Running,
-    Signals, Stacks, UnreadContexts, drop_rights, exit_code,
+    Signals, Stacks, UnreadContexts, drop_rights, exit_code, keep_child_status,
 };
 use wakepath_collect::{Counted, Destination, IsAsked, KeptAttributes, MAX_TARGETS, MappedFile};
 use wakepath_engine::is_meant;

@@ -175,7 +175,7 @@ fn a_stream_that_was_cut_between_packets_is_noticed() {
 #[test]
 fn where_wakepath_was_started_with_sigchld_ignored_the_command_is_too_and_its_exit_code_arrives() {
     let Some(folder) = place("a command's exit code arrives though SIGCHLD is ignored") else { return };
-    let within = ["30", "env", "--ignore-signal=CHLD", *WAKEPATH];
+    let within = ["--kill-after=5", "30", "env", "--ignore-signal=CHLD", *WAKEPATH];
     for (arguments, code, out) in [
         (&["record", "--no-calibration", "--", "sh", "-c", "exit 3"][..], 3, None),
         (&["latency", "--no-exceptions", "libc:malloc", "--", "sh", "-c", "exit 3"], 3, None),
