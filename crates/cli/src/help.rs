@@ -1,11 +1,11 @@
-//! The part of a verb's help that `-h` prints: half a screen; `--help` has the rest.
+//! The part of a verb's help for `-h`: a screen at most; `--help` has the rest.
 
 /// The examples that `-h` prints.
 const MAX_EXAMPLES: usize = 3;
 
 /// The first examples of a verb's help, and the way to the rest. An example begins at a line with a command.
 pub fn first(examples: &str) -> String {
-    let is_command = |line: &&str| line.starts_with("  ") && line.trim_start().len() + 2 == line.len();
+    let is_command = |line: &str| line.strip_prefix("  ").is_some_and(|rest| !rest.starts_with(' '));
     let mut commands = 0;
     let lines = examples.lines().take_while(|line| {
         commands += usize::from(is_command(line));
@@ -17,7 +17,21 @@ pub fn first(examples: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::first;
+    use crate::arguments::Arguments;
+
+    #[test]
+    fn a_verbs_short_help_fits_on_a_screen() {
+        const MAX_LINES: usize = 45;
+        let mut program = Arguments::command();
+        program.build();
+        for verb in program.get_subcommands_mut() {
+            let lines = verb.render_help().to_string().lines().count();
+            assert!(lines <= MAX_LINES, "{} -h has {lines} lines", verb.get_name());
+        }
+    }
 
     #[test]
     fn three_examples_are_shown_with_their_second_lines() {
