@@ -222,17 +222,6 @@ fn a_test_that_is_not_listed_as_noisy_has_one_try() {
 }
 
 #[test]
-fn a_test_whose_answer_lacks_a_switch_that_the_kernel_did_not_report_is_tried_again() {
-    let lacks = "unrecorded: the kernel reported no task switch";
-    let first = |of_x, of_y| vec![talkative("live_root_b", &[("x", "FAILED", of_x), ("y", "FAILED", of_y)])];
-    let again = |name| format!("live_root_b {name} passed at the second try");
-    let (is_right, said) = tried(first(lacks, lacks), &["ok", "ok"]);
-    assert!(is_right && said[1] == again("x") && said[3] == again("y"), "{said:?}");
-    assert!(!tried(first(lacks, "it is unrecorded: wrong"), &["ok", "ok"]).0);
-    assert!(!tried(first(lacks, lacks), &["ok", "FAILED", "FAILED"]).0);
-}
-
-#[test]
 fn what_does_not_build_or_has_no_tests_is_a_failure() {
     let build = String::from("error: could not compile\n");
     assert!(!run(&Machine { build, ..Machine::default() }, &["ok"]).succeeded);

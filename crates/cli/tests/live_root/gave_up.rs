@@ -1,5 +1,6 @@
 //! Waits whose time-out expires, recorded live: each row names the awaited event and says that it did not come.
 
+use serde_json::Value;
 use wakepath_harness::live::{adds_up, length, list, path, place, program, record, run};
 
 /// Successive waits, 300 ms each: for an answer, a semaphore, an accepted connection, room in a closed window, any of two
@@ -72,25 +73,36 @@ fn a_wait_that_timed_out_says_what_did_not_come() {
     record(&folder, &["--", &waits], 0);
     let document = path(&folder);
     adds_up(&document);
-    let long: Vec<_> = list(&document["segments"])
-        .iter()
-        .filter(|segment| segment["kind"] == "timer" && length(segment) > 100_000_000)
-        .map(|segment| segment["call"].as_str().unwrap_or("-"))
-        .collect();
+    let long: Vec<_> =
+        list(&document["segments"]).iter().filter(|segment| length(segment) > 100_000_000).collect();
+    let calls: Vec<_> = long.iter().map(|segment| segment["call"].as_str().unwrap_or("-")).collect();
     assert!(
-        matches!(long[..], ["recvfrom", "futex", "connect", "sendto", "select" | "pselect6", "ppoll"]),
-        "{long:?}: {document}"
+        matches!(calls[..], ["recvfrom", "futex", "connect", "sendto", "select" | "pselect6", "ppoll"]),
+        "{calls:?}: {document}"
     );
+    // Some kernels report several switches a second to no tracer. Then the answer says so, and names no timer; two in these waits
+    // are too many for chance.
+    let (timed_out, other): (Vec<_>, Vec<_>) = long.iter().partition(|segment| segment["kind"] == "timer");
+    let is_unrecorded = |segment: &&&Value| {
+        segment["kind"] == "unknown" && segment["cause"]["what"] == "a task switch was not recorded"
+    };
+    assert!(other.len() <= 1 && other.iter().all(is_unrecorded), "{other:?}: {document}");
+    let is_known = |call: &str| timed_out.iter().any(|segment| segment["call"].as_str() == Some(call));
     let screen = run(&folder, &["path"], 0).0;
     let screen = screen.split_whitespace().collect::<Vec<_>>().join(" ");
-    for words in [
-        // The read and the two waits for any descriptor in a set share a row, which counts the unnamed waits.
-        " and 1 other: timed out, nothing came, ",
-        ": timed out, no answer came, 1 wait in connect on tcp 127.0.0.1:",
-        " waiting until a time-out, 1 wait in futex",
-        " to read: timed out, its window was closed, 1 wait in sendto on tcp 127.0.0.1:",
+    for (call, words) in [
+        ("connect", ": timed out, no answer came, 1 wait in connect on tcp 127.0.0.1:"),
+        ("futex", " waiting until a time-out, 1 wait in futex"),
+        ("sendto", " to read: timed out, its window was closed, 1 wait in sendto on tcp 127.0.0.1:"),
     ] {
-        assert!(screen.contains(words), "{words}: {screen}");
+        assert!(screen.contains(words) || !is_known(call), "{words}: {screen}");
+    }
+    // The read and the two waits for any descriptor in a set share a row, which counts the unnamed waits.
+    let sets = ["select", "pselect6", "ppoll"].into_iter().filter(|call| is_known(call)).count();
+    if is_known("recvfrom") && sets == 2 {
+        assert!(screen.contains(" and 1 other: timed out, nothing came, "), "{screen}");
+    } else {
+        assert!(screen.contains(": timed out, nothing came, "), "{screen}");
     }
     for never in ["sleeping", "waiting for a timer"] {
         assert!(!screen.contains(never), "{screen}");

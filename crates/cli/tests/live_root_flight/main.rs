@@ -200,15 +200,22 @@ fn explains(folder: &Path, recording: &Path, slow: &Slow) {
     let length = adds_up(&document) as u64;
     assert!(length.abs_diff(slow.to - slow.from) <= SLACK, "{length} ns: {slow:?}");
     let blockers = list(&document["blocked_by"]);
-    let first = blockers.first().unwrap_or_else(|| panic!("nothing blocks it: {}", document["states"]));
-    assert_eq!(first["operation"], "GET /report", "{first}");
+    let blocked = blockers.first().map_or(0, |first| {
+        assert_eq!(first["operation"], "GET /report", "{first}");
+        number(&first["total_ns"])
+    });
     // The lock was taken before the request began: until its release, all but some microseconds belongs to the other
-    // request. From then on the thread waits for a CPU, or runs.
-    let blocked = number(&first["total_ns"]);
+    // request. From then on the thread waits for a CPU, or runs. Some kernels report several switches a second to no tracer: then the
+    // answer says so, and that time may be blocked or not.
     let (least, most) = (slow.free.0 - slow.from, slow.free.1 - slow.from);
     let (states, contributors) = (&document["states"], &document["contributors"]);
+    let unrecorded: u64 = list(contributors)
+        .iter()
+        .filter(|part| part["kind"] == "unknown" && part["code"] == "unrecorded")
+        .map(|part| number(&part["total_ns"]))
+        .sum();
     assert!(
-        (least - SLACK..=most + SLACK).contains(&blocked),
+        blocked <= most + SLACK && blocked + unrecorded >= least - SLACK,
         "{blocked} of {length} ns: {slow:?}: {states}, {contributors}"
     );
 }

@@ -32,8 +32,6 @@ pub(super) struct Cursor<'a> {
     faulted: Option<u64>,
     /// The stamp up to which the stream holds all events, by its last packet, ticks.
     complete_until: Option<u64>,
-    /// Reset at a loss; neither set nor read.
-    looked_ahead: bool,
     damages: Vec<Damage>,
     more_damages: u64,
 }
@@ -65,7 +63,6 @@ impl<'a> Cursor<'a> {
             event_behind_loss: None,
             faulted: None,
             complete_until: None,
-            looked_ahead: false,
             damages: Vec::new(),
             more_damages: 0,
         };
@@ -175,7 +172,6 @@ impl<'a> Cursor<'a> {
                     let record =
                         Record { at: self.ns(lost.to), cpu: self.cpu, current: None, level: None, what };
                     normaliser.push(&record, emit);
-                    self.looked_ahead = false;
                 }
             }
             self.advance();
