@@ -36,7 +36,7 @@ test: setup ## formatter, lints, all tests, licences, layers: some 35 minutes on
 	@LOCKED="$(LOCKED)" packaging/verify all $(CARGO) $(DENY)
 
 .PHONY: check
-check: setup ## formatter, lints and the tests that record nothing: two minutes after an edit
+check: setup ## formatter, lints and most tests that record nothing: under 3 minutes after an edit
 	@LOCKED="$(LOCKED)" packaging/verify check $(CARGO) $(DENY)
 
 .PHONY: tries
