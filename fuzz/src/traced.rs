@@ -2,8 +2,7 @@
 
 use std::fmt::Display;
 
-use wakepath_event::EventSource;
-use wakepath_import::Damage;
+use wakepath_event::{Damage, EventSource};
 use wakepath_wait_graph::Builder;
 
 /// Reads the file called `name` with this number of bytes. Each makes at most `events_per_byte`

@@ -44,12 +44,12 @@ pub use time_spec::{TimeSpec, TimeSpecError, duration};
 pub use wakepath_critical_path::{Algorithm, Severity, Window};
 pub use wakepath_distribution::Measure;
 pub use wakepath_event::{Comm, Tid};
-pub use wakepath_import::{Damage, DamageKind, Fault};
+pub use wakepath_import::Fault;
 pub use wakepath_loaded::{
     CallKey, CallName, Caller, CodeNames, Command, Counts, CpuLimit, Frame, Host, Interval, Intervals, Name,
     Names, Object, Peer, Problem, ProblemKind, Recorded, Sampled, Session, Site, SiteId, Stack, Stacks,
     Survey, ThreadInfo, Unit, sampled,
 };
-pub use wakepath_recording::{FORMAT, OpenError as RecordingError, ReadFault, ReadProblem};
+pub use wakepath_recording::{FORMAT, OpenError as RecordingError, ReadFault};
 pub use wakepath_symbols::{Found, Function};
 pub use wakepath_sync::{HostClock, Pair, Synchronisation};

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use wakepath_event::{Description, Event, EventSource, RecordingFormat};
+use wakepath_event::{Damage, Description, Event, EventSource, RecordingFormat};
 use wakepath_import::{Lttng, PerfData, TraceDat};
-use wakepath_recording::Recording;
+use wakepath_recording::{ReadProblem, Recording};
 
 use crate::ProblemKind;
 
@@ -20,6 +20,23 @@ pub enum OpenError {
     UnknownFile(PathBuf),
     #[error("{} and {} are of one host, {host}: give one recording of each host", .first.display(), .second.display())]
     OneHost { first: PathBuf, second: PathBuf, host: String },
+}
+
+/// A damage as a problem of the answer.
+trait IsProblem {
+    fn problem(self) -> ProblemKind;
+}
+
+impl IsProblem for ReadProblem {
+    fn problem(self) -> ProblemKind {
+        ProblemKind::Recording(self.into())
+    }
+}
+
+impl IsProblem for Damage {
+    fn problem(self) -> ProblemKind {
+        ProblemKind::Trace(self)
+    }
 }
 
 /// Makes a type from the list of formats. Each method is compiled for each format: a call through a trait object for
@@ -42,7 +59,7 @@ macro_rules! formats {
             fn read(&self, emit: impl FnMut(&Event), progress: impl FnMut(u64)) -> Vec<ProblemKind> {
                 match self {
                     $(Self::$format(source) => {
-                        source.read(emit, progress).into_iter().map(ProblemKind::from).collect()
+                        source.read(emit, progress).into_iter().map(IsProblem::problem).collect()
                     }),*
                 }
             }

@@ -23,7 +23,7 @@ mod synthetic;
 pub mod trace_cmd;
 pub mod tracepoint;
 
-pub use damage::{Damage, DamageKind, Fault};
+pub use damage::Fault;
 pub use error::OpenError;
 pub use lttng::{Lttng, wanted};
 pub use perf::PerfData;

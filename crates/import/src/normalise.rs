@@ -11,13 +11,12 @@ use std::path::Path;
 use foldhash::HashMap;
 use wakepath_clock::{Local, Stamp};
 use wakepath_event::{
-    BlockRequest, BlockedState, Comm, Context, Cpu, Direction, Event, EventKind, Flow, FlowId, LostRecords,
-    Mark, NameSpace, Packet, SwitchOut, Tid,
+    BlockRequest, BlockedState, Comm, Context, Cpu, Damage, DamageKind, Direction, Event, EventKind, Flow,
+    FlowId, LostRecords, Mark, NameSpace, Packet, SwitchOut, Tid,
 };
 
 use crate::kind::{Kind, Source};
 use crate::tracepoint::{Interrupt, Level, PacketHeader, Record, Request, Tracepoint};
-use crate::{Damage, DamageKind};
 use calls::{Calls, call};
 use cpu_state::CpuState;
 use live_threads::{LiveThread, LiveThreads};

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use wakepath_clock::Stamp;
+use wakepath_event::DamageKind;
 use wakepath_event::{Comm, Context, Cpu, Event, EventKind, Softirq, Tid};
-use wakepath_import::DamageKind;
 use wakepath_import::normalise::{Normaliser, RecordedEvents, WakeupBy};
 use wakepath_import::tracepoint::{Interrupt, Level, PacketHeader, Record, Tracepoint};
 

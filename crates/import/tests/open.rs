@@ -2,7 +2,8 @@
 
 use wakepath_ctf::stream::FaultKind;
 use wakepath_event::{Call, Context, EventKind, EventSource, RecordingFormat, Softirq};
-use wakepath_import::{Damage, DamageKind, Fault, Lttng};
+use wakepath_event::{Damage, DamageKind};
+use wakepath_import::{Fault, Lttng};
 
 /// A trace with this metadata and these stream files, with its folder.
 fn trace(metadata: &str, streams: &[(&str, &[u8])]) -> (tempfile::TempDir, Lttng) {
@@ -97,7 +98,7 @@ fn a_broken_stream_is_damage_and_a_loss_and_no_more() {
         file: file.to_owned(),
         packet: Some(0),
         offset: Some(offset),
-        kind: DamageKind::Fault(Fault::Stream(fault)),
+        kind: DamageKind::Fault(Fault::Stream(fault).to_string()),
     };
     let unknown = damage("k_0", 14, FaultKind::UnknownEvent(119));
     assert_eq!(damages, [unknown, damage("k_1", 0, FaultKind::NoPacket(16))]);

@@ -4,9 +4,7 @@ use std::path::PathBuf;
 
 use wakepath_clock::{Reference, Stamp};
 use wakepath_critical_path::{self as critical_path, Severity};
-use wakepath_event::{Comm, StackCounts, Tid};
-use wakepath_import::Damage;
-use wakepath_recording::ReadProblem;
+use wakepath_event::{Comm, Damage, StackCounts, Tid};
 use wakepath_wait_graph::Graph;
 
 /// A remark for a reader of the answer.
@@ -55,24 +53,12 @@ pub enum ProblemKind {
         /// The time from its own last event to the last event in all recordings, ns.
         early_ns: u64,
     },
-    /// A recording is not as it was written.
-    Recording(ReadProblem),
+    /// A recording of wakepath is not as it was written.
+    Recording(Damage),
     /// Another tracer's trace is damaged or doubtful.
     Trace(Damage),
     /// A problem with one of several recordings.
     OneOfSeveral(PathBuf, Box<Self>),
-}
-
-impl From<ReadProblem> for ProblemKind {
-    fn from(problem: ReadProblem) -> Self {
-        Self::Recording(problem)
-    }
-}
-
-impl From<Damage> for ProblemKind {
-    fn from(damage: Damage) -> Self {
-        Self::Trace(damage)
-    }
 }
 
 impl Problem {

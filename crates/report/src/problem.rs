@@ -1,7 +1,8 @@
 //! An answer's problems, in a sentence, and as JSON names them.
 
 use wakepath_critical_path::{ProblemKind as OnPath, Share};
-use wakepath_engine::{Damage, DamageKind, Problem, ProblemKind};
+use wakepath_engine::{Problem, ProblemKind};
+use wakepath_event::{Damage, DamageKind};
 
 use crate::escape::escape;
 use crate::units::{count, duration, percent_text, was};
@@ -92,20 +93,19 @@ fn kind(of: &ProblemKind) -> String {
                 parts.join(" and ")
             )
         }
-        ProblemKind::Recording(problem) => {
-            let (file, offset, fault) = (escape(problem.file.as_bytes()), problem.offset, &problem.fault);
-            format!("damaged recording: {file} at byte {offset}: {}", escape(fault.to_string().as_bytes()))
-        }
-        ProblemKind::Trace(damage) => {
-            let packet = damage.packet.map_or(String::new(), |packet| format!(", packet {packet}"));
-            let offset = damage.offset.map_or(String::new(), |offset| format!(" at byte {offset}"));
-            format!("{}{packet}{offset}: {}", escape(damage.file.as_bytes()), in_trace(&damage.kind))
-        }
+        ProblemKind::Recording(damage) => format!("damaged recording: {}", damaged(damage)),
+        ProblemKind::Trace(damage) => damaged(damage),
         ProblemKind::OneOfSeveral(recording, problem) => match (wording::file(recording), kind(problem)) {
             (recording, sentence) if sentence.starts_with(&recording) => sentence,
             (recording, sentence) => format!("{recording}: {sentence}"),
         },
     }
+}
+
+fn damaged(damage: &Damage) -> String {
+    let packet = damage.packet.map_or(String::new(), |packet| format!(", packet {packet}"));
+    let offset = damage.offset.map_or(String::new(), |offset| format!(" at byte {offset}"));
+    format!("{}{packet}{offset}: {}", escape(damage.file.as_bytes()), in_trace(&damage.kind))
 }
 
 fn on_path(problem: &OnPath) -> String {
@@ -147,7 +147,7 @@ fn without_explanation(Share { ns, of_ns }: Share) -> String {
 
 fn in_trace(damage: &DamageKind) -> String {
     match damage {
-        DamageKind::Fault(fault) => escape(fault.to_string().as_bytes()),
+        DamageKind::Fault(fault) => escape(fault.as_bytes()),
         DamageKind::More(more) => format!("{} behind these", count(*more, "more fault")),
         DamageKind::EventsSkipped { count: skipped, first } => {
             let first = first.map_or(String::new(), |why| format!(" (the first: {why})"));

@@ -4,6 +4,7 @@
 //! with sentences.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use expect_test::expect_file;
 use wakepath_clock::{Quality, Stamp};
@@ -11,10 +12,10 @@ use wakepath_critical_path::{
     Basis, ProblemKind as OnPath, Responsible, Rule, SegmentKind, Share, SignalCause, SignalSender,
 };
 use wakepath_engine::requests::{JoinedBy, NoPath};
-use wakepath_engine::{
-    Cost, CostInKernel, Damage, DamageKind, Fault, Problem, ProblemKind, ReadFault, ReadProblem,
+use wakepath_engine::{Cost, CostInKernel, Fault, Problem, ProblemKind, ReadFault};
+use wakepath_event::{
+    Comm, Context, Damage, DamageKind, FlowId, LostRecords, SignalEffect, StackCounts, Tid,
 };
-use wakepath_event::{Comm, Context, FlowId, LostRecords, SignalEffect, StackCounts, Tid};
 use wakepath_findings::testing::checkout;
 use wakepath_findings::{EndedBy, Expected, Row, RowKey};
 use wakepath_loaded::Object;
@@ -154,10 +155,10 @@ fn problems() -> Vec<(&'static str, String)> {
         StackCounts { checked: 200, disagreed: 3, repeated: 400, doubtful: 12, ..StackCounts::default() };
     let offset = 4096;
     let read =
-        |fault| ProblemKind::Recording(ReadProblem { file: String::from("kernel/sched_0"), offset, fault });
+        |fault: ReadFault| ProblemKind::Recording(Damage::at(Path::new("kernel/sched_0"), offset, &fault));
     let damage = |packet, offset, kind| Damage { file: String::from("perf.data"), packet, offset, kind };
     let trace = |kind| ProblemKind::Trace(damage(None, None, kind));
-    let fault = |fault| DamageKind::Fault(fault);
+    let fault = |fault: Fault| DamageKind::Fault(fault.to_string());
     let kinds = [
         ProblemKind::Path(OnPath::WindowOutside),
         ProblemKind::Path(OnPath::RecordsLost {

@@ -7,13 +7,12 @@ use std::path::Path;
 use wakepath_clock::{Local, Stamp};
 use wakepath_ctf::schema::Clock;
 use wakepath_ctf::stream::{Fault, Head, Item, Lost, Plans, Reader};
-use wakepath_event::{Cpu, Event, Tid};
+use wakepath_event::{Cpu, Damage, DamageKind, Event, Tid};
 
 use super::fields::Values;
 use crate::kind::Kind;
 use crate::normalise::Normaliser;
 use crate::tracepoint::{Record, Tracepoint};
-use crate::{Damage, DamageKind};
 
 /// Reads a stream file.
 pub(super) struct Cursor<'a> {
@@ -132,7 +131,7 @@ impl<'a> Cursor<'a> {
             self.more_damages += 1;
             return;
         }
-        let damage = Damage::at(Path::new(self.name), (fault.offset, fault.kind.into()));
+        let damage = Damage::at(Path::new(self.name), fault.offset, &fault.kind);
         self.damages.push(Damage { packet: Some(fault.packet), ..damage });
     }
 

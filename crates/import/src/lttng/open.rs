@@ -10,13 +10,15 @@ use wakepath_ctf::schema::Metadata;
 use wakepath_ctf::stream::{Item, Plans, Reader, Selection};
 use wakepath_ctf::trace::Trace as Directory;
 use wakepath_ctf::tsdl::uuid_text;
-use wakepath_event::{ClockId, Description, Event, EventSource, HostIdentity, RecordingFormat};
+use wakepath_event::{
+    ClockId, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
+};
 
 use super::cursor::{Cursor, emit_missing_ends, merge};
 use super::fields::wanted;
 use crate::kind::Kind;
 use crate::normalise::{Normaliser, RecordedEvents, WakeupBy};
-use crate::{Damage, DamageKind, Fault, OpenError};
+use crate::{Fault, OpenError};
 
 /// The largest search depth for traces below the given directory.
 const MAX_DEPTH: usize = 6;
@@ -109,7 +111,7 @@ impl EventSource for Lttng {
                 match Cursor::new(&part.plans, &part.kinds, name, file) {
                     Ok(cursor) => cursors.push(cursor),
                     Err(error) => {
-                        let fault = DamageKind::Fault(Fault::Io(error.to_string()));
+                        let fault = DamageKind::Fault(Fault::Io(error.to_string()).to_string());
                         damages.push(Damage::in_file(Path::new(name), fault));
                     }
                 }
@@ -170,7 +172,7 @@ impl Lttng {
                     streams.push((shown, file));
                 }
                 Err(error) => {
-                    let fault = DamageKind::Fault(Fault::Io(error.to_string()));
+                    let fault = DamageKind::Fault(Fault::Io(error.to_string()).to_string());
                     self.damages.push(Damage::in_file(Path::new(&shown), fault));
                 }
             }

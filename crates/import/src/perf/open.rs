@@ -7,7 +7,9 @@ use std::path::Path;
 use linux_perf_event_reader::SamplingPolicy;
 use wakepath_clock::Stamp;
 use wakepath_ctf::Source;
-use wakepath_event::{ClockId, Description, Event, EventSource, HostIdentity, RecordingFormat};
+use wakepath_event::{
+    ClockId, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
+};
 
 use super::container::{Attribute, Container, MAGIC, feature};
 use super::contents::{Contents, EventRole};
@@ -16,7 +18,7 @@ use super::records::Decoder;
 use super::runs;
 use crate::formats::{self, Format};
 use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, WakeupBy};
-use crate::{Damage, DamageKind, Fault, OpenError};
+use crate::{Fault, OpenError};
 
 /// A `perf.data`, opened for reading.
 #[derive(Debug)]
@@ -72,13 +74,13 @@ impl<S: Source> PerfData<S> {
         let section = container.section(&source, feature::TRACING_DATA).map_err(&io)?.unwrap_or_default();
         let (formats, fault) = formats::read(&section.1, |id| wanted.contains(&id));
         if let Some(at) = fault.filter(|_| !wanted.is_empty()) {
-            damages.push(Damage::at(path, (section.0 + at as u64, Fault::Formats)));
+            damages.push(Damage::at(path, section.0 + at as u64, &Fault::Formats));
         }
         let contents = Contents::read(&source, &container, decoder, &formats).map_err(&io)?;
         if contents.present.compressed {
             return Err(compressed());
         }
-        damages.extend(contents.index.faults.iter().map(|fault| Damage::at(path, fault.clone())));
+        damages.extend(contents.index.faults.iter().map(|(offset, fault)| Damage::at(path, *offset, fault)));
         if !contents.present.switches {
             return Err(OpenError::no_switches(path, event_names(&container, &formats), RECORD_WITH));
         }
@@ -153,7 +155,7 @@ impl<S: Source> EventSource for PerfData<S> {
         converter.finish();
         let mut damages = self.damages.clone();
         let path = &self.description.path;
-        damages.extend(faults.into_iter().map(|fault| Damage::at(path, fault)));
+        damages.extend(faults.into_iter().map(|(offset, fault)| Damage::at(path, offset, &fault)));
         let mut add = |kind| damages.push(Damage::in_file(path, kind));
         if converter.unreadable > 0 {
             add(DamageKind::EventsSkipped { count: converter.unreadable, first: converter.why });

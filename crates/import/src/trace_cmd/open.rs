@@ -6,7 +6,9 @@ use std::path::Path;
 
 use wakepath_clock::Stamp;
 use wakepath_ctf::Source;
-use wakepath_event::{ClockId, Description, Event, EventSource, HostIdentity, RecordingFormat};
+use wakepath_event::{
+    ClockId, Damage, DamageKind, Description, Event, EventSource, HostIdentity, RecordingFormat,
+};
 
 use super::container::{Buffer, Container, RECORD_WITH};
 use super::convert::Converter;
@@ -14,7 +16,7 @@ use super::cpu_reader::{ItemKind, TSC, merge};
 use crate::formats::MAGIC;
 use crate::kind::Kind;
 use crate::normalise::{Normaliser, RecordedEvents, ReportedStates, WakeupBy};
-use crate::{Damage, DamageKind, Fault, OpenError};
+use crate::{Fault, OpenError};
 
 /// A `trace.dat`, opened for reading.
 #[derive(Debug)]
@@ -92,7 +94,8 @@ impl<S: Source> TraceDat<S> {
                 format!("has stamps of the clock `{name}`, which {why}: record with -C mono"),
             )
         })?;
-        let mut damages: Vec<_> = index.faults.into_iter().map(|fault| Damage::at(path, fault)).collect();
+        let mut damages: Vec<_> =
+            index.faults.into_iter().map(|(offset, fault)| Damage::at(path, offset, &fault)).collect();
         let mut add = |kind| damages.push(Damage::in_file(path, kind));
         if !others.is_empty() {
             add(DamageKind::OtherBuffers(others));

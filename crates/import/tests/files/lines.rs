@@ -1,7 +1,7 @@
 //! Events as lines, and files with other bytes.
 
-use wakepath_event::{Context, Cpu, Event, EventKind, EventSource};
-use wakepath_import::{Damage, OpenError};
+use wakepath_event::{Context, Cpu, Damage, Event, EventKind, EventSource};
+use wakepath_import::OpenError;
 
 /// A file's events, and its damages.
 pub fn events(file: &impl EventSource<Damage = Damage>) -> (Vec<Event>, Vec<Damage>) {

@@ -1,6 +1,9 @@
 //! A recording's problems: its damaged parts.
 
+use std::path::Path;
+
 use wakepath_ctf::FaultKind;
+use wakepath_event::Damage;
 use wakepath_kernel_records::DecodeError;
 
 /// A damaged part of a recording. Its readable records are emitted all the same; unreadable records are a loss among
@@ -58,6 +61,12 @@ pub enum ReadFault {
     EndMissing { early_ns: u64 },
     #[error("and {0} more problems behind this one")]
     More(u64),
+}
+
+impl From<ReadProblem> for Damage {
+    fn from(problem: ReadProblem) -> Self {
+        Self::at(Path::new(&problem.file), problem.offset, &problem.fault)
+    }
 }
 
 /// A stream's problems. A file full of damage does not fill memory with them.
