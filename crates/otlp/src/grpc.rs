@@ -10,7 +10,7 @@ use tonic::codec::{Codec, CompressionEncoding, DecodeBuf, Decoder, EncodeBuf, En
 use tonic::server::{Grpc, UnaryService};
 use tonic::{Request, Status};
 
-use crate::service::MAX_MESSAGE_BYTES;
+use crate::message::MAX_MESSAGE_BYTES;
 
 /// Answers a request whose body has arrived: `answer` gets its decompressed message.
 pub(crate) async fn answer(

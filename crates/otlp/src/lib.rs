@@ -35,11 +35,11 @@ pub use connection::MAX_CONNECTIONS;
 pub use counts::{Forwarded, MAX_SERVICES, Received};
 pub use filter::Kept;
 pub use forward::ForwardUrl;
+pub use message::MAX_MESSAGE_BYTES;
 pub use message::{Form, NoMessage};
 pub use queue::Sink;
 pub use receiver::{Options, Receiver, ReceiverError, Running};
 pub use send::send;
-pub use service::MAX_MESSAGE_BYTES;
 pub use wire::Malformed;
 
 /// Keeps the parts of a message with spans that [`KEPT_ATTRIBUTES`] and `more` allow, as a receiver does with each message.

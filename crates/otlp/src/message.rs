@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use crate::body::{GzipError, decompress};
 use crate::json::to_protobuf;
-use crate::service::MAX_MESSAGE_BYTES;
+
+/// The largest decompressed message, bytes, which is gRPC's limit.
+pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
 /// The reason why a body has no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

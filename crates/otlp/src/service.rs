@@ -17,12 +17,10 @@ use crate::counts::Counts;
 use crate::filter::filter;
 use crate::forward::Forward;
 use crate::grpc;
-use crate::message::{Form, NoMessage, message};
+use crate::message::{Form, MAX_MESSAGE_BYTES, NoMessage, message};
 use crate::queue::Queue;
 use crate::room::Room;
 
-/// The largest decompressed message, bytes, which is gRPC's limit.
-pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// The bytes before a gRPC message.
 const GRPC_PREFIX_BYTES: usize = 5;
 /// The bytes that all unanswered requests together may take.

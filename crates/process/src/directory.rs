@@ -52,7 +52,7 @@ impl Directory {
     pub(crate) fn link(&self, name: &str) -> Result<PathBuf, Error> {
         let target = readlinkat(&self.descriptor, name, Vec::new());
         let target = target.map_err(|errno| self.failed(name, errno.into()))?;
-        Ok(crate::path_of(target.into_bytes()))
+        Ok(crate::text::path_of(target.into_bytes()))
     }
 
     /// The entries of a subdirectory whose names are numbers.

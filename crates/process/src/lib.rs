@@ -14,11 +14,12 @@ mod error;
 mod mapping;
 mod memory;
 mod stat;
+mod text;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use directory::Directory;
@@ -182,15 +183,4 @@ impl Task {
         let text = self.0.read("syscall")?;
         String::from_utf8(text).map_err(|_| self.0.malformed("syscall", 1))
     }
-}
-
-/// These digits as a number; `None` for anything else, also for a sign.
-fn number(digits: &[u8], radix: u32) -> Option<u64> {
-    let digits = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'))?;
-    u64::from_str_radix(digits, radix).ok()
-}
-
-/// These bytes as a path.
-fn path_of(bytes: Vec<u8>) -> PathBuf {
-    PathBuf::from(OsString::from_vec(bytes))
 }

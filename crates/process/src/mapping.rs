@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::number;
+use crate::text::number;
 
 /// A file, by its device (major, minor) and inode numbers. Some filesystems (btrfs, overlays) state another device
 /// here than for the file itself.

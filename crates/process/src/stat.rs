@@ -1,6 +1,6 @@
 //! `stat`, `status` and `cgroup` of `/proc/PID`.
 
-use crate::number;
+use crate::text::number;
 
 /// A process's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -33,6 +33,16 @@ fn push(out: &mut String, c: char) {
     };
 }
 
+/// An external name as a JSON string's text.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    out
+}
+
 /// Characters that reorder, join or hide the text around them.
 pub(crate) const fn is_invisible(c: char) -> bool {
     matches!(

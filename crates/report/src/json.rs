@@ -41,6 +41,8 @@ use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 
+use crate::escape::text;
+
 /// Writes a document on a line.
 fn write(out: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {
     // Most writes have a few bytes, too few for a call through a table of functions.
@@ -49,16 +51,6 @@ fn write(out: &mut dyn Write, document: &impl Serialize) -> io::Result<()> {
     document.serialize(&mut serializer)?;
     out.write_all(b"\n")?;
     out.flush()
-}
-
-/// An external name as a JSON string's text.
-pub(crate) fn text(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        out.push_str(chunk.valid());
-        out.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
-    }
-    out
 }
 
 /// Compact JSON in which nothing can drive a terminal: JSON itself escapes only the first 32 characters, so here

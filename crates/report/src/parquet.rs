@@ -129,7 +129,7 @@ impl GroupColumns {
             GroupKey::Cgroup { id, path } => (path, Some(*id), None),
             GroupKey::Others => (&None, None, None),
         };
-        let name = name.as_ref().map(|name| ByteArray::from(json::text(name).into_bytes()));
+        let name = name.as_ref().map(|name| ByteArray::from(crate::escape::text(name).into_bytes()));
         Self { by: Some(words::by(by)), name, id, start_ns }
     }
 }
@@ -150,14 +150,16 @@ fn write(
     let schema = Arc::new(parse_message_type(SCHEMA).map_err(why)?);
     let mut file = SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(why)?;
     let said = |name: &[u8]| {
-        Some(name).filter(|name| !name.is_empty()).map(|name| ByteArray::from(json::text(name).into_bytes()))
+        Some(name)
+            .filter(|name| !name.is_empty())
+            .map(|name| ByteArray::from(crate::escape::text(name).into_bytes()))
     };
     let columns: Vec<_> = targets
         .iter()
         .map(|target| TargetColumns {
             host: said(origin.host.boot_id.as_bytes()),
             host_name: said(origin.host.name.bytes()),
-            target: ByteArray::from(json::text(target.target.as_bytes()).into_bytes()),
+            target: ByteArray::from(crate::escape::text(target.target.as_bytes()).into_bytes()),
             source: ByteArray::from(words::source(target.source).0),
             unit: ByteArray::from(words::unit(target.histogram.unit())),
         })

@@ -29,7 +29,7 @@ use wakepath_loaded::{
 use wakepath_wait_graph::ThreadIndex;
 
 use crate::escape::escape;
-use crate::json::text;
+use crate::escape::text;
 use crate::units::duration;
 
 /// The words for a segment without a thread.

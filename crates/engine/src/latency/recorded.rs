@@ -25,7 +25,7 @@ use crate::query;
 use crate::requests::{Places, Traced};
 use crate::{Head, Name, PathQuery, QueryError, Recorded, TimeSpec};
 use counting::{Counters, Ending, Facts, Window};
-pub use error::RecordedLatencyError;
+pub use error::{MAX_SLICES, RecordedLatencyError};
 use resolve::{RecordedTarget, TargetKind, resolve};
 use threads::SelectedThreads;
 pub use threads::{Population, ThreadFilter};
@@ -61,9 +61,6 @@ pub struct RecordedLatency {
     /// The distributions, in the order of the question. Slice times count from the head's origin.
     pub targets: Vec<Distribution>,
 }
-
-/// The maximum number of time slices over all targets.
-pub const MAX_SLICES: u64 = 100_000;
 
 /// Counts latencies in a recording.
 ///

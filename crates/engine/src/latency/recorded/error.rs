@@ -1,8 +1,10 @@
 //! The errors for latencies from a recording.
 
-use super::MAX_SLICES;
 use crate::QueryError;
 use crate::latency::TargetError;
+
+/// The maximum number of time slices over all targets.
+pub const MAX_SLICES: u64 = 100_000;
 
 /// The error when a recording does not answer.
 #[derive(Debug, thiserror::Error)]
