@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::room::Room;
 
-    /// A body that arrives in these chunks.
+    /// A body in these chunks.
     struct Chunks(std::vec::IntoIter<usize>);
 
     impl Body for Chunks {

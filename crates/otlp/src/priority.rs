@@ -1,6 +1,6 @@
 //! The receiver threads' priority: below the recorder and the recorded programs.
 
-/// The step down from the priority that a thread inherits, as a nice value.
+/// The step down from an inherited priority, as a nice value.
 const STEP: i32 = 10;
 /// The lowest priority, as a nice value.
 const LOWEST: i32 = 19;
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_falls_below_the_priority_that_it_inherited_and_never_rises() {
+    fn a_thread_falls_below_its_inherited_priority_and_never_rises() {
         let inherited = getpriority_process(None).expect("a priority");
         for (from, to) in [(0, 10), (5, 15), (10, 19), (15, 19), (19, 19)] {
             if from < inherited {

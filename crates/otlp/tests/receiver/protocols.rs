@@ -104,7 +104,7 @@ fn programs_on_this_host_reach_a_receiver_by_its_endpoint() {
 }
 
 #[test]
-fn a_receiver_that_is_dropped_writes_what_it_accepted_first() {
+fn a_dropped_receiver_writes_its_accepted_spans_first() {
     let (written, messages) = mpsc::channel();
     let served = Served::with_sink(Box::new(move |message| {
         std::thread::sleep(Duration::from_millis(300));

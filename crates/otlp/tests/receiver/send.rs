@@ -1,4 +1,4 @@
-//! Spans that are sent to a backend: each document arrives, and a refusal is an error with its reason.
+//! Spans for a backend: each document arrives, and a refusal is an error with its reason.
 
 use wakepath_otlp::{ForwardUrl, send};
 
@@ -24,7 +24,7 @@ fn every_document_arrives_in_order_as_json() {
 }
 
 #[test]
-fn an_answer_that_refuses_is_an_error_with_its_reason_and_the_last_request() {
+fn a_refusing_answer_is_an_error_with_its_reason_and_the_last_request() {
     macro_rules! answer {
         ($status:literal, $body:literal) => {
             concat!("HTTP/1.1 ", $status, "\r\nconnection: close\r\n\r\n", $body)
@@ -59,7 +59,7 @@ fn an_answer_that_refuses_is_an_error_with_its_reason_and_the_last_request() {
 }
 
 #[test]
-fn a_backend_that_nobody_serves_is_an_error() {
+fn a_backend_without_a_listener_is_an_error() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let error = send(&url(free.expect("a port")), [b"{}".to_vec()]).expect_err("nobody listens");
     assert!(!error.is_empty());
