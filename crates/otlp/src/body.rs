@@ -92,7 +92,7 @@ mod tests {
     use crate::room::Room;
 
     /// A body in these chunks.
-    struct Chunks(std::vec::IntoIter<usize>);
+    struct Chunks(std::slice::Iter<'static, usize>);
 
     impl Body for Chunks {
         type Data = Bytes;
@@ -102,7 +102,7 @@ mod tests {
             mut self: Pin<&mut Self>,
             _: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            Poll::Ready(self.0.next().map(|bytes| Ok(Frame::data(vec![7; bytes].into()))))
+            Poll::Ready(self.0.next().map(|&bytes| Ok(Frame::data(vec![7; bytes].into()))))
         }
     }
 
@@ -155,7 +155,7 @@ mod tests {
         ] {
             let room = Room::new(100);
             let mut held = room.take(0).expect("nothing");
-            let body = Chunks(chunks.to_vec().into_iter());
+            let body = Chunks(chunks.iter());
             let read = runtime.block_on(collect(body, 60, &mut held));
             assert_eq!(read.map(|bytes| bytes.len()), Ok(chunks.iter().sum()), "{chunks:?}");
             assert!(room.take(100 - taken).is_some() && room.take(101 - taken).is_none(), "{chunks:?}");
